@@ -17,7 +17,7 @@ const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 const LIMITS: Limits =
     Limits { entries: 6, incomplete: 3, unused: 2, packets_per_entry: 2, packets: 4 };
 /// Upper bound on the packets that one step of a script sends.
-const SENT_MAX: usize = 200;
+const MAX_SENT_PACKETS: usize = 200;
 
 struct Host {
     arp: Arp,
@@ -33,10 +33,10 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
         pool: Pool::new(16, 64),
         bench: Bench::default(),
     };
-    host.arp.hold(US, Defense::Keep, &mut host.bench.cx()).expect("the first address");
+    host.arp.hold(US, Defense::Keep, &mut host.bench.cx()).expect("the first address is accepted");
     let mut script = Script(input);
     while let Some(verb) = script.byte() {
-        host.happens(verb, &mut script);
+        host.run_step(verb, &mut script);
         host.settle();
     }
     host.cache.reset(&mut host.pool);
@@ -44,7 +44,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
 });
 
 impl Host {
-    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, script: &mut Script<'_>) {
         let last = verb >> 3;
         match verb & 7 {
             0 => self.receive(script.piece(usize::from(last))),
@@ -66,7 +66,7 @@ impl Host {
     }
 
     fn send(&mut self, last: u8) {
-        let packet = self.pool.take(&mut self.bench.meter).expect("the pool is larger");
+        let packet = self.pool.take(&mut self.bench.meter).expect("the pool has a free packet");
         let to = IpAddr::from([10, 0, 0, last]);
         let cx = &mut self.bench.cx();
         if let Some((mac, packet)) = self.cache.resolve(to, packet, &mut self.pool, cx) {
@@ -78,16 +78,18 @@ impl Host {
     fn settle(&mut self) {
         self.cache.timeout(&mut self.bench.cx());
         self.arp.timeout(&mut self.bench.cx());
-        while let Some(asked) = self.cache.transmit(&mut self.bench.cx()) {
-            let IpAddr::V4(target) = asked.target else { panic!("only IPv4 was sent to") };
-            self.arp.solicit(US, target, asked.to, &mut self.bench.cx());
+        while let Some(solicitation) = self.cache.transmit(&mut self.bench.cx()) {
+            let IpAddr::V4(target) = solicitation.target else {
+                panic!("the script sends only to IPv4 addresses")
+            };
+            self.arp.solicit(US, target, solicitation.to, &mut self.bench.cx());
         }
         let mut sent = 0;
         while let Some(outgoing) = self.arp.transmit(&mut self.bench.cx()) {
             sent += 1;
             assert_eq!(ArpPacket::parse(&outgoing.packet.emit()), Ok(outgoing.packet));
         }
-        assert!(sent < SENT_MAX, "it comes to rest");
+        assert!(sent < MAX_SENT_PACKETS, "the cache becomes idle");
         while let Some(event) = self.cache.event() {
             if let Event::Resolved { packet, .. } | Event::Failed { packet: Some(packet), .. } =
                 event
@@ -96,7 +98,7 @@ impl Host {
             }
         }
         while self.arp.event().is_some() {}
-        assert!(self.pool.lent() <= LIMITS.packets, "the packets that wait have a limit");
+        assert!(self.pool.lent() <= LIMITS.packets, "the number of queued packets is limited");
     }
 }
 

@@ -7,7 +7,7 @@ use protocols::checksum::Sum;
 
 fuzz_target!(|input: &[u8]| {
     let Some((cut, bytes)) = input.split_first() else { return };
-    // Only the last piece of a sum may have an odd length.
+    // Only the last piece of a checksummed buffer may have an odd length.
     let cut = usize::from(*cut) * 2;
     let (front, back) = bytes.split_at(cut.min(bytes.len() & !1));
     let whole = Sum::default().bytes(bytes);

@@ -20,9 +20,9 @@ struct Host {
     client: Client,
     bench: Bench,
     /// Last message that the client sent.
-    asked: Option<Message>,
+    last_request: Option<Message>,
     /// Address for which the client waits for a duplicate address check.
-    unchecked: Option<Ipv4Addr>,
+    unchecked_address: Option<Ipv4Addr>,
 }
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
@@ -31,32 +31,32 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
         assert_eq!(Message::parse(&message.emit()), Ok(message));
     }
     let client = Client::new(Settings { mac: MAC, host_name: b"fuzz".to_vec() });
-    let mut host = Host { client, bench: Bench::default(), asked: None, unchecked: None };
+    let mut host = Host { client, bench: Bench::default(), last_request: None, unchecked_address: None };
     host.client.start(&mut host.bench.cx());
     let mut script = Script(input);
     while let Some(verb) = script.byte() {
-        host.happens(verb, &mut script);
+        host.run_step(verb, &mut script);
         host.settle();
     }
 });
 
 impl Host {
-    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, script: &mut Script<'_>) {
         match verb & 7 {
             0 => self.bench.advance_to(self.client.deadline()),
             1 => self.bench.advance_millis(1 << (verb >> 3)),
-            2 => self.receive(&honest(self.asked.as_ref(), Kind::Offer).emit()),
-            3 => self.receive(&honest(self.asked.as_ref(), Kind::Ack).emit()),
-            4 => self.receive(&honest(self.asked.as_ref(), Kind::Nak).emit()),
+            2 => self.receive(&matching_answer(self.last_request.as_ref(), Kind::Offer).emit()),
+            3 => self.receive(&matching_answer(self.last_request.as_ref(), Kind::Ack).emit()),
+            4 => self.receive(&matching_answer(self.last_request.as_ref(), Kind::Nak).emit()),
             5 => {
                 let len = usize::from(script.byte().unwrap_or(0));
-                let mut bytes = honest(self.asked.as_ref(), Kind::Offer).emit();
+                let mut bytes = matching_answer(self.last_request.as_ref(), Kind::Offer).emit();
                 bytes.truncate(FIXED_LEN);
                 bytes.extend_from_slice(script.piece(len));
                 self.receive(&bytes);
             }
             6 => {
-                let Some(address) = self.unchecked.take() else { return };
+                let Some(address) = self.unchecked_address.take() else { return };
                 if verb & 8 == 0 {
                     self.client.accept(address, &mut self.bench.cx());
                 } else {
@@ -77,28 +77,30 @@ impl Host {
     fn settle(&mut self) {
         self.client.timeout(&mut self.bench.cx());
         while let Some(outgoing) = self.client.transmit(&mut self.bench.cx()) {
-            let sent = Message::parse(&outgoing.payload).expect("what we send can be read");
+            let sent = Message::parse(&outgoing.payload).expect("sent messages can be parsed");
             assert_eq!((sent.op, sent.mac), (Op::Request, MAC));
-            self.asked = Some(sent);
+            self.last_request = Some(sent);
         }
         while let Some(event) = self.client.event() {
             match event {
-                Event::Check(address) => self.unchecked = Some(address),
+                Event::Check(address) => self.unchecked_address = Some(address),
                 Event::Bound(lease) => {
                     assert!(!lease.address.is_multicast() && !lease.address.is_unspecified());
                     assert!(lease.prefix_len <= 32);
                     assert!(lease.routers.len() <= 4 && lease.dns_servers.len() <= 4);
-                    assert!(lease.renew_at <= lease.rebind_at && lease.rebind_at <= lease.until);
+                    assert!(
+                        lease.renew_at <= lease.rebind_at && lease.rebind_at <= lease.expires_at
+                    );
                 }
                 Event::Lost(_) => {}
             }
         }
         let is_later = self.client.deadline().is_none_or(|at| at > self.bench.now);
-        assert!(is_later, "no timer spins");
+        assert!(is_later, "the next deadline is in the future");
     }
 }
 
-fn honest(asked: Option<&Message>, kind: Kind) -> Message {
+fn matching_answer(last_request: Option<&Message>, kind: Kind) -> Message {
     let options = Options {
         prefix_len: Some(24),
         routers: vec![SERVER],
@@ -109,11 +111,11 @@ fn honest(asked: Option<&Message>, kind: Kind) -> Message {
     Message {
         op: Op::Reply,
         kind,
-        transaction: asked.map_or(0, |asked| asked.transaction),
+        transaction: last_request.map_or(0, |last_request| last_request.transaction),
         elapsed_s: 0,
         is_broadcast: true,
         client: Ipv4Addr::UNSPECIFIED,
-        yours: Ipv4Addr::new(10, 0, 0, 5),
+        your_address: Ipv4Addr::new(10, 0, 0, 5),
         relay: Ipv4Addr::UNSPECIFIED,
         mac: MAC,
         options,
@@ -125,6 +127,6 @@ fn seeds() -> Vec<Vec<u8>> {
         vec![0, 2, 3, 6, 0, 3, 0, 0, 0, 0, 0],
         vec![0, 2, 3, 14, 0, 0],
         vec![0, 2, 3, 6, 0, 4, 0],
-        honest(None, Kind::Offer).emit(),
+        matching_answer(None, Kind::Offer).emit(),
     ]
 }

@@ -22,7 +22,7 @@ const PEER: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const MTU: usize = 1500;
 /// Upper bound on the scheduler steps that one frame causes.
-const STEPS_MAX: usize = 10_000;
+const MAX_STEPS: usize = 10_000;
 
 struct Silent;
 
@@ -43,10 +43,10 @@ struct Host {
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
     let mut host = Host::new(script.byte().unwrap_or(0));
-    host.come_to_rest();
+    host.run_until_idle();
     while let Some(verb) = script.byte() {
-        host.happens(verb, &mut script);
-        host.come_to_rest();
+        host.run_step(verb, &mut script);
+        host.run_until_idle();
     }
 });
 
@@ -65,7 +65,7 @@ impl Host {
         Self { bench, station, scheduler: Scheduler::default() }
     }
 
-    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, script: &mut Script<'_>) {
         let ether_type = match verb >> 2 & 3 {
             0 => EtherType::Ipv4,
             1 => EtherType::Arp,
@@ -89,26 +89,26 @@ impl Host {
         }
     }
 
-    fn come_to_rest(&mut self) {
+    fn run_until_idle(&mut self) {
         let mut steps = 0;
         loop {
             let station = &mut self.station;
             let application = &mut Silent;
             while self.scheduler.run_one(station, application, &mut self.bench.cx()).is_some() {
                 steps += 1;
-                assert!(steps < STEPS_MAX, "the station comes to rest");
+                assert!(steps < MAX_STEPS, "the station becomes idle");
             }
             let mut wire = Vec::new();
             if station.transmit_into(&mut wire, MTU, &mut self.bench.cx()) == 0 {
                 break;
             }
-            assert!(wire.len() >= 60, "a frame has a least length");
-            assert_eq!(Header::parse(&wire).expect("what we send is a frame").header.source, MAC);
+            assert!(wire.len() >= 60, "a frame has the minimum length");
+            assert_eq!(Header::parse(&wire).expect("sent data is a frame").header.source, MAC);
         }
         let waiting = Limits::default().packets;
         assert!(self.station.packets_lent() <= waiting, "no packet leaks");
         let is_later = |at| at > self.bench.now;
-        assert!(self.station.deadline().is_none_or(is_later), "no timer spins");
+        assert!(self.station.deadline().is_none_or(is_later), "the next deadline is in the future");
     }
 }
 

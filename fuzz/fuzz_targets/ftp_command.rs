@@ -24,7 +24,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
 fn replies(input: &[u8], cut: usize) -> Vec<Reply> {
     let mut bench = Bench::default();
     let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let settings = ServerSettings { takes_mail: true, ..ServerSettings::default() };
+    let settings = ServerSettings { accepts_mail: true, ..ServerSettings::default() };
     let mut server = Server::new(settings, address(21), address(40_000), &bench.cx());
     let mut said = Vec::new();
     for mut piece in input.chunks(cut) {

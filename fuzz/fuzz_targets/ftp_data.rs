@@ -14,14 +14,14 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let [choice, bits, cut, bytes @ ..] = input else { return };
     let Some(representation) = representation(*choice, *bits) else { return };
     let cut = usize::from(*cut) + 1;
-    assert_eq!(decoded(&representation, bytes, bytes.len().max(1)), decoded(&representation, bytes, cut));
-    let mut encoder = Encoder::new(&representation, None).expect("it is supported");
+    assert_eq!(decode_file(&representation, bytes, bytes.len().max(1)), decode_file(&representation, bytes, cut));
+    let mut encoder = Encoder::new(&representation, None).expect("the combination is supported");
     let mut wire = Vec::new();
     let is_encoded = bytes.chunks(cut).all(|piece| encoder.encode(piece, &mut wire).is_ok());
     if !is_encoded || encoder.finish(&mut wire).is_err() {
         return;
     }
-    let file = decoded(&representation, &wire, cut).expect("what is written is read");
+    let file = decode_file(&representation, &wire, cut).expect("encoded data can be decoded");
     let Representation { data_type, word_format, .. } = representation;
     let is_octets = matches!(
         data_type,
@@ -59,8 +59,12 @@ fn representation(choice: u8, bits: u8) -> Option<Representation> {
     supported(&representation).ok().map(|()| representation)
 }
 
-fn decoded(representation: &Representation, wire: &[u8], cut: usize) -> Result<Vec<u8>, DataError> {
-    let mut decoder = Decoder::new(representation).expect("it is supported");
+fn decode_file(
+    representation: &Representation,
+    wire: &[u8],
+    cut: usize,
+) -> Result<Vec<u8>, DataError> {
+    let mut decoder = Decoder::new(representation).expect("the combination is supported");
     let mut file = Vec::new();
     let mut out = Vec::new();
     for mut piece in wire.chunks(cut) {

@@ -6,8 +6,8 @@
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
 use protocols::application::ftp::listing::{
-    Collector, Dialect, Entry, FactSet, LINE_MAX_BYTES, ListForm, ListReader, Pattern, Unread,
-    parse_facts,
+    Collector, Dialect, Entry, FactSet, LINE_MAX_BYTES, ListForm, ListReader, Pattern,
+    UnknownLines, parse_facts,
 };
 use protocols::application::ftp::{LocalName, Timestamp};
 
@@ -24,14 +24,14 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
             let mut out = Vec::new();
             ListForm::Unix.write(&entry, NOW, &mut out);
             ListForm::Facts(FactSet::ALL).write(&entry, NOW, &mut out);
-            // Each form writes one line, whatever the name contains.
+            // Each format writes one line per entry, whatever the name contains.
             assert!(out.iter().filter(|&&byte| byte == b'\n').count() <= 2);
         }
         _ = Timestamp::parse(line);
     }
     for dialect in [Dialect::Facts, Dialect::Long, Dialect::Names] {
         let cut = usize::from(input.first().copied().unwrap_or(0)) + 1;
-        assert_eq!(collected(dialect, input, cut), collected(dialect, input, input.len().max(1)));
+        assert_eq!(collect_entries(dialect, input, cut), collect_entries(dialect, input, input.len().max(1)));
     }
     let (pattern, name) = input.split_at(input.len() / 2);
     if let Some(pattern) = Pattern::parse(pattern) {
@@ -40,7 +40,11 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
 });
 
 /// Collects a listing that arrives in pieces, up to the first error.
-fn collected(dialect: Dialect, input: &[u8], cut: usize) -> (Vec<Entry>, Option<Unread>) {
+fn collect_entries(
+    dialect: Dialect,
+    input: &[u8],
+    cut: usize,
+) -> (Vec<Entry>, Option<UnknownLines>) {
     let mut collector = Collector::new(dialect, NOW, 100);
     let is_whole =
         input.chunks(cut).all(|piece| collector.push(piece).is_ok()) && collector.finish().is_ok();

@@ -17,8 +17,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let cut = input.first().map_or(1, |&byte| usize::from(byte % 32) + 1);
-    let whole = read(input, input.len().max(1));
-    assert_eq!(whole, read(input, cut));
+    let whole = parse_replies(input, input.len().max(1));
+    assert_eq!(whole, parse_replies(input, cut));
     for reply in whole.unwrap_or_default() {
         assert!(!reply.to_string().chars().any(char::is_control));
         _ = (reply.quoted(), reply.number(), reply.timestamp(), reply.entry(), reply.marker());
@@ -32,7 +32,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     }
 });
 
-fn read(input: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
+fn parse_replies(input: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
     let mut bench = Bench::default();
     let mut reader = ReplyReader::default();
     let mut replies = vec![];

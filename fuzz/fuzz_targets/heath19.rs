@@ -11,7 +11,7 @@ use protocols::terminal::heath19::{Heath19, Key, Modifiers, Switches};
 use protocols::terminal::{Picture, Terminal, draw};
 
 /// Limit of queued replies, plus one transmitted page.
-const OUTPUT_MAX: usize = 256 + 24 * 80 * 10 + 1;
+const MAX_OUTPUT_BYTES: usize = 256 + 24 * 80 * 10 + 1;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
@@ -54,7 +54,7 @@ fn with_keys(switches: Switches, mut script: Script<'_>) {
         terminal.key(key, modifiers, &mut bench.cx());
         let (row, column) = terminal.cursor();
         assert!(row < 25 && column < 80 && terminal.waiting() <= 128);
-        assert!(terminal.output().len() <= OUTPUT_MAX);
+        assert!(terminal.output().len() <= MAX_OUTPUT_BYTES);
         terminal.sent(usize::from(len));
         let new = terminal.picture();
         screen.receive(&draw(&old, &new), &mut bench.cx());

@@ -13,14 +13,14 @@ use protocols::packet::Pool;
 
 const PAYLOAD_LEN: u16 = 4;
 /// The longest message that a datagram of the link carries.
-const CONTENT_MAX: usize = 1480;
+const MAX_MESSAGE_LEN: usize = 1480;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
-    let input = &input[..input.len().min(CONTENT_MAX)];
+    let input = &input[..input.len().min(MAX_MESSAGE_LEN)];
     let mut repaired = input.to_vec();
     repair_icmp(&mut repaired);
-    // Unrepaired input may be parsed or not, but the host must not act on it without a valid
-    // checksum.
+    // The unrepaired input may be parsed or not, but the host must not act on a message without a
+    // valid checksum.
     for message in [input, &repaired] {
         receive(message);
     }
@@ -46,14 +46,14 @@ fn receive(message: &[u8]) {
     let mut internet = Internet::new(US, 24, 1500);
     let probe =
         internet.make_echo_request(PEER.into(), 1, 2, PAYLOAD_LEN, &mut pool, &mut bench.cx());
-    let probe = probe.expect("an echo request can be made");
-    pool.put(probe.expect("it is short, and for another host"));
+    let probe = probe.expect("an echo request can be built");
+    pool.put(probe.expect("the request is short, and for another host"));
     let parsed = Message::parse(message);
     for round in 0..2 {
         let packet = pool.take(&mut bench.meter).expect("the pool is not empty");
         let packet = fill(packet, &datagram(Protocol::Icmp, message));
         let delivered = internet.receive(packet, &mut pool, &mut bench.cx());
-        assert!(delivered.is_none(), "ICMP goes to no transport");
+        assert!(delivered.is_none(), "ICMP is delivered to no transport protocol");
         while let Some(event) = internet.event() {
             if let Event::EchoReply(reply) = event {
                 assert_eq!((round, reply.payload_len), (0, usize::from(PAYLOAD_LEN)));

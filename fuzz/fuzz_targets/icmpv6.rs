@@ -15,10 +15,10 @@ use protocols::packet::Pool;
 
 const PAYLOAD_LEN: u16 = 4;
 /// The longest message that a datagram of the link carries.
-const CONTENT_MAX: usize = 1460;
+const MAX_MESSAGE_LEN: usize = 1460;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
-    let input = &input[..input.len().min(CONTENT_MAX)];
+    let input = &input[..input.len().min(MAX_MESSAGE_LEN)];
     let mut repaired = input.to_vec();
     icmpv6::seal(PEER_V6, US_V6, &mut repaired);
     for message in [input, &repaired] {
@@ -50,11 +50,13 @@ fn receive(message: &[u8]) {
     let mut bench = Bench::default();
     let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
-    internet.add_address(Address::lasting(US_V6.into(), 64)).expect("an address of a host");
+    internet
+        .add_address(Address::lasting(US_V6.into(), 64))
+        .expect("the address is a unicast address");
     let cx = &mut bench.cx();
     let probe = internet.make_echo_request(PEER_V6.into(), 1, 2, PAYLOAD_LEN, &mut pool, cx);
-    let probe = probe.expect("an echo request can be made");
-    pool.put(probe.expect("it is short, and for another host"));
+    let probe = probe.expect("an echo request can be built");
+    pool.put(probe.expect("the request is short, and for another host"));
     let parsed = Message::parse(PEER_V6, US_V6, message);
     let len = u16::try_from(message.len()).expect("a short message");
     let datagram = [&header_v6().emit(58, len), message].concat();

@@ -15,7 +15,7 @@ fuzz_target!(init: write_seeds(&one_of_each()), |input: &[u8]| {
     repair_header(&mut repaired);
     for bytes in [input, &repaired] {
         if let Ok(parsed) = Header::parse(bytes) {
-            agrees_with(&parsed, bytes);
+            assert_agrees_with(&parsed, bytes);
         }
         // A quoted datagram may be truncated, and its header may be damaged.
         if let Ok(quoted) = Header::parse_quoted(bytes) {
@@ -25,13 +25,14 @@ fuzz_target!(init: write_seeds(&one_of_each()), |input: &[u8]| {
     }
 });
 
-fn agrees_with(parsed: &Parsed, bytes: &[u8]) {
+fn assert_agrees_with(parsed: &Parsed, bytes: &[u8]) {
     assert!(HEADER_LEN <= parsed.header_len && parsed.header_len <= parsed.total_len);
     assert!(parsed.total_len <= bytes.len());
     let total_len = u16::try_from(parsed.total_len).expect("sixteen bits");
     let emitted = parsed.header.emit(total_len);
     let content = vec![0; parsed.total_len - HEADER_LEN];
-    let again = Header::parse(&[&emitted[..], &content].concat()).expect("ours can be read");
+    let again = Header::parse(&[&emitted[..], &content].concat())
+        .expect("the emitted header can be parsed");
     assert_eq!((again.header, again.total_len), (parsed.header, parsed.total_len));
 }
 
@@ -47,7 +48,7 @@ fn receive(bytes: &[u8]) {
         }
         while internet.event().is_some() {}
         while let Some(answer) = internet.transmit(&mut pool, &mut bench.cx()) {
-            assert!(Header::parse(answer.data()).is_ok(), "our answer is a datagram");
+            assert!(Header::parse(answer.data()).is_ok(), "the answer is a datagram");
             pool.put(answer);
         }
         assert_eq!(pool.lent(), 0, "no packet leaks");

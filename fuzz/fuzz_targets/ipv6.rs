@@ -21,7 +21,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
             let payload_len = u16::try_from(parsed.total_len - HEADER_LEN).expect("sixteen bits");
             let emitted = parsed.header.emit(parsed.next_header, payload_len);
             assert_eq!(emitted[..], bytes[..HEADER_LEN]);
-            walks(parsed.next_header, &bytes[HEADER_LEN..parsed.total_len]);
+            walk_headers(parsed.next_header, &bytes[HEADER_LEN..parsed.total_len]);
         }
         if let Ok(quoted) = ipv6::parse_quoted(bytes) {
             assert!(quoted.headers_len <= bytes.len());
@@ -52,7 +52,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-fn walks(next_header: u8, payload: &[u8]) {
+fn walk_headers(next_header: u8, payload: &[u8]) {
     let Ok(walk) = ipv6::walk(next_header, payload, HEADER_LEN, ipv6::NEXT_HEADER_AT) else {
         return;
     };
@@ -61,7 +61,7 @@ fn walks(next_header: u8, payload: &[u8]) {
     if let End::Fragment(fragment) = walk.end {
         let at = walk.len - ipv6::FRAGMENT_HEADER_LEN;
         let emitted = fragment.emit();
-        // The reserved bits are not preserved.
+        // The reserved bits of the second and fourth byte are not preserved.
         assert_eq!((emitted[0], &emitted[4..]), (payload[at], &payload[at + 4..walk.len]));
     }
 }
@@ -70,7 +70,9 @@ fn receive(bytes: &[u8]) {
     let mut bench = Bench::default();
     let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
-    internet.add_address(Address::lasting(US_V6.into(), 64)).expect("an address of a host");
+    internet
+        .add_address(Address::lasting(US_V6.into(), 64))
+        .expect("the address is a unicast address");
     for _ in 0..2 {
         let packet = pool.take(&mut bench.meter).expect("the pool is not empty");
         let packet = fill(packet, bytes);
@@ -81,7 +83,7 @@ fn receive(bytes: &[u8]) {
         bench.advance_to(internet.deadline());
         internet.timeout(&mut pool, &mut bench.cx());
         while let Some(answer) = internet.transmit(&mut pool, &mut bench.cx()) {
-            assert!(answer.len() <= 1500, "our answer fits the link");
+            assert!(answer.len() <= 1500, "the answer fits the MTU");
             pool.put(answer);
         }
         assert_eq!(pool.lent(), 0, "no packet leaks");

@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use protocols::terminal::line_discipline::{Conventions, LineDiscipline, canonical};
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
-    // Beyond the line limit, the typed form loses bytes that the shorter canonical form still
-    // holds.
+    // Beyond the maximum line length, the typed form loses bytes that the shorter canonical form
+    // still contains.
     let Some(typed) = input.get(..input.len().min(1000)) else { return };
     let typed: Vec<u8> = typed.iter().copied().filter(|byte| *byte != b'\n').collect();
     let line = canonical(&typed, Conventions::default().tab_distance);

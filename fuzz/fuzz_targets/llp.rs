@@ -30,7 +30,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     };
     let mut script = Script(input);
     while let Some(verb) = script.byte() {
-        line.happens(verb, &mut script);
+        line.run_step(verb, &mut script);
     }
     line.collect();
     line.link.reset(&mut line.pool);
@@ -38,7 +38,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
 });
 
 impl Line {
-    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, script: &mut Script<'_>) {
         let count = usize::from(verb >> 3);
         match verb & 7 {
             0 | 1 => {
@@ -72,7 +72,10 @@ impl Line {
     fn wait(&mut self) {
         self.bench.advance_to(self.link.deadline());
         self.link.timeout(&mut self.bench.cx());
-        assert!(self.link.deadline().is_none_or(|next| next > self.bench.now), "no timer spins");
+        assert!(
+            self.link.deadline().is_none_or(|next| next > self.bench.now),
+            "the next deadline is in the future"
+        );
     }
 
     fn collect(&mut self) {

@@ -17,7 +17,7 @@ use std::net::Ipv6Addr;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 /// Upper bound on the packets that one step of a script sends.
-const SENT_MAX: usize = 200;
+const MAX_SENT_PACKETS: usize = 200;
 
 struct Host {
     discovery: Discovery,
@@ -27,21 +27,21 @@ struct Host {
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let secret = Secret([1, 2]);
-    let takes_router_advertisements = true;
-    let settings = Settings { mac: MAC, secret, takes_router_advertisements, mtu: 1500 };
+    let accepts_router_advertisements = true;
+    let settings = Settings { mac: MAC, secret, accepts_router_advertisements, mtu: 1500 };
     let discovery = Discovery::new(settings);
     let cache = Cache::default();
     let mut host = Host { discovery, cache, bench: Bench::default() };
     host.discovery.start(&mut host.bench.cx());
     let mut script = Script(input);
     while let Some(verb) = script.byte() {
-        host.happens(verb, &mut script);
+        host.run_step(verb, &mut script);
         host.settle();
     }
 });
 
 impl Host {
-    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, script: &mut Script<'_>) {
         let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, u16::from(verb >> 5));
         match verb & 7 {
             0 => self.bench.advance_millis(1 << (verb >> 3)),
@@ -79,9 +79,9 @@ impl Host {
             let destination = outgoing.destination;
             let bytes = outgoing.message.emit(source, destination);
             let parsed = Message::parse(&bytes, source, destination, HOP_LIMIT);
-            assert_eq!(parsed.expect("what we send can be read").message, outgoing.message);
+            assert_eq!(parsed.expect("sent messages can be parsed").message, outgoing.message);
         }
-        assert!(sent < SENT_MAX, "it comes to rest");
+        assert!(sent < MAX_SENT_PACKETS, "the host becomes idle");
         while self.discovery.event().is_some() {}
         let discovery = &self.discovery;
         assert!(discovery.addresses().listened().count() <= 16);

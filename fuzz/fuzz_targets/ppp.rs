@@ -100,7 +100,8 @@ fn frame(information: &[u8]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let packet = |protocol: u16, packet: &[u8]| {
         let information = [&[0xFF, 3][..], &protocol.to_be_bytes(), packet].concat();
-        [&[1, u8::try_from(information.len()).expect("it is short")][..], &information].concat()
+        [&[1, u8::try_from(information.len()).expect("the frame is short")][..], &information]
+            .concat()
     };
     let request = packet(0xC021, &[1, 1, 0, 14, 1, 4, 5, 220, 5, 6, 1, 2, 3, 4]);
     vec![

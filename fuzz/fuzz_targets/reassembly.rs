@@ -8,16 +8,16 @@ use libfuzzer_sys::fuzz_target;
 use protocols::internet::reassembly::{FRAGMENTS_MAX, Fragment, Key, Outcome, Reassembler};
 use std::net::Ipv4Addr;
 
-/// Bytes of script per fragment: offset, length, and the more-fragments flag.
-const STEP: usize = 5;
-const HEADERS: [u8; 20] = [0x45; 20];
-const LEN_MAX: usize = 65_535;
+/// Script bytes per fragment: offset, length, and the more-fragments flag.
+const STEP_BYTES: usize = 5;
+const HEADER_BYTES: [u8; 20] = [0x45; 20];
+const MAX_DATAGRAM_LEN: usize = 65_535;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut bench = Bench::default();
     let mut reassembler = Reassembler::default();
     let mut map = Map::default();
-    for step in input.chunks_exact(STEP) {
+    for step in input.chunks_exact(STEP_BYTES) {
         let [o0, o1, l0, l1, flags] = *step else { return };
         let offset = usize::from(u16::from_be_bytes([o0, o1])) % 8192 * 8;
         let data = content(offset, usize::from(u16::from_be_bytes([l0, l1])) % 2048, flags);
@@ -26,17 +26,17 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
             key: key(),
             offset,
             more,
-            headers: &HEADERS,
-            counted_len: HEADERS.len(),
+            headers: &HEADER_BYTES,
+            counted_len: HEADER_BYTES.len(),
             ecn: 0,
             data: &data,
         };
         let outcome = reassembler.receive(&fragment, &mut bench.cx());
         match map.receive(offset, &data, more) {
-            Verdict::Kept => assert!(matches!(outcome, Outcome::Kept)),
+            Verdict::Kept => assert!(matches!(outcome, Outcome::Stored)),
             Verdict::Dropped => assert!(matches!(outcome, Outcome::Dropped(_))),
             Verdict::Whole(expected) => {
-                let Outcome::Whole(whole) = outcome else { panic!("{outcome:?}, not whole") };
+                let Outcome::Whole(whole) = outcome else { panic!("{outcome:?}, although the datagram is incomplete") };
                 let data: Vec<u8> = whole.pieces().flatten().copied().collect();
                 assert_eq!((data.len(), data), (whole.len(), expected));
                 assert_eq!((reassembler.bytes(), reassembler.len()), (0, 0));
@@ -98,13 +98,13 @@ impl Map {
         if data.is_empty() || more && data.len() % 8 != 0 {
             return Verdict::Dropped;
         }
-        if end + HEADERS.len() > LEN_MAX {
+        if end + HEADER_BYTES.len() > MAX_DATAGRAM_LEN {
             self.is_spoilt = true;
         }
         if self.is_spoilt || self.seen.contains(&(start, data.to_vec(), more)) {
             return Verdict::Dropped;
         }
-        self.bytes.resize(LEN_MAX, None);
+        self.bytes.resize(MAX_DATAGRAM_LEN, None);
         let overlaps = self.bytes[start..end].iter().any(Option::is_some);
         let highest = self.bytes.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         let disagrees = match (self.end, more) {

@@ -9,10 +9,10 @@ use protocols::transport::tcp::flight::{Delivery, Flight, LossVerdict};
 use protocols::transport::tcp::seq::Seq;
 
 /// First sequence number, chosen so that sequence numbers wrap around within a script.
-const FIRST: Seq = Seq(0xFFFF_FE00);
+const FIRST_SEQ: Seq = Seq(0xFFFF_FE00);
 /// Maximum number of outstanding bytes in the model; a larger number would only make the target
 /// slower.
-const OUT_MAX: usize = 4096;
+const MAX_OUTSTANDING_BYTES: usize = 4096;
 
 /// State of one outstanding byte.
 #[derive(Clone, Copy, Default)]
@@ -24,7 +24,7 @@ struct Byte {
 
 struct Both {
     flight: Flight,
-    /// Outstanding bytes; the first has the sequence number `una`.
+    /// Outstanding bytes. The first byte has the sequence number `una`.
     bytes: Vec<Byte>,
     una: Seq,
     now: u64,
@@ -32,21 +32,22 @@ struct Both {
 
 fuzz_target!(|input: &[u8]| {
     let mut script = Script(input);
-    let mut both = Both { flight: Flight::new(FIRST), bytes: Vec::new(), una: FIRST, now: 0 };
+    let mut both =
+        Both { flight: Flight::new(FIRST_SEQ), bytes: Vec::new(), una: FIRST_SEQ, now: 0 };
     while let (Some(verb), Some(word)) = (script.byte(), script.word()) {
-        both.happens(verb, word, &mut script);
+        both.run_step(verb, word, &mut script);
         both.agrees();
     }
 });
 
 impl Both {
-    fn happens(&mut self, verb: u8, word: u16, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, word: u16, script: &mut Script<'_>) {
         let len = usize::from(word) % 300 + 1;
         match verb % 8 {
             0 | 1 => self.send(len),
             2 => self.acknowledge(len),
             3 | 4 => self.sack(usize::from(script.word().unwrap_or(0)), len),
-            5 => self.send_again(len),
+            5 => self.retransmit(len),
             6 => self.lose_older_than(u64::from(word) % 16),
             _ => self.time_out(),
         }
@@ -62,7 +63,7 @@ impl Both {
     }
 
     fn send(&mut self, len: usize) {
-        if self.bytes.len() + len <= OUT_MAX {
+        if self.bytes.len() + len <= MAX_OUTSTANDING_BYTES {
             let len_out = u32::try_from(len).unwrap_or(0);
             self.flight.sent(len_out, len_out.div_ceil(16), self.instant());
             let byte = Byte { sent_at: self.now, ..Byte::default() };
@@ -79,15 +80,15 @@ impl Both {
         self.una = self.una + u32::try_from(len).unwrap_or(0);
     }
 
-    /// Applies a block. A block that begins before the outstanding bytes or ends after them changes
-    /// nothing.
+    /// Applies a SACK block. A block that begins before the outstanding bytes or ends after them
+    /// changes nothing.
     fn sack(&mut self, start: usize, len: usize) {
-        let start = start % (OUT_MAX + 100);
+        let start = start % (MAX_OUTSTANDING_BYTES + 100);
         let end = start + len;
         let mut delivery = Delivery::default();
         let block = (self.at(start), self.at(end));
         self.flight.sack(block, &mut delivery, self.instant());
-        self.flight.blocks_taken();
+        self.flight.end_sack_blocks();
         if end <= self.bytes.len() && delivery.refused == 0 {
             for byte in &mut self.bytes[start..end] {
                 *byte = Byte { is_sacked: true, is_lost: false, ..*byte };
@@ -95,7 +96,7 @@ impl Both {
         }
     }
 
-    fn send_again(&mut self, len: usize) {
+    fn retransmit(&mut self, len: usize) {
         let max = u32::try_from(len).unwrap_or(0);
         let Some((seq, len)) = self.flight.next_lost(max) else {
             return assert!(self.bytes.iter().all(|byte| !byte.is_lost));
@@ -103,7 +104,7 @@ impl Both {
         self.flight.sent_again(seq, len, self.instant());
         let start = seq.since(self.una) as usize;
         for byte in &mut self.bytes[start..start + len as usize] {
-            assert!(byte.is_lost, "only what is lost goes again");
+            assert!(byte.is_lost, "only lost data is retransmitted");
             *byte = Byte { sent_at: self.now, ..Byte::default() };
         }
     }
@@ -111,11 +112,9 @@ impl Both {
     fn lose_older_than(&mut self, age: u64) {
         let limit = self.now.saturating_sub(age);
         let limit_at = Instant::from_nanos(limit);
-        self.flight.judge(
-            |sent_at, _| {
-                if sent_at < limit_at { LossVerdict::Lost } else { LossVerdict::Open }
-            },
-        );
+        self.flight.classify(|sent_at, _| {
+            if sent_at < limit_at { LossVerdict::Lost } else { LossVerdict::Open }
+        });
         for byte in &mut self.bytes {
             byte.is_lost |= !byte.is_sacked && byte.sent_at < limit;
         }

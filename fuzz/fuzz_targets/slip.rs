@@ -50,7 +50,10 @@ fn send(datagrams: &[Vec<u8>]) -> Vec<u8> {
     let mut link = Slip::new(MTU);
     let mut wire = Vec::new();
     for datagram in datagrams {
-        let packet = fill(pool.take(&mut bench.meter).expect("it came back"), datagram);
+        let packet = fill(
+            pool.take(&mut bench.meter).expect("the packet was returned to the pool"),
+            datagram,
+        );
         link.send(packet, &mut bench.cx()).expect("the queue is empty");
         while link.has_output() {
             assert!(link.transmit_into(&mut wire, 5, &mut bench.cx()) > 0);

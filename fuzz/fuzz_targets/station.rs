@@ -22,7 +22,7 @@ const LISTENING_PORT: u16 = 23;
 const PEER_PORT: u16 = 7;
 const MTU: usize = 1500;
 /// Upper bound on the scheduler steps that one datagram causes.
-const STEPS_MAX: usize = 10_000;
+const MAX_STEPS: usize = 10_000;
 
 /// Listens, opens one connection, and echoes received data on every connection.
 #[derive(Default)]
@@ -69,11 +69,11 @@ struct Host {
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut host = Host::new();
-    host.come_to_rest();
+    host.run_until_idle();
     let mut script = Script(input);
     while let Some(verb) = script.byte() {
-        host.happens(verb, &mut script);
-        host.come_to_rest();
+        host.run_step(verb, &mut script);
+        host.run_until_idle();
     }
 });
 
@@ -92,12 +92,12 @@ impl Host {
         }
     }
 
-    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, script: &mut Script<'_>) {
         let peer = usize::from(verb >> 3 & 1);
         let count = usize::from(verb >> 4);
         match verb & 7 {
-            0 => self.raw(script, false),
-            1 => self.raw(script, true),
+            0 => self.receive_raw(script, false),
+            1 => self.receive_raw(script, true),
             2 => {
                 if let Some(segment) = self.peers[peer].scripted(script) {
                     self.receive(&datagram(Protocol::Tcp, &segment));
@@ -109,11 +109,12 @@ impl Host {
                 self.receive(&datagram(Protocol::Tcp, &segment));
             }
             4 => {
-                let segment = self.peers[peer].honest(Flags::ACK, &vec![b'd'; count * 90]);
+                let segment =
+                    self.peers[peer].expected_segment(Flags::ACK, &vec![b'd'; count * 90]);
                 self.receive(&datagram(Protocol::Tcp, &segment));
             }
             5 => {
-                let segment = self.peers[peer].honest(Flags::ACK.with(Flags::FIN), &[]);
+                let segment = self.peers[peer].expected_segment(Flags::ACK.with(Flags::FIN), &[]);
                 self.receive(&datagram(Protocol::Tcp, &segment));
             }
             6 => self.bench.advance_to(self.station.deadline()),
@@ -121,8 +122,9 @@ impl Host {
         }
     }
 
-    /// Delivers a datagram of raw bytes from the script; in the script its length precedes it.
-    fn raw(&mut self, script: &mut Script<'_>, is_repaired: bool) {
+    /// Delivers a datagram of raw bytes from the script. The length of the datagram precedes the
+    /// bytes.
+    fn receive_raw(&mut self, script: &mut Script<'_>, is_repaired: bool) {
         let Some(len) = script.word() else { return };
         let mut bytes = script.piece(usize::from(len)).to_vec();
         if is_repaired {
@@ -136,38 +138,38 @@ impl Host {
     }
 
     /// Runs the station until it is idle and has handed all its output to the wire.
-    fn come_to_rest(&mut self) {
+    fn run_until_idle(&mut self) {
         let station = &mut self.station;
         let application = &mut self.application;
         let mut steps = 0;
         loop {
             while self.scheduler.run_one(station, application, &mut self.bench.cx()).is_some() {
                 steps += 1;
-                assert!(steps < STEPS_MAX, "the station comes to rest");
+                assert!(steps < MAX_STEPS, "the station becomes idle");
             }
             let mut wire = Vec::new();
             if station.transmit_into(&mut wire, MTU, &mut self.bench.cx()) == 0 {
                 break;
             }
-            can_be_read(&wire, &mut self.peers, &mut self.bench);
+            assert_parseable(&wire, &mut self.peers, &mut self.bench);
         }
         assert_eq!(station.packets_lent(), 0, "no packet leaks");
         let is_later = |at: Instant| at > self.bench.now;
-        assert!(station.deadline().is_none_or(is_later), "no timer spins");
+        assert!(station.deadline().is_none_or(is_later), "the next deadline is in the future");
     }
 }
 
-fn can_be_read(wire: &[u8], peers: &mut [Peer], bench: &mut Bench) {
+fn assert_parseable(wire: &[u8], peers: &mut [Peer], bench: &mut Bench) {
     assert!(wire.len() <= MTU);
-    let parsed = ipv4::Header::parse(wire).expect("what we send is a datagram");
+    let parsed = ipv4::Header::parse(wire).expect("sent data is a datagram");
     assert_eq!((parsed.header.source, parsed.total_len), (US, wire.len()));
     let content = &wire[parsed.header_len..];
     if parsed.header.protocol == Protocol::Tcp {
         let len = u16::try_from(content.len()).expect("a datagram");
         let pseudo = pseudo_header(US.into(), parsed.header.destination.into(), Protocol::Tcp, len);
         let segment = Header::parse(content, pseudo.bytes(content), &mut bench.meter);
-        let (header, header_len) = segment.expect("what we send is a segment");
-        peers.iter_mut().for_each(|peer| peer.heard(&header, content.len() - header_len));
+        let (header, header_len) = segment.expect("sent data is a segment");
+        peers.iter_mut().for_each(|peer| peer.process_segment(&header, content.len() - header_len));
     }
 }
 

@@ -21,9 +21,9 @@ const PEER_PORT: u16 = 4000;
 const LINK_MSS: u16 = 1460;
 /// Upper bound on the segments of one output, even if the buffers are sent in the smallest
 /// segments.
-const SEGMENTS_MAX: usize = 8192;
+const MAX_SEGMENTS: usize = 8192;
 /// Number of states in which a script may begin.
-const BEGINNINGS: u8 = 12;
+const INITIAL_STATES: u8 = 12;
 
 struct Host {
     bench: Bench,
@@ -39,11 +39,11 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
     let (Some(beginning), Some(kind)) = (script.byte(), script.byte()) else { return };
     let mut host = Host::new(kind);
-    host.begin(beginning % BEGINNINGS);
+    host.begin(beginning % INITIAL_STATES);
     while let Some(verb) = script.byte() {
-        host.happens(verb, &mut script);
+        host.run_step(verb, &mut script);
         host.output();
-        host.waits_for_nothing_without_a_timer();
+        host.assert_no_wait_without_timer();
     }
 });
 
@@ -77,20 +77,20 @@ impl Host {
             _ => self.syn(Flags::ACK),
         }
         if beginning == 11 {
-            self.honest(Flags::ACK);
+            self.receive_expected(Flags::ACK);
         }
         if matches!(beginning, 5 | 6 | 8 | 10) {
             self.close();
         }
         match beginning {
-            6 | 10 => self.honest(Flags::ACK),
-            7 | 9 => self.honest(fin),
+            6 | 10 => self.receive_expected(Flags::ACK),
+            7 | 9 => self.receive_expected(fin),
             8 => self.receive(&self.peer.all_but_one(fin)),
             _ => {}
         }
         match beginning {
             9 => self.close(),
-            10 => self.honest(fin),
+            10 => self.receive_expected(fin),
             _ => {}
         }
         assert_eq!(self.state(), expected(beginning));
@@ -110,8 +110,8 @@ impl Host {
         self.receive(&self.peer.synchronize(flags, self.with_options));
     }
 
-    fn honest(&mut self, flags: Flags) {
-        self.receive(&self.peer.honest(flags, &[]));
+    fn receive_expected(&mut self, flags: Flags) {
+        self.receive(&self.peer.expected_segment(flags, &[]));
     }
 
     fn close(&mut self) {
@@ -129,7 +129,7 @@ impl Host {
         self.output();
     }
 
-    fn happens(&mut self, verb: u8, script: &mut Script<'_>) {
+    fn run_step(&mut self, verb: u8, script: &mut Script<'_>) {
         let count = usize::from(verb >> 4);
         match verb & 15 {
             0..=4 => {
@@ -138,8 +138,8 @@ impl Host {
                 }
             }
             5 => self.syn(if count & 1 == 0 { Flags::ACK } else { Flags::default() }),
-            6 => self.receive(&self.peer.honest(Flags::ACK, &vec![b'd'; count * 90])),
-            7 => self.raw(script.piece(count * 4 + 20), count & 1 == 0),
+            6 => self.receive(&self.peer.expected_segment(Flags::ACK, &vec![b'd'; count * 90])),
+            7 => self.receive_raw(script.piece(count * 4 + 20), count & 1 == 0),
             8 | 9 => self.send(count * count * 40, verb & 1 != 0),
             10 => _ = self.id.map(|id| self.tcp.consume(id, count * 100)),
             11 => self.close(),
@@ -148,12 +148,12 @@ impl Host {
             14 => self.bench.advance_millis(1 << count),
             _ => {
                 self.bench.advance_millis(1);
-                self.honest(Flags::ACK);
+                self.receive_expected(Flags::ACK);
             }
         }
     }
 
-    fn raw(&mut self, bytes: &[u8], is_repaired: bool) {
+    fn receive_raw(&mut self, bytes: &[u8], is_repaired: bool) {
         let mut segment = bytes.to_vec();
         if is_repaired {
             repair_transport(Protocol::Tcp, PEER, US, &mut segment);
@@ -185,7 +185,10 @@ impl Host {
         self.bench.advance_to(self.tcp.deadline());
         self.tcp.timeout(&mut self.bench.cx());
         self.output();
-        assert!(self.tcp.deadline().is_none_or(|next| next > self.bench.now), "no timer spins");
+        assert!(
+            self.tcp.deadline().is_none_or(|next| next > self.bench.now),
+            "the next deadline is in the future"
+        );
     }
 
     /// Drains all segments and events.
@@ -193,16 +196,16 @@ impl Host {
         let mut segments = 0;
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.bench.cx()) {
             segments += 1;
-            assert!(segments < SEGMENTS_MAX, "output ends");
+            assert!(segments < MAX_SEGMENTS, "output ends");
             let bytes = segment.packet.data();
-            let len = u16::try_from(bytes.len()).expect("a segment of a datagram");
+            let len = u16::try_from(bytes.len()).expect("sent data is a segment in a datagram");
             let from = segment.lower.source;
             let to = segment.lower.destination;
             let sum = pseudo_header(from, to, Protocol::Tcp, len).bytes(bytes);
             let parsed = Header::parse(bytes, sum, &mut self.bench.meter);
-            let (header, header_len) = parsed.expect("what we send can be read");
+            let (header, header_len) = parsed.expect("sent segments can be parsed");
             assert!(bytes.len() - header_len <= usize::from(LINK_MSS));
-            self.peer.heard(&header, bytes.len() - header_len);
+            self.peer.process_segment(&header, bytes.len() - header_len);
             self.pool.put(segment.packet);
         }
         assert_eq!(self.pool.lent(), 0, "no packet leaks");
@@ -213,7 +216,7 @@ impl Host {
         }
     }
 
-    fn waits_for_nothing_without_a_timer(&self) {
+    fn assert_no_wait_without_timer(&self) {
         let Some(status) = self.id.and_then(|id| self.tcp.status(id).ok()) else { return };
         let state = status.state;
         let queue = status.send_queue;
@@ -225,7 +228,7 @@ impl Host {
         assert!(!waits || self.tcp.deadline().is_some(), "stuck in {state}, {queue} bytes wait");
         let window = status.receive_buffer;
         assert!(window <= self.profile.receive_window.limit());
-        // The buffer also accepts the data that rounding up the window may advertise.
+        // The advertised window may be rounded up, and the buffer also accepts the additional data.
         assert!(status.receive_queue <= window + (window / 8).max(1 << 8));
     }
 }
@@ -261,7 +264,7 @@ fn seeds() -> Vec<Vec<u8>> {
         scripted(0x11, 0x40, &[0, 5]),
     ]
     .concat();
-    let scripts = (0..BEGINNINGS).flat_map(|beginning| {
+    let scripts = (0..INITIAL_STATES).flat_map(|beginning| {
         let kind = beginning % 4;
         [[&[beginning, kind][..], &transfer].concat(), [&[beginning, kind], &wrong[..]].concat()]
     });

@@ -35,7 +35,7 @@ fn read(segment: &[u8]) -> Option<(Header, usize)> {
     Header::parse(segment, pseudo.bytes(segment), &mut Bench::default().meter).ok()
 }
 
-/// Returns segments without options, with those of a SYN, and with options that have false lengths.
+/// Returns segments without options, with the options of a SYN, and with options of invalid length.
 fn seeds() -> Vec<Vec<u8>> {
     let of_a_syn = [2, 4, 5, 180, 1, 3, 3, 7, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
     [&[][..], &of_a_syn, &[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2], &[2, 40, 0, 0], &[8, 0, 0, 0]]

@@ -15,32 +15,32 @@ use protocols::application::telnet::{
 };
 
 const OUTPUT_LIMIT_BYTES: usize = 512;
-/// The limit for data, plus the reserve for commands and answers.
-const WAITING_MAX: usize = OUTPUT_LIMIT_BYTES + 4096;
-/// Upper bound on the round trips that two honest ends need to agree on everything.
-const ROUNDS_MAX: usize = 64;
+/// Limit of the output queue, bytes: the limit for data, plus the reserve for commands and answers.
+const MAX_OUTPUT_BYTES: usize = OUTPUT_LIMIT_BYTES + 4096;
+/// Upper bound on the round trips that two correct ends need to agree on all options.
+const MAX_ROUND_TRIPS: usize = 64;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let Some((choice, bytes)) = input.split_first() else { return };
     let starts = choice & 1 != 0;
     let cut = usize::from(choice >> 4) + 1;
     for make in [user, server] {
-        let whole = meaning(&mut make(starts), [bytes]);
-        let cut_up = meaning(&mut make(starts), bytes.chunks(cut));
+        let whole = interpretation(&mut make(starts), [bytes]);
+        let cut_up = interpretation(&mut make(starts), bytes.chunks(cut));
         assert_eq!(whole, cut_up);
     }
     for make in [user, server] {
-        with_nonsense(&mut make(starts), Script(bytes));
+        run_user_script(&mut make(starts), Script(bytes));
     }
-    come_to_rest(user(starts), server(starts), Script(bytes));
+    run_until_idle(user(starts), server(starts), Script(bytes));
     for is_user in [false, true] {
-        up_to_tls(&mut with_tls(is_user), bytes);
+        assert_ends_with_tls(&mut with_tls(is_user), bytes);
     }
     inflate(bytes, cut);
 });
 
 /// Checks that nothing is received or sent after the start of TLS.
-fn up_to_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
+fn assert_ends_with_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
     let mut bench = Bench::default();
     while let Some(event) = telnet.receive(&mut bytes, &mut bench.cx()) {
         if event == Event::StartTls {
@@ -87,7 +87,7 @@ fn inflate(bytes: &[u8], cut: usize) {
 }
 
 /// Returns every option except START_TLS, after which no input is processed.
-fn all() -> OptionSet {
+fn all_but_start_tls() -> OptionSet {
     (0..=254).map(OptionCode).fold(OptionSet::NONE, OptionSet::with).without(OptionCode::START_TLS)
 }
 
@@ -98,7 +98,7 @@ fn user(starts_negotiation: bool) -> Telnet {
         other_terminal_types: vec!["VT100".into()],
         environment: vec![EnvironmentVariable::new("LANG", "C")],
         display: ":0".into(),
-        allows: all(),
+        allows: all_but_start_tls(),
         ..UserSettings::default()
     })
 }
@@ -109,14 +109,14 @@ fn server(starts_negotiation: bool) -> Telnet {
         output_limit_bytes: OUTPUT_LIMIT_BYTES,
         terminal_types_max: 4,
         environment: vec!["LANG".into(), "USER".into()],
-        allows: all(),
+        allows: all_but_start_tls(),
         ..ServerSettings::default()
     })
 }
 
 /// Returns an end that also allows START_TLS.
 fn with_tls(is_user: bool) -> Telnet {
-    let allows = all().with(OptionCode::START_TLS);
+    let allows = all_but_start_tls().with(OptionCode::START_TLS);
     if is_user {
         Telnet::user(&UserSettings { allows, ..UserSettings::default() })
     } else {
@@ -126,7 +126,7 @@ fn with_tls(is_user: bool) -> Telnet {
 
 /// Returns the interpretation of the bytes: the data, the other events with their positions in the
 /// data, and the answers.
-fn meaning<'a>(
+fn interpretation<'a>(
     telnet: &mut Telnet,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<u8>, Vec<(usize, String)>, Vec<u8>) {
@@ -145,17 +145,17 @@ fn meaning<'a>(
                 other => rest.push((data.len(), format!("{other:?}"))),
             }
         }
-        assert!(piece.is_empty(), "all of the input is read");
+        assert!(piece.is_empty(), "all of the input is processed");
     }
-    assert!(telnet.output().len() <= WAITING_MAX);
-    while let Some(record) = telnet.inspected() {
+    assert!(telnet.output().len() <= MAX_OUTPUT_BYTES);
+    while let Some(record) = telnet.take_record() {
         assert!(!record.to_string().chars().any(char::is_control));
     }
     (data, rest, telnet.output().to_vec())
 }
 
 /// Runs a script of user calls and peer input.
-fn with_nonsense(telnet: &mut Telnet, mut script: Script<'_>) {
+fn run_user_script(telnet: &mut Telnet, mut script: Script<'_>) {
     let mut bench = Bench::default();
     telnet.start(&mut bench.cx());
     while let Some(verb) = script.byte() {
@@ -168,14 +168,14 @@ fn with_nonsense(telnet: &mut Telnet, mut script: Script<'_>) {
             2 => telnet.urgent(),
             3 => telnet.urgent_ended(),
             4 => telnet.sent(count),
-            _ => asks(telnet, verb, &mut script, &mut bench),
+            _ => make_user_call(telnet, verb, &mut script, &mut bench),
         }
         is_within_limits(telnet);
     }
 }
 
 /// Makes the user call that the script selects.
-fn asks(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Bench) {
+fn make_user_call(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Bench) {
     let count = usize::from(verb >> 3);
     let cx = &mut bench.cx();
     match verb & 7 {
@@ -188,7 +188,7 @@ fn asks(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Benc
             let option = OptionCode(script.byte().unwrap_or(0));
             _ = telnet.ask(side, option, count & 2 == 0, cx);
         }
-        _ if count >= 16 && count < 30 => says(telnet, count, script, bench),
+        _ if count >= 16 && count < 30 => make_option_call(telnet, count, script, bench),
         _ if count == 30 => _ = telnet.ask_status(cx),
         _ if count == 31 => telnet.resize(255, 255, cx),
         _ => _ = telnet.command(Command::ALL[count % Command::ALL.len()], cx),
@@ -196,7 +196,7 @@ fn asks(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Benc
 }
 
 /// Makes a user call that concerns one option.
-fn says(telnet: &mut Telnet, which: usize, script: &mut Script<'_>, bench: &mut Bench) {
+fn make_option_call(telnet: &mut Telnet, which: usize, script: &mut Script<'_>, bench: &mut Bench) {
     let byte = script.byte().unwrap_or(0);
     if which == 29 {
         bench.advance_millis(60);
@@ -225,13 +225,13 @@ fn says(telnet: &mut Telnet, which: usize, script: &mut Script<'_>, bench: &mut 
 }
 
 fn is_within_limits(telnet: &Telnet) {
-    assert!(telnet.output().len() <= WAITING_MAX);
+    assert!(telnet.output().len() <= MAX_OUTPUT_BYTES);
     assert!(telnet.urgent_mark().is_none_or(|mark| mark <= telnet.output().len()));
 }
 
-/// Runs two ends whose users follow the script and whose messages cross: the chain of answers ends
-/// (RFC 1143), and then both ends agree on every option.
-fn come_to_rest(mut one: Telnet, mut other: Telnet, mut script: Script<'_>) {
+/// Runs two ends whose users follow the script and whose messages cross. Checks that the chain of
+/// answers ends (RFC 1143), and that both ends then agree on every option.
+fn run_until_idle(mut one: Telnet, mut other: Telnet, mut script: Script<'_>) {
     let mut bench = Bench::default();
     one.start(&mut bench.cx());
     other.start(&mut bench.cx());
@@ -240,8 +240,10 @@ fn come_to_rest(mut one: Telnet, mut other: Telnet, mut script: Script<'_>) {
         match verb & 7 {
             0 | 1 => carry(&mut one, &mut other, count, &mut bench),
             2 | 3 => carry(&mut other, &mut one, count, &mut bench),
-            4 => asks(&mut other, script.byte().unwrap_or(0) | 5, &mut script, &mut bench),
-            _ => asks(&mut one, verb, &mut script, &mut bench),
+            4 => {
+                make_user_call(&mut other, script.byte().unwrap_or(0) | 5, &mut script, &mut bench)
+            }
+            _ => make_user_call(&mut one, verb, &mut script, &mut bench),
         }
         // If one end sends more than the other reads, answers are dropped and the ends may
         // disagree.
@@ -252,7 +254,7 @@ fn come_to_rest(mut one: Telnet, mut other: Telnet, mut script: Script<'_>) {
     let mut rounds = 0;
     while !one.output().is_empty() || !other.output().is_empty() {
         rounds += 1;
-        assert!(rounds < ROUNDS_MAX, "two ends answer each other without end");
+        assert!(rounds < MAX_ROUND_TRIPS, "two ends answer each other endlessly");
         carry(&mut one, &mut other, usize::MAX, &mut bench);
         carry(&mut other, &mut one, usize::MAX, &mut bench);
     }

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use protocols::terminal::Terminal;
 
 /// Limit of queued replies, bytes.
-const OUTPUT_MAX: usize = 256;
+const MAX_OUTPUT_BYTES: usize = 256;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut script = Script(input);
@@ -57,10 +57,10 @@ fn is_sound(terminal: &Terminal) {
     let (columns, rows) = terminal.size();
     let (row, column) = terminal.cursor();
     assert!(columns > 0 && rows > 0 && row < rows && column < columns);
-    assert!(terminal.output().len() <= OUTPUT_MAX);
+    assert!(terminal.output().len() <= MAX_OUTPUT_BYTES);
     for row in 0..rows {
         for column in 0..columns {
-            let cell = terminal.cell(row, column).expect("a cell for every place");
+            let cell = terminal.cell(row, column).expect("every position has a cell");
             let next = terminal.cell(row, column + 1);
             assert_eq!(cell.is_wide(), next.is_some_and(|next| next.is_tail()));
         }

@@ -30,28 +30,28 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let now = bench.cx().now;
     let granted = options.grant(&Limits::default(), None);
     let request = Request { direction: Direction::Read, name: b"f".to_vec(), mode: Mode::Octet, options };
-    let mut receiver = Receiver::of_user(&request, &settings, now).unwrap();
-    let mut sender = Sender::of_server(Mode::Octet, PORT, granted, &settings, now);
-    let mut given = Vec::new();
-    let mut got = Vec::new();
+    let mut receiver = Receiver::for_user(&request, &settings, now).unwrap();
+    let mut sender = Sender::for_server(Mode::Octet, PORT, granted, &settings, now);
+    let mut sent_bytes = Vec::new();
+    let mut received_bytes = Vec::new();
     let mut out = Vec::new();
-    let mut is_honest = true;
+    let mut is_genuine = true;
     while let Some(verb) = script.byte() {
         match verb & 7 {
             0 | 1 => {
                 let piece = script.piece(usize::from(verb)).to_vec();
                 let count = sender.write(&piece);
-                given.extend_from_slice(&piece[..count]);
+                sent_bytes.extend_from_slice(&piece[..count]);
             }
             2 => sender.finish(),
             3 => bench.advance_to(sender.deadline()),
             4 => bench.advance_to(receiver.deadline()),
             5 => {
-                is_honest = false;
+                is_genuine = false;
                 let piece = script.piece(usize::from(verb >> 3)).to_vec();
                 let _ = sender.receive(PORT, &piece, &mut bench.cx());
                 if let Ok(data) = receiver.receive(PORT, &piece, &mut bench.cx()) {
-                    got.extend_from_slice(data);
+                    received_bytes.extend_from_slice(data);
                 }
             }
             // Any other verb of the script is a network event: one datagram in each direction is
@@ -61,7 +61,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
                 if sender.transmit(&mut out, &mut bench.cx()).is_some() && lossy == 6 {
                     assert!(out.len() <= HEADER_LEN + 263);
                     if let Ok(data) = receiver.receive(PORT, &out, &mut bench.cx()) {
-                        got.extend_from_slice(data);
+                        received_bytes.extend_from_slice(data);
                     }
                 }
                 out.clear();
@@ -74,12 +74,12 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
         receiver.timeout(&mut bench.cx());
         while let Some(event) = receiver.event() {
             if event == Event::Received {
-                receiver.keep(&mut bench.cx());
+                receiver.confirm_stored(&mut bench.cx());
             }
         }
         while sender.event().is_some() {}
     }
-    assert!(!is_honest || given.starts_with(&got));
+    assert!(!is_genuine || sent_bytes.starts_with(&received_bytes));
 });
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -65,7 +65,7 @@ fn receive(bytes: &[u8], requires_checksum: bool) {
             pool.put(answer);
         }
     }
-    assert!(pool.lent() <= 2, "a queue has a limit");
+    assert!(pool.lent() <= 2, "the length of a queue is limited");
     sockets.close(unread, &mut pool);
     assert_eq!(pool.lent(), 0, "no packet leaks");
 }

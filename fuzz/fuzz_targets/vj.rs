@@ -18,8 +18,8 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut compressor = Compressor::new(slots, settings & 0x80 != 0);
     // One decompressor receives exactly the compressor's output; the other also receives fuzzed
     // bytes.
-    let mut honest = Decompressor::new(slots);
-    let mut other = Decompressor::new(slots);
+    let mut clean_decompressor = Decompressor::new(slots);
+    let mut fuzzed_decompressor = Decompressor::new(slots);
     while let Some((&[kind, len], after)) = rest.split_first_chunk() {
         let (piece, after) = after.split_at(after.len().min(usize::from(len)));
         rest = after;
@@ -29,26 +29,26 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
                 repair_header(&mut sent);
                 let mut packet = Packet::from_slice(&sent);
                 let kind = compressor.compress(&mut packet, &mut bench.meter);
-                assert!(packet.len() <= sent.len() + 1, "at worst a slot's number is added");
+                assert!(packet.len() <= sent.len() + 1, "compression adds at most the slot number");
                 let line = Packet::from_slice(packet.data());
-                let taken = honest.decompress(kind, &mut packet, &mut bench.meter);
-                assert!(taken.is_ok(), "an honest line");
+                let taken = clean_decompressor.decompress(kind, &mut packet, &mut bench.meter);
+                assert!(taken.is_ok(), "the output of the compressor can be decompressed");
                 is_same_but_for_identification(packet.data(), &sent);
                 packet = line;
-                other.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
+                fuzzed_decompressor.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
             }
             1 => {
                 let mut packet = Packet::from_slice(piece);
                 let kind = Kind::UncompressedTcp;
-                other.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
+                fuzzed_decompressor.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
             }
             2 => {
                 let mut packet = Packet::from_slice(piece);
                 let kind = Kind::CompressedTcp;
-                other.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
+                fuzzed_decompressor.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
             }
             _ => {
-                other.packet_lost();
+                fuzzed_decompressor.packet_lost();
                 continue;
             }
         };

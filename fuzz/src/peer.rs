@@ -20,7 +20,7 @@ pub struct Peer {
     /// The peer's timestamp clock, and the last timestamp of the TCP under test.
     timestamps: (u32, u32),
     /// `true` once timestamps are negotiated; every segment then has them (RFC 7323 §3.2).
-    stamps: bool,
+    has_timestamps: bool,
 }
 
 impl Peer {
@@ -32,12 +32,12 @@ impl Peer {
             seq: Seq(0xFFFF_FFF0),
             ack: Seq(0),
             timestamps: (1, 0),
-            stamps: false,
+            has_timestamps: false,
         }
     }
 
     /// Processes a segment from the TCP under test.
-    pub fn heard(&mut self, header: &Header, data_len: usize) {
+    pub fn process_segment(&mut self, header: &Header, data_len: usize) {
         if header.destination_port != self.port {
             return;
         }
@@ -51,14 +51,14 @@ impl Peer {
         self.ack = if is_syn { end } else { self.ack.max(end) };
         if header.flags.has(Flags::ACK) {
             self.seq = header.ack;
-            self.stamps = header.options.timestamps.is_some();
+            self.has_timestamps = header.options.timestamps.is_some();
         }
         self.timestamps.1 = header.options.timestamps.map_or(0, |(value, _)| value);
         self.timestamps.0 += 1;
     }
 
-    /// Returns the segment that an honest peer would send now.
-    pub fn honest(&self, flags: Flags, data: &[u8]) -> Vec<u8> {
+    /// Returns the segment that a correct peer would send now.
+    pub fn expected_segment(&self, flags: Flags, data: &[u8]) -> Vec<u8> {
         self.segment(&self.header(flags), data)
     }
 
@@ -89,10 +89,10 @@ impl Peer {
         let deviates = script.byte()?;
         let has = |bit: u8| deviates & (1 << bit) != 0;
         if has(0) {
-            header.seq = moved(header.seq, script.word()?, has(7));
+            header.seq = displaced(header.seq, script.word()?, has(7));
         }
         if has(1) {
-            header.ack = moved(header.ack, script.word()?, has(7));
+            header.ack = displaced(header.ack, script.word()?, has(7));
         }
         if has(2) {
             header.window = script.word()?;
@@ -103,7 +103,7 @@ impl Peer {
         if has(4) {
             let (value, echo) = self.timestamps;
             let by = script.word()?;
-            let value = moved(Seq(value), by, has(7)).0;
+            let value = displaced(Seq(value), by, has(7)).0;
             header.options.timestamps = (by != 0).then_some((value, echo));
         }
         if has(5) {
@@ -131,7 +131,7 @@ impl Peer {
             window: 0xFFFF,
             urgent: 0,
             options: Options {
-                timestamps: self.stamps.then_some(self.timestamps),
+                timestamps: self.has_timestamps.then_some(self.timestamps),
                 ..Options::default()
             },
         }
@@ -147,7 +147,7 @@ impl Peer {
 }
 
 /// Returns `number` displaced by `by` − 2^15, or by `by` · 2^16 if `is_far`.
-fn moved(number: Seq, by: u16, is_far: bool) -> Seq {
+fn displaced(number: Seq, by: u16, is_far: bool) -> Seq {
     let by = u32::from(by);
     if is_far { number + (by << 16) } else { number + by.wrapping_sub(0x8000) }
 }

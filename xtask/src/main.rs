@@ -19,9 +19,9 @@ usage: cargo xtask COMMAND
   bench NAME    measure plumb and its peers, interleaved; see 'cargo xtask bench'
   conformance   run two public script suites on plumb's TCP; see 'cargo xtask conformance --help'
   soak          run the simulator's fault campaign; see './x help'
-  terminal-suite FOLDER
+  terminal-suite DIRECTORY
                 run the test scripts of libvterm (not part of the project) on plumb's terminal
-  terminal-esctest FOLDER
+  terminal-esctest DIRECTORY
                 run the tests of esctest (not part of the project) on plumb's terminal";
 
 fn main() -> ExitCode {
@@ -58,6 +58,6 @@ fn run_tidy(root: &Path) -> Result<()> {
     for violation in &violations {
         eprintln!("{violation}");
     }
-    ensure!(violations.is_empty(), "tidy: {} rules broken, each in a line above", violations.len());
+    ensure!(violations.is_empty(), "tidy: {} violations, listed above", violations.len());
     Ok(())
 }

@@ -33,7 +33,9 @@ impl Options {
         let mut options = Self { seeds: SEEDS, first: 0, jobs: None };
         for option in arguments.chunks(2) {
             let [name, value] = option else { bail!("{USAGE}") };
-            let number: u64 = value.parse().with_context(|| format!("{name} {value}\n{USAGE}"))?;
+            let number: u64 = value
+                .parse()
+                .with_context(|| format!("{name} needs a number, not '{value}'\n{USAGE}"))?;
             match *name {
                 "--seeds" => options.seeds = number,
                 "--seed" => options.first = number,
@@ -75,16 +77,16 @@ fn report(options: Options, outcome: &Outcome) -> String {
     let rest: Vec<String> =
         failures.iter().skip(PRINTED_MAX).map(|failure| failure.seed.to_string()).collect();
     if !rest.is_empty() {
-        report += &format!("and the seeds {}\n\n", rest.join(", "));
+        report += &format!("further failed seeds: {}\n\n", rest.join(", "));
     }
     let hours = outcome.virtual_time.as_secs_f64() / 3600.0;
     let core_seconds = outcome.processor_time.as_secs_f64();
-    let a_second = hours / core_seconds.max(f64::MIN_POSITIVE);
+    let hours_per_core_second = hours / core_seconds.max(f64::MIN_POSITIVE);
     let Options { seeds, first, .. } = options;
     let failed = failures.len();
     report += &format!(
         "{seeds} seeds from {first} on: {hours:.1} connection-hours in {core_seconds:.1} \
-         core-seconds, {a_second:.2} a core-second; {failed} failed.",
+         core-seconds ({hours_per_core_second:.2} per core-second); {failed} failed.",
     );
     report
 }

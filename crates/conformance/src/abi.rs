@@ -2,14 +2,14 @@
 //!
 //! The runner looks up one symbol, `packetdrill_interface_init`, and passes it a table to fill: an
 //! opaque pointer, which is the first argument of every call, and 32 functions in a fixed order.
-//! All functions have POSIX semantics and report errors with -1 and `errno`. The exceptions are
-//! `netdev_send`, which injects a packet, `netdev_receive`, which waits for a packet, and the two
-//! functions for the time of day and for sleeping.
+//! The functions have POSIX semantics and report errors with -1 and `errno`. The exceptions are
+//! `netdev_send`, which injects a packet, `netdev_receive`, which waits for a packet, and the
+//! functions that read the time of day and sleep.
 //!
-//! This file only converts C arguments to slices and numbers; the calls are implemented elsewhere.
-//! `fcntl` and `ioctl` are variadic in C. A function with four fixed arguments replaces them on
-//! platforms that pass the first arguments of variadic and other functions in the same registers,
-//! such as Linux on x86-64 and aarch64.
+//! This file only converts C arguments to slices and numbers; other files implement the calls.
+//! `fcntl` and `ioctl` are variadic in C. Functions with four fixed arguments replace them, which
+//! works on platforms where variadic and other functions receive the first arguments in the same
+//! registers, such as Linux on x86-64 and aarch64.
 //!
 //! A panic at this boundary ends the process, so the script fails.
 
@@ -149,12 +149,12 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table:
     unsafe { table.write(interface) };
 }
 
-/// The scheduler, for [`preloaded_getsockopt`], which the runner does not call through the table.
+/// The scheduler for [`preloaded_getsockopt`], which receives no pointer to it.
 static SCHEDULER: OnceLock<&'static Scheduler> = OnceLock::new();
 
-/// Replaces the C library's `getsockopt` if this library is loaded first (`LD_PRELOAD`): before the
-/// assertions of a script, the runner queries `TCP_INFO` with a call to the C library instead of
-/// the table.
+/// Replaces the `getsockopt` of the C library if this library is preloaded (`LD_PRELOAD`). Before
+/// the assertions of a script, the runner queries `TCP_INFO` with the C library's function instead
+/// of the table.
 ///
 /// # Safety
 ///
@@ -184,12 +184,13 @@ fn scheduler<'a>(data: Data) -> &'a Scheduler {
     unsafe { &*data }
 }
 
-/// Exits if no further event can happen in the script: the runner itself would wait indefinitely.
+/// Exits the process if no further event can happen in the script; otherwise the runner would wait
+/// indefinitely.
 fn or_exit<T>(result: Result<T, Idle>) -> T {
     result.unwrap_or_else(|Idle| std::process::exit(EXIT_IDLE))
 }
 
-/// Sets errno and returns -1.
+/// Stores the error in `errno` and returns -1.
 fn fail(Errno(number): Errno) -> c_int {
     // SAFETY: errno of this thread always exists.
     unsafe { *libc::__errno_location() = number };
@@ -211,7 +212,7 @@ fn answer_count(result: Result<usize, Errno>) -> ssize_t {
     }
 }
 
-/// Returns the `len` bytes at `start`; an empty slice if `start` is null.
+/// Returns the `len` bytes at `start`, or an empty slice if `start` is null.
 ///
 /// # Safety
 ///
@@ -224,11 +225,11 @@ unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(start.cast(), len) }
 }
 
-/// Returns the `len` bytes at `start` for writing; an empty slice if `start` is null.
+/// Returns the `len` bytes at `start` for writing, or an empty slice if `start` is null.
 ///
 /// # Safety
 ///
-/// The runner must keep the bytes for the duration of the call, for exclusive use by this call.
+/// The bytes must stay valid for the duration of the call, and nothing else may access them.
 unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
     if start.is_null() {
         return &mut [];
@@ -237,11 +238,11 @@ unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
 }
 
-/// Returns the parts of a scattered buffer.
+/// Returns the buffers of an `iovec` array.
 ///
 /// # Safety
 ///
-/// `parts` must be null or point to `count` parts.
+/// `parts` must be null or point to `count` entries.
 unsafe fn parts<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
     if parts.is_null() {
         return &[];
@@ -250,7 +251,7 @@ unsafe fn parts<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
     unsafe { std::slice::from_raw_parts(parts, count) }
 }
 
-/// AF_INET, in the type of an address family field.
+/// The value of AF_INET as `sa_family_t`.
 const FAMILY: libc::sa_family_t = 2;
 
 fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
@@ -345,7 +346,7 @@ fn transmit(data: Data, fd: c_int, bytes: &[u8], flags: c_int) -> Result<usize, 
     or_exit(scheduler(data).call_or_sleep(|world| world.write(fd, bytes, flags, &mut sent)))
 }
 
-/// Receives into one buffer, and copies the data to the parts of a scattered buffer.
+/// Receives data into the buffers of an `iovec` array, in their order.
 fn receive_parts(data: Data, fd: c_int, into: &[iovec], flags: c_int) -> Result<usize, Errno> {
     let mut buffer = vec![0; into.iter().map(|part| part.iov_len).sum()];
     let count = receive(data, fd, &mut buffer, flags)?;
@@ -565,13 +566,13 @@ extern "C" fn setsockopt(
 
 /// Returns the time at which a call with `timeout` in milliseconds times out; `None` if `timeout`
 /// is negative, which means no timeout.
-fn limit(data: Data, timeout: c_int) -> Option<protocols::Instant> {
+fn deadline_after(data: Data, timeout: c_int) -> Option<protocols::Instant> {
     let millis = u64::try_from(timeout).ok()?;
     Some(scheduler(data).call(|world| world.now()) + Duration::from_millis(millis))
 }
 
 extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    let limit = limit(data, timeout);
+    let deadline = deadline_after(data, timeout);
     let fds = if fds.is_null() {
         &mut []
     } else {
@@ -585,10 +586,10 @@ extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) 
             entry.revents = world.readiness(entry.fd) & (entry.events | always);
         }
         let ready = fds.iter().filter(|entry| entry.revents != 0).count();
-        if ready > 0 || limit.is_some_and(|limit| limit <= world.now()) {
+        if ready > 0 || deadline.is_some_and(|deadline| deadline <= world.now()) {
             Attempt::Done(ready)
         } else {
-            Attempt::Blocked(limit)
+            Attempt::Blocked(deadline)
         }
     }));
     c_int::try_from(ready).unwrap_or(c_int::MAX)
@@ -662,12 +663,14 @@ extern "C" fn epoll_wait(
     events_max: c_int,
     timeout: c_int,
 ) -> c_int {
-    let limit = limit(data, timeout);
+    let deadline = deadline_after(data, timeout);
     let events_max = usize::try_from(events_max).unwrap_or(0);
     let result = or_exit(scheduler(data).call_or_sleep(|world| {
         match readiness::collect(world, set, events_max) {
-            Ok(reports) if reports.is_empty() && limit.is_none_or(|limit| limit > world.now()) => {
-                Attempt::Blocked(limit)
+            Ok(reports)
+                if reports.is_empty() && deadline.is_none_or(|deadline| deadline > world.now()) =>
+            {
+                Attempt::Blocked(deadline)
             }
             other => Attempt::Done(other),
         }

@@ -22,7 +22,7 @@ const PROTOCOL_TCP: u8 = 6;
 /// A device with TCP segmentation.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
-    /// End of the data sent so far on each connection, keyed by its ports; `None` if the device
+    /// End of the data sent so far on each connection, keyed by its two ports; `None` if the device
     /// does not set PSH on every second segment.
     pushed: Option<BTreeMap<[u8; 4], Seq>>,
 }
@@ -34,7 +34,7 @@ impl Device {
     }
 
     /// Cuts an IPv4 datagram into segments of `segment_size` data bytes. If `segment_size` is 0 or
-    /// not less than the data, the result is one datagram.
+    /// the data is not longer, returns the datagram uncut.
     pub(crate) fn cut(&mut self, datagram: Vec<u8>, segment_size: u16) -> Vec<Vec<u8>> {
         self.segments(&datagram, usize::from(segment_size)).unwrap_or_else(|| vec![datagram])
     }
@@ -70,8 +70,8 @@ impl Device {
         Some(all)
     }
 
-    /// Records that data up to `end` was sent. Returns whether that data is new; always false for a
-    /// device that does not set PSH.
+    /// Records that data up to `end` was sent, and returns whether it was not sent before. Always
+    /// false for a device that does not set PSH.
     fn is_new(&mut self, ports: [u8; 4], end: Seq) -> bool {
         let Some(pushed) = &mut self.pushed else { return false };
         let sent = pushed.get(&ports).copied();

@@ -1,7 +1,7 @@
-//! The host under test: the engines of `protocols` with only a clock around them.
+//! The host under test: the engines of `protocols` with a virtual clock.
 //!
-//! No other file uses the interface of the engines. Arriving packets are processed at once: there
-//! is no application between input and output, because the script is the application.
+//! No other file calls the engines. Received packets are processed at once: there is no application
+//! between input and output, because the script makes the calls of the application.
 
 use crate::device::Device;
 use crate::option_order;
@@ -19,13 +19,13 @@ use protocols::{Cx, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Default local address of the runner's own device.
+/// Default local address of the runner's network device.
 pub(crate) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 const PREFIX_LEN: u8 = 16;
-/// Number of packet buffers, large enough that no packet is dropped for lack of a buffer: such a
-/// drop would be an artifact of the test setup.
+/// Number of packet buffers, large enough that no packet is dropped for lack of a buffer, which no
+/// script expects.
 const PACKETS: usize = 4096;
-/// Time at the start of a run, well after zero as on a running machine.
+/// Clock reading at the start of a run, well after zero as on a running machine.
 const START: Duration = Duration::from_secs(1000);
 
 /// A datagram that was sent.
@@ -46,7 +46,7 @@ pub(crate) struct Host {
     pool: Pool,
     internet: Internet,
     tcp: Tcp,
-    /// True if the options of SYNs are rewritten in FreeBSD's order.
+    /// Whether the options of SYNs are rewritten in FreeBSD's order.
     rewrites_syn_options: bool,
     device: Device,
     sent: VecDeque<Sent>,
@@ -57,7 +57,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Creates the host.
+    /// Creates a host without connections.
     pub(crate) fn new(flags: &Flags) -> Self {
         let now = Instant::ZERO + START;
         let is_tuned = flags.policies == Policies::Tuned;
@@ -105,7 +105,7 @@ impl Host {
         }
     }
 
-    /// Processes a datagram received from the link.
+    /// Processes a datagram as if it was received from the link.
     pub(crate) fn inject(&mut self, bytes: &[u8]) {
         let mut cx = cx(self.now, &mut self.rng, &mut self.meter);
         let Some(mut packet) = self.pool.take(cx.meter) else { return };
@@ -128,12 +128,12 @@ impl Host {
         self.flush();
     }
 
-    /// Returns the next datagram that was sent.
+    /// Removes and returns the next sent datagram.
     pub(crate) fn next_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
     }
 
-    /// Sends all pending output.
+    /// Moves all pending output of the engines to the queue of sent datagrams.
     pub(crate) fn flush(&mut self) {
         let mut cx = cx(self.now, &mut self.rng, &mut self.meter);
         let mut outgoing = Vec::new();
@@ -156,7 +156,7 @@ impl Host {
         }
     }
 
-    /// Returns whether a sent datagram waits for [`Self::next_sent`].
+    /// Returns whether [`Self::next_sent`] would return a datagram.
     pub(crate) fn has_sent(&self) -> bool {
         !self.sent.is_empty()
     }
@@ -171,7 +171,7 @@ impl Host {
         let _ = self.tcp.set_profile(id, profile);
     }
 
-    /// Returns the table of connections in the columns of FreeBSD's `sockstat`.
+    /// Returns the table of connections in the format of FreeBSD's `sockstat`.
     pub(crate) fn table(&self) -> String {
         let mut table = String::new();
         for status in self.tcp.statuses() {
@@ -288,7 +288,7 @@ fn cx<'a>(now: Instant, rng: &'a mut Rng, meter: &'a mut Meter) -> Cx<'a> {
     Cx { now, rng, meter }
 }
 
-/// Returns the errno for the end of a connection.
+/// Returns the errno that a call reports after the connection has ended for this reason.
 pub(crate) fn errno_of(close_reason: tcp::CloseReason) -> i32 {
     match close_reason {
         tcp::CloseReason::Closed => 0,

@@ -13,7 +13,7 @@ struct SynOptions {
     window_scale: Option<u8>,
     sack_permitted: bool,
     timestamps: Option<[u8; 8]>,
-    /// The SYN has an option without a field in this struct; rewriting would lose that option.
+    /// Whether the SYN has an option without a field in this struct, which rewriting would lose.
     has_other: bool,
 }
 
@@ -48,8 +48,9 @@ impl SynOptions {
         }
     }
 
-    /// Encodes the options like FreeBSD: MSS, window scale, SACK permitted, timestamps; each
-    /// aligned by leading no-operations, with zeros at the end.
+    /// Encodes the options like FreeBSD, in the order MSS, window scale, SACK permitted,
+    /// timestamps. Each is aligned by leading no-operation options, and the list is padded with
+    /// zeros.
     fn encode_freebsd(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(40);
         if let Some([high, low]) = self.mss {

@@ -1,4 +1,4 @@
-//! Socket options, and the connection profile that follows from them.
+//! Socket options, and the connection profile that results from them.
 
 use crate::host_under_test::Host;
 use crate::script_settings::{Policies, Sysctl, TargetOs};
@@ -29,7 +29,7 @@ const SOCKET: i32 = libc::SOL_SOCKET;
 const TCP: i32 = libc::IPPROTO_TCP;
 const IP: i32 = libc::IPPROTO_IP;
 
-/// `TCP_CC_INFO`, `TCP_INQ` and others that `libc` does not define.
+/// Socket options that `libc` does not define.
 const TCP_CC_INFO: i32 = 26;
 const TCP_NOTSENT_LOWAT: i32 = 25;
 const TCP_SAVE_SYN: i32 = 27;
@@ -92,7 +92,7 @@ impl Options {
         self.number(name).is_some_and(|value| value != 0)
     }
 
-    /// Returns whether close(2) resets the connection: SO_LINGER with time 0.
+    /// Returns whether close(2) resets the connection, which is the case for SO_LINGER with time 0.
     pub(crate) fn closes_abortively(&self) -> bool {
         matches!(self.linger, (on, 0) if on != 0)
     }
@@ -108,9 +108,9 @@ impl Options {
         set.unwrap_or_else(|| usize::try_from(system).unwrap_or(usize::MAX))
     }
 
-    /// Returns the limit on unacknowledged bytes.
+    /// Returns the maximum number of unacknowledged bytes.
     ///
-    /// Linux includes its bookkeeping in the buffer size; about two thirds of the buffer are data.
+    /// Linux includes its own overhead in the buffer size; about two thirds of the buffer are data.
     pub(crate) fn send_limit(&self) -> usize {
         match self.target_os {
             TargetOs::Linux => self.send_space() / 3 * 2,
@@ -118,8 +118,8 @@ impl Options {
         }
     }
 
-    /// Returns the value of SO_RCVBUF; FreeBSD rounds it up to whole segments of `mss` once
-    /// connected.
+    /// Returns the value of SO_RCVBUF in bytes. FreeBSD rounds it up to whole segments of `mss`
+    /// bytes once connected.
     fn receive_space(&self, mss: Option<u32>) -> i32 {
         let set = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)).copied();
         let system = match self.target_os {
@@ -135,7 +135,7 @@ impl Options {
         }
     }
 
-    /// Returns the largest window to advertise, which determines the window scale.
+    /// Returns the largest window to advertise in bytes, which determines the window scale.
     fn receive_window(&self) -> usize {
         if let Some(set) = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)) {
             return usize::try_from(*set).unwrap_or(0).max(4096);
@@ -147,7 +147,7 @@ impl Options {
         usize::try_from(largest).unwrap_or(usize::MAX).min(1 << 30)
     }
 
-    /// Returns whether the RFC 7323 extensions are offered, and whether they include timestamps.
+    /// Returns whether the extensions of RFC 7323 are offered, and whether timestamps are offered.
     fn extensions(&self) -> (bool, bool) {
         match self.target_os {
             TargetOs::Linux => (true, self.sysctl.is_on("net.ipv4.tcp_timestamps", true)),
@@ -209,7 +209,7 @@ impl Options {
         }
     }
 
-    /// Returns the policies of the system for which the script was written.
+    /// Returns the profile that imitates the operating system for which the script was written.
     fn tuned(&self) -> Profile {
         let mss = self.numbers.get(&(TCP, libc::TCP_MAXSEG));
         let (extensions, timestamps) = self.extensions();
@@ -236,7 +236,7 @@ impl Options {
 }
 
 impl Stream {
-    /// setsockopt(2).
+    /// Implements setsockopt(2).
     pub(crate) fn set_option(
         &mut self,
         host: &mut Host,
@@ -268,7 +268,7 @@ impl Stream {
     }
 
     /// Returns the value of SO_MEMINFO: nine sizes in bytes. The queue lengths and their limits are
-    /// known; the others are 0.
+    /// filled in; the other sizes are 0.
     fn memory(&self, host: &Host) -> Vec<u8> {
         let status = self.status(host);
         let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -295,7 +295,7 @@ impl Stream {
         Ok(())
     }
 
-    /// getsockopt(2): returns the value before truncation to the caller's buffer.
+    /// Implements getsockopt(2). The caller truncates the value to the size of its buffer.
     pub(crate) fn option(&mut self, host: &Host, name: Name) -> Result<Vec<u8>, Errno> {
         let status = self.status(host);
         let number = match name {
@@ -335,7 +335,7 @@ impl Stream {
     }
 }
 
-/// Parses the integer value of an option, which may have a single byte.
+/// Parses the integer value of an option, which may be a single byte.
 fn number_of(value: &[u8]) -> Option<i32> {
     number_at(value, 0).or_else(|| value.first().copied().map(i32::from))
 }

@@ -1,4 +1,4 @@
-//! poll(2) and epoll(2): operations that are possible on a descriptor without waiting.
+//! poll(2) and epoll(2): the operations that a descriptor can perform without blocking.
 
 use crate::host_under_test::Host;
 use crate::socket::{Errno, Phase, Stream};
@@ -6,7 +6,7 @@ use crate::world::World;
 use protocols::transport::tcp::State;
 use std::collections::BTreeMap;
 
-/// Descriptors watched by an epoll set.
+/// The descriptors that an epoll set watches, with their events.
 #[derive(Debug, Default)]
 pub(crate) struct Interests(BTreeMap<i32, Interest>);
 
@@ -14,9 +14,9 @@ pub(crate) struct Interests(BTreeMap<i32, Interest>);
 struct Interest {
     events: u32,
     data: u64,
-    /// Events last reported, for edge triggering.
+    /// Events in the last report, for edge triggering.
     reported: u32,
-    /// The one-shot event has been reported.
+    /// Whether the event of a one-shot entry (EPOLLONESHOT) has been reported.
     is_spent: bool,
 }
 
@@ -24,7 +24,7 @@ const EDGE: u32 = 1 << 31;
 const ONE_SHOT: u32 = 1 << 30;
 
 impl Interests {
-    /// epoll_ctl(2).
+    /// Implements epoll_ctl(2).
     pub(crate) fn control(
         &mut self,
         operation: i32,
@@ -49,7 +49,8 @@ impl Interests {
     }
 }
 
-/// Returns at most `limit` pending reports of the epoll set `set`: events and data.
+/// Returns at most `limit` pending reports of the epoll set `set`, each with its event bits and
+/// user data.
 pub(crate) fn collect(world: &mut World, set: i32, limit: usize) -> Result<Vec<(u32, u64)>, Errno> {
     let watched: Vec<i32> = world.interests(set)?.0.keys().copied().collect();
     let ready: Vec<(i32, u32)> =
@@ -73,12 +74,12 @@ pub(crate) fn collect(world: &mut World, set: i32, limit: usize) -> Result<Vec<(
     Ok(reported)
 }
 
-/// Converts poll(2) bits to epoll(2) bits, which are the same on Linux.
+/// Converts event bits of poll(2) to those of epoll(2), which have the same values on Linux.
 fn bits(events: i16) -> u16 {
     u16::from_ne_bytes(events.to_ne_bytes())
 }
 
-/// Returns the readiness of a stream socket, as bits of poll(2).
+/// Returns the readiness of a stream socket as event bits of poll(2).
 pub(crate) fn of_stream(stream: &Stream, host: &Host) -> i16 {
     let readable = libc::POLLIN | libc::POLLRDNORM;
     let writable = libc::POLLOUT | libc::POLLWRNORM;

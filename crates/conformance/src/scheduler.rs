@@ -1,15 +1,15 @@
 //! Virtual time, and the blocked system call, of which there is at most one.
 //!
-//! The runner has two threads. One, called the *driver* here, executes the script: it injects
-//! packets, waits for packets and lets time pass. The other makes the system calls that the script
-//! expects to block. The runner looks into `/proc` to see whether that thread sleeps, so a blocking
+//! The runner has two threads. The first one, called the *driver* here, executes the script: it
+//! injects packets, waits for packets and sleeps. The second one makes the system calls that the
+//! script expects to block. The runner checks in `/proc` whether this thread sleeps, so a blocking
 //! call really sleeps, on a condition variable.
 //!
-//! Time advances only in calls of the driver, from one event to the next. After each event a
-//! blocked call checks again whether it can continue, and the driver waits for this check. After a
-//! call that continues, its thread asks for the time, which the runner records as the time of the
-//! return. The driver also waits for this query, so that no virtual time passes before the query,
-//! independent of the scheduling of the threads.
+//! Virtual time advances only in calls of the driver, from one event to the next. After each event
+//! a blocked call checks again whether it can continue, and the driver waits for this check. When a
+//! call continues, its thread reads the clock, and the runner records this reading as the return
+//! time of the call. The driver waits for this reading too, so that no virtual time passes before
+//! it, independent of the scheduling of the threads.
 
 use crate::host_under_test::Sent;
 use crate::world::World;
@@ -20,27 +20,27 @@ use std::thread::ThreadId;
 // These waits are for another thread of this process, in real time.
 use std::time::Duration as RealTime;
 
-/// Result of an attempt at a call.
+/// Result of one attempt to execute a call.
 #[derive(Debug)]
 pub(crate) enum Attempt<T> {
     /// The call has finished.
     Done(T),
-    /// The call must wait, at most until this time.
+    /// The call must wait, at most until this time; `None` means without a timeout.
     Blocked(Option<Instant>),
 }
 
-/// No further event can happen: no packet, no timer, no call.
+/// Error: no further event can happen, because no packet, timer or call is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Idle;
 
-/// State of the blocked call.
+/// State of a call that sleeps until it can continue.
 #[derive(Debug, Default)]
 struct Sleeper {
     is_asleep: bool,
-    /// The blocked call has checked its condition since the last event.
+    /// Whether the blocked call has checked its condition since the last event.
     has_checked: bool,
     wakes_at: Option<Instant>,
-    /// The call has continued and not yet asked for the time.
+    /// Thread of a call that has continued and has not read the clock yet.
     returning: Option<ThreadId>,
 }
 
@@ -58,12 +58,14 @@ pub(crate) struct Scheduler {
     changed: Condvar,
 }
 
-/// Advance of the clock with each reading: the runner spins on the clock.
+/// Virtual time by which each reading advances the clock, because the runner busy-waits on the
+/// clock.
 const CLOCK_STEP: Duration = Duration::from_micros(1);
-/// Maximum real time to wait until a returning call asks for the time.
-const RETURN_LIMIT: RealTime = RealTime::from_millis(200);
-/// Real time to wait for a packet from the call of another thread if no event is pending.
-const IDLE_LIMIT: RealTime = RealTime::from_millis(50);
+/// Maximum real time to wait until the thread of a returning call reads the clock.
+const RETURN_TIMEOUT: RealTime = RealTime::from_millis(200);
+/// Maximum real time to wait for a packet sent by a call of the other thread if no event is
+/// pending.
+const IDLE_TIMEOUT: RealTime = RealTime::from_millis(50);
 
 type Guard<'a> = MutexGuard<'a, State>;
 
@@ -79,7 +81,7 @@ impl Scheduler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call that never blocks.
+    /// Executes a call that never blocks.
     pub(crate) fn call<T>(&self, call: impl FnOnce(&mut World) -> T) -> T {
         let mut state = self.lock();
         let result = call(&mut state.world);
@@ -88,7 +90,8 @@ impl Scheduler {
         result
     }
 
-    /// Makes a call that may block. In a call of the driver, blocking lets time pass.
+    /// Executes a call that may block. If the driver makes the call, virtual time advances until
+    /// the call can continue.
     pub(crate) fn call_or_sleep<T>(
         &self,
         mut attempt: impl FnMut(&mut World) -> Attempt<T>,
@@ -154,7 +157,7 @@ impl Scheduler {
         }
         if state.sleeper.returning.is_some() {
             state =
-                self.wait_at_most(state, RETURN_LIMIT, |state| state.sleeper.returning.is_some());
+                self.wait_at_most(state, RETURN_TIMEOUT, |state| state.sleeper.returning.is_some());
             state.sleeper.returning = None;
         }
         state
@@ -172,7 +175,7 @@ impl Scheduler {
         Ok(self.let_blocked_call_check(state))
     }
 
-    /// Advances the time to `to`, one event after another.
+    /// Advances the virtual time to `to`, and processes all events until then.
     fn pass<'a>(&'a self, mut state: Guard<'a>, to: Instant) -> Guard<'a> {
         loop {
             let next = [state.world.deadline(), state.sleeper.wakes_at];
@@ -190,7 +193,7 @@ impl Scheduler {
         self.call(|world| world.inject(bytes));
     }
 
-    /// Returns the next packet sent; time passes until there is one.
+    /// Returns the next sent packet. Virtual time advances until there is one.
     ///
     /// # Errors
     ///
@@ -208,19 +211,19 @@ impl Scheduler {
                 return Err(Idle);
             } else {
                 attempts_left -= 1;
-                state = self.wait_at_most(state, IDLE_LIMIT, |state| !state.world.has_sent());
+                state = self.wait_at_most(state, IDLE_TIMEOUT, |state| !state.world.has_sent());
             }
         }
     }
 
-    /// Lets `time` pass.
+    /// Advances the virtual time by `time`.
     pub(crate) fn sleep(&self, time: Duration) {
         let state = self.lock();
         let to = state.world.now() + time;
         drop(self.pass(state, to));
     }
 
-    /// Returns the time, which advances by a microsecond with each reading.
+    /// Returns the virtual time. Each reading advances it by a microsecond.
     pub(crate) fn read_clock(&self) -> Instant {
         let current_thread = std::thread::current().id();
         let mut state = self.lock();
@@ -246,7 +249,7 @@ mod tests {
         ACK, IRS, PORT, SYN, accepted, datagram, listener, next_segment, scheduler,
     };
 
-    /// Waits until a call of another thread sleeps.
+    /// Waits until a call of the other thread sleeps.
     fn await_sleeper(scheduler: &Scheduler) {
         let state = scheduler.lock();
         drop(scheduler.wait_while(state, |state| !state.sleeper.is_asleep));

@@ -1,9 +1,10 @@
-//! Settings of a script outside its sockets, and the operating system that it was written for.
+//! Settings of a script that are not socket options, and the operating system for which it was
+//! written.
 //!
 //! The runner passes a string of comma-separated settings to the library (`--so_flags`). A script
-//! also runs the program `sysctl`. The caller of the runner puts a replacement of this program
-//! first in the search path. The replacement appends `name=value` to the file `sysctl` in a
-//! directory. The library reads that file when the script opens a socket.
+//! can also run the program `sysctl`. The program that starts the runner provides a replacement for
+//! `sysctl`, as the first match in PATH. The replacement appends `name=value` to the file `sysctl`
+//! in a directory. The library reads that file when the script opens a socket.
 
 use protocols::transport::tcp::Profile;
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub(crate) enum Policies {
 }
 
 impl Policies {
-    /// Returns the fixed profile; `None` for the tuned policies, which the script determines.
+    /// Returns the fixed profile, or `None` for the tuned policies, which depend on the script.
     pub(crate) fn profile(self) -> Option<Profile> {
         match self {
             Self::Tuned => None,
@@ -101,7 +102,7 @@ fn policies_of(name: &str) -> Policies {
     }
 }
 
-/// System settings made by a script; the last value of a name applies.
+/// System settings made by a script. If a name is set several times, the last value applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sysctl(BTreeMap<String, String>);
 
@@ -116,14 +117,14 @@ impl Sysctl {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns the last number of the setting `name`: the maximum, if the setting has minimum,
-    /// default and maximum.
+    /// Returns the last number of the setting `name`; for a setting with minimum, default and
+    /// maximum, this is the maximum.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.split_whitespace().next_back()?.parse().ok()
     }
 
-    /// Returns whether the number of the setting `name` is not 0. If the script has not set a
-    /// number, returns `otherwise`.
+    /// Returns whether the number of the setting `name` is not 0, or `otherwise` if the script has
+    /// not set a number.
     pub(crate) fn is_on(&self, name: &str, otherwise: bool) -> bool {
         self.number(name).map_or(otherwise, |value| value != 0)
     }

@@ -1,4 +1,4 @@
-//! A stream socket with POSIX semantics, on one connection or one listener of the host.
+//! A stream socket with POSIX semantics, which is one connection or one listener of the host.
 
 use crate::host_under_test::{Host, LOCAL, errno_of};
 use crate::options::Options;
@@ -14,11 +14,11 @@ pub(crate) struct Errno(pub(crate) i32);
 /// Current role of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// No connection; bound to a port or not.
+    /// No connection yet; the socket may be bound to a port.
     Unconnected(Option<u16>),
     /// Accepts connections to a port.
     Listening(u16),
-    /// Has a connection, which may be opening or have ended.
+    /// Has a connection, which may still be opening or have ended.
     Connected(ConnectionId),
 }
 
@@ -27,19 +27,19 @@ pub(crate) enum Phase {
 pub(crate) struct Stream {
     /// Current role.
     pub(crate) phase: Phase,
-    /// True if calls return instead of waiting.
+    /// Whether calls return EAGAIN or EINPROGRESS instead of blocking.
     pub(crate) is_nonblocking: bool,
     /// Options set on the socket.
     pub(crate) options: Options,
-    /// True from the start of connect(2) until connect(2) has reported that the connection is open.
+    /// Whether connect(2) was called and has not reported yet that the connection is open.
     is_connecting: bool,
-    /// True if the connection was made by connect(2), and not by accept(2).
+    /// Whether the connection was opened by connect(2), and not by accept(2).
     pub(crate) has_connected: bool,
-    /// True if the script has shut down reading.
+    /// Whether the script has shut down reading.
     pub(crate) is_read_shut: bool,
-    /// True if the script has shut down writing.
+    /// Whether the script has shut down writing.
     pub(crate) is_write_shut: bool,
-    /// True if the error of the connection has been reported to the script.
+    /// Whether the error of the connection has been reported to the script.
     is_error_reported: bool,
 }
 
@@ -78,7 +78,7 @@ impl Stream {
         }
     }
 
-    /// bind(2).
+    /// Implements bind(2).
     pub(crate) fn bind(&mut self, port: u16) -> Result<(), Errno> {
         match self.phase {
             Phase::Unconnected(None) => {
@@ -89,7 +89,7 @@ impl Stream {
         }
     }
 
-    /// listen(2).
+    /// Implements listen(2).
     pub(crate) fn listen(&mut self, host: &mut Host) -> Result<(), Errno> {
         match self.phase {
             Phase::Unconnected(Some(port)) => {
@@ -104,7 +104,7 @@ impl Stream {
         }
     }
 
-    /// accept(2).
+    /// Implements accept(2).
     pub(crate) fn accept(&mut self, host: &mut Host) -> Attempt<Result<(Self, SocketAddr), Errno>> {
         let Phase::Listening(port) = self.phase else {
             return Attempt::Done(Err(Errno(libc::EINVAL)));
@@ -125,7 +125,7 @@ impl Stream {
         }
     }
 
-    /// connect(2).
+    /// Implements connect(2).
     pub(crate) fn connect(
         &mut self,
         host: &mut Host,
@@ -160,7 +160,8 @@ impl Stream {
         }
     }
 
-    /// connect(2) with AF_UNSPEC: resets the connection, and the socket can be connected again.
+    /// Implements connect(2) with AF_UNSPEC: resets the connection, and the socket can be connected
+    /// again.
     pub(crate) fn disconnect(&mut self, host: &mut Host) {
         match self.phase {
             Phase::Connected(id) => host.abort(id),
@@ -186,7 +187,7 @@ impl Stream {
         Some(Errno(errno_of(close_reason))).filter(|error| error.0 != 0 && !self.is_error_reported)
     }
 
-    /// read(2) and recv(2).
+    /// Implements read(2) and recv(2).
     pub(crate) fn read(
         &mut self,
         host: &mut Host,
@@ -212,7 +213,8 @@ impl Stream {
         self.would_block(flags)
     }
 
-    /// Returns whether no more data follows the data that can be read.
+    /// Returns whether the end of the data has been received, so that only the buffered data can
+    /// still be read.
     pub(crate) fn has_end(&self, status: &Status) -> bool {
         let is_open = matches!(
             status.state,
@@ -225,7 +227,8 @@ impl Stream {
         self.is_read_shut || !is_open
     }
 
-    /// write(2) and send(2); `sent` is the number of bytes of `data` accepted by earlier attempts.
+    /// Implements write(2) and send(2). `sent` is the number of bytes of `data` accepted by earlier
+    /// attempts of the same call.
     pub(crate) fn write(
         &mut self,
         host: &mut Host,
@@ -249,7 +252,7 @@ impl Stream {
         }
     }
 
-    /// shutdown(2).
+    /// Implements shutdown(2).
     pub(crate) fn shut_down(&mut self, host: &mut Host, how: i32) -> Result<(), Errno> {
         if let Phase::Listening(port) = self.phase {
             if how != libc::SHUT_WR {
@@ -270,7 +273,7 @@ impl Stream {
         Ok(())
     }
 
-    /// close(2).
+    /// Implements close(2).
     pub(crate) fn close(self, host: &mut Host) {
         match self.phase {
             Phase::Unconnected(_) => {}
@@ -339,7 +342,7 @@ mod tests {
         })
     }
 
-    /// Creates a non-blocking socket that is connecting; returns it with its SYN.
+    /// Creates a non-blocking socket that is connecting, and returns its descriptor and its SYN.
     fn connecting(scheduler: &Scheduler) -> (i32, crate::test_peer::SentSegment) {
         let fd = scheduler.call(|world| {
             let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
@@ -409,8 +412,8 @@ mod tests {
         assert_eq!(read(&scheduler, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
     }
 
-    /// Returns the time in seconds until a connection with unacknowledged data and this
-    /// TCP_USER_TIMEOUT ends.
+    /// Returns the time in seconds after which a connection with unacknowledged data ends, with
+    /// this TCP_USER_TIMEOUT in milliseconds.
     fn seconds_until_timed_out(timeout_ms: i32) -> u64 {
         let scheduler = scheduler();
         let (fd, _) = accepted(&scheduler);

@@ -1,12 +1,12 @@
 //! The value of `getsockopt(TCP_INFO)`, in the layout of Linux's `struct tcp_info`.
 //!
-//! Fields that the engine does not provide are 0, as on a Linux older than the field.
+//! Fields that the engine does not provide are 0, as if the kernel was older than the field.
 
 use protocols::transport::tcp::{State, Status};
 use std::time::Duration;
 
-/// Length of the value in bytes, more than the `struct tcp_info` of any kernel. The value is
-/// truncated to the caller's buffer.
+/// Length of the value in bytes, more than the `struct tcp_info` of any kernel. The caller
+/// truncates the value to the size of its buffer.
 const LEN: usize = 512;
 
 /// Appends fields in native byte order.
@@ -33,7 +33,7 @@ impl Writer {
     }
 }
 
-/// Returns Linux's number for a state.
+/// Returns Linux's number for a TCP state.
 fn number_of(state: State) -> u8 {
     match state {
         State::Established => 1,
@@ -49,8 +49,8 @@ fn number_of(state: State) -> u8 {
     }
 }
 
-/// Encodes `struct tcp_info` for a connection with `status`; `None` for a socket without a
-/// connection.
+/// Encodes `struct tcp_info` for a connection with `status`, or for a socket without a connection
+/// (`None`).
 pub(crate) fn encode(status: Option<&Status>) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(LEN));
     match status {

@@ -1,4 +1,4 @@
-//! A peer for tests, which builds and reads datagrams by hand.
+//! A test peer that encodes and decodes its datagrams without the engines.
 
 use crate::host_under_test::LOCAL;
 use crate::scheduler::{Attempt, Scheduler};
@@ -19,7 +19,7 @@ pub(crate) const ACK: u8 = 0x10;
 pub(crate) const FIN: u8 = 0x01;
 pub(crate) const RST: u8 = 0x04;
 
-/// The fields of a sent datagram that tests examine.
+/// The fields of a sent segment that tests examine.
 #[derive(Debug)]
 pub(crate) struct SentSegment {
     pub(crate) flags: u8,
@@ -52,7 +52,7 @@ pub(crate) fn datagram(port: u16, flags: u8, seq: u32, ack: u32, data: &[u8]) ->
     ip
 }
 
-/// Returns the next datagram that `scheduler` sends.
+/// Returns the next segment sent by the host under test.
 pub(crate) fn next_segment(scheduler: &Scheduler) -> SentSegment {
     let bytes = scheduler.next_sent().expect("a datagram is sent").bytes;
     let tcp = &bytes[20..];
@@ -69,7 +69,7 @@ pub(crate) fn scheduler() -> Scheduler {
     Scheduler::new(World::new(Flags::parse("")))
 }
 
-/// Creates a non-blocking listener.
+/// Creates a non-blocking listener on [`PORT`] and returns its descriptor.
 pub(crate) fn listener(scheduler: &Scheduler) -> i32 {
     scheduler.call(|world| {
         let fd = world.socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).unwrap();
@@ -80,8 +80,8 @@ pub(crate) fn listener(scheduler: &Scheduler) -> i32 {
     })
 }
 
-/// Opens a connection from the peer; returns its descriptor, and the local sequence number of the
-/// first data byte.
+/// Opens a connection from the peer and accepts it. Returns its descriptor, and the local sequence
+/// number of the first data byte.
 pub(crate) fn accepted(scheduler: &Scheduler) -> (i32, u32) {
     let listener = listener(scheduler);
     scheduler.inject(&datagram(PORT, SYN, IRS, 0, b""));
@@ -92,7 +92,7 @@ pub(crate) fn accepted(scheduler: &Scheduler) -> (i32, u32) {
     (fd, answer.seq + 1)
 }
 
-/// Returns the result of an attempt, which must not block.
+/// Returns the result of a completed attempt; panics if the call blocks.
 pub(crate) fn done<T>(attempt: Attempt<T>) -> T {
     match attempt {
         Attempt::Done(result) => result,

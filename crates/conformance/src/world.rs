@@ -1,4 +1,4 @@
-//! Descriptors: the sockets, epoll sets and pipes that they refer to, and the calls on them.
+//! Descriptors: the sockets, epoll sets and pipes to which they refer, and the calls on them.
 
 use crate::host_under_test::{Host, Sent};
 use crate::readiness::{self, Interests};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Object to which a descriptor refers.
+/// The object to which a descriptor refers.
 #[derive(Debug)]
 pub(crate) enum DescriptorObject {
     /// A stream socket.
@@ -29,18 +29,19 @@ pub(crate) enum DescriptorObject {
 #[derive(Debug)]
 struct Descriptor {
     object: DescriptorObject,
-    /// Reserves the number until the script closes it.
+    /// A real descriptor with the same number, which reserves the number until the script closes
+    /// it.
     _real: OwnedFd,
 }
 
-/// The host and the descriptors of its one process.
+/// The host under test and the descriptors of the script's process.
 #[derive(Debug)]
 pub(crate) struct World {
     host: Host,
     flags: Flags,
     descriptors: BTreeMap<i32, Descriptor>,
     pipes: Vec<VecDeque<u8>>,
-    /// The table of connections as last written.
+    /// The table of connections last written to the file `sockstat`.
     published: String,
 }
 
@@ -75,13 +76,14 @@ impl World {
         self.settle();
     }
 
-    /// Completes a call: sends pending output and publishes the table of connections.
+    /// Completes a call: sends pending output and writes the table of connections.
     pub(crate) fn settle(&mut self) {
         self.host.flush();
         self.publish();
     }
 
-    /// Writes the table of connections for the script's program `sockstat`.
+    /// Writes the table of connections to a file for the script's program `sockstat`, if the table
+    /// has changed.
     fn publish(&mut self) {
         let Some(directory) = &self.flags.directory else { return };
         let table = self.host.table();
@@ -97,12 +99,12 @@ impl World {
         self.host.inject(bytes);
     }
 
-    /// Returns the next packet that was sent.
+    /// Removes and returns the next sent packet.
     pub(crate) fn next_sent(&mut self) -> Option<Sent> {
         self.host.next_sent()
     }
 
-    /// Returns whether a sent packet waits for [`Self::next_sent`].
+    /// Returns whether [`Self::next_sent`] would return a packet.
     pub(crate) fn has_sent(&self) -> bool {
         self.host.has_sent()
     }
@@ -130,7 +132,7 @@ impl World {
         }
     }
 
-    /// socket(2).
+    /// Implements socket(2).
     pub(crate) fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32, Errno> {
         if domain != libc::AF_INET {
             return Err(Errno(libc::EAFNOSUPPORT));
@@ -143,7 +145,7 @@ impl World {
         self.add(DescriptorObject::Stream(stream))
     }
 
-    /// accept(2): returns the new descriptor and the peer's address.
+    /// Implements accept(2); returns the new descriptor and the peer's address.
     pub(crate) fn accept(&mut self, fd: i32) -> Attempt<Result<(i32, SocketAddr), Errno>> {
         let accepted = match self.stream(fd) {
             Ok((stream, host)) => stream.accept(host),
@@ -158,7 +160,7 @@ impl World {
         }
     }
 
-    /// read(2) and recv(2).
+    /// Implements read(2) and recv(2).
     pub(crate) fn read(
         &mut self,
         fd: i32,
@@ -179,7 +181,8 @@ impl World {
         }
     }
 
-    /// write(2) and send(2); `sent` is the number of bytes of `data` accepted by earlier attempts.
+    /// Implements write(2) and send(2). `sent` is the number of bytes of `data` accepted by earlier
+    /// attempts of the same call.
     pub(crate) fn write(
         &mut self,
         fd: i32,
@@ -201,7 +204,7 @@ impl World {
         }
     }
 
-    /// close(2).
+    /// Implements close(2).
     pub(crate) fn close(&mut self, fd: i32) -> Result<(), Errno> {
         let descriptor = self.descriptors.remove(&fd).ok_or(Errno(libc::EBADF))?;
         if let DescriptorObject::Stream(stream) = descriptor.object {
@@ -210,7 +213,7 @@ impl World {
         Ok(())
     }
 
-    /// pipe(2): returns the read end and the write end.
+    /// Implements pipe(2); returns the descriptors of the read end and the write end.
     pub(crate) fn pipe(&mut self) -> Result<[i32; 2], Errno> {
         let number = self.pipes.len();
         self.pipes.push(VecDeque::new());
@@ -242,7 +245,7 @@ impl World {
         Ok(count)
     }
 
-    /// splice(2): moves as much data as possible from `from` to `to`, at most `limit` bytes.
+    /// Implements splice(2): moves at most `limit` bytes from `from` to `to`.
     pub(crate) fn splice(
         &mut self,
         from: i32,
@@ -258,7 +261,7 @@ impl World {
         self.write(to, read, libc::MSG_DONTWAIT, &mut 0)
     }
 
-    /// epoll_create(2).
+    /// Implements epoll_create(2).
     pub(crate) fn epoll_create(&mut self) -> Result<i32, Errno> {
         self.add(DescriptorObject::Interests(Interests::default()))
     }
@@ -271,7 +274,7 @@ impl World {
         }
     }
 
-    /// Returns the readiness of `fd`, as bits of poll(2).
+    /// Returns the readiness of `fd` as event bits of poll(2).
     pub(crate) fn readiness(&self, fd: i32) -> i16 {
         match self.descriptors.get(&fd).map(|descriptor| &descriptor.object) {
             Some(DescriptorObject::Stream(stream)) => readiness::of_stream(stream, &self.host),

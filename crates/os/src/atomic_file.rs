@@ -26,15 +26,15 @@ mod placement;
 use placement::Placement;
 
 /// Prefix of the name of a temporary file.
-const PREFIX: &[u8] = b".plumb-draft-";
+const DRAFT_PREFIX: &[u8] = b".plumb-draft-";
 /// Directory at the root of a tree for the partial files of interrupted transfers.
 pub(crate) const INTERRUPTED_DIRECTORY: &str = ".plumb-partial";
-/// Byte after [`PREFIX`] in the name of a resumable temporary file.
-const RESUMABLE: u8 = b'r';
+/// Byte after [`DRAFT_PREFIX`] in the name of a resumable temporary file.
+const RESUMABLE_MARKER: u8 = b'r';
 /// Time for which a resumable temporary file is kept after its last change; our own choice.
 const RESUMABLE_MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of random names tried.
-const ATTEMPTS: usize = 16;
+const NAME_ATTEMPTS_MAX: usize = 16;
 
 /// Treatment of an existing file that already has the final name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl AtomicFile {
         };
         let draft = match file {
             Some(file) => (draft_name, file),
-            // Another process is writing the file of that key.
+            // Another process is writing the file of this key, so the new file gets a random name.
             None => create_random(&directory)?,
         };
         Ok(Self::of(directory, name, existing, draft, mode))
@@ -135,7 +135,8 @@ impl AtomicFile {
         lend(self.credentials.as_deref(), || (&self.file).write_all(bytes))
     }
 
-    /// Lets `work` write to the file with the owner's credentials, like [`Self::write_all`].
+    /// Calls `work` to write to the file with the owner's credentials, so that the owner's disk
+    /// quota applies.
     ///
     /// # Errors
     ///
@@ -166,15 +167,15 @@ impl AtomicFile {
         })
     }
 
-    /// Reopens the partial file that [`Self::keep_as`] left under the single component `kept`, to
-    /// continue writing. With a `key` the file becomes resumable like one of
+    /// Continues the partial file that [`Self::keep_as`] stored in `directory` under the single
+    /// component `kept`. If `key` is given, the file becomes resumable, as if created by
     /// [`Self::begin_resumable`].
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Self::begin`]; `ENOENT` if there is no such file, and `EBUSY` if a
     /// process is writing it.
-    pub fn take_up(
+    pub fn resume_partial(
         directory: OwnedFd,
         kept: &[u8],
         name: &[u8],
@@ -182,11 +183,12 @@ impl AtomicFile {
         key: Option<u64>,
     ) -> io::Result<Self> {
         let from = directory.try_clone()?;
-        Self::take_from(&from, kept, directory, name, existing, key)
+        Self::resume_partial_from(&from, kept, directory, name, existing, key)
     }
 
-    /// Like [`Self::take_up`], with `kept` in the directory `from`.
-    pub(crate) fn take_from(
+    /// Continues a partial file like [`Self::resume_partial`]; the file `kept` is in the directory
+    /// `from`.
+    pub(crate) fn resume_partial_from(
         from: &OwnedFd,
         kept: &[u8],
         directory: OwnedFd,
@@ -204,7 +206,7 @@ impl AtomicFile {
             return Err(Errno::BUSY.into());
         }
         let free = key.map(keyed_name).filter(|name| {
-            // A temporary file that another process is writing keeps its name.
+            // The name is not free if another process is writing the temporary file of that name.
             !matches!(open_locked(&directory, name), Ok(None))
         });
         let draft_name = free.map_or_else(random_name, Ok)?;
@@ -358,7 +360,7 @@ fn mode_of_existing(
 
 /// Creates and locks a temporary file under an unused random name.
 fn create_random(directory: &OwnedFd) -> io::Result<(Vec<u8>, File)> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..NAME_ATTEMPTS_MAX {
         let draft_name = random_name()?;
         if let Some(file) = create_locked(directory, &draft_name)? {
             return Ok((draft_name, file));
@@ -368,11 +370,11 @@ fn create_random(directory: &OwnedFd) -> io::Result<(Vec<u8>, File)> {
 }
 
 fn random_name() -> io::Result<Vec<u8>> {
-    Ok([PREFIX, format!("{:016x}", crate::entropy::seed()?).as_bytes()].concat())
+    Ok([DRAFT_PREFIX, format!("{:016x}", crate::entropy::seed()?).as_bytes()].concat())
 }
 
 fn keyed_name(key: u64) -> Vec<u8> {
-    [PREFIX, &[RESUMABLE], format!("{key:016x}").as_bytes()].concat()
+    [DRAFT_PREFIX, &[RESUMABLE_MARKER], format!("{key:016x}").as_bytes()].concat()
 }
 
 /// Opens and locks an existing temporary file. Returns `None` if another process is writing it, or
@@ -425,13 +427,13 @@ fn create_locked(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
         // On a file system without locks `sweep` removes nothing, because it cannot lock either.
         Err(_) => return Ok(Some(file)),
     }
-    let ours = fs::fstat(&file)?;
-    if ours.st_nlink > 0 {
+    let file_stat = fs::fstat(&file)?;
+    if file_stat.st_nlink > 0 {
         return Ok(Some(file));
     }
     // The file has been unlinked, or the file system does not count links.
     let current = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    Ok(current.is_ok_and(|current| current.st_ino == ours.st_ino).then_some(file))
+    Ok(current.is_ok_and(|current| current.st_ino == file_stat.st_ino).then_some(file))
 }
 
 /// Returns whether `name` is reserved for this module.
@@ -441,7 +443,7 @@ pub(crate) fn is_internal(name: &[u8]) -> bool {
 
 /// Returns whether `name` is the name of a temporary file.
 fn is_draft(name: &[u8]) -> bool {
-    name.starts_with(PREFIX)
+    name.starts_with(DRAFT_PREFIX)
 }
 
 /// Removes the temporary files in `directory` that no process is writing, and returns their number.
@@ -460,7 +462,7 @@ pub fn sweep(directory: &impl AsFd) -> io::Result<usize> {
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(file) = fs::openat(directory, name, flags, Mode::empty()) else { continue };
-        let is_resumable = name.to_bytes().get(PREFIX.len()) == Some(&RESUMABLE);
+        let is_resumable = name.to_bytes().get(DRAFT_PREFIX.len()) == Some(&RESUMABLE_MARKER);
         if fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
             && !(is_resumable && is_recent(&File::from(file)))
             && fs::unlinkat(directory, name, AtFlags::empty()).is_ok()
@@ -480,7 +482,7 @@ fn is_recent(file: &File) -> bool {
 /// Renames a file within a directory, unless the new name is taken.
 fn rename_new(directory: &OwnedFd, from: &OsStr, to: &OsStr) -> io::Result<()> {
     match fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-        // Not every file system supports the flag.
+        // The file system does not support RENAME_NOREPLACE.
         Err(Errno::INVAL | Errno::NOSYS) => {}
         renamed => return Ok(renamed?),
     }
@@ -543,7 +545,8 @@ mod tests {
         draft.keep_as(b"name.part").unwrap();
         assert_eq!((fixture.content(), fixture.entry_count()), ("old".to_owned(), 2));
         let directory = fixture.directory();
-        let draft = AtomicFile::take_up(directory, b"name.part", b"name", Existing::Replace, None);
+        let draft =
+            AtomicFile::resume_partial(directory, b"name.part", b"name", Existing::Replace, None);
         let draft = draft.unwrap();
         std::os::unix::fs::FileExt::write_all_at(draft.file(), b"w", 2).unwrap();
         draft.commit_soon().unwrap();
@@ -639,7 +642,8 @@ mod tests {
         other.keep_as(b"part").unwrap();
         let directory = fixture.directory();
         let taken =
-            AtomicFile::take_up(directory, b"part", b"name", Existing::Replace, Some(7)).unwrap();
+            AtomicFile::resume_partial(directory, b"part", b"name", Existing::Replace, Some(7))
+                .unwrap();
         drop(taken);
         draft.commit().unwrap();
         assert_eq!((fixture.content().as_str(), fixture.entry_count()), ("first", 1));
@@ -663,7 +667,8 @@ mod tests {
         draft.keep_as(b"part").unwrap();
         let directory = fixture.directory();
         crash(
-            AtomicFile::take_up(directory, b"part", b"name", Existing::Replace, Some(7)).unwrap(),
+            AtomicFile::resume_partial(directory, b"part", b"name", Existing::Replace, Some(7))
+                .unwrap(),
         );
         assert_eq!(resumable(&fixture).file().metadata().unwrap().len(), 2);
     }

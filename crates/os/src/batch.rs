@@ -25,7 +25,7 @@ pub struct Batch {
     refused: Option<Errno>,
     failure: Option<Errno>,
     parts: Vec<[libc::iovec; PARTS]>,
-    /// Buffers of the current call of [`Self::read`].
+    /// Buffers that the current call of [`Self::read`] fills.
     into: Vec<libc::iovec>,
     /// Result of each read of the last call: its length in bytes, or a negated error number.
     read: Vec<i32>,
@@ -35,8 +35,8 @@ pub struct Batch {
 /// Counts of written packets and of system calls, for the meters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets written through a ring.
-    pub ringed: u64,
+    /// Packets written through an io_uring.
+    pub ring_packets: u64,
     /// Packets written by a separate system call each.
     pub written: u64,
     /// System calls for all reads and writes.
@@ -93,8 +93,8 @@ impl Batch {
         }
     }
 
-    /// Returns the error with which the kernel refused an io_uring, or with which the last one
-    /// failed.
+    /// Returns the error with which the kernel refused to create an io_uring, or with which an
+    /// io_uring failed later.
     #[must_use]
     pub fn refused(&self) -> Option<Errno> {
         self.refused
@@ -128,14 +128,14 @@ impl Batch {
         if device.offloads().is_some() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mut taken = 0;
+        let mut accepted = 0;
         for packets in packets.chunks(BATCH_LEN) {
-            taken += match &self.ring {
+            accepted += match &self.ring {
                 Some(_) if packets.len() > 1 => self.write_by_ring(device, packets)?,
                 _ => self.write_plainly(device, packets),
             };
         }
-        Ok(taken)
+        Ok(accepted)
     }
 
     /// Reads a packet into each of `buffers`, in order, at most [`BATCH_LEN`] of them, without
@@ -195,17 +195,17 @@ impl Batch {
     }
 
     fn write_plainly(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> usize {
-        let mut taken = 0;
+        let mut accepted = 0;
         for packet in packets {
             match device.write_vectored(&Default::default(), *packet) {
-                Ok(written) => taken += usize::from(written.is_some()),
+                Ok(written) => accepted += usize::from(written.is_some()),
                 Err(error) => self.failure = Errno::from_io_error(&error),
             }
         }
         self.counts.calls += count(packets.len());
-        self.counts.written += count(taken);
-        self.counts.failed += count(packets.len() - taken);
-        taken
+        self.counts.written += count(accepted);
+        self.counts.failed += count(packets.len() - accepted);
+        accepted
     }
 
     fn write_by_ring(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> io::Result<usize> {
@@ -233,15 +233,15 @@ impl Batch {
         }
         let calls = &mut self.counts.calls;
         let ended = wait_for_all(ring, packets.len(), calls, IoUring::submit_and_wait);
-        let mut taken = 0;
+        let mut accepted = 0;
         for entry in ring.completion() {
             match entry.result() {
-                1.. => taken += 1,
+                1.. => accepted += 1,
                 code => self.failure = Some(Errno::from_raw_os_error(-code)),
             }
         }
-        self.counts.ringed += count(taken);
-        self.counts.failed += count(packets.len().saturating_sub(taken));
+        self.counts.ring_packets += count(accepted);
+        self.counts.failed += count(packets.len().saturating_sub(accepted));
         if let Err(error) = ended {
             // Entries that were not submitted point to memory of this call; drop them with the
             // ring.
@@ -249,7 +249,7 @@ impl Batch {
             self.ring = None;
             return Err(error);
         }
-        Ok(taken)
+        Ok(accepted)
     }
 }
 
@@ -323,7 +323,7 @@ mod tests {
     use std::net::{Ipv4Addr, UdpSocket};
 
     const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-    const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+    const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
     const PORT: u16 = 7000;
     const HEADERS_LEN: usize = 28;
 
@@ -341,7 +341,7 @@ mod tests {
         headers[0] = 0x45;
         headers[2..4].copy_from_slice(&(payload_len + 28).to_be_bytes());
         headers[8..10].copy_from_slice(&[64, 17]);
-        headers[12..16].copy_from_slice(&OURS.octets());
+        headers[12..16].copy_from_slice(&USERSPACE.octets());
         headers[16..20].copy_from_slice(&KERNEL.octets());
         let sum = (crate::checksum::Routines::PORTABLE.sum)(&headers[..20]);
         headers[10..12].copy_from_slice(&(!sum).to_be_bytes());
@@ -359,23 +359,24 @@ mod tests {
             if !has_ring(&batch) {
                 return;
             }
-            (0..5_u8).for_each(|number| _ = socket.send_to(&[number], (OURS, PORT)).unwrap());
+            (0..5_u8).for_each(|number| _ = socket.send_to(&[number], (USERSPACE, PORT)).unwrap());
             let mut buffers = vec![[0; 2048]; 20];
             let lengths: Vec<_> = batch
                 .read(&tun, buffers.iter_mut().map(|buffer| &mut buffer[..]))
                 .unwrap()
                 .collect();
             let packets = buffers.iter().zip(lengths).map(|(buffer, length)| &buffer[..length]);
-            // Skip the kernel's IPv6 router solicitations.
-            let ours = packets.filter(|packet| (packet[0] >> 4, packet[9]) == (4, 17));
-            assert!(ours.map(|packet| packet[HEADERS_LEN]).eq(0..5));
-            let none = batch.read(&tun, buffers.iter_mut().map(|buffer| &mut buffer[..])).unwrap();
-            assert_eq!(none.count(), 0);
+            // Only IPv4 packets with UDP count; the kernel also sends IPv6 router solicitations.
+            let udp_packets = packets.filter(|packet| (packet[0] >> 4, packet[9]) == (4, 17));
+            assert!(udp_packets.map(|packet| packet[HEADERS_LEN]).eq(0..5));
+            let no_packets =
+                batch.read(&tun, buffers.iter_mut().map(|buffer| &mut buffer[..])).unwrap();
+            assert_eq!(no_packets.count(), 0);
         });
     }
 
-    /// Reads one packet through a ring. The packet must arrive in `kept`; a leftover entry of the
-    /// earlier call would take it.
+    /// Reads one packet through a ring. The packet must arrive in `kept`. If an entry of the call
+    /// that panicked were left in the ring, that entry would receive the packet instead.
     #[test]
     fn an_iterator_that_panics_leaves_no_entry_in_the_ring() {
         in_new_network(|| {
@@ -393,7 +394,7 @@ mod tests {
             }));
             assert!(interrupted.is_err());
             assert_eq!(batch.ring.as_mut().unwrap().submission().len(), 0);
-            socket.send_to(&[7], (OURS, PORT)).unwrap();
+            socket.send_to(&[7], (USERSPACE, PORT)).unwrap();
             let read = batch.read(&tun, std::iter::once(&mut kept[..])).unwrap().count();
             assert_eq!((read, stale), (1, [0; 2048]));
             assert_ne!(kept[0], 0);
@@ -487,7 +488,7 @@ mod tests {
                 return;
             }
             write_80(&mut batch, false);
-            let expected = Counts { ringed: 80, calls: 2, ..Counts::default() };
+            let expected = Counts { ring_packets: 80, calls: 2, ..Counts::default() };
             assert_eq!(batch.counts(), expected);
         });
     }
@@ -514,7 +515,7 @@ mod tests {
             let (tun, socket) = tun_and_socket();
             assert_eq!(batch.write(&tun, &[[&headers(2), &[0, 0], &[]]]).unwrap(), 1);
             assert_received_in_order(&socket, 1);
-            assert_eq!((batch.counts().written, batch.counts().ringed), (1, 0));
+            assert_eq!((batch.counts().written, batch.counts().ring_packets), (1, 0));
         });
     }
 

@@ -35,7 +35,7 @@ pub use crate::atomic_file::{AtomicFile, Existing, sweep};
 pub use interrupted::InterruptedDraft;
 
 /// Maximum number of retries of a resolution disturbed by a rename.
-const ATTEMPTS: usize = 128;
+const RESOLUTION_ATTEMPTS_MAX: usize = 128;
 
 /// A directory tree confined to its root.
 #[derive(Debug)]
@@ -167,14 +167,16 @@ impl RootDir {
     pub fn open(directory: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = fs::open(directory, flags, Mode::empty())?;
-        let resolution = match fs::openat2(&root, ".", PATH_DIRECTORY, Mode::empty(), BENEATH) {
+        let resolution = match fs::openat2(&root, ".", PATH_DIRECTORY, Mode::empty(), RESOLVE_FLAGS)
+        {
             // ENOSYS: before Linux 5.6. EPERM: a system call filter that does not know the call.
             Err(Errno::NOSYS | Errno::PERM) => Resolution::ByComponent,
             _ => Resolution::Beneath,
         };
         let kind = fs::fstatfs(&root).map(|disk| disk.f_type);
-        let is_in_memory = kind
-            .is_ok_and(|kind| MEMORY.iter().any(|known| i128::from(*known) == i128::from(kind)));
+        let is_in_memory = kind.is_ok_and(|kind| {
+            MEMORY_FILE_SYSTEMS.iter().any(|known| i128::from(*known) == i128::from(kind))
+        });
         Ok(Self { root, resolution, credentials: None, is_in_memory })
     }
 
@@ -196,11 +198,11 @@ impl RootDir {
 
     /// Returns whether `directory` is the root of this tree, under any name.
     #[must_use]
-    pub fn is(&self, directory: &Path) -> bool {
-        let ours = fs::fstat(&self.root);
+    pub fn is_root(&self, directory: &Path) -> bool {
+        let root_stat = fs::fstat(&self.root);
         let current = fs::stat(directory);
-        matches!((ours, current), (Ok(ours), Ok(current))
-            if (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino))
+        matches!((root_stat, current), (Ok(root_stat), Ok(current))
+            if (root_stat.st_dev, root_stat.st_ino) == (current.st_dev, current.st_ino))
     }
 
     fn lend<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
@@ -228,7 +230,7 @@ impl RootDir {
     }
 
     fn file(&self, name: &[u8], access: OFlags) -> io::Result<(File, Status)> {
-        // Opening a pipe without another end or a terminal must not block.
+        // The open must not block on a terminal, or on a pipe whose other end is not open.
         let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = self.lend(|| Ok(self.resolve(&components(name)?, flags)?))?;
         let file = File::from(file);
@@ -273,12 +275,12 @@ impl RootDir {
     }
 
     /// Continues the partial file that was kept as `kept`, in the directory of `name`: see
-    /// [`AtomicFile::take_up`].
+    /// [`AtomicFile::resume_partial`].
     ///
     /// # Errors
     ///
     /// Returns the error of the failed system call.
-    pub fn take_up(
+    pub fn resume_partial(
         &self,
         kept: &[u8],
         name: &[u8],
@@ -288,7 +290,7 @@ impl RootDir {
         let draft = self.lend(|| {
             let (directory, kept) = self.place(kept)?;
             let (_, name) = self.place(name)?;
-            AtomicFile::take_up(directory, kept, name, existing, key)
+            AtomicFile::resume_partial(directory, kept, name, existing, key)
         });
         Ok(draft?.with_credentials(self.credentials.clone()))
     }
@@ -353,7 +355,7 @@ impl RootDir {
         let at = |tv_nsec| Timespec { tv_sec: seconds, tv_nsec };
         let omitted = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
         let times = Timestamps { last_access: omitted, last_modification: at(nanos.into()) };
-        self.lend(|| Ok(fs::futimens(self.resolve(&components(name)?, OPENED)?, &times)?))
+        self.lend(|| Ok(fs::futimens(self.resolve(&components(name)?, OPEN_FLAGS)?, &times)?))
     }
 
     /// Sets the nine permission bits of a file or directory; clears set-user-ID, set-group-ID and
@@ -364,7 +366,7 @@ impl RootDir {
     /// Returns the error of the failed system call.
     pub fn set_mode(&self, name: &[u8], mode: u16) -> io::Result<()> {
         let mode = Mode::from_raw_mode(u32::from(mode & 0o777));
-        self.lend(|| Ok(fs::fchmod(self.resolve(&components(name)?, OPENED)?, mode)?))
+        self.lend(|| Ok(fs::fchmod(self.resolve(&components(name)?, OPEN_FLAGS)?, mode)?))
     }
 
     /// Renames a file or directory; a file that has the new name is replaced.
@@ -459,20 +461,21 @@ impl RootDir {
 }
 
 /// File system magic numbers of tmpfs and ramfs.
-const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+const MEMORY_FILE_SYSTEMS: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 const PATH_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Opening a pipe without another end must not block.
-const OPENED: OFlags =
+/// Flags for opening a file or directory of any type. The open of a pipe whose other end is not
+/// open must not block.
+const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+const RESOLVE_FLAGS: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
 fn beneath(root: BorrowedFd<'_>, components: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = match components {
         [] => b".".to_vec(),
         _ => components.join(&b'/'),
     };
-    for _ in 0..ATTEMPTS {
-        match fs::openat2(root, OsStr::from_bytes(&path), flags, Mode::empty(), BENEATH) {
+    for _ in 0..RESOLUTION_ATTEMPTS_MAX {
+        match fs::openat2(root, OsStr::from_bytes(&path), flags, Mode::empty(), RESOLVE_FLAGS) {
             // A file was renamed while a link with `..` was followed.
             Err(Errno::AGAIN) => {}
             opened => return opened,

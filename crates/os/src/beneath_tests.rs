@@ -1,4 +1,4 @@
-//! Names that resolve inside the root directory, and names that are refused.
+//! Tests of names that are resolved beneath the root directory, and of names that are refused.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ impl Fixture {
         Self { path, root_dir }
     }
 
-    /// Like `new`, with resolution by component.
+    /// Creates the same directory tree, in which names are resolved component by component.
     fn without_openat2(name: &str) -> Self {
         let mut fixture = Self::new(name);
         fixture.root_dir.resolution = Resolution::ByComponent;
@@ -65,8 +65,8 @@ fn a_name_is_found_beneath_with_and_without_a_slash_in_front() {
 fn a_name_with_two_dots_is_refused() {
     for fixture in [Fixture::new("dots"), Fixture::without_openat2("dots")] {
         for name in ["../secret", "folder/../../secret", "/../secret", "folder/../file", ".."] {
-            let refused = fixture.reads(name).unwrap_err();
-            assert_eq!(refused.kind(), io::ErrorKind::CrossesDevices, "{name}");
+            let error = fixture.reads(name).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::CrossesDevices, "{name}");
         }
     }
 }
@@ -81,8 +81,8 @@ fn a_link_may_lead_inside_but_not_outside() {
     fixture.link("/proc/self/root/etc/passwd", "magic");
     assert_eq!(fixture.reads("near").unwrap(), "inner");
     for name in ["up", "far", "magic"] {
-        let refused = fixture.reads(name).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::CrossesDevices, "{name}");
+        let error = fixture.reads(name).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::CrossesDevices, "{name}");
         assert!(fixture.root_dir.status(name.as_bytes()).is_err());
     }
 }

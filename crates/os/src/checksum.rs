@@ -17,7 +17,7 @@ pub fn routines() -> Routines {
     Routines::PORTABLE
 }
 
-/// Returns the name of the routines that [`routines`] returns, for the header of a report.
+/// Returns the name of the selected routines, for the header of a report.
 #[must_use]
 pub fn name() -> &'static str {
     if has_avx2() { "AVX2" } else { "64-bit words" }

@@ -21,8 +21,8 @@ pub fn ticks() -> u64 {
     if has_cycle_counter() { cycles() } else { monotonic_nanos() }
 }
 
-/// Returns the function that reads the counter of [`ticks`], without its choice at every call. A
-/// meter reads the counter a dozen times per segment.
+/// Returns the function that [`ticks`] calls. A caller that stores the function avoids the
+/// selection of the counter at each reading; a meter reads the counter a dozen times per segment.
 #[must_use]
 pub fn counter() -> fn() -> u64 {
     if has_cycle_counter() { cycles } else { monotonic_nanos }
@@ -126,7 +126,8 @@ impl TickRate {
     }
 }
 
-/// First half of a measurement of the tick duration: the first readings of both clocks.
+/// First half of a measurement of the tick duration: the initial reading of the counter and of
+/// CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration {
     nanos: u64,
@@ -137,15 +138,15 @@ impl Calibration {
     /// Takes the first reading of both clocks.
     #[must_use]
     pub fn start() -> Self {
-        // Of several pairs of readings take the one with the least time in between: the others were
+        // Use the pair of readings with the least time between its readings; the other pairs were
         // interrupted.
         let pairs = (0..8).map(|_| {
             let before = ticks();
             let nanos = monotonic_nanos();
-            let width = ticks().saturating_sub(before);
-            (width, Self { nanos, ticks: before + width / 2 })
+            let read_time = ticks().saturating_sub(before);
+            (read_time, Self { nanos, ticks: before + read_time / 2 })
         });
-        let best = pairs.min_by_key(|(width, _)| *width);
+        let best = pairs.min_by_key(|(read_time, _)| *read_time);
         best.map_or(Self { nanos: 0, ticks: 0 }, |(_, pair)| pair)
     }
 
@@ -153,8 +154,8 @@ impl Calibration {
     /// computes the rate.
     #[must_use]
     pub fn finish(self) -> TickRate {
-        let spent = Duration::from_nanos(monotonic_nanos().saturating_sub(self.nanos));
-        thread::sleep(CALIBRATION_TIME.saturating_sub(spent));
+        let elapsed = Duration::from_nanos(monotonic_nanos().saturating_sub(self.nanos));
+        thread::sleep(CALIBRATION_TIME.saturating_sub(elapsed));
         let end = Self::start();
         let nanos = u128::from(end.nanos.saturating_sub(self.nanos));
         let ticks = u128::from(end.ticks.saturating_sub(self.ticks)).max(1);
@@ -250,9 +251,12 @@ mod tests {
         let end = ticks();
         let nanos = rate.to_nanos(end - start);
         let outer = clock.now() - outer;
-        let least = inner.mul_f64(0.999);
-        let most = outer.mul_f64(1.001);
-        assert!((least..=most).contains(&Duration::from_nanos(nanos)), "{nanos} ns, {outer:?}");
+        let lower_bound = inner.mul_f64(0.999);
+        let upper_bound = outer.mul_f64(1.001);
+        assert!(
+            (lower_bound..=upper_bound).contains(&Duration::from_nanos(nanos)),
+            "{nanos} ns, {outer:?}"
+        );
     }
 
     #[test]

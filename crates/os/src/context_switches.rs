@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn waiting_for_another_thread_counts_as_a_voluntary_switch() {
         let (ask, asked) = channel();
-        let (answer, answered) = channel();
+        let (reply, answered) = channel();
         let other = std::thread::spawn(move || {
             while asked.recv().is_ok() {
-                answer.send(()).unwrap();
+                reply.send(()).unwrap();
             }
         });
         let before = ContextSwitches::of_thread().unwrap();

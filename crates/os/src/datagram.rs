@@ -25,15 +25,15 @@ const SEGMENTS_MAX: usize = 64;
 /// Maximum length in bytes of a buffer that the kernel segments: the longest UDP payload in IPv4.
 const SEGMENTED_MAX_BYTES: usize = 65_507;
 /// Maximum number of buffers per call to send.
-const OUT_MAX: usize = 16;
+const SEND_BUFFERS_MAX: usize = 16;
 /// Number of buffers of an [`Inbox`], each large enough for the longest datagram.
-const IN_MAX: usize = 8;
+const RECEIVE_BUFFERS: usize = 8;
 const BUFFER_LEN: usize = 65_536;
 /// Size of the buffer for the control messages of a datagram, in 64-bit words.
 const CONTROL_WORDS: usize = 16;
 /// Size of the control buffer for an entry of the error queue, in 64-bit words. An entry has the
 /// destination, the error and the host that reported it.
-const BOUNCE_CONTROL_WORDS: usize = 64;
+const ERROR_CONTROL_WORDS: usize = 64;
 
 /// A non-blocking UDP socket.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl DatagramSocket {
     #[expect(clippy::cast_possible_truncation, reason = "the size of an int fits in socklen_t")]
     fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
         // SAFETY: the kernel reads an int of the length passed.
-        let answer = unsafe {
+        let status = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
                 level,
@@ -144,7 +144,7 @@ impl DatagramSocket {
                 size_of_val(&value) as libc::socklen_t,
             )
         };
-        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Sends the consecutive datagrams in `bytes`, whose lengths are `lens`. Returns the number of
@@ -167,9 +167,9 @@ impl DatagramSocket {
             let buffers = self.buffers(bytes, rest);
             match self.send_buffers(&buffers, to) {
                 Ok(count) => {
-                    let gone = buffers.get(..count).unwrap_or(&buffers);
-                    let datagrams: usize = gone.iter().map(|buffer| buffer.count).sum();
-                    let len: usize = gone.iter().map(|buffer| buffer.bytes.len()).sum();
+                    let sent_buffers = buffers.get(..count).unwrap_or(&buffers);
+                    let datagrams: usize = sent_buffers.iter().map(|buffer| buffer.count).sum();
+                    let len: usize = sent_buffers.iter().map(|buffer| buffer.bytes.len()).sum();
                     sent += datagrams;
                     rest = rest.get(datagrams..).unwrap_or_default();
                     bytes = bytes.get(len..).unwrap_or_default();
@@ -193,16 +193,16 @@ impl DatagramSocket {
 
     /// Groups the datagrams into buffers that the kernel accepts in one piece.
     fn buffers<'a>(&self, mut bytes: &'a [u8], mut lens: &[usize]) -> Vec<Outgoing<'a>> {
-        let mut buffers = Vec::with_capacity(OUT_MAX);
+        let mut buffers = Vec::with_capacity(SEND_BUFFERS_MAX);
         while let Some((&segment, behind)) = lens.split_first() {
             let mut count = 1;
             let mut total = segment;
             let most = if self.segments.load(Ordering::Relaxed) { SEGMENTS_MAX } else { 1 };
             for &len in behind {
-                // The last datagram may be shorter, which ends the buffer.
-                let was_shorter = total < segment * count;
+                // Only the last datagram of a buffer may be shorter than the others.
+                let has_shorter_datagram = total < segment * count;
                 let is_over = total + len > SEGMENTED_MAX_BYTES || count == most;
-                if len > segment || was_shorter || is_over || segment == 0 || len == 0 {
+                if len > segment || has_shorter_datagram || is_over || segment == 0 || len == 0 {
                     break;
                 }
                 count += 1;
@@ -210,7 +210,7 @@ impl DatagramSocket {
             }
             let Some((buffer, rest)) = bytes.split_at_checked(total) else { break };
             buffers.push(Outgoing { bytes: buffer, segment, count });
-            if buffers.len() == OUT_MAX {
+            if buffers.len() == SEND_BUFFERS_MAX {
                 break;
             }
             bytes = rest;
@@ -222,8 +222,8 @@ impl DatagramSocket {
     fn send_buffers(&self, buffers: &[Outgoing<'_>], to: SocketAddr) -> Result<usize, Errno> {
         let (mut name, name_len) = Name::of(to);
         let mut parts: Vec<libc::iovec> = buffers.iter().map(Outgoing::part).collect();
-        let mut controls = [Control::<CONTROL_WORDS>::ZERO; OUT_MAX];
-        let mut messages = Vec::with_capacity(OUT_MAX);
+        let mut controls = [Control::<CONTROL_WORDS>::ZERO; SEND_BUFFERS_MAX];
+        let mut messages = Vec::with_capacity(SEND_BUFFERS_MAX);
         for ((buffer, part), control) in buffers.iter().zip(&mut parts).zip(&mut controls) {
             // SAFETY: an all-zero message header is valid and empty.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -251,12 +251,12 @@ impl DatagramSocket {
     /// Returns the error of `recvmmsg(2)`; `WouldBlock` if no datagram is waiting.
     pub fn receive(&self, inbox: &mut Inbox) -> io::Result<bool> {
         inbox.arrivals.clear();
-        inbox.make_buffers();
-        let mut names = [const { Name::ZERO }; IN_MAX];
-        let mut controls = [Control::<CONTROL_WORDS>::ZERO; IN_MAX];
+        inbox.allocate_buffers();
+        let mut names = [const { Name::ZERO }; RECEIVE_BUFFERS];
+        let mut controls = [Control::<CONTROL_WORDS>::ZERO; RECEIVE_BUFFERS];
         let mut parts =
-            [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; IN_MAX];
-        let mut messages = Vec::with_capacity(IN_MAX);
+            [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; RECEIVE_BUFFERS];
+        let mut messages = Vec::with_capacity(RECEIVE_BUFFERS);
         let buffers = inbox.bytes.chunks_exact_mut(BUFFER_LEN);
         let places = buffers.zip(&mut names).zip(&mut controls).zip(&mut parts);
         for (((buffer, name), control), part) in places {
@@ -273,7 +273,7 @@ impl DatagramSocket {
             messages.push(message);
         }
         let count = libc::c_uint::try_from(messages.len()).unwrap_or(0);
-        let none = std::ptr::null_mut();
+        let null = std::ptr::null_mut();
         // SAFETY: every pointer in the messages points to memory that lives until the end of this
         // function, and each length is that of its memory.
         let received = unsafe {
@@ -282,7 +282,7 @@ impl DatagramSocket {
                 messages.as_mut_ptr(),
                 count,
                 libc::MSG_DONTWAIT,
-                none,
+                null,
             )
         };
         let received = usize::try_from(received).map_err(|_| io::Error::from(last_errno()))?;
@@ -292,14 +292,14 @@ impl DatagramSocket {
             let from = name.address().filter(|_| !is_cut);
             inbox.arrivals.push(Arrival::of(&message.msg_hdr, len, from));
         }
-        Ok(received == IN_MAX)
+        Ok(received == RECEIVE_BUFFERS)
     }
 
     /// Takes the next error report about a datagram sent from this socket.
     #[must_use]
     pub fn datagram_error(&self) -> Option<DatagramError> {
         let mut name = Name::ZERO;
-        let mut control = Control::<BOUNCE_CONTROL_WORDS>::ZERO;
+        let mut control = Control::<ERROR_CONTROL_WORDS>::ZERO;
         // SAFETY: an all-zero message header is valid and empty.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = (&raw mut name).cast();
@@ -340,7 +340,7 @@ impl AsRawFd for DatagramSocket {
     }
 }
 
-/// A buffer that the kernel takes in one piece.
+/// Datagrams that are passed to the kernel in one buffer.
 struct Outgoing<'a> {
     bytes: &'a [u8],
     /// Length in bytes of each datagram in the buffer; the last one may be shorter.
@@ -374,22 +374,22 @@ struct Arrival {
 
 impl Inbox {
     /// Returns the buffer for one datagram that the caller reads from another kind of socket.
-    /// [`Self::put`] then adds the datagram to the inbox.
-    pub fn room(&mut self) -> &mut [u8] {
+    /// [`Self::push_received`] then adds the datagram to the inbox.
+    pub fn next_buffer(&mut self) -> &mut [u8] {
         self.arrivals.clear();
-        self.make_buffers();
+        self.allocate_buffers();
         self.bytes.get_mut(..BUFFER_LEN).unwrap_or_default()
     }
 
     /// Allocates the buffers on first use: an inbox that has never received anything has none.
-    fn make_buffers(&mut self) {
+    fn allocate_buffers(&mut self) {
         if self.bytes.is_empty() {
-            self.bytes = vec![0; IN_MAX * BUFFER_LEN];
+            self.bytes = vec![0; RECEIVE_BUFFERS * BUFFER_LEN];
         }
     }
 
-    /// Records that a datagram of `len` bytes was read into the buffer of [`Self::room`].
-    pub fn put(&mut self, from: SocketAddr, len: usize) {
+    /// Records that a datagram of `len` bytes was read into the buffer of [`Self::next_buffer`].
+    pub fn push_received(&mut self, from: SocketAddr, len: usize) {
         let from = Some(from);
         let is_unicast = true;
         self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
@@ -435,10 +435,10 @@ impl Arrival {
     /// which differs from the local address if the datagram was broadcast or multicast.
     fn take_ipv4(&mut self, data: &[u8]) {
         let octets = |at: usize| data.get(at..)?.first_chunk::<4>().copied().map(Ipv4Addr::from);
-        let ours = octets(4);
+        let local_address = octets(4);
         let header = octets(8);
-        self.is_unicast = ours.is_some() && ours == header;
-        self.to = ours.map(IpAddr::from);
+        self.is_unicast = local_address.is_some() && local_address == header;
+        self.to = local_address.map(IpAddr::from);
     }
 }
 
@@ -496,7 +496,7 @@ impl Name {
                 Some(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
             }
             libc::AF_INET6 => {
-                // SAFETY: as above.
+                // SAFETY: the family says that this variant is set.
                 let name = unsafe { self.ipv6 };
                 let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
                 let port = u16::from_be(name.sin6_port);

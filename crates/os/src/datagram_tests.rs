@@ -13,18 +13,18 @@ fn socket(at: &str) -> (DatagramSocket, SocketAddr) {
 }
 
 /// Receives `count` datagrams.
-fn take(socket: &DatagramSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+fn receive_datagrams(socket: &DatagramSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut inbox = Inbox::default();
-    let mut taken = Vec::new();
-    while taken.len() < count {
+    let mut received_datagrams = Vec::new();
+    while received_datagrams.len() < count {
         readable(socket);
         socket.receive(&mut inbox).unwrap();
-        taken.extend(inbox.datagrams().map(|one| (one.from, one.data.to_vec())));
+        received_datagrams.extend(inbox.datagrams().map(|one| (one.from, one.data.to_vec())));
     }
-    taken
+    received_datagrams
 }
 
-fn cut(bytes: &[u8], lens: &[usize]) -> Vec<Vec<u8>> {
+fn split_datagrams(bytes: &[u8], lens: &[usize]) -> Vec<Vec<u8>> {
     let mut rest = bytes;
     lens.iter().map(|len| rest.split_off(..*len).unwrap().to_vec()).collect()
 }
@@ -42,10 +42,10 @@ fn a_window_of_datagrams_arrives_unchanged() {
         let lens = [&[1432; 64][..], &[100, 0, 7]].concat();
         let bytes = pattern(lens.iter().sum());
         assert_eq!(client.send(&bytes, &lens, to).unwrap(), lens.len());
-        let received = take(&server, lens.len());
+        let received = receive_datagrams(&server, lens.len());
         assert!(received.iter().all(|(sender, _)| *sender == from));
         let received: Vec<_> = received.into_iter().map(|(_, datagram)| datagram).collect();
-        assert_eq!(received, cut(&bytes, &lens));
+        assert_eq!(received, split_datagrams(&bytes, &lens));
     }
 }
 
@@ -57,7 +57,7 @@ fn without_kernel_segmentation_datagrams_are_sent_individually() {
     let lens = [512; 40];
     let bytes = pattern(lens.iter().sum());
     assert_eq!(client.send(&bytes, &lens, to).unwrap(), 40);
-    assert_eq!(take(&server, 40).len(), 40);
+    assert_eq!(receive_datagrams(&server, 40).len(), 40);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn datagrams_longer_than_the_path_mtu_are_sent_fragmented() {
         let bytes = pattern(lens.iter().sum());
         assert_eq!(client.send(&bytes, &lens, to).unwrap(), 4);
         assert!(!client.segments.load(Ordering::Relaxed));
-        assert_eq!(take(&server, 4)[3].1, cut(&bytes, &lens)[3]);
+        assert_eq!(receive_datagrams(&server, 4)[3].1, split_datagrams(&bytes, &lens)[3]);
     });
 }
 
@@ -83,7 +83,7 @@ fn the_longest_datagram_arrives_complete() {
     let (server, to) = socket(LOOPBACK);
     let bytes = pattern(65_468);
     assert_eq!(client.send(&bytes, &[bytes.len()], to).unwrap(), 1);
-    assert_eq!(take(&server, 1)[0].1, bytes);
+    assert_eq!(receive_datagrams(&server, 1)[0].1, bytes);
 }
 
 #[test]
@@ -149,8 +149,8 @@ proptest! {
         server.set_receive_buffer(1 << 20).unwrap();
         let bytes = pattern(lens.iter().sum());
         prop_assert_eq!(client.send(&bytes, &lens, to).unwrap(), lens.len());
-        let received = take(&server, lens.len());
+        let received = receive_datagrams(&server, lens.len());
         let received: Vec<_> = received.into_iter().map(|(_, data)| data).collect();
-        prop_assert_eq!(received, cut(&bytes, &lens));
+        prop_assert_eq!(received, split_datagrams(&bytes, &lens));
     }
 }

@@ -6,9 +6,9 @@
 //! 2. Read more packets, at most [`BATCH`], directly into packets of the station.
 //! 3. Run the timers that are due.
 //! 4. Run the application.
-//! 5. Write all pending output, gathered from where it lies.
+//! 5. Write all pending output; a single write gathers the parts of a packet without copying them.
 //!
-//! Finding out whether there is more to read costs a read. After a short packet for which the
+//! Only another read shows whether more packets are waiting. After a short packet for which the
 //! driver had to wait, another packet is rarely waiting, so the turn continues without that read:
 //! an echo takes one read and one write. A packet that was already waiting, or that is long, is
 //! probably part of a stream, so reading continues.
@@ -16,15 +16,15 @@
 //! # Unfinished packets
 //!
 //! [`crate::vnet`] describes the checksums and the segmentation that the device leaves to the
-//! station, or the station to the device. TCP and UDP take their super-segments, super-datagrams
-//! and unfinished checksums as they are; the driver finishes the checksum of any other packet.
+//! station, or the station to the device. TCP and UDP accept unfinished super-segments,
+//! super-datagrams and checksums; the driver finishes the checksum of any other packet.
 //!
 //! Packets for a device without offloads are copied and written in batches (see [`crate::batch`]).
 //! While packets stream in, they are read in batches too.
 //!
 //! # Accounts
 //!
-//! Waiting and the application are charged to [`Account::Outside`], with the read that is the wait.
+//! Waiting, including a read that waits, and the application are charged to [`Account::Outside`].
 //! Other reads, writes and the driver itself are charged to [`Account::Interrupt`].
 
 use crate::batch::{BATCH_LEN, Batch};
@@ -60,11 +60,11 @@ pub struct Driver {
     clock: Monotonic,
     rng: Rng,
     meter: Meter,
-    /// Packet for the next read.
-    reading: Option<Packet>,
-    /// Packets for a batched read; empty between two reads.
-    ahead: Vec<Packet>,
-    /// True if the device had no space for the last packet.
+    /// Empty packet into which the next packet is read.
+    next_packet: Option<Packet>,
+    /// Empty packets for a batched read; unused between two reads.
+    read_ahead: Vec<Packet>,
+    /// True if the device had no space when the last packet was written.
     is_full: bool,
 }
 
@@ -114,8 +114,8 @@ impl Driver {
         let is_batched = matches!(device, Device::Tun(_)) && !has_offloads;
         let outbox = is_batched.then(|| Outbox::new(Batch::new()));
         let queue_steering = None;
-        let reading = None;
-        let ahead = Vec::new();
+        let next_packet = None;
+        let read_ahead = Vec::new();
         let is_full = false;
         Ok(Self {
             station,
@@ -126,8 +126,8 @@ impl Driver {
             clock,
             rng,
             meter,
-            reading,
-            ahead,
+            next_packet,
+            read_ahead,
             is_full,
         })
     }
@@ -247,7 +247,7 @@ impl Driver {
             may_have_more = length.is_some();
             // Acknowledgments arrive a few at a time, so only long packets indicate a stream.
             let is_long = length.is_some_and(|length| length > SHORT_LEN);
-            is_stream = is_long && turn.packets_in >= STREAM;
+            is_stream = is_long && turn.packets_in >= STREAM_MIN_PACKETS;
         }
         self.forward_misdelivered(turn.now);
         self.run(application, deadline, turn.now);
@@ -264,14 +264,14 @@ impl Driver {
     /// Reads several packets in one system call from a device without offloads. Returns whether
     /// more packets may be waiting.
     fn read_many(&mut self, turn: &mut Turn) -> io::Result<bool> {
-        let mut packets = core::mem::take(&mut self.ahead);
-        packets.extend(self.reading.take());
-        while packets.len() < AHEAD {
+        let mut packets = core::mem::take(&mut self.read_ahead);
+        packets.extend(self.next_packet.take());
+        while packets.len() < READ_AHEAD_PACKETS {
             let Some(packet) = self.empty_packet(turn.now) else { break };
             packets.push(packet);
         }
         let wanted = packets.len();
-        let mut lengths = [0; AHEAD];
+        let mut lengths = [0; READ_AHEAD_PACKETS];
         let read = match (&self.device, &mut self.outbox) {
             (Device::Tun(tun), Some(outbox)) => {
                 let buffers = packets.iter_mut().map(Packet::spare_mut);
@@ -287,7 +287,7 @@ impl Driver {
             self.accept(packet, Ok(Some(received)), turn)?;
         }
         packets.drain(..).for_each(|packet| self.station.take_back(packet));
-        self.ahead = packets;
+        self.read_ahead = packets;
         Ok(read? == wanted && wanted > 0)
     }
 
@@ -377,7 +377,7 @@ impl Driver {
     /// Returns a packet to read into, or `None` if the station has lent all its packets.
     fn empty_packet(&mut self, now: Instant) -> Option<Packet> {
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
-        self.reading.take().or_else(|| self.station.lend(&mut cx))
+        self.next_packet.take().or_else(|| self.station.lend(&mut cx))
     }
 
     /// Passes the contents read into `packet` to the station. Returns the length, or `None` if no
@@ -391,11 +391,11 @@ impl Driver {
         let Received { header, start, length } = match read {
             Ok(Some(received)) => received,
             Ok(None) => {
-                self.reading = Some(packet);
+                self.next_packet = Some(packet);
                 return Ok(None);
             }
             Err(error) => {
-                self.reading = Some(packet);
+                self.next_packet = Some(packet);
                 if error.kind() != io::ErrorKind::InvalidData {
                     return Err(error);
                 }
@@ -405,7 +405,7 @@ impl Driver {
             }
         };
         turn.packets_in += 1;
-        packet.take_in(start + length);
+        packet.extend_from_spare(start + length);
         packet.pull(start);
         describe(&mut packet, &header, start);
         let mut cx = Cx { now: turn.now, rng: &mut self.rng, meter: &mut self.meter };
@@ -428,9 +428,9 @@ impl Driver {
         }
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
         if wants_to_run || self.station.has_events() {
-            let left = cx.meter.enter(Account::Outside);
+            let previous_account = cx.meter.enter(Account::Outside);
             self.station.step(Step::User, application, &mut cx);
-            cx.meter.enter(left);
+            cx.meter.enter(previous_account);
         }
     }
 
@@ -521,7 +521,7 @@ pub fn write_frame(device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
 /// Describes the checksum and segmentation left for the device.
 fn unfinished(frame: &Frame<'_>, has_frames: bool) -> Header {
     let packet = frame.packet;
-    let Some((start, field)) = packet.checksum_left() else { return Header::default() };
+    let Some((start, field)) = packet.offloaded_checksum() else { return Header::default() };
     let (Ok(start_u16), Ok(offset)) = (u16::try_from(start), u16::try_from(field)) else {
         return Header::default();
     };
@@ -603,10 +603,11 @@ impl Outbox {
     }
 }
 
-/// Number of packets in a turn after which [`AHEAD`] packets are read at once from a device without
-/// offloads. A read that finds nothing costs a tenth of a packet.
-const STREAM: usize = 8;
-const AHEAD: usize = 16;
+/// Number of packets in a turn after which [`READ_AHEAD_PACKETS`] packets are read at once from a
+/// device without offloads. With fewer packets, a further read often finds nothing, which costs a
+/// tenth of the time of a packet.
+const STREAM_MIN_PACKETS: usize = 8;
+const READ_AHEAD_PACKETS: usize = 16;
 /// Maximum wait for a packet that counts as already waiting.
 const READY_MAX_WAIT: Duration = Duration::from_nanos(3_000);
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const PORT: u16 = 7;
 const MTU: u16 = 1500;
 
@@ -51,11 +51,11 @@ impl Application for Echo {
 fn echo(layers: &mut Layers, id: ConnectionId) {
     loop {
         let data = layers.tcp.received(id).unwrap().to_vec();
-        let taken = layers.tcp.send(id, &data).unwrap();
-        if taken == 0 {
+        let accepted_bytes = layers.tcp.send(id, &data).unwrap();
+        if accepted_bytes == 0 {
             return;
         }
-        layers.tcp.consume(id, taken).unwrap();
+        layers.tcp.consume(id, accepted_bytes).unwrap();
     }
 }
 
@@ -66,15 +66,15 @@ fn driver(options: Options, wait: Wait) -> Driver {
     interface.set_mtu(MTU).unwrap();
     interface.bring_up().unwrap();
     let link = Link::Datagram(Datagram::new(MTU.into()));
-    let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
+    let settings = Settings { address: USERSPACE, prefix_len: 24, ..Settings::default() };
     let rng_and_meter = (Rng::from_seed(entropy::seed().unwrap()), Meter::new(Clock::None));
     let mut driver = Driver::new(Device::Tun(tun), link, settings, wait, rng_and_meter).unwrap();
     driver.parts().0.layers.tcp.listen(PORT, Profile::BULK).unwrap();
     driver
 }
 
-/// Runs `client` in a thread in the same network namespace while the driver turns, until the client
-/// has ended.
+/// Runs `client` in a thread in the same network namespace, and the driver in this thread until the
+/// client has ended.
 fn serve<R: Send>(driver: &mut Driver, echo: &mut Echo, client: impl FnOnce() -> R + Send) -> R {
     let has_ended = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -95,7 +95,7 @@ fn echoes_a_megabyte(options: Options, wait: Wait) -> Driver {
     let mut driver = driver(options, wait);
     let sent: Vec<u8> = (0..1_000_000_u32).map(|n| (n / 7).to_le_bytes()[0]).collect();
     let received = serve(&mut driver, &mut Echo::default(), || {
-        let mut stream = TcpStream::connect((OURS, PORT)).unwrap();
+        let mut stream = TcpStream::connect((USERSPACE, PORT)).unwrap();
         let mut writer = stream.try_clone().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| writer.write_all(&sent).unwrap());
@@ -133,8 +133,11 @@ fn a_megabyte_is_echoed_on_a_tun_without_offloads_in_batches() {
         let driver = echoes_a_megabyte(PLAIN, Wait::Block);
         let batch = driver.batch().unwrap();
         let counts = batch.counts();
-        assert_eq!(counts.ringed + counts.written, driver.meter().counted(Counter::LinkPacketsOut));
-        assert!(!batch.has_ring() || counts.ringed > 0);
+        assert_eq!(
+            counts.ring_packets + counts.written,
+            driver.meter().counted(Counter::LinkPacketsOut)
+        );
+        assert!(!batch.has_ring() || counts.ring_packets > 0);
     });
 }
 
@@ -154,7 +157,7 @@ fn the_accounts_of_a_driver_add_up_to_its_total() {
         let mut driver = driver(OFFLOADING, Wait::Block);
         driver.meter = Meter::new(Clock::Counter(crate::clock::ticks));
         serve(&mut driver, &mut Echo::default(), || {
-            let mut stream = TcpStream::connect((OURS, PORT)).unwrap();
+            let mut stream = TcpStream::connect((USERSPACE, PORT)).unwrap();
             stream.write_all(b"x").unwrap();
             stream.read_exact(&mut [0]).unwrap();
         });
@@ -171,7 +174,7 @@ fn an_echo_is_one_packet_read_and_one_written() {
         let mut driver = driver(OFFLOADING, Wait::Block);
         let mut echo = Echo::default();
         let mut stream = serve(&mut driver, &mut echo, || {
-            let mut stream = TcpStream::connect((OURS, PORT)).unwrap();
+            let mut stream = TcpStream::connect((USERSPACE, PORT)).unwrap();
             stream.set_nodelay(true).unwrap();
             stream.write_all(b"x").unwrap();
             stream.read_exact(&mut [0]).unwrap();
@@ -188,7 +191,8 @@ fn an_echo_is_one_packet_read_and_one_written() {
         });
         let after = [Counter::LinkPacketsIn, Counter::LinkPacketsOut]
             .map(|counter| driver.meter().counted(counter));
-        // The kernel may acknowledge the last echo, and solicit routers.
+        // In addition to the echoes, the kernel may send an acknowledgment and router
+        // solicitations.
         assert!((ECHOES..ECHOES + 10).contains(&(after[0] - before[0])));
         assert_eq!(after[1] - before[1], ECHOES);
     });
@@ -198,14 +202,14 @@ fn an_echo_is_one_packet_read_and_one_written() {
 fn a_datagram_with_an_unfinished_checksum_is_answered_with_port_unreachable() {
     in_new_network(|| {
         let mut driver = driver(OFFLOADING, Wait::Block);
-        let refused = serve(&mut driver, &mut Echo::default(), || {
+        let error = serve(&mut driver, &mut Echo::default(), || {
             let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            socket.connect((OURS, 9)).unwrap();
+            socket.connect((USERSPACE, 9)).unwrap();
             socket.send(b"is anybody there?").unwrap();
             socket.recv(&mut [0; 8]).unwrap_err().kind()
         });
-        assert_eq!(refused, io::ErrorKind::ConnectionRefused);
+        assert_eq!(error, io::ErrorKind::ConnectionRefused);
     });
 }
 
@@ -226,14 +230,14 @@ fn an_interface_that_is_down_is_reported_on_the_next_write() {
         let tun = Tun::open_with(Some("plumb0"), OFFLOADING).unwrap();
         let link = Link::Datagram(Datagram::new(MTU.into()));
         let rng_and_meter = (Rng::from_seed(1), Meter::new(Clock::None));
-        let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
+        let settings = Settings { address: USERSPACE, prefix_len: 24, ..Settings::default() };
         let mut driver =
             Driver::new(Device::Tun(tun), link, settings, Wait::Poll, rng_and_meter).unwrap();
         let (station, mut cx) = driver.parts();
         let remote = (KERNEL, PORT).into();
-        station.layers.tcp.open(OURS.into(), remote, Profile::BULK, &mut cx).unwrap();
-        let refused = driver.turn(&mut Echo::default(), None).unwrap_err();
-        assert_eq!(refused.raw_os_error(), Some(libc::EIO));
+        station.layers.tcp.open(USERSPACE.into(), remote, Profile::BULK, &mut cx).unwrap();
+        let error = driver.turn(&mut Echo::default(), None).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
     });
 }
 

@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
-const OURS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
+const USERSPACE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 7;
 const MTU: u16 = 1500;
 const RETRY_AFTER: Duration = Duration::from_millis(200);
@@ -68,8 +68,8 @@ impl Application for Mirror {
         }
         for id in &self.connections {
             let data = layers.tcp.received(*id).map(<[u8]>::to_vec).unwrap_or_default();
-            let taken = layers.tcp.send(*id, &data).unwrap_or(0);
-            _ = layers.tcp.consume(*id, taken);
+            let accepted_bytes = layers.tcp.send(*id, &data).unwrap_or(0);
+            _ = layers.tcp.consume(*id, accepted_bytes);
         }
     }
 }
@@ -88,18 +88,18 @@ fn driver(is_offloading: bool) -> Driver {
     interface.bring_up().unwrap();
     interface.add_address6(KERNEL_V6, 64).unwrap();
     let link = Link::Datagram(Datagram::new(MTU.into()));
-    let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
+    let settings = Settings { address: USERSPACE, prefix_len: 24, ..Settings::default() };
     let rng_and_meter = (Rng::from_seed(1), Meter::new(Clock::None));
     let mut driver =
         Driver::new(Device::Tun(tun), link, settings, Wait::Block, rng_and_meter).unwrap();
     let layers = &mut driver.parts().0.layers;
-    layers.internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
+    layers.internet.add_address(Address::lasting(USERSPACE_V6.into(), 64)).unwrap();
     layers.tcp.listen(PORT, Profile::BULK).unwrap();
     driver
 }
 
-/// Runs `client` in a thread in the same network namespace while the driver turns, until the client
-/// has ended.
+/// Runs `client` in a thread in the same network namespace, and the driver in this thread until the
+/// client has ended.
 fn serve<R: Send>(driver: &mut Driver, client: impl FnOnce() -> R + Send) -> R {
     let has_ended = AtomicBool::new(false);
     let mut mirror = Mirror { port: PORT, ..Mirror::default() };
@@ -127,27 +127,27 @@ fn pattern(len: usize) -> Vec<u8> {
 /// Sends a datagram of `len` bytes from a socket of the kernel until one of them is echoed, and
 /// returns the echoed bytes. Repetition is needed because the kernel takes a moment to accept a new
 /// IPv6 address as its own.
-fn mirrored(local: IpAddr, ours: IpAddr, len: usize) -> Vec<u8> {
+fn echo_datagram(local: IpAddr, station_address: IpAddr, len: usize) -> Vec<u8> {
     let socket = UdpSocket::bind((local, 0)).unwrap();
     socket.set_read_timeout(Some(RETRY_AFTER)).unwrap();
     let mut back = vec![0; 65_536];
-    let came = (0..TRIES).find_map(|_| {
-        socket.send_to(&pattern(len), (ours, PORT)).unwrap();
+    let received_datagram = (0..TRIES).find_map(|_| {
+        socket.send_to(&pattern(len), (station_address, PORT)).unwrap();
         socket.recv_from(&mut back).ok()
     });
-    let (count, from) = came.unwrap();
-    assert_eq!(from, SocketAddr::new(ours, PORT));
+    let (count, from) = received_datagram.unwrap();
+    assert_eq!(from, SocketAddr::new(station_address, PORT));
     back.truncate(count);
     back
 }
 
-fn long_datagrams_go_and_come(is_offloading: bool) {
+fn long_datagrams_pass_in_both_directions(is_offloading: bool) {
     in_new_network(move || {
         let mut driver = driver(is_offloading);
         let back = serve(&mut driver, || {
-            let v4 = mirrored(KERNEL.into(), OURS.into(), 20_000);
-            let v6 = mirrored(KERNEL_V6.into(), OURS_V6.into(), 30_000);
-            let short = mirrored(KERNEL_V6.into(), OURS_V6.into(), 100);
+            let v4 = echo_datagram(KERNEL.into(), USERSPACE.into(), 20_000);
+            let v6 = echo_datagram(KERNEL_V6.into(), USERSPACE_V6.into(), 30_000);
+            let short = echo_datagram(KERNEL_V6.into(), USERSPACE_V6.into(), 100);
             [v4, v6, short]
         });
         assert!(back == [pattern(20_000), pattern(30_000), pattern(100)]);
@@ -158,12 +158,12 @@ fn long_datagrams_go_and_come(is_offloading: bool) {
 
 #[test]
 fn long_datagrams_of_both_families_are_echoed_by_the_kernel() {
-    long_datagrams_go_and_come(false);
+    long_datagrams_pass_in_both_directions(false);
 }
 
 #[test]
 fn long_datagrams_are_exchanged_with_checksum_offload() {
-    long_datagrams_go_and_come(true);
+    long_datagrams_pass_in_both_directions(true);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn the_kernels_tcp_exchanges_super_segments_over_ipv6() {
         let mut driver = driver(true);
         let sent = pattern(1_000_000);
         let received = serve(&mut driver, || {
-            let mut stream = TcpStream::connect((OURS_V6, PORT)).unwrap();
+            let mut stream = TcpStream::connect((USERSPACE_V6, PORT)).unwrap();
             let mut writer = stream.try_clone().unwrap();
             thread::scope(|scope| {
                 scope.spawn(|| writer.write_all(&sent).unwrap());

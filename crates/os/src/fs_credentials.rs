@@ -22,7 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Argument with which `setfsuid` and `setfsgid` change nothing and return the current ID.
-const QUERY: u32 = u32::MAX;
+const INVALID_ID: u32 = u32::MAX;
 /// System call number of `setgroups` with 32-bit group IDs. The C library's function would change
 /// all threads.
 #[cfg(any(target_arch = "x86", target_arch = "arm"))]
@@ -101,7 +101,7 @@ impl FsCredentials {
     pub fn lend<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Some(user) = &self.user else { return work() };
         if fs_uid() == user.uid {
-            // A surrounding call has assumed the rights already.
+            // An enclosing call of `lend` has already assumed these rights.
             return work();
         }
         let before = capabilities()?;
@@ -132,9 +132,9 @@ struct RestoreOnDrop<'a> {
 impl Drop for RestoreOnDrop<'_> {
     fn drop(&mut self) {
         let is_restored = set_capabilities(&self.before).is_ok() && assume(self.own).is_ok();
-        // Changing the file-system user ID has changed the file capabilities once more.
+        // `setfsuid` also changes the file capabilities, so they are restored afterwards.
         if !is_restored || set_capabilities(&self.before).is_err() {
-            // This thread would serve later requests with the rights of the wrong user.
+            // Otherwise this thread would serve later requests with the rights of the wrong user.
             std::process::abort();
         }
     }
@@ -143,16 +143,16 @@ impl Drop for RestoreOnDrop<'_> {
 /// Sets groups, group and file-system user ID of this thread, and checks that they took effect.
 fn assume(ids: &Ids) -> io::Result<()> {
     // SAFETY: the pointer points to as many groups as the length says.
-    let answer = unsafe { libc::syscall(SETGROUPS, ids.groups.len(), ids.groups.as_ptr()) };
-    if answer != 0 {
+    let result = unsafe { libc::syscall(SETGROUPS, ids.groups.len(), ids.groups.as_ptr()) };
+    if result != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: both calls take and return plain values.
     let gid = unsafe {
         libc::setfsgid(ids.gid);
-        libc::setfsgid(QUERY)
+        libc::setfsgid(INVALID_ID)
     };
-    // SAFETY: as above.
+    // SAFETY: the call takes and returns plain values.
     unsafe { libc::setfsuid(ids.uid) };
     let has_gid = gid.cast_unsigned() == ids.gid;
     if has_gid && fs_uid() == ids.uid {
@@ -164,23 +164,23 @@ fn assume(ids: &Ids) -> io::Result<()> {
 
 fn fs_uid() -> u32 {
     // SAFETY: takes and returns plain values; the ID is invalid, so nothing changes.
-    unsafe { libc::setfsuid(QUERY) }.cast_unsigned()
+    unsafe { libc::setfsuid(INVALID_ID) }.cast_unsigned()
 }
 
 fn capabilities() -> io::Result<Capabilities> {
     let mut header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
     let mut sets = Capabilities::default();
     // SAFETY: version 3 takes a header and fills two sets, here of this thread.
-    let answer = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut sets) };
-    if answer == 0 { Ok(sets) } else { Err(io::Error::last_os_error()) }
+    let result = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut sets) };
+    if result == 0 { Ok(sets) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_capabilities(sets: &Capabilities) -> io::Result<()> {
     let mut header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
     // SAFETY: version 3 takes a header and two sets, here for this thread.
-    let answer =
+    let result =
         unsafe { libc::syscall(libc::SYS_capset, &raw mut header, std::ptr::from_ref(sets)) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn a_user_cannot_read_files_of_root_and_owns_created_files() {
         let Some((path, credentials)) = fixture("read") else { return };
-        let refused = credentials.lend(|| fs::read(path.join("mine"))).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let error = credentials.lend(|| fs::read(path.join("mine"))).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         credentials.lend(|| fs::write(path.join("created"), "content")).unwrap();
         let nobody = User::named("nobody").unwrap().unwrap();
         let status = fs::metadata(path.join("created")).unwrap();
@@ -249,8 +249,9 @@ mod tests {
         let Some((path, credentials)) = fixture("thread") else { return };
         let read = credentials.lend(|| {
             std::thread::scope(|scope| {
-                let beside = scope.spawn(|| credentials.lend(|| Ok(())).map(|()| fs_uid()));
-                beside.join().map_err(|_| io::Error::other("the thread broke off"))?
+                let nested_in_thread =
+                    scope.spawn(|| credentials.lend(|| Ok(())).map(|()| fs_uid()));
+                nested_in_thread.join().map_err(|_| io::Error::other("the thread broke off"))?
             })
         });
         // A thread inherits the rights of the thread that starts it.

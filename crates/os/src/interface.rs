@@ -188,7 +188,7 @@ impl Interface {
         message.push(&self.index()?.to_ne_bytes());
         message.attribute(IFA_LOCAL, &address.octets());
         message.attribute(IFA_ADDRESS, &address.octets());
-        message.send().map_err(|error| self.explain(error))
+        message.send().map_err(|error| self.error_for(error))
     }
 
     /// Returns the IPv6 addresses, each with its prefix length in bits.
@@ -232,11 +232,11 @@ impl Interface {
     fn call<const OPCODE: Opcode>(&self, request: &mut Request) -> Result<(), InterfaceError> {
         // SAFETY: every opcode in this file takes a struct ifreq, and may write into it; `Request`
         // has that layout.
-        let answer = unsafe { ioctl(&self.socket, Updater::<OPCODE, _>::new(request)) };
-        answer.map_err(|error| self.explain(error))
+        let result = unsafe { ioctl(&self.socket, Updater::<OPCODE, _>::new(request)) };
+        result.map_err(|error| self.error_for(error))
     }
 
-    fn explain(&self, error: Errno) -> InterfaceError {
+    fn error_for(&self, error: Errno) -> InterfaceError {
         match error {
             Errno::NODEV | Errno::NXIO => InterfaceError::NoSuchInterface(self.name.clone()),
             Errno::PERM | Errno::ACCESS => InterfaceError::NotPermitted(self.name.clone()),
@@ -321,8 +321,8 @@ pub(crate) struct Request {
 impl Request {
     /// Creates a request about the interface called `name`.
     pub(crate) fn named(name: &str) -> Result<Self, NameError> {
-        let is_odd = |byte: u8| byte == b'/' || byte == b':' || !byte.is_ascii_graphic();
-        if name.is_empty() || name == "." || name == ".." || name.bytes().any(is_odd) {
+        let is_invalid = |byte: u8| byte == b'/' || byte == b':' || !byte.is_ascii_graphic();
+        if name.is_empty() || name == "." || name == ".." || name.bytes().any(is_invalid) {
             return Err(NameError::Impossible(name.into()));
         }
         let mut request = Self { name: [0; NAME_LENGTH], value: [0; 24] };
@@ -490,14 +490,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_taken_whole_or_refused(name in ".{0,20}") {
+        fn any_name_is_accepted_unchanged_or_rejected(name in ".{0,20}") {
             if let Ok(request) = Request::named(&name) {
                 prop_assert_eq!(request.name(), name);
             }
         }
 
         #[test]
-        fn any_line_about_an_address_is_read_or_passed_over(line in ".{0,80}") {
+        fn any_line_about_an_address_is_parsed_or_ignored(line in ".{0,80}") {
             let _ = address6_of(&line, "lo");
         }
 
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_on_an_interface_is_read_back() {
+    fn the_settings_of_an_interface_are_read_back() {
         in_new_network(|| {
             let tun = Tun::open(Some("plumb0")).unwrap();
             let interface = Interface::named(tun.name()).unwrap();
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_that_the_device_cannot_have_is_refused() {
+    fn an_mtu_that_the_device_does_not_support_is_rejected() {
         in_new_network(|| {
             let tun = Tun::open(Some("plumb0")).unwrap();
             let refused = Interface::named(tun.name()).unwrap().set_mtu(1).unwrap_err();
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_named_in_the_sentence() {
+    fn the_error_names_an_interface_that_does_not_exist() {
         let refused = Interface::named("plumbnone").unwrap_err();
         assert!(matches!(refused, InterfaceError::NoSuchInterface(_)));
         assert!(refused.to_string().contains("plumbnone"));

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_averages_are_read() {
+    fn the_three_load_averages_are_parsed() {
         assert_eq!(averages_in("0.20 1.18 12.00 1/80 11206"), Some([0.2, 1.18, 12.0]));
         assert_eq!(averages_in("0.20 1.18"), None);
     }

@@ -21,9 +21,9 @@ const TIOCCBRK: Opcode = 0x5428;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModemLines(c_int);
 
-/// A control line that this end drives.
+/// A modem control line that this end drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
+pub enum ControlLine {
     /// Data Terminal Ready.
     Dtr = 0x002,
     /// Request To Send.
@@ -55,10 +55,10 @@ impl ModemLines {
         self.0 & 0x100 != 0
     }
 
-    /// Returns whether this end asserts `wire`.
+    /// Returns whether this end asserts `control_line`.
     #[must_use]
-    pub fn raises(self, wire: Wire) -> bool {
-        self.0 & wire as c_int != 0
+    pub fn is_asserted(self, control_line: ControlLine) -> bool {
+        self.0 & control_line as c_int != 0
     }
 }
 
@@ -88,7 +88,7 @@ pub enum Received {
 /// other byte is that byte received with an error, and 255 255 is the data byte 255 (PARMRK,
 /// termios(3)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Marks {
+pub enum MarkDecoder {
     /// The next byte is data or the first byte of a mark.
     #[default]
     Data,
@@ -98,7 +98,7 @@ pub enum Marks {
     Mark,
 }
 
-impl Marks {
+impl MarkDecoder {
     /// Takes the next byte read, and returns the item that it completes.
     pub fn take(&mut self, byte: u8) -> Option<Received> {
         let (next, received) = match (*self, byte) {
@@ -136,7 +136,8 @@ impl Serial {
         Ok(())
     }
 
-    /// Marks a BREAK and bytes with errors in the bytes that are read, for [`Marks`] to decode.
+    /// Marks a BREAK and bytes with errors in the bytes that are read, for [`MarkDecoder`] to
+    /// decode.
     ///
     /// # Errors
     ///
@@ -179,8 +180,8 @@ impl Serial {
     /// # Errors
     ///
     /// Returns the errors of [`Self::modem_lines`].
-    pub fn drive(&self, wire: Wire, is_raised: bool) -> io::Result<()> {
-        let bits = wire as c_int;
+    pub fn drive(&self, control_line: ControlLine, is_raised: bool) -> io::Result<()> {
+        let bits = control_line as c_int;
         Ok(match is_raised {
             // SAFETY: the ioctl reads one int.
             true => unsafe { ioctl(self.as_fd(), Setter::<TIOCMBIS, c_int>::new(bits)) },
@@ -214,27 +215,27 @@ mod tests {
     use proptest::prelude::*;
 
     fn line() -> (Pty, Serial) {
-        let far = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
-        let serial = Serial::open(far.path(), 9600).unwrap();
-        (far, serial)
+        let master = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+        let serial = Serial::open(master.path(), 9600).unwrap();
+        (master, serial)
     }
 
     fn marked(bytes: &[u8]) -> Vec<Received> {
-        let mut marks = Marks::default();
+        let mut marks = MarkDecoder::default();
         bytes.iter().filter_map(|byte| marks.take(*byte)).collect()
     }
 
     #[test]
     fn breaks_and_damaged_bytes_are_distinguished_from_data() {
-        let heard = marked(b"a\xFF\x00\x00\xFF\xFF\xFF\x00z");
+        let items = marked(b"a\xFF\x00\x00\xFF\xFF\xFF\x00z");
         let expected =
             [Received::Byte(b'a'), Received::Break, Received::Byte(0xFF), Received::Wrong(b'z')];
-        assert_eq!(heard, expected);
+        assert_eq!(items, expected);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_no_more_than_they_are(bytes: Vec<u8>) {
+        fn any_bytes_decode_to_at_most_as_many_items(bytes: Vec<u8>) {
             prop_assert!(marked(&bytes).len() <= bytes.len());
         }
 
@@ -243,17 +244,17 @@ mod tests {
             let doubled = bytes.iter().flat_map(|&byte| {
                 std::iter::repeat_n(byte, if byte == 0xFF { 2 } else { 1 })
             });
-            let heard = marked(&doubled.collect::<Vec<_>>());
-            prop_assert_eq!(heard, bytes.into_iter().map(Received::Byte).collect::<Vec<_>>());
+            let items = marked(&doubled.collect::<Vec<_>>());
+            prop_assert_eq!(items, bytes.into_iter().map(Received::Byte).collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn all_256_bytes_pass_a_line_with_marked_breaks() {
-        let (far, serial) = line();
+        let (master, serial) = line();
         serial.mark_breaks().unwrap();
         let all = (0..=255).collect::<Vec<u8>>();
-        assert_eq!(far.write(&all).unwrap(), Some(256));
+        assert_eq!(master.write(&all).unwrap(), Some(256));
         readable(&serial);
         let mut bytes = [0; 1024];
         let count = serial.read(&mut bytes).unwrap().unwrap();
@@ -270,15 +271,15 @@ mod tests {
         let modes = tcgetattr(&serial).unwrap();
         assert_eq!(modes.output_speed(), 19_200);
         assert!(modes.input_modes.contains(InputModes::IXON));
-        let refused = serial.set(LineSettings::at(0)).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        let error = serial.set(LineSettings::at(0)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert_eq!(tcgetattr(&serial).unwrap().output_speed(), 19_200);
     }
 
     #[test]
-    fn a_pseudo_terminal_reports_that_it_has_no_modem_lines() {
+    fn a_pseudo_terminal_has_no_modem_lines() {
         let (_far, serial) = line();
         assert!(serial.modem_lines().is_err());
-        assert!(serial.drive(Wire::Dtr, true).is_err());
+        assert!(serial.drive(ControlLine::Dtr, true).is_err());
     }
 }

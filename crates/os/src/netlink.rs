@@ -60,15 +60,15 @@ impl Request {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, route)?;
         send(&socket, &self.bytes, SendFlags::empty())?;
-        let mut answer = [0; 1024];
-        let (_, length) = recv(&socket, &mut answer, RecvFlags::empty())?;
-        outcome(answer.get(..length).unwrap_or_default())
+        let mut reply = [0; 1024];
+        let (_, length) = recv(&socket, &mut reply, RecvFlags::empty())?;
+        outcome(reply.get(..length).unwrap_or_default())
     }
 }
 
 /// Parses NLMSG_ERROR, which carries the negated error number, or 0 for success.
-fn outcome(answer: &[u8]) -> Result<(), Errno> {
-    let (head, rest) = answer.split_first_chunk::<HEADER_LEN>().ok_or(Errno::PROTO)?;
+fn outcome(reply: &[u8]) -> Result<(), Errno> {
+    let (head, rest) = reply.split_first_chunk::<HEADER_LEN>().ok_or(Errno::PROTO)?;
     let [_, _, _, _, kind0, kind1, ..] = *head;
     let number = rest.first_chunk::<4>().map(|number| i32::from_ne_bytes(*number));
     match (u16::from_ne_bytes([kind0, kind1]), number) {
@@ -110,8 +110,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_is_read_or_refused(answer: Vec<u8>) {
-            let _ = outcome(&answer);
+        fn any_reply_is_parsed_or_rejected(reply: Vec<u8>) {
+            let _ = outcome(&reply);
         }
     }
 }

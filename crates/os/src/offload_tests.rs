@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const OUR_FRAMES: [u8; 6] = [2, 0, 0, 0, 0, 7];
 const PORT: u16 = 7;
 const MSS: u16 = 1440;
@@ -226,7 +226,7 @@ fn packet_socket() -> Device {
 }
 
 fn tcp_peer(device: Device) -> Peer {
-    Peer::new(device, KERNEL.into(), OURS.into())
+    Peer::new(device, KERNEL.into(), USERSPACE.into())
 }
 
 fn pattern(length: usize) -> Vec<u8> {
@@ -350,12 +350,12 @@ fn assert_datagrams_go_both_ways_as_one_packet(mut peer: Peer) {
     let socket = UdpSocket::bind((peer.kernel, PORT)).unwrap();
     let size: libc::c_int = 100;
     // SAFETY: the kernel reads an int.
-    let answer = unsafe {
+    let status = unsafe {
         let level = libc::SOL_UDP;
         let option = libc::UDP_SEGMENT;
         libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const size).cast(), 4)
     };
-    assert_eq!(answer, 0);
+    assert_eq!(status, 0);
     socket.send_to(&pattern(1050), (peer.own, PORT)).unwrap();
     let (header, packet) = peer.read(UDP);
     let cut = header.segmentation.unwrap();
@@ -399,8 +399,8 @@ fn a_device_without_offloads_refuses_a_packet_that_is_unfinished() {
         bring_up("plumb0");
         let checksum = Checksum::Partial { start: 20, offset: 16 };
         let header = Header { checksum, segmentation: None };
-        let refused = tun.write_vectored(&header, [&[0x45; 60], &[], &[]]).unwrap_err();
-        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+        let error = tun.write_vectored(&header, [&[0x45; 60], &[], &[]]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     });
 }
 
@@ -434,7 +434,7 @@ fn the_flows_of_the_kernel_are_spread_over_two_queues() {
         bring_up("plumb0");
         let sockets: Vec<_> = (0..64).map(|_| UdpSocket::bind((KERNEL, 0)).unwrap()).collect();
         for socket in &sockets {
-            socket.send_to(b"x", (OURS, PORT)).unwrap();
+            socket.send_to(b"x", (USERSPACE, PORT)).unwrap();
         }
         let count = |queue: &Tun| {
             let mut packet = [0; 2048];

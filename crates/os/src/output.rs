@@ -141,7 +141,7 @@ mod tests {
     use rustix::pipe::pipe;
 
     /// Writes until the descriptor is no longer writable.
-    fn fill(output: &Output) -> usize {
+    fn fill_pipe(output: &Output) -> usize {
         let bytes = [b'x'; 4096];
         std::iter::from_fn(|| output.write(&bytes).unwrap()).sum()
     }
@@ -150,7 +150,7 @@ mod tests {
     fn a_full_pipe_accepts_no_data_until_read_and_keeps_its_flags() {
         let (reader, writer) = pipe().unwrap();
         let output = Output::to(writer.as_fd()).unwrap();
-        assert!(fill(&output) > 0);
+        assert!(fill_pipe(&output) > 0);
         assert_eq!(output.write(b"y").unwrap(), None);
         assert!(!output.wait_for_room(Some(Duration::ZERO)).unwrap());
         rustix::io::read(&reader, &mut [0; 8192]).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     fn output_that_cannot_be_opened_again_is_polled_and_does_not_block() {
         let (reader, writer) = pipe().unwrap();
         let output = Output { descriptor: writer, method: Method::Polled(PIPE_WRITE_LEN) };
-        assert!(fill(&output) >= PIPE_WRITE_LEN);
+        assert!(fill_pipe(&output) >= PIPE_WRITE_LEN);
         rustix::io::read(&reader, &mut [0; PIPE_WRITE_LEN]).unwrap();
         assert_eq!(output.write(&[b'y'; 10_000]).unwrap(), Some(PIPE_WRITE_LEN));
         assert_eq!(output.write(b"y").unwrap(), None);
@@ -177,7 +177,7 @@ mod tests {
         let terminal = std::fs::OpenOptions::new().write(true).open(pty.path()).unwrap();
         for method in [Method::NonBlocking, Method::Polled(TERMINAL_WRITE_LEN)] {
             let output = Output { method, ..Output::to(terminal.as_fd()).unwrap() };
-            fill(&output);
+            fill_pipe(&output);
             assert_eq!(output.write(b"y").unwrap(), None, "{method:?}");
         }
         assert!(!fcntl_getfl(&terminal).unwrap().contains(OFlags::NONBLOCK));

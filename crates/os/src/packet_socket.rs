@@ -175,7 +175,7 @@ impl AsFd for PacketSocket {
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     let place: *const T = value;
     // SAFETY: the kernel reads no more than the length passed.
-    let answer = unsafe {
+    let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_PACKET,
@@ -184,7 +184,7 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
             size_of::<T>() as libc::socklen_t,
         )
     };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the length of an address fits in socklen_t")]
@@ -196,10 +196,10 @@ fn bind(socket: &OwnedFd, index: i32) -> io::Result<()> {
     address.sll_ifindex = index;
     let place = &raw const address;
     // SAFETY: the address has the length passed.
-    let answer = unsafe {
+    let status = unsafe {
         libc::bind(socket.as_raw_fd(), place.cast(), size_of_val(&address) as libc::socklen_t)
     };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The kernel's `struct packet_mreq`.

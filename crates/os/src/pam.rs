@@ -54,7 +54,7 @@ impl std::error::Error for PamError {}
 
 /// Credentials to authenticate.
 #[derive(Clone, Copy)]
-pub struct Claim<'a> {
+pub struct LoginCredentials<'a> {
     /// PAM service name; if it has no rule file, the rules of "other" apply.
     pub service: &'a str,
     /// User name.
@@ -105,14 +105,14 @@ struct Library {
     end: WithFlags,
 }
 
-/// Responses to the prompts.
+/// Values with which the prompts of the modules are answered.
 struct Answers {
     user: CString,
     password: CString,
 }
 
 /// An authenticated user. Dropping it closes the user's session.
-pub struct Proved {
+pub struct AuthenticatedUser {
     library: Library,
     handle: Handle,
     /// Conversation that is passed to the library as a pointer; freed after `pam_end`.
@@ -124,8 +124,8 @@ pub struct Proved {
     status: c_int,
 }
 
-impl fmt::Debug for Proved {
-    /// Formats the claim without the password.
+impl fmt::Debug for AuthenticatedUser {
+    /// Formats the credentials without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, has_session, .. } = self;
         f.debug_struct("Proved")
@@ -135,23 +135,24 @@ impl fmt::Debug for Proved {
     }
 }
 
-/// Authenticates `claim`, and checks that the account may be used now. Blocks while the modules
-/// run.
+/// Authenticates `credentials`, and checks that the account may be used now. Blocks while the
+/// modules run.
 ///
 /// # Errors
 ///
 /// Returns an error if the machine has no libpam, or if a module refuses.
-pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
+pub fn authenticate(credentials: LoginCredentials<'_>) -> Result<AuthenticatedUser, PamError> {
     let text = |text: &[u8]| CString::new(text).map_err(|_| PamError::Refused);
-    let service = text(claim.service.as_bytes())?;
-    let host = text(claim.host.as_bytes())?;
-    let answers = Answers { user: text(claim.user.as_bytes())?, password: text(claim.password)? };
+    let service = text(credentials.service.as_bytes())?;
+    let host = text(credentials.host.as_bytes())?;
+    let answers =
+        Answers { user: text(credentials.user.as_bytes())?, password: text(credentials.password)? };
     let library = Library::open().ok_or(PamError::Missing)?;
     let answers = Box::into_raw(Box::new(answers));
     let conversation = Box::into_raw(Box::new(Conversation { converse, data: answers.cast() }));
     let handle = ptr::null_mut();
     let name = String::new();
-    let mut proved = Proved {
+    let mut authenticated_user = AuthenticatedUser {
         library,
         handle,
         conversation,
@@ -164,13 +165,18 @@ pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
     // is written to a valid place.
     let started = unsafe {
         let user = (*answers).user.as_ptr();
-        (proved.library.start)(service.as_ptr(), user, conversation, &raw mut proved.handle)
+        (authenticated_user.library.start)(
+            service.as_ptr(),
+            user,
+            conversation,
+            &raw mut authenticated_user.handle,
+        )
     };
-    if started != PAM_SUCCESS || proved.handle.is_null() {
+    if started != PAM_SUCCESS || authenticated_user.handle.is_null() {
         return Err(PamError::Refused);
     }
-    let library = &proved.library;
-    let handle = proved.handle;
+    let library = &authenticated_user.library;
+    let handle = authenticated_user.handle;
     // SAFETY: the handle was started; the items are NUL-terminated strings, which the library
     // copies, and a function of the type that it calls.
     unsafe {
@@ -181,15 +187,15 @@ pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
         (library.set_item)(handle, PAM_FAIL_DELAY, no_delay as *const c_void);
     }
     let flags = PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK;
-    proved.call(|library| library.authenticate, flags)?;
-    proved.call(|library| library.account, flags)?;
+    authenticated_user.call(|library| library.authenticate, flags)?;
+    authenticated_user.call(|library| library.account, flags)?;
     // SAFETY: the handle was started and has not ended.
-    let name = unsafe { proved.library.user(proved.handle) };
-    proved.name = name.ok_or(PamError::Refused)?;
-    Ok(proved)
+    let name = unsafe { authenticated_user.library.user(authenticated_user.handle) };
+    authenticated_user.name = name.ok_or(PamError::Refused)?;
+    Ok(authenticated_user)
 }
 
-impl Proved {
+impl AuthenticatedUser {
     /// Returns the name of the user, which modules may have changed.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -229,7 +235,7 @@ impl Proved {
     }
 }
 
-impl Drop for Proved {
+impl Drop for AuthenticatedUser {
     fn drop(&mut self) {
         if !self.handle.is_null() {
             if self.has_session {
@@ -258,8 +264,8 @@ impl Library {
         }
         let find = |name: &CStr| {
             // SAFETY: the handle is open, and the name is NUL-terminated.
-            let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
-            (!found.is_null()).then_some(found)
+            let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
+            (!symbol.is_null()).then_some(symbol)
         };
         // SAFETY: each function has this name in the interface of Linux-PAM 1.x, and the type in
         // its manual page.
@@ -285,7 +291,8 @@ impl Library {
     /// `handle` was started and has not ended.
     unsafe fn user(&self, handle: Handle) -> Option<String> {
         let mut item = ptr::null();
-        // SAFETY: as above, and the item pointer is written to a valid place.
+        // SAFETY: the handle was started and has not ended, and the item pointer is written to a
+        // valid place.
         let status = unsafe { (self.get_item)(handle, PAM_USER, &raw mut item) };
         if status != PAM_SUCCESS || item.is_null() {
             return None;
@@ -299,10 +306,10 @@ impl Library {
 
 /// # Safety
 ///
-/// `found` must be a function of this type.
-unsafe fn function(found: *mut c_void) -> WithFlags {
+/// `symbol` must be a function of this type.
+unsafe fn function(symbol: *mut c_void) -> WithFlags {
     // SAFETY: guaranteed by the caller.
-    unsafe { std::mem::transmute::<*mut c_void, WithFlags>(found) }
+    unsafe { std::mem::transmute::<*mut c_void, WithFlags>(symbol) }
 }
 
 extern "C" fn no_delay(_status: c_int, _micros: libc::c_uint, _data: *mut c_void) {}
@@ -330,12 +337,12 @@ extern "C" fn converse(
         }
         for at in 0..count {
             let message = *messages.add(at);
-            let answer = match (!message.is_null()).then(|| (*message).style) {
+            let reply_text = match (!message.is_null()).then(|| (*message).style) {
                 Some(PAM_PROMPT_ECHO_OFF) => libc::strdup(answers.password.as_ptr()),
                 Some(PAM_PROMPT_ECHO_ON) => libc::strdup(answers.user.as_ptr()),
                 _ => ptr::null_mut(),
             };
-            (*room.add(at)).text = answer;
+            (*room.add(at)).text = reply_text;
         }
         *responses = room;
     }
@@ -369,10 +376,11 @@ mod tests {
 
     #[test]
     fn a_name_with_a_nul_and_an_unknown_name_are_rejected() {
-        let claim = Claim { service: "other", user: "a\0b", password: b"x", host: "192.0.2.1" };
-        assert_eq!(authenticate(claim).err(), Some(PamError::Refused));
-        let claim = Claim { user: "no such user", ..claim };
+        let credentials =
+            LoginCredentials { service: "other", user: "a\0b", password: b"x", host: "192.0.2.1" };
+        assert_eq!(authenticate(credentials).err(), Some(PamError::Refused));
+        let credentials = LoginCredentials { user: "no such user", ..credentials };
         // Without the library, authentication fails too.
-        assert!(authenticate(claim).is_err());
+        assert!(authenticate(credentials).is_err());
     }
 }

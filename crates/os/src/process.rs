@@ -54,7 +54,7 @@ impl Program {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// Returns the program's exit status, or `None` while it runs.
+    /// Returns the program's exit status, or `None` while the program runs.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Program {
     /// # Errors
     ///
     /// Returns the error of `pidfd_open(2)`.
-    pub fn end(&self) -> io::Result<OwnedFd> {
+    pub fn exit_descriptor(&self) -> io::Result<OwnedFd> {
         Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::NONBLOCK)?)
     }
 
@@ -94,7 +94,9 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if self.signal(Signal::TERM).is_ok() && matches!(self.wait_for_end(GRACE), Ok(Some(_))) {
+        if self.signal(Signal::TERM).is_ok()
+            && matches!(self.wait_for_end(TERMINATION_TIMEOUT), Ok(Some(_)))
+        {
             return;
         }
         // An error means that there is no process left to kill or to wait for.
@@ -106,8 +108,8 @@ impl Drop for Program {
 /// Limit on open descriptors before [`allow_descriptors`] changed it.
 static ORIGINAL_DESCRIPTORS: OnceLock<Rlimit> = OnceLock::new();
 
-/// Makes `command` start as from a fresh shell: with only the standard descriptors, and with the
-/// limit on open descriptors that this process started with.
+/// Makes `command` start with only the standard descriptors, and with the limit on open descriptors
+/// that this process started with.
 pub fn isolate(command: &mut Command) {
     // SAFETY: between fork and exec only system calls are made, and nothing allocates.
     unsafe {
@@ -142,8 +144,8 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     Err(error.into())
 }
 
-/// Ignores the signals that usually end a process (SIGHUP, SIGINT, SIGTERM): this process must exit
-/// in order, when another process tells it to.
+/// Ignores the signals that usually end a process (SIGHUP, SIGINT, SIGTERM), for a process that
+/// must shut down in order when another process requests it.
 pub fn ignore_ends() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the signals may be ignored, and no handler is installed.
@@ -168,7 +170,7 @@ pub fn descriptors_max() -> Option<u64> {
 }
 
 /// Time in which a program may exit after SIGTERM before it is killed.
-const GRACE: Duration = Duration::from_millis(500);
+const TERMINATION_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

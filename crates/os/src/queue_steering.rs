@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of packets waiting for one station.
-const WAITING_MAX: usize = 256;
+const QUEUED_PACKETS_MAX: usize = 256;
 
 /// One station's connections to its neighbors in the ring.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl QueueSteering {
         let mut dropped = 0;
         for packet in packets {
             let mut waiting = self.next.packets();
-            if waiting.len() >= WAITING_MAX {
+            if waiting.len() >= QUEUED_PACKETS_MAX {
                 dropped += 1;
             } else {
                 waiting.push_back(packet);

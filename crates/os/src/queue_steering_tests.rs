@@ -23,10 +23,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const MTU: u16 = 1500;
 const PORT: u16 = 7;
-const SHORT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn stations(wait: Wait) -> Vec<Driver> {
     let options = Options { is_offloading: true, ..Options::default() };
@@ -42,7 +42,7 @@ fn stations(wait: Wait) -> Vec<Driver> {
 
 fn station(device: Device, member: QueueSteering, wait: Wait) -> Driver {
     let link = Link::Datagram(Datagram::new(MTU.into()));
-    let settings = Settings { address: OURS, prefix_len: 24, ..Settings::default() };
+    let settings = Settings { address: USERSPACE, prefix_len: 24, ..Settings::default() };
     let rng_and_meter = (Rng::from_seed(entropy::seed().unwrap()), Meter::new(Clock::None));
     let mut driver = Driver::new(device, link, settings, wait, rng_and_meter).unwrap();
     driver.join(member).unwrap();
@@ -88,8 +88,8 @@ impl Application for Echo {
                 Event::PeerClosed => layers.tcp.close(id).unwrap(),
                 _ => {
                     let data = layers.tcp.received(id).unwrap().to_vec();
-                    let taken = layers.tcp.send(id, &data).unwrap();
-                    layers.tcp.consume(id, taken).unwrap();
+                    let accepted_bytes = layers.tcp.send(id, &data).unwrap();
+                    layers.tcp.consume(id, accepted_bytes).unwrap();
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Application for Client {
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         if self.connection.is_none() {
-            let opened = layers.tcp.open(OURS.into(), self.remote, Profile::BULK, cx);
+            let opened = layers.tcp.open(USERSPACE.into(), self.remote, Profile::BULK, cx);
             self.connection = Some(opened.unwrap());
         }
         while let Some((id, event)) = layers.tcp.event() {
@@ -146,18 +146,18 @@ impl Application for Client {
 fn receive_all(data: &Receiver<Vec<u8>>, count: usize) {
     let mut received = 0;
     while received < count {
-        received += data.recv_timeout(SHORT).expect("nothing came for ten seconds").len();
+        received += data.recv_timeout(TIMEOUT).expect("nothing came for ten seconds").len();
     }
 }
 
 /// Returns a segment whose ports are those of the connection and whose other fields are invalid.
-fn poke(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+fn invalid_segment(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let mut packet = vec![0; 40];
     packet[0] = 0x45;
     packet[3] = 40;
     packet[8] = 64;
     packet[9] = 6;
-    packet[12..16].copy_from_slice(&OURS.octets());
+    packet[12..16].copy_from_slice(&USERSPACE.octets());
     packet[16..20].copy_from_slice(&KERNEL.octets());
     packet[20..22].copy_from_slice(&local.port().to_be_bytes());
     packet[22..24].copy_from_slice(&remote.port().to_be_bytes());
@@ -174,12 +174,12 @@ fn connections_from_outside_are_spread_over_the_stations() {
         }
         serve(&mut drivers, &mut [&mut Echo, &mut Echo], || {
             for _ in 0..40 {
-                let mut stream = TcpStream::connect((OURS, PORT)).unwrap();
-                stream.set_read_timeout(Some(SHORT)).unwrap();
+                let mut stream = TcpStream::connect((USERSPACE, PORT)).unwrap();
+                stream.set_read_timeout(Some(TIMEOUT)).unwrap();
                 stream.write_all(b"there and back").unwrap();
-                let mut answer = [0; 14];
-                stream.read_exact(&mut answer).unwrap();
-                assert_eq!(&answer, b"there and back");
+                let mut reply = [0; 14];
+                stream.read_exact(&mut reply).unwrap();
+                assert_eq!(&reply, b"there and back");
             }
         });
         for driver in &drivers {
@@ -201,12 +201,14 @@ fn a_misdelivered_packet_reaches_the_connection_of_the_other_station() {
         let other = drivers[1].device().as_fd().try_clone_to_owned().unwrap();
         serve(&mut drivers, &mut [&mut client, &mut Echo], || {
             let (mut stream, _) = listener.accept().unwrap();
-            let local = is_open.recv_timeout(SHORT).unwrap();
-            // The packet of the last round may be handed over when the stations have already ended.
+            let local = is_open.recv_timeout(TIMEOUT).unwrap();
+            // Several rounds: in the last round, a packet may be handed over only after the
+            // stations have ended.
             for _ in 0..6 {
                 // The queue that sends for a flow receives the packets of the flow, even if the
                 // sent packet is invalid.
-                let packet = [&Header::default().encode()[..], &poke(local, remote)].concat();
+                let packet =
+                    [&Header::default().encode()[..], &invalid_segment(local, remote)].concat();
                 rustix::io::write(&other, &packet).unwrap();
                 stream.write_all(&[7; 3000]).unwrap();
                 receive_all(&received, 3000);
@@ -224,8 +226,8 @@ fn a_port_without_listener_is_refused_by_the_last_station() {
     in_new_network(|| {
         let mut drivers = stations(Wait::Poll);
         serve(&mut drivers, &mut [&mut Echo, &mut Echo], || {
-            let refused = TcpStream::connect((OURS, PORT)).unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+            let error = TcpStream::connect((USERSPACE, PORT)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         });
         let count = |counter| -> u64 { drivers.iter().map(|d| d.meter().counted(counter)).sum() };
         assert_eq!((count(Counter::MisdeliveredOut), count(Counter::MisdeliveredIn)), (1, 1));
@@ -241,8 +243,8 @@ fn datagrams_reach_the_only_station_that_has_the_port() {
         serve(&mut drivers, &mut [&mut echo, &mut Echo], || {
             for _ in 0..40 {
                 let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
-                socket.connect((OURS, PORT)).unwrap();
-                socket.set_read_timeout(Some(SHORT)).unwrap();
+                socket.connect((USERSPACE, PORT)).unwrap();
+                socket.set_read_timeout(Some(TIMEOUT)).unwrap();
                 socket.send(b"there and back").unwrap();
                 assert_eq!(socket.recv(&mut [0; 100]).unwrap(), 14);
             }
@@ -260,7 +262,7 @@ fn local_ports_of_two_stations_are_never_the_same() {
             let (station, mut cx) = driver.parts();
             let tcp = &mut station.layers.tcp;
             let opened: Vec<_> = (0..50)
-                .map(|_| tcp.open(OURS.into(), remote, Profile::BULK, &mut cx).unwrap())
+                .map(|_| tcp.open(USERSPACE.into(), remote, Profile::BULK, &mut cx).unwrap())
                 .collect();
             opened.iter().map(|id| tcp.status(*id).unwrap().local.port()).collect::<Vec<_>>()
         });

@@ -48,9 +48,9 @@ impl ReadTimer {
         event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
         let mut timer: libc::timer_t = core::ptr::null_mut();
         // SAFETY: the event is read and the timer written; both are local variables.
-        let answer =
+        let status =
             unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
-        match answer {
+        match status {
             0 => Ok(Self { timer, thread: thread::current().id(), set_for: None }),
             _ => Err(io::Error::last_os_error()),
         }
@@ -73,26 +73,26 @@ impl ReadTimer {
         now: Instant,
         clock: &Monotonic,
     ) -> io::Result<()> {
-        let has_rung = self.set_for.is_some_and(|set_for| set_for <= now);
+        let is_firing = self.set_for.is_some_and(|set_for| set_for <= now);
         let is_late = match (self.set_for, at) {
             (_, None) => false,
             (None, Some(_)) => true,
             (Some(set_for), Some(at)) => at < set_for,
         };
-        if !has_rung && !is_late {
+        if !is_firing && !is_late {
             return Ok(());
         }
         let at_nanos = at.map_or(0, |at| clock.nanos_at(at));
-        let again_nanos = if at.is_some() { RING_ON_NANOS } else { 0 };
+        let repeat_nanos = if at.is_some() { REPEAT_INTERVAL_NANOS } else { 0 };
         let setting =
-            libc::itimerspec { it_interval: timespec(again_nanos), it_value: timespec(at_nanos) };
+            libc::itimerspec { it_interval: timespec(repeat_nanos), it_value: timespec(at_nanos) };
         // SAFETY: the timer belongs to `self`, the setting is read, and the old setting is not
         // requested.
-        let answer = unsafe {
+        let status = unsafe {
             let flags = libc::TIMER_ABSTIME;
             libc::timer_settime(self.timer, flags, &raw const setting, core::ptr::null_mut())
         };
-        if answer != 0 {
+        if status != 0 {
             return Err(io::Error::last_os_error());
         }
         self.set_for = at;
@@ -111,23 +111,24 @@ extern "C" fn ignore(_signal: libc::c_int) {}
 
 /// Installs a handler that does nothing, unless the program has its own handler for the signal.
 fn handle(signal: libc::c_int) -> io::Result<()> {
-    let ours = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    let own_handler = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: an all-zero `sigaction` is the default action; the kernel overwrites it with the
     // current one.
-    let mut present: libc::sigaction = unsafe { core::mem::zeroed() };
+    let mut current_action: libc::sigaction = unsafe { core::mem::zeroed() };
     // SAFETY: no action is set, and the current one is written to a local variable.
-    if unsafe { libc::sigaction(signal, core::ptr::null(), &raw mut present) } != 0 {
+    if unsafe { libc::sigaction(signal, core::ptr::null(), &raw mut current_action) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    if present.sa_sigaction == ours {
+    if current_action.sa_sigaction == own_handler {
         return Ok(());
     }
-    if present.sa_sigaction != libc::SIG_DFL {
+    if current_action.sa_sigaction != libc::SIG_DFL {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    // SAFETY: as above. No flags: an interrupted call is not restarted.
+    // SAFETY: an all-zero `sigaction` is the default action. It has no flags, so an interrupted
+    // call is not restarted.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = ours;
+    action.sa_sigaction = own_handler;
     // SAFETY: the handler accesses no memory.
     match unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) } {
         0 => Ok(()),
@@ -140,12 +141,12 @@ fn unblock(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: an all-zero `sigset_t` is valid, and `sigemptyset` initializes it before use.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
     // SAFETY: the set is a local variable.
-    let answer = unsafe {
+    let status = unsafe {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, core::ptr::null_mut())
     };
-    if answer == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(answer)) }
+    if status == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(status)) }
 }
 
 fn timespec(nanos: u64) -> libc::timespec {
@@ -156,7 +157,7 @@ fn timespec(nanos: u64) -> libc::timespec {
     time
 }
 
-const RING_ON_NANOS: u64 = 1_000_000;
+const REPEAT_INTERVAL_NANOS: u64 = 1_000_000;
 /// Offset from `SIGRTMIN`; the C libraries reserve the first real-time signals for themselves.
 const SIGNAL_OFFSET: libc::c_int = 9;
 

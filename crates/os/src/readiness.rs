@@ -133,7 +133,7 @@ impl Poller {
             Err(Errno::EXIST) => Ok(epoll::modify(&self.epoll, descriptor, data, flags)?),
             Err(Errno::PERM) => {
                 if let Some(ready) = self.ready.get_mut(number) {
-                    *ready = ALWAYS;
+                    *ready = ALWAYS_READY;
                 }
                 Ok(())
             }
@@ -175,7 +175,7 @@ impl Poller {
         let data = epoll::EventData::new_u64(number as u64);
         let ready = match epoll::add(&self.epoll, descriptor, data, flags) {
             Ok(()) => PollFlags::empty(),
-            Err(Errno::PERM) => ALWAYS,
+            Err(Errno::PERM) => ALWAYS_READY,
             Err(error) => return Err(error.into()),
         };
         self.ready.push(ready);
@@ -190,7 +190,7 @@ impl Poller {
 
     /// Clears the readiness of a descriptor for `flags`, until the next event. A hang-up is kept.
     pub fn clear(&mut self, number: usize, flags: PollFlags) {
-        if let Some(ready) = self.ready.get_mut(number).filter(|ready| **ready != ALWAYS) {
+        if let Some(ready) = self.ready.get_mut(number).filter(|ready| **ready != ALWAYS_READY) {
             ready.remove(flags.difference(PollFlags::HUP));
         }
     }
@@ -202,23 +202,24 @@ impl Poller {
     ///
     /// Returns the error of `ppoll(2)` or `epoll_wait(2)`.
     pub fn wait(&mut self, clock: &Monotonic, until: Option<Instant>) -> io::Result<Wake> {
-        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_LEN];
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_PER_CALL_MAX];
         // The timeout of `epoll_wait` is in milliseconds, that of `ppoll` in nanoseconds. Only the
         // last millisecond before the deadline needs both calls; a wait that ends earlier takes one
         // call.
         let count = loop {
-            let left = until.map(|until| until - clock.now());
-            let whole =
-                |left: Duration| Duration::new(left.as_secs(), left.subsec_millis() * 1_000_000);
-            let millis = left.map(whole);
-            if let Some(left) = left.filter(|left| *left > Duration::ZERO)
+            let remaining = until.map(|until| until - clock.now());
+            let to_whole_millis = |remaining: Duration| {
+                Duration::new(remaining.as_secs(), remaining.subsec_millis() * 1_000_000)
+            };
+            let millis = remaining.map(to_whole_millis);
+            if let Some(remaining) = remaining.filter(|remaining| *remaining > Duration::ZERO)
                 && millis == Some(Duration::ZERO)
-                && !self.has_events_within(left)?
+                && !self.has_events_within(remaining)?
             {
                 return Ok(Wake::Deadline);
             }
             match epoll::wait(&self.epoll, &mut room, millis.map(timespec).as_ref()) {
-                Ok(([], _)) if left == Some(Duration::ZERO) => return Ok(Wake::Deadline),
+                Ok(([], _)) if remaining == Some(Duration::ZERO) => return Ok(Wake::Deadline),
                 Ok(([], _)) | Err(Errno::INTR) => {}
                 Ok((events, _)) => break self.record_readiness(events),
                 Err(error) => return Err(error.into()),
@@ -266,11 +267,11 @@ fn flags_for(wanted: PollFlags) -> epoll::EventFlags {
 
 /// Maximum number of events per call; our own choice.
 #[cfg(target_os = "linux")]
-const EVENTS_LEN: usize = 16;
+const EVENTS_PER_CALL_MAX: usize = 16;
 
 /// Readiness of a descriptor that cannot be watched.
 #[cfg(target_os = "linux")]
-const ALWAYS: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::NVAL);
+const ALWAYS_READY: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::NVAL);
 
 #[cfg(target_os = "linux")]
 const POLL_TO_EPOLL: [(PollFlags, epoll::EventFlags); 3] = [
@@ -295,11 +296,12 @@ const HANGUP_FLAGS: [(PollFlags, epoll::EventFlags); 3] = [
 /// The descriptor must stay open and unchanged until the owner is dropped.
 pub unsafe trait OwnsDescriptor: AsRawFd {}
 
-// SAFETY: it owns its descriptor and does nothing else.
+// SAFETY: an `OwnedFd` owns its descriptor and never replaces it.
 unsafe impl OwnsDescriptor for OwnedFd {}
 // SAFETY: a socket is closed only when it is dropped, and its descriptor cannot be replaced before.
 unsafe impl OwnsDescriptor for TcpStream {}
-// SAFETY: as for a stream.
+// SAFETY: a listener is closed only when it is dropped, and its descriptor cannot be replaced
+// before.
 unsafe impl OwnsDescriptor for TcpListener {}
 #[cfg(target_os = "linux")]
 // SAFETY: the master end is an `OwnedFd` that is never replaced.

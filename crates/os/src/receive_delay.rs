@@ -22,7 +22,7 @@ const CONTROL_WORDS: usize = 8;
 pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the kernel reads an int of the length passed.
-    let answer = unsafe {
+    let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
@@ -31,7 +31,7 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
             size_of_val(&on) as libc::socklen_t,
         )
     };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Reads into `buffer`. Returns the number of bytes read, and the time that the last byte spent in
@@ -74,7 +74,7 @@ fn stamp(message: &libc::msghdr) -> Option<Duration> {
             let seconds = u64::try_from(time.tv_sec).ok()?;
             return Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?));
         }
-        // SAFETY: as above.
+        // SAFETY: `next` is a header inside the control area of `message`.
         next = unsafe { libc::CMSG_NXTHDR(message, next) };
     }
     None

@@ -123,7 +123,7 @@ fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Re
 pub fn run_queue_wait() -> Option<Duration> {
     let accounts = fs::read_dir("/proc/self/task").ok()?.filter_map(|thread| {
         let account = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        waiting_nanos(&account)
+        parse_waiting_nanos(&account)
     });
     Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
@@ -133,23 +133,23 @@ pub fn run_queue_wait() -> Option<Duration> {
 #[must_use]
 pub fn thread_run_queue_wait() -> Option<Duration> {
     thread_local! {
-        // Opened only once per thread, so that a reading beside an echo measurement takes little
+        // Opened only once per thread, so that a reading during an echo measurement takes little
         // time.
-        static ACCOUNT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+        static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
     }
-    ACCOUNT.with(|account| {
-        let mut text = [0; ACCOUNT_LEN_MAX];
+    SCHEDSTAT.with(|account| {
+        let mut text = [0; SCHEDSTAT_LEN_MAX];
         let len = account.as_ref()?.read_at(&mut text, 0).ok()?;
         let text = str::from_utf8(text.get(..len)?).ok()?;
-        waiting_nanos(text).map(Duration::from_nanos)
+        parse_waiting_nanos(text).map(Duration::from_nanos)
     })
 }
 
 /// Maximum length of a schedstat file: three 64-bit numbers in decimal, with separators.
-const ACCOUNT_LEN_MAX: usize = 64;
+const SCHEDSTAT_LEN_MAX: usize = 64;
 
 /// Parses the second of the three numbers in a thread's schedstat: nanoseconds on a run queue.
-fn waiting_nanos(text: &str) -> Option<u64> {
+fn parse_waiting_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
@@ -161,13 +161,13 @@ pub fn processor_time(id: u32) -> Option<Duration> {
     // Skip threads that end between the listing and the reading.
     let accounts = threads.filter_map(|thread| {
         let account = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        running_nanos(&account)
+        parse_running_nanos(&account)
     });
     Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
 
 /// Parses the first of the three numbers in a thread's schedstat: nanoseconds of run time.
-fn running_nanos(text: &str) -> Option<u64> {
+fn parse_running_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
@@ -179,22 +179,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,60}") {
-            _ = running_nanos(&text);
-            _ = waiting_nanos(&text);
+        fn any_text_is_parsed_without_panic(text in ".{0,60}") {
+            _ = parse_running_nanos(&text);
+            _ = parse_waiting_nanos(&text);
         }
     }
 
     #[test]
-    fn the_time_that_a_thread_ran_is_the_first_number_of_its_account() {
-        assert_eq!(running_nanos("527519 12 1\n"), Some(527_519));
-        assert_eq!(running_nanos(""), None);
+    fn the_run_time_of_a_thread_is_the_first_number_of_schedstat() {
+        assert_eq!(parse_running_nanos("527519 12 1\n"), Some(527_519));
+        assert_eq!(parse_running_nanos(""), None);
     }
 
     #[test]
-    fn the_wait_for_a_processor_is_the_second_number_of_an_account() {
-        assert_eq!(waiting_nanos("527519 12 1\n"), Some(12));
-        assert_eq!(waiting_nanos("527519"), None);
+    fn the_wait_for_a_processor_is_the_second_number_of_schedstat() {
+        assert_eq!(parse_waiting_nanos("527519 12 1\n"), Some(12));
+        assert_eq!(parse_waiting_nanos("527519"), None);
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_thread_may_become_one_again_and_take_a_lesser_share() {
+    fn a_thread_can_be_set_back_to_ordinary_scheduling_and_a_higher_nice_value() {
         let thread = thread::spawn(|| set_ordinary().and_then(|()| set_nice(19)));
         thread.join().unwrap().unwrap();
     }

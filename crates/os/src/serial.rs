@@ -97,7 +97,7 @@ impl LineSettings {
     /// Returns whether a receiver at the rate of these settings can decode a sender at the rate
     /// `given`.
     pub(crate) fn allows_rate(self, given: u32) -> bool {
-        given.abs_diff(self.bits_per_second) <= self.bits_per_second / TOLERANCE
+        given.abs_diff(self.bits_per_second) <= self.bits_per_second / RATE_TOLERANCE_DIVISOR
     }
 
     pub(crate) fn put_into(self, modes: &mut Termios) {
@@ -135,7 +135,7 @@ impl LineSettings {
 #[derive(Debug)]
 pub struct Serial {
     descriptor: OwnedFd,
-    found: Termios,
+    original_modes: Termios,
     bits_per_second: u32,
 }
 
@@ -162,15 +162,15 @@ impl Serial {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(device, flags, Mode::empty())
             .map_err(|error| SerialError::of_open(device, error))?;
-        let found = tcgetattr(&descriptor).map_err(|error| match error {
+        let original_modes = tcgetattr(&descriptor).map_err(|error| match error {
             Errno::NOTTY | Errno::INVAL => SerialError::NoTerminal(device.into()),
-            // The driver has an entry for a port without hardware.
+            // The device file exists, but the port has no hardware.
             Errno::IO => SerialError::NoDevice(device.into()),
             error => SerialError::Other(device.into(), error.into()),
         })?;
         let other = |error: Errno| SerialError::Other(device.into(), error.into());
         let refused = |given| SerialError::RateRefused { device: device.into(), given };
-        let mut raw = found.clone();
+        let mut raw = original_modes.clone();
         raw.make_raw();
         settings.put_into(&mut raw);
         // A rate of 0 would hang up the line.
@@ -178,7 +178,7 @@ impl Serial {
             return Err(refused(None));
         }
         ioctl_tiocexcl(&descriptor).map_err(other)?;
-        let serial = Self { descriptor, found, bits_per_second };
+        let serial = Self { descriptor, original_modes, bits_per_second };
         tcsetattr(&serial.descriptor, OptionalActions::Now, &raw).map_err(|error| match error {
             Errno::INVAL | Errno::RANGE => refused(None),
             error => other(error),
@@ -245,14 +245,14 @@ impl AsRawFd for Serial {
 impl Drop for Serial {
     fn drop(&mut self) {
         // An error means that the device has been removed.
-        let _ = tcsetattr(&self.descriptor, OptionalActions::Now, &self.found);
+        let _ = tcsetattr(&self.descriptor, OptionalActions::Now, &self.original_modes);
         let _ = ioctl_tiocnxcl(&self.descriptor);
     }
 }
 
 /// Reciprocal of the rate tolerance. If the rates differ by at most 2.5 %, a receiver samples the
 /// tenth bit in the middle half of the bit.
-const TOLERANCE: u32 = 40;
+const RATE_TOLERANCE_DIVISOR: u32 = 40;
 
 /// Error of opening a serial line.
 #[derive(Debug)]
@@ -319,7 +319,11 @@ impl fmt::Display for SerialError {
                 device.display()
             ),
             Self::NoTerminal(device) => {
-                write!(f, "{} is not a serial device: name a serial device", device.display())
+                write!(
+                    f,
+                    "{} is not a serial device: specify a serial device such as /dev/ttyUSB0",
+                    device.display()
+                )
             }
             Self::RateRefused { device, given: Some(given) } => write!(
                 f,
@@ -371,7 +375,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_may_stand_where_the_groups_are_listed(text in ".*", number in 0..9_u32) {
+        fn any_group_file_is_parsed_without_panic(text in ".*", number in 0..9_u32) {
             let _ = name_of_group(&text, number);
         }
     }
@@ -394,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_where_nothing_has_come_says_none() {
+    fn reading_a_line_without_data_returns_none() {
         let pty = line();
         let serial = Serial::open(pty.path(), 9600).unwrap();
         assert_eq!(serial.read(&mut [0; 8]).unwrap(), None);
@@ -414,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_parity_and_the_bits_that_were_asked_for() {
+    fn a_line_has_the_requested_parity_and_data_bits() {
         let pty = line();
         let settings = LineSettings {
             data_bits: DataBits::Seven,
@@ -435,13 +439,13 @@ mod tests {
     }
 
     #[test]
-    fn a_break_is_taken() {
+    fn a_break_can_be_sent() {
         let pty = line();
         Serial::open(pty.path(), 9600).unwrap().send_break().unwrap();
     }
 
     #[test]
-    fn a_rate_that_is_not_in_the_list_of_old_is_had_too() {
+    fn a_rate_outside_the_posix_list_is_supported() {
         let pty = line();
         let serial = Serial::open(pty.path(), 23_040).unwrap();
         assert_eq!(tcgetattr(&serial).unwrap().output_speed(), 23_040);
@@ -449,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_gets_its_modes_back() {
+    fn dropping_a_serial_line_restores_the_modes_of_the_device() {
         let pty = line();
         drop(Serial::open(pty.path(), 19_200).unwrap());
         let modes = tcgetattr(pty.terminal()).unwrap();
@@ -458,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_is_refused() {
+    fn a_rate_of_zero_is_rejected() {
         let pty = line();
         let refused = Serial::open(pty.path(), 0).unwrap_err();
         assert!(matches!(refused, SerialError::RateRefused { given: None, .. }));
@@ -477,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_group_to_join() {
+    fn a_permission_error_names_the_group_to_join() {
         let group = name_of_group("root:x:0:\ndialout:x:20:someone\n", 20);
         let refused = SerialError::NotPermitted { device: "/dev/ttyS0".into(), group };
         assert!(refused.to_string().contains("usermod -aG dialout $USER"));

@@ -47,7 +47,7 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
     // delayed acknowledgments (Linux 2.4).
     let once: libc::c_int = 2;
     // SAFETY: the kernel reads an int of the length passed.
-    let answer = unsafe {
+    let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
@@ -56,7 +56,7 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
             size_of_val(&once) as libc::socklen_t,
         )
     };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Limits the bytes accepted but not yet sent to about `bytes` (`TCP_NOTSENT_LOWAT`, Linux 3.12),
@@ -68,7 +68,7 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
 #[expect(clippy::cast_possible_truncation, reason = "the size of an int fits in socklen_t")]
 pub fn set_unsent_limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     // SAFETY: the kernel reads an int of the length passed.
-    let answer = unsafe {
+    let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
@@ -77,7 +77,7 @@ pub fn set_unsent_limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
             size_of_val(&bytes) as libc::socklen_t,
         )
     };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Leaves urgent data in line with the other data (`true`).
@@ -156,8 +156,8 @@ pub fn peer_user(socket: &impl AsFd) -> io::Result<u32> {
 /// Returns the error of `ioctl(2)`.
 pub fn is_at_urgent_mark(socket: &impl AsFd) -> io::Result<bool> {
     // SAFETY: SIOCATMARK takes no input and writes an int.
-    let answer = unsafe { ioctl(socket, Getter::<SIOCATMARK, libc::c_int>::new()) };
-    Ok(answer? != 0)
+    let status = unsafe { ioctl(socket, Getter::<SIOCATMARK, libc::c_int>::new()) };
+    Ok(status? != 0)
 }
 
 /// The kernel's statistics of a connection (`TCP_INFO`). A field that an older kernel does not
@@ -251,7 +251,7 @@ impl TcpInfo {
         let mut length = libc::socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
         // SAFETY: the kernel writes at most `length` bytes into the buffer of that length, and then
         // sets `length` to the number written.
-        let answer = unsafe {
+        let status = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
                 libc::IPPROTO_TCP,
@@ -260,7 +260,7 @@ impl TcpInfo {
                 &raw mut length,
             )
         };
-        if answer != 0 {
+        if status != 0 {
             return Err(io::Error::last_os_error());
         }
         let filled = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
@@ -350,7 +350,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_answer_of_any_length_is_read_or_refused(length in 0..300_usize) {
+        fn a_tcp_info_of_any_length_is_parsed_or_rejected(length in 0..300_usize) {
             let info = TcpInfo::parse(&vec![1; length]);
             prop_assert_eq!(info.is_some(), length >= 104);
             prop_assert_eq!(info.is_some_and(|i| i.busy_us.is_some()), length >= 176);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_are_set_are_in_force() {
+    fn socket_options_take_effect() {
         run(async {
             let (client, _server) = pair().await;
             set_no_delay(&client, true).unwrap();

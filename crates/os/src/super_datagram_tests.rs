@@ -21,12 +21,12 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, AsRawFd};
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 1);
-const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 2);
+const USERSPACE_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 7;
 /// Datagram that is sent repeatedly until a reply shows that both directions work.
-const QUESTION: &[u8] = b"?";
+const PROBE_DATAGRAM: &[u8] = b"?";
 const SIZE: NonZeroU16 = NonZeroU16::new(1000).unwrap();
 const APART: Options = Options { has_single_datagrams: true, ..OFFLOADING };
 const OFFLOADING: Options = Options {
@@ -78,14 +78,14 @@ impl Fixture {
         interface.add_address6(KERNEL_V6, 64).unwrap();
         let link = Link::Datagram(Datagram::new(1500));
         let settings =
-            Settings { address: OURS, prefix_len: 24, packets: 256, ..Settings::default() };
+            Settings { address: USERSPACE, prefix_len: 24, packets: 256, ..Settings::default() };
         let rng_and_meter = (Rng::from_seed(1), Meter::new(Clock::None));
         let mut driver =
             Driver::new(Device::Tun(tun), link, settings, Wait::Poll, rng_and_meter).unwrap();
         let (station, mut cx) = driver.parts();
-        station.layers.internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
+        station.layers.internet.add_address(Address::lasting(USERSPACE_V6.into(), 64)).unwrap();
         let socket = station.layers.udp.bind(PORT, &mut cx).unwrap();
-        station.layers.udp.set_takes_segments(socket, takes_segments);
+        station.layers.udp.set_accepts_super_datagrams(socket, takes_segments);
         let collector = Collector { socket, received: Vec::new(), from: None, to_send: None };
         Self { driver, collector }
     }
@@ -99,7 +99,7 @@ impl Fixture {
     fn collect(&mut self, count: usize) -> Vec<Vec<u8>> {
         while self.collector.received.len() < count {
             self.turn();
-            self.collector.received.retain(|datagram| datagram != QUESTION);
+            self.collector.received.retain(|datagram| datagram != PROBE_DATAGRAM);
         }
         core::mem::take(&mut self.collector.received)
     }
@@ -116,10 +116,10 @@ impl Fixture {
         };
         let mut inbox = Inbox::default();
         while socket.receive(&mut inbox).is_err() {
-            _ = socket.send(QUESTION, &[1], ends.local_address());
+            _ = socket.send(PROBE_DATAGRAM, &[1], ends.local_address());
             self.turn();
             if let Some(from) = self.collector.from {
-                self.collector.to_send = Some((QUESTION.to_vec(), from));
+                self.collector.to_send = Some((PROBE_DATAGRAM.to_vec(), from));
                 self.turn();
             }
         }
@@ -136,8 +136,8 @@ impl Fixture {
 #[derive(Clone, Copy)]
 struct Ends(IpAddr, IpAddr);
 
-const V4: Ends = Ends(IpAddr::V4(KERNEL), IpAddr::V4(OURS));
-const V6: Ends = Ends(IpAddr::V6(KERNEL_V6), IpAddr::V6(OURS_V6));
+const V4: Ends = Ends(IpAddr::V4(KERNEL), IpAddr::V4(USERSPACE));
+const V6: Ends = Ends(IpAddr::V6(KERNEL_V6), IpAddr::V6(USERSPACE_V6));
 
 impl Ends {
     fn local_address(self) -> SocketAddr {
@@ -158,21 +158,21 @@ fn lens(data: &[u8]) -> Vec<usize> {
 }
 
 /// Receives `count` datagrams from the station on a socket of the kernel.
-fn take(fixture: &mut Fixture, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>> {
+fn receive_datagrams(fixture: &mut Fixture, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>> {
     let mut inbox = Inbox::default();
-    let mut taken = Vec::new();
-    while taken.len() < count {
+    let mut collected = Vec::new();
+    while collected.len() < count {
         fixture.turn();
         if socket.receive(&mut inbox).is_ok() {
             let datagrams = inbox.datagrams().map(|one| one.data.to_vec());
-            taken.extend(datagrams.filter(|datagram| datagram != QUESTION));
+            collected.extend(datagrams.filter(|datagram| datagram != PROBE_DATAGRAM));
         }
     }
-    taken
+    collected
 }
 
 /// Sends twenty datagrams and a shorter one from the kernel to the station, and back.
-fn go_both_ways(options: Options, takes_segments: bool, ends: Ends) -> Fixture {
+fn exchange_datagrams(options: Options, takes_segments: bool, ends: Ends) -> Fixture {
     let mut fixture = Fixture::new(options, takes_segments);
     let socket = fixture.socket(ends);
     let data = pattern(20_300);
@@ -180,13 +180,13 @@ fn go_both_ways(options: Options, takes_segments: bool, ends: Ends) -> Fixture {
     assert_eq!(fixture.collect(21), datagrams(&data));
     let back = data.iter().rev().copied().collect::<Vec<_>>();
     fixture.collector.to_send = Some((back.clone(), fixture.collector.from.unwrap()));
-    assert_eq!(take(&mut fixture, &socket, 21), datagrams(&back));
+    assert_eq!(receive_datagrams(&mut fixture, &socket, 21), datagrams(&back));
     fixture
 }
 
 /// Asserts that the datagrams cross the device as one packet in each direction.
-fn go_both_ways_as_one(takes_segments: bool, ends: Ends) {
-    let fixture = go_both_ways(OFFLOADING, takes_segments, ends);
+fn exchange_as_one_packet(takes_segments: bool, ends: Ends) {
+    let fixture = exchange_datagrams(OFFLOADING, takes_segments, ends);
     if !segments_datagrams(fixture.driver.device()) {
         return;
     }
@@ -195,25 +195,25 @@ fn go_both_ways_as_one(takes_segments: bool, ends: Ends) {
 }
 
 #[test]
-fn datagrams_of_one_size_and_a_shorter_one_go_both_ways_as_one() {
-    in_new_network(|| go_both_ways_as_one(true, V4));
+fn datagrams_of_one_size_and_a_shorter_one_cross_the_device_as_one_packet() {
+    in_new_network(|| exchange_as_one_packet(true, V4));
 }
 
 #[test]
-fn datagrams_of_one_size_go_both_ways_as_one_over_ipv6() {
-    in_new_network(|| go_both_ways_as_one(true, V6));
+fn datagrams_of_one_size_cross_the_device_as_one_packet_over_ipv6() {
+    in_new_network(|| exchange_as_one_packet(true, V6));
 }
 
 #[test]
 fn a_socket_without_segments_receives_each_datagram_separately() {
-    in_new_network(|| go_both_ways_as_one(false, V4));
+    in_new_network(|| exchange_as_one_packet(false, V4));
 }
 
 #[test]
-fn datagrams_of_one_size_go_both_ways_separately_without_segmentation() {
+fn datagrams_of_one_size_cross_the_device_separately_without_segmentation() {
     for options in [APART, PLAIN] {
         in_new_network(move || {
-            let fixture = go_both_ways(options, true, V4);
+            let fixture = exchange_datagrams(options, true, V4);
             let both = [Counter::UdpSuperIn, Counter::UdpSuperOut];
             assert_eq!(both.map(|counter| fixture.counted(counter)), [0, 0]);
         });
@@ -245,15 +245,21 @@ fn a_kernel_datagram_without_a_checksum_is_accepted() {
     in_new_network(|| {
         let mut fixture = Fixture::new(OFFLOADING, true);
         let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
-        let yes: libc::c_int = 1;
+        let enabled: libc::c_int = 1;
         // SAFETY: the kernel reads an int.
-        let answer = unsafe {
+        let status = unsafe {
             let level = libc::SOL_SOCKET;
             let option = libc::SO_NO_CHECK;
-            libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const yes).cast(), 4)
+            libc::setsockopt(
+                socket.as_fd().as_raw_fd(),
+                level,
+                option,
+                (&raw const enabled).cast(),
+                4,
+            )
         };
-        assert_eq!(answer, 0);
-        socket.send_to(b"unchecked", (OURS, PORT)).unwrap();
+        assert_eq!(status, 0);
+        socket.send_to(b"unchecked", (USERSPACE, PORT)).unwrap();
         assert_eq!(fixture.collect(1), [b"unchecked"]);
     });
 }
@@ -266,7 +272,7 @@ fn a_sent_datagram_with_checksum_offload_is_correct() {
             let socket = fixture.socket(ends);
             let to = socket.local_addr().unwrap();
             fixture.collector.to_send = Some((b"finished".to_vec(), to));
-            assert_eq!(take(&mut fixture, &socket, 1), [b"finished"]);
+            assert_eq!(receive_datagrams(&mut fixture, &socket, 1), [b"finished"]);
         }
         assert_eq!(fixture.counted(Counter::UdpSuperOut), 0);
     });

@@ -35,13 +35,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_counts_them() {
+    fn the_kernel_counts_duplicate_segments() {
         assert!(duplicate_segments_in().is_some());
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(TcpExt: [A-Za-z0-9 ]{0,40}\n){0,3}") {
+        fn any_text_is_parsed_without_panic(text in "(TcpExt: [A-Za-z0-9 ]{0,40}\n){0,3}") {
             _ = duplicates(&text);
         }
     }

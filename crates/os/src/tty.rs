@@ -140,15 +140,16 @@ impl RawMode {
     /// Returns [`io::ErrorKind::Unsupported`] if the shell that started the program has no job
     /// control.
     pub fn suspend(&self) -> io::Result<()> {
-        // The other programs in the same pipeline stop too. This program must not be stopped by the
-        // group's signal: another thread might receive it, some time after this call.
+        // The signal goes to the whole process group, so that the other programs of the pipeline
+        // stop too. This process ignores it and then signals itself, because another thread might
+        // receive the group's signal some time after this call.
         let handler = disposition(libc::SIGTSTP)?;
         if handler.sa_sigaction == libc::SIG_IGN {
             return Err(io::ErrorKind::Unsupported.into());
         }
         set_handler(libc::SIGTSTP, libc::SIG_IGN)?;
         let others = kill_current_process_group(Signal::TSTP);
-        put_back(libc::SIGTSTP, &handler);
+        restore_action(libc::SIGTSTP, &handler);
         others?;
         raise(libc::SIGTSTP);
         Ok(())
@@ -157,7 +158,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // An error means that the terminal has hung up, and its modes are gone.
+        // An error means that the terminal has hung up; it then has no modes to restore.
         let _ = self.set_cooked();
         MODES.store(ptr::null_mut(), Ordering::SeqCst);
     }
@@ -198,8 +199,8 @@ fn terminal() -> io::Result<BorrowedFd<'static>> {
     if let Some(terminal) = TERMINAL.get() {
         return Ok(terminal.as_fd());
     }
-    let ours = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
-    Ok(TERMINAL.get_or_init(|| ours).as_fd())
+    let duplicate = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    Ok(TERMINAL.get_or_init(|| duplicate).as_fd())
 }
 
 /// Sets the terminal to its previous modes (`false`) or to raw mode (`true`), if there is a guard
@@ -223,10 +224,10 @@ fn is_in_foreground() -> bool {
     foreground.is_some_and(|foreground| foreground == getpgrp())
 }
 
-/// Previous actions of the signals in [`ENDS`].
-static BEFORE: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
+/// Previous actions of the signals in [`TERMINATING_SIGNALS`].
+static PREVIOUS_ACTIONS: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
 
-const ENDS: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
+const TERMINATING_SIGNALS: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
 
 /// Installs the handlers and the panic hook, once.
 fn install() -> io::Result<()> {
@@ -237,13 +238,13 @@ fn install() -> io::Result<()> {
     }
     *is_installed = true;
     let mut before = Vec::new();
-    for signal in ENDS {
+    for signal in TERMINATING_SIGNALS {
         before.push((signal, disposition(signal)?));
     }
-    for (signal, handled) in BEFORE.get_or_init(|| before) {
+    for (signal, handled) in PREVIOUS_ACTIONS.get_or_init(|| before) {
         // A program that was started with a signal ignored, as by nohup, keeps ignoring it.
         if handled.sa_sigaction != libc::SIG_IGN {
-            set_handler(*signal, on_end as *const () as libc::sighandler_t)?;
+            set_handler(*signal, on_terminating_signal as *const () as libc::sighandler_t)?;
         }
     }
     if disposition(libc::SIGTSTP)?.sa_sigaction != libc::SIG_IGN {
@@ -261,14 +262,14 @@ fn install() -> io::Result<()> {
     Ok(())
 }
 
-extern "C" fn on_end(signal: i32) {
+extern "C" fn on_terminating_signal(signal: i32) {
     if is_in_foreground() {
         display::reset();
     }
     set_from_anywhere(false);
-    let before = BEFORE.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
+    let before = PREVIOUS_ACTIONS.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
     if let Some((_, handled)) = before {
-        put_back(signal, handled);
+        restore_action(signal, handled);
         // The signal is blocked until this handler returns.
         raise(signal);
     }
@@ -298,8 +299,8 @@ extern "C" fn on_continue(_: i32) {
 fn disposition(signal: i32) -> io::Result<libc::sigaction> {
     let mut found = no_action();
     // SAFETY: with a null new action only the old one is written, into a struct of the right type.
-    let answer = unsafe { libc::sigaction(signal, ptr::null(), &raw mut found) };
-    if answer == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
+    let status = unsafe { libc::sigaction(signal, ptr::null(), &raw mut found) };
+    if status == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_handler(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
@@ -311,11 +312,11 @@ fn set_handler(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
     }
     // SAFETY: the action is a handler of this file, which only loads atomics and makes system
     // calls, or one of the kernel's own.
-    let answer = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let status = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn put_back(signal: i32, handled: &libc::sigaction) {
+fn restore_action(signal: i32, handled: &libc::sigaction) {
     // SAFETY: the action was returned by `sigaction` for this signal.
     let _ = unsafe { libc::sigaction(signal, handled, ptr::null_mut()) };
 }
@@ -338,7 +339,7 @@ pub struct WindowChanges {
 }
 
 /// Read and write ends of the pipe into which the handler writes.
-static CHANGES: OnceLock<(OwnedFd, OwnedFd)> = OnceLock::new();
+static NOTIFICATION_PIPE: OnceLock<(OwnedFd, OwnedFd)> = OnceLock::new();
 
 /// True if the handler has run since the last [`WindowChanges::take`].
 static HAS_CHANGED: AtomicBool = AtomicBool::new(false);
@@ -350,15 +351,15 @@ impl WindowChanges {
     ///
     /// Returns an error if no descriptors are left.
     pub fn watch() -> io::Result<Self> {
-        if CHANGES.get().is_none() {
+        if NOTIFICATION_PIPE.get().is_none() {
             let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             for end in [&read, &write] {
                 let flags = rustix::fs::fcntl_getfl(end)?;
                 rustix::fs::fcntl_setfl(end, flags | OFlags::NONBLOCK)?;
             }
-            CHANGES.get_or_init(|| (read, write));
+            NOTIFICATION_PIPE.get_or_init(|| (read, write));
         }
-        let pipe = CHANGES.get().ok_or(Errno::BADF)?;
+        let pipe = NOTIFICATION_PIPE.get().ok_or(Errno::BADF)?;
         set_handler(libc::SIGWINCH, on_change as *const () as libc::sighandler_t)?;
         Ok(Self { pipe })
     }
@@ -395,7 +396,7 @@ extern "C" fn on_change(_: i32) {
 
 fn notify() {
     HAS_CHANGED.store(true, Ordering::Release);
-    if let Some((_, write)) = CHANGES.get() {
+    if let Some((_, write)) = NOTIFICATION_PIPE.get() {
         // A full pipe is readable already.
         let _ = rustix::io::write(write, &[0]);
     }

@@ -1,4 +1,5 @@
-//! Each test here runs one of the ignored tests as a separate program on a pseudo-terminal.
+//! Tests of raw mode. Each test runs one of the ignored tests as a separate program on a
+//! pseudo-terminal.
 
 use super::*;
 use crate::pty::tests::{SIZE, read_until};
@@ -35,9 +36,9 @@ fn read_key() -> u8 {
 
 #[test]
 #[ignore = "run on a pty by other tests"]
-fn raw_until_a_key() {
+fn sets_raw_mode_until_a_key_is_typed() {
     // nohup and some shells start the tests with signals ignored.
-    for signal in ENDS {
+    for signal in TERMINATING_SIGNALS {
         // SAFETY: the default action runs no code of this program.
         assert_ne!(unsafe { libc::signal(signal, libc::SIG_DFL) }, libc::SIG_ERR);
     }
@@ -51,7 +52,7 @@ fn raw_until_a_key() {
 
 #[test]
 fn every_key_is_read_immediately_and_the_terminal_is_restored_on_drop() {
-    let pty = start("tty::tests::raw_until_a_key");
+    let pty = start("tty::tests::sets_raw_mode_until_a_key_is_typed");
     read_until(&pty, "raw:");
     assert!(is_raw(&pty));
     pty.write(b"\x03").unwrap();
@@ -61,7 +62,7 @@ fn every_key_is_read_immediately_and_the_terminal_is_restored_on_drop() {
 }
 
 fn ends_cooked_by(signal: Signal) {
-    let mut pty = start("tty::tests::raw_until_a_key");
+    let mut pty = start("tty::tests::sets_raw_mode_until_a_key_is_typed");
     read_until(&pty, "raw:");
     assert!(is_raw(&pty));
     // The master end keeps the modes readable after the program has ended.
@@ -93,7 +94,7 @@ fn the_terminal_is_restored_when_the_program_gets_sigquit() {
 
 #[test]
 fn only_sigkill_leaves_the_terminal_raw() {
-    let mut pty = start("tty::tests::raw_until_a_key");
+    let mut pty = start("tty::tests::sets_raw_mode_until_a_key_is_typed");
     read_until(&pty, "raw:");
     pty.program().signal(Signal::KILL).unwrap();
     pty.program().wait_for_end(END).unwrap().unwrap();
@@ -118,7 +119,7 @@ fn the_terminal_is_restored_before_a_panic_is_printed() {
 
 #[test]
 #[ignore = "run under nohup by another test"]
-fn ignores_the_hangup_it_was_started_without() {
+fn keeps_ignoring_the_hangup_signal() {
     let _guard = RawMode::enter().unwrap();
     raise(libc::SIGHUP);
     eprint!("still here");
@@ -126,7 +127,7 @@ fn ignores_the_hangup_it_was_started_without() {
 
 #[test]
 fn a_program_that_was_started_with_a_signal_ignored_keeps_ignoring_it() {
-    let child = this_program("tty::tests::ignores_the_hangup_it_was_started_without");
+    let child = this_program("tty::tests::keeps_ignoring_the_hangup_signal");
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
     command.arg(child.get_program()).args(child.get_args());
@@ -136,7 +137,7 @@ fn a_program_that_was_started_with_a_signal_ignored_keeps_ignoring_it() {
 
 #[test]
 #[ignore = "run by a shell with job control by other tests"]
-fn suspends_and_comes_back() {
+fn suspends_and_continues() {
     let guard = RawMode::enter().unwrap();
     eprint!("raw:");
     let key = read_key();
@@ -155,8 +156,8 @@ fn start_in_shell(name: &str) -> PtyProgram {
 }
 
 #[test]
-fn a_suspended_program_leaves_the_terminal_cooked_and_comes_back_raw() {
-    let pty = start_in_shell("tty::tests::suspends_and_comes_back");
+fn a_suspended_program_leaves_the_terminal_cooked_and_continues_raw() {
+    let pty = start_in_shell("tty::tests::suspends_and_continues");
     read_until(&pty, "raw:");
     pty.write(b"z").unwrap();
     read_until(&pty, "stopped");
@@ -192,7 +193,7 @@ fn a_stop_signal_from_elsewhere_leaves_the_terminal_cooked_too() {
 
 #[test]
 #[ignore = "run on a pty by another test"]
-fn cooks_for_a_command_line() {
+fn sets_cooked_mode_for_a_command_line() {
     let guard = RawMode::enter().unwrap();
     guard.set_cooked().unwrap();
     eprint!("cooked:");
@@ -205,7 +206,7 @@ fn cooks_for_a_command_line() {
 
 #[test]
 fn a_guard_restores_cooked_mode_and_makes_the_terminal_raw_again_on_drop() {
-    let pty = start("tty::tests::cooks_for_a_command_line");
+    let pty = start("tty::tests::sets_cooked_mode_for_a_command_line");
     read_until(&pty, "cooked:");
     assert!(is_cooked(&pty));
     pty.write(b"x\n").unwrap();
@@ -216,7 +217,7 @@ fn a_guard_restores_cooked_mode_and_makes_the_terminal_raw_again_on_drop() {
 
 #[test]
 #[ignore = "run on a pty by another test"]
-fn tells_of_the_window() {
+fn reports_window_changes() {
     let changes = WindowChanges::watch().unwrap();
     assert!(!changes.take());
     eprint!("{:?};", WindowSize::of(rustix::stdio::stdin()).unwrap());
@@ -228,7 +229,7 @@ fn tells_of_the_window() {
 
 #[test]
 fn a_change_of_the_window_makes_a_descriptor_readable() {
-    let pty = start("tty::tests::tells_of_the_window");
+    let pty = start("tty::tests::reports_window_changes");
     read_until(&pty, "rows: 24, columns: 80");
     pty.resize(WindowSize { rows: 25, columns: 132 }).unwrap();
     read_until(&pty, "rows: 25, columns: 132");
@@ -236,16 +237,16 @@ fn a_change_of_the_window_makes_a_descriptor_readable() {
 
 #[test]
 #[ignore = "run on a pty by another test"]
-fn enters_twice() {
+fn enters_raw_mode_twice() {
     let _first = RawMode::enter().unwrap();
-    let refused = RawMode::enter().unwrap_err();
-    assert!(matches!(refused, RawModeError::AlreadyRaw));
+    let error = RawMode::enter().unwrap_err();
+    assert!(matches!(error, RawModeError::AlreadyRaw));
     eprint!("refused");
 }
 
 #[test]
 fn a_second_guard_is_refused() {
-    let pty = start("tty::tests::enters_twice");
+    let pty = start("tty::tests::enters_raw_mode_twice");
     read_until(&pty, "refused");
 }
 

@@ -121,7 +121,7 @@ impl Tun {
             error => TunError::Other(error.into()),
         })?;
         let offloads =
-            options.is_offloading.then(|| ask_for_offloads(&descriptor, options)).transpose();
+            options.is_offloading.then(|| request_offloads(&descriptor, options)).transpose();
         let offloads = offloads.map_err(|error| TunError::Other(error.into()))?;
         Ok(Self { descriptor, name: request.name(), kind: options.kind, offloads })
     }
@@ -278,10 +278,10 @@ impl Tun {
         let header = header.encode();
         let header = header.get(..self.header_len()).unwrap_or_default();
         let [a, b, c] = parts;
-        let mut whole = [0; SHORT_LEN];
-        let written = if let Some(length) = put_together(&mut whole, [header, a, b, c]) {
-            let whole = whole.get(..length).unwrap_or_default();
-            unless_blocked(|| rustix::io::write(&self.descriptor, whole))
+        let mut joined = [0; SHORT_LEN];
+        let written = if let Some(length) = join_parts(&mut joined, [header, a, b, c]) {
+            let joined = joined.get(..length).unwrap_or_default();
+            unless_blocked(|| rustix::io::write(&self.descriptor, joined))
         } else {
             let parts = [header, a, b, c].map(IoSlice::new);
             unless_blocked(|| rustix::io::writev(&self.descriptor, &parts))
@@ -290,14 +290,14 @@ impl Tun {
     }
 }
 
-/// Copies `parts` to `whole`, one after another, and returns their length; `None` if they do not
+/// Copies `parts` to `joined`, one after another, and returns their length; `None` if they do not
 /// fit.
-fn put_together(whole: &mut [u8; SHORT_LEN], parts: [&[u8]; 4]) -> Option<usize> {
+fn join_parts(joined: &mut [u8; SHORT_LEN], parts: [&[u8]; 4]) -> Option<usize> {
     let length = parts.iter().map(|part| part.len()).sum();
     if length > SHORT_LEN {
         return None;
     }
-    let mut room = &mut whole[..];
+    let mut room = &mut joined[..];
     for part in parts {
         let (place, rest) = room.split_at_mut_checked(part.len())?;
         place.copy_from_slice(part);
@@ -318,19 +318,19 @@ fn interface_flags(options: Options) -> i16 {
 }
 
 /// Sets the header length, and negotiates the offloads with the kernel.
-fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, Errno> {
+fn request_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, Errno> {
     let length = i32::try_from(HEADER_LEN).unwrap_or(i32::MAX);
     // SAFETY: TUNSETVNETHDRSZ reads an int.
     unsafe { ioctl(descriptor, Setter::<TUNSETVNETHDRSZ, libc::c_int>::new(length)) }?;
-    for offloads in STEPS {
+    for offloads in OFFLOAD_STEPS {
         if offloads.udp && options.has_single_datagrams {
             continue;
         }
         // SAFETY: TUNSETOFFLOAD takes its flags in place of a pointer.
-        let answer = unsafe {
+        let result = unsafe {
             ioctl(descriptor, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offload_flags(offloads)))
         };
-        match answer {
+        match result {
             Ok(()) => return Ok(offloads),
             Err(Errno::INVAL) => {}
             Err(error) => return Err(error),
@@ -340,7 +340,7 @@ fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, 
 }
 
 /// Sets of offloads to request, in decreasing order.
-const STEPS: [Offloads; 4] = [
+const OFFLOAD_STEPS: [Offloads; 4] = [
     Offloads { checksum: true, tcp: true, ecn: true, udp: true },
     Offloads { checksum: true, tcp: true, ecn: true, udp: false },
     Offloads { checksum: true, tcp: true, ecn: false, udp: false },
@@ -452,13 +452,13 @@ mod tests {
     use crate::testing::{in_new_network, readable};
     use std::net::{Ipv4Addr, UdpSocket};
 
-    const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-    const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+    const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
+    const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 
     fn open_and_bring_up() -> Tun {
         let tun = Tun::open(Some("plumb%d")).unwrap();
         let interface = Interface::named(tun.name()).unwrap();
-        interface.set_address(OURS, 24).unwrap();
+        interface.set_address(KERNEL, 24).unwrap();
         interface.bring_up().unwrap();
         tun
     }
@@ -479,10 +479,10 @@ mod tests {
     fn a_datagram_of_the_kernel_is_read_from_the_tun() {
         in_new_network(|| {
             let tun = open_and_bring_up();
-            let socket = UdpSocket::bind((OURS, 0)).unwrap();
-            socket.send_to(b"down", (THEIRS, 7)).unwrap();
+            let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+            socket.send_to(b"down", (USERSPACE, 7)).unwrap();
             let packet = read_udp(&tun);
-            assert_eq!((&packet[16..20], &packet[28..]), (&THEIRS.octets()[..], &b"down"[..]));
+            assert_eq!((&packet[16..20], &packet[28..]), (&USERSPACE.octets()[..], &b"down"[..]));
         });
     }
 
@@ -490,8 +490,8 @@ mod tests {
     fn a_packet_written_to_the_tun_is_received_by_a_socket() {
         in_new_network(|| {
             let tun = open_and_bring_up();
-            let socket = UdpSocket::bind((OURS, 0)).unwrap();
-            socket.send_to(b"echo", (THEIRS, 7)).unwrap();
+            let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+            socket.send_to(b"echo", (USERSPACE, 7)).unwrap();
             let mut packet = read_udp(&tun);
             // Both checksums are sums, so they stay correct when source and destination are
             // exchanged.
@@ -505,12 +505,12 @@ mod tests {
             let mut received = [0; 16];
             readable(&socket);
             let (length, from) = socket.recv_from(&mut received).unwrap();
-            assert_eq!((&received[..length], from), (&b"echo"[..], (THEIRS, 7).into()));
+            assert_eq!((&received[..length], from), (&b"echo"[..], (USERSPACE, 7).into()));
         });
     }
 
     #[test]
-    fn a_tun_without_packets_says_none() {
+    fn reading_a_tun_without_packets_returns_none() {
         in_new_network(|| {
             let tun = Tun::open(None).unwrap();
             Interface::named(tun.name()).unwrap().bring_up().unwrap();
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_program_at_the_same_tun_is_told_that_it_is_busy() {
+    fn opening_a_tun_that_is_in_use_reports_busy() {
         in_new_network(|| {
             let first = Tun::open(Some("plumb7")).unwrap();
             assert_eq!(first.name(), "plumb7");
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_no_tun_is_told_apart() {
+    fn opening_an_interface_that_is_not_a_tun_reports_a_different_type() {
         in_new_network(|| {
             assert!(matches!(
                 Tun::open(Some("lo")).unwrap_err(),
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_sixteen_characters_is_refused_before_the_kernel_is_asked() {
+    fn a_name_of_sixteen_characters_is_rejected_without_a_system_call() {
         let refused = Tun::open(Some("abcdefghijklmnop")).unwrap_err();
         assert!(matches!(refused, TunError::Name(NameError::TooLong(_))));
         assert!(refused.to_string().contains("at most 15"));

@@ -31,7 +31,7 @@ impl User {
         let name = CString::new(name)?;
         let mut strings = vec![0; STRINGS_LEN];
         let mut entry = std::mem::MaybeUninit::<libc::passwd>::uninit();
-        let mut found = std::ptr::null_mut();
+        let mut entry_pointer = std::ptr::null_mut();
         // SAFETY: all pointers are valid for the call, and `strings` has the length passed.
         let error = unsafe {
             libc::getpwnam_r(
@@ -39,17 +39,17 @@ impl User {
                 entry.as_mut_ptr(),
                 strings.as_mut_ptr(),
                 strings.len(),
-                &raw mut found,
+                &raw mut entry_pointer,
             )
         };
         if error != 0 {
             return Err(io::Error::from_raw_os_error(error));
         }
-        if found.is_null() {
+        if entry_pointer.is_null() {
             return Ok(None);
         }
-        // SAFETY: `found` is not null, so the entry is initialized, with pointers into `strings`,
-        // which outlives this block.
+        // SAFETY: `entry_pointer` is not null, so the entry is initialized, with pointers into
+        // `strings`, which outlives this block.
         let user = unsafe {
             let entry = entry.assume_init();
             Self {
@@ -108,10 +108,10 @@ impl User {
         let mut groups = vec![0; GROUPS_MAX];
         let mut count = libc::c_int::try_from(groups.len()).unwrap_or(libc::c_int::MAX);
         // SAFETY: `groups` has space for `count` elements.
-        let answer = unsafe {
+        let group_count = unsafe {
             libc::getgrouplist(self.name.as_ptr(), self.gid, groups.as_mut_ptr(), &raw mut count)
         };
-        if answer < 0 {
+        if group_count < 0 {
             return Err(io::Error::other("the user is in too many groups"));
         }
         groups.truncate(usize::try_from(count).unwrap_or(0));

@@ -70,8 +70,8 @@ mod tests {
             let client_address = client.hardware_address();
             let server_address = server.hardware_address();
             assert_ne!(client_address.unwrap().unwrap(), server_address.unwrap().unwrap());
-            let refused = make_pair("near", "other", None).unwrap_err();
-            assert!(matches!(refused, InterfaceError::Refused(_, _)), "{refused}");
+            let error = make_pair("near", "other", None).unwrap_err();
+            assert!(matches!(error, InterfaceError::Refused(_, _)), "{error}");
         });
     }
 

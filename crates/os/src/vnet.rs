@@ -80,9 +80,9 @@ pub enum SegmentKind {
 }
 
 impl Received {
-    /// Parses a header of `header_len` bytes in front of a packet; the length may be that of the
-    /// short header before VIRTIO 1.0, or 0. Header and packet are in the first `count` bytes of
-    /// `buffer`.
+    /// Parses the header in front of a packet, given the first `count` bytes of `buffer`, which
+    /// contain both. `header_len` is the length of the header: [`HEADER_LEN`], the length of the
+    /// short header before VIRTIO 1.0, or 0.
     ///
     /// # Errors
     ///
@@ -321,8 +321,8 @@ mod tests {
         let checksum = Checksum::Partial { start: 20, offset: 16 };
         let bytes = Header { checksum, segmentation: None }.encode();
         assert!(Header::decode(&bytes, 38).is_ok());
-        let refused = Header::decode(&bytes, 37).unwrap_err();
-        assert_eq!(refused, HeaderError::ChecksumOutside { end: 38, packet_len: 37 });
+        let error = Header::decode(&bytes, 37).unwrap_err();
+        assert_eq!(error, HeaderError::ChecksumOutside { end: 38, packet_len: 37 });
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_no_bytes_are_refused() {
+    fn a_segment_size_of_zero_is_rejected() {
         let mut bytes = [0; HEADER_LEN];
         bytes[1] = GSO_TCP4;
         assert_eq!(Header::decode(&bytes, 100), Err(HeaderError::EmptySegments));

@@ -70,7 +70,7 @@ const STREAM_PACKETS: u32 = 16;
 
 /// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
+pub struct WaitResult {
     /// Position and unfinished parts of the packet; `None` if no packet arrived in time.
     pub packet: Option<Received>,
     /// Time at the end of the wait.
@@ -133,7 +133,7 @@ impl Waiter {
         clock: &Monotonic,
         now: Instant,
         until: Option<Instant>,
-    ) -> io::Result<Waited> {
+    ) -> io::Result<WaitResult> {
         self.read_or_wake(device, packet, clock, (now, until), None)
     }
 
@@ -147,10 +147,10 @@ impl Waiter {
         clock: &Monotonic,
         (now, until): (Instant, Option<Instant>),
         queue_steering: Option<&QueueSteering>,
-    ) -> io::Result<Waited> {
+    ) -> io::Result<WaitResult> {
         let is_woken = || queue_steering.is_some_and(QueueSteering::is_signaled);
         let mut waited =
-            Waited { packet: None, now, spun: Duration::ZERO, blocked: Duration::ZERO };
+            WaitResult { packet: None, now, spun: Duration::ZERO, blocked: Duration::ZERO };
         if until.is_some_and(|until| until <= now) || is_woken() {
             waited.packet = self.read_now(device, packet)?;
             return Ok(waited);
@@ -261,21 +261,21 @@ mod tests {
     use crate::tun::Tun;
     use std::net::{Ipv4Addr, UdpSocket};
 
-    const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
-    const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
+    const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
+    const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 
     /// Returns a TUN that delivers no packet until the socket is written to.
     fn quiet_tun() -> (Device, UdpSocket) {
         let tun = Tun::open(Some("plumb0")).unwrap();
         let interface = Interface::named(tun.name()).unwrap();
-        interface.set_address(OURS, 24).unwrap();
+        interface.set_address(KERNEL, 24).unwrap();
         interface.bring_up().unwrap();
-        let socket = UdpSocket::bind((OURS, 0)).unwrap();
-        socket.connect((THEIRS, 7)).unwrap();
+        let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+        socket.connect((USERSPACE, 7)).unwrap();
         (Device::Tun(tun), socket)
     }
 
-    fn wait_for_a_packet_that_is_there(wait: Wait) -> Waited {
+    fn wait_for_a_packet_that_is_there(wait: Wait) -> WaitResult {
         let (device, socket) = quiet_tun();
         let mut waiter = Waiter::new(wait, &device).unwrap();
         let clock = Monotonic::start();
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    fn wait_for_a_deadline(wait: Wait) -> Waited {
+    fn wait_for_a_deadline(wait: Wait) -> WaitResult {
         let (device, _socket) = quiet_tun();
         let mut waiter = Waiter::new(wait, &device).unwrap();
         let clock = Monotonic::start();
@@ -305,7 +305,7 @@ mod tests {
             spun += waited.spun;
             blocked += waited.blocked;
             if waited.now >= until {
-                return Waited { spun, blocked, ..waited };
+                return WaitResult { spun, blocked, ..waited };
             }
         }
     }

@@ -29,12 +29,12 @@ const TOLERANCE: f64 = 0.05;
 
 thread_local! {
     /// Place in the code at which a delay is injected, and the length of the delay in nanoseconds.
-    static INJECTED: Cell<(Place, u64)> = const { Cell::new((Place::Nowhere, 0)) };
-    /// Total time of the delays so far, in ticks.
-    static SPENT: Cell<u64> = const { Cell::new(0) };
-    /// State of the clock that stands still: number of readings, the reading at which it jumps, and
-    /// the size of the jump.
-    static STILL: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
+    static INJECTED_DELAY: Cell<(Place, u64)> = const { Cell::new((Place::Nowhere, 0)) };
+    /// Total length of the delays injected so far, in ticks.
+    static INJECTED_TICKS: Cell<u64> = const { Cell::new(0) };
+    /// State of the simulated clock, which advances only in one jump: number of readings, number of
+    /// the reading at which the clock jumps, and size of the jump in ticks.
+    static JUMPING_CLOCK: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,22 +47,22 @@ enum Place {
 
 /// Spins for the injected delay if the delay is injected at `place`.
 fn delay(place: Place) {
-    let (injected, nanos) = INJECTED.get();
+    let (injected, nanos) = INJECTED_DELAY.get();
     if injected == place {
         let clock = Monotonic::start();
         let from = ticks();
         while clock.now().as_nanos() < nanos {}
-        SPENT.set(SPENT.get() + ticks() - from);
+        INJECTED_TICKS.set(INJECTED_TICKS.get() + ticks() - from);
     }
 }
 
-fn still() -> u64 {
-    let (readings, jumps_at, by) = STILL.get();
-    STILL.set((readings + 1, jumps_at, by));
-    if readings >= jumps_at { by } else { 0 }
+fn read_jumping_clock() -> u64 {
+    let (readings, jumps_at, jump_ticks) = JUMPING_CLOCK.get();
+    JUMPING_CLOCK.set((readings + 1, jumps_at, jump_ticks));
+    if readings >= jumps_at { jump_ticks } else { 0 }
 }
 
-const SLOW: Routines = Routines {
+const DELAYED_ROUTINES: Routines = Routines {
     sum: |bytes| {
         delay(Place::Checksum);
         (Routines::PORTABLE.sum)(bytes)
@@ -85,9 +85,9 @@ impl Stream for End {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
-        let left = cx.meter.enter(Account::Outside);
+        let previous_account = cx.meter.enter(Account::Outside);
         delay(Place::Application);
-        cx.meter.enter(left);
+        cx.meter.enter(previous_account);
         while let Some(event) = self.telnet.receive(&mut data, cx) {
             let Event::Data(run) = event else { continue };
             self.bytes += run.len();
@@ -115,7 +115,7 @@ impl Stream for End {
     }
 }
 
-/// One host. Its station's time stands still, so that no timer affects the measurement.
+/// One host. The time of its station is constant, so that no timer affects the measurement.
 struct Host {
     station: Station,
     scheduler: Scheduler,
@@ -129,7 +129,8 @@ impl Host {
         let mut meter = Meter::new(clock);
         let mut rng = Rng::from_seed(233);
         let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
-        let settings = Settings { address, prefix_len: 24, routines: SLOW, ..Settings::default() };
+        let settings =
+            Settings { address, prefix_len: 24, routines: DELAYED_ROUTINES, ..Settings::default() };
         let station = Station::new(Link::Slip(Slip::new(1_006)), settings, &mut cx);
         let echoes = address == SERVER;
         let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
@@ -181,8 +182,8 @@ impl Pair {
         }
     }
 
-    /// Sends a key, and returns the user's output.
-    fn strike(&mut self) -> Vec<u8> {
+    /// Types a key at the user's end, and returns the output of that end.
+    fn press_key(&mut self) -> Vec<u8> {
         let Host { tcp_app, rng, meter, .. } = &mut self.user;
         let mut cx = Cx { now: Instant::ZERO, rng, meter };
         tcp_app.stream.telnet.send(b"x", &mut cx);
@@ -191,20 +192,20 @@ impl Pair {
     }
 
     fn echo(&mut self) {
-        let sent = self.strike();
+        let sent = self.press_key();
         self.settle(sent);
     }
 }
 
 /// A clock that runs one percent slow.
-fn slow() -> u64 {
+fn slow_ticks() -> u64 {
     let now = ticks();
     now - now / 100
 }
 
 /// Echoes keys for 50 ms, and returns whether the layer accounts of the server's meter, measured
 /// with `clock`, add up to the elapsed time of the system clock within 0.5 %.
-fn is_all_the_time(clock: fn() -> u64) -> bool {
+fn accounts_match_system_time(clock: fn() -> u64) -> bool {
     let rate = TickRate::calibrate();
     let mut pair = Pair::connect(Clock::Counter(ticks));
     let outer = Monotonic::start();
@@ -213,58 +214,59 @@ fn is_all_the_time(clock: fn() -> u64) -> bool {
     while inner.now().as_nanos() < 50_000_000 {
         pair.echo();
     }
-    let least = inner.now().as_nanos();
+    let lower_bound = inner.now().as_nanos();
     pair.server.meter.settle();
-    let most = outer.now().as_nanos();
+    let upper_bound = outer.now().as_nanos();
     let sum: u64 = pair.server.meter.accounts().iter().sum();
     assert_eq!(sum, pair.server.meter.total());
-    // The time between the readings at either end is not an error of the meter.
+    // The meter and the system clock are not read at the same moment; this difference is not an
+    // error of the meter.
     let sum = rate.to_nanos(sum) as f64;
-    let least = least as f64;
-    let most = most as f64;
-    (least * 0.995..=most * 1.005).contains(&sum)
+    let lower_bound = lower_bound as f64;
+    let upper_bound = upper_bound as f64;
+    (lower_bound * 0.995..=upper_bound * 1.005).contains(&sum)
 }
 
 #[test]
 fn the_accounts_add_up_to_the_elapsed_system_time() {
-    assert!(is_all_the_time(ticks));
+    assert!(accounts_match_system_time(ticks));
 }
 
 #[test]
-fn a_clock_that_loses_a_hundredth_is_found() {
-    // A pause of the whole process at either end may hide the error, so one of several runs must
-    // find it.
-    assert!((0..5).any(|_| !is_all_the_time(slow)));
+fn a_clock_that_runs_one_percent_slow_is_detected() {
+    // If the process is suspended during the first or the last reading, the error may be hidden, so
+    // it is sufficient that one of several runs finds it.
+    assert!((0..5).any(|_| !accounts_match_system_time(slow_ticks)));
 }
 
 /// Returns the relative error of the time charged to `account`, and to all other accounts together,
 /// for a delay at `place`.
 fn error_of(place: Place, account: Account, nanos: u64) -> f64 {
-    INJECTED.set((Place::Nowhere, 0));
+    INJECTED_DELAY.set((Place::Nowhere, 0));
     let mut pair = Pair::connect(Clock::Counter(ticks));
     (0..50).for_each(|_| pair.echo());
     let charged = |pair: &mut Pair| {
         pair.server.meter.settle();
         (pair.server.meter.charged(account), pair.server.meter.total())
     };
-    let sent = pair.strike();
+    let sent = pair.press_key();
     let before = charged(&mut pair);
-    INJECTED.set((place, nanos));
-    SPENT.set(0);
+    INJECTED_DELAY.set((place, nanos));
+    INJECTED_TICKS.set(0);
     pair.server.turn(&sent);
-    INJECTED.set((Place::Nowhere, 0));
+    INJECTED_DELAY.set((Place::Nowhere, 0));
     let after = charged(&mut pair);
-    let spent = SPENT.get() as f64;
-    assert!(spent > 0.0, "nothing was injected in {place:?}");
-    let own = (after.0 - before.0) as f64;
-    let others = (after.1 - before.1) as f64 - own;
-    ((own - spent).abs() / spent).max(others / spent)
+    let injected_ticks = INJECTED_TICKS.get() as f64;
+    assert!(injected_ticks > 0.0, "nothing was injected in {place:?}");
+    let charged_ticks = (after.0 - before.0) as f64;
+    let other_ticks = (after.1 - before.1) as f64 - charged_ticks;
+    ((charged_ticks - injected_ticks).abs() / injected_ticks).max(other_ticks / injected_ticks)
 }
 
 fn assert_charged(place: Place, account: Account) {
     for nanos in INJECTED_NS {
-        // An interrupt of the machine is charged to the account that is charged at that moment: the
-        // best of several runs shows the meter's own error.
+        // A hardware interrupt is charged to the account of the code that it interrupts, so only
+        // the best of several runs shows the meter's own error.
         let errors = (0..40).map(|_| error_of(place, account, nanos));
         let best = errors.min_by(f64::total_cmp).unwrap();
         assert!(best <= TOLERANCE, "{place:?}, {nanos} ns: {best}");
@@ -286,15 +288,15 @@ fn a_delay_in_the_driver_is_charged_to_the_system_call() {
     assert_charged(Place::Driver, Account::Interrupt);
 }
 
-/// Processes a key at the server with a clock that jumps by `by` at its `jumps_at`-th reading, and
-/// returns the time charged to each account.
-fn charged_by_jump(jumps_at: u64, by: u64) -> [u64; Account::COUNT] {
-    STILL.set((0, u64::MAX, 0));
-    let mut pair = Pair::connect(Clock::Counter(still));
+/// Processes a key at the server with a clock that jumps by `jump_ticks` at its `jumps_at`-th
+/// reading, and returns the time charged to each account.
+fn charged_by_jump(jumps_at: u64, jump_ticks: u64) -> [u64; Account::COUNT] {
+    JUMPING_CLOCK.set((0, u64::MAX, 0));
+    let mut pair = Pair::connect(Clock::Counter(read_jumping_clock));
     pair.echo();
-    let sent = pair.strike();
-    pair.server.meter = Meter::new(Clock::Counter(still));
-    STILL.set((0, jumps_at, by));
+    let sent = pair.press_key();
+    pair.server.meter = Meter::new(Clock::Counter(read_jumping_clock));
+    JUMPING_CLOCK.set((0, jumps_at, jump_ticks));
     pair.server.turn(&sent);
     pair.server.meter.accounts()
 }
@@ -302,10 +304,10 @@ fn charged_by_jump(jumps_at: u64, by: u64) -> [u64; Account::COUNT] {
 #[test]
 fn a_clock_jump_is_charged_to_one_account_in_the_order_of_a_key() {
     charged_by_jump(u64::MAX, 0);
-    let (readings, _, _) = STILL.get();
+    let (readings, _, _) = JUMPING_CLOCK.get();
     let mut accounts = Vec::new();
     for jumps_at in 0..readings {
-        let [short, long] = INJECTED_NS.map(|by| charged_by_jump(jumps_at, by));
+        let [short, long] = INJECTED_NS.map(|jump_ticks| charged_by_jump(jumps_at, jump_ticks));
         let mut charged = Account::ALL.iter().zip(short).filter(|(_, charged)| *charged > 0);
         let Some((account, INJECTED_SHORT_NS)) = charged.next() else { panic!("at {jumps_at}") };
         assert_eq!(charged.next(), None, "at reading {jumps_at}");
@@ -315,7 +317,7 @@ fn a_clock_jump_is_charged_to_one_account_in_the_order_of_a_key() {
     }
     accounts.dedup();
     let mut passed = accounts.iter();
-    for layer in PASSES {
+    for layer in KEY_ACCOUNTS {
         assert!(passed.any(|account| *account == layer), "{layer:?} is not in {accounts:?}");
     }
 }
@@ -324,7 +326,7 @@ const INJECTED_SHORT_NS: u64 = INJECTED_NS[0];
 
 /// Layer accounts of the meter that are charged for a key at a server, in order: from the line to
 /// the screen and back.
-const PASSES: [Account; 12] = [
+const KEY_ACCOUNTS: [Account; 12] = [
     Account::Outside,
     Account::Interrupt,
     Account::Link,

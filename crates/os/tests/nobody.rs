@@ -103,7 +103,7 @@ fn an_unprivileged_user_gets_instructions_for_a_tun() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    if let Some(wanted) = env::args().nth(1).filter(|_| env::var_os(IS_CASE).is_some()) {
+    if let Some(wanted) = env::args().nth(1).filter(|_| env::var_os(CASE_VARIABLE).is_some()) {
         let case = CASES.iter().find(|(name, _)| *name == wanted).expect("a case of that name");
         let Err(reason) = case.1() else { return ExitCode::SUCCESS };
         println!("{reason}");
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
 }
 
 /// Environment variable that makes this program run one case.
-const IS_CASE: &str = "PLUMB_TEST_AS_NOBODY";
+const CASE_VARIABLE: &str = "PLUMB_TEST_AS_NOBODY";
 /// Exit code of a case that is not configured; the reason is on stdout.
 const NOT_CONFIGURED: u8 = 77;
 
@@ -151,7 +151,7 @@ impl Program {
 
     fn passes(&self, case: &str) -> bool {
         let mut command = self.command();
-        command.arg(case).env(IS_CASE, "1").stderr(Stdio::inherit());
+        command.arg(case).env(CASE_VARIABLE, "1").stderr(Stdio::inherit());
         let output = command.output().expect("setpriv of util-linux");
         let is_absent = output.status.code() == Some(NOT_CONFIGURED.into());
         if is_absent {

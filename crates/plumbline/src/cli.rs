@@ -45,7 +45,7 @@ enum Command {
     Mail(files::Mail),
     /// Start an interactive FTP client.
     #[command(long_about = files::SHELL_ABOUT)]
-    Ftp(files::Shell),
+    Ftp(files::FtpShell),
     /// Measure a login, a server's files, a serial line or a recording, and report what limits it.
     #[command(long_about = measure::ABOUT)]
     Measure(measure::Arguments),
@@ -172,23 +172,23 @@ mod tests {
     /// Splits a line into commands, and each command into words, with single quotes as in a shell.
     fn commands_of(line: &str) -> Vec<Vec<String>> {
         let mut commands = vec![Vec::new()];
-        let mut word = String::new();
+        let mut current_word = String::new();
         let mut is_quoted = false;
         for letter in line.chars().chain([' ']) {
             match letter {
                 '\'' => is_quoted = !is_quoted,
-                ' ' if !is_quoted && word == "|" => {
+                ' ' if !is_quoted && current_word == "|" => {
                     commands.push(Vec::new());
-                    word.clear();
+                    current_word.clear();
                 }
-                ' ' if !is_quoted && !word.is_empty() => {
-                    commands.last_mut().unwrap().push(std::mem::take(&mut word));
+                ' ' if !is_quoted && !current_word.is_empty() => {
+                    commands.last_mut().unwrap().push(std::mem::take(&mut current_word));
                 }
                 ' ' if !is_quoted => {}
                 letter => {
                     let is_special = !is_quoted && "*?[]{}()&;<#!$\"\\".contains(letter);
                     assert!(!is_special, "{letter} without quotes: {line}");
-                    word.push(letter);
+                    current_word.push(letter);
                 }
             }
         }

@@ -44,7 +44,7 @@ pub(crate) fn code(result: Result) -> ExitCode {
 }
 
 /// Prints the error of a failed command on stderr, in one sentence.
-pub(crate) fn complain(error: &anyhow::Error) {
+pub(crate) fn print_error(error: &anyhow::Error) {
     use std::io::Write;
     // Ignored: stderr may be closed.
     let sentence = records::escape::message(&format!("{error:#}"));
@@ -53,13 +53,16 @@ pub(crate) fn complain(error: &anyhow::Error) {
 
 /// Prints an error caused by the remote host or its name, and returns the failure.
 pub(crate) fn remote_failure(message: String) -> Failure {
-    complain(&anyhow::Error::msg(message));
+    print_error(&anyhow::Error::msg(message));
     Failure::RemoteHost
 }
 
 /// Returns the width of the terminal on stdout, else `COLUMNS`, else 80; limited to 40 to 200.
 pub(crate) fn stdout_columns() -> usize {
     let size = os::tty::WindowSize::of(std::io::stdout());
-    let configured = || std::env::var("COLUMNS").ok()?.parse().ok();
-    size.map(|size| usize::from(size.columns)).or_else(configured).unwrap_or(80).clamp(40, 200)
+    let columns_variable = || std::env::var("COLUMNS").ok()?.parse().ok();
+    size.map(|size| usize::from(size.columns))
+        .or_else(columns_variable)
+        .unwrap_or(80)
+        .clamp(40, 200)
 }

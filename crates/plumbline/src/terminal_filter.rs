@@ -8,8 +8,9 @@ use protocols::terminal::filter::Policy;
 pub(crate) struct TerminalFilter {
     /// Pass every sequence to the terminal
     ///
-    /// By default plumb removes sequences that write or read the clipboard, make the terminal
-    /// reply, print, or control the program that displays it. Files and pipes receive all.
+    /// By default plumb removes sequences that write or read the clipboard, make the terminal send
+    /// a reply, print, or control the terminal emulator. Output to a file or a pipe is not
+    /// filtered.
     #[arg(long, verbatim_doc_comment, help_heading = heading::TERMINAL)]
     unfiltered: bool,
     /// Let the remote host write the clipboard (OSC 52), but not read it

@@ -28,19 +28,19 @@ fn plink_logs_in_to_plumb_serve() {
         let mut command = peers::PLINK.command();
         // plink stores its state in HOME, so each run gets its own.
         command.args(["-telnet", "-P", PORT, SERVER]).env("HOME", unique("home"));
-        let mut user = TerminalUser::running(command);
-        user.sees("ready:");
-        user.types("echo $((6*7))\r");
-        user.sees("\n42\nready:");
-        user.types("stty size\r");
-        user.sees("24 80\nready:");
-        user.types("cat\r");
-        user.sees("ready:cat\n");
-        user.types("meow\r");
-        user.sees("meow\nmeow");
-        user.types("\x03");
-        user.sees("^C\nready:");
-        user.types("exit\r");
+        let mut user = TerminalUser::run(command);
+        user.wait_for_text("ready:");
+        user.type_keys("echo $((6*7))\r");
+        user.wait_for_text("\n42\nready:");
+        user.type_keys("stty size\r");
+        user.wait_for_text("24 80\nready:");
+        user.type_keys("cat\r");
+        user.wait_for_text("ready:cat\n");
+        user.type_keys("meow\r");
+        user.wait_for_text("meow\nmeow");
+        user.type_keys("\x03");
+        user.wait_for_text("^C\nready:");
+        user.type_keys("exit\r");
         server.wait_for_log("the program exited");
     });
 }
@@ -138,11 +138,11 @@ fn plumb_logs_in_to_a_telnetlib3_server() {
         assert_eq!(line, "listening\n");
         let mut command = login_harness::plumb();
         command.args([SERVER, "6023"]).env("TERM", "xterm-256color");
-        let mut user = TerminalUser::running(command);
-        user.sees("name? ");
-        user.types("mike\r");
-        user.sees("hello mike at xterm-256color of 80x24");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::run(command);
+        user.wait_for_text("name? ");
+        user.type_keys("mike\r");
+        user.wait_for_text("hello mike at xterm-256color of 80x24");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
     });
 }
 
@@ -166,7 +166,7 @@ impl Tmux {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn types(&self, keys: &[&str]) {
+    fn type_keys(&self, keys: &[&str]) {
         self.run(&[&["send-keys"], keys].concat());
     }
 
@@ -197,24 +197,24 @@ fn in_tmux_the_screen_equals_that_of_the_remote_host() {
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
         let tmux = Tmux::start(&[plumb, "login", SERVER, PORT]);
         tmux.shows("ready:");
-        tmux.types(&["stty size", "Enter"]);
+        tmux.type_keys(&["stty size", "Enter"]);
         tmux.shows("ready:stty size\n12 60\nready:");
-        tmux.types(&["echo abX", "BSpace", "c", "Enter"]);
+        tmux.type_keys(&["echo abX", "BSpace", "c", "Enter"]);
         tmux.shows("ready:echo abc\nabc\nready:");
         // Colors, a cursor movement, and a line that is partly erased.
-        tmux.types(&[
+        tmux.type_keys(&[
             "-l",
             r"printf '\033[2J\033[3;5H\033[31mred\033[0m\033[5;1Hlong line\033[5;5H\033[K\n'",
         ]);
-        tmux.types(&["Enter"]);
+        tmux.type_keys(&["Enter"]);
         tmux.shows("\n    red\n\nlong\nready:");
-        tmux.types(&["cat", "Enter"]);
-        tmux.types(&["meow", "Enter"]);
+        tmux.type_keys(&["cat", "Enter"]);
+        tmux.type_keys(&["meow", "Enter"]);
         tmux.shows("meow\nmeow");
-        tmux.types(&["C-c"]);
+        tmux.type_keys(&["C-c"]);
         tmux.shows("^C\nready:");
-        tmux.types(&["C-]"]);
-        tmux.types(&["close", "Enter"]);
+        tmux.type_keys(&["C-]"]);
+        tmux.type_keys(&["close", "Enter"]);
     });
 }
 
@@ -226,19 +226,19 @@ fn in_tmux_lines_are_edited_locally_if_the_server_requests_it() {
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
         let tmux = Tmux::start(&[plumb, "login", SERVER, &server.port().to_string()]);
         tmux.shows("#");
-        tmux.types(&["PS1=rea''dy:", "Enter"]);
+        tmux.type_keys(&["PS1=rea''dy:", "Enter"]);
         tmux.shows("\nready:");
         // On Linux the terminal of this telnetd echoes each line a second time; the same happens
         // with the Telnet client of inetutils.
-        tmux.types(&["wrong", "C-u", "echo one twX", "BSpace", "C-w", "two", "Enter"]);
+        tmux.type_keys(&["wrong", "C-u", "echo one twX", "BSpace", "C-w", "two", "Enter"]);
         tmux.shows("\nready:echo one two\necho one two\none two\nready:");
-        tmux.types(&["cat", "Enter"]);
+        tmux.type_keys(&["cat", "Enter"]);
         tmux.shows("ready:cat\ncat");
-        tmux.types(&["meow", "Enter"]);
+        tmux.type_keys(&["meow", "Enter"]);
         tmux.shows("meow\nmeow\nmeow");
-        tmux.types(&["C-d"]);
+        tmux.type_keys(&["C-d"]);
         tmux.shows("meow\nready:");
-        tmux.types(&["C-]"]);
-        tmux.types(&["close", "Enter"]);
+        tmux.type_keys(&["C-]"]);
+        tmux.type_keys(&["close", "Enter"]);
     });
 }

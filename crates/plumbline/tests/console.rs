@@ -110,15 +110,15 @@ fn an_rfc_2217_client_uses_a_console_and_every_byte_passes() {
         let device = Device::new();
         let server = device.serve(&[]);
         let mut terminal_user =
-            TerminalUser::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=9600")]);
-        terminal_user.sees("Message from the server: plumb: you have write access");
+            TerminalUser::with_arguments(&[&format!("rfc2217://{SERVER}:{PORT}?baud=9600")]);
+        terminal_user.wait_for_text("Message from the server: plumb: you have write access");
         server.wait_for_log("10.0.0.1:");
-        terminal_user.types("ls\r\x05c");
+        terminal_user.type_keys("ls\r\x05c");
         device.wait_for(b"ls\r\x05c");
         device.send(b"boot> \xe2\x82\xac\r\n");
-        terminal_user.sees("boot> \u{20ac}");
-        terminal_user.types("\x1dclose\r");
-        assert_eq!(terminal_user.leaves().code(), Some(0));
+        terminal_user.wait_for_text("boot> \u{20ac}");
+        terminal_user.type_keys("\x1dclose\r");
+        assert_eq!(terminal_user.wait_for_exit().code(), Some(0));
         server.wait_for_log("disconnected");
     });
 }
@@ -188,10 +188,11 @@ fn a_slow_reader_blocks_no_other_client_and_is_notified_of_dropped_bytes() {
         let line = [b'.'; 1024];
         for _ in 0..12 * 1024 {
             device.send(&line);
-            let mut left = line.len();
-            while left > 0 {
+            let mut remaining_bytes = line.len();
+            while remaining_bytes > 0 {
                 let mut bytes = [0; 1024];
-                left -= std::io::Read::read(&mut reader.stream, &mut bytes[..left]).unwrap();
+                remaining_bytes -=
+                    std::io::Read::read(&mut reader.stream, &mut bytes[..remaining_bytes]).unwrap();
             }
         }
         device.send(b"the end");
@@ -249,8 +250,8 @@ fn the_output_of_the_line_is_logged_if_configured() {
         server.wait_for_log("is open");
         device.send(b"kept with nobody there\r\n");
         poll_until_timeout(|| {
-            let kept = std::fs::read(&log).ok()?;
-            (kept == b"kept with nobody there\r\n").then_some(())
+            let log_text = std::fs::read(&log).ok()?;
+            (log_text == b"kept with nobody there\r\n").then_some(())
         });
         std::fs::remove_file(file).unwrap();
         std::fs::remove_file(log).unwrap();
@@ -266,18 +267,19 @@ fn the_writer_changes_the_line_settings_within_the_configuration() {
         let server = ServeProcess::start_with(&["--config", &file]);
         server.wait_for_log("is open");
         let to = format!("rfc2217://{SERVER}:{PORT}?baud=19200&stop=2");
-        let mut terminal_user = TerminalUser::over(&[&to]);
-        terminal_user.sees("you have write access");
-        terminal_user.types("x");
+        let mut terminal_user = TerminalUser::with_arguments(&[&to]);
+        terminal_user.wait_for_text("you have write access");
+        terminal_user.type_keys("x");
         device.wait_for(b"x");
         let modes = tcgetattr(device.end()).unwrap();
         assert_eq!(modes.output_speed(), 19_200);
         assert!(modes.control_modes.contains(ControlModes::CSTOPB));
-        terminal_user.types("\x1dclose\r");
-        assert_eq!(terminal_user.leaves().code(), Some(0));
-        let mut terminal_user =
-            TerminalUser::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=38400&stop=2")]);
-        terminal_user.sees("The server did not set");
+        terminal_user.type_keys("\x1dclose\r");
+        assert_eq!(terminal_user.wait_for_exit().code(), Some(0));
+        let mut terminal_user = TerminalUser::with_arguments(&[&format!(
+            "rfc2217://{SERVER}:{PORT}?baud=38400&stop=2"
+        )]);
+        terminal_user.wait_for_text("The server did not set");
         std::fs::remove_file(file).unwrap();
     });
 }
@@ -288,17 +290,23 @@ fn a_console_that_requires_tls_rejects_cleartext_clients() {
     in_new_network(|| {
         let device = Device::new();
         let name = device.name.to_str().unwrap();
-        let at = format!("{SERVER}:{PORT}");
-        let server =
-            ServeProcess::start_with(&["--console", name, "--listen", &at, "--tls", "required"]);
+        let address = format!("{SERVER}:{PORT}");
+        let server = ServeProcess::start_with(&[
+            "--console",
+            name,
+            "--listen",
+            &address,
+            "--tls",
+            "required",
+        ]);
         server.wait_for_log("START_TLS required");
         let mut client = connect_telnet_client();
         client.send(b"\xff\xfc\x2e");
         client.wait_for(b"This server requires TLS");
         client.read_to_end_of_stream();
-        let mut terminal_user = login_without_known_hosts(&[&format!("rfc2217://{at}")]);
-        terminal_user.sees("you have write access");
-        terminal_user.types("x");
+        let mut terminal_user = login_without_known_hosts(&[&format!("rfc2217://{address}")]);
+        terminal_user.wait_for_text("you have write access");
+        terminal_user.type_keys("x");
         device.wait_for(b"x");
     });
 }
@@ -307,7 +315,7 @@ fn a_console_that_requires_tls_rejects_cleartext_clients() {
 fn login_without_known_hosts(arguments: &[&str]) -> TerminalUser {
     let mut command = login_harness::plumb();
     command.args(arguments).env("XDG_STATE_HOME", unique("known"));
-    TerminalUser::running(command)
+    TerminalUser::run(command)
 }
 
 /// A pyserial script: settings, all byte values in both directions, a BREAK, and a rate that is
@@ -355,16 +363,16 @@ fn plumb_login_uses_a_console_of_ser2net() {
         let line = format!("serialdev,{},9600n81,local", device.end().path().display());
         let _server = Ser2net::start("telnet(rfc2217),tcp", &line);
         let mut terminal_user =
-            TerminalUser::over(&[&format!("rfc2217://{SERVER}:2217?baud=19200")]);
-        terminal_user.sees("Escape character");
+            TerminalUser::with_arguments(&[&format!("rfc2217://{SERVER}:2217?baud=19200")]);
+        terminal_user.wait_for_text("Escape character");
         let speed = || tcgetattr(device.end()).unwrap().output_speed();
         poll_until_timeout(|| (speed() == 19_200).then_some(()));
-        terminal_user.types("ls\r");
+        terminal_user.type_keys("ls\r");
         device.wait_for(b"ls\r");
         device.send(b"boot> ");
-        terminal_user.sees("boot> ");
-        terminal_user.types("\x1dclose\r");
-        assert_eq!(terminal_user.leaves().code(), Some(0));
+        terminal_user.wait_for_text("boot> ");
+        terminal_user.type_keys("\x1dclose\r");
+        assert_eq!(terminal_user.wait_for_exit().code(), Some(0));
     });
 }
 

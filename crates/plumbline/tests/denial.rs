@@ -65,7 +65,7 @@ impl Control {
     }
 
     /// Sends commands without waiting for their replies.
-    fn sends(&mut self, commands: &str) {
+    fn send_without_waiting(&mut self, commands: &str) {
         self.0.get_mut().write_all(commands.replace('\n', "\r\n").as_bytes()).unwrap();
     }
 
@@ -83,12 +83,12 @@ impl Control {
     }
 
     fn send_and_read(&mut self, command: &str) -> u16 {
-        self.sends(&format!("{command}\n"));
+        self.send_without_waiting(&format!("{command}\n"));
         self.reply()
     }
 
     /// Logs in, and returns the replies to greeting, USER and PASS.
-    fn logs_in(&mut self, user: &str, password: &str) -> [u16; 3] {
+    fn log_in(&mut self, user: &str, password: &str) -> [u16; 3] {
         let greeting = self.reply();
         [
             greeting,
@@ -99,7 +99,7 @@ impl Control {
 
     /// Opens a data connection.
     fn passive(&mut self) -> TcpStream {
-        self.sends("EPSV\n");
+        self.send_without_waiting("EPSV\n");
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         let port = line.split('|').nth(3).unwrap().parse().unwrap();
@@ -125,7 +125,7 @@ fn ftp_server(directories: &TestDirectories, lines: &str) -> Server {
 }
 
 /// Returns the processor time that a program has used so far, in clock ticks.
-fn ticks(program: &Program) -> u64 {
+fn processor_ticks(program: &Program) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", program.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
@@ -138,19 +138,19 @@ fn resident_kib(program: &Program) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-fn threads(program: &Program) -> usize {
+fn thread_count(program: &Program) -> usize {
     fs::read_dir(format!("/proc/{}/task", program.id())).unwrap().count()
 }
 
 /// Sends SIGTERM to a server and checks that it exits within [`END_TIMEOUT`].
-fn ends(program: &mut Program) {
+fn assert_exits(program: &mut Program) {
     program.signal(Signal::TERM).unwrap();
-    let ended = program.wait_for_end(END_TIMEOUT).unwrap();
-    assert_eq!(ended.expect("the server ends").code(), Some(0));
+    let status = program.wait_for_end(END_TIMEOUT).unwrap();
+    assert_eq!(status.expect("the server ends").code(), Some(0));
 }
 
 /// Reads from a connection until the peer closes it.
-fn rest_of(stream: &mut TcpStream) -> Vec<u8> {
+fn read_to_end_of_stream(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     _ = stream.read_to_end(&mut bytes);
     bytes

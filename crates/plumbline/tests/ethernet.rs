@@ -39,7 +39,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 7, 0, 0, 0, 0, 1);
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
 const PORT: u16 = 7;
-const LIMIT: Duration = Duration::from_secs(30);
+const RUN_TIMEOUT: Duration = Duration::from_secs(30);
 const TAP: &str = "plumb0";
 
 /// Sends `outgoing`, records received data, and echoes it if `echoes` is set.
@@ -120,12 +120,12 @@ impl Host {
     /// Returns a host at 10.0.0.2 that echoes received data.
     fn at_fixed_address() -> Self {
         let application_state = TestApplication { echoes: true, ..TestApplication::default() };
-        Self::new(fixed(), Ipv6::Off, application_state, Opening::Passive { port: PORT })
+        Self::new(fixed_address(), Ipv6::Off, application_state, Opening::Passive { port: PORT })
     }
 
     /// Runs the station until `is_done` returns true; panics after thirty seconds.
     fn run_until(&mut self, condition: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
-        let until = self.clock.now() + LIMIT;
+        let until = self.clock.now() + RUN_TIMEOUT;
         loop {
             self.run();
             if is_done(self) {
@@ -173,7 +173,7 @@ impl Host {
     }
 
     /// Runs the station until a busybox program has ended, and checks that it succeeded.
-    fn run_beside(&mut self, arguments: &[&str]) {
+    fn run_with_station(&mut self, arguments: &[&str]) {
         let mut command = peers::BUSYBOX.command();
         command.args(arguments).stdout(Stdio::null());
         let mut program = Program::start(&mut command).unwrap();
@@ -186,12 +186,12 @@ impl Host {
     }
 }
 
-fn fixed() -> Ipv4 {
+fn fixed_address() -> Ipv4 {
     Ipv4::Static { address: OURS, prefix_len: 24, router: Some(KERNEL) }
 }
 
 /// Runs `test` in a new network namespace with a TAP.
-fn on_a_segment(test: impl FnOnce() + Send + 'static) {
+fn in_network_with_tap(test: impl FnOnce() + Send + 'static) {
     test_support::in_new_network(os::namespace::enter_new_network, || {
         for arguments in [
             &["tuntap", "add", TAP, "mode", "tap"][..],
@@ -235,9 +235,9 @@ fn pattern(len: u32) -> Vec<u8> {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn the_kernel_and_the_station_ping_each_other() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let mut host = Host::at_fixed_address();
-        host.run_beside(&["ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
+        host.run_with_station(&["ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
         host.ping(KERNEL.into());
         assert_eq!(host.station.packets_lent(), 0);
     });
@@ -246,7 +246,7 @@ fn the_kernel_and_the_station_ping_each_other() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let mut host = Host::at_fixed_address();
         let client = thread::spawn(|| {
             let mut socket = TcpStream::connect((OURS, PORT)).unwrap();
@@ -267,7 +267,7 @@ fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();
         let remote = listener.local_addr().unwrap();
         let echo = thread::spawn(move || {
@@ -283,7 +283,7 @@ fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
             ..TestApplication::default()
         };
         let opening = Opening::Active { local: OURS.into(), remote };
-        let mut host = Host::new(fixed(), Ipv6::Off, application_state, opening);
+        let mut host = Host::new(fixed_address(), Ipv6::Off, application_state, opening);
         host.run_until("echo", |host| host.application.stream.received.len() == payload.len());
         assert!(host.application.stream.received == payload);
         host.run_until("end", |_| echo.is_finished());
@@ -294,10 +294,10 @@ fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_neighbor_that_does_not_exist_is_not_reached() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let remote = SocketAddr::from(([10, 0, 0, 77], PORT));
         let opening = Opening::Active { local: OURS.into(), remote };
-        let mut host = Host::new(fixed(), Ipv6::Off, TestApplication::default(), opening);
+        let mut host = Host::new(fixed_address(), Ipv6::Off, TestApplication::default(), opening);
         host.run_until("failure", |host| host.meter.counted(Counter::NeighborsUnreachable) > 0);
         assert!(host.meter.counted(Counter::TcpIcmpErrors) > 0);
     });
@@ -306,7 +306,7 @@ fn a_neighbor_that_does_not_exist_is_not_reached() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn an_address_conflict_with_the_kernel_is_detected() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let ipv4 = Ipv4::Static { address: KERNEL, prefix_len: 24, router: None };
         let application_state = TestApplication::default();
         let mut host =
@@ -323,7 +323,7 @@ fn an_address_conflict_with_the_kernel_is_detected() {
 }
 
 /// Waits for a lease with an address in `range`, and checks that the address works.
-fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
+fn assert_address_is_leased(range: std::ops::RangeInclusive<u8>) {
     let application_state = TestApplication::default();
     let opening = Opening::Passive { port: PORT };
     let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, application_state, opening);
@@ -335,7 +335,7 @@ fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
     assert_eq!(lease.dns_servers, [Ipv4Addr::new(10, 0, 0, 53)]);
     host.ping(KERNEL.into());
     let address = lease.address.to_string();
-    host.run_beside(&["ping", "-c", "1", &address]);
+    host.run_with_station(&["ping", "-c", "1", &address]);
     assert_eq!(host.meter.counted(Counter::DhcpErrors), 0);
 }
 
@@ -353,17 +353,17 @@ fn start_dnsmasq(directory: &TempDirectory) -> Program {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn dnsmasq_leases_an_address() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let directory = TempDirectory::new("dnsmasq");
         let _server = start_dnsmasq(&directory);
-        is_lent_an_address(100..=109);
+        assert_address_is_leased(100..=109);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's busybox"]
 fn the_dhcp_server_of_busybox_leases_an_address() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let directory = TempDirectory::new("udhcpd");
         let leases = directory.file("leases", "");
         let pid = directory.0.join("pid").display().to_string();
@@ -376,7 +376,7 @@ fn the_dhcp_server_of_busybox_leases_an_address() {
         let mut command = peers::BUSYBOX.command();
         command.args(["udhcpd", "-f", &configuration]).stderr(Stdio::null());
         let _server = Program::start(&mut command).unwrap();
-        is_lent_an_address(120..=129);
+        assert_address_is_leased(120..=129);
     });
 }
 
@@ -385,8 +385,8 @@ const HONEST_LEASE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 110);
 
 /// Returns the messages that a hostile server sends before the honest answer to `asked`.
 fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>> {
-    let rogue = |yours: Ipv4Addr, change: &dyn Fn(&mut dhcp::Message)| {
-        let mut forged = dhcp::Message { yours, ..honest.clone() };
+    let rogue = |your_address: Ipv4Addr, change: &dyn Fn(&mut dhcp::Message)| {
+        let mut forged = dhcp::Message { your_address, ..honest.clone() };
         forged.options.server = Some(ROGUE);
         forged.options.routers = vec![ROGUE];
         change(&mut forged);
@@ -427,8 +427,8 @@ fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>
 fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
     let mut room = [0; 2000];
     while let Ok((len, _)) = socket.recv_from(&mut room) {
-        let Ok(asked) = dhcp::Message::parse(&room[..len]) else { continue };
-        let kind = match asked.kind {
+        let Ok(request) = dhcp::Message::parse(&room[..len]) else { continue };
+        let kind = match request.kind {
             dhcp::Kind::Discover => dhcp::Kind::Offer,
             dhcp::Kind::Request => dhcp::Kind::Ack,
             _ => continue,
@@ -441,14 +441,14 @@ fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
             ..dhcp::Options::default()
         };
         let op = dhcp::Op::Reply;
-        let yours = HONEST_LEASE;
-        let honest = dhcp::Message { op, kind, yours, options, ..asked.clone() };
-        let mut answers = hostile_answers(&asked, &honest);
-        if asked.options.server.is_none_or(|server| server == KERNEL) {
-            answers.push(honest.emit());
+        let your_address = HONEST_LEASE;
+        let honest_reply = dhcp::Message { op, kind, your_address, options, ..request.clone() };
+        let mut answers = hostile_answers(&request, &honest_reply);
+        if request.options.server.is_none_or(|server| server == KERNEL) {
+            answers.push(honest_reply.emit());
         } else {
             // The rogue rejects the request for its own offer.
-            let mut refusal = dhcp::Message { kind: dhcp::Kind::Nak, ..honest.clone() };
+            let mut refusal = dhcp::Message { kind: dhcp::Kind::Nak, ..honest_reply.clone() };
             refusal.options.server = Some(ROGUE);
             answers.push(refusal.emit());
         }
@@ -462,7 +462,7 @@ fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_rogue_dhcp_offer_does_not_prevent_a_valid_lease() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let route = ["route", "add", "255.255.255.255/32", "dev", TAP];
         assert!(Command::new("ip").args(route).status().unwrap().success());
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, dhcp::SERVER_PORT)).unwrap();
@@ -499,30 +499,30 @@ fn start_radvd(directory: &TempDirectory) -> Program {
 }
 
 /// Waits for the address that the station forms from the router's prefix, and returns it.
-fn has_a_global_address(host: &mut Host) -> Ipv6Addr {
-    let mut found = None;
+fn wait_for_global_address(host: &mut Host) -> Ipv6Addr {
+    let mut global_address = None;
     host.run_until("address", |host| {
         let ours = host.station.layers.internet.addresses().as_slice().iter();
-        found = ours.map(|ours| ours.address).find_map(|ours| match ours {
+        global_address = ours.map(|ours| ours.address).find_map(|ours| match ours {
             IpAddr::V6(v6) if v6.segments()[0] == 0x2001 => Some(v6),
             _ => None,
         });
-        found.is_some()
+        global_address.is_some()
     });
-    found.unwrap()
+    global_address.unwrap()
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let directory = TempDirectory::new("radvd-ping");
         let _router = start_radvd(&directory);
         let opening = Opening::Passive { port: PORT };
         let mut host =
             Host::new(Ipv4::Off, Ipv6::Autoconfigured, TestApplication::default(), opening);
-        let ours = has_a_global_address(&mut host).to_string();
-        host.run_beside(&["ping6", "-c", "3", "-i", "0.1", &ours]);
+        let ours = wait_for_global_address(&mut host).to_string();
+        host.run_with_station(&["ping6", "-c", "3", "-i", "0.1", &ours]);
         host.ping(ROUTER.into());
         assert_eq!(host.station.packets_lent(), 0);
     });
@@ -531,13 +531,13 @@ fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let directory = TempDirectory::new("radvd-called");
         let _router = start_radvd(&directory);
         let application_state = TestApplication { echoes: true, ..TestApplication::default() };
         let opening = Opening::Passive { port: PORT };
         let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, application_state, opening);
-        let ours = has_a_global_address(&mut host);
+        let ours = wait_for_global_address(&mut host);
         let client = thread::spawn(move || {
             let mut socket = TcpStream::connect((ours, PORT)).unwrap();
             let payload = pattern(1_000_000);
@@ -557,7 +557,7 @@ fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
         assert!(Command::new("ip").args(address).status().unwrap().success());
         let listener = TcpListener::bind((ROUTER, 0)).unwrap();
@@ -588,7 +588,7 @@ fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn radvd_gives_a_prefix_a_router_and_a_name_server() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let directory = TempDirectory::new("radvd");
         let _router = start_radvd(&directory);
         let application_state = TestApplication::default();
@@ -608,15 +608,15 @@ fn radvd_gives_a_prefix_a_router_and_a_name_server() {
 }
 
 /// Runs `plumb login` to a server of the kernel at `address`, which sends a greeting and closes.
-fn logs_in(way: &str, address: IpAddr) {
+fn assert_login_works(way: &str, address: IpAddr) {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    is_greeted(command, way, &address.to_string(), listener);
+    assert_greeting_is_printed(command, way, &address.to_string(), listener);
 }
 
 /// Runs `command`, which must be plumb, against the server behind `listener` under the name `host`,
 /// and checks that it prints the greeting.
-fn is_greeted(mut command: Command, way: &str, host: &str, listener: TcpListener) {
+fn assert_greeting_is_printed(mut command: Command, way: &str, host: &str, listener: TcpListener) {
     let port = listener.local_addr().unwrap().port().to_string();
     let server = thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
@@ -624,42 +624,42 @@ fn is_greeted(mut command: Command, way: &str, host: &str, listener: TcpListener
     });
     command.args(["login", host, &port, "--via", way, "--timeout", "30"]);
     let output = command.env("TERM", "dumb").stdin(Stdio::null()).output().unwrap();
-    let reported = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(reported.contains("hello from far away"), "{reported}\n{errors}");
+    assert!(text.contains("hello from far away"), "{text}\n{errors}");
     server.join().unwrap();
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
         assert!(Command::new("ip").args(address).status().unwrap().success());
-        logs_in("tap:plumb0?address=2001:db8:7::2/64", ROUTER.into());
+        assert_login_works("tap:plumb0?address=2001:db8:7::2/64", ROUTER.into());
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let directory = TempDirectory::new("dnsmasq-login");
         let _server = start_dnsmasq(&directory);
-        logs_in("tap:plumb0", KERNEL.into());
+        assert_login_works("tap:plumb0", KERNEL.into());
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq and radvd"]
 fn a_host_with_dead_ipv6_is_reached_over_ipv4_once_dnsmasq_has_leased_an_address() {
-    on_a_segment(|| {
+    in_network_with_tap(|| {
         let directory = TempDirectory::new("both-login");
         let _router = start_radvd(&directory);
         let _server = start_dnsmasq(&directory);
         // The IPv6 address lies behind the kernel, which does not forward and sends no ICMP error.
         let names = Names::new("both-login-names", "2001:db8:99::9 far\n10.0.0.1 far\n", "");
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();
-        is_greeted(names.plumb(&[]), "tap:plumb0", "far", listener);
+        assert_greeting_is_printed(names.plumb(&[]), "tap:plumb0", "far", listener);
     });
 }

@@ -191,8 +191,8 @@ fn curl_transfers_several_files_in_parallel() {
         let up = server.url("127.0.0.1", "up/");
         curl.run(&["--parallel", "--ftp-create-dirs", "-T", "{a,b,c,d,e}", &up]);
         for (at, name) in names.iter().enumerate() {
-            let there = fs::read(directories.remote_path("up").join(name)).unwrap();
-            assert!(there == noise(50_000 + at), "{name}");
+            let uploaded = fs::read(directories.remote_path("up").join(name)).unwrap();
+            assert!(uploaded == noise(50_000 + at), "{name}");
         }
     });
 }

@@ -17,7 +17,7 @@ use std::process::Command;
 use test_support::peers;
 
 /// Runs a client in the local directory, and checks that it succeeds.
-fn runs(directories: &TestDirectories, mut client: Command) {
+fn run_ok(directories: &TestDirectories, mut client: Command) {
     let output = client
         .current_dir(directories.local_path(""))
         .env("HOME", directories.local_path(""))
@@ -33,11 +33,11 @@ fn ncftp_resumes_a_download_appends_and_copies_directories_both_ways() {
     let directories = TestDirectories::new();
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let port = server.port.to_string();
-    let at = ["-P", &port, "127.0.0.1"];
+    let address_options = ["-P", &port, "127.0.0.1"];
     let client = |peer: peers::Peer, options: &[&str], names: &[&str]| {
         let mut command = peer.command();
-        command.args(options).args(at).args(names);
-        runs(&directories, command);
+        command.args(options).args(address_options).args(names);
+        run_ok(&directories, command);
     };
     fs::write(directories.remote_path("down"), text(300_000)).unwrap();
     fs::write(directories.local_path("down"), &text(300_000)[..123_456]).unwrap();
@@ -93,7 +93,7 @@ fn rclone_copies_trees_both_ways_and_finds_them_equal() {
         ] {
             let mut command = rclone(&server, in_tls);
             command.args(words);
-            runs(&directories, command);
+            run_ok(&directories, command);
         }
         check_tree(&directories.local_path("tree"));
         check_tree(&directories.remote_path("own"));
@@ -116,7 +116,7 @@ fn aria2_downloads_a_file_over_four_connections_and_resumes_it() {
         let mut command = peers::ARIA2.command();
         command.args(options).args(["--max-tries=1", "--no-conf"]);
         command.arg(server.url("127.0.0.1", name));
-        runs(&directories, command);
+        run_ok(&directories, command);
         assert!(fs::read(directories.local_path(name)).unwrap() == text(8_000_000), "{name}");
     }
 }
@@ -148,7 +148,7 @@ fn basic_ftp_copies_trees_both_ways_appends_and_resumes() {
         let mut command = peers::NODE.command();
         command.args(["-e", BASIC_FTP]).arg(peers::BASIC_FTP.path());
         command.args([&server.port.to_string(), secure]);
-        runs(&directories, command);
+        run_ok(&directories, command);
         check(&directories);
     }
 }
@@ -242,7 +242,7 @@ fn commons_net_copies_trees_both_ways_appends_and_resumes() {
         let mut command = peers::JAVA.command();
         command.arg("--class-path").arg(peers::COMMONS_NET.path());
         command.args(["Client.java", &server.port.to_string(), secure]);
-        runs(&directories, command);
+        run_ok(&directories, command);
         check(&directories);
     }
 }

@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 /// Size of the disk and of the uploaded file, in pages.
-const DISK: usize = 32;
-const FILE: usize = 6;
+const DISK_PAGES: usize = 32;
+const FILE_PAGES: usize = 6;
 /// Number of times that the directory and the symbolic link are swapped.
-const SWAPS: usize = 100_000;
+const SWAP_COUNT: usize = 100_000;
 /// Minimum number of requests for the file during the swaps.
-const TRIES: usize = 2_000;
+const MIN_REQUESTS: usize = 2_000;
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
@@ -38,10 +38,10 @@ fn names(directory: &Path) -> Vec<String> {
 
 /// Starts a server on its own tmpfs, and returns the path by which the test reaches that file
 /// system.
-fn on_a_small_disk(directories: &TestDirectories) -> (Server, PathBuf) {
+fn start_on_small_disk(directories: &TestDirectories) -> (Server, PathBuf) {
     let there = directories.remote_path("");
     let there = there.to_str().unwrap().trim_end_matches('/');
-    let size = DISK * PAGE;
+    let size = DISK_PAGES * PAGE_BYTES;
     let script = format!("mount -t tmpfs -o size={size} none {there} && exec \"$@\"");
     let namespaces = ["unshare", "--user", "--map-root-user", "--mount"];
     let before = [&namespaces[..], &["sh", "-c", &script, "sh"]].concat();
@@ -52,22 +52,25 @@ fn on_a_small_disk(directories: &TestDirectories) -> (Server, PathBuf) {
 }
 
 /// Uploads a file with `command` for every number of free pages up to `needed + 1`.
-fn the_disk_is_full_at_each_page(command: &str, expected: &[u8], needed: usize) {
+fn upload_with_each_number_of_free_pages(command: &str, expected: &[u8], needed: usize) {
     let directories = TestDirectories::new();
-    let (server, disk) = on_a_small_disk(&directories);
+    let (server, disk) = start_on_small_disk(&directories);
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
-    let old = pattern(PAGE);
+    let old = pattern(PAGE_BYTES);
     for free in 0..=needed + 1 {
         _ = fs::remove_file(disk.join("file"));
-        fs::write(disk.join("ballast"), vec![1; (DISK - 1 - free) * PAGE]).unwrap();
+        fs::write(disk.join("ballast"), vec![1; (DISK_PAGES - 1 - free) * PAGE_BYTES]).unwrap();
         fs::write(disk.join("file"), &old).unwrap();
-        let code = line.store(command, &expected[expected.len() - FILE * PAGE..]);
+        let code = line.store(command, &expected[expected.len() - FILE_PAGES * PAGE_BYTES..]);
         let is_good = code == 226;
         assert_eq!(is_good, free >= needed, "{free} pages are free: {code}");
         assert!(is_good || code == 452, "{free} pages are free: {code}");
-        let left = fs::read(disk.join("file")).unwrap();
-        assert!(left == if is_good { expected } else { &old }, "{free} pages are free: {code}");
+        let remaining = fs::read(disk.join("file")).unwrap();
+        assert!(
+            remaining == if is_good { expected } else { &old },
+            "{free} pages are free: {code}"
+        );
         // With the next command the client is known to be alive, and the server removes its partial
         // upload.
         assert_eq!(line.send("NOOP"), 200);
@@ -79,16 +82,16 @@ fn the_disk_is_full_at_each_page(command: &str, expected: &[u8], needed: usize) 
 #[test]
 #[ignore = "needs unshare"]
 fn a_disk_full_at_any_page_keeps_the_old_file_and_is_reported() {
-    let new: Vec<u8> = pattern(FILE * PAGE).into_iter().rev().collect();
-    the_disk_is_full_at_each_page("STOR file", &new, FILE);
+    let new: Vec<u8> = pattern(FILE_PAGES * PAGE_BYTES).into_iter().rev().collect();
+    upload_with_each_number_of_free_pages("STOR file", &new, FILE_PAGES);
 }
 
 // attack row 99
 #[test]
 #[ignore = "needs unshare"]
 fn a_disk_full_at_any_page_of_an_append_keeps_the_old_content() {
-    let whole = [pattern(PAGE), pattern(FILE * PAGE)].concat();
-    the_disk_is_full_at_each_page("APPE file", &whole, FILE + 1);
+    let old = [pattern(PAGE_BYTES), pattern(FILE_PAGES * PAGE_BYTES)].concat();
+    upload_with_each_number_of_free_pages("APPE file", &old, FILE_PAGES + 1);
 }
 
 // attack row 99
@@ -96,25 +99,25 @@ fn a_disk_full_at_any_page_of_an_append_keeps_the_old_content() {
 fn a_quota_exceeded_at_any_page_keeps_the_old_file_and_is_reported() {
     let directories = TestDirectories::new();
     let configuration = directories.local_path("serve.toml");
-    let text = format!("[ftp]\nrights = \"writable\"\nquota-bytes = {}\n", DISK * PAGE);
+    let text = format!("[ftp]\nrights = \"writable\"\nquota-bytes = {}\n", DISK_PAGES * PAGE_BYTES);
     fs::write(&configuration, text).unwrap();
     let words = ["--config", configuration.to_str().unwrap(), "--ftp-listen", "127.0.0.1:0"];
     let server = Server::start(&directories, &words);
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
-    let old = pattern(PAGE);
-    let new: Vec<u8> = pattern(FILE * PAGE).into_iter().rev().collect();
-    for free in 0..=FILE + 1 {
+    let old = pattern(PAGE_BYTES);
+    let new: Vec<u8> = pattern(FILE_PAGES * PAGE_BYTES).into_iter().rev().collect();
+    for free in 0..=FILE_PAGES + 1 {
         assert_eq!(line.store("STOR file", &old), 226);
-        assert_eq!(line.store("STOR ballast", &vec![1; (DISK - 1 - free) * PAGE]), 226);
+        assert_eq!(line.store("STOR ballast", &vec![1; (DISK_PAGES - 1 - free) * PAGE_BYTES]), 226);
         let code = line.store("STOR file", &new);
-        assert_eq!(code, if free >= FILE { 226 } else { 552 }, "{free} pages are free");
-        let left = fs::read(directories.remote_path("file")).unwrap();
-        assert!(left == if code == 226 { &new[..] } else { &old }, "{free} pages are free");
+        assert_eq!(code, if free >= FILE_PAGES { 226 } else { 552 }, "{free} pages are free");
+        let remaining = fs::read(directories.remote_path("file")).unwrap();
+        assert!(remaining == if code == 226 { &new[..] } else { &old }, "{free} pages are free");
         assert_eq!(line.send("NOOP"), 200);
         assert_eq!(names(&directories.remote_path("")), ["ballast", "file"]);
         assert_eq!((line.send("DELE ballast"), line.send("DELE file")), (250, 250));
-        assert_eq!(line.send_and_read("AVBL"), format!("213 {}\r\n", DISK * PAGE));
+        assert_eq!(line.send_and_read("AVBL"), format!("213 {}\r\n", DISK_PAGES * PAGE_BYTES));
     }
 }
 
@@ -123,11 +126,11 @@ fn store_in_parts(
     server: &Server,
     command: &str,
     new: &[u8],
-    says_more: impl FnOnce(),
+    before_transfer: impl FnOnce(),
 ) -> Option<u16> {
     let mut line = ControlConnection::logged_in(server);
     line.send("TYPE I");
-    says_more();
+    before_transfer();
     let mut data = line.try_passive()?;
     if line.try_send(command)? != 150 {
         return None;
@@ -141,17 +144,23 @@ fn store_in_parts(
 
 /// Kills a server at the `number`th of the system calls `calls`, counted per thread from the start
 /// of an upload. Returns whether that call was reached.
-fn killed(directories: &TestDirectories, command: &str, calls: &str, number: usize) -> bool {
+fn upload_to_killed_server(
+    directories: &TestDirectories,
+    command: &str,
+    calls: &str,
+    number: usize,
+) -> bool {
     let old = pattern(1000);
-    let sent = pattern(50_000);
-    let new = if command.starts_with("APPE") { [&old[..], &sent].concat() } else { sent.clone() };
+    let upload = pattern(50_000);
+    let new =
+        if command.starts_with("APPE") { [&old[..], &upload].concat() } else { upload.clone() };
     fs::write(directories.remote_path("file"), &old).unwrap();
     let words = ["--writable", "--ftp-tls", "off", "--ftp-listen", "127.0.0.1:0"];
     let mut server = Server::start(directories, &words);
     let id = server.program.id().to_string();
     let inject = format!("{calls}:signal=KILL:when={number}");
     let mut tracer = None;
-    let reply = store_in_parts(&server, command, &sent, || {
+    let reply = store_in_parts(&server, command, &upload, || {
         let mut command = test_support::peers::STRACE.command();
         command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
         command.args(["-e", &format!("inject={inject}"), "-p", &id]).stderr(Stdio::piped());
@@ -170,21 +179,27 @@ fn killed(directories: &TestDirectories, command: &str, calls: &str, number: usi
     }
     poll_until_timeout(|| server.program.has_ended().unwrap());
     tracer.unwrap().0.wait().unwrap();
-    let left = fs::read(directories.remote_path("file")).unwrap();
-    assert!(left == old || left == new, "{calls} {number}: {} bytes are left", left.len());
-    assert!(reply != Some(226) || left == new, "{calls} {number}: it was called good");
+    let remaining = fs::read(directories.remote_path("file")).unwrap();
+    assert!(
+        remaining == old || remaining == new,
+        "{calls} {number}: {} bytes are left",
+        remaining.len()
+    );
+    assert!(reply != Some(226) || remaining == new, "{calls} {number}: it was called good");
     assert!(is_dead || reply == Some(226), "{calls} {number}: {reply:?}");
     // The next server removes leftovers at its start.
     let server = Server::start(directories, &words);
     poll_until_timeout(|| (names(&directories.remote_path("")) == ["file"]).then_some(()));
-    assert_eq!(fs::read(directories.remote_path("file")).unwrap(), left);
+    assert_eq!(fs::read(directories.remote_path("file")).unwrap(), remaining);
     drop(server);
     is_dead
 }
 
-fn killed_at_each(command: &str, calls: &str) {
+fn kill_at_each_call(command: &str, calls: &str) {
     let directories = TestDirectories::new();
-    let steps = (1..500).take_while(|number| killed(&directories, command, calls, *number)).count();
+    let steps = (1..500)
+        .take_while(|number| upload_to_killed_server(&directories, command, calls, *number))
+        .count();
     eprintln!("{command}: killed at {steps} calls of {calls}");
     assert!(steps > 0, "{calls}: nothing was called");
 }
@@ -193,14 +208,14 @@ fn killed_at_each(command: &str, calls: &str) {
 #[test]
 #[ignore = "needs strace"]
 fn a_server_killed_at_any_call_of_an_upload_leaves_a_complete_file_and_no_temporary_files() {
-    killed_at_each("STOR file", "all");
+    kill_at_each_call("STOR file", "all");
 }
 
 // attack row 99
 #[test]
 #[ignore = "needs strace"]
 fn a_server_killed_during_an_append_leaves_a_complete_file_and_no_temporary_files() {
-    killed_at_each("APPE file", "all");
+    kill_at_each_call("APPE file", "all");
 }
 
 // attack row 99
@@ -208,14 +223,14 @@ fn a_server_killed_during_an_append_leaves_a_complete_file_and_no_temporary_file
 #[ignore = "needs strace"]
 fn a_server_killed_during_a_commit_leaves_a_complete_file_and_no_temporary_files() {
     for calls in ["fsync,fdatasync", "rename,renameat,renameat2", "close"] {
-        killed_at_each("STOR file", calls);
+        kill_at_each_call("STOR file", calls);
     }
 }
 
 /// Stops the background threads on drop, also after a panic.
-struct End<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -235,7 +250,7 @@ fn a_directory_replaced_by_a_symlink_during_a_request_does_not_lead_out_of_the_r
     let swaps = AtomicUsize::new(0);
     let is_over = AtomicBool::new(false);
     let mut seen = 0;
-    let mut refused = 0;
+    let mut refusals = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let directory = directories.remote_path("folder");
@@ -245,10 +260,10 @@ fn a_directory_replaced_by_a_symlink_during_a_request_does_not_lead_out_of_the_r
                 renameat_with(CWD, &directory, CWD, &link, RenameFlags::EXCHANGE).unwrap();
             }
         });
-        let _end = End(&is_over);
+        let _end = StopOnDrop(&is_over);
         let mut line = ControlConnection::logged_in(&server);
         line.send("TYPE I");
-        while swaps.load(Ordering::Relaxed) < SWAPS || seen + refused < TRIES {
+        while swaps.load(Ordering::Relaxed) < SWAP_COUNT || seen + refusals < MIN_REQUESTS {
             match line.retrieve("RETR folder/file") {
                 Ok(bytes) => {
                     assert_eq!(bytes, b"inside");
@@ -256,7 +271,7 @@ fn a_directory_replaced_by_a_symlink_during_a_request_does_not_lead_out_of_the_r
                 }
                 Err(code) => {
                     assert_eq!(code, 550);
-                    refused += 1;
+                    refusals += 1;
                 }
             }
             assert!(matches!(
@@ -269,7 +284,7 @@ fn a_directory_replaced_by_a_symlink_during_a_request_does_not_lead_out_of_the_r
             assert!(matches!(line.send("SITE CHMOD 604 folder/file"), 200 | 550));
         }
     });
-    assert!(seen > 0 && refused > 0, "{seen} were seen, {refused} were refused");
+    assert!(seen > 0 && refusals > 0, "{seen} were seen, {refusals} were refused");
     assert_eq!(names(&directories.0.join("outside")), ["file"]);
     let mode = fs::metadata(directories.0.join("outside/file")).unwrap().permissions();
     assert_ne!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o604);

@@ -24,10 +24,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Time limit for one run of plumb.
-const LIMIT: Duration = Duration::from_secs(60);
+const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of faults tried concurrently.
-const AT_ONCE: usize = 6;
-const SIZE: usize = 100_000;
+const CONCURRENT_ROWS: usize = 6;
+const FILE_BYTES: usize = 100_000;
 
 /// Task given to plumb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,127 +49,142 @@ enum Job {
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     /// The whole file is at its destination.
-    Arrives,
+    WholeFile,
     /// The output contains this text.
     Prints(&'static str),
     /// plumb fails, and its last message contains this text.
-    Says(&'static str),
+    Fails(&'static str),
 }
 
 use Job::{Continue, Get, GetAll, GetOf, List, Mail, Put, Segments};
-use Outcome::{Arrives, Prints, Says};
+use Outcome::{Fails, Prints, WholeFile};
 use Quirk::{
-    Begins, Bytewise, Ends, EndsBeforeData, Facts, Features, FirstGreeting, ForgetsRest, Greeting,
-    ImplicitTls, LineFeeds, Listing, MustResume, NoFarewell, NoPaths, NoTelnet, NobodyAt, On, Once,
-    Passive, ProtectsLater, SizeOfImages, Tls, WantsPret,
+    Begins, Bytewise, ClosedPort, Ends, Facts, Features, FinalReplyBeforeData, FirstGreeting,
+    Greeting, IgnoresRest, ImplicitTls, LineFeeds, Listing, NoCloseNotify, NoPaths, NoTelnet, On,
+    Once, Passive, ProtectionAfterLogin, RequiresPret, RequiresTlsResumption, SizeOfImages, Tls,
 };
 
 type Row = (&'static str, &'static [Quirk], Job, Outcome);
 
 /// Faults in opening the data connection.
-const WAYS: &[Row] = &[
+const DATA_CONNECTION_FAULTS: &[Row] = &[
     (
         "PASV tells an address of a private network",
         &[On("EPSV", "500 what?"), Passive("PASV", "227 at (10,1,2,3,%H,%L)")],
         Get,
-        Arrives,
+        WholeFile,
     ),
     (
         "PASV tells 0.0.0.0",
         &[On("EPSV", "500 what?"), Passive("PASV", "227 at (0,0,0,0,%H,%L)")],
         Get,
-        Arrives,
+        WholeFile,
     ),
     (
         "PASV without parentheses",
         &[On("EPSV", "502 no"), Passive("PASV", "227 Passive 127,0,0,1,%H,%L")],
         Get,
-        Arrives,
+        WholeFile,
     ),
-    ("EPSV is refused", &[On("EPSV", "500 what?")], Get, Arrives),
-    ("EPSV is not answered", &[On("EPSV", "")], Get, Arrives),
-    ("EPSV without parentheses", &[Passive("EPSV", "229 port %P")], Get, Arrives),
-    ("EPSV with an address in it", &[Passive("EPSV", "229 (|1|10.9.8.7|%P|)")], Get, Arrives),
-    ("nobody at the port of EPSV", &[NobodyAt("EPSV")], Get, Arrives),
-    ("neither EPSV nor PASV", &[On("EPSV", "502 no"), On("PASV", "502 no")], Get, Arrives),
+    ("EPSV is refused", &[On("EPSV", "500 what?")], Get, WholeFile),
+    ("EPSV is not answered", &[On("EPSV", "")], Get, WholeFile),
+    ("EPSV without parentheses", &[Passive("EPSV", "229 port %P")], Get, WholeFile),
+    ("EPSV with an address in it", &[Passive("EPSV", "229 (|1|10.9.8.7|%P|)")], Get, WholeFile),
+    ("nobody at the port of EPSV", &[ClosedPort("EPSV")], Get, WholeFile),
+    ("neither EPSV nor PASV", &[On("EPSV", "502 no"), On("PASV", "502 no")], Get, WholeFile),
     (
         "PORT alone",
         &[On("EPSV", "502 no"), On("PASV", "502 no"), On("EPRT", "500 what?")],
         Get,
-        Arrives,
+        WholeFile,
     ),
-    ("EPSV and PASV are not answered", &[On("EPSV", ""), On("PASV", "")], Get, Arrives),
+    ("EPSV and PASV are not answered", &[On("EPSV", ""), On("PASV", "")], Get, WholeFile),
     (
         "no way to a data connection",
         &[On("EPSV", "502"), On("PASV", "502"), On("EPRT", "502"), On("PORT", "502 no")],
         Get,
-        Says("EPRT and PORT: the server said 502"),
+        Fails("EPRT and PORT: the server replied 502"),
     ),
-    ("PRET before PASV, said in its refusal", &[WantsPret], Get, Arrives),
-    ("PRET before PASV, said by FEAT", &[WantsPret, Features(" PRET\n SIZE")], Get, Arrives),
+    ("PRET before PASV, said in its refusal", &[RequiresPret], Get, WholeFile),
+    ("PRET before PASV, said by FEAT", &[RequiresPret, Features(" PRET\n SIZE")], Get, WholeFile),
 ];
 
 /// Faults in the format and timing of replies.
-const REPLIES: &[Row] = &[
-    ("replies of several lines with other codes", &[Greeting("220-a\n226 b\n220 c")], Get, Arrives),
-    ("a reply that ends with another code", &[Greeting("220-hello\n221 all")], Get, Arrives),
+const REPLY_FAULTS: &[Row] = &[
+    (
+        "replies of several lines with other codes",
+        &[Greeting("220-a\n226 b\n220 c")],
+        Get,
+        WholeFile,
+    ),
+    ("a reply that ends with another code", &[Greeting("220-hello\n221 all")], Get, WholeFile),
     (
         "every reply of several lines does that",
         &[On("FEAT", "211-these\n SIZE\n MDTM\n 200 end\n200 end")],
         Get,
-        Arrives,
+        WholeFile,
     ),
-    ("a greeting in two parts", &[Greeting("120 wait\n220 come")], Get, Arrives),
-    ("an empty line before a reply", &[Greeting("\n220 odd")], Get, Arrives),
-    ("LF alone ends lines", &[LineFeeds], Get, Arrives),
-    ("a byte at a time", &[Bytewise], Get, Arrives),
-    ("two replies in one segment", &[Quirk::BothAtOnce], Get, Arrives),
-    ("no 150", &[Begins("")], Get, Arrives),
-    ("no 150 to STOR", &[Begins("")], Put, Arrives),
-    ("125 for 150", &[Begins("125 open already")], Get, Arrives),
-    ("226 before the data", &[EndsBeforeData], Get, Arrives),
-    ("250 for 226", &[Ends("250 done")], Get, Arrives),
-    ("no 226", &[Ends("")], Get, Arrives),
-    ("no 226 to STOR", &[Ends("")], Put, Arrives),
+    ("a greeting in two parts", &[Greeting("120 wait\n220 come")], Get, WholeFile),
+    ("an empty line before a reply", &[Greeting("\n220 odd")], Get, WholeFile),
+    ("LF alone ends lines", &[LineFeeds], Get, WholeFile),
+    ("a byte at a time", &[Bytewise], Get, WholeFile),
+    ("two replies in one segment", &[Quirk::RepliesInOneSegment], Get, WholeFile),
+    ("no 150", &[Begins("")], Get, WholeFile),
+    ("no 150 to STOR", &[Begins("")], Put, WholeFile),
+    ("125 for 150", &[Begins("125 open already")], Get, WholeFile),
+    ("226 before the data", &[FinalReplyBeforeData], Get, WholeFile),
+    ("250 for 226", &[Ends("250 done")], Get, WholeFile),
+    ("no 226", &[Ends("")], Get, WholeFile),
+    ("no 226 to STOR", &[Ends("")], Put, WholeFile),
     (
         "a size in 150 that is too large",
         &[Begins("150 x (999999 bytes)"), On("SIZE", "500 what?"), On("MDTM", "500 what?")],
         Get,
-        Says("bytes arrived instead of"),
+        Fails("bytes arrived instead of"),
     ),
     (
         "a size in 150, and no SIZE",
         &[Begins("150 x (100000 bytes)"), On("SIZE", "500 what?"), Quirk::Cut(500, Cut::Closed)],
         Get,
-        Arrives,
+        WholeFile,
     ),
-    ("no greeting", &[Greeting("")], Get, Says("greeting: nothing came in time")),
+    ("no greeting", &[Greeting("")], Get, Fails("greeting: timed out waiting for the server")),
     (
         "a web server",
         &[Greeting("HTTP/1.1 400 Bad Request")],
         Get,
-        Says("not an FTP reply: \"HTTP/1.1 400 Bad Request\" (a web server)"),
+        Fails("not an FTP reply: \"HTTP/1.1 400 Bad Request\" (a web server)"),
     ),
-    ("QUIT is not answered", &[On("QUIT", "")], Get, Arrives),
+    ("QUIT is not answered", &[On("QUIT", "")], Get, WholeFile),
 ];
 
 /// Faults in login and feature negotiation.
-const LOGINS: &[Row] = &[
-    ("no password is wanted", &[On("USER", "230 in")], Get, Arrives),
+const LOGIN_FAULTS: &[Row] = &[
+    ("no password is wanted", &[On("USER", "230 in")], Get, WholeFile),
     (
         "an account is wanted, and there is none",
         &[On("PASS", "332 which?")],
         Get,
-        Says("PASS: the server said 332"),
+        Fails("PASS: the server replied 332"),
     ),
-    ("too many at first", &[FirstGreeting("421 too many")], Get, Arrives),
-    ("too many at first, with 530", &[Once("PASS", "530 too many users, try later")], Get, Arrives),
-    ("the password is wrong", &[On("PASS", "530 no")], Get, Says("PASS: the server said 530 no")),
-    ("no FEAT", &[On("FEAT", "500 what?")], Get, Arrives),
-    ("FEAT is not answered", &[On("FEAT", "")], Get, Arrives),
-    ("UTF8 is refused", &[On("OPTS", "501 no")], Get, Arrives),
-    ("OPTS UTF8 is not answered", &[On("OPTS", "")], Get, Arrives),
-    ("no SYST", &[On("SYST", "500 what?")], Get, Arrives),
+    ("too many at first", &[FirstGreeting("421 too many")], Get, WholeFile),
+    (
+        "too many at first, with 530",
+        &[Once("PASS", "530 too many users, try later")],
+        Get,
+        WholeFile,
+    ),
+    (
+        "the password is wrong",
+        &[On("PASS", "530 no")],
+        Get,
+        Fails("PASS: the server replied 530 no"),
+    ),
+    ("no FEAT", &[On("FEAT", "500 what?")], Get, WholeFile),
+    ("FEAT is not answered", &[On("FEAT", "")], Get, WholeFile),
+    ("UTF8 is refused", &[On("OPTS", "501 no")], Get, WholeFile),
+    ("OPTS UTF8 is not answered", &[On("OPTS", "")], Get, WholeFile),
+    ("no SYST", &[On("SYST", "500 what?")], Get, WholeFile),
     ("FEAT lies of MLST", &[Features(" MLST size*;\n SIZE")], List, Prints("f1")),
     (
         "FEAT lies of all",
@@ -181,58 +196,68 @@ const LOGINS: &[Row] = &[
             On("OPTS", "500 no"),
         ],
         Get,
-        Arrives,
+        WholeFile,
     ),
-    ("SIZE in TYPE A is refused", &[SizeOfImages], Get, Arrives),
-    ("a time of the year 119100", &[On("MDTM", "213 191000102030405")], Get, Arrives),
-    ("TYPE I is refused", &[On("TYPE", "504 text alone")], Get, Says("TYPE: the server said 504")),
-    ("421 in the middle", &[Once("RETR", "421 timeout")], Get, Arrives),
-    ("450 at first", &[Once("RETR", "450 busy")], Get, Arrives),
-    ("450 for what is not there", &[On("RETR", "450 No such file")], Get, Says("450 No such file")),
-    ("no room at first, and --tries", &[Once("STOR", "452 no space")], Put, Arrives),
-    ("paths are unknown", &[NoPaths], GetOf("dir/f1"), Arrives),
-    ("a name with Telnet's 255", &[], GetOf("a%FFb"), Arrives),
-    ("a server that knows no Telnet", &[NoTelnet], GetOf("a%FFb"), Says("550")),
+    ("SIZE in TYPE A is refused", &[SizeOfImages], Get, WholeFile),
+    ("a time of the year 119100", &[On("MDTM", "213 191000102030405")], Get, WholeFile),
+    (
+        "TYPE I is refused",
+        &[On("TYPE", "504 text alone")],
+        Get,
+        Fails("TYPE: the server replied 504"),
+    ),
+    ("421 in the middle", &[Once("RETR", "421 timeout")], Get, WholeFile),
+    ("450 at first", &[Once("RETR", "450 busy")], Get, WholeFile),
+    (
+        "450 for what is not there",
+        &[On("RETR", "450 No such file")],
+        Get,
+        Fails("450 No such file"),
+    ),
+    ("no room at first, and --tries", &[Once("STOR", "452 no space")], Put, WholeFile),
+    ("paths are unknown", &[NoPaths], GetOf("dir/f1"), WholeFile),
+    ("a name with Telnet's 255", &[], GetOf("a%FFb"), WholeFile),
+    ("a server that knows no Telnet", &[NoTelnet], GetOf("a%FFb"), Fails("550")),
 ];
 
 /// Faults in transfers.
-const TRANSFERS: &[Row] = &[
-    ("the connection closes, and 226", &[Quirk::Cut(30_000, Cut::Closed)], Get, Arrives),
-    ("the connection closes, and 426", &[Quirk::Cut(30_000, Cut::Told)], Get, Arrives),
-    ("the connection is reset, and 226", &[Quirk::Cut(30_000, Cut::Reset)], Get, Arrives),
-    ("nothing more comes", &[Quirk::Cut(30_000, Cut::Stalled)], Get, Arrives),
-    ("both connections are lost", &[Quirk::Cut(30_000, Cut::WithControl)], Get, Arrives),
-    ("REST is refused", &[On("REST", "502 no")], Continue(40_000), Arrives),
-    ("REST is forgotten", &[ForgetsRest], Continue(40_000), Arrives),
-    ("REST is forgotten, in pieces", &[ForgetsRest], Segments, Arrives),
-    ("ABOR brings 225", &[On("ABOR", "225 none")], Segments, Arrives),
-    ("ABOR brings 426 and 226", &[On("ABOR", "426 cut\n226 cut")], Segments, Arrives),
-    ("ABOR is unknown", &[On("ABOR", "500 what?")], Segments, Arrives),
-    ("ABOR is not answered", &[On("ABOR", "")], Segments, Arrives),
-    ("an upload is cut off", &[Quirk::Cut(30_000, Cut::Told)], Put, Arrives),
+const TRANSFER_FAULTS: &[Row] = &[
+    ("the connection closes, and 226", &[Quirk::Cut(30_000, Cut::Closed)], Get, WholeFile),
+    ("the connection closes, and 426", &[Quirk::Cut(30_000, Cut::ReportedAborted)], Get, WholeFile),
+    ("the connection is reset, and 226", &[Quirk::Cut(30_000, Cut::Reset)], Get, WholeFile),
+    ("nothing more comes", &[Quirk::Cut(30_000, Cut::Stalled)], Get, WholeFile),
+    ("both connections are lost", &[Quirk::Cut(30_000, Cut::WithControl)], Get, WholeFile),
+    ("REST is refused", &[On("REST", "502 no")], Continue(40_000), WholeFile),
+    ("REST is forgotten", &[IgnoresRest], Continue(40_000), WholeFile),
+    ("REST is forgotten, in pieces", &[IgnoresRest], Segments, WholeFile),
+    ("ABOR brings 225", &[On("ABOR", "225 none")], Segments, WholeFile),
+    ("ABOR brings 426 and 226", &[On("ABOR", "426 cut\n226 cut")], Segments, WholeFile),
+    ("ABOR is unknown", &[On("ABOR", "500 what?")], Segments, WholeFile),
+    ("ABOR is not answered", &[On("ABOR", "")], Segments, WholeFile),
+    ("an upload is cut off", &[Quirk::Cut(30_000, Cut::ReportedAborted)], Put, WholeFile),
     (
         "an upload is cut off, and no APPE",
-        &[Quirk::Cut(30_000, Cut::Told), On("APPE", "502 no")],
+        &[Quirk::Cut(30_000, Cut::ReportedAborted), On("APPE", "502 no")],
         Put,
-        Arrives,
+        WholeFile,
     ),
-    ("STOR is refused", &[On("STOR", "553 not you")], Put, Says("553 not you")),
+    ("STOR is refused", &[On("STOR", "553 not you")], Put, Fails("553 not you")),
     (
         "the disk is full there",
         &[Quirk::Cut(30_000, Cut::DiskFull)],
         Put,
-        Says("552 the disk is full"),
+        Fails("552 the disk is full"),
     ),
-    ("no such file", &[], GetOf("none"), Says("550 no such file")),
-    ("MLFL", &[], Mail, Arrives),
-    ("no MLFL, but MAIL", &[On("MLFL", "502 no")], Mail, Arrives),
-    ("no MLFL and no MAIL", &[On("MLFL", "502 no"), On("MAIL", "502 no")], Mail, Says("502 no")),
-    ("no such mailbox", &[On("MLFL", "550 who?")], Mail, Says("550 who?")),
+    ("no such file", &[], GetOf("none"), Fails("550 no such file")),
+    ("MLFL", &[], Mail, WholeFile),
+    ("no MLFL, but MAIL", &[On("MLFL", "502 no")], Mail, WholeFile),
+    ("no MLFL and no MAIL", &[On("MLFL", "502 no"), On("MAIL", "502 no")], Mail, Fails("502 no")),
+    ("no such mailbox", &[On("MLFL", "550 who?")], Mail, Fails("550 who?")),
 ];
 
 /// Faults in listings.
-const LISTINGS: &[Row] = &[
-    ("MLSD is refused", &[Features(" MLST size*;"), On("MLSD", "501 no")], GetAll, Arrives),
+const LISTING_FAULTS: &[Row] = &[
+    ("MLSD is refused", &[Features(" MLST size*;"), On("MLSD", "501 no")], GetAll, WholeFile),
     (
         "MLSD sends what LIST sends",
         &[Features(" MLST size*;"), Facts("-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
@@ -270,30 +295,35 @@ const LISTINGS: &[Row] = &[
         "a name that leads elsewhere",
         &[Listing("-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9\n-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
         List,
-        Says("cannot parse 1 line of the listing: '-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9'"),
+        Fails("cannot parse 1 line of the listing: '-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9'"),
     ),
 ];
 
-/// Faults in TLS.
-const SECURED: &[Row] = &[
+/// Faults of a server's TLS.
+const TLS_FAULTS: &[Row] = &[
     (
         "no TLS where it is wanted",
         &[On("AUTH", "502 no"), Tls],
         Get,
-        Says("AUTH TLS: the server said 502"),
+        Fails("AUTH TLS: the server replied 502"),
     ),
-    ("PROT behind the login", &[Tls, ProtectsLater], Get, Arrives),
-    ("TLS ends without a word", &[Tls, NoFarewell], Get, Arrives),
+    ("PROT behind the login", &[Tls, ProtectionAfterLogin], Get, WholeFile),
+    ("TLS ends without a word", &[Tls, NoCloseNotify], Get, WholeFile),
     (
         "TLS ends without a word, and no SIZE",
-        &[Tls, NoFarewell, On("SIZE", "500"), On("MDTM", "500")],
+        &[Tls, NoCloseNotify, On("SIZE", "500"), On("MDTM", "500")],
         Get,
-        Says("data transfer"),
+        Fails("data transfer"),
     ),
-    ("data must resume a session", &[Tls, MustResume], GetAll, Arrives),
-    ("PROT is refused", &[Tls, On("PROT", "534 no")], Get, Says("PROT: the server said 534")),
-    ("TLS from the first byte on", &[ImplicitTls], Get, Arrives),
-    ("TLS from the first byte on, and PROT later", &[ImplicitTls, ProtectsLater], Put, Arrives),
+    ("data must resume a session", &[Tls, RequiresTlsResumption], GetAll, WholeFile),
+    ("PROT is refused", &[Tls, On("PROT", "534 no")], Get, Fails("PROT: the server replied 534")),
+    ("TLS from the first byte on", &[ImplicitTls], Get, WholeFile),
+    (
+        "TLS from the first byte on, and PROT later",
+        &[ImplicitTls, ProtectionAfterLogin],
+        Put,
+        WholeFile,
+    ),
 ];
 
 struct TempDirectory(PathBuf);
@@ -327,7 +357,7 @@ fn content(seed: usize, size: usize) -> Vec<u8> {
 /// Returns the files that the server has at the start.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
-        ("file", content(0, SIZE)),
+        ("file", content(0, FILE_BYTES)),
         ("dir/f1", content(1, 9)),
         ("dir/f2", content(2, 5000)),
         ("a\u{ff}b", content(3, 9)),
@@ -335,14 +365,14 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn arguments(job: Job, base: &str, directory: &TempDirectory) -> Vec<String> {
-    let here = directory.0.join("file");
+    let local_file = directory.0.join("file");
     let url = |name: &str| format!("{base}/{name}");
     let words: Vec<String> = match job {
         Get => vec!["get".into(), url("file"), "file".into()],
         GetOf(name) => vec!["get".into(), url(name), "file".into()],
         Continue(len) => {
             let part = directory.0.join("file.part");
-            fs::write(&part, content(0, SIZE).get(..len).unwrap()).unwrap();
+            fs::write(&part, content(0, FILE_BYTES).get(..len).unwrap()).unwrap();
             // 2020-01-02 03:04:05 UTC, the time that MDTM reports.
             let time = std::time::UNIX_EPOCH + Duration::from_secs(1_577_934_245);
             fs::File::options().write(true).open(part).unwrap().set_modified(time).unwrap();
@@ -353,12 +383,12 @@ fn arguments(job: Job, base: &str, directory: &TempDirectory) -> Vec<String> {
         }
         GetAll => vec!["get".into(), url("dir/f*"), ".".into()],
         Put => {
-            fs::write(&here, content(5, SIZE)).unwrap();
+            fs::write(&local_file, content(5, FILE_BYTES)).unwrap();
             vec!["put".into(), "file".into(), url("new")]
         }
         List => vec!["ls".into(), url("dir/")],
         Mail => {
-            fs::write(&here, "dear\nann\n").unwrap();
+            fs::write(&local_file, "dear\nann\n").unwrap();
             vec!["mail".into(), "file".into(), url("ann")]
         }
     };
@@ -367,7 +397,7 @@ fn arguments(job: Job, base: &str, directory: &TempDirectory) -> Vec<String> {
 }
 
 /// Runs one row, and returns a short description of plumb's reaction.
-fn react((fault, quirks, job, outcome): Row) -> String {
+fn run_row((fault, quirks, job, outcome): Row) -> String {
     let server = FaultyFtpServer::start(quirks, &files());
     let directory = TempDirectory::new();
     let scheme = match () {
@@ -381,34 +411,34 @@ fn react((fault, quirks, job, outcome): Row) -> String {
     command.env("XDG_STATE_HOME", &directory.0).env("HOME", &directory.0);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut plumb = Program::start(&mut command).unwrap();
-    let status = plumb.wait_for_end(LIMIT).unwrap();
+    let status = plumb.wait_for_end(RUN_TIMEOUT).unwrap();
     let status = status.unwrap_or_else(|| panic!("{fault}: plumb hangs: {:?}", server.received()));
     let mut stdout = String::new();
     let mut messages = String::new();
     plumb.child().stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     plumb.child().stderr.take().unwrap().read_to_string(&mut messages).unwrap();
-    let place = format!("{fault}: {messages}{stdout}{:?}", server.received());
+    let details = format!("{fault}: {messages}{stdout}{:?}", server.received());
     let last = messages.lines().last().unwrap_or_default();
     match outcome {
-        Says(part) => {
-            assert_eq!(status.code(), Some(1), "{place}");
-            assert!(last.contains(part), "{place}");
-            assert!(directory.read("file").is_none() || matches!(job, Put | Mail), "{place}");
+        Fails(part) => {
+            assert_eq!(status.code(), Some(1), "{details}");
+            assert!(last.contains(part), "{details}");
+            assert!(directory.read("file").is_none() || matches!(job, Put | Mail), "{details}");
         }
         Prints(part) => {
-            assert!(status.success(), "{place}");
-            assert!(stdout.lines().any(|line| line == part || line.ends_with(part)), "{place}");
-            assert!(!stdout.contains(".."), "{place}");
+            assert!(status.success(), "{details}");
+            assert!(stdout.lines().any(|line| line == part || line.ends_with(part)), "{details}");
+            assert!(!stdout.contains(".."), "{details}");
         }
-        Arrives => {
-            assert!(status.success(), "{place}");
-            assert!(is_whole(job, &server, &directory), "{place}");
+        WholeFile => {
+            assert!(status.success(), "{details}");
+            assert!(has_whole_file(job, &server, &directory), "{details}");
         }
     }
-    format!("{fault:44} {}", reaction(last, &stdout, &server.received()))
+    format!("{fault:44} {}", describe_reaction(last, &stdout, &server.received()))
 }
 
-fn is_whole(job: Job, server: &FaultyFtpServer, directory: &TempDirectory) -> bool {
+fn has_whole_file(job: Job, server: &FaultyFtpServer, directory: &TempDirectory) -> bool {
     match job {
         GetOf("dir/f1") => directory.read("file") == server.file("dir/f1"),
         GetOf(_) => directory.read("file") == server.file("a\u{ff}b"),
@@ -422,61 +452,62 @@ fn is_whole(job: Job, server: &FaultyFtpServer, directory: &TempDirectory) -> bo
 }
 
 /// Returns a short description of the last message or of the commands that plumb sent.
-fn reaction(last: &str, stdout: &str, received: &[String]) -> String {
-    let usual = ["USER", "PASS", "FEAT", "OPTS", "TYPE", "SIZE", "MDTM", "QUIT"];
-    let done: Vec<_> = received.iter().map(String::as_str).filter(|v| !usual.contains(v)).collect();
+fn describe_reaction(last: &str, stdout: &str, received: &[String]) -> String {
+    let routine_verbs = ["USER", "PASS", "FEAT", "OPTS", "TYPE", "SIZE", "MDTM", "QUIT"];
+    let other_verbs: Vec<_> =
+        received.iter().map(String::as_str).filter(|v| !routine_verbs.contains(v)).collect();
     let messages = if last.is_empty() { stdout.lines().last().unwrap_or_default() } else { last };
-    format!("{} | {messages}", done.join(" "))
+    format!("{} | {messages}", other_verbs.join(" "))
 }
 
 /// Runs all rows, several at a time, and prints the result of each.
 fn all(rows: &[Row]) {
     let waiting: Arc<Mutex<VecDeque<Row>>> = Arc::new(Mutex::new(rows.iter().copied().collect()));
-    let workers: Vec<_> = (0..AT_ONCE)
+    let workers: Vec<_> = (0..CONCURRENT_ROWS)
         .map(|_| {
             let waiting = Arc::clone(&waiting);
             thread::spawn(move || {
-                let mut failed = 0;
+                let mut failures = 0;
                 loop {
-                    let Some(row) = waiting.lock().unwrap().pop_front() else { return failed };
-                    match thread::spawn(move || react(row)).join() {
+                    let Some(row) = waiting.lock().unwrap().pop_front() else { return failures };
+                    match thread::spawn(move || run_row(row)).join() {
                         Ok(line) => println!("{line}"),
-                        Err(_) => failed += 1,
+                        Err(_) => failures += 1,
                     }
                 }
             })
         })
         .collect();
-    let failed: usize = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
-    assert_eq!(failed, 0, "faults without their reaction");
+    let failures: usize = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    assert_eq!(failures, 0, "faults without their reaction");
 }
 
 #[test]
 fn for_every_data_connection_fault_the_file_arrives_or_an_error_explains_why() {
-    all(WAYS);
+    all(DATA_CONNECTION_FAULTS);
 }
 
 #[test]
 fn for_every_reply_format_the_file_arrives_or_an_error_explains_why() {
-    all(REPLIES);
+    all(REPLY_FAULTS);
 }
 
 #[test]
 fn for_every_feature_set_the_file_arrives_or_an_error_explains_why() {
-    all(LOGINS);
+    all(LOGIN_FAULTS);
 }
 
 #[test]
 fn for_every_interruption_the_file_arrives_or_an_error_explains_why() {
-    all(TRANSFERS);
+    all(TRANSFER_FAULTS);
 }
 
 #[test]
 fn for_every_listing_format_the_files_are_found() {
-    all(LISTINGS);
+    all(LISTING_FAULTS);
 }
 
 #[test]
 fn for_every_tls_fault_the_file_arrives_or_an_error_explains_why() {
-    all(SECURED);
+    all(TLS_FAULTS);
 }

@@ -19,7 +19,7 @@ mod login_harness;
 use ftp_matrix::ftp_clients::ClientProgram;
 use ftp_matrix::ftp_servers::{Kind, Server};
 use ftp_matrix::matrix::{Case, Matrix, Outcome};
-use login_harness::in_network_of;
+use login_harness::in_configured_network;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl TempDirectory {
             fs::create_dir_all(&directory).unwrap();
             fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
         }
-        for size in sizes() {
+        for size in file_sizes() {
             let file = path.join(format!("root/f{size}"));
             fs::write(&file, content(*size)).unwrap();
             fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
@@ -62,14 +62,14 @@ impl Drop for TempDirectory {
     }
 }
 
-/// File size above one TCP window: a client that closes right after its last write has not yet sent
-/// all of it.
-const WINDOWS: usize = 300_001;
+/// File size larger than one TCP window: after its last write, the client still has unsent data
+/// when it closes the connection.
+const LARGE_FILE_BYTES: usize = 300_001;
 
 /// Returns the file sizes to transfer.
-fn sizes() -> &'static [usize] {
+fn file_sizes() -> &'static [usize] {
     let is_long = std::env::var_os("PLUMB_LONG").is_some_and(|value| value == "1");
-    if is_long { &[0, 1, 4096, 30_001, WINDOWS, 8_000_000] } else { &[WINDOWS] }
+    if is_long { &[0, 1, 4096, 30_001, LARGE_FILE_BYTES, 8_000_000] } else { &[LARGE_FILE_BYTES] }
 }
 
 /// Returns `len` bytes with every byte value and every kind of line end.
@@ -77,51 +77,59 @@ fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }
 
-/// Has a client upload and download the files, and compares the bytes.
-fn moves(server: &Server, client: ClientProgram, case: Case, directory: &TempDirectory) -> Outcome {
-    let here = directory.0.join(format!("here-{}-{}-{case}", server.kind.name(), client.name()));
-    fs::create_dir_all(&here).unwrap();
-    for &size in sizes() {
+/// Uploads and downloads the files with a client program, and compares the bytes.
+fn transfer_and_compare(
+    server: &Server,
+    client: ClientProgram,
+    case: Case,
+    directory: &TempDirectory,
+) -> Outcome {
+    let local_directory =
+        directory.0.join(format!("here-{}-{}-{case}", server.kind.name(), client.name()));
+    fs::create_dir_all(&local_directory).unwrap();
+    for &size in file_sizes() {
         let name = format!("{}-{}-{case}-{size}", server.kind.name(), client.name());
-        let source = here.join(&name);
+        let source = local_directory.join(&name);
         fs::write(&source, content(size)).unwrap();
-        let Some(outcome) = client.sends(server, case, &here, &name) else {
+        let Some(outcome) = client.upload(server, case, &local_directory, &name) else {
             return Outcome::Unknown;
         };
         if let Err(messages) = outcome {
             return Outcome::Failed(format!("to send {size} bytes: {messages}"));
         }
-        let sent = directory.0.join("root/in").join(&name);
-        if fs::read(&sent).ok() != Some(content(size)) {
+        let uploaded_path = directory.0.join("root/in").join(&name);
+        if fs::read(&uploaded_path).ok() != Some(content(size)) {
             return Outcome::Failed(format!("{size} bytes are others at the server"));
         }
         _ = fs::remove_file(&source);
-        let Some(outcome) = client.gets(server, case, &here, &format!("f{size}")) else {
+        let Some(outcome) = client.download(server, case, &local_directory, &format!("f{size}"))
+        else {
             return Outcome::Unknown;
         };
         if let Err(messages) = outcome {
             return Outcome::Failed(format!("to get {size} bytes: {messages}"));
         }
-        if fs::read(here.join(format!("f{size}"))).ok() != Some(content(size)) {
+        if fs::read(local_directory.join(format!("f{size}"))).ok() != Some(content(size)) {
             return Outcome::Failed(format!("{size} bytes are others here"));
         }
     }
     Outcome::Done
 }
 
-/// Has one client try every case at the two servers of a kind.
+/// Tests every case with one client program at the two servers of a kind.
 fn row(
     servers: &[Server],
     kind: Kind,
     client: ClientProgram,
     directory: &TempDirectory,
 ) -> Vec<(Case, Outcome)> {
-    let of = |is_v6| servers.iter().find(|server| server.kind == kind && server.is_v6 == is_v6);
+    let find_server =
+        |is_v6| servers.iter().find(|server| server.kind == kind && server.is_v6 == is_v6);
     Case::ALL
         .into_iter()
         .map(|case| {
-            let outcome = match of(case.is_v6) {
-                Some(server) => moves(server, client, case, directory),
+            let outcome = match find_server(case.is_v6) {
+                Some(server) => transfer_and_compare(server, client, case, directory),
                 None => Outcome::NoRoot,
             };
             (case, outcome)
@@ -132,7 +140,7 @@ fn row(
 #[test]
 #[ignore = "needs root or a user namespace, and the FTP servers"]
 fn plumb_transfers_files_with_every_server() {
-    in_network_of(NETWORK, || {
+    in_configured_network(NETWORK, || {
         let directory = TempDirectory::new("servers");
         let servers = Server::start_all(&directory.0, &Kind::ALL);
         let mut matrix = Matrix::new("plumb get and put at these servers");
@@ -155,7 +163,7 @@ fn plumb_transfers_files_with_every_server() {
 #[test]
 #[ignore = "needs root or a user namespace, and the programs of FTP users"]
 fn every_client_program_transfers_files_with_plumb_serve() {
-    in_network_of(NETWORK, || {
+    in_configured_network(NETWORK, || {
         let directory = TempDirectory::new("users");
         let servers = Server::start_all(&directory.0, &[Kind::Plumb]);
         let mut matrix = Matrix::new("these programs at plumb serve --ftp");
@@ -163,7 +171,7 @@ fn every_client_program_transfers_files_with_plumb_serve() {
             let row = |client: ClientProgram| {
                 let servers = &servers;
                 let directory = &directory;
-                client.meet();
+                client.find_programs();
                 (client, scope.spawn(move || row(servers, Kind::Plumb, client, directory)))
             };
             let threads: Vec<_> = ClientProgram::ALL.into_iter().map(row).collect();

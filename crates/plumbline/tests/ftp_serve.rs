@@ -31,7 +31,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-fn curl_works(ip: &str, words: &[&str], server_words: &[&str]) {
+fn transfer_with_curl(ip: &str, words: &[&str], server_words: &[&str]) {
     let directories = TestDirectories::new();
     let server = Server::writable(&directories, ip, server_words);
     let data = pattern(3_000_000);
@@ -61,26 +61,26 @@ fn curl_works(ip: &str, words: &[&str], server_words: &[&str]) {
 #[test]
 #[ignore = "needs curl"]
 fn curl_works_in_plaintext_over_ipv4() {
-    curl_works("127.0.0.1", &[], &[]);
+    transfer_with_curl("127.0.0.1", &[], &[]);
 }
 
 #[test]
 #[ignore = "needs curl"]
 fn curl_works_in_plaintext_over_ipv6() {
-    curl_works("[::1]", &[], &[]);
+    transfer_with_curl("[::1]", &[], &[]);
 }
 
 #[test]
 #[ignore = "needs curl"]
 fn curl_works_in_active_mode() {
-    curl_works("127.0.0.1", &["-P", "-"], &[]);
-    curl_works("[::1]", &["-P", "-"], &[]);
+    transfer_with_curl("127.0.0.1", &["-P", "-"], &[]);
+    transfer_with_curl("[::1]", &["-P", "-"], &[]);
 }
 
 #[test]
 #[ignore = "needs curl"]
 fn curl_works_if_tls_is_required() {
-    curl_works("127.0.0.1", &["--ssl-reqd", "-k"], &["--ftp-tls", "required"]);
+    transfer_with_curl("127.0.0.1", &["--ssl-reqd", "-k"], &["--ftp-tls", "required"]);
 }
 
 // attack row 97
@@ -139,7 +139,7 @@ fn ncftp_uploads_lists_and_downloads() {
     assert!(fs::read(directories.local_path("file")).unwrap() == pattern(70_000));
 }
 
-fn classic_works(program: &str, words: &[&str]) {
+fn transfer_with_classic_client(program: &str, words: &[&str]) {
     let directories = TestDirectories::new();
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     fs::write(directories.local_path("file"), pattern(70_000)).unwrap();
@@ -159,15 +159,15 @@ fn classic_works(program: &str, words: &[&str]) {
 #[test]
 #[ignore = "needs tnftp"]
 fn tnftp_works_in_passive_and_active_mode() {
-    classic_works("tnftp", &["-n", "-v"]);
-    classic_works("tnftp", &["-n", "-v", "-A"]);
+    transfer_with_classic_client("tnftp", &["-n", "-v"]);
+    transfer_with_classic_client("tnftp", &["-n", "-v", "-A"]);
 }
 
 #[test]
 #[ignore = "needs inetutils-ftp"]
 fn inetutils_works_in_passive_and_active_mode() {
-    classic_works("inetutils-ftp", &["-n", "-v", "-p"]);
-    classic_works("inetutils-ftp", &["-n", "-v", "-A"]);
+    transfer_with_classic_client("inetutils-ftp", &["-n", "-v", "-p"]);
+    transfer_with_classic_client("inetutils-ftp", &["-n", "-v", "-A"]);
 }
 
 const FTPLIB: &str = r#"
@@ -352,12 +352,12 @@ fn sighup_reloads_the_configuration_without_ending_a_session() {
     fs::write(configuration, "[ftp]\nrights = \"read-only\"\n").unwrap();
     let words = ["--config", configuration.to_str().unwrap(), "--ftp-listen", "127.0.0.1:0"];
     let mut server = Server::start(&directories, &words);
-    let mut old = ControlConnection::logged_in(&server);
+    let mut old_session = ControlConnection::logged_in(&server);
     fs::write(configuration, "[ftp]\nrights = \"writable\"\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
     server.wait_for_log("configuration reloaded");
     assert_eq!(
-        (old.send("MKD a"), ControlConnection::logged_in(&server).send("MKD a")),
+        (old_session.send("MKD a"), ControlConnection::logged_in(&server).send("MKD a")),
         (550, 257)
     );
     fs::write(configuration, "[ftp]\nrights = \"whatever\"\n").unwrap();
@@ -370,15 +370,15 @@ fn sighup_reloads_the_configuration_without_ending_a_session() {
 fn shutdown_lets_a_transfer_finish_and_closes_the_other_sessions() {
     let directories = TestDirectories::new();
     let mut server = Server::writable(&directories, "127.0.0.1", &[]);
-    let mut busy = ControlConnection::logged_in(&server);
+    let mut transferring = ControlConnection::logged_in(&server);
     let mut idle = ControlConnection::logged_in(&server);
-    let mut data = busy.passive();
-    assert_eq!(busy.send("STOR file"), 150);
+    let mut data = transferring.passive();
+    assert_eq!(transferring.send("STOR file"), 150);
     server.program.signal(Signal::TERM).unwrap();
     assert_eq!(idle.read_reply(), 421);
     data.write_all(b"whole").unwrap();
     drop(data);
-    assert_eq!((busy.read_reply(), busy.read_reply()), (226, 421));
+    assert_eq!((transferring.read_reply(), transferring.read_reply()), (226, 421));
     assert_eq!(fs::read(directories.remote_path("file")).unwrap(), b"whole");
 }
 
@@ -566,9 +566,10 @@ fn mail_is_delivered_to_the_spool_only_for_users_with_a_mailbox() {
     let spool = directories.local_path("spool");
     fs::create_dir_all(spool.join("ann")).unwrap();
     fs::create_dir_all(spool.join("postmaster")).unwrap();
-    let shown = spool.display().to_string();
-    let lines =
-        format!("mail-spool = \"{shown}\"\nmail-from-anonymous = true\nmail-max-bytes = 9000\n");
+    let spool_path = spool.display().to_string();
+    let lines = format!(
+        "mail-spool = \"{spool_path}\"\nmail-from-anonymous = true\nmail-max-bytes = 9000\n"
+    );
     let server = Server::configured(&directories, &lines, &[]);
     let mut line = ControlConnection::logged_in(&server);
     assert_eq!((line.send("MAIL ann"), line.send("Lunch?\r\n..\r\n.")), (350, 256));
@@ -713,11 +714,11 @@ fn a_listing_reports_the_number_of_omitted_names() {
         line.0.read_line(&mut reply).unwrap();
         (listing.iter().filter(|byte| **byte == b'\n').count(), reply)
     };
-    let left_out = "226 Transfer complete; 2 names left out: they hold line ends\r\n";
+    let left_out = "226 Transfer complete; 2 names omitted: they contain line ends\r\n";
     assert_eq!(lists("MLSD"), (2, left_out.to_owned()));
     assert_eq!(lists("NLST"), (2, left_out.to_owned()));
-    let shown = "226 Transfer complete; 3 names shown with ? for control characters\r\n";
-    assert_eq!(lists("LIST"), (4, shown.to_owned()));
+    let expected = "226 Transfer complete; 3 names shown with ? for control characters\r\n";
+    assert_eq!(lists("LIST"), (4, expected.to_owned()));
     assert_eq!(lists("NLST p*"), (1, "226 Transfer complete\r\n".to_owned()));
     server.wait_for_log("listing of '/': 2 names with line ends");
 }

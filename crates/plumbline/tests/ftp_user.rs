@@ -28,7 +28,7 @@ mod transfer_types;
 #[path = "ftp_user/userspace_tcp.rs"]
 mod userspace_tcp;
 
-use login_harness::{SERVER, in_network_of, in_new_network};
+use login_harness::{SERVER, in_configured_network, in_new_network};
 use os::process::Program;
 use std::fs;
 use std::net::TcpStream;
@@ -106,22 +106,22 @@ impl Fixture {
     }
 
     fn vsftpd(&self, host: &str, is_implicit: &str) -> Command {
-        let made = peers::OPENSSL
+        let status = peers::OPENSSL
             .command()
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
             .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
             .current_dir(&self.directory)
             .output();
-        assert!(made.unwrap().status.success());
-        let at = self.directory.display();
+        assert!(status.unwrap().status.success());
+        let directory = self.directory.display();
         let text = format!(
             "listen=YES\nlisten_address={host}\nlisten_port={PORT}\nbackground=NO\n\
              anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
              anon_mkdir_write_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\n\
-             anon_root={at}/root\nno_anon_password=YES\nftp_username=games\n\
-             secure_chroot_dir={at}/empty\nssl_enable=YES\nallow_anon_ssl=YES\n\
+             anon_root={directory}/root\nno_anon_password=YES\nftp_username=games\n\
+             secure_chroot_dir={directory}/empty\nssl_enable=YES\nallow_anon_ssl=YES\n\
              force_anon_data_ssl=NO\nforce_anon_logins_ssl=NO\nrequire_ssl_reuse=YES\n\
-             rsa_cert_file={at}/cert.pem\nrsa_private_key_file={at}/key.pem\n\
+             rsa_cert_file={directory}/cert.pem\nrsa_private_key_file={directory}/key.pem\n\
              implicit_ssl={is_implicit}\nseccomp_sandbox=NO\nisolate_network=NO\n"
         );
         let file = self.directory.join("vsftpd.conf");
@@ -147,7 +147,7 @@ impl Fixture {
     }
 
     /// Runs plumb, checks that it succeeds, and returns its standard output.
-    fn done(&self, arguments: &[&str]) -> String {
+    fn run_ok(&self, arguments: &[&str]) -> String {
         let output = self.plumb(arguments);
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{arguments:?}: {messages}");
@@ -177,7 +177,7 @@ fn content(index: usize) -> Vec<u8> {
 }
 
 /// Runs a test with a server in a new network namespace.
-fn meet(
+fn with_server(
     kind: Kind,
     host: &'static str,
     name: &'static str,
@@ -185,11 +185,11 @@ fn meet(
 ) {
     let network: &[&[&str]] =
         &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
-    in_network_of(network, move || test(&Fixture::start(kind, host, name), host));
+    in_configured_network(network, move || test(&Fixture::start(kind, host, name), host));
 }
 
-/// Like [`meet`], in a network namespace with a TUN for plumb's own TCP.
-fn meet_over_a_tun(
+/// Like [`with_server`], in a network namespace with a TUN for plumb's own TCP.
+fn with_server_and_tun(
     kind: Kind,
     name: &'static str,
     test: impl FnOnce(&Fixture, &str) + Send + 'static,
@@ -198,52 +198,52 @@ fn meet_over_a_tun(
 }
 
 /// Downloads, uploads, lists, renames and removes files.
-fn work(fixture: &Fixture, url: &str) {
-    fixture.done(&["get", &format!("{url}/pub/f9")]);
+fn manage_files(fixture: &Fixture, url: &str) {
+    fixture.run_ok(&["get", &format!("{url}/pub/f9")]);
     assert_eq!(fixture.read_local("f9"), content(9));
-    fixture.done(&["put", "f9", &format!("{url}/incoming/")]);
+    fixture.run_ok(&["put", "f9", &format!("{url}/incoming/")]);
     assert_eq!(fixture.read_remote("incoming/f9"), content(9));
-    let listing = fixture.done(&["ls", &format!("{url}/pub/f1*")]);
+    let listing = fixture.run_ok(&["ls", &format!("{url}/pub/f1*")]);
     assert_eq!(listing.lines().count(), 11, "{listing}");
-    fixture.done(&["mkdir", &format!("{url}/incoming/new")]);
-    fixture.done(&["mv", &format!("{url}/incoming/f9"), "incoming/new/x"]);
+    fixture.run_ok(&["mkdir", &format!("{url}/incoming/new")]);
+    fixture.run_ok(&["mv", &format!("{url}/incoming/f9"), "incoming/new/x"]);
     assert_eq!(fixture.read_remote("incoming/new/x"), content(9));
-    fixture.done(&["rm", "-r", &format!("{url}/incoming/new")]);
+    fixture.run_ok(&["rm", "-r", &format!("{url}/incoming/new")]);
     assert!(!fixture.directory.join("root/incoming/new").exists());
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn files_are_managed_on_vsftpd_in_plaintext() {
-    meet(Kind::Vsftpd, SERVER, "clear", |fixture, host| {
-        work(fixture, &format!("ftp://{host}:{PORT}"));
+    with_server(Kind::Vsftpd, SERVER, "clear", |fixture, host| {
+        manage_files(fixture, &format!("ftp://{host}:{PORT}"));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn files_are_managed_on_vsftpd_in_tls() {
-    meet(Kind::Vsftpd, SERVER, "tls", |fixture, host| {
-        work(fixture, &format!("ftpes://{host}:{PORT}"));
+    with_server(Kind::Vsftpd, SERVER, "tls", |fixture, host| {
+        manage_files(fixture, &format!("ftpes://{host}:{PORT}"));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn files_are_managed_on_vsftpd_in_implicit_tls() {
-    meet(Kind::Implicit, SERVER, "implicit", |fixture, host| {
-        work(fixture, &format!("ftps://{host}:{PORT}"));
+    with_server(Kind::Implicit, SERVER, "implicit", |fixture, host| {
+        manage_files(fixture, &format!("ftps://{host}:{PORT}"));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn thirty_files_are_downloaded_in_tls_with_required_session_resumption() {
-    meet(Kind::Vsftpd, SERVER, "thirty", |fixture, host| {
+    with_server(Kind::Vsftpd, SERVER, "thirty", |fixture, host| {
         let from = format!("ftpes://{host}:{PORT}/pub/f*");
-        let reported = fixture.done(&["get", "--json", &from, "."]);
-        assert_eq!(reported.lines().count(), FILES);
-        assert!(reported.lines().all(|line| line.contains("\"tls_resumed\":true")), "{reported}");
+        let report = fixture.run_ok(&["get", "--json", &from, "."]);
+        assert_eq!(report.lines().count(), FILES);
+        assert!(report.lines().all(|line| line.contains("\"tls_resumed\":true")), "{report}");
         assert!((0..FILES).all(|index| fixture.read_local(&format!("f{index}")) == content(index)));
     });
 }
@@ -251,14 +251,14 @@ fn thirty_files_are_downloaded_in_tls_with_required_session_resumption() {
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn thirty_files_are_uploaded_in_tls_with_required_session_resumption() {
-    meet(Kind::Vsftpd, SERVER, "thirty-put", |fixture, host| {
+    with_server(Kind::Vsftpd, SERVER, "thirty-put", |fixture, host| {
         let names: Vec<_> = (0..FILES).map(|index| format!("f{index}")).collect();
         for (index, name) in names.iter().enumerate() {
             fs::write(fixture.directory.join("here").join(name), content(index)).unwrap();
         }
         let to = format!("ftpes://{host}:{PORT}/incoming/");
         let all = ["put"].into_iter().chain(names.iter().map(String::as_str)).chain([&*to]);
-        fixture.done(&all.collect::<Vec<_>>());
+        fixture.run_ok(&all.collect::<Vec<_>>());
         assert!(
             (0..FILES)
                 .all(|index| fixture.read_remote(&format!("incoming/f{index}")) == content(index))
@@ -269,9 +269,9 @@ fn thirty_files_are_uploaded_in_tls_with_required_session_resumption() {
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn active_mode_works_in_plaintext_and_in_tls() {
-    meet(Kind::Vsftpd, SERVER, "active", |fixture, host| {
+    with_server(Kind::Vsftpd, SERVER, "active", |fixture, host| {
         for (scheme, name) in [("ftp", "f3"), ("ftpes", "f4")] {
-            fixture.done(&["get", "--active", &format!("{scheme}://{host}:{PORT}/pub/{name}")]);
+            fixture.run_ok(&["get", "--active", &format!("{scheme}://{host}:{PORT}/pub/{name}")]);
         }
         assert_eq!((fixture.read_local("f3"), fixture.read_local("f4")), (content(3), content(4)));
     });
@@ -280,22 +280,22 @@ fn active_mode_works_in_plaintext_and_in_tls() {
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn files_are_managed_on_pyftpdlib_over_ipv6() {
-    meet(Kind::Pyftpdlib, "[::1]", "ipv6", |fixture, host| {
-        work(fixture, &format!("ftp://me:secret@{host}:{PORT}"));
+    with_server(Kind::Pyftpdlib, "[::1]", "ipv6", |fixture, host| {
+        manage_files(fixture, &format!("ftp://me:secret@{host}:{PORT}"));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn a_tree_is_unchanged_after_upload_and_download() {
-    meet(Kind::Pyftpdlib, SERVER, "tree", |fixture, host| {
+    with_server(Kind::Pyftpdlib, SERVER, "tree", |fixture, host| {
         let url = format!("ftp://me:secret@{host}:{PORT}");
-        fixture.done(&["get", "-r", "-j", "4", &format!("{url}/pub"), "."]);
+        fixture.run_ok(&["get", "-r", "-j", "4", &format!("{url}/pub"), "."]);
         assert_eq!(fixture.read_local("pub/deep/g"), content(7));
         assert!(
             (0..FILES).all(|index| fixture.read_local(&format!("pub/f{index}")) == content(index))
         );
-        fixture.done(&["put", "-r", "-j", "4", "pub", &format!("{url}/incoming/")]);
+        fixture.run_ok(&["put", "-r", "-j", "4", "pub", &format!("{url}/incoming/")]);
         assert_eq!(fixture.read_remote("incoming/pub/deep/g"), content(7));
     });
 }
@@ -303,15 +303,15 @@ fn a_tree_is_unchanged_after_upload_and_download() {
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn a_mirror_transfers_changed_files_and_deletes_only_on_request() {
-    meet(Kind::Pyftpdlib, SERVER, "mirror", |fixture, host| {
+    with_server(Kind::Pyftpdlib, SERVER, "mirror", |fixture, host| {
         let from = format!("ftp://me:secret@{host}:{PORT}/pub");
-        fixture.done(&["mirror", &from, "pub"]);
+        fixture.run_ok(&["mirror", &from, "pub"]);
         assert_eq!(fixture.read_local("pub/deep/g"), content(7));
-        assert_eq!(fixture.done(&["mirror", "-n", &from, "pub"]), "");
+        assert_eq!(fixture.run_ok(&["mirror", "-n", &from, "pub"]), "");
         fs::write(fixture.directory.join("here/pub/extra"), "x").unwrap();
-        let planned = fixture.done(&["mirror", "-n", "--delete", &from, "pub"]);
-        assert_eq!(planned, "delete extra\n");
-        fixture.done(&["mirror", "--delete", &from, "pub"]);
+        let plan = fixture.run_ok(&["mirror", "-n", "--delete", &from, "pub"]);
+        assert_eq!(plan, "delete extra\n");
+        fixture.run_ok(&["mirror", "--delete", &from, "pub"]);
         assert!(!fixture.directory.join("here/pub/extra").exists());
     });
 }
@@ -319,28 +319,28 @@ fn a_mirror_transfers_changed_files_and_deletes_only_on_request() {
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn an_interrupted_download_is_resumed_and_parts_are_combined() {
-    meet(Kind::Pyftpdlib, SERVER, "resume", |fixture, host| {
+    with_server(Kind::Pyftpdlib, SERVER, "resume", |fixture, host| {
         let url = format!("ftp://me:secret@{host}:{PORT}/pub/f29");
-        let whole = content(29);
+        let file_content = content(29);
         let part = fixture.directory.join("here/f29.part");
-        fs::write(&part, whole.get(..5000).unwrap()).unwrap();
+        fs::write(&part, file_content.get(..5000).unwrap()).unwrap();
         let time =
             fs::metadata(fixture.directory.join("root/pub/f29")).unwrap().modified().unwrap();
         fs::File::options().write(true).open(&part).unwrap().set_modified(time).unwrap();
-        let reported = fixture.done(&["get", "-c", "--json", &url]);
+        let report = fixture.run_ok(&["get", "-c", "--json", &url]);
         // The last 4096 bytes of the partial file are transferred again for comparison.
-        let again = whole.len() - 5000 + 4096;
-        assert!(reported.contains(&format!("\"file_bytes\":{again}")), "{reported}");
-        assert!(fixture.read_local("f29") == whole && !part.exists());
-        fixture.done(&["get", "--segments", "4", &url, "pieces"]);
-        assert!(fixture.read_local("pieces") == whole);
+        let expected_bytes = file_content.len() - 5000 + 4096;
+        assert!(report.contains(&format!("\"file_bytes\":{expected_bytes}")), "{report}");
+        assert!(fixture.read_local("f29") == file_content && !part.exists());
+        fixture.run_ok(&["get", "--segments", "4", &url, "pieces"]);
+        assert!(fixture.read_local("pieces") == file_content);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn errors_are_one_line_without_the_password() {
-    meet(Kind::Pyftpdlib, SERVER, "fails", |fixture, host| {
+    with_server(Kind::Pyftpdlib, SERVER, "fails", |fixture, host| {
         for (url, expected) in [
             (format!("ftp://me:wrongone@{host}:{PORT}/pub/f1"), "PASS"),
             (format!("ftp://me:secret@{host}:{PORT}/pub/none"), "none"),
@@ -357,40 +357,41 @@ fn errors_are_one_line_without_the_password() {
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn an_upload_resumes_after_the_existing_part() {
-    meet(Kind::Pyftpdlib, SERVER, "put-on", |fixture, host| {
-        let whole = content(29);
-        fs::write(fixture.directory.join("here/f"), &whole).unwrap();
-        fs::write(fixture.directory.join("root/incoming/f"), whole.get(..5000).unwrap()).unwrap();
+    with_server(Kind::Pyftpdlib, SERVER, "put-on", |fixture, host| {
+        let file_content = content(29);
+        fs::write(fixture.directory.join("here/f"), &file_content).unwrap();
+        fs::write(fixture.directory.join("root/incoming/f"), file_content.get(..5000).unwrap())
+            .unwrap();
         let url = format!("ftp://me:secret@{host}:{PORT}/incoming/f");
-        let reported = fixture.done(&["put", "-c", "--json", "f", &url]);
-        assert!(reported.contains(&format!("\"file_bytes\":{}", whole.len() - 5000)), "{reported}");
-        assert!(fixture.read_remote("incoming/f") == whole);
-        let reported = fixture.done(&["put", "-c", "--json", "f", &url]);
+        let report = fixture.run_ok(&["put", "-c", "--json", "f", &url]);
         assert!(
-            reported.contains("\"complete\"") && !reported.contains("\"file_bytes\""),
-            "{reported}"
+            report.contains(&format!("\"file_bytes\":{}", file_content.len() - 5000)),
+            "{report}"
         );
+        assert!(fixture.read_remote("incoming/f") == file_content);
+        let report = fixture.run_ok(&["put", "-c", "--json", "f", &url]);
+        assert!(report.contains("\"complete\"") && !report.contains("\"file_bytes\""), "{report}");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn an_upload_mirror_lists_its_actions_and_performs_them() {
-    meet(Kind::Pyftpdlib, SERVER, "up", |fixture, host| {
+    with_server(Kind::Pyftpdlib, SERVER, "up", |fixture, host| {
         let to = format!("ftp://me:secret@{host}:{PORT}/incoming/up");
         fs::create_dir_all(fixture.directory.join("here/tree/deep")).unwrap();
         fs::write(fixture.directory.join("here/tree/a"), content(3)).unwrap();
         fs::write(fixture.directory.join("here/tree/deep/b"), content(4)).unwrap();
-        let planned = fixture.done(&["mirror", "--dry-run", "tree", &to]);
-        assert_eq!(planned, "make deep/\nput a\nput deep/b\n");
+        let plan = fixture.run_ok(&["mirror", "--dry-run", "tree", &to]);
+        assert_eq!(plan, "make deep/\nput a\nput deep/b\n");
         assert!(!fixture.directory.join("root/incoming/up").exists());
-        fixture.done(&["mirror", "-j", "2", "tree", &to]);
+        fixture.run_ok(&["mirror", "-j", "2", "tree", &to]);
         assert_eq!(fixture.read_remote("incoming/up/deep/b"), content(4));
-        assert_eq!(fixture.done(&["mirror", "-n", "--delete", "tree", &to]), "");
+        assert_eq!(fixture.run_ok(&["mirror", "-n", "--delete", "tree", &to]), "");
         fs::remove_dir_all(fixture.directory.join("here/tree/deep")).unwrap();
-        let planned = fixture.done(&["mirror", "-n", "--delete", "tree", &to]);
-        assert_eq!(planned, "delete deep/b\ndelete deep/\n");
-        fixture.done(&["mirror", "--delete", "tree", &to]);
+        let plan = fixture.run_ok(&["mirror", "-n", "--delete", "tree", &to]);
+        assert_eq!(plan, "delete deep/b\ndelete deep/\n");
+        fixture.run_ok(&["mirror", "--delete", "tree", &to]);
         assert!(!fixture.directory.join("root/incoming/up/deep").exists());
         assert_eq!(fixture.read_remote("incoming/up/a"), content(3));
     });
@@ -399,7 +400,7 @@ fn an_upload_mirror_lists_its_actions_and_performs_them() {
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn credentials_are_read_from_a_private_netrc() {
-    meet(Kind::Pyftpdlib, SERVER, "netrc", |fixture, host| {
+    with_server(Kind::Pyftpdlib, SERVER, "netrc", |fixture, host| {
         let netrc = fixture.directory.join(".netrc");
         fs::write(&netrc, format!("machine {host} login me password secret\n")).unwrap();
         fs::set_permissions(&netrc, fs::Permissions::from_mode(0o644)).unwrap();
@@ -409,7 +410,7 @@ fn credentials_are_read_from_a_private_netrc() {
         assert_eq!(output.status.code(), Some(4), "{messages}");
         assert!(messages.contains("chmod 600"), "{messages}");
         fs::set_permissions(&netrc, fs::Permissions::from_mode(0o600)).unwrap();
-        fixture.done(&["get", &url]);
+        fixture.run_ok(&["get", &url]);
         assert_eq!(fixture.read_local("f2"), content(2));
     });
 }
@@ -417,7 +418,7 @@ fn credentials_are_read_from_a_private_netrc() {
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn a_full_local_disk_and_a_read_only_remote_directory_are_reported() {
-    meet(Kind::Pyftpdlib, SERVER, "full", |fixture, host| {
+    with_server(Kind::Pyftpdlib, SERVER, "full", |fixture, host| {
         let url = format!("ftp://me:secret@{host}:{PORT}/pub/f29");
         let script = "mount -t tmpfs -o size=64k none here && cd here && exec \"$0\" get \"$1\"";
         let mut command = Command::new("unshare");

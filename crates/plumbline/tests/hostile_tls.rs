@@ -73,7 +73,7 @@ struct Attack {
 impl Attack {
     /// Creates a chain of one certificate with the given parameters, signed by the trusted
     /// authority.
-    fn by_leaf(params: &CertificateParams) -> Self {
+    fn from_leaf(params: &CertificateParams) -> Self {
         let trusted = Authority::new("trusted");
         let key = KeyPair::generate().unwrap();
         let chain = vec![params.signed_by(&key, &trusted.issuer()).unwrap().der().clone()];
@@ -81,7 +81,7 @@ impl Attack {
     }
 
     /// Creates a chain of a leaf signed by `signer`, followed by `rest`.
-    fn by_chain(signer: &Authority, rest: Vec<CertificateDer<'static>>) -> Self {
+    fn from_chain(signer: &Authority, rest: Vec<CertificateDer<'static>>) -> Self {
         let trusted = Authority::new("trusted");
         let key = KeyPair::generate().unwrap();
         let leaf = leaf(NAME).signed_by(&key, &signer.issuer()).unwrap().der().clone();
@@ -98,8 +98,8 @@ impl Attack {
         std::fs::write(&authority, self.trusted.own_certificate().pem()).unwrap();
         let authority = authority.to_str().unwrap();
         let login = ["login", "--ca", authority, &format!("telnets://{NAME}:{port}")];
-        let get = ["get", "--ca", authority, &format!("ftps://{NAME}:{port}/file")];
-        let outputs = vec![limited(&login, &directory), limited(&get, &directory)];
+        let download = ["get", "--ca", authority, &format!("ftps://{NAME}:{port}/file")];
+        let outputs = vec![run_limited(&login, &directory), run_limited(&download, &directory)];
         server.join().unwrap();
         std::fs::remove_dir_all(directory).unwrap();
         outputs
@@ -134,7 +134,7 @@ impl Attack {
 }
 
 /// Runs plumb with limits of ten seconds of processor time and 2 GB of address space.
-fn limited(words: &[&str], directory: &PathBuf) -> Output {
+fn run_limited(words: &[&str], directory: &PathBuf) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 10; ulimit -v 2000000; exec \"$@\"", "sh"]);
     command.arg(env!("CARGO_BIN_EXE_plumb")).args(words);
@@ -143,7 +143,7 @@ fn limited(words: &[&str], directory: &PathBuf) -> Output {
 }
 
 /// Checks that every client refuses the attack with an error that contains one of `reasons`.
-fn is_refused(attack: &Attack, reasons: &[&str]) {
+fn assert_refused(attack: &Attack, reasons: &[&str]) {
     for output in attack.outputs() {
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.signal(), None, "{messages}");
@@ -159,26 +159,29 @@ fn a_certificate_of_another_time_or_name_is_refused() {
     let mut expired = leaf(NAME);
     expired.not_before = rcgen::date_time_ymd(1999, 1, 1);
     expired.not_after = rcgen::date_time_ymd(2000, 1, 1);
-    is_refused(&Attack::by_leaf(&expired), &["expired"]);
+    assert_refused(&Attack::from_leaf(&expired), &["expired"]);
     let mut future = leaf(NAME);
     future.not_before = rcgen::date_time_ymd(2999, 1, 1);
     future.not_after = rcgen::date_time_ymd(3000, 1, 1);
-    is_refused(&Attack::by_leaf(&future), &["not valid yet", "NotValidYet"]);
-    is_refused(&Attack::by_leaf(&leaf("other.example")), &["not valid for", "other.example"]);
+    assert_refused(&Attack::from_leaf(&future), &["not valid yet", "NotValidYet"]);
+    assert_refused(&Attack::from_leaf(&leaf("other.example")), &["not valid for", "other.example"]);
 }
 
 // attack row 124
 #[test]
 fn an_untrusted_chain_is_refused_even_if_short_or_circular() {
-    let one = Authority::new("one");
+    let first = Authority::new("one");
     let other = Authority::new("other");
-    is_refused(&Attack::by_chain(&one, Vec::new()), &["UnknownIssuer"]);
-    let alone = vec![one.own_certificate().der().clone()];
-    is_refused(&Attack::by_chain(&one, alone), &["UnknownIssuer"]);
+    assert_refused(&Attack::from_chain(&first, Vec::new()), &["UnknownIssuer"]);
+    let alone = vec![first.own_certificate().der().clone()];
+    assert_refused(&Attack::from_chain(&first, alone), &["UnknownIssuer"]);
     // The two authorities have certified each other, and both certificates occur several times.
-    let pair = [other.certify(&one), one.certify(&other)];
+    let pair = [other.certify(&first), first.certify(&other)];
     let rest = pair.iter().cycle().take(12).cloned().collect();
-    is_refused(&Attack::by_chain(&one, rest), &["UnknownIssuer", "MaximumPathDepth", "budget"]);
+    assert_refused(
+        &Attack::from_chain(&first, rest),
+        &["UnknownIssuer", "MaximumPathDepth", "budget"],
+    );
 }
 
 // attack row 124
@@ -193,18 +196,21 @@ fn a_chain_that_branches_everywhere_is_refused_within_a_bounded_amount_of_work()
         rest.extend(below.iter().zip(above).map(|(below, above)| above.certify(below)));
     }
     let signer = stages.first().and_then(|stage| stage.first()).unwrap();
-    is_refused(&Attack::by_chain(signer, rest), &["UnknownIssuer", "MaximumPathDepth", "Maximum"]);
+    assert_refused(
+        &Attack::from_chain(signer, rest),
+        &["UnknownIssuer", "MaximumPathDepth", "Maximum"],
+    );
 }
 
 // attack row 124
 #[test]
 fn an_endless_chain_and_an_endless_certificate_are_refused_unread() {
-    let one = Authority::new("one");
-    let certificate = one.own_certificate().der().clone();
+    let authority = Authority::new("one");
+    let certificate = authority.own_certificate().der().clone();
     let many = vec![certificate; 2_000];
-    is_refused(&Attack::by_chain(&one, many), &["TLS", "large", "UnknownIssuer"]);
+    assert_refused(&Attack::from_chain(&authority, many), &["TLS", "large", "UnknownIssuer"]);
     let mut giant = leaf(NAME);
     let content = vec![0; 1_000_000];
     giant.custom_extensions.push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1], content));
-    is_refused(&Attack::by_leaf(&giant), &["TLS", "large"]);
+    assert_refused(&Attack::from_leaf(&giant), &["TLS", "large"]);
 }

@@ -61,7 +61,7 @@ fn plumb(arguments: &[&str]) -> Output {
 }
 
 /// Checks that plumb exited with `code` and printed one line that contains all of `words`.
-fn refused(output: &Output, code: i32, words: &[&str]) {
+fn assert_error(output: &Output, code: i32, words: &[&str]) {
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{messages}");
     assert_eq!(messages.lines().count(), 1, "{messages}");

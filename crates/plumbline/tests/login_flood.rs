@@ -18,7 +18,7 @@ const TLS_PORT: &str = "2992";
 
 /// Returns a shell script that floods the output with different lines. For each typed line it
 /// appends the line and the window size to a file.
-fn flood(path: &Path) -> String {
+fn flood_script(path: &Path) -> String {
     let path = path.display();
     format!(
         "stty -echo; seq 1 9999999999 & while read line; do echo $line $(stty size) >> {path}; done"
@@ -26,7 +26,7 @@ fn flood(path: &Path) -> String {
 }
 
 /// Waits until the script has written this line to the file.
-fn has_written(path: &Path, line: &str) {
+fn wait_for_line_in_file(path: &Path, line: &str) {
     poll_until_timeout(|| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().any(|written| written == line).then_some(())
@@ -35,27 +35,28 @@ fn has_written(path: &Path, line: &str) {
 
 fn the_keyboard_is_served_during_a_flood(listen: &str, port: &str, arguments: &[&str]) {
     // The status line takes one row.
-    let rows_less = u16::from(arguments.contains(&"--status-line"));
+    let status_rows = u16::from(arguments.contains(&"--status-line"));
     let path = unique("flood");
-    let script = flood(&path);
-    let at = format!("{SERVER}:{port}");
-    let server =
-        ServeProcess::start_with(&[listen, &at, "--tls", "off", "--exec", "sh", "-c", &script]);
+    let script = flood_script(&path);
+    let address = format!("{SERVER}:{port}");
+    let server = ServeProcess::start_with(&[
+        listen, &address, "--tls", "off", "--exec", "sh", "-c", &script,
+    ]);
     let state = unique("client");
     let mut command = login_harness::plumb();
     command.args(arguments).env("XDG_STATE_HOME", &state);
-    let mut user = TerminalUser::running(command);
-    user.has_a_full_display();
-    user.types("first\r");
-    has_written(&path, &format!("first {} 80", 24 - rows_less));
-    user.resizes(WindowSize { rows: 40, columns: 100 });
-    user.types("second\r");
-    has_written(&path, &format!("second {} 100", 40 - rows_less));
-    user.has_a_full_display();
+    let mut user = TerminalUser::run(command);
+    user.wait_for_full_display();
+    user.type_keys("first\r");
+    wait_for_line_in_file(&path, &format!("first {} 80", 24 - status_rows));
+    user.set_window_size(WindowSize { rows: 40, columns: 100 });
+    user.type_keys("second\r");
+    wait_for_line_in_file(&path, &format!("second {} 100", 40 - status_rows));
+    user.wait_for_full_display();
     // plumb's command prompt cannot be displayed, but its commands work.
-    user.types("\x1dquit\r");
-    user.sees("Connection closed here");
-    assert_eq!(user.leaves().code(), Some(0));
+    user.type_keys("\x1dquit\r");
+    user.wait_for_text("Connection closed here");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
     server.wait_for_log("disconnected");
     _ = std::fs::remove_file(&path);
     _ = std::fs::remove_dir_all(&state);

@@ -28,13 +28,13 @@ const HOSTILE: &str = "\x1b]52;c;ZXZpbA==\x07\x05\x1b[21t\x1bP$qm\x1b\\\x1bP+q65
     \x1b[5i\x1b]50;?\x07\x1b]1337;CopyToClipboard=\x07\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\\
     \u{9d}52;c;eA==\x07\x1b]777;notify;a;b\x07\x1b]46;/tmp/x\x07\x1b[>q\x1b[65535b";
 /// Parts of the hostile sequences that must not reach the terminal.
-const PARTS: &[&str] = &[
+const HOSTILE_PARTS: &[&str] = &[
     "]52;", "\x05", "[21t", "P$q", "P+q", "]11;?", "[5i", "]50", "]1337", "tmux", "\u{9d}", "]777",
     "]46", "[>q", "65535b",
 ];
 
 /// Starts a server that writes `text` to one client and closes; returns its address.
-fn writes_once(text: String) -> String {
+fn serve_text_once(text: String) -> String {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -46,15 +46,15 @@ fn writes_once(text: String) -> String {
     format!("tcp://127.0.0.1:{port}")
 }
 
-fn replays(path: &str, arguments: &[&str]) -> TerminalUser {
+fn start_replay(path: &str, arguments: &[&str]) -> TerminalUser {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
     command.arg("replay").args(arguments).arg(path);
-    TerminalUser::running(command)
+    TerminalUser::run(command)
 }
 
 fn assert_harmless(user: &TerminalUser) {
-    for part in PARTS {
-        assert!(!user.written().contains(part), "{part:?} in {:?}", user.written());
+    for part in HOSTILE_PARTS {
+        assert!(!user.all_output().contains(part), "{part:?} in {:?}", user.all_output());
     }
 }
 
@@ -69,20 +69,20 @@ fn hostile_sequences_reach_the_terminal_neither_from_a_login_nor_from_a_replay()
     let cast = unique("hostile.cast");
     let text = format!("before {HOSTILE}behind\r\n");
     let path = cast.to_str().unwrap();
-    let mut login = TerminalUser::over(&["--record", path, &writes_once(text)]);
+    let mut login = TerminalUser::with_arguments(&["--record", path, &serve_text_once(text)]);
     // In UTF-8 the 8-bit control is removed, and the rest of the sequence is plain text.
-    login.sees("before 52;c;eA==behind");
-    assert_eq!(login.leaves().code(), Some(0));
+    login.wait_for_text("before 52;c;eA==behind");
+    assert_eq!(login.wait_for_exit().code(), Some(0));
     assert_harmless(&login);
-    let mut replay = replays(path, &["--speed", "100"]);
-    replay.sees("before 52;c;eA==behind");
-    assert_eq!(replay.leaves().code(), Some(0));
+    let mut replay = start_replay(path, &["--speed", "100"]);
+    replay.wait_for_text("before 52;c;eA==behind");
+    assert_eq!(replay.wait_for_exit().code(), Some(0));
     assert_harmless(&replay);
     // With `--unfiltered` all of it passes.
-    let mut replay = replays(path, &["--speed", "100", "--unfiltered"]);
-    assert_eq!(replay.leaves().code(), Some(0));
-    for part in PARTS {
-        assert!(replay.written().contains(part), "{part:?} in {:?}", replay.written());
+    let mut replay = start_replay(path, &["--speed", "100", "--unfiltered"]);
+    assert_eq!(replay.wait_for_exit().code(), Some(0));
+    for part in HOSTILE_PARTS {
+        assert!(replay.all_output().contains(part), "{part:?} in {:?}", replay.all_output());
     }
     std::fs::remove_file(cast).unwrap();
 }
@@ -93,28 +93,28 @@ fn endless_combining_marks_reach_the_terminal_neither_from_a_login_nor_from_a_re
     let cast = unique("marks.cast");
     let marks = "\u{301}".repeat(10_000);
     let path = cast.to_str().unwrap();
-    let to = writes_once(format!("e{marks}behind\r\n"));
-    let mut login = TerminalUser::over(&["--record", path, &to]);
-    login.sees("behind");
-    assert_eq!(login.leaves().code(), Some(0));
-    let mut replay = replays(path, &["--speed", "100"]);
-    replay.sees("behind");
-    assert_eq!(replay.leaves().code(), Some(0));
+    let to = serve_text_once(format!("e{marks}behind\r\n"));
+    let mut login = TerminalUser::with_arguments(&["--record", path, &to]);
+    login.wait_for_text("behind");
+    assert_eq!(login.wait_for_exit().code(), Some(0));
+    let mut replay = start_replay(path, &["--speed", "100"]);
+    replay.wait_for_text("behind");
+    assert_eq!(replay.wait_for_exit().code(), Some(0));
     for user in [login, replay] {
-        let count = user.written().matches('\u{301}').count();
+        let count = user.all_output().matches('\u{301}').count();
         assert!((1..=32).contains(&count), "{count}");
     }
     std::fs::remove_file(cast).unwrap();
 }
 
 #[test]
-fn modes_that_a_dead_program_has_left_are_reset() {
+fn terminal_modes_set_by_a_dead_program_are_reset() {
     let set = "\x1b[?1049h\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1006h\x1b[?1h\x1b=\x1b[?25l\
         \x1b[?2004h\x1b[?1004h\x1b[5;10r\x1b[31m\x1b(0";
     for arguments in [&[][..], &["--predict", "never"], &["--unfiltered"], &["--status-line"]] {
-        let to = writes_once(format!("{set}dead"));
-        let mut user = TerminalUser::over(&[arguments, &[to.as_str()]].concat());
-        assert_eq!(user.leaves().code(), Some(0));
+        let to = serve_text_once(format!("{set}dead"));
+        let mut user = TerminalUser::with_arguments(&[arguments, &[to.as_str()]].concat());
+        assert_eq!(user.wait_for_exit().code(), Some(0));
         let terminal = user.terminal();
         assert!(!terminal.is_alternate() && terminal.is_cursor_visible(), "{arguments:?}");
         assert_eq!(terminal.input_modes(), InputModes::default(), "{arguments:?}");
@@ -130,8 +130,8 @@ fn a_truncated_recording_leaves_no_terminal_mode_set() {
     let header = r#"{"version": 2, "width": 80, "height": 24}"#;
     let event = r#"[0.1, "o", "\u001b[?1049h\u001b[?1000h\u001b[?25l\u001b[1mtext"]"#;
     std::fs::write(&cast, format!("{header}\n{event}\n")).unwrap();
-    let mut replay = replays(cast.to_str().unwrap(), &["--speed", "100"]);
-    assert_eq!(replay.leaves().code(), Some(0));
+    let mut replay = start_replay(cast.to_str().unwrap(), &["--speed", "100"]);
+    assert_eq!(replay.wait_for_exit().code(), Some(0));
     let terminal = replay.terminal();
     assert!(!terminal.is_alternate() && terminal.is_cursor_visible());
     assert_eq!((terminal.input_modes(), terminal.style()), (InputModes::default(), Style::PLAIN));
@@ -140,17 +140,17 @@ fn a_truncated_recording_leaves_no_terminal_mode_set() {
 
 #[test]
 fn echoed_and_recorded_passwords_cause_a_warning_before_connecting() {
-    let kept = unique("kept");
-    let path = kept.to_str().unwrap();
+    let cast_path = unique("kept");
+    let path = cast_path.to_str().unwrap();
     for option in ["--record", "--log"] {
-        let to = writes_once("hello\r\n".to_owned()).replace("tcp:", "telnet:");
-        let mut user = TerminalUser::over(&["--local-echo", option, path, &to]);
-        user.sees("warning: typed passwords will be displayed, and saved by");
-        assert_eq!(user.leaves().code(), Some(0));
-        let warning = user.written().find("warning");
-        let connected = user.written().find("Conn");
-        assert!(warning < connected, "{}", user.written());
-        std::fs::remove_file(&kept).unwrap();
+        let to = serve_text_once("hello\r\n".to_owned()).replace("tcp:", "telnet:");
+        let mut user = TerminalUser::with_arguments(&["--local-echo", option, path, &to]);
+        user.wait_for_text("warning: typed passwords will be displayed, and saved by");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
+        let warning = user.all_output().find("warning");
+        let connected = user.all_output().find("Conn");
+        assert!(warning < connected, "{}", user.all_output());
+        std::fs::remove_file(&cast_path).unwrap();
     }
 }
 
@@ -173,12 +173,12 @@ fn a_title_of_a_recording_is_escaped_by_measure() {
 fn a_heath_19_works_with_a_modern_shell() {
     in_new_network(|| {
         let _server = ServeProcess::start(BASH_AT_H19);
-        let mut user = TerminalUser::over(&["--terminal", "heath19", SERVER, PORT]);
-        user.sees("ready:");
-        user.types("seq 1 40; echo do''ne\r");
-        user.sees("done");
-        user.types("echo 6''7\r");
-        user.sees("67");
+        let mut user = TerminalUser::with_arguments(&["--terminal", "heath19", SERVER, PORT]);
+        user.wait_for_text("ready:");
+        user.type_keys("seq 1 40; echo do''ne\r");
+        user.wait_for_text("done");
+        user.type_keys("echo 6''7\r");
+        user.wait_for_text("67");
         let screen = user.screen();
         assert!(screen.contains("39") && !screen.contains("2004"), "{screen}");
     });
@@ -189,15 +189,16 @@ fn a_heath_19_works_with_a_modern_shell() {
 fn a_held_heath_19_names_the_key_that_releases_it() {
     in_new_network(|| {
         let _server = ServeProcess::start(BASH_AT_H19);
-        let mut user = TerminalUser::over(&["--terminal", "heath19-strict", SERVER, PORT]);
-        user.sees("ready:");
-        user.types("seq 1 40; echo do''ne\r");
-        user.sees("held: F10 releases a line, F11 a screen");
-        user.types("\x1dstatus\r");
-        user.sees("The screen is held: F10 releases a line, F11 a screen.");
-        user.types("\r");
-        user.types("\x1b[23~\x1b[23~");
-        user.sees("done");
+        let mut user =
+            TerminalUser::with_arguments(&["--terminal", "heath19-strict", SERVER, PORT]);
+        user.wait_for_text("ready:");
+        user.type_keys("seq 1 40; echo do''ne\r");
+        user.wait_for_text("held: F10 releases a line, F11 a screen");
+        user.type_keys("\x1dstatus\r");
+        user.wait_for_text("The screen is held: F10 releases a line, F11 a screen.");
+        user.type_keys("\r");
+        user.type_keys("\x1b[23~\x1b[23~");
+        user.wait_for_text("done");
     });
 }
 
@@ -206,19 +207,19 @@ fn a_held_heath_19_names_the_key_that_releases_it() {
 fn the_negotiation_is_displayed_above_the_status_line() {
     in_new_network(|| {
         let _server = ServeProcess::start(BASH);
-        let mut user = TerminalUser::over(&["--inspect", "--status-line", SERVER, PORT]);
-        user.sees("WILL ECHO");
-        user.sees("ready:");
+        let mut user = TerminalUser::with_arguments(&["--inspect", "--status-line", SERVER, PORT]);
+        user.wait_for_text("WILL ECHO");
+        user.wait_for_text("ready:");
     });
 }
 
 /// Types lines into a shell over a path with delay, jitter or stalls, and returns the final screen.
-fn work_through(path: Path, predict: &str) -> String {
+fn work_over_path(path: Path, predict: &str) -> String {
     let server = format!("{SERVER}:{PORT}").parse().unwrap();
     let port = relay::start(server, path).to_string();
-    let mut user = TerminalUser::over(&["--predict", predict, "127.0.0.1", &port]);
-    user.sees("ready:");
-    user.types("clear\r");
+    let mut user = TerminalUser::with_arguments(&["--predict", predict, "127.0.0.1", &port]);
+    user.wait_for_text("ready:");
+    user.type_keys("clear\r");
     let lines = [
         "echo hello wrold\x7f\x7f\x7f\x7forld\r",
         "echo one\x1b[D\x1b[D\x1b[DX\x05 two\r",
@@ -229,13 +230,13 @@ fn work_through(path: Path, predict: &str) -> String {
         "printf 'fini%s\\n' shed\r",
     ];
     for key in lines.concat().split_inclusive(|c: char| !matches!(c, '\x1b' | '[')) {
-        user.types(key);
-        user.reads_for(Duration::from_millis(30));
+        user.type_keys(key);
+        user.read_for(Duration::from_millis(30));
     }
-    user.sees("finished\nready:");
+    user.wait_for_text("finished\nready:");
     // After this time the client has removed wrong predictions from the screen.
-    user.reads_for(Duration::from_millis(500));
-    assert!(!user.written().contains("QZXJ"), "{}", user.written());
+    user.read_for(Duration::from_millis(500));
+    assert!(!user.all_output().contains("QZXJ"), "{}", user.all_output());
     user.screen()
 }
 
@@ -246,9 +247,13 @@ fn prediction_does_not_change_the_screen_over_a_path_with_jitter_and_stalls() {
         let _server = ServeProcess::start(BASH);
         for seed in [1, 2] {
             let path = Path { delay_ms: 60, jitter_ms: 20, stalls_percent: 2, stall_ms: 400, seed };
-            let plain = work_through(path, "never");
+            let without_prediction = work_over_path(path, "never");
             for predict in ["auto", "always"] {
-                assert_eq!(work_through(path, predict), plain, "seed {seed}, --predict {predict}");
+                assert_eq!(
+                    work_over_path(path, predict),
+                    without_prediction,
+                    "seed {seed}, --predict {predict}"
+                );
             }
         }
     });
@@ -259,10 +264,11 @@ fn prediction_does_not_change_the_screen_over_a_path_with_jitter_and_stalls() {
 fn a_window_of_40_columns_has_room_for_the_keys_that_release_a_held_screen() {
     in_new_network(|| {
         let _server = ServeProcess::start(BASH_AT_H19);
-        let mut user = TerminalUser::over(&["--terminal", "heath19-strict", SERVER, PORT]);
-        user.sees("ready:");
-        user.resizes(WindowSize { rows: 24, columns: 40 });
-        user.types("seq 1 40; echo do''ne\r");
-        user.sees("held: F10, F11");
+        let mut user =
+            TerminalUser::with_arguments(&["--terminal", "heath19-strict", SERVER, PORT]);
+        user.wait_for_text("ready:");
+        user.set_window_size(WindowSize { rows: 24, columns: 40 });
+        user.type_keys("seq 1 40; echo do''ne\r");
+        user.wait_for_text("held: F10, F11");
     });
 }

@@ -22,7 +22,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
-const LONG: Duration = Duration::from_secs(60);
+const POLL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `test` in a new network namespace with a TUN for plumb.
 fn in_new_network(test: impl FnOnce() + Send + 'static) {
@@ -49,7 +49,7 @@ fn measure(server: Command, arguments: &[&str]) -> Output {
 fn measure_at(address: &str, mut server: Command, arguments: &[&str]) -> Output {
     let listener = TcpListener::bind(address).unwrap();
     let target = listener.local_addr().unwrap().to_string();
-    let served = thread::spawn(move || {
+    let server_thread = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         server.stdout(OwnedFd::from(stream.try_clone().unwrap()));
         Program::start(server.stdin(OwnedFd::from(stream))).unwrap()
@@ -57,7 +57,7 @@ fn measure_at(address: &str, mut server: Command, arguments: &[&str]) -> Output 
     let mut command = Command::new(PLUMB);
     command.args(["measure", &target]).args(arguments).stdin(Stdio::null());
     let output = command.output().unwrap();
-    drop(served.join().unwrap());
+    drop(server_thread.join().unwrap());
     output
 }
 
@@ -79,7 +79,7 @@ fn record_of(output: &Output) -> Measurement {
 }
 
 /// Checks the contents of a complete record of a shell login, with any transport.
-fn is_whole(record: &Measurement) {
+fn assert_complete(record: &Measurement) {
     let echo = record.echo.as_ref().unwrap();
     let screenful = record.screenful.as_ref().unwrap();
     assert_eq!(echo.samples, 200);
@@ -104,7 +104,7 @@ fn layers_of_echo(record: &Measurement) -> Vec<Layer> {
 fn a_measurement_over_kernel_tcp_has_no_userspace_layers() {
     in_new_network(|| {
         let record = record_of(&measure(shell(), &["--json"]));
-        is_whole(&record);
+        assert_complete(&record);
         let ours = [InterruptOrSystemCall, Telnet, Terminal, RunQueue, RemoteHostAndNetwork];
         assert_eq!(layers_of_echo(&record), ours);
         assert_eq!(record.screenful.unwrap().segments_in, None);
@@ -116,7 +116,7 @@ fn a_measurement_over_kernel_tcp_has_no_userspace_layers() {
 fn a_measurement_over_userspace_tcp_has_every_layer_except_the_serial_line() {
     in_new_network(|| {
         let record = record_of(&measure(shell(), &["--json", "--via", "tun:plumb0"]));
-        is_whole(&record);
+        assert_complete(&record);
         assert_eq!(layers_of_echo(&record), Layer::ALL[1..]);
         assert!(record.screenful.unwrap().segments_in.is_some_and(|count| count > 0));
     });
@@ -129,7 +129,7 @@ fn a_shell_is_measured_over_ipv6_with_kernel_and_userspace_tcp() {
         for via in ["kernel", "tun:plumb0"] {
             let arguments = ["--json", "-6", "--via", via];
             let record = record_of(&measure_at("[2001:db8::1]:0", shell(), &arguments));
-            is_whole(&record);
+            assert_complete(&record);
             assert!(record.address.unwrap().starts_with("[2001:db8::1]:"));
         }
     });
@@ -171,9 +171,9 @@ fn at_a_login_prompt_no_screenful_is_typed() {
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_host_without_echo_is_reported_with_exit_code_3() {
     in_new_network(|| {
-        let mut silent = Command::new("sleep");
-        silent.arg("600");
-        let output = measure(silent, &["--timeout", "1"]);
+        let mut sleeper = Command::new("sleep");
+        sleeper.arg("600");
+        let output = measure(sleeper, &["--timeout", "1"]);
         assert_eq!(output.status.code(), Some(3));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.starts_with("The cause is unknown: neither an echo nor"), "{text}");
@@ -260,11 +260,11 @@ fn marked_processes(mark: &str) -> usize {
     environments.filter(|text| String::from_utf8_lossy(text).contains(mark)).count()
 }
 
-/// Polls until `is_so` returns true: programs ended by a hangup take a moment to exit.
-fn is_soon(is_so: impl Fn() -> bool) -> bool {
+/// Polls until `condition` returns true: programs ended by a hangup take a moment to exit.
+fn poll_until_true(condition: impl Fn() -> bool) -> bool {
     let clock = os::clock::Monotonic::start();
-    let until = clock.now() + LONG;
-    while !is_so() {
+    let until = clock.now() + POLL_TIMEOUT;
+    while !condition() {
         if clock.now() > until {
             return false;
         }
@@ -292,8 +292,8 @@ fn an_interrupted_demonstration_ends_all_its_processes() {
     }
     program.signal(Signal::INT).unwrap();
     output.read_to_end(&mut text).unwrap();
-    let status = program.wait_for_end(LONG).unwrap().unwrap();
+    let status = program.wait_for_end(POLL_TIMEOUT).unwrap().unwrap();
     assert_eq!(status.code(), Some(3));
-    assert!(is_soon(|| marked_processes(&mark) == 0));
+    assert!(poll_until_true(|| marked_processes(&mark) == 0));
     assert!(!directory.0.join("plumbline-report.html").exists());
 }

@@ -10,7 +10,7 @@ mod login_harness;
 
 use login_harness::serve_process::ServeProcess;
 use login_harness::{
-    SERVER, Server, TerminalUser, in_network_of, in_new_network, poll_until_timeout,
+    SERVER, Server, TerminalUser, in_configured_network, in_new_network, poll_until_timeout,
 };
 use os::clock::Monotonic;
 use os::process::Program;
@@ -65,22 +65,22 @@ impl TestDirectory {
 
     /// Starts vsftpd at port 2121, optionally with implicit TLS.
     fn vsftpd(&self, is_implicit: bool) -> Program {
-        let made = peers::OPENSSL
+        let status = peers::OPENSSL
             .command()
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
             .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
             .current_dir(&self.0)
             .output();
-        assert!(made.unwrap().status.success());
-        let at = self.0.display();
+        assert!(status.unwrap().status.success());
+        let base = self.0.display();
         let implicit = if is_implicit { "YES" } else { "NO" };
         let text = format!(
             "listen=YES\nlisten_address={SERVER}\nlisten_port=2121\nbackground=NO\n\
              anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
-             anon_other_write_enable=YES\nanon_umask=022\nanon_root={at}/root\n\
-             no_anon_password=YES\nftp_username=games\nsecure_chroot_dir={at}/empty\n\
+             anon_other_write_enable=YES\nanon_umask=022\nanon_root={base}/root\n\
+             no_anon_password=YES\nftp_username=games\nsecure_chroot_dir={base}/empty\n\
              ssl_enable=YES\nallow_anon_ssl=YES\nforce_anon_data_ssl=NO\nforce_anon_logins_ssl=NO\n\
-             require_ssl_reuse=YES\nrsa_cert_file={at}/cert.pem\nrsa_private_key_file={at}/key.pem\n\
+             require_ssl_reuse=YES\nrsa_cert_file={base}/cert.pem\nrsa_private_key_file={base}/key.pem\n\
              implicit_ssl={implicit}\nseccomp_sandbox=NO\nisolate_network=NO\n"
         );
         let file = self.path("vsftpd.conf");
@@ -127,10 +127,10 @@ impl Drop for TestDirectory {
 }
 
 /// Runs a test with vsftpd in a new network namespace.
-fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&TestDirectory) + Send + 'static) {
+fn with_vsftpd(is_implicit: bool, test: impl FnOnce(&TestDirectory) + Send + 'static) {
     let network: &[&[&str]] =
         &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
-    in_network_of(network, move || {
+    in_configured_network(network, move || {
         let directory = TestDirectory::new();
         let _server = directory.vsftpd(is_implicit);
         test(&directory);
@@ -138,7 +138,7 @@ fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&TestDirectory) + Send + 'st
 }
 
 /// Returns the sizes of the downloads, in ascending order.
-fn received(record: &Measurement) -> Vec<u64> {
+fn received_sizes(record: &Measurement) -> Vec<u64> {
     let sizes = record.transfers.as_ref().unwrap().sizes(Direction::Received);
     sizes.iter().map(|size| size.bytes).collect()
 }
@@ -146,16 +146,16 @@ fn received(record: &Measurement) -> Vec<u64> {
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn a_file_on_vsftpd_is_measured_with_exponentially_growing_parts() {
-    meet_vsftpd(false, |directory| {
+    with_vsftpd(false, |directory| {
         let record = directory.measure(&["ftp://10.0.0.1:2121/pub/file"]);
-        assert_eq!(received(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
+        assert_eq!(received_sizes(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
         let transfers = record.transfers.as_ref().unwrap();
         assert_eq!(transfers.samples.len(), 18);
         assert!(transfers.samples.iter().all(|one| {
             one.command_ns.is_some() && one.data_connect_ns.is_some() && one.data_ns.is_some()
         }));
-        let came: u64 = transfers.sequence.iter().map(|arrival| arrival.bytes).sum();
-        assert_eq!(came, FILE_BYTES);
+        let received_bytes: u64 = transfers.sequence.iter().map(|arrival| arrival.bytes).sum();
+        assert_eq!(received_bytes, FILE_BYTES);
         assert!(record.phases.connect_ns.is_some() && record.phases.login_ns.is_some());
         assert_eq!(
             (record.phases.tls_ns, record.address.as_deref()),
@@ -165,8 +165,8 @@ fn a_file_on_vsftpd_is_measured_with_exponentially_growing_parts() {
     });
 }
 
-fn is_measured_in_tls(scheme: &'static str, is_implicit: bool) {
-    meet_vsftpd(is_implicit, move |directory| {
+fn assert_measured_in_tls(scheme: &'static str, is_implicit: bool) {
+    with_vsftpd(is_implicit, move |directory| {
         let url = format!("{scheme}://10.0.0.1:2121/pub/medium");
         let record = directory.measure(&["--rounds", "1", &url]);
         assert!(record.phases.tls_ns.is_some_and(|ns| ns > 0));
@@ -179,27 +179,27 @@ fn is_measured_in_tls(scheme: &'static str, is_implicit: bool) {
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn tls_handshakes_are_reported_separately_from_login_and_data() {
-    is_measured_in_tls("ftpes", false);
-    is_measured_in_tls("ftps", true);
+    assert_measured_in_tls("ftpes", false);
+    assert_measured_in_tls("ftps", true);
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
-fn in_a_directory_the_files_nearest_to_the_sizes_and_parts_of_the_largest_are_read() {
-    meet_vsftpd(false, |directory| {
+fn a_directory_is_measured_by_its_files_nearest_to_the_sizes() {
+    with_vsftpd(false, |directory| {
         let record = directory.measure(&["--rounds", "1", "ftp://10.0.0.1:2121/pub/"]);
-        assert_eq!(received(&record), [900, 4_096, 20_000, 65_536, FILE_BYTES]);
+        assert_eq!(received_sizes(&record), [900, 4_096, 20_000, 65_536, FILE_BYTES]);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn a_test_file_on_vsftpd_is_compared_and_removed() {
-    meet_vsftpd(false, |directory| {
+    with_vsftpd(false, |directory| {
         let words = ["--write", "--pattern", "--bytes", "64K", "--rounds", "2"];
         let record = directory.measure(&[&words[..], &["ftp://10.0.0.1:2121/incoming/"]].concat());
-        let sent = record.transfers.as_ref().unwrap().sizes(Direction::Sent);
-        assert_eq!(sent.len(), 4);
+        let sent_sizes = record.transfers.as_ref().unwrap().sizes(Direction::Sent);
+        assert_eq!(sent_sizes.len(), 4);
         let accuracy = record.measures.unwrap().accuracy.unwrap();
         assert_eq!((accuracy.files, accuracy.bytes), (8, 2 * (1_024 + 4_096 + 16_384 + 65_536)));
         assert!(accuracy.units().iter().all(|(_, all, wrong)| *all > 0 && *wrong == 0));
@@ -210,17 +210,21 @@ fn a_test_file_on_vsftpd_is_compared_and_removed() {
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn read_and_write_errors_are_one_error_line() {
-    meet_vsftpd(false, |directory| {
-        let refused = |words: &[&str], code: i32, sentence: &str| {
+    with_vsftpd(false, |directory| {
+        let assert_rejected = |words: &[&str], code: i32, sentence: &str| {
             let output = directory.plumb(&[&["measure"], words].concat());
             let messages = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(code), "{messages}");
             assert!(messages.contains(sentence) && messages.lines().count() == 1, "{messages}");
         };
-        refused(&["ftp://10.0.0.1:2121/pub/none"], 2, "the server has no 'pub/none'");
-        refused(&["ftp://10.0.0.1:2121/incoming/"], 2, "no readable file in the directory");
-        refused(&["--write", "ftp://10.0.0.1:2121/pub/file"], 2, "--write requires a directory");
-        refused(&["ftp://10.0.0.1:9/x"], 1, "refuses the connection");
+        assert_rejected(&["ftp://10.0.0.1:2121/pub/none"], 2, "the server has no 'pub/none'");
+        assert_rejected(&["ftp://10.0.0.1:2121/incoming/"], 2, "no readable file in the directory");
+        assert_rejected(
+            &["--write", "ftp://10.0.0.1:2121/pub/file"],
+            2,
+            "--write requires a directory",
+        );
+        assert_rejected(&["ftp://10.0.0.1:9/x"], 1, "refuses the connection");
         let output = directory.plumb(&["measure", "--write", "ftp://10.0.0.1:2121/pub/"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     });
@@ -233,7 +237,7 @@ fn a_file_on_tftpd_is_measured_by_its_prefixes() {
         let directory = TestDirectory::new();
         let _server = directory.tftpd();
         let record = directory.measure(&["tftp://10.0.0.1:6970/pub/file"]);
-        assert_eq!(received(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
+        assert_eq!(received_sizes(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
         let samples = record.transfers.unwrap().samples;
         assert_eq!(samples.iter().filter(|one| !one.is_partial).count(), 3);
         let measures = record.measures.unwrap();
@@ -251,8 +255,8 @@ fn a_test_file_on_tftpd_is_compared() {
         let record = directory.measure(&[&words[..], &["tftp://10.0.0.1:6970/incoming/"]].concat());
         let accuracy = record.measures.unwrap().accuracy.unwrap();
         assert_eq!((accuracy.files, accuracy.bits_wrong), (3, 0));
-        let left = fs::read(directory.path("root/incoming/plumb-measure")).unwrap();
-        assert_eq!(left.len(), 16_384);
+        let uploaded = fs::read(directory.path("root/incoming/plumb-measure")).unwrap();
+        assert_eq!(uploaded.len(), 16_384);
     });
 }
 
@@ -353,8 +357,8 @@ fn attempts_on_a_serial_line_require_an_echo() {
 fn the_tls_handshake_of_a_login_is_reported_separately() {
     in_new_network(|| {
         let directory = TestDirectory::new();
-        let at = format!("{SERVER}:992");
-        let _server = ServeProcess::start_with(&["--listen-tls", &at, "--exec", "/bin/sh"]);
+        let address = format!("{SERVER}:992");
+        let _server = ServeProcess::start_with(&["--listen-tls", &address, "--exec", "/bin/sh"]);
         let record = directory.measure(&["--keys", "30", "telnets://10.0.0.1"]);
         assert!(record.phases.tls_ns.is_some_and(|ns| ns > 0));
         assert_eq!(record.echo.unwrap().samples, 30);
@@ -426,8 +430,8 @@ fn an_unresolved_name_and_a_refused_connection_fail_at_different_steps() {
             assert_eq!(output.status.code(), Some(1), "{output:?}");
             let record = Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
             assert_eq!(record.tries.len(), 2, "{target}");
-            let is_so = record.tries.iter().all(|one| one.outcome == outcome);
-            assert!(is_so, "{target}: {:?}", record.tries);
+            let has_expected_outcome = record.tries.iter().all(|one| one.outcome == outcome);
+            assert!(has_expected_outcome, "{target}: {:?}", record.tries);
         }
     });
 }
@@ -440,18 +444,19 @@ fn echoes_are_measured_from_a_recorded_session() {
         let server = Server::Busybox.start();
         let cast = directory.path("session.cast");
         let port = server.port().to_string();
-        let mut user = TerminalUser::over(&["--record", &cast, "--record-input", SERVER, &port]);
-        user.has_a_shell();
-        let mut shown = String::from("ready:");
+        let mut user =
+            TerminalUser::with_arguments(&["--record", &cast, "--record-input", SERVER, &port]);
+        user.wait_for_shell();
+        let mut expected_text = String::from("ready:");
         for key in "echo hu".chars() {
-            user.types(&key.to_string());
-            shown.push(key);
-            user.sees(shown.trim_end());
+            user.type_keys(&key.to_string());
+            expected_text.push(key);
+            user.wait_for_text(expected_text.trim_end());
         }
-        user.types("\r");
-        user.sees("hu\n");
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        user.type_keys("\r");
+        user.wait_for_text("hu\n");
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
         let record = directory.measure(&[&cast]);
         let echo = record.echo.unwrap();
         assert!(echo.samples >= 1 && echo.layers.is_empty(), "{echo:?}");
@@ -485,30 +490,30 @@ fn a_running_plumb_serve_is_measured_by_its_meters() {
 fn each_kind_of_invalid_target_is_one_error_line() {
     let directory = TestDirectory::new();
     fs::write(directory.path("text.cast"), "no recording\n").unwrap();
-    let refused = |words: &[&str], code: i32, sentence: &str| {
+    let assert_rejected = |words: &[&str], code: i32, sentence: &str| {
         let output = directory.plumb(&[&["measure"], words].concat());
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{messages}");
         assert!(messages.contains(sentence) && messages.lines().count() == 1, "{messages}");
     };
-    refused(&["ssh://host"], 2, "cannot be measured: use");
-    refused(&["pid:me"], 2, "plumb meters --list");
-    refused(&["pid:1"], 3, "no plumb process 1 of this user");
-    refused(&["/etc/passwd"], 2, "is not a target");
-    refused(&["serial:/dev/plumb-none"], 4, "there is no serial device");
-    refused(&["none.cast"], 4, "no such file: none.cast");
-    refused(&[&directory.path("text.cast")], 1, "is not a recording");
-    refused(&["--write", "host"], 2, "--write requires a file server");
-    refused(&["--pattern", "ftp://host/x"], 2, "--pattern requires --write");
-    refused(&["--count", "2", "x.cast"], 2, "do not apply to a recording");
-    refused(&["--every", "1s", "host"], 2, "needs an end");
-    refused(&["--via", "tun:x", "serial:/dev/x"], 2, "--via applies only to hosts");
+    assert_rejected(&["ssh://host"], 2, "cannot be measured: use");
+    assert_rejected(&["pid:me"], 2, "plumb meters --list");
+    assert_rejected(&["pid:1"], 3, "no plumb process 1 of this user");
+    assert_rejected(&["/etc/passwd"], 2, "is not a target");
+    assert_rejected(&["serial:/dev/plumb-none"], 4, "there is no serial device");
+    assert_rejected(&["none.cast"], 4, "no such file: none.cast");
+    assert_rejected(&[&directory.path("text.cast")], 1, "is not a recording");
+    assert_rejected(&["--write", "host"], 2, "--write requires a file server");
+    assert_rejected(&["--pattern", "ftp://host/x"], 2, "--pattern requires --write");
+    assert_rejected(&["--count", "2", "x.cast"], 2, "do not apply to a recording");
+    assert_rejected(&["--every", "1s", "host"], 2, "needs an end");
+    assert_rejected(&["--via", "tun:x", "serial:/dev/x"], 2, "--via applies only to hosts");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn the_report_page_of_a_transfer_has_its_charts() {
-    meet_vsftpd(false, |directory| {
+    with_vsftpd(false, |directory| {
         let page = directory.path("page.html");
         directory.measure(&["--html", &page, "ftp://10.0.0.1:2121/pub/file"]);
         let text = fs::read_to_string(Path::new(&page)).unwrap();

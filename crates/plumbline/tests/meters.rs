@@ -73,13 +73,13 @@ impl Server {
         let mut command = directory.command(&[&["serve", "--json"], words].concat());
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
         let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let at = lines.by_ref().map_while(Result::ok).find_map(|line| {
+        let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
             let event: Value = serde_json::from_str(&line).ok()?;
             event["at"].as_str()?.parse().ok()
         });
         // Drains the server's further output, so that the server never blocks.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { program, at: at.unwrap() }
+        Self { program, at: address.unwrap() }
     }
 
     fn id(&self) -> String {
@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// Opens a session, and types a first line, which starts its program.
-    fn session(&self) -> RawClient {
+    fn open_session(&self) -> RawClient {
         let mut client = RawClient::at(self.at);
         line(&mut client, "begin");
         client
@@ -114,18 +114,18 @@ fn number(value: &Value) -> u64 {
 fn the_meters_of_a_running_session_match_its_activity() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
-    let mut client = server.session();
+    let mut client = server.open_session();
     let before = directory.report(&server);
     for count in 0..150 {
         line(&mut client, &format!("line {count}"));
     }
     let after = directory.report(&server);
-    let grown = |of: &dyn Fn(&Value) -> u64| of(&after) - of(&before);
-    assert_eq!(grown(&|report| number(&report["all"]["transactions"])), 150);
+    let increase = |of: &dyn Fn(&Value) -> u64| of(&after) - of(&before);
+    assert_eq!(increase(&|report| number(&report["all"]["transactions"])), 150);
     // The server reads each line once and echoes it at least once.
-    assert!(grown(&|report| number(&primitive(report, "Telnet")["visits"])) >= 300);
-    assert!(grown(&|report| number(&primitive(report, "system calls")["visits"])) >= 450);
-    assert!(grown(&|report| number(&report["all"]["wakeups"])) >= 300);
+    assert!(increase(&|report| number(&primitive(report, "Telnet")["visits"])) >= 300);
+    assert!(increase(&|report| number(&primitive(report, "system calls")["visits"])) >= 450);
+    assert!(increase(&|report| number(&report["all"]["wakeups"])) >= 300);
     let hundred = &after["all"]["last_hundred"];
     assert_eq!(number(&hundred["transactions"]), 100);
     assert!(number(&hundred["wakeups"]) >= 200, "{hundred}");
@@ -136,7 +136,7 @@ fn the_meters_of_a_running_session_match_its_activity() {
 fn the_accounts_of_a_report_add_up_to_its_total() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
-    let _caller = server.session();
+    let _caller = server.open_session();
     let report = directory.report(&server);
     let primitives = report["all"]["primitives"].as_array().unwrap();
     let sum: u64 = primitives.iter().map(|one| number(&one["ns"])).sum();
@@ -151,10 +151,10 @@ fn the_accounts_of_a_report_add_up_to_its_total() {
 fn an_ended_session_stays_in_the_sum() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
-    let mut client = server.session();
+    let mut client = server.open_session();
     line(&mut client, "one more");
     drop(client);
-    let _other = server.session();
+    let _other = server.open_session();
     let report = directory.report(&server);
     assert_eq!(number(&report["all"]["transactions"]), 1);
     let names: Vec<_> =
@@ -167,8 +167,8 @@ fn an_ended_session_stays_in_the_sum() {
 fn a_meter_client_that_never_reads_does_not_block_sessions() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
-    let mut client = server.session();
-    let deaf: Vec<_> = (0..20)
+    let mut client = server.open_session();
+    let idle_client: Vec<_> = (0..20)
         .map(|_| {
             let mut stream = UnixStream::connect(directory.socket(&server)).unwrap();
             stream.write_all(b"meters 1\n").unwrap();
@@ -177,7 +177,7 @@ fn a_meter_client_that_never_reads_does_not_block_sessions() {
         .collect();
     line(&mut client, "still here");
     assert_eq!(number(&directory.report(&server)["all"]["transactions"]), 1);
-    drop(deaf);
+    drop(idle_client);
 }
 
 #[test]
@@ -210,11 +210,11 @@ fn several_running_servers_are_listed_and_one_must_be_selected() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let for_a_program = directory.meters(&["--json"]);
     assert_eq!((for_a_program.status.code(), for_a_program.stdout.len()), (Some(2), 0));
-    let listed = directory.meters(&["--list", "--json"]);
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-    let pids: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["pid"].clone()).collect();
+    let list = directory.meters(&["--list", "--json"]);
+    let list: Value = serde_json::from_slice(&list.stdout).unwrap();
+    let pids: Vec<_> = list.as_array().unwrap().iter().map(|one| one["pid"].clone()).collect();
     for server in &servers {
-        assert!(pids.contains(&server.program.id().into()), "{listed}");
+        assert!(pids.contains(&server.program.id().into()), "{list}");
         assert!(String::from_utf8_lossy(&output.stdout).contains(&server.id()));
     }
 }
@@ -231,7 +231,7 @@ fn no_meters_socket_disables_the_meters() {
 fn a_pipe_gets_the_table_once() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
-    let _caller = server.session();
+    let _caller = server.open_session();
     let output = directory.meters(&[&server.id()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(&format!("plumb serve, process {},", server.id())), "{text}");
@@ -242,15 +242,15 @@ fn a_pipe_gets_the_table_once() {
 fn a_user_watches_the_meters_and_quits() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
-    let mut client = server.session();
+    let mut client = server.open_session();
     let mut command = directory.command(&["meters", &server.id(), "--every", "50ms"]);
     command.env("TERM", "xterm");
-    let mut user = TerminalUser::running(command);
-    user.sees("no transaction yet");
+    let mut user = TerminalUser::run(command);
+    user.wait_for_text("no transaction yet");
     line(&mut client, "hello");
-    user.sees("1 transactions:");
-    user.types("q");
-    assert_eq!(user.leaves().code(), Some(0));
+    user.wait_for_text("1 transactions:");
+    user.type_keys("q");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
     assert!(is_quiet(&directory.socket(&server)));
 }
 
@@ -271,8 +271,8 @@ fn each_ftp_command_is_a_transaction_and_a_sent_file_is_charged_to_system_calls(
     let server =
         Server::start_with(&directory, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
     let url = format!("ftp://{}/file", server.at);
-    let got = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
-    assert_eq!(got.stdout.len(), 100_000, "{got:?}");
+    let output = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
+    assert_eq!(output.stdout.len(), 100_000, "{output:?}");
     let report = directory.report(&server);
     assert_eq!(report["groups"][0]["name"], "FTP");
     // Transactions for at least USER, EPSV and RETR. The file itself may take a single system call.
@@ -288,28 +288,28 @@ fn tls_is_charged_separately_from_the_system_calls_below_it() {
     let root = directory.0.to_str().unwrap();
     let server =
         Server::start_with(&directory, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
-    let get = |scheme: &str| {
+    let download = |scheme: &str| {
         let url = format!("{scheme}://{}/file", server.at);
-        let got = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
-        assert_eq!(got.stdout.len(), 100_000, "{got:?}");
+        let output = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
+        assert_eq!(output.stdout.len(), 100_000, "{output:?}");
     };
-    get("ftp");
-    let clear = directory.report(&server);
+    download("ftp");
+    let plaintext = directory.report(&server);
     let names = |report: &Value| -> Vec<String> {
         let primitives = report["all"]["primitives"].as_array().unwrap();
         primitives.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert!(!names(&clear).contains(&"encryption".to_owned()), "{clear}");
-    get("ftpes");
+    assert!(!names(&plaintext).contains(&"encryption".to_owned()), "{plaintext}");
+    download("ftpes");
     let secured = directory.report(&server);
     // Visits for the TLS handshake and for each command after the handshake.
     assert!(number(&primitive(&secured, "encryption")["visits"]) >= 5, "{secured}");
     assert!(number(&primitive(&secured, "encryption")["ns"]) > 0);
-    get("ftpes");
-    let again = directory.report(&server);
-    assert!(number(&primitive(&again, "files")["visits"]) >= 1, "{again}");
+    download("ftpes");
+    let second_report = directory.report(&server);
+    assert!(number(&primitive(&second_report, "files")["visits"]) >= 1, "{second_report}");
     let calls = |report: &Value| number(&primitive(report, "system calls")["visits"]);
-    assert!(calls(&secured) > calls(&clear));
+    assert!(calls(&secured) > calls(&plaintext));
 }
 
 /// Returns the report of a login to `server` after a line was typed and echoed.
@@ -317,20 +317,20 @@ fn report_of_login(directory: &TestDirectory, server: &Server, words: &[&str]) -
     let port = server.at.port().to_string();
     let mut command = directory.command(&[&["login"], words].concat());
     command.env("TERM", "xterm");
-    let mut user = TerminalUser::running(command);
-    user.sees("Connected to");
-    user.types("hello\r");
-    user.sees("hello\nhello\n");
-    let listed = directory.meters(&["--list", "--json"]);
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-    let login = listed.as_array().unwrap().iter().find(|one| {
+    let mut user = TerminalUser::run(command);
+    user.wait_for_text("Connected to");
+    user.type_keys("hello\r");
+    user.wait_for_text("hello\nhello\n");
+    let list = directory.meters(&["--list", "--json"]);
+    let list: Value = serde_json::from_slice(&list.stdout).unwrap();
+    let login = list.as_array().unwrap().iter().find(|one| {
         let command = one["command"].as_str().unwrap();
         command.starts_with("login ") && command.contains(&port)
     });
-    let pid = login.unwrap_or_else(|| panic!("{listed}"))["pid"].to_string();
+    let pid = login.unwrap_or_else(|| panic!("{list}"))["pid"].to_string();
     let output = directory.meters(&[&pid, "--json"]);
-    user.types("\x1dq\r");
-    user.leaves();
+    user.type_keys("\x1dq\r");
+    user.wait_for_exit();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

@@ -13,8 +13,8 @@ use login_harness::llp_station::{self, SerialLine};
 use login_harness::names::Names;
 use login_harness::serial_peer::SerialPeer;
 use login_harness::{
-    SERVER, Server, TcpStack, TerminalUser, echo_once, in_network_of, in_new_network, listen,
-    listen_to_both, plumb, quiet_network, tcp_urgent,
+    SERVER, Server, TcpStack, TerminalUser, echo_once, in_configured_network, in_new_network,
+    listen, listen_to_both, plumb, quiet_network, tcp_urgent,
 };
 use os::process::Program;
 use os::tty::WindowSize;
@@ -26,71 +26,72 @@ use std::process::Stdio;
 
 /// Logs in, works, checks the status and leaves. This must succeed with every server and TCP
 /// implementation.
-fn work_at(server: Server, tcp_stack: TcpStack) {
+fn log_in_to_server(server: Server, tcp_stack: TcpStack) {
     let server = server.start();
     let mut user = TerminalUser::at(tcp_stack, server.port());
-    user.sees("Connected to 10.0.0.1 port");
-    user.has_a_shell();
-    user.types("echo $((6*7))\r");
-    user.sees("\n42\n");
-    user.types("stty size\r");
-    user.sees("24 80");
-    user.resizes(WindowSize { rows: 40, columns: 100 });
-    user.types("stty size\r");
-    user.sees("40 100");
-    user.types("\x1dstatus\r");
-    user.sees("CPU time of plumb");
-    user.sees(tcp_stack.name());
-    user.sees("Idle:");
+    user.wait_for_text("Connected to 10.0.0.1 port");
+    user.wait_for_shell();
+    user.type_keys("echo $((6*7))\r");
+    user.wait_for_text("\n42\n");
+    user.type_keys("stty size\r");
+    user.wait_for_text("24 80");
+    user.set_window_size(WindowSize { rows: 40, columns: 100 });
+    user.type_keys("stty size\r");
+    user.wait_for_text("40 100");
+    user.type_keys("\x1dstatus\r");
+    user.wait_for_text("CPU time of plumb");
+    user.wait_for_text(tcp_stack.name());
+    user.wait_for_text("Idle:");
     // The session must continue whether or not the server answers.
-    user.types("send ayt\r");
-    user.types("echo still $((2+2)) here\r");
-    user.sees("still 4 here");
-    user.types("\x1dclose\r");
-    assert_eq!(user.leaves().code(), Some(0));
-    user.sees("Connection closed here after");
-    user.has_a_sane_terminal();
+    user.type_keys("send ayt\r");
+    user.type_keys("echo still $((2+2)) here\r");
+    user.wait_for_text("still 4 here");
+    user.type_keys("\x1dclose\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
+    user.wait_for_text("Connection closed here after");
+    user.assert_sane_terminal();
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_user_logs_in_to_inetutils_over_kernel_tcp() {
-    in_new_network(|| work_at(Server::Inetutils, TcpStack::Kernel));
+    in_new_network(|| log_in_to_server(Server::Inetutils, TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_user_logs_in_to_inetutils_over_userspace_tcp() {
-    in_new_network(|| work_at(Server::Inetutils, TcpStack::Tun));
+    in_new_network(|| log_in_to_server(Server::Inetutils, TcpStack::Tun));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_user_logs_in_to_busybox_over_kernel_tcp() {
-    in_new_network(|| work_at(Server::Busybox, TcpStack::Kernel));
+    in_new_network(|| log_in_to_server(Server::Busybox, TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_user_logs_in_to_busybox_over_userspace_tcp() {
-    in_new_network(|| work_at(Server::Busybox, TcpStack::Tun));
+    in_new_network(|| log_in_to_server(Server::Busybox, TcpStack::Tun));
 }
 
 /// Logs in over an Ethernet segment, works and leaves.
-fn work_by(tcp_stack: &str) {
+fn log_in_over_ethernet(tcp_stack: &str) {
     let server = Server::Inetutils.start();
-    let mut user = TerminalUser::over(&["--via", tcp_stack, SERVER, &server.port().to_string()]);
-    user.sees("Connected to 10.0.0.1 port");
-    user.has_a_shell();
-    user.types("echo $((6*7)); seq 1 20000 | tail -c 40000 | cksum\r");
-    user.sees("\n42\n");
-    user.types("seq 1 5000; echo do''ne\r");
-    user.sees("done");
-    user.types("\x1dstatus\r");
-    user.sees("TCP: plumb's own");
-    user.sees("Idle:");
-    user.types("close\r");
-    assert_eq!(user.leaves().code(), Some(0));
+    let mut user =
+        TerminalUser::with_arguments(&["--via", tcp_stack, SERVER, &server.port().to_string()]);
+    user.wait_for_text("Connected to 10.0.0.1 port");
+    user.wait_for_shell();
+    user.type_keys("echo $((6*7)); seq 1 20000 | tail -c 40000 | cksum\r");
+    user.wait_for_text("\n42\n");
+    user.type_keys("seq 1 5000; echo do''ne\r");
+    user.wait_for_text("done");
+    user.type_keys("\x1dstatus\r");
+    user.wait_for_text("TCP: plumb's own");
+    user.wait_for_text("Idle:");
+    user.type_keys("close\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn a_user_logs_in_to_inetutils_over_a_tap() {
         &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
         &["link", "set", "plumb0", "up"],
     ];
-    in_network_of(network, || work_by("tap:plumb0?address=10.0.0.2"));
+    in_configured_network(network, || log_in_over_ethernet("tap:plumb0?address=10.0.0.2"));
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn a_user_logs_in_to_inetutils_over_a_packet_socket() {
         &["link", "set", "plumb0", "up"],
         &["link", "set", "far0", "up"],
     ];
-    in_network_of(network, || work_by("packet:plumb0?address=10.0.0.2/24"));
+    in_configured_network(network, || log_in_over_ethernet("packet:plumb0?address=10.0.0.2/24"));
 }
 
 /// Commands of `ip` that create a TUN for plumb, on which the kernel has an IPv4 and an IPv6
@@ -134,61 +135,62 @@ const UDP: u8 = 17;
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_host_with_dead_ipv6_is_reached_by_ipv4_over_kernel_tcp() {
-    in_network_of(DUAL_STACK, || {
+    in_configured_network(DUAL_STACK, || {
         let quiet = quiet_network();
         let names = Names::new("dead", &format!("{QUIET_V6} far\n{SERVER} far\n"), "");
         let server = login_harness::start_inetutils(listen_to_both(), &[]);
         let port = server.port().to_string();
-        let mut user = TerminalUser::running(names.plumb(&["login", "far", &port]));
-        login_harness::is_sent_without_answer(&quiet, TCP, QUIET_V6.parse().unwrap());
-        user.sees("Connected to far (10.0.0.1) port");
-        user.has_a_shell();
-        user.types("echo $((6*7))\r");
-        user.sees("\n42\n");
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::run(names.plumb(&["login", "far", &port]));
+        login_harness::wait_for_unanswered_packet(&quiet, TCP, QUIET_V6.parse().unwrap());
+        user.wait_for_text("Connected to far (10.0.0.1) port");
+        user.wait_for_shell();
+        user.type_keys("echo $((6*7))\r");
+        user.wait_for_text("\n42\n");
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_host_with_dead_ipv6_is_reached_by_ipv4_over_userspace_tcp() {
-    in_network_of(DUAL_STACK, || {
+    in_configured_network(DUAL_STACK, || {
         // The reverse of the order of RFC 6724.
         let names = Names::new("mute", &format!("{SERVER} far\n{SILENT_V6} far\n"), "");
         let server = login_harness::start_inetutils(listen_to_both(), &[]);
         let arguments = ["login", "--via", "tun:plumb0", "far", &server.port().to_string()];
-        let mut user = TerminalUser::running(names.plumb(&arguments));
-        user.sees("Connected to far (10.0.0.1) port");
-        user.has_a_shell();
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::run(names.plumb(&arguments));
+        user.wait_for_text("Connected to far (10.0.0.1) port");
+        user.wait_for_shell();
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
     });
 }
 
-/// Logs in to a host with IPv4 and IPv6 addresses and leaves; `found` is the expected address.
-fn calls(names: &Names, arguments: &[&str], found: &str) {
+/// Logs in to a host with IPv4 and IPv6 addresses and logs out; `expected` is the address that
+/// plumb must connect to.
+fn assert_login_reaches(names: &Names, arguments: &[&str], expected: &str) {
     let server = login_harness::start_inetutils(listen_to_both(), &[]);
     let port = server.port().to_string();
     let mut command = names.plumb(&["login"]);
     command.args(arguments).args(["far", &port]);
-    let mut user = TerminalUser::running(command);
-    user.sees(&format!("Connected to far ({found}) port"));
-    user.has_a_shell();
-    user.types("exit\r");
-    assert_eq!(user.leaves().code(), Some(0));
+    let mut user = TerminalUser::run(command);
+    user.wait_for_text(&format!("Connected to far ({expected}) port"));
+    user.wait_for_shell();
+    user.type_keys("exit\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn the_requested_family_of_a_dual_stack_host_is_used() {
-    in_network_of(DUAL_STACK, || {
+    in_configured_network(DUAL_STACK, || {
         let names = Names::new("both", &format!("{SERVER} far\n{SERVER_V6} far\n"), "");
         for tcp_stack in [TcpStack::Kernel, TcpStack::Tun] {
             let [via, tcp_stack] = tcp_stack.arguments();
-            calls(&names, &[via, tcp_stack], SERVER_V6);
-            calls(&names, &[via, tcp_stack, "-4"], SERVER);
-            calls(&names, &[via, tcp_stack, "-6"], SERVER_V6);
+            assert_login_reaches(&names, &[via, tcp_stack], SERVER_V6);
+            assert_login_reaches(&names, &[via, tcp_stack, "-4"], SERVER);
+            assert_login_reaches(&names, &[via, tcp_stack, "-6"], SERVER_V6);
         }
     });
 }
@@ -201,46 +203,46 @@ fn a_user_logs_in_over_userspace_tcp_with_ipv6_only() {
         &["address", "add", "2001:db8::1/64", "dev", "plumb0", "nodad"],
         &["link", "set", "plumb0", "up"],
     ];
-    in_network_of(network, || {
+    in_configured_network(network, || {
         let server = login_harness::start_inetutils(listen_to_both(), &[]);
         let port = server.port().to_string();
-        let mut user = TerminalUser::over(&["--via", "tun:plumb0", SERVER_V6, &port]);
-        user.sees("Connected to 2001:db8::1 port");
-        user.has_a_shell();
-        user.types("seq 1 5000; echo do''ne\r");
-        user.sees("done");
-        user.types("\x1dstatus\r");
-        user.sees("TCP: plumb's own");
-        user.types("close\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::with_arguments(&["--via", "tun:plumb0", SERVER_V6, &port]);
+        user.wait_for_text("Connected to 2001:db8::1 port");
+        user.wait_for_shell();
+        user.type_keys("seq 1 5000; echo do''ne\r");
+        user.wait_for_text("done");
+        user.type_keys("\x1dstatus\r");
+        user.wait_for_text("TCP: plumb's own");
+        user.type_keys("close\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_local_address_can_be_given_for_each_family() {
-    in_network_of(DUAL_STACK, || {
+    in_configured_network(DUAL_STACK, || {
         let via = "tun:plumb0?address=10.0.0.7&address=2001:db8::7";
         for (server, ours) in [(SERVER, "10.0.0.7"), (SERVER_V6, "2001:db8::7")] {
             let listener = listen_to_both();
             let port = listener.local_addr().unwrap().port().to_string();
-            let mut user = TerminalUser::over(&["--via", via, server, &port]);
+            let mut user = TerminalUser::with_arguments(&["--via", via, server, &port]);
             let (_far, client) = listener.accept().unwrap();
             assert_eq!(client.ip().to_canonical().to_string(), ours);
-            user.sees("Connected");
+            user.wait_for_text("Connected");
         }
     });
 }
 
 /// Runs plumb with a name server that does not answer, and interrupts plumb while it waits.
-fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
+fn interrupt_during_name_resolution(command: &str) -> std::process::Output {
     let quiet = quiet_network();
     let resolver = "nameserver 10.9.0.2\noptions timeout:30 attempts:5\n";
     let names = Names::new(command, "", resolver);
     let mut plumb = names.plumb(&[command, "far.example"]);
     plumb.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut program = Program::start(&mut plumb).unwrap();
-    login_harness::is_sent_without_answer(&quiet, UDP, "10.9.0.2".parse().unwrap());
+    login_harness::wait_for_unanswered_packet(&quiet, UDP, "10.9.0.2".parse().unwrap());
     program.signal(rustix::process::Signal::INT).unwrap();
     let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
     let mut stdout = Vec::new();
@@ -254,7 +256,7 @@ fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
 #[ignore = "needs root or a user namespace"]
 fn a_measurement_can_be_interrupted_during_name_resolution() {
     in_new_network(|| {
-        let output = is_interrupted_while_it_asks("measure");
+        let output = interrupt_during_name_resolution("measure");
         assert_eq!(output.status.code(), Some(3));
         let messages = String::from_utf8(output.stderr).unwrap();
         assert_eq!(messages, "plumb: interrupted before the connection was established\n");
@@ -265,7 +267,7 @@ fn a_measurement_can_be_interrupted_during_name_resolution() {
 #[ignore = "needs root or a user namespace"]
 fn a_login_can_be_interrupted_during_name_resolution() {
     in_new_network(|| {
-        let output = is_interrupted_while_it_asks("login");
+        let output = interrupt_during_name_resolution("login");
         assert_eq!(output.status.signal(), Some(2));
     });
 }
@@ -295,9 +297,9 @@ fn the_server_answers_are_you_there() {
     in_new_network(|| {
         let server = Server::Inetutils.start();
         let mut user = TerminalUser::at(TcpStack::Tun, server.port());
-        user.has_a_shell();
-        user.types("\x1dsend ayt\r");
-        user.sees("[Yes]");
+        user.wait_for_shell();
+        user.type_keys("\x1dsend ayt\r");
+        user.wait_for_text("[Yes]");
     });
 }
 
@@ -307,13 +309,15 @@ fn a_control_c_is_sent_to_the_server() {
     in_new_network(|| {
         let server = Server::Inetutils.start();
         let mut user = TerminalUser::at(TcpStack::Tun, server.port());
-        user.has_a_shell();
-        user.types("stty raw -echo; echo go''ing; dd bs=1 count=1 2>&- | od -An -tu1; stty sane\r");
-        user.sees("going");
-        user.types("\x03");
-        user.sees("   3\nready:");
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        user.wait_for_shell();
+        user.type_keys(
+            "stty raw -echo; echo go''ing; dd bs=1 count=1 2>&- | od -An -tu1; stty sane\r",
+        );
+        user.wait_for_text("going");
+        user.type_keys("\x03");
+        user.wait_for_text("   3\nready:");
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
     });
 }
 
@@ -323,29 +327,29 @@ fn a_shell_that_ends_ends_the_session_with_success() {
     in_new_network(|| {
         let server = Server::Busybox.start();
         let mut user = TerminalUser::at(TcpStack::Tun, server.port());
-        user.has_a_shell();
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
-        user.sees("Connection closed by the remote host");
-        user.has_a_sane_terminal();
+        user.wait_for_shell();
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
+        user.wait_for_text("Connection closed by the remote host");
+        user.assert_sane_terminal();
     });
 }
 
 /// Sends a Synch from the server, and then several from the client.
-fn synch_by(tcp_stack: TcpStack) {
+fn synch_in_both_directions(tcp_stack: TcpStack) {
     let listener = listen();
     let mut user = TerminalUser::at(tcp_stack, listener.local_addr().unwrap().port());
     let (mut remote, _) = listener.accept().unwrap();
     remote.write_all(b"before\r\n").unwrap();
-    user.sees("before");
+    user.wait_for_text("before");
     tcp_urgent::send(&remote, b"discarded\xff\xf2");
     remote.write_all(b"after").unwrap();
-    user.sees("after");
+    user.wait_for_text("after");
     assert!(!user.screen().contains("discarded"), "{}", user.screen());
-    user.types("\x1dsend synch\r");
+    user.type_keys("\x1dsend synch\r");
     assert_eq!(tcp_urgent::receive(&remote), b"\xff\xf2");
     for (command, code) in [("ip", 0xf4), ("ao", 0xf5), ("abort", 0xee), ("brk", 0xf3)] {
-        user.types(&format!("\x1dsend {command}\r"));
+        user.type_keys(&format!("\x1dsend {command}\r"));
         assert_eq!(tcp_urgent::receive(&remote), [0xff, code, 0xff, 0xf2], "{command}");
     }
 }
@@ -353,37 +357,37 @@ fn synch_by(tcp_stack: TcpStack) {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_synch_works_in_both_directions_over_kernel_tcp() {
-    in_new_network(|| synch_by(TcpStack::Kernel));
+    in_new_network(|| synch_in_both_directions(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_synch_works_in_both_directions_over_userspace_tcp() {
-    in_new_network(|| synch_by(TcpStack::Tun));
+    in_new_network(|| synch_in_both_directions(TcpStack::Tun));
 }
 
 /// Resets the connection from the server in the middle of the session.
-fn reset_by(tcp_stack: TcpStack) {
+fn reset_by_server(tcp_stack: TcpStack) {
     let listener = listen();
     let mut user = TerminalUser::at(tcp_stack, listener.local_addr().unwrap().port());
     let (remote, _) = listener.accept().unwrap();
-    user.sees("Connected");
+    user.wait_for_text("Connected");
     tcp_urgent::reset(remote);
-    assert_eq!(user.leaves().code(), Some(1));
-    user.sees("reset the connection");
-    user.has_a_sane_terminal();
+    assert_eq!(user.wait_for_exit().code(), Some(1));
+    user.wait_for_text("reset the connection");
+    user.assert_sane_terminal();
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_reset_by_the_server_is_an_error_and_restores_the_terminal_over_kernel_tcp() {
-    in_new_network(|| reset_by(TcpStack::Kernel));
+    in_new_network(|| reset_by_server(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_reset_by_the_server_is_an_error_and_restores_the_terminal_over_userspace_tcp() {
-    in_new_network(|| reset_by(TcpStack::Tun));
+    in_new_network(|| reset_by_server(TcpStack::Tun));
 }
 
 #[test]
@@ -394,53 +398,53 @@ fn a_signal_ends_plumb_and_the_terminal_is_restored() {
         let mut user = TerminalUser::at(TcpStack::Kernel, listener.local_addr().unwrap().port());
         let (mut remote, _) = listener.accept().unwrap();
         remote.write_all(b"hello").unwrap();
-        user.sees("hello");
-        user.is_sent(rustix::process::Signal::TERM);
-        assert_eq!(user.leaves().signal(), Some(15));
-        user.has_a_sane_terminal();
+        user.wait_for_text("hello");
+        user.send_signal(rustix::process::Signal::TERM);
+        assert_eq!(user.wait_for_exit().signal(), Some(15));
+        user.assert_sane_terminal();
     });
 }
 
-fn the_modes_of_the_display_are_reset_by(signal: rustix::process::Signal) {
+fn assert_signal_resets_display_modes(signal: rustix::process::Signal) {
     in_new_network(move || {
         let listener = listen();
         let mut user = TerminalUser::at(TcpStack::Kernel, listener.local_addr().unwrap().port());
         let (mut remote, _) = listener.accept().unwrap();
         remote.write_all(b"\x1b[?1049h\x1b[?1000hhello").unwrap();
-        user.sees("hello");
-        user.is_sent(signal);
-        assert_eq!(user.leaves().signal(), Some(signal.as_raw()));
-        assert!(user.written().ends_with("\x1b[?1000l\x1b[?1049l"), "{:?}", user.written());
-        user.has_a_sane_terminal();
+        user.wait_for_text("hello");
+        user.send_signal(signal);
+        assert_eq!(user.wait_for_exit().signal(), Some(signal.as_raw()));
+        assert!(user.all_output().ends_with("\x1b[?1000l\x1b[?1049l"), "{:?}", user.all_output());
+        user.assert_sane_terminal();
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn sigterm_resets_the_modes_that_the_remote_host_has_set() {
-    the_modes_of_the_display_are_reset_by(rustix::process::Signal::TERM);
+    assert_signal_resets_display_modes(rustix::process::Signal::TERM);
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn sighup_resets_the_modes_that_the_remote_host_has_set() {
-    the_modes_of_the_display_are_reset_by(rustix::process::Signal::HUP);
+    assert_signal_resets_display_modes(rustix::process::Signal::HUP);
 }
 
 #[test]
 #[ignore = "takes a pseudo-terminal for a serial line"]
 fn a_user_logs_in_over_a_serial_line_with_an_assigned_address() {
     let line = SerialLine::start();
-    let mut user = TerminalUser::over(&["--via", &line.via(), llp_station::HOST]);
-    user.sees("Connected to 10.0.0.6 port 23 via plumb's own TCP/IP on serial:");
-    user.types("mumble");
-    user.sees("mumble");
-    user.types("\x1dstatus\r");
-    user.sees("Idle:");
-    user.sees("TCP: plumb's own, Established");
-    user.sees("link");
-    user.types("close\r");
-    assert_eq!(user.leaves().code(), Some(0));
+    let mut user = TerminalUser::with_arguments(&["--via", &line.via(), llp_station::HOST]);
+    user.wait_for_text("Connected to 10.0.0.6 port 23 via plumb's own TCP/IP on serial:");
+    user.type_keys("mumble");
+    user.wait_for_text("mumble");
+    user.type_keys("\x1dstatus\r");
+    user.wait_for_text("Idle:");
+    user.wait_for_text("TCP: plumb's own, Established");
+    user.wait_for_text("link");
+    user.type_keys("close\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
     assert_eq!(line.close_reason(), Some(CloseReason::Reset));
 }
 
@@ -448,68 +452,68 @@ fn a_user_logs_in_over_a_serial_line_with_an_assigned_address() {
 #[ignore = "takes a pseudo-terminal for a serial line"]
 fn a_user_logs_in_over_a_serial_line_with_compressed_headers() {
     let line = SerialLine::with_header_compression();
-    let mut user = TerminalUser::over(&["--via", &line.via(), llp_station::HOST]);
-    user.sees("link=llp&vj=1");
-    user.types("mumble");
-    user.sees("mumble");
-    user.types("\x1dclose\r");
-    assert_eq!(user.leaves().code(), Some(0));
+    let mut user = TerminalUser::with_arguments(&["--via", &line.via(), llp_station::HOST]);
+    user.wait_for_text("link=llp&vj=1");
+    user.type_keys("mumble");
+    user.wait_for_text("mumble");
+    user.type_keys("\x1dclose\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
     assert_eq!(line.close_reason(), Some(CloseReason::Reset));
 }
 
 /// Logs in to the inetutils server through slirp, which speaks `protocol` on the line.
-fn work_through_slirp(protocol: &'static [&'static str], settings: &'static str) {
+fn log_in_through_slirp(protocol: &'static [&'static str], settings: &'static str) {
     in_new_network(move || {
         let server = Server::Inetutils.start();
         let slirp = SerialPeer::slirp(protocol);
         let tcp_stack = slirp.via(settings);
         let port = server.port().to_string();
         let mut user = TerminalUser::with_password("right", &["--via", &tcp_stack, SERVER, &port]);
-        user.sees("Connected to 10.0.0.1 port");
-        user.has_a_shell();
-        user.types("echo $((6*7)); seq 1 2000 | tail -c 6000\r");
-        user.sees("\n42\n");
-        user.sees("\n2000\n");
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
-        user.sees("Connection closed by the remote host");
+        user.wait_for_text("Connected to 10.0.0.1 port");
+        user.wait_for_shell();
+        user.type_keys("echo $((6*7)); seq 1 2000 | tail -c 6000\r");
+        user.wait_for_text("\n42\n");
+        user.wait_for_text("\n2000\n");
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
+        user.wait_for_text("Connection closed by the remote host");
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
 fn a_user_logs_in_over_slip_to_slirp() {
-    work_through_slirp(&["mtu 1500"], "link=slip&address=10.0.2.15");
+    log_in_through_slirp(&["mtu 1500"], "link=slip&address=10.0.2.15");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
 fn a_user_logs_in_over_slip_with_compressed_headers_to_slirp() {
-    work_through_slirp(&["compress"], "link=cslip&address=10.0.2.15");
+    log_in_through_slirp(&["compress"], "link=cslip&address=10.0.2.15");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
 fn a_user_logs_in_over_ppp_with_compressed_headers_to_slirp() {
-    work_through_slirp(&["ppp"], "link=ppp");
+    log_in_through_slirp(&["ppp"], "link=ppp");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
 fn a_user_logs_in_over_ppp_with_uncompressed_headers_and_a_given_address_to_slirp() {
-    work_through_slirp(&["ppp"], "link=ppp&vj=0&address=10.0.2.15");
+    log_in_through_slirp(&["ppp"], "link=ppp&vj=0&address=10.0.2.15");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
 fn slirp_accepts_chap_authentication() {
-    work_through_slirp(&["ppp", "+chap"], "link=ppp&user=guest");
+    log_in_through_slirp(&["ppp", "+chap"], "link=ppp&user=guest");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp and telnet server"]
 fn slirp_accepts_pap_authentication() {
-    work_through_slirp(&["ppp", "+pap"], "link=ppp&user=guest");
+    log_in_through_slirp(&["ppp", "+pap"], "link=ppp&user=guest");
 }
 
 #[test]
@@ -524,8 +528,8 @@ fn slirp_rejects_a_wrong_or_missing_password() {
             let slirp = SerialPeer::slirp(&["ppp", method]);
             let tcp_stack = slirp.via(settings);
             let mut user = TerminalUser::with_password("wrong", &["--via", &tcp_stack, SERVER]);
-            assert_eq!(user.leaves().code(), Some(4));
-            user.sees("the PPP peer");
+            assert_eq!(user.wait_for_exit().code(), Some(4));
+            user.wait_for_text("the PPP peer");
             assert!(!user.screen().contains("Connected"), "{}", user.screen());
         }
     });
@@ -545,13 +549,17 @@ fn a_user_logs_in_over_ppp_to_pppd() {
             Err(messages) => panic!("pppd does not run: {messages}"),
         };
         let (port, remote) = echo_once();
-        let mut user =
-            TerminalUser::over(&["--via", &pppd.via("link=ppp"), "10.1.0.1", &port.to_string()]);
-        user.sees("Connected to 10.1.0.1 port");
-        user.types("mumble\r");
-        user.sees("mumble");
-        user.types("\x1dclose\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::with_arguments(&[
+            "--via",
+            &pppd.via("link=ppp"),
+            "10.1.0.1",
+            &port.to_string(),
+        ]);
+        user.wait_for_text("Connected to 10.1.0.1 port");
+        user.type_keys("mumble\r");
+        user.wait_for_text("mumble");
+        user.type_keys("\x1dclose\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
         drop(remote);
     });
 }
@@ -562,8 +570,8 @@ fn a_port_without_a_listener_refuses_the_connection() {
     in_new_network(|| {
         for tcp_stack in [TcpStack::Kernel, TcpStack::Tun] {
             let mut user = TerminalUser::at(tcp_stack, 9);
-            assert_eq!(user.leaves().code(), Some(1));
-            user.sees("10.0.0.1:9 refuses the connection");
+            assert_eq!(user.wait_for_exit().code(), Some(1));
+            user.wait_for_text("10.0.0.1:9 refuses the connection");
         }
     });
 }
@@ -586,7 +594,7 @@ fn a_silent_host_times_out_after_the_requested_time() {
 }
 
 /// Pipes input through an echo server, and compares the output.
-fn pipe_through(tcp_stack: TcpStack) {
+fn pipe_through_echo_server(tcp_stack: TcpStack) {
     let (port, remote) = echo_once();
     let mut command = plumb();
     command.args(tcp_stack.arguments()).args([SERVER, &port.to_string()]);
@@ -603,13 +611,13 @@ fn pipe_through(tcp_stack: TcpStack) {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_pipe_is_sent_and_its_answer_awaited_over_kernel_tcp() {
-    in_new_network(|| pipe_through(TcpStack::Kernel));
+    in_new_network(|| pipe_through_echo_server(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_pipe_is_sent_and_its_answer_awaited_over_userspace_tcp() {
-    in_new_network(|| pipe_through(TcpStack::Tun));
+    in_new_network(|| pipe_through_echo_server(TcpStack::Tun));
 }
 
 #[test]

@@ -101,13 +101,13 @@ const TFTP_PATHS: [NetworkPath; 4] = [
 fn trials() -> Vec<Trial> {
     let all: [(&[Peer], &[NetworkPath]); 3] =
         [(&LOGINS, &LOGIN_PATHS), (&FTP, &FTP_PATHS), (&TFTP, &TFTP_PATHS)];
-    let of = |(peers, paths): (&'static [Peer], &'static [NetworkPath])| {
-        let of_line = |path: &'static NetworkPath| {
+    let trials_of = |(peers, paths): (&'static [Peer], &'static [NetworkPath])| {
+        let trials_of_path = |path: &'static NetworkPath| {
             peers.iter().map(|peer| Trial { peer: *peer, path: *path })
         };
-        paths.iter().flat_map(of_line)
+        paths.iter().flat_map(trials_of_path)
     };
-    all.into_iter().flat_map(of).collect()
+    all.into_iter().flat_map(trials_of).collect()
 }
 
 impl Trial {
@@ -117,7 +117,7 @@ impl Trial {
             // tftpd-hpa waits for an ACK after each block or window, so the round trip limits its
             // rate.
             Peer::TftpdHpa => {
-                if self.path.trip_ms < 10 {
+                if self.path.round_trip_ms < 10 {
                     400_000
                 } else {
                     100_000
@@ -157,12 +157,12 @@ impl Trial {
     /// Runs the trial in a new thread, which creates the network namespaces, and prints the
     /// predictions.
     fn run(self) -> Vec<Prediction> {
-        let began = Instant::now();
-        let found = thread::spawn(move || self.predictions()).join();
-        let found = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let took = began.elapsed().as_secs_f64();
-        println!("{:18}  {:40}  {took:.1} s", self.peer.name(), self.path.to_string());
-        for one in &found {
+        let started_at = Instant::now();
+        let predictions = thread::spawn(move || self.predictions()).join();
+        let predictions = predictions.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let elapsed_s = started_at.elapsed().as_secs_f64();
+        println!("{:18}  {:40}  {elapsed_s:.1} s", self.peer.name(), self.path.to_string());
+        for one in &predictions {
             println!(
                 "{:18}  {:40}  {:25}  {:>9} bytes  {:>8.1} ms  {:>8.1} ms  {:>6.1} %",
                 self.peer.name(),
@@ -174,60 +174,63 @@ impl Trial {
                 one.off_per_mille().unwrap_or(0) as f64 / 10.0,
             );
         }
-        found
+        predictions
     }
 }
 
 /// Number of concurrent trials. Most of a trial is waiting for the path.
-const AT_A_TIME: usize = 5;
+const CONCURRENT_TRIALS: usize = 5;
 /// Largest accepted median error, in thousandths.
-const GOAL: u64 = 200;
+const MAX_MEDIAN_ERROR_PER_MILLE: u64 = 200;
 /// Smallest accepted number of sessions with a prediction of each kind.
-const TRIALS: usize = 50;
+const MIN_SESSIONS: usize = 50;
 
 /// Runs all trials, and returns the predictions of each.
 fn run_all(trials: Vec<Trial>) -> Vec<Vec<Prediction>> {
     let waiting = Mutex::new(trials.into_iter());
-    let found = Mutex::new(Vec::new());
+    let all_predictions = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
+        for _ in 0..CONCURRENT_TRIALS {
             scope.spawn(|| {
                 loop {
                     let Some(trial) = waiting.lock().unwrap().next() else { break };
-                    let came = trial.run();
-                    found.lock().unwrap().push(came);
+                    let predictions = trial.run();
+                    all_predictions.lock().unwrap().push(predictions);
                 }
             });
         }
     });
-    found.into_inner().unwrap()
+    all_predictions.into_inner().unwrap()
 }
 
 /// Prints the prediction errors for `what`. Returns the number of sessions with such predictions
 /// and the median error in thousandths.
 fn errors_of(what: Quantity, all: &[Vec<Prediction>]) -> (usize, u64) {
-    let of_it = |found: &Vec<Prediction>| {
-        let found = found.iter().filter(|one| one.quantity == what);
-        found.filter_map(Prediction::off_per_mille).map(i64::unsigned_abs).collect::<Vec<u64>>()
+    let errors_of_session = |found: &Vec<Prediction>| {
+        let predictions = found.iter().filter(|prediction| prediction.quantity == what);
+        predictions
+            .filter_map(Prediction::off_per_mille)
+            .map(i64::unsigned_abs)
+            .collect::<Vec<u64>>()
     };
-    let sessions: Vec<Vec<u64>> = all.iter().map(of_it).collect();
+    let sessions: Vec<Vec<u64>> = all.iter().map(errors_of_session).collect();
     let count = sessions.iter().filter(|errors| !errors.is_empty()).count();
     let errors = sessions.concat();
-    let middle = median(&errors).unwrap_or(u64::MAX);
-    let worse = errors.iter().filter(|error| **error > GOAL).count();
-    let of_it = all.iter().flatten().filter(|one| one.quantity == what);
-    let held: Vec<bool> = of_it.filter_map(Prediction::is_in_range).collect();
+    let median_error = median(&errors).unwrap_or(u64::MAX);
+    let worse = errors.iter().filter(|error| **error > MAX_MEDIAN_ERROR_PER_MILLE).count();
+    let predictions = all.iter().flatten().filter(|prediction| prediction.quantity == what);
+    let in_range: Vec<bool> = predictions.filter_map(Prediction::is_in_range).collect();
     println!(
         "{:25}  {count} sessions, median error {}.{} %, {worse} of {} off by more than a fifth, {} \
          of {} in their range",
         what.text(),
-        middle / 10,
-        middle % 10,
+        median_error / 10,
+        median_error % 10,
         errors.len(),
-        held.iter().filter(|held| **held).count(),
-        held.len()
+        in_range.iter().filter(|is_in_range| **is_in_range).count(),
+        in_range.len()
     );
-    (count, middle)
+    (count, median_error)
 }
 
 #[test]
@@ -240,10 +243,10 @@ fn predictions_for_real_servers_are_within_a_fifth_of_the_measurements() {
     let mut missed = Vec::new();
     for what in [Quantity::Screenful, Quantity::EchoUnderLoad, Quantity::Received] {
         let (count, middle) = errors_of(what, &all);
-        if count < TRIALS {
-            missed.push(format!("{}: {count} sessions instead of {TRIALS}", what.text()));
+        if count < MIN_SESSIONS {
+            missed.push(format!("{}: {count} sessions instead of {MIN_SESSIONS}", what.text()));
         }
-        if middle > GOAL {
+        if middle > MAX_MEDIAN_ERROR_PER_MILLE {
             missed.push(format!("{}: {middle} of a thousand", what.text()));
         }
     }

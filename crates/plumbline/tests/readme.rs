@@ -1,7 +1,7 @@
 //! The picture in README.md: `plumb measure` of Debian's telnetd, over a relay that delays packets.
 //!
 //! `./x readme` draws the picture from a run of the release build: the verdict and the parts in
-//! [`KEPT`], with `[...]` for the other parts. The test compares only the parts that do not vary
+//! [`KEPT_BEGINNINGS`], with `[...]` for the other parts. The test compares only the parts that do not vary
 //! between runs: the names of tables and of their rows. Figures and sentences depend on the machine
 //! and its load.
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
@@ -28,14 +28,14 @@ const COLUMN_WIDTH: usize = 9;
 const LINE_HEIGHT: usize = 18;
 const MARGIN: usize = 16;
 /// Beginning of the first sentence below the chart of the echo.
-const SENTENCES: &str = "Measured in this program";
+const FIRST_SENTENCE: &str = "Measured in this program";
 /// Beginnings of the parts of the report that are kept in addition to its first two parts.
-const KEPT: [&str; 4] =
+const KEPT_BEGINNINGS: [&str; 4] =
     ["Up to the login prompt", "Echo of one", "Where the median echo", "A screenful"];
 /// Placeholder for omitted parts.
-const LEFT_OUT: &str = "[...]";
+const OMISSION_MARK: &str = "[...]";
 /// One-way delay.
-const DELAY: Duration = Duration::from_millis(10);
+const ONE_WAY_DELAY: Duration = Duration::from_millis(10);
 const PORT: u16 = 2323;
 
 /// Returns the number in the variable `name`, if it is set.
@@ -45,10 +45,10 @@ fn number(name: &str) -> Option<u64> {
 
 /// Measures a login of inetutils telnetd, 20 ms away, and returns the command with its output.
 fn session() -> String {
-    run_over_path(RelayedPath { delay: DELAY, ..RelayedPath::default() }, |remote| {
+    run_over_path(RelayedPath { delay: ONE_WAY_DELAY, ..RelayedPath::default() }, |remote| {
         let listener =
             in_server_network(remote, || TcpListener::bind((SERVER_ADDRESS, PORT)).unwrap());
-        let served = thread::spawn(move || {
+        let server_thread = thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             let mut server = test_support::peers::INETUTILS_TELNETD.command();
             server.args(["-h", "-E", "/bin/sh"]);
@@ -61,7 +61,7 @@ fn session() -> String {
         command.args(["measure", &target]).stdin(Stdio::null()).env("COLUMNS", "80");
         command.env("XDG_STATE_HOME", &state).env("HOME", &state);
         let output = command.output().unwrap();
-        drop(served.join().unwrap());
+        drop(server_thread.join().unwrap());
         _ = std::fs::remove_dir_all(state);
         assert!(output.status.success(), "{output:?}");
         format!("$ plumb measure {target}\n{}", kept(&String::from_utf8(output.stdout).unwrap()))
@@ -73,11 +73,11 @@ fn session() -> String {
 fn kept(report: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (at, part) in report.trim_end().split("\n\n").enumerate() {
-        if at < 2 || KEPT.iter().any(|beginning| part.starts_with(beginning)) {
-            let lines = part.lines().take_while(|line| !line.starts_with(SENTENCES));
+        if at < 2 || KEPT_BEGINNINGS.iter().any(|beginning| part.starts_with(beginning)) {
+            let lines = part.lines().take_while(|line| !line.starts_with(FIRST_SENTENCE));
             parts.push(lines.collect::<Vec<&str>>().join("\n"));
-        } else if parts.last().is_some_and(|last| last != LEFT_OUT) {
-            parts.push(LEFT_OUT.to_owned());
+        } else if parts.last().is_some_and(|last| last != OMISSION_MARK) {
+            parts.push(OMISSION_MARK.to_owned());
         }
     }
     parts.join("\n\n") + "\n"
@@ -114,8 +114,8 @@ fn session_of(picture: &str) -> String {
     let mut session = String::new();
     for line in picture.lines().filter(|line| line.starts_with("<text ")) {
         let y = line.split("y=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-        let at = (y.parse::<usize>().unwrap() + LINE_HEIGHT / 4 - MARGIN) / LINE_HEIGHT - 1;
-        while session.lines().count() < at {
+        let row = (y.parse::<usize>().unwrap() + LINE_HEIGHT / 4 - MARGIN) / LINE_HEIGHT - 1;
+        while session.lines().count() < row {
             session.push('\n');
         }
         let text = line.split_once('>').unwrap().1.strip_suffix("</text>").unwrap();
@@ -126,10 +126,10 @@ fn session_of(picture: &str) -> String {
 }
 
 /// Returns the headings of the tables of a session, and the names of their rows.
-fn shape(session: &str) -> Vec<&str> {
+fn structure(session: &str) -> Vec<&str> {
     let tables = session
         .split("\n\n")
-        .filter(|part| KEPT.iter().any(|beginning| part.starts_with(beginning)));
+        .filter(|part| KEPT_BEGINNINGS.iter().any(|beginning| part.starts_with(beginning)));
     let rows = tables.flat_map(|table| {
         table.lines().enumerate().filter(|(at, line)| *at == 0 || line.contains("  "))
     });
@@ -151,9 +151,9 @@ fn the_structure_of_a_session_ignores_numbers_and_sentences() {
         kept(&report)
     };
     let names = ["Echo of one character", "Where the median echo went", "Telnet"];
-    assert_eq!(shape(&session("20", "The path costs 20 ms.")), names);
-    assert_eq!(shape(&session("1.5", "Nothing stands out.")), names);
-    assert_ne!(shape(&session("20", "").replace("Telnet", "telnet_")), names);
+    assert_eq!(structure(&session("20", "The path costs 20 ms.")), names);
+    assert_eq!(structure(&session("1.5", "Nothing stands out.")), names);
+    assert_ne!(structure(&session("20", "").replace("Telnet", "telnet_")), names);
     let stdout = session("20", "Verdict.");
     assert!(stdout.starts_with("Verdict.\n\nthis machine\n\n[...]\n\nEcho"), "{stdout}");
     assert!(stdout.ends_with("\n\n[...]\n"), "{stdout}");
@@ -172,7 +172,11 @@ fn the_session_in_the_readme_has_the_structure_of_a_real_run() {
         return;
     }
     let printed = session_of(&std::fs::read_to_string(path).unwrap());
-    assert_eq!(shape(&session), shape(&printed), "./x readme draws the picture anew\n{session}");
+    assert_eq!(
+        structure(&session),
+        structure(&printed),
+        "./x readme draws the picture anew\n{session}"
+    );
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl TestDirectory {
     }
 
     /// Runs plumb, checks that it succeeds, and returns its standard output.
-    fn done(&self, words: &[&str]) -> String {
+    fn run_ok(&self, words: &[&str]) -> String {
         let output = self.plumb(words);
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{words:?}: {messages}");
@@ -161,8 +161,8 @@ impl Control {
     }
 
     fn passive(&mut self) -> TcpStream {
-        let reported = self.send("EPSV");
-        let port = reported.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+        let reply = self.send("EPSV");
+        let port = reply.split('|').nth(3).unwrap().parse::<u16>().unwrap();
         TcpStream::connect(("127.0.0.1", port)).unwrap()
     }
 }
@@ -176,11 +176,11 @@ fn a_download_is_fully_recorded_by_client_and_server() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 3_000_000]).unwrap();
     let (server, url) = Server::ftp(&directory);
-    let reported = directory.done(&["get", "--json", &format!("{url}file")]);
+    let report = directory.run_ok(&["get", "--json", &format!("{url}file")]);
     server.end();
     let user = directory.record("user");
     let server = directory.record("server");
-    assert_eq!(serde_json::from_str::<Value>(&reported).unwrap(), user);
+    assert_eq!(serde_json::from_str::<Value>(&report).unwrap(), user);
     for record in [&user, &server] {
         assert_eq!(
             (record["command"].as_str(), record["type"].as_str()),
@@ -220,8 +220,8 @@ fn a_download_is_fully_recorded_by_client_and_server() {
     assert_eq!((&user["path_requested"], &server["path_real"]), (&"file".into(), &"/file".into()));
     assert_eq!(user["data_local"], server["data_remote"]);
     assert_eq!(user["control_remote"], server["control_local"]);
-    let again = number(&server, "bytes_retrans");
-    assert_eq!(number(&server, "bytes_sent") - again, 3_000_000);
+    let retransmitted = number(&server, "bytes_retrans");
+    assert_eq!(number(&server, "bytes_sent") - retransmitted, 3_000_000);
     number(&user, "file_write_ns");
     number(&user, "network_wait_ns");
 }
@@ -232,7 +232,7 @@ fn the_record_of_a_tls_upload_has_the_tls_parameters_and_the_disk_time() {
     fs::write(directory.0.join("here/up"), vec![7; 100_000]).unwrap();
     let (server, url) = Server::ftp(&directory);
     let url = url.replace("ftp://", "ftpes://");
-    directory.done(&["put", "up", &url]);
+    directory.run_ok(&["put", "up", &url]);
     server.end();
     let user = directory.record("user");
     let server = directory.record("server");
@@ -261,7 +261,7 @@ fn words_of_36_bits_are_counted_as_words() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("words"), vec![0x5a; 9_000]).unwrap();
     let (server, url) = Server::ftp(&directory);
-    directory.done(&["get", "--type", "L36", "--store", "data8", &format!("{url}words")]);
+    directory.run_ok(&["get", "--type", "L36", "--store", "data8", &format!("{url}words")]);
     server.end();
     for side in ["user", "server"] {
         let record = directory.record(side);
@@ -278,19 +278,20 @@ fn line_and_record_ends_are_counted() {
     fs::write(directory.remote_path("text"), "one\ntwo\nthree\n").unwrap();
     let (server, url) = Server::ftp(&directory);
     let url = format!("{url}text");
-    directory.done(&["get", "--type", "A", &url, "lines"]);
-    directory.done(&["get", "--stru", "R", &url, "records"]);
-    directory.done(&["get", "--mode", "B", &url, "blocks"]);
-    directory.done(&["put", "--type", "A", "lines", &url.replace("text", "back")]);
-    directory.done(&["get", &url, "image"]);
+    directory.run_ok(&["get", "--type", "A", &url, "lines"]);
+    directory.run_ok(&["get", "--stru", "R", &url, "records"]);
+    directory.run_ok(&["get", "--mode", "B", &url, "blocks"]);
+    directory.run_ok(&["put", "--type", "A", "lines", &url.replace("text", "back")]);
+    directory.run_ok(&["get", &url, "image"]);
     server.end();
     for side in ["user", "server"] {
         let records = directory.records(side);
-        let of = |name: &str| records.iter().map(|one| one[name].as_u64()).collect::<Vec<_>>();
-        assert_eq!(of("crlf_conversions"), [Some(3), None, None, Some(3), None], "{side}");
-        assert_eq!(of("records"), [None, Some(3), None, None, None], "{side}");
+        let values_of =
+            |name: &str| records.iter().map(|one| one[name].as_u64()).collect::<Vec<_>>();
+        assert_eq!(values_of("crlf_conversions"), [Some(3), None, None, Some(3), None], "{side}");
+        assert_eq!(values_of("records"), [None, Some(3), None, None, None], "{side}");
         // Only block mode can carry restart markers, and this transfer had none.
-        assert_eq!(of("restart_markers"), [None, None, Some(0), None, None], "{side}");
+        assert_eq!(values_of("restart_markers"), [None, None, Some(0), None, None], "{side}");
     }
 }
 
@@ -313,12 +314,12 @@ fn the_restart_markers_of_a_sender_are_counted() {
 }
 
 #[test]
-fn a_file_of_several_parts_has_the_hash_it_was_compared_by() {
+fn the_record_of_a_segmented_file_has_the_compared_hash() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 100_000]).unwrap();
     let (server, url) = Server::ftp(&directory);
-    directory.done(&["get", "--segments", "3", &format!("{url}file")]);
-    directory.done(&["get", &format!("{url}file"), "whole"]);
+    directory.run_ok(&["get", "--segments", "3", &format!("{url}file")]);
+    directory.run_ok(&["get", &format!("{url}file"), "whole"]);
     server.end();
     let records = directory.records("user");
     let sum = Command::new("sha256sum").arg(directory.remote_path("file")).output().unwrap();
@@ -334,11 +335,11 @@ fn the_record_of_a_single_file_has_its_waits_and_system_calls() {
     fs::write(directory.remote_path("large"), vec![7; 3_000_000]).unwrap();
     fs::write(directory.remote_path("small"), "x").unwrap();
     let (server, url) = Server::ftp(&directory);
-    directory.done(&["get", &format!("{url}large")]);
-    directory.done(&["put", "large", &format!("{url}again")]);
-    directory.done(&["get", &format!("{url}small")]);
+    directory.run_ok(&["get", &format!("{url}large")]);
+    directory.run_ok(&["put", "large", &format!("{url}again")]);
+    directory.run_ok(&["get", &format!("{url}small")]);
     let in_tls = url.replace("ftp://", "ftpes://");
-    directory.done(&["get", "-f", &format!("{in_tls}large")]);
+    directory.run_ok(&["get", "-f", &format!("{in_tls}large")]);
     server.end();
     let records = directory.records("user");
     for record in &records[..2] {
@@ -357,16 +358,17 @@ fn the_record_of_a_single_file_has_its_waits_and_system_calls() {
     number(&records[3], "voluntary_switches");
     // The server sends both cleartext files in a thread that many transfers share, and counts the
     // system calls of each transfer.
-    let served = directory.records("server");
-    let of = |path: &str, is_plain: bool| {
-        let is_it =
-            |one: &&Value| one["path_real"] == path && one.get("tls_version").is_none() == is_plain;
-        served.iter().find(is_it).unwrap()
+    let server_records = directory.records("server");
+    let record_of = |path: &str, is_plain: bool| {
+        let is_wanted = |record: &&Value| {
+            record["path_real"] == path && record.get("tls_version").is_none() == is_plain
+        };
+        server_records.iter().find(is_wanted).unwrap()
     };
-    assert!(number(of("/large", true), "syscalls") >= 3);
-    assert_eq!(number(of("/small", true), "syscalls"), 1);
-    assert!(of("/large", false).get("syscalls").is_none());
-    assert!(served.iter().all(|record| record.get("voluntary_switches").is_none()));
+    assert!(number(record_of("/large", true), "syscalls") >= 3);
+    assert_eq!(number(record_of("/small", true), "syscalls"), 1);
+    assert!(record_of("/large", false).get("syscalls").is_none());
+    assert!(server_records.iter().all(|record| record.get("voluntary_switches").is_none()));
 }
 
 #[test]
@@ -374,8 +376,8 @@ fn lines_of_netascii_are_counted() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("text"), "one\ntwo\n").unwrap();
     let (server, url) = Server::tftp(&directory);
-    directory.done(&["get", &format!("{url}text;mode=netascii"), "text"]);
-    directory.done(&["get", &format!("{url}text"), "octets"]);
+    directory.run_ok(&["get", &format!("{url}text;mode=netascii"), "text"]);
+    directory.run_ok(&["get", &format!("{url}text"), "octets"]);
     server.end();
     for side in ["user", "server"] {
         let records = directory.records(side);
@@ -391,9 +393,9 @@ fn the_transfers_of_a_session_are_numbered_and_only_the_first_describes_the_mach
         fs::write(directory.remote_path(name), name).unwrap();
     }
     let (server, url) = Server::ftp(&directory);
-    directory.done(&["get", &format!("{url}?"), "."]);
-    directory.done(&["ls", &url]);
-    directory.done(&["cat", &format!("{url}a")]);
+    directory.run_ok(&["get", &format!("{url}?"), "."]);
+    directory.run_ok(&["ls", &url]);
+    directory.run_ok(&["cat", &format!("{url}a")]);
     server.end();
     let records = directory.records("user");
     let commands: Vec<_> =
@@ -408,8 +410,8 @@ fn the_transfers_of_a_session_are_numbered_and_only_the_first_describes_the_mach
     assert_eq!(machines, [true, false, false, true, true]);
     // plumb requested a listing to expand the pattern. The user did not request this listing as a
     // transfer, so only the server records it.
-    let served = directory.records("server");
-    assert_eq!(served.iter().filter(|record| record["command"] == "MLSD").count(), 2);
+    let server_records = directory.records("server");
+    assert_eq!(server_records.iter().filter(|record| record["command"] == "MLSD").count(), 2);
 }
 
 #[test]
@@ -433,11 +435,11 @@ fn refused_and_failed_transfers_are_distinguished_and_a_server_chosen_name_is_re
         assert!(control.send(command).starts_with("550 "), "{command}");
     }
     let data = control.passive();
-    let reported = control.send("STOU seed");
+    let reply = control.send("STOU seed");
     drop(data);
     assert!(control.read_reply().starts_with("226 "));
-    let chosen = reported.trim_end().strip_prefix("150 FILE: ").unwrap().to_owned();
-    assert!(directory.remote_path(&chosen).exists(), "{reported}");
+    let chosen = reply.trim_end().strip_prefix("150 FILE: ").unwrap().to_owned();
+    assert!(directory.remote_path(&chosen).exists(), "{reply}");
     control.send("QUIT");
     server.end();
     let records = directory.records("server");
@@ -459,18 +461,18 @@ fn a_file_transferred_by_one_system_call_has_no_transfer_time() {
     for name in ["small", "large"] {
         let mut data = control.passive();
         assert!(control.send(&format!("RETR {name}")).starts_with("150 "));
-        let mut got = Vec::new();
-        data.read_to_end(&mut got).unwrap();
+        let mut received = Vec::new();
+        data.read_to_end(&mut received).unwrap();
         assert!(control.read_reply().starts_with("226 "));
     }
     control.send("QUIT");
     server.end();
     let records = directory.records("server");
-    let of = |path: &str| records.iter().find(|record| record["path_real"] == path).unwrap();
-    assert!(of("/small").get("transfer_ns").is_none());
-    number(of("/small"), "total_ns");
-    assert!(number(of("/large"), "transfer_ns") > 0);
-    assert_eq!(number(of("/large"), "bytes_acked") / 100_000, 1);
+    let record_of = |path: &str| records.iter().find(|record| record["path_real"] == path).unwrap();
+    assert!(record_of("/small").get("transfer_ns").is_none());
+    number(record_of("/small"), "total_ns");
+    assert!(number(record_of("/large"), "transfer_ns") > 0);
+    assert_eq!(number(record_of("/large"), "bytes_acked") / 100_000, 1);
 }
 
 #[test]
@@ -478,7 +480,7 @@ fn tftp_blocks_and_windows_are_recorded_by_client_and_server() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 100_000]).unwrap();
     let (server, url) = Server::tftp(&directory);
-    directory.done(&["get", &format!("{url}file")]);
+    directory.run_ok(&["get", &format!("{url}file")]);
     server.end();
     for side in ["user", "server"] {
         let record = directory.record(side);
@@ -500,14 +502,14 @@ fn no_record_disables_recording() {
     let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--no-record"];
     let server = Server::start(&directory, &words);
     let place = server.place("serving FTP at ");
-    directory.done(&["get", "--no-record", &format!("ftp://{place}/file")]);
+    directory.run_ok(&["get", "--no-record", &format!("ftp://{place}/file")]);
     server.end();
     assert!(directory.records("user").is_empty() && directory.records("server").is_empty());
     let file = directory.0.join("serve.toml");
     fs::write(&file, "record = false\n[ftp]\nlisten = [\"127.0.0.1:0\"]\n").unwrap();
     let server = Server::start(&directory, &["--ftp", "--config", file.to_str().unwrap()]);
     let place = server.place("serving FTP at ");
-    directory.done(&["get", "--no-record", "-f", &format!("ftp://{place}/file")]);
+    directory.run_ok(&["get", "--no-record", "-f", &format!("ftp://{place}/file")]);
     server.end();
     assert!(directory.records("server").is_empty());
 }
@@ -533,18 +535,18 @@ fn stats_print_the_recorded_transfers_in_every_format() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 500_000]).unwrap();
     let (server, url) = Server::ftp(&directory);
-    directory.done(&["get", &format!("{url}file")]);
-    directory.done(&["put", "file", &format!("{url}copy")]);
+    directory.run_ok(&["get", &format!("{url}file")]);
+    directory.run_ok(&["put", "file", &format!("{url}copy")]);
     server.end();
     for side in ["user", "server"] {
         let directory_path = directory.directory_of(side);
-        let json = directory.done(&["stats", "--folder", &directory_path, "list", "--json"]);
+        let json = directory.run_ok(&["stats", "--folder", &directory_path, "list", "--json"]);
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["list"]["rows"].as_array().map(Vec::len).unwrap_or_default(), 2, "{json}");
-        let csv = directory.done(&["stats", "--folder", &directory_path, "--csv", "list"]);
+        let csv = directory.run_ok(&["stats", "--folder", &directory_path, "--csv", "list"]);
         assert_eq!(csv.lines().count(), 3, "{csv}");
         assert!(csv.contains("RETR") && csv.contains("STOR"), "{csv}");
-        let log = directory.done(&["stats", "--folder", &directory_path, "--xferlog"]);
+        let log = directory.run_ok(&["stats", "--folder", &directory_path, "--xferlog"]);
         let words: Vec<_> = log.lines().next().unwrap().split_whitespace().collect();
         assert_eq!((words.len(), words[7]), (18, "500000"), "{log}");
         assert!(log.lines().all(|line| line.ends_with(" c")), "{log}");
@@ -575,7 +577,7 @@ fn a_name_with_a_newline_forges_no_record() {
     let record = directory.record("server");
     assert_eq!(record["command"], "TFTP-RRQ");
     let log =
-        directory.done(&["stats", "--folder", &directory.directory_of("server"), "--xferlog"]);
+        directory.run_ok(&["stats", "--folder", &directory.directory_of("server"), "--xferlog"]);
     assert_eq!((log.lines().count(), log.split_whitespace().count()), (1, 18), "{log}");
 }
 
@@ -623,8 +625,8 @@ fn the_metrics_count_transfers_bytes_sessions_and_logins() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 300_000]).unwrap();
     let (server, url, place) = with_metrics(&directory);
-    directory.done(&["get", &format!("{url}file")]);
-    directory.done(&["get", "-f", &format!("{url}file")]);
+    directory.run_ok(&["get", &format!("{url}file")]);
+    directory.run_ok(&["get", "-f", &format!("{url}file")]);
     assert!(!directory.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
     let text = scrape(&place, SCRAPE);
     server.end();
@@ -663,7 +665,7 @@ fn the_parser_of_prometheus_reads_the_metrics() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 300_000]).unwrap();
     let (server, url, place) = with_metrics(&directory);
-    directory.done(&["get", &format!("{url}file")]);
+    directory.run_ok(&["get", &format!("{url}file")]);
     let program = "
 import sys, urllib.request
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
@@ -701,7 +703,7 @@ fn a_download_to_a_pipe_is_written_into_it() {
         let pipe = pipe.clone();
         move || fs::read(pipe).unwrap()
     });
-    directory.done(&["get", "--force", &format!("{url}file"), "pipe"]);
+    directory.run_ok(&["get", "--force", &format!("{url}file"), "pipe"]);
     assert_eq!(read.join().unwrap(), b"content");
     assert!(!fs::metadata(&pipe).unwrap().is_file());
     server.end();

@@ -26,30 +26,30 @@ const TLS_PORT: &str = "2992";
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 
 /// Works at a shell as a user does, with any client.
-fn work(user: &mut TerminalUser) {
-    user.sees("ready:");
-    user.types("echo $((6*7))\r");
-    user.sees("\n42\n");
-    user.types("stty size\r");
-    user.sees("24 80");
-    user.types("seq 1 3000; echo do''ne\r");
-    user.sees("done\nready:");
+fn work_at_shell(user: &mut TerminalUser) {
+    user.wait_for_text("ready:");
+    user.type_keys("echo $((6*7))\r");
+    user.wait_for_text("\n42\n");
+    user.type_keys("stty size\r");
+    user.wait_for_text("24 80");
+    user.type_keys("seq 1 3000; echo do''ne\r");
+    user.wait_for_text("done\nready:");
     // The interrupt ends the program and its output.
-    user.types("cat\r");
-    user.sees("cat\n");
-    user.types("meow\r");
-    user.sees("meow\nmeow\n");
-    user.types("\x03");
+    user.type_keys("cat\r");
+    user.wait_for_text("cat\n");
+    user.type_keys("meow\r");
+    user.wait_for_text("meow\nmeow\n");
+    user.type_keys("\x03");
     // A shell discards input typed before it has handled the interrupt.
-    user.sees("^C\nready:");
-    user.types("echo a''live\r");
-    user.sees("alive");
+    user.wait_for_text("^C\nready:");
+    user.type_keys("echo a''live\r");
+    user.wait_for_text("alive");
 }
 
 fn client(program: Peer, arguments: &[&str]) -> TerminalUser {
     let mut command = program.command();
     command.args(arguments).env("TERM", "xterm");
-    TerminalUser::running(command)
+    TerminalUser::run(command)
 }
 
 #[test]
@@ -57,17 +57,17 @@ fn client(program: Peer, arguments: &[&str]) -> TerminalUser {
 fn plumb_login_works_with_plumb_serve() {
     in_new_network(|| {
         let server = ServeProcess::start(SHELL);
-        let mut user = TerminalUser::over(&[SERVER, PORT]);
-        work(&mut user);
-        user.types("echo term-is-$TERM\r");
-        user.sees("term-is-dumb");
-        user.resizes(WindowSize { rows: 40, columns: 100 });
-        user.types("stty size\r");
-        user.sees("40 100");
-        user.types("\x1dsend ayt\r");
-        user.sees("[plumb: yes]");
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::with_arguments(&[SERVER, PORT]);
+        work_at_shell(&mut user);
+        user.type_keys("echo term-is-$TERM\r");
+        user.wait_for_text("term-is-dumb");
+        user.set_window_size(WindowSize { rows: 40, columns: 100 });
+        user.type_keys("stty size\r");
+        user.wait_for_text("40 100");
+        user.type_keys("\x1dsend ayt\r");
+        user.wait_for_text("[plumb: yes]");
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
         server.wait_for_log("disconnected");
     });
 }
@@ -77,10 +77,10 @@ fn plumb_login_works_with_plumb_serve() {
 fn plumb_login_works_with_plumb_serve_over_userspace_tcp() {
     in_new_network(|| {
         let _server = ServeProcess::start(SHELL);
-        let mut user = TerminalUser::over(&["--via", "tun:plumb0", SERVER, PORT]);
-        work(&mut user);
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::with_arguments(&["--via", "tun:plumb0", SERVER, PORT]);
+        work_at_shell(&mut user);
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
     });
 }
 
@@ -88,20 +88,22 @@ fn plumb_login_works_with_plumb_serve_over_userspace_tcp() {
 #[ignore = "needs root or a user namespace"]
 fn logins_work_on_a_userspace_host_in_cleartext_and_in_tls() {
     in_new_network(|| {
-        let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--listen-tls", "[::]:2992"];
-        let server = ServeProcess::start_with(&[&places[..], &["--tls", "off"], SHELL].concat());
+        let listen_options =
+            ["--via", "tun:plumb0", "--listen", "[::]:2323", "--listen-tls", "[::]:2992"];
+        let server =
+            ServeProcess::start_with(&[&listen_options[..], &["--tls", "off"], SHELL].concat());
         server.wait_for_log("port 2992 of plumb's own TCP/IP stack, with TLS");
-        let mut user = TerminalUser::over(&[OURS, PORT]);
-        work(&mut user);
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        let mut user = TerminalUser::with_arguments(&[OURS, PORT]);
+        work_at_shell(&mut user);
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
         server.wait_for_log("10.0.0.1:");
         let mut user = client(peers::OPENSSL, &["s_client", "-quiet", "-connect", "10.0.0.2:2992"]);
-        user.sees("ready:");
-        user.types("echo $((6*7))\r");
-        user.sees("42");
-        user.types("exit\r");
-        user.leaves();
+        user.wait_for_text("ready:");
+        user.type_keys("echo $((6*7))\r");
+        user.wait_for_text("42");
+        user.type_keys("exit\r");
+        user.wait_for_exit();
     });
 }
 
@@ -109,13 +111,14 @@ fn logins_work_on_a_userspace_host_in_cleartext_and_in_tls() {
 #[ignore = "needs root or a user namespace"]
 fn a_server_on_a_userspace_host_ends_with_its_device_and_reports_it() {
     in_new_network(|| {
-        let places = ["--via", "tun:plumb0", "--listen", "[::]:2323"];
-        let mut server = ServeProcess::start_with(&[&places, SHELL].concat());
+        let listen_options = ["--via", "tun:plumb0", "--listen", "[::]:2323"];
+        let mut server = ServeProcess::start_with(&[&listen_options, SHELL].concat());
         let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
         assert!(status.success());
         server.wait_for_log("cannot accept connections");
-        let ended = server.program.wait_for_end(protocols::time::Duration::from_secs(10)).unwrap();
-        assert_eq!(ended.unwrap().code(), Some(4));
+        let end_status =
+            server.program.wait_for_end(protocols::time::Duration::from_secs(10)).unwrap();
+        assert_eq!(end_status.unwrap().code(), Some(4));
     });
 }
 
@@ -125,11 +128,11 @@ fn the_client_of_inetutils_works_with_plumb_serve() {
     in_new_network(|| {
         let _server = ServeProcess::start(SHELL);
         let mut user = client(peers::INETUTILS_TELNET, &[SERVER, PORT]);
-        work(&mut user);
-        user.types("echo term-is-$TERM\r");
-        user.sees("term-is-xterm");
-        user.types("exit\r");
-        user.sees("closed by foreign host");
+        work_at_shell(&mut user);
+        user.type_keys("echo term-is-$TERM\r");
+        user.wait_for_text("term-is-xterm");
+        user.type_keys("exit\r");
+        user.wait_for_text("closed by foreign host");
     });
 }
 
@@ -139,9 +142,9 @@ fn the_client_of_busybox_works_with_plumb_serve() {
     in_new_network(|| {
         let _server = ServeProcess::start(SHELL);
         let mut user = client(peers::BUSYBOX, &["telnet", SERVER, PORT]);
-        work(&mut user);
-        user.types("exit\r");
-        user.sees("Connection closed by foreign host");
+        work_at_shell(&mut user);
+        user.type_keys("exit\r");
+        user.wait_for_text("Connection closed by foreign host");
     });
 }
 
@@ -149,17 +152,17 @@ fn the_client_of_busybox_works_with_plumb_serve() {
 #[ignore = "needs root or a user namespace, and openssl"]
 fn a_tls_client_is_served_and_a_cleartext_client_is_rejected() {
     in_new_network(|| {
-        let at = format!("{SERVER}:{TLS_PORT}");
-        let server = ServeProcess::start_with(&[&["--listen-tls", &at], SHELL].concat());
-        let mut user = client(peers::OPENSSL, &["s_client", "-quiet", "-connect", &at]);
-        user.sees("ready:");
-        user.types("echo $((6*7))\r");
-        user.sees("42");
-        user.types("exit\r");
-        user.leaves();
+        let address = format!("{SERVER}:{TLS_PORT}");
+        let server = ServeProcess::start_with(&[&["--listen-tls", &address], SHELL].concat());
+        let mut user = client(peers::OPENSSL, &["s_client", "-quiet", "-connect", &address]);
+        user.wait_for_text("ready:");
+        user.type_keys("echo $((6*7))\r");
+        user.wait_for_text("42");
+        user.type_keys("exit\r");
+        user.wait_for_exit();
         server.wait_for_log("disconnected");
-        let mut plain = poll_until_timeout(|| TcpStream::connect((SERVER, 2992)).ok());
-        plain.write_all(b"\xff\xfb\x18\r\n\r\n").unwrap();
+        let mut cleartext_client = poll_until_timeout(|| TcpStream::connect((SERVER, 2992)).ok());
+        cleartext_client.write_all(b"\xff\xfb\x18\r\n\r\n").unwrap();
         server.wait_for_log("TLS handshake failed");
     });
 }
@@ -264,16 +267,16 @@ fn a_configured_user_logs_in_with_the_right_password_only() {
         let users =
             ServeProcess::users("mike", "kon opelski", "exec = [\"/bin/echo\", \"inside\"]");
         let server = ServeProcess::start(&["--users", &users]);
-        let mut user = TerminalUser::over(&[SERVER, PORT]);
-        user.sees("login: ");
-        user.types("mike\r");
-        user.sees("Password: ");
-        user.types("wrong\r");
-        user.sees("Login incorrect");
+        let mut user = TerminalUser::with_arguments(&[SERVER, PORT]);
+        user.wait_for_text("login: ");
+        user.type_keys("mike\r");
+        user.wait_for_text("Password: ");
+        user.type_keys("wrong\r");
+        user.wait_for_text("Login incorrect");
         server.wait_for_log("login failed for 'mike'");
-        user.types("mike\rkon opelski\r");
-        user.sees("inside");
-        assert_eq!(user.leaves().code(), Some(0));
+        user.type_keys("mike\rkon opelski\r");
+        user.wait_for_text("inside");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
         server.wait_for_log(" logged in as 'mike'");
         assert!(!server.has_logged("opelski") && !user.screen().contains("opelski"));
         std::fs::remove_file(users).unwrap();
@@ -291,12 +294,12 @@ fn a_program_runs_as_its_configured_system_user() {
         let rest = "runs-as = \"nobody\"\nexec = [\"/bin/sh\", \"-c\", \"id -un; id -G; test -w $(tty) && echo its-own\"]";
         let users = ServeProcess::users("kim", "x", rest);
         let _server = ServeProcess::start(&["--users", &users]);
-        let mut user = TerminalUser::over(&[SERVER, PORT]);
-        user.sees("login: ");
-        user.types("kim\rx\r");
-        user.sees("nobody\n");
-        user.sees("its-own");
-        user.leaves();
+        let mut user = TerminalUser::with_arguments(&[SERVER, PORT]);
+        user.wait_for_text("login: ");
+        user.type_keys("kim\rx\r");
+        user.wait_for_text("nobody\n");
+        user.wait_for_text("its-own");
+        user.wait_for_exit();
         assert!(!user.screen().lines().any(|line| line.trim() == "0"));
         std::fs::remove_file(users).unwrap();
     });

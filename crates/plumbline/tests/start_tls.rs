@@ -23,41 +23,41 @@ const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 /// IAC WILL START_TLS, IAC SB START_TLS FOLLOWS IAC SE.
 const WILL_FOLLOW: &[u8] = b"\xff\xfb\x2e\xff\xfa\x2e\x01\xff\xf0";
 
-/// Starts a server with START_TLS in the mode `how`.
+/// Starts a server with the START_TLS policy `how`.
 fn serve(how: &str, arguments: &[&str]) -> ServeProcess {
-    let at = format!("{SERVER}:{PORT}");
-    ServeProcess::start_with(&[&["--listen", &at, "--tls", how], arguments].concat())
+    let address = format!("{SERVER}:{PORT}");
+    ServeProcess::start_with(&[&["--listen", &address, "--tls", how], arguments].concat())
 }
 
 /// Starts a client with an empty, temporary store of known certificates.
 fn start_login(arguments: &[&str]) -> TerminalUser {
     let mut command = plumb();
     command.args(arguments).env("XDG_STATE_HOME", unique("known"));
-    TerminalUser::running(command)
+    TerminalUser::run(command)
 }
 
-fn works_in_tls(user: &mut TerminalUser) {
-    user.sees("known_hosts.");
-    user.sees("ready:");
-    user.types("echo $((6*7))\r");
-    user.sees("\n42\n");
-    user.types("\x1dstatus\r");
-    user.sees("Encrypted by TLS 1.");
-    user.types("close\r");
-    assert_eq!(user.leaves().code(), Some(0));
+fn assert_works_in_tls(user: &mut TerminalUser) {
+    user.wait_for_text("known_hosts.");
+    user.wait_for_text("ready:");
+    user.type_keys("echo $((6*7))\r");
+    user.wait_for_text("\n42\n");
+    user.type_keys("\x1dstatus\r");
+    user.wait_for_text("Encrypted by TLS 1.");
+    user.type_keys("close\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn on_public_addresses_start_tls_is_offered_by_default() {
     in_new_network(|| {
-        let at = format!("{SERVER}:{PORT}");
-        let _server = ServeProcess::start_with(&[&["--listen", &at], SHELL].concat());
-        works_in_tls(&mut start_login(&[SERVER, PORT]));
+        let address = format!("{SERVER}:{PORT}");
+        let _server = ServeProcess::start_with(&[&["--listen", &address], SHELL].concat());
+        assert_works_in_tls(&mut start_login(&[SERVER, PORT]));
         let mut user = start_login(&["--tls", "never", SERVER, PORT]);
-        user.sees("ready:");
-        user.types("exit\r");
-        assert_eq!(user.leaves().code(), Some(0));
+        user.wait_for_text("ready:");
+        user.type_keys("exit\r");
+        assert_eq!(user.wait_for_exit().code(), Some(0));
     });
 }
 
@@ -65,9 +65,9 @@ fn on_public_addresses_start_tls_is_offered_by_default() {
 #[ignore = "needs root or a user namespace"]
 fn start_tls_works_over_userspace_tcp() {
     in_new_network(|| {
-        let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "required"];
-        let _server = ServeProcess::start_with(&[&places, SHELL].concat());
-        works_in_tls(&mut start_login(&[OURS, PORT]));
+        let listen_options = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "required"];
+        let _server = ServeProcess::start_with(&[&listen_options, SHELL].concat());
+        assert_works_in_tls(&mut start_login(&[OURS, PORT]));
     });
 }
 
@@ -75,8 +75,8 @@ fn start_tls_works_over_userspace_tcp() {
 #[ignore = "needs root or a user namespace"]
 fn a_cleartext_client_is_notified_that_tls_is_required_and_nothing_runs() {
     in_new_network(|| {
-        let mark = unique("ran");
-        let touch = format!("touch {}; cat", mark.display());
+        let marker_file = unique("ran");
+        let touch = format!("touch {}; cat", marker_file.display());
         let server = serve("required", &["--exec", "/bin/sh", "-c", &touch]);
         let mut client = RawClient::new();
         client.send(
@@ -85,7 +85,7 @@ fn a_cleartext_client_is_notified_that_tls_is_required_and_nothing_runs() {
         client.wait_for(b"This server requires TLS");
         client.read_to_end_of_stream();
         server.wait_for_log("TLS is required, but the client did not start it");
-        assert!(!mark.exists());
+        assert!(!marker_file.exists());
     });
 }
 
@@ -118,7 +118,7 @@ fn cleartext_after_the_last_telnet_command_fails_the_tls_handshake() {
 
 /// Starts a man in the middle that inserts `words` before the client's first bytes; returns its
 /// port.
-fn stand_between(words: &'static [u8]) -> u16 {
+fn insert_into_connection(words: &'static [u8]) -> u16 {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -126,14 +126,14 @@ fn stand_between(words: &'static [u8]) -> u16 {
         let server = TcpStream::connect((SERVER, 2323)).unwrap();
         let from = server.try_clone().unwrap();
         let to = client.try_clone().unwrap();
-        let back = thread::spawn(move || carry(from, to, &[]));
-        carry(client, server, words);
-        back.join().unwrap();
+        let reverse_direction = thread::spawn(move || relay_direction(from, to, &[]));
+        relay_direction(client, server, words);
+        reverse_direction.join().unwrap();
     });
     port
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream, first: &[u8]) {
+fn relay_direction(mut from: TcpStream, mut to: TcpStream, first: &[u8]) {
     let mut bytes = [0; 4096];
     let mut first = first.to_vec();
     while let Ok(count @ 1..) = from.read(&mut bytes) {
@@ -152,9 +152,9 @@ fn carry(mut from: TcpStream, mut to: TcpStream, first: &[u8]) {
 fn data_injected_before_tls_is_discarded() {
     in_new_network(|| {
         let _server = serve("required", SHELL);
-        let port = stand_between(b"\xff\xfb\x2eecho in''jected\r\n").to_string();
+        let port = insert_into_connection(b"\xff\xfb\x2eecho in''jected\r\n").to_string();
         let mut user = start_login(&[SERVER, &port]);
-        works_in_tls(&mut user);
+        assert_works_in_tls(&mut user);
         assert!(!user.screen().contains("injected"));
     });
 }
@@ -193,8 +193,8 @@ fn echo_acknowledgments_are_sent_only_if_negotiated() {
 #[ignore = "needs root or a user namespace"]
 fn a_synch_over_userspace_tcp_discards_earlier_input() {
     in_new_network(|| {
-        let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "off"];
-        let _server = ServeProcess::start_with(&[&places, SHELL].concat());
+        let listen_options = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "off"];
+        let _server = ServeProcess::start_with(&[&listen_options, SHELL].concat());
         let mut client = RawClient::at((OURS, 2323));
         client.send(b"\r\n");
         client.wait_for(b"ready:");
@@ -210,23 +210,23 @@ fn a_synch_over_userspace_tcp_discards_earlier_input() {
 #[ignore = "needs root or a user namespace"]
 fn a_server_on_userspace_tcp_answers_abort_output_with_urgent_data() {
     in_new_network(|| {
-        let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "off"];
-        let _server = ServeProcess::start_with(&[&places, SHELL].concat());
+        let listen_options = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "off"];
+        let _server = ServeProcess::start_with(&[&listen_options, SHELL].concat());
         let mut client = RawClient::at((OURS, 2323));
         client.send(b"\r\n");
         client.wait_for(b"ready:");
         client.send(b"\xff\xf5");
-        let mut mark = [0; 1];
-        poll_until_timeout(|| recv(&client.stream, &mut mark, RecvFlags::OOB).ok());
-        // The data mark.
-        assert_eq!(mark, [0xF2]);
+        let mut urgent_byte = [0; 1];
+        poll_until_timeout(|| recv(&client.stream, &mut urgent_byte, RecvFlags::OOB).ok());
+        // The urgent byte is DM (data mark).
+        assert_eq!(urgent_byte, [0xF2]);
         client.send(b"echo al''ive\r\n");
         client.wait_for(b"alive");
     });
 }
 
 /// Returns the processor time of a process so far, in hundredths of a second.
-fn processor_time(id: u32) -> u64 {
+fn processor_ticks(id: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
@@ -243,11 +243,11 @@ fn a_session_with_an_expired_timer_does_not_spin() {
         client.send(b"\xff\xfd\xddx");
         client.wait_for(b"\xff\xfa\xdd\0\0\0\0\0\0\0\x01\xff\xf0");
         let id = server.program.child().id();
-        let before = processor_time(id);
+        let before = processor_ticks(id);
         // No more data arrives: the server is idle during this time.
         client.stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         assert!(client.stream.read(&mut [0; 64]).is_err());
         // A busy loop would use all available time: 200 hundredths on an idle processor.
-        assert!(processor_time(id) - before < 20);
+        assert!(processor_ticks(id) - before < 20);
     });
 }

@@ -8,7 +8,7 @@
 #[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
 mod login_harness;
 
-use login_harness::{SERVER, in_network_of, in_new_network, poll_until_timeout};
+use login_harness::{SERVER, in_configured_network, in_new_network, poll_until_timeout};
 use os::process::Program;
 use protocols::time::Duration;
 use rustix::process::Signal;
@@ -57,13 +57,13 @@ impl TestDirectory {
     }
 
     /// Runs `plumb` and checks that it succeeds.
-    fn does(&self, words: &[&str]) {
+    fn run_ok(&self, words: &[&str]) {
         let output = self.plumb(words);
         assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
     }
 
     /// Runs `plumb`, checks that it fails with this code, and returns its error message.
-    fn fails(&self, code: i32, words: &[&str]) -> String {
+    fn run_failing(&self, code: i32, words: &[&str]) -> String {
         let output = self.plumb(words);
         let messages = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{words:?}: {messages}");
@@ -124,13 +124,13 @@ impl Server {
         })
     }
 
-    fn times_said(&self, text: &str) -> usize {
+    fn count_log_lines(&self, text: &str) -> usize {
         self.messages.lock().unwrap().iter().filter(|line| line.contains(text)).count()
     }
 }
 
 /// Runs a Debian client in the local directory.
-fn runs(directory: &TestDirectory, program: Peer, words: &[&str]) {
+fn run_peer_ok(directory: &TestDirectory, program: Peer, words: &[&str]) {
     let mut command = program.command();
     let output = command.args(words).current_dir(directory.local_path("")).output().unwrap();
     assert!(output.status.success(), "{} {words:?}: {}", program.name, text(&output.stderr));
@@ -144,14 +144,14 @@ fn start_peer(program: Peer, words: &[&str], directory: &TestDirectory) -> Progr
 }
 
 /// Waits until the server at `address` serves the file `name`.
-fn comes_up(directory: &TestDirectory, address: &str) {
+fn wait_for_server(directory: &TestDirectory, address: &str) {
     poll_until_timeout(|| {
         let url = format!("tftp://{address}/small");
         directory.plumb(&["get", "-f", &url, "up"]).status.success().then_some(())
     });
 }
 
-fn user_of_debian(gets_and_puts: fn(&TestDirectory)) {
+fn transfer_with_debian_client(gets_and_puts: fn(&TestDirectory)) {
     in_new_network(move || {
         let directory = TestDirectory::new();
         let server = Server::start(&directory, "--writable");
@@ -167,20 +167,20 @@ fn user_of_debian(gets_and_puts: fn(&TestDirectory)) {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's users of TFTP"]
 fn the_client_of_tftp_hpa_works_with_plumb_serve() {
-    user_of_debian(|directory| {
+    transfer_with_debian_client(|directory| {
         let port = PORT.to_string();
-        runs(
+        run_peer_ok(
             directory,
             peers::TFTP_HPA,
             &["-m", "binary", SERVER, &port, "-c", "get", "file", "got"],
         );
-        runs(
+        run_peer_ok(
             directory,
             peers::TFTP_HPA,
             &["-m", "binary", SERVER, &port, "-c", "put", "got", "put"],
         );
         std::fs::write(directory.remote_path("lines"), "one\ntwo\r\nthree").unwrap();
-        runs(
+        run_peer_ok(
             directory,
             peers::TFTP_HPA,
             &["-m", "ascii", SERVER, &port, "-c", "get", "lines", "lines"],
@@ -192,49 +192,58 @@ fn the_client_of_tftp_hpa_works_with_plumb_serve() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's users of TFTP"]
 fn the_client_of_atftp_works_with_plumb_serve_with_windowsize() {
-    user_of_debian(|directory| {
+    transfer_with_debian_client(|directory| {
         let port = PORT.to_string();
         let options = ["--option", "blksize 1428", "--option", "windowsize 16"];
-        let get = [&options[..], &["-g", "-r", "file", "-l", "got", SERVER, &port]].concat();
+        let download_options =
+            [&options[..], &["-g", "-r", "file", "-l", "got", SERVER, &port]].concat();
         let put = [&options[..], &["-p", "-r", "put", "-l", "got", SERVER, &port]].concat();
-        runs(directory, peers::ATFTP, &get);
-        runs(directory, peers::ATFTP, &put);
+        run_peer_ok(directory, peers::ATFTP, &download_options);
+        run_peer_ok(directory, peers::ATFTP, &put);
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and curl"]
 fn curl_works_with_the_tftp_server_of_plumb() {
-    user_of_debian(|directory| {
+    transfer_with_debian_client(|directory| {
         let url = |name: &str| format!("tftp://{V6}/{name}");
-        runs(directory, peers::CURL, &["-sS", "--tftp-blksize", "1400", &url("file"), "-o", "got"]);
-        runs(directory, peers::CURL, &["-sS", "-T", "got", &url("put")]);
+        run_peer_ok(
+            directory,
+            peers::CURL,
+            &["-sS", "--tftp-blksize", "1400", &url("file"), "-o", "got"],
+        );
+        run_peer_ok(directory, peers::CURL, &["-sS", "-T", "got", &url("put")]);
     });
 }
 
 /// Transfers with every combination of block size and window, in both directions, octet and
 /// netascii.
-fn our_user_at(directory: &TestDirectory, address: &str) {
+fn transfer_with_each_option(directory: &TestDirectory, address: &str) {
     let url = |name: &str| format!("tftp://{address}/{name}");
     for (block_size, window) in
         [("512", "1"), ("8", "7"), ("1428", "16"), ("1428", "64"), ("8192", "4")]
     {
         let len = if block_size == "8" { 20_000 } else { 300_000 };
         std::fs::write(directory.remote_path("file"), pattern(len)).unwrap();
-        let how = ["--block-size", block_size, "--window", window];
-        directory.does(&[&["get", "-q", "-f"][..], &how, &[&url("file"), "file"]].concat());
-        assert_eq!(std::fs::read(directory.local_path("file")).unwrap(), pattern(len), "{how:?}");
-        directory.does(&[&["put", "-q"][..], &how, &["file", &url("new")]].concat());
+        let options = ["--block-size", block_size, "--window", window];
+        directory.run_ok(&[&["get", "-q", "-f"][..], &options, &[&url("file"), "file"]].concat());
+        assert_eq!(
+            std::fs::read(directory.local_path("file")).unwrap(),
+            pattern(len),
+            "{options:?}"
+        );
+        directory.run_ok(&[&["put", "-q"][..], &options, &["file", &url("new")]].concat());
         poll_until_timeout(|| {
             (std::fs::read(directory.remote_path("new")).ok()? == pattern(len)).then_some(())
         });
         std::fs::remove_file(directory.remote_path("new")).unwrap();
     }
     std::fs::write(directory.remote_path("lines"), "one\ntwo\n").unwrap();
-    directory.does(&["get", "-f", &url("lines;mode=netascii"), "lines"]);
+    directory.run_ok(&["get", "-f", &url("lines;mode=netascii"), "lines"]);
     assert_eq!(std::fs::read(directory.local_path("lines")).unwrap(), b"one\ntwo\n");
-    let missing = directory.fails(1, &["get", &url("missing")]);
-    assert!(missing.contains("has no file 'missing'"), "{missing}");
+    let message = directory.run_failing(1, &["get", &url("missing")]);
+    assert!(message.contains("has no file 'missing'"), "{message}");
 }
 
 #[test]
@@ -245,8 +254,8 @@ fn plumb_works_with_the_server_of_tftp_hpa() {
         std::fs::write(directory.remote_path("small"), "x").unwrap();
         let words = ["-L", "-c", "-p", "-u", "root", "-a", "0.0.0.0:6970", "-s"];
         let _peer = start_peer(peers::TFTPD_HPA, &words, &directory);
-        comes_up(&directory, "10.0.0.1:6970");
-        our_user_at(&directory, "10.0.0.1:6970");
+        wait_for_server(&directory, "10.0.0.1:6970");
+        transfer_with_each_option(&directory, "10.0.0.1:6970");
     });
 }
 
@@ -267,8 +276,8 @@ fn plumb_works_with_the_server_of_atftp() {
             "6970",
         ];
         let _peer = start_peer(peers::ATFTPD, &words, &directory);
-        comes_up(&directory, "10.0.0.1:6970");
-        our_user_at(&directory, "10.0.0.1:6970");
+        wait_for_server(&directory, "10.0.0.1:6970");
+        transfer_with_each_option(&directory, "10.0.0.1:6970");
     });
 }
 
@@ -281,8 +290,8 @@ fn verbose_mode_reports_the_negotiated_options() {
         std::fs::write(directory.remote_path("file"), pattern(5000)).unwrap();
         let words = ["get", "-v", "--window", "4", "tftp://10.0.0.1:6969/file"];
         let messages = text(&directory.plumb(&words).stderr);
-        let reported = "plumb: < agreed: blksize 1428, windowsize 4, tsize 5000\n";
-        assert!(messages.starts_with(reported), "{messages}");
+        let expected = "plumb: < agreed: blksize 1428, windowsize 4, tsize 5000\n";
+        assert!(messages.starts_with(expected), "{messages}");
     });
 }
 
@@ -292,46 +301,48 @@ fn plumb_works_with_its_own_server_in_both_families_and_over_userspace_udp() {
     in_new_network(|| {
         let directory = TestDirectory::new();
         let _server = Server::start(&directory, "--writable");
-        our_user_at(&directory, "10.0.0.1:6969");
-        our_user_at(&directory, V6);
+        transfer_with_each_option(&directory, "10.0.0.1:6969");
+        transfer_with_each_option(&directory, V6);
         let file = pattern(500_000);
         std::fs::write(directory.remote_path("file"), &file).unwrap();
         let via = ["--via", "tun:plumb0", "-q"];
-        directory.does(&[&["get"][..], &via, &["tftp://10.0.0.1:6969/file", "by-tun"]].concat());
+        directory.run_ok(&[&["get"][..], &via, &["tftp://10.0.0.1:6969/file", "by-tun"]].concat());
         assert_eq!(std::fs::read(directory.local_path("by-tun")).unwrap(), file);
         directory
-            .does(&[&["put"][..], &via, &["by-tun", "tftp://10.0.0.1:6969/from-tun"]].concat());
+            .run_ok(&[&["put"][..], &via, &["by-tun", "tftp://10.0.0.1:6969/from-tun"]].concat());
         assert_eq!(std::fs::read(directory.remote_path("from-tun")).unwrap(), file);
     });
 }
 
-/// Relays one transfer between its client and the server, and drops one datagram in `one_in`.
-fn lossy_relay(one_in: u64) -> SocketAddr {
+/// Relays one transfer between its client and the server, and drops one in `loss_divisor`
+/// datagrams on average. Returns the address for the client.
+fn lossy_relay(loss_divisor: u64) -> SocketAddr {
     let local = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
     let remote = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
-    let at = local.local_addr().unwrap();
-    let user = Arc::new(Mutex::new(at));
+    let relay_address = local.local_addr().unwrap();
+    let client = Arc::new(Mutex::new(relay_address));
     let server = Arc::new(Mutex::new(SocketAddr::from(([10, 0, 0, 1], PORT))));
-    let carry = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, of: &Arc<_>, at: &Arc<_>, seed| {
-        let from = Arc::clone(from);
-        let to = Arc::clone(to);
-        let of: Arc<Mutex<SocketAddr>> = Arc::clone(of);
-        let at: Arc<Mutex<SocketAddr>> = Arc::clone(at);
-        let mut random: u64 = seed;
-        thread::spawn(move || {
-            let mut bytes = [0; 65_536];
-            while let Ok((len, sender)) = from.recv_from(&mut bytes) {
-                *of.lock().unwrap() = sender;
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if !(random >> 33).is_multiple_of(one_in) {
-                    _ = to.send_to(&bytes[..len], *at.lock().unwrap());
+    let relay_direction =
+        |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, source: &Arc<_>, target: &Arc<_>, seed| {
+            let from = Arc::clone(from);
+            let to = Arc::clone(to);
+            let source: Arc<Mutex<SocketAddr>> = Arc::clone(source);
+            let target: Arc<Mutex<SocketAddr>> = Arc::clone(target);
+            let mut random: u64 = seed;
+            thread::spawn(move || {
+                let mut bytes = [0; 65_536];
+                while let Ok((len, sender)) = from.recv_from(&mut bytes) {
+                    *source.lock().unwrap() = sender;
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    if !(random >> 33).is_multiple_of(loss_divisor) {
+                        _ = to.send_to(&bytes[..len], *target.lock().unwrap());
+                    }
                 }
-            }
-        });
-    };
-    carry(&local, &remote, &user, &server, 1);
-    carry(&remote, &local, &server, &user, 2);
-    at
+            });
+        };
+    relay_direction(&local, &remote, &client, &server, 1);
+    relay_direction(&remote, &local, &server, &client, 2);
+    relay_address
 }
 
 #[test]
@@ -342,11 +353,11 @@ fn a_file_arrives_completely_over_a_path_that_loses_one_datagram_in_twenty() {
         let server = Server::start(&directory, "--writable");
         let file = pattern(400_000);
         std::fs::write(directory.remote_path("file"), &file).unwrap();
-        let get = format!("tftp://{}/file", lossy_relay(20));
-        directory.does(&["get", "-q", &get, "got"]);
+        let url = format!("tftp://{}/file", lossy_relay(20));
+        directory.run_ok(&["get", "-q", &url, "got"]);
         assert_eq!(std::fs::read(directory.local_path("got")).unwrap(), file);
         let put = format!("tftp://{}/put", lossy_relay(20));
-        directory.does(&["put", "-q", "got", &put]);
+        directory.run_ok(&["put", "-q", "got", &put]);
         server.wait_for_log("'put': 400000 bytes");
         assert_eq!(std::fs::read(directory.remote_path("put")).unwrap(), file);
     });
@@ -365,10 +376,10 @@ fn a_name_that_leads_out_of_the_root_is_refused_and_logged_escaped() {
         std::fs::write(directory.local_path("mine"), "mine").unwrap();
         for name in ["../secret", "link", "/../secret", "a/../../secret"] {
             let url = format!("tftp://10.0.0.1:6969/{name}");
-            let messages = directory.fails(1, &["get", &url, "out"]);
+            let messages = directory.run_failing(1, &["get", &url, "out"]);
             assert!(messages.contains("10.0.0.1:"), "{messages}");
         }
-        directory.fails(1, &["put", "mine", "tftp://10.0.0.1:6969/../secret"]);
+        directory.run_failing(1, &["put", "mine", "tftp://10.0.0.1:6969/../secret"]);
         assert_eq!(std::fs::read(directory.0.join("secret")).unwrap(), b"secret");
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
         socket.send_to(b"\0\x01../\x1b[2J\nx\0octet\0", (SERVER, PORT)).unwrap();
@@ -385,15 +396,15 @@ fn uploads_are_refused_by_default_and_write_once_allows_new_files_only() {
         std::fs::write(directory.local_path("file"), "new").unwrap();
         let put = ["put", "file", "tftp://10.0.0.1:6969/file"];
         let server = Server::start(&directory, "--read-only");
-        let messages = directory.fails(1, &put);
+        let messages = directory.run_failing(1, &put);
         assert!(
             messages.contains("rejects 'file': it replied 'Uploads are disabled.'"),
             "{messages}"
         );
         drop(server);
         let server = Server::start(&directory, "--write-once");
-        directory.does(&put);
-        let messages = directory.fails(1, &put);
+        directory.run_ok(&put);
+        let messages = directory.run_failing(1, &put);
         assert!(messages.contains("already has 'file' and keeps it"), "{messages}");
         drop(server);
     });
@@ -425,7 +436,7 @@ fn a_full_disk_keeps_the_old_file_and_is_reported_on_both_sides() {
 /// Starts a fake TFTP server that answers the first request with these datagrams.
 fn fake_server(answers: &'static [&'static [u8]]) -> (SocketAddr, thread::JoinHandle<SocketAddr>) {
     let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
-    let at = socket.local_addr().unwrap();
+    let address = socket.local_addr().unwrap();
     let answering = thread::spawn(move || {
         let (_, user) = socket.recv_from(&mut [0; 1000]).unwrap();
         for answer in answers {
@@ -434,7 +445,7 @@ fn fake_server(answers: &'static [&'static [u8]]) -> (SocketAddr, thread::JoinHa
         // Waits until the client has acknowledged or ended the transfer.
         socket.recv_from(&mut [0; 1000]).map_or(user, |(_, user)| user)
     });
-    (at, answering)
+    (address, answering)
 }
 
 // attack row 92
@@ -444,7 +455,7 @@ fn server_messages_are_escaped_for_the_terminal() {
     in_new_network(|| {
         let directory = TestDirectory::new();
         let (at, _answering) = fake_server(&[b"\0\x05\0\x02\x1b]0;owned\x07no\r\n\0"]);
-        let messages = directory.fails(1, &["get", &format!("tftp://{at}/file")]);
+        let messages = directory.run_failing(1, &["get", &format!("tftp://{at}/file")]);
         assert!(messages.contains("it replied '\\x1b]0;owned\\x07no'"), "{messages}");
         assert_eq!(directory.names_here(), 0);
     });
@@ -457,7 +468,7 @@ fn a_file_shorter_than_announced_is_not_kept() {
     in_new_network(|| {
         let directory = TestDirectory::new();
         let (at, _answering) = fake_server(&[b"\0\x06tsize\x009\0", b"\0\x03\0\x01short"]);
-        let messages = directory.fails(1, &["get", &format!("tftp://{at}/file")]);
+        let messages = directory.run_failing(1, &["get", &format!("tftp://{at}/file")]);
         assert!(messages.contains("ended after 5 bytes of 'file', but announced 9"), "{messages}");
         assert_eq!(directory.names_here(), 0);
     });
@@ -484,8 +495,8 @@ fn an_interrupt_leaves_no_partial_file() {
         // The client has acknowledged the block.
         answering.join().unwrap();
         program.signal(Signal::INT).unwrap();
-        let ended = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
-        assert_eq!(ended.code(), Some(3));
+        let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
+        assert_eq!(status.code(), Some(3));
         let messages = std::io::read_to_string(program.child().stderr.take().unwrap()).unwrap();
         assert!(messages.contains("interrupted after 512 bytes of 'file'"), "{messages}");
         assert_eq!(directory.names_here(), 0);
@@ -495,7 +506,7 @@ fn an_interrupt_leaves_no_partial_file() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_duplicate_request_is_answered_once_and_a_broadcast_never() {
-    in_network_of(
+    in_configured_network(
         &[
             &["link", "add", "far0", "type", "veth", "peer", "name", "near0"],
             &["address", "add", "10.0.0.1/24", "broadcast", "10.0.0.255", "dev", "far0"],
@@ -521,7 +532,10 @@ fn a_duplicate_request_is_answered_once_and_a_broadcast_never() {
             socket.send_to(b"\0\x01none\0octet\0", (SERVER, PORT)).unwrap();
             let (len, _) = socket.recv_from(&mut bytes).unwrap();
             assert_eq!(&bytes[..4], b"\0\x05\0\x01", "{:?}", &bytes[..len]);
-            assert_eq!((server.times_said("download of"), server.times_said("to-all")), (1, 0));
+            assert_eq!(
+                (server.count_log_lines("download of"), server.count_log_lines("to-all")),
+                (1, 0)
+            );
         },
     );
 }
@@ -538,8 +552,8 @@ fn a_client_that_never_answers_gets_the_first_packet_twice() {
         server.wait_for_log("the client never answered");
         socket.set_nonblocking(true).unwrap();
         let mut bytes = [0; 1000];
-        let came = (0..10).filter(|_| socket.recv_from(&mut bytes).is_ok()).count();
-        assert_eq!(came, 2);
+        let packet_count = (0..10).filter(|_| socket.recv_from(&mut bytes).is_ok()).count();
+        assert_eq!(packet_count, 2);
     });
 }
 
@@ -566,18 +580,19 @@ fn a_silent_host_a_closed_port_and_an_invalid_url_have_distinct_errors() {
     in_new_network(|| {
         let directory = TestDirectory::new();
         let _silent = UdpSocket::bind("10.0.0.1:7000").unwrap();
-        let messages = directory.fails(1, &["get", "--timeout", "1", "tftp://10.0.0.1:7000/file"]);
+        let messages =
+            directory.run_failing(1, &["get", "--timeout", "1", "tftp://10.0.0.1:7000/file"]);
         assert!(
             messages.contains("did not answer the request for 'file' within 1 s"),
             "{messages}"
         );
-        let messages = directory.fails(1, &["get", "tftp://10.0.0.1:7001/file"]);
+        let messages = directory.run_failing(1, &["get", "tftp://10.0.0.1:7001/file"]);
         assert!(messages.contains("no TFTP server at 10.0.0.1:7001"), "{messages}");
-        let messages = directory.fails(1, &["get", "tftp://192.0.2.1/file"]);
+        let messages = directory.run_failing(1, &["get", "tftp://192.0.2.1/file"]);
         assert!(messages.contains("no route to 192.0.2.1:69"), "{messages}");
-        directory.fails(2, &["get", "http://10.0.0.1/file"]);
+        directory.run_failing(2, &["get", "http://10.0.0.1/file"]);
         std::fs::write(directory.local_path("file"), "old").unwrap();
-        let messages = directory.fails(2, &["get", "tftp://10.0.0.1/file"]);
+        let messages = directory.run_failing(2, &["get", "tftp://10.0.0.1/file"]);
         assert!(messages.contains("exists: use --force to replace it"), "{messages}");
     });
 }

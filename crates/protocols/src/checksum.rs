@@ -1,11 +1,13 @@
 //! The Internet checksum (RFC 1071): the one's complement of the one's complement sum.
 
-/// The two checksum loops, which a driver may replace by faster implementations for its machine.
+/// The two loops over packet data that compute checksums. A driver may replace them by faster
+/// implementations for its processor.
 ///
-/// Both return the folded sum of big-endian words, a last odd byte padded with zero.
+/// Both return the sum of the big-endian 16-bit words, folded to 16 bits. An odd last byte is
+/// padded with zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Routines {
-    /// Sums bytes.
+    /// Returns the folded sum of the bytes.
     pub sum: fn(&[u8]) -> u16,
     /// Copies the second slice to the first, which has the same length, and returns the sum of the
     /// data.
@@ -13,7 +15,7 @@ pub struct Routines {
 }
 
 impl Routines {
-    /// Implementations for any machine.
+    /// Portable implementations of both loops.
     pub const PORTABLE: Self = Self { sum, copy_and_sum };
 }
 
@@ -23,7 +25,8 @@ impl Default for Routines {
     }
 }
 
-/// Number of independent sums, so that no addition waits for the previous one.
+/// Number of partial sums computed in parallel, so that an addition does not wait for the previous
+/// one.
 const LANES: usize = 4;
 const WORD_LEN: usize = size_of::<u64>();
 
@@ -56,7 +59,7 @@ fn add_with_carry(sum: u64, word: u64) -> u64 {
     sum + u64::from(has_carry)
 }
 
-/// Returns the sum of fewer bytes than a word has.
+/// Returns the sum of the last bytes, which are fewer than the eight bytes of a machine word.
 fn tail_sum(tail: &[u8]) -> u64 {
     let (halves, tail) = tail.as_chunks::<4>();
     let (pairs, tail) = tail.as_chunks::<2>();
@@ -73,12 +76,13 @@ fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u16 {
 
 /// A running one's complement sum of 16-bit words.
 ///
-/// Only the last piece added may have an odd length, because its last byte is padded with zero.
+/// Only the last byte slice added may have an odd length, because its last byte is padded with
+/// zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum over data and checksum of an undamaged packet.
+    /// The sum over the data and the checksum field of an undamaged packet: all ones.
     pub const ALL_ONES: Self = Self(0xFFFF);
 
     /// Adds `bytes` as big-endian words.
@@ -87,12 +91,12 @@ impl Sum {
         self.word(sum(bytes))
     }
 
-    /// Adds the words of an IPv4 header without options, which is too short for a loop to pay off.
+    /// Adds an IPv4 header without options, which is too short for the parallel sums to be faster.
     #[must_use]
     pub fn header(self, bytes: &[u8; 20]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
-        let of_machine: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-        self.word(u16::from_be(fold(of_machine)))
+        let native_sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+        self.word(u16::from_be(fold(native_sum)))
     }
 
     /// Adds one word, or a sum returned by one of the [`Routines`].
@@ -101,8 +105,8 @@ impl Sum {
         Self(self.0 + u64::from(word))
     }
 
-    /// Returns the sum without complementing it: the content of a checksum field that a device
-    /// finishes.
+    /// Returns the folded sum without complementing it: the initial content of a checksum field
+    /// that the network device completes.
     #[must_use]
     pub fn unfinished(self) -> u16 {
         fold(self.0)
@@ -114,14 +118,14 @@ impl Sum {
         !fold(self.0)
     }
 
-    /// Returns whether the sum over data and checksum is that of an undamaged packet.
+    /// Returns whether the sum over the data and the checksum field is that of an undamaged packet.
     #[must_use]
     pub fn is_good(self) -> bool {
         self.finish() == 0
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "what is left after the folds has 16 bits")]
+#[expect(clippy::cast_possible_truncation, reason = "the folded sum has 16 bits")]
 fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
     let sum = (sum >> 32) + ((sum >> 16) & 0xFFFF) + (sum & 0xFFFF);
@@ -151,14 +155,14 @@ mod tests {
 
         #[test]
         fn the_fast_sum_equals_the_sum_of_byte_pairs(bytes: Vec<u8>) {
-            let mut slow: u32 = bytes
+            let mut reference_sum: u32 = bytes
                 .chunks(2)
                 .map(|p| u32::from(p[0]) << 8 | u32::from(p.get(1).copied().unwrap_or(0)))
                 .sum();
-            while slow > 0xFFFF {
-                slow = (slow & 0xFFFF) + (slow >> 16);
+            while reference_sum > 0xFFFF {
+                reference_sum = (reference_sum & 0xFFFF) + (reference_sum >> 16);
             }
-            prop_assert_eq!(Sum::default().bytes(&bytes).finish(), !u16::try_from(slow).unwrap());
+            prop_assert_eq!(Sum::default().bytes(&bytes).finish(), !u16::try_from(reference_sum).unwrap());
         }
     }
 }

@@ -15,9 +15,10 @@ pub struct Cx<'a> {
     pub meter: &'a mut Meter,
 }
 
-/// The owner of everything [`Cx`] lends, for tests, which advance its time explicitly.
+/// A test context that owns the time, the random number generator and the meter of a [`Cx`]. Tests
+/// advance its time explicitly.
 #[cfg(test)]
-#[allow(dead_code, reason = "each layer's tests use their part")]
+#[allow(dead_code, reason = "no layer's tests use all of these functions")]
 pub(crate) mod testing {
     use super::*;
     use crate::meter::{Clock, Counter, Quantity};

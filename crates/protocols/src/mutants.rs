@@ -1,58 +1,58 @@
-//! Mutants: faults injected on purpose, to check that the campaign of the simulator finds them.
+//! Mutants: faults injected on purpose, to check that the simulator's test campaign detects them.
 //!
-//! Mutants exist only if the compiler is given `--cfg mutants`. Otherwise [`is_enabled`] is a
-//! constant, and the optimizer removes the faults.
+//! The mutants are compiled only with `--cfg mutants`. Otherwise [`is_enabled`] is a constant, and
+//! the optimizer removes the faults.
 
-/// A fault.
+/// A fault that can be injected into TCP or the meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(mutants), expect(unreachable_pub, reason = "it is public under `--cfg mutants`"))]
 pub enum Mutant {
-    /// Acknowledges a byte that is missing.
-    AcknowledgesHole = 1,
+    /// Acknowledges a byte that has not been received.
+    AcknowledgesMissingByte = 1,
     /// Retransmits data, but never the FIN.
-    ForgetsFin,
+    NeverRetransmitsFin,
     /// Ignores the limit of the peer's window.
     IgnoresWindow,
     /// Compares acknowledgment numbers as if they never wrapped.
-    ComparesPlainly,
+    ComparesWithoutWrap,
     /// Never probes a zero window.
-    ForgetsPersist,
+    NeverProbesZeroWindow,
     /// Accepts segments with a wrong checksum.
     SkipsChecksum,
     /// Delivers duplicate bytes again if new bytes follow them in the segment.
-    TakesOldTwice,
-    /// Loses the bytes after the wrap of the receive ring.
-    LosesRingTurn,
+    DeliversDuplicates,
+    /// Loses the bytes after the point where the receive ring buffer wraps around.
+    LosesBytesAfterRingWrap,
     /// Never releases the packet of a damaged segment.
     LeaksPacket,
     /// Stops after three retransmissions of the same segment.
     StopsRetransmitting,
-    /// Waits ten retransmission timeouts instead of one.
-    WaitsTooLong,
+    /// Waits ten retransmission timeouts instead of one before it retransmits.
+    RetransmitsTooLate,
     /// Ignores every reset.
     IgnoresReset,
-    /// Accepts a FIN before the missing data in front of it.
-    TakesFinEarly,
+    /// Accepts a FIN although earlier data is still missing.
+    AcceptsFinBeforeMissingData,
     /// Deletes the connection immediately instead of entering TIME-WAIT.
     SkipsTimeWait,
     /// Ignores reports that a segment exceeds the path MTU.
-    IgnoresTooBig,
-    /// Accepts ICMP errors about sequence numbers that are not in flight.
-    BelievesStrangers,
+    IgnoresPacketTooBig,
+    /// Accepts ICMP errors that quote a sequence number which is not in flight.
+    AcceptsUnrelatedIcmpErrors,
     /// Never retransmits a SYN.
-    ForgetsSyn,
-    /// Sends the data of a retransmission from one byte after its position.
-    RepeatsBesidePlace,
+    NeverRetransmitsSyn,
+    /// Fills a retransmitted segment with the data that begins one byte after its sequence number.
+    RetransmitsShiftedData,
     /// Treats the peer's FIN as the acknowledgment of the local FIN.
-    TakesFinForAck,
-    /// Loses some of the charged CPU time.
-    LosesTime,
+    TreatsFinAsAck,
+    /// Loses up to one nanosecond of each charged CPU time.
+    LosesCpuTime,
     /// Answers every acknowledgment with an acknowledgment.
-    AnswersEverything,
+    AcknowledgesAcknowledgments,
     /// Sends nothing more after the peer has closed.
     StopsAtPeerClose,
     /// Never probes whether long segments are lost.
-    SearchesNoPath,
+    NeverProbesPathMtu,
 }
 
 #[cfg(not(mutants))]
@@ -68,35 +68,35 @@ mod switch {
     static ENABLED: AtomicU8 = AtomicU8::new(0);
 
     impl Mutant {
-        /// All faults.
+        /// All faults, in the order of their declaration.
         pub const ALL: [Self; 23] = [
-            Self::AcknowledgesHole,
-            Self::ForgetsFin,
+            Self::AcknowledgesMissingByte,
+            Self::NeverRetransmitsFin,
             Self::IgnoresWindow,
-            Self::ComparesPlainly,
-            Self::ForgetsPersist,
+            Self::ComparesWithoutWrap,
+            Self::NeverProbesZeroWindow,
             Self::SkipsChecksum,
-            Self::TakesOldTwice,
-            Self::LosesRingTurn,
+            Self::DeliversDuplicates,
+            Self::LosesBytesAfterRingWrap,
             Self::LeaksPacket,
             Self::StopsRetransmitting,
-            Self::WaitsTooLong,
+            Self::RetransmitsTooLate,
             Self::IgnoresReset,
-            Self::TakesFinEarly,
+            Self::AcceptsFinBeforeMissingData,
             Self::SkipsTimeWait,
-            Self::IgnoresTooBig,
-            Self::BelievesStrangers,
-            Self::ForgetsSyn,
-            Self::RepeatsBesidePlace,
-            Self::TakesFinForAck,
-            Self::LosesTime,
-            Self::AnswersEverything,
+            Self::IgnoresPacketTooBig,
+            Self::AcceptsUnrelatedIcmpErrors,
+            Self::NeverRetransmitsSyn,
+            Self::RetransmitsShiftedData,
+            Self::TreatsFinAsAck,
+            Self::LosesCpuTime,
+            Self::AcknowledgesAcknowledgments,
             Self::StopsAtPeerClose,
-            Self::SearchesNoPath,
+            Self::NeverProbesPathMtu,
         ];
     }
 
-    /// Activates `mutant` in every engine of this program from now on, or deactivates all for `None`.
+    /// Activates `mutant` in every engine of this program, or deactivates all mutants for `None`.
     pub fn enable(mutant: Option<Mutant>) {
         ENABLED.store(mutant.map_or(0, |mutant| mutant as u8), Ordering::Relaxed);
     }

@@ -12,13 +12,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-/// Headroom in front of the data for link, Internet and transport headers with all their options.
+/// Headroom in bytes in front of the data, for link, Internet and transport headers with all their
+/// options.
 pub const HEADROOM: usize = 128;
 
 /// A buffer that holds one packet and can grow at both ends.
 ///
 /// The whole buffer is initialized once, when it is allocated, so that a device can read into it. A
-/// packet is a pointer to its buffer, because every layer passes the packet on.
+/// packet is a pointer to its buffer, so that passing it from layer to layer moves only the
+/// pointer.
 #[derive(Debug)]
 pub struct Packet {
     buffer: Box<Buffer>,
@@ -30,10 +32,10 @@ pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Work that is left to the device or that the device has done.
+    /// Segmentation and checksum work that is left to the device, or that the device has done.
     pub offload: Offload,
-    /// Number of bytes that follow the bytes of this buffer and are stored elsewhere until the
-    /// device gathers them.
+    /// Number of further bytes of the packet that are stored outside this buffer until the device
+    /// gathers them.
     pub tail_len: usize,
 }
 
@@ -51,7 +53,7 @@ impl DerefMut for Packet {
     }
 }
 
-/// Work that a device does for a packet in place of the host.
+/// Segmentation and checksum work that the network device does for a packet in place of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Data bytes of each segment of a super-segment; 0 for a packet that is one segment.
@@ -134,8 +136,8 @@ impl Packet {
         self.buffer.bytes.len() - self.buffer.end
     }
 
-    /// Returns the space after the data for a device to read into. A call of [`Self::take_in`]
-    /// follows.
+    /// Returns the free space after the data, for a device to read into. The caller then calls
+    /// [`Self::extend_from_spare`] with the number of bytes read.
     pub fn spare_mut(&mut self) -> &mut [u8] {
         self.buffer.bytes.get_mut(self.buffer.end..).unwrap_or_default()
     }
@@ -171,9 +173,9 @@ impl Packet {
         }
     }
 
-    /// Appends to the data the first `count` bytes of [`Self::spare_mut`], which a device has
+    /// Extends the data by the first `count` bytes of [`Self::spare_mut`], which a device has
     /// filled.
-    pub fn take_in(&mut self, count: usize) {
+    pub fn extend_from_spare(&mut self, count: usize) {
         self.buffer.end = self.buffer.bytes.len().min(self.buffer.end + count);
     }
 
@@ -203,16 +205,17 @@ impl Packet {
         }
     }
 
-    /// Leaves the checksum of the transport whose header is now at the front to the device. `field`
-    /// is the offset of the checksum field from the front.
-    pub fn leave_checksum_at(&mut self, field: usize) {
+    /// Leaves the transport checksum to the device. The transport header must be at the front of
+    /// the packet now; `field` is the offset of its checksum field.
+    pub fn offload_checksum(&mut self, field: usize) {
         self.buffer.offload.checksum = ChecksumState::Partial { start: self.buffer.start, field };
     }
 
-    /// Returns the offset of the first byte summed by the device, from the front of the data, and
-    /// the offset of the checksum field from that byte.
+    /// Returns the two offsets that a device needs to compute the checksum, or `None` if the
+    /// checksum is not left to the device: the offset of the first summed byte from the front of
+    /// the data, and the offset of the checksum field from that byte.
     #[must_use]
-    pub fn checksum_left(&self) -> Option<(usize, usize)> {
+    pub fn offloaded_checksum(&self) -> Option<(usize, usize)> {
         match self.buffer.offload.checksum {
             ChecksumState::Partial { start, field } => {
                 Some((start.saturating_sub(self.buffer.start), field))
@@ -230,7 +233,7 @@ impl Packet {
     }
 }
 
-/// The limit on the packet buffers of one station, and its free buffers.
+/// The free packet buffers of one station, and the limit on the number of its buffers.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Packet>,
@@ -259,8 +262,8 @@ impl Pool {
         Some(self.free.pop().unwrap_or_else(|| Packet::with_capacity(self.capacity)))
     }
 
-    /// Takes back a packet that this pool lent. A packet that has grown, because a datagram was
-    /// received or sent in fragments, is freed.
+    /// Returns a lent packet to the pool. A buffer that has grown, because a datagram was received
+    /// or sent in fragments, is freed and not reused.
     pub fn put(&mut self, mut packet: Packet) {
         self.lent = self.lent.saturating_sub(1);
         if packet.bytes.len() <= HEADROOM + self.capacity {
@@ -276,25 +279,26 @@ impl Pool {
     }
 
     /// Returns whether the remaining buffers are reserved for received packets. Packets that the
-    /// host sends must not take the last buffers: the two ends of a line would deadlock if each
+    /// host sends must not use the last buffers: the two ends of a link would deadlock if each
     /// waited for the other to accept a packet and had no buffer for the other's packet.
     #[must_use]
-    pub fn is_scarce(&self) -> bool {
-        let kept = (self.limit / 8).max(1);
-        self.lent >= self.limit.saturating_sub(kept).max(1)
+    pub fn is_only_reserve_left(&self) -> bool {
+        let reserve = (self.limit / 8).max(1);
+        self.lent >= self.limit.saturating_sub(reserve).max(1)
     }
 
-    /// Returns whether packets queued for an application have used up their share. With a quarter
-    /// of the buffers left, an application that does not read delays neither packets for others nor
-    /// packets that the host sends.
+    /// Returns whether more than three quarters of the buffers are lent, so that no further packet
+    /// may be queued for an application. The last quarter ensures that an application that does not
+    /// read delays neither the packets of other applications nor the packets that the host sends.
     #[must_use]
-    pub fn is_crowded(&self) -> bool {
+    pub fn is_queue_share_used_up(&self) -> bool {
         self.lent > self.limit - self.limit / 4
     }
 
-    /// Returns whether so few buffers are lent that data may stay in some of them for a while.
+    /// Returns whether at most half of the buffers are lent, so that received data may stay in its
+    /// packet buffer until it is read.
     #[must_use]
-    pub fn is_ample(&self) -> bool {
+    pub fn is_mostly_free(&self) -> bool {
         self.lent <= self.limit / 2
     }
 
@@ -311,44 +315,48 @@ mod tests {
     use crate::cx::testing::TestContext;
 
     #[test]
-    fn the_last_packets_are_for_what_arrives() {
+    fn the_last_packets_are_reserved_for_received_data() {
         let mut context = TestContext::default();
         let mut pool = Pool::new(16, 10);
-        let lent: Vec<_> =
-            core::iter::from_fn(|| (!pool.is_scarce()).then(|| pool.take(&mut context.meter)))
-                .collect();
+        let lent: Vec<_> = core::iter::from_fn(|| {
+            (!pool.is_only_reserve_left()).then(|| pool.take(&mut context.meter))
+        })
+        .collect();
         assert_eq!((lent.len(), pool.is_exhausted()), (14, false));
     }
 
     #[test]
-    fn a_reader_that_does_not_read_leaves_packets_to_send_and_to_receive() {
+    fn an_application_that_does_not_read_leaves_packets_for_sending_and_receiving() {
         let mut context = TestContext::default();
         let mut pool = Pool::new(16, 10);
         let lent: Vec<_> = (0..12).map(|_| pool.take(&mut context.meter)).collect();
-        assert!(!pool.is_crowded());
+        assert!(!pool.is_queue_share_used_up());
         assert!(pool.take(&mut context.meter).is_some());
-        assert_eq!((lent.len(), pool.is_crowded(), pool.is_scarce()), (12, true, false));
+        assert_eq!(
+            (lent.len(), pool.is_queue_share_used_up(), pool.is_only_reserve_left()),
+            (12, true, false)
+        );
     }
 
     #[test]
-    fn the_only_packet_of_a_pool_may_go_out() {
-        assert!(!Pool::new(1, 10).is_scarce());
+    fn the_only_packet_of_a_pool_may_be_sent() {
+        assert!(!Pool::new(1, 10).is_only_reserve_left());
     }
 
     #[test]
     fn headers_are_pushed_and_pulled_without_moving_the_data() {
         let mut packet = Packet::from_slice(b"data");
-        let place = packet.data().as_ptr();
+        let address = packet.data().as_ptr();
         packet.push(b"tcp.");
         packet.push(b"ip..");
         assert_eq!(packet.data(), b"ip..tcp.data");
         packet.pull(8);
         assert_eq!(packet.data(), b"data");
-        assert_eq!(packet.data().as_ptr(), place);
+        assert_eq!(packet.data().as_ptr(), address);
     }
 
     #[test]
-    fn a_header_that_was_pulled_can_be_taken_back() {
+    fn a_pulled_header_can_be_restored() {
         let mut packet = Packet::from_slice(b"ip..data");
         packet.pull(4);
         packet.unpull(4);
@@ -356,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_has_grown_is_let_go() {
+    fn a_packet_that_has_grown_is_freed() {
         let mut pool = Pool::new(2, 100);
         let mut context = TestContext::default();
         let mut packet = pool.take(&mut context.meter).unwrap();
@@ -366,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_refuses_and_counts_what_is_over_its_limit() {
+    fn the_pool_refuses_and_counts_packets_over_its_limit() {
         let mut pool = Pool::new(2, 100);
         let mut context = TestContext::default();
         let first = pool.take(&mut context.meter).unwrap();

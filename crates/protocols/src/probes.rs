@@ -1,5 +1,5 @@
-//! Counts the key comparisons of search structures, so that tests bound the cost of an operation by
-//! counting steps instead of measuring time. Outside of tests nothing is counted.
+//! Counts the key comparisons of search structures. Tests bound the cost of an operation by its
+//! number of comparisons, which is exact, instead of its time. Outside of tests nothing is counted.
 
 use core::cmp::Ordering;
 
@@ -9,7 +9,7 @@ pub(crate) struct Probed<T>(pub(crate) T);
 
 impl<T: Ord> Ord for Probed<T> {
     fn cmp(&self, other: &Self) -> Ordering {
-        note();
+        count_probe();
         self.0.cmp(&other.0)
     }
 }
@@ -30,10 +30,10 @@ impl<T: Ord> Eq for Probed<T> {}
 
 /// Counts one probe.
 #[cfg(not(test))]
-pub(crate) const fn note() {}
+pub(crate) const fn count_probe() {}
 
 #[cfg(test)]
-pub(crate) use counting::{note, taken};
+pub(crate) use counting::{count_probe, count_probes_during};
 
 #[cfg(test)]
 mod counting {
@@ -44,12 +44,12 @@ mod counting {
     }
 
     /// Counts one probe.
-    pub(crate) fn note() {
+    pub(crate) fn count_probe() {
         PROBES.set(PROBES.get() + 1);
     }
 
-    /// Runs `work` and returns the number of probes it took, with its result.
-    pub(crate) fn taken<R>(work: impl FnOnce() -> R) -> (u64, R) {
+    /// Runs `work` and returns the number of probes during the call, with the result of `work`.
+    pub(crate) fn count_probes_during<R>(work: impl FnOnce() -> R) -> (u64, R) {
         let before = PROBES.get();
         let result = work();
         (PROBES.get() - before, result)

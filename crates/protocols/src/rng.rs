@@ -40,19 +40,19 @@ impl Rng {
         result
     }
 
-    /// Returns 32 bits.
+    /// Returns the next 32 bits, the upper half of [`Self::next_u64`].
     pub fn next_u32(&mut self) -> u32 {
         (self.next_u64() >> 32) as u32
     }
 
     /// Returns a number from 0 up to, not including, `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        let wide = u128::from(self.next_u64()) * u128::from(limit);
-        (wide >> 64) as u64
+        let product = u128::from(self.next_u64()) * u128::from(limit);
+        (product >> 64) as u64
     }
 
     /// Returns true with a probability of `parts_per_million` in a million.
-    pub fn happens(&mut self, parts_per_million: u32) -> bool {
+    pub fn random_bool(&mut self, parts_per_million: u32) -> bool {
         self.below(1_000_000) < u64::from(parts_per_million)
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_rate_of_one_in_ten_is_met_within_one_percent_of_a_million_tries() {
         let mut rng = Rng::from_seed(1);
-        let hits = (0..1_000_000).filter(|_| rng.happens(100_000)).count();
+        let hits = (0..1_000_000).filter(|_| rng.random_bool(100_000)).count();
         assert!((99_000..=101_000).contains(&hits), "{hits}");
     }
 }

@@ -1,7 +1,7 @@
 //! The engines' time: nanoseconds since the start of the run.
 //!
-//! `std::time::Instant` cannot be constructed from a number, so a test would need a base to count
-//! from. [`Instant`] can be constructed from a number, and a driver converts at the edge.
+//! `std::time::Instant` cannot be constructed from a number, so every test would need a start time
+//! to count from. [`Instant`] can be constructed from a number; a driver converts between the two.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,8 +11,8 @@ pub use core::time::Duration;
 
 /// A moment, in nanoseconds since the start of the run.
 ///
-/// It is stored as that number plus one, so that `Option<Instant>`, of which a connection has many,
-/// is no larger than an `Instant`.
+/// The number is stored plus one, so it is never zero and an `Option<Instant>` is no larger than an
+/// `Instant`. A connection has many such options.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZeroU64);
 
@@ -81,13 +81,13 @@ pub struct Stamp<Of> {
 }
 
 impl<Of: Copy> Stamp<Of> {
-    /// Returns the reading of `ticks` ticks.
+    /// Creates a reading from the clock's value in ticks.
     #[must_use]
     pub const fn new(ticks: u32) -> Self {
         Self { ticks, of: PhantomData }
     }
 
-    /// Returns the ticks, for the wire.
+    /// Returns the value in ticks, as sent on the wire.
     #[must_use]
     pub const fn ticks(self) -> u32 {
         self.ticks
@@ -99,7 +99,8 @@ impl<Of: Copy> Stamp<Of> {
         self.ticks.wrapping_sub(earlier.ticks)
     }
 
-    /// Returns whether this reading comes before `other`, within half the range.
+    /// Returns whether this reading is earlier than `other`. The comparison is modulo 2^32, so the
+    /// readings must be less than 2^31 ticks apart.
     #[must_use]
     pub const fn is_before(self, other: Self) -> bool {
         self.since(other).cast_signed() < 0

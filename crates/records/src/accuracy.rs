@@ -2,15 +2,15 @@
 //!
 //! Both ends of a measurement know the transferred pattern. Each byte follows from its offset
 //! alone, so the receiver compares data as it arrives, and a lost or duplicated byte makes all
-//! following bytes differ. Missing and surplus data counts as wrong. A block has [`BLOCK_BYTES`],
+//! following bytes differ. Missing and surplus data counts as wrong. A block has 512 bytes,
 //! as in TFTP (RFC 1350).
 
 use serde::{Deserialize, Serialize};
 
 /// Bytes per block; the last block of a file may be shorter.
-pub const BLOCK_BYTES: u64 = 512;
+const BLOCK_BYTES: u64 = 512;
 
-/// Amounts of compared data and of wrong data, each in four units.
+/// Numbers of expected and of wrong bits, bytes, blocks and files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Bits expected.
@@ -25,16 +25,16 @@ pub struct Accuracy {
     pub blocks: u64,
     /// Blocks with a wrong bit.
     pub blocks_wrong: u64,
-    /// Files, or parts of a dialogue, expected.
+    /// Files expected. In a login, each typed line counts as a file.
     pub files: u64,
-    /// Files, or parts of a dialogue, with a wrong bit.
+    /// Files with a wrong bit, counted like `files`.
     pub files_wrong: u64,
 }
 
 /// Returns the pattern byte at offset `at` of a file.
 #[must_use]
 pub fn pattern(at: u64) -> u8 {
-    let [first, ..] = (mixed(at / 8) >> (at % 8 * 8)).to_le_bytes();
+    let [first, ..] = (mix(at / 8) >> (at % 8 * 8)).to_le_bytes();
     first
 }
 
@@ -43,16 +43,16 @@ pub fn pattern(at: u64) -> u8 {
 #[must_use]
 pub fn printable_pattern(at: u64) -> u8 {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    let index = usize::try_from(mixed(at) % 36).unwrap_or(0);
+    let index = usize::try_from(mix(at) % 36).unwrap_or(0);
     CHARACTERS.get(index).copied().unwrap_or(b'x')
 }
 
 /// Mixes the bits of `number` (the finalizer of `SplitMix64`).
-const fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+const fn mix(number: u64) -> u64 {
+    let mut state = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
 }
 
 /// Comparison of one arriving file with the expected bytes.
@@ -80,7 +80,7 @@ impl Comparison {
     }
 
     /// Compares the next received bytes.
-    pub fn take(&mut self, bytes: &[u8]) {
+    pub fn compare(&mut self, bytes: &[u8]) {
         for byte in bytes {
             let is_expected = self.received_bytes < self.length;
             let wrong =
@@ -154,7 +154,7 @@ mod tests {
 
     fn compared(bytes: &[u8], length: u64) -> Accuracy {
         let mut comparison = Comparison::new(pattern, length);
-        comparison.take(bytes);
+        comparison.compare(bytes);
         comparison.finish()
     }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turned_bit_is_one_bit_one_byte_one_block_and_one_file() {
+    fn a_flipped_bit_counts_as_one_wrong_bit_byte_block_and_file() {
         let mut bytes = sent(1_300);
         bytes[700] ^= 0x10;
         let accuracy = compared(&bytes, 1_300);
@@ -214,10 +214,10 @@ mod tests {
             length in 0..3_000_u64,
         ) {
             let accuracy = compared(&bytes, length);
-            let most = length.max(bytes.len() as u64);
-            prop_assert!(accuracy.bytes_wrong <= most);
-            prop_assert!(accuracy.bits_wrong <= 8 * most);
-            prop_assert!(accuracy.blocks_wrong <= most.div_ceil(BLOCK_BYTES));
+            let max = length.max(bytes.len() as u64);
+            prop_assert!(accuracy.bytes_wrong <= max);
+            prop_assert!(accuracy.bits_wrong <= 8 * max);
+            prop_assert!(accuracy.blocks_wrong <= max.div_ceil(BLOCK_BYTES));
             prop_assert!(accuracy.bytes_wrong <= accuracy.bits_wrong);
         }
 
@@ -228,8 +228,8 @@ mod tests {
         ) {
             let (one, other) = bytes.split_at(cut.min(bytes.len()));
             let mut comparison = Comparison::new(pattern, 1_000);
-            comparison.take(one);
-            comparison.take(other);
+            comparison.compare(one);
+            comparison.compare(other);
             prop_assert_eq!(comparison.finish(), compared(&bytes, 1_000));
         }
     }

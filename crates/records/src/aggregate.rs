@@ -7,13 +7,13 @@
 
 use crate::histogram::Histogram;
 use crate::transfer::compact::{push_varint, take_varint};
-use crate::transfer::{Limit, derived};
+use crate::transfer::{TransferLimit, derived};
 
 /// Minimum real time of a transfer that counts as fastest, ns. Shorter transfers only moved between
 /// the process and the kernel's buffers, and their time on the network is unknown.
-pub const FASTEST_MIN_NS: u64 = 1_000_000;
+pub const MIN_FASTEST_NS: u64 = 1_000_000;
 
-/// Values of a transfer that enter an aggregate.
+/// Values of one transfer that are added to an aggregate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measures {
     /// Bits of the file.
@@ -23,10 +23,10 @@ pub struct Measures {
     /// CPU time, ns.
     pub cpu_ns: Option<u64>,
     /// Limiting factor.
-    pub limit: Option<Limit>,
+    pub limit: Option<TransferLimit>,
 }
 
-/// A sum over the transfers for which all its terms are known.
+/// Sums over those transfers for which all summed values are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Number of transfers.
@@ -57,13 +57,13 @@ pub struct Aggregate {
     pub rate: Sum,
     /// Sum over transfers with known bits and CPU time.
     pub cost: Sum,
-    /// Number of transfers limited by each of [`Limit::ALL`].
-    pub limited: [u64; Limit::ALL.len()],
+    /// Number of transfers limited by each of [`TransferLimit::ALL`].
+    pub limited: [u64; TransferLimit::ALL.len()],
     /// Largest transfer, bits.
     pub largest: Option<Extreme>,
     /// Smallest transfer, bits.
     pub smallest: Option<Extreme>,
-    /// Highest rate, bit/s, among transfers of at least [`FASTEST_MIN_NS`].
+    /// Highest rate, bit/s, among transfers of at least [`MIN_FASTEST_NS`].
     pub fastest: Option<Extreme>,
     /// Lowest rate, bit/s.
     pub slowest: Option<Extreme>,
@@ -123,7 +123,7 @@ impl Aggregate {
         {
             self.rate.add(bits, real_ns);
             self.rate_bps.add(rate);
-            if real_ns >= FASTEST_MIN_NS {
+            if real_ns >= MIN_FASTEST_NS {
                 self.fastest = greater(self.fastest, at(rate));
             }
             self.slowest = smaller(self.slowest, at(rate));
@@ -205,16 +205,16 @@ impl Aggregate {
 }
 
 fn greater(current: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
-    pick(current, other, |current, other| current > other)
+    better_extreme(current, other, |current, other| current > other)
 }
 
 fn smaller(current: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
-    pick(current, other, |current, other| current < other)
+    better_extreme(current, other, |current, other| current < other)
 }
 
 /// Returns the better of two extremes; if they are equal, the extreme with the lower transfer
 /// number.
-fn pick(
+fn better_extreme(
     current: Option<Extreme>,
     other: Option<Extreme>,
     is_better: fn(u64, u64) -> bool,
@@ -245,7 +245,7 @@ mod tests {
     pub(crate) fn any_measures() -> impl Strategy<Value = Measures> {
         let number = || proptest::option::of(prop_oneof![0..9_u64, 0..1_u64 << 40, any::<u64>()]);
         (number(), number(), number(), 0..9_u8).prop_map(|(bits, real_ns, cpu_ns, limit)| {
-            Measures { bits, real_ns, cpu_ns, limit: Limit::from_code(limit) }
+            Measures { bits, real_ns, cpu_ns, limit: TransferLimit::from_code(limit) }
         })
     }
 

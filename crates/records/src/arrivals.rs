@@ -17,7 +17,7 @@ pub struct Arrival {
     pub bytes: u64,
 }
 
-/// The rate of a line by packet pairs.
+/// Rate of the slowest link on a path, estimated from packet pairs (see the module documentation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineRate {
     /// Bits that each byte takes on the link: 10 with start and stop bit, 8 on a network.
@@ -33,8 +33,8 @@ pub struct LineRate {
 /// Minimum number of pairs for an estimate.
 pub(crate) const MIN_PAIRS: usize = 3;
 
-/// A log of arrivals in bounded memory. When the log is full, each two neighboring arrivals are
-/// merged, which reduces the time resolution. Later arrivals are merged to the same resolution.
+/// A log of arrivals in bounded memory. When the log is full, neighboring arrivals are merged in
+/// pairs, which reduces the time resolution. Later arrivals are merged to the same resolution.
 #[derive(Clone, Debug)]
 pub struct ArrivalSeries {
     arrivals: Vec<Arrival>,

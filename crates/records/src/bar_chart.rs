@@ -13,7 +13,7 @@ pub(crate) const MAX_WIDTH: usize = 200;
 
 /// Minimum width for the long names of the layers, columns; narrower charts use the short names.
 const WIDTH_FOR_LONG_NAMES: usize = 64;
-const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+const EIGHTH_BLOCKS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// Characters to draw with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,8 @@ impl Style {
         self.width.clamp(MIN_WIDTH, MAX_WIDTH)
     }
 
-    /// Returns `text`, which must come from this crate, in the characters of this style.
+    /// Returns `text` in the character set of this style. `µ` is the only non-ASCII character that
+    /// is replaced, so `text` must contain no other.
     #[must_use]
     pub fn in_charset(&self, text: &str) -> String {
         match self.charset {
@@ -83,11 +84,11 @@ pub fn named(rows: &[SplitRow], style: Style) -> String {
         let part = row.time;
         let time = style.in_charset(&duration(part.ns));
         let share = share(part.ns, total);
-        let head = format!("{name:<widest$} {time:>8} {share:>6} ");
-        let available_width = style.columns().saturating_sub(head.chars().count());
+        let label_and_time = format!("{name:<widest$} {time:>8} {share:>6} ");
+        let available_width = style.columns().saturating_sub(label_and_time.chars().count());
         let bar =
             paint(part.layer, bar(part.ns, longest, available_width, style.charset), style.color);
-        out.push_str(format!("{head}{bar}").trim_end());
+        out.push_str(format!("{label_and_time}{bar}").trim_end());
         out.push('\n');
     }
     let time = style.in_charset(&duration(total));
@@ -101,14 +102,14 @@ fn bar(ns: u64, longest: u64, available_width: usize, charset: Charset) -> Strin
         Charset::Unicode => 8,
         Charset::Ascii => 1,
     };
-    let full = u128::try_from(available_width * steps).unwrap_or(0);
-    let scaled = (u128::from(ns) * full).checked_div(u128::from(longest)).unwrap_or(0);
-    let drawn = usize::try_from(scaled).unwrap_or(0).max(usize::from(ns > 0));
+    let available_eighths = u128::try_from(available_width * steps).unwrap_or(0);
+    let scaled = (u128::from(ns) * available_eighths).checked_div(u128::from(longest)).unwrap_or(0);
+    let eighths = usize::try_from(scaled).unwrap_or(0).max(usize::from(ns > 0));
     match charset {
         Charset::Unicode => {
-            "█".repeat(drawn / 8) + EIGHTHS.get(drawn % 8).copied().unwrap_or_default()
+            "█".repeat(eighths / 8) + EIGHTH_BLOCKS.get(eighths % 8).copied().unwrap_or_default()
         }
-        Charset::Ascii => "#".repeat(drawn),
+        Charset::Ascii => "#".repeat(eighths),
     }
 }
 
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn in_ascii_no_character_is_beyond_it() {
+    fn the_ascii_style_uses_only_ascii_characters() {
         let text = layers(&ECHO, Style { charset: Charset::Ascii, ..at(60) });
         assert!(text.is_ascii());
         insta::assert_snapshot!(text, @r"
@@ -208,8 +209,8 @@ mod tests {
     #[test]
     fn a_zero_time_has_no_bar() {
         let none = [LayerTime { layer: Layer::Telnet, ns: 0 }];
-        let drawn = layers(&none, at(40));
-        assert_eq!(drawn.lines().next(), Some("Telnet     0 ns      -"));
+        let chart = layers(&none, at(40));
+        assert_eq!(chart.lines().next(), Some("Telnet     0 ns      -"));
     }
 
     proptest! {

@@ -85,8 +85,8 @@ pub fn day_start_unix_ns(year: u64, month: u8, day: u8) -> Option<u64> {
     let of_year = (153 * from_march + 2) / 5 + u64::from(day) - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
     let unix_ns = days.checked_sub(DAYS_TO_EPOCH)?.checked_mul(NS_PER_DAY)?;
-    let found = Moment::of(unix_ns);
-    (found.year == year && found.month == month && found.day == day).then_some(unix_ns)
+    let converted = Moment::of(unix_ns);
+    (converted.year == year && converted.month == month && converted.day == day).then_some(unix_ns)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use crate::arrivals::{Arrival, sequence};
 use crate::format::{count, duration, rate};
-use crate::html::plot::{Axis, Plot, Scale, Series, Shape, Unit, thinned};
+use crate::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit, thinned};
 use crate::measurement::{Echo, Measurement, Screenful};
 use crate::prediction::{Prediction, Quantity};
 use crate::sizes::{Direction, Transfers};
@@ -44,11 +44,11 @@ pub(crate) fn charts(measured: &Measurement) -> Vec<Plot> {
     all
 }
 
-fn axis(label: &str, unit: Unit, scale: Scale) -> Axis {
-    Axis { label: label.to_owned(), unit, scale }
+fn axis(label: &str, unit: Unit, scale: Scale) -> PlotAxis {
+    PlotAxis { label: label.to_owned(), unit, scale }
 }
 
-fn series(name: &str, hue: usize, shape: Shape, points: Vec<(f64, f64)>) -> Series {
+fn series(name: &str, hue: usize, shape: SeriesShape, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), points, hue, shape }
 }
 
@@ -63,34 +63,37 @@ fn sorted(echo: &Echo) -> Vec<u64> {
 /// echoes would put all other echoes into one bin.
 fn histogram(echo: &Echo) -> Plot {
     let times = sorted(echo);
-    let least = times.first().copied().unwrap_or(0);
-    let at = |percent| nearest_rank(&times, percent).copied().unwrap_or(least);
-    let most = at(99).min(at(50).saturating_mul(4).max(at(90)));
-    let width = ((most - least) / BINS + 1).max(1);
+    let min = times.first().copied().unwrap_or(0);
+    let at = |percent| nearest_rank(&times, percent).copied().unwrap_or(min);
+    let max = at(99).min(at(50).saturating_mul(4).max(at(90)));
+    let width = ((max - min) / BINS + 1).max(1);
     let mut points = Vec::new();
     let mut table = Table::new().number("from").number("to").number("echoes");
     for bin in 0..BINS {
-        let from = least.saturating_add(bin * width);
+        let from = min.saturating_add(bin * width);
         let to = from.saturating_add(width);
         let within = times.iter().filter(|time| (from..to).contains(*time)).count();
         points.push((from as f64, within as f64));
         table.row([duration(from), duration(to), within.to_string()]);
-        if to > most {
+        if to > max {
             points.push((to as f64, 0.0));
             break;
         }
     }
     let end = points.last().map_or(0.0, |(end, _)| *end);
-    let beyond = times.iter().filter(|time| **time as f64 >= end).count();
-    let note = match beyond {
+    let longer_count = times.iter().filter(|time| **time as f64 >= end).count();
+    let note = match longer_count {
         0 => String::new(),
-        _ => format!("{beyond} took longer, the longest {}.", duration(echo.max_ns)),
+        _ => format!(
+            "{longer_count} beyond the axis; the longest echo took {}.",
+            duration(echo.max_ns)
+        ),
     };
     Plot {
         title: "Echo histogram".to_owned(),
         x: axis("time of an echo", Unit::Time, Scale::Linear),
         y: axis("echoes", Unit::Count, Scale::FromZero),
-        series: vec![series("echoes", 1, Shape::Bars, points)],
+        series: vec![series("echoes", 1, SeriesShape::Bars, points)],
         note,
         figures: table,
     }
@@ -111,7 +114,7 @@ fn cdf(echo: &Echo) -> Plot {
         title: "Echo CDF".to_owned(),
         x: axis("time of an echo", Unit::Time, Scale::Logarithmic),
         y: axis("echoes up to this time", Unit::Percent, Scale::FromZero),
-        series: vec![series("echoes", 1, Shape::Steps, points)],
+        series: vec![series("echoes", 1, SeriesShape::Steps, points)],
         note: "An echo of more than 250 ms is unacceptable, and one of less than 25 ms is not \
                noticed (TM-233 3.1)."
             .to_owned(),
@@ -131,10 +134,10 @@ fn time_sequence(title: &str, arrivals: &[Arrival]) -> Plot {
         title: title.to_owned(),
         x: axis("time", Unit::Time, Scale::FromZero),
         y: axis("bytes so far", Unit::Bytes, Scale::FromZero),
-        series: vec![series("bytes", 1, Shape::Steps, points)],
+        series: vec![series("bytes", 1, SeriesShape::Steps, points)],
         note: match arrivals.len() {
             0 | 1 => "All data arrived at once, so the rate of the path is unknown.".to_owned(),
-            _ => "A level part is a time in which nothing arrived; the steepest part is the rate \
+            _ => "No data arrived during level parts; the slope of the steepest part is the rate \
                   of the path."
                 .to_owned(),
         },
@@ -161,7 +164,7 @@ fn packets(screenful: &Screenful) -> Plot {
         title: "Packets of the screenful".to_owned(),
         x: axis("time", Unit::Time, Scale::FromZero),
         y: axis("bytes", Unit::Bytes, Scale::FromZero),
-        series: vec![series("one piece", 1, Shape::Stems, points)],
+        series: vec![series("one piece", 1, SeriesShape::Stems, points)],
         note: format!("{pieces}; packets received by the same read are one piece.{segments}"),
         figures: table,
     }
@@ -191,26 +194,25 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
         }
         let medians = sizes.iter().map(|size| (size.bytes as f64, size.rate_bps() as f64));
         let name = format!("{}, median of each size", direction.text());
-        all.push(series(&name, hue, Shape::Line, medians.collect()));
-        all.push(series(direction.text(), hue, Shape::Marks, marks));
+        all.push(series(&name, hue, SeriesShape::Line, medians.collect()));
+        all.push(series(direction.text(), hue, SeriesShape::Marks, marks));
     }
-    let least = transfers.samples.iter().map(|one| one.bytes).filter(|bytes| *bytes > 0).min()?;
-    let most = transfers.samples.iter().map(|one| one.bytes).max()?;
+    let min = transfers.samples.iter().map(|one| one.bytes).filter(|bytes| *bytes > 0).min()?;
+    let max = transfers.samples.iter().map(|one| one.bytes).max()?;
     let mut note = String::new();
     for (direction, dashes) in directions.map(|(direction, _)| direction).into_iter().zip([2, 4]) {
         let Some(model) = transfers.model_of(direction) else { continue };
-        let sizes = std::iter::successors(Some(least), |size| size.checked_mul(2));
-        let sizes = sizes.take_while(|size| *size < most).chain([most]);
+        let sizes = std::iter::successors(Some(min), |size| size.checked_mul(2));
+        let sizes = sizes.take_while(|size| *size < max).chain([max]);
         let at = |size: u64| {
             let bits = size as f64 * 8.0;
             (size as f64, bits * 1e9 / model.total_ns(size).max(1) as f64)
         };
         let points = sizes.map(at).collect();
-        let name = format!("{}, fixed time and rate", direction.text());
-        all.push(series(&name, dashes, Shape::Dashed, points));
+        let name = format!("{}, model (fixed time and rate)", direction.text());
+        all.push(series(&name, dashes, SeriesShape::Dashed, points));
         note += &format!(
-            " The dashed line of what was {} is a transfer that takes {} whatever its size, and {} \
-             from then on.",
+            " Dashed line of {} files: a fixed time of {}, and then {}.",
             direction.text(),
             duration(model.fixed_ns),
             rate(model.rate_bps)
@@ -218,7 +220,7 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
     }
     all.extend(predicted(predictions));
     if let Some(knee) = transfers.slower().and_then(|slower| transfers.knee_of(slower)) {
-        all.push(series("knee", 3, Shape::Verticals, vec![(knee as f64, 0.0)]));
+        all.push(series("knee", 3, SeriesShape::Verticals, vec![(knee as f64, 0.0)]));
         note += &format!(
             " The knee is at {} bytes: beyond it the size makes little difference.",
             count(knee)
@@ -244,7 +246,7 @@ fn predicted(predictions: &[Prediction]) -> Option<Series> {
     };
     let points: Vec<_> = measured.filter(is_file).map(rate).collect();
     let name = "forecast from small files";
-    (!points.is_empty()).then(|| series(name, 4, Shape::Marks, points))
+    (!points.is_empty()).then(|| series(name, 4, SeriesShape::Marks, points))
 }
 
 #[cfg(test)]
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn a_complete_record_has_every_chart() {
         let titles: Vec<_> = charts(&sample()).into_iter().map(|plot| plot.title).collect();
-        let wanted = [
+        let expected = [
             "Echo histogram",
             "Echo CDF",
             "Time-sequence graph of the screenful",
@@ -266,7 +268,7 @@ mod tests {
             "Time-sequence graph of the largest transfer",
             "Throughput against size",
         ];
-        assert_eq!(titles, wanted);
+        assert_eq!(titles, expected);
     }
 
     #[test]
@@ -274,8 +276,8 @@ mod tests {
         let echo = sample().echo.unwrap();
         let plot = histogram(&echo);
         let counted: f64 = plot.series[0].points.iter().map(|(_, count)| count).sum();
-        let beyond: usize = plot.note.split(' ').next().unwrap().parse().unwrap_or(0);
-        assert_eq!(counted, (echo.times_ns.len() - beyond) as f64);
+        let longer_count: usize = plot.note.split(' ').next().unwrap().parse().unwrap_or(0);
+        assert_eq!(counted, (echo.times_ns.len() - longer_count) as f64);
     }
 
     #[test]

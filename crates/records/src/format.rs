@@ -111,20 +111,20 @@ mod tests {
     #[test]
     fn a_rate_has_three_significant_digits() {
         let texts = [0, 999, 1_234, 98_765, 123_456_789, 9_870_000_000].map(rate);
-        let wanted =
+        let expected =
             ["0 bit/s", "999 bit/s", "1.23 kbit/s", "98.8 kbit/s", "123 Mbit/s", "9.87 Gbit/s"];
-        assert_eq!(texts, wanted);
+        assert_eq!(texts, expected);
     }
 
     #[test]
     fn a_duration_has_three_significant_digits() {
         let texts = [0, 215, 999, 1_000, 215_400, 999_499, 999_500, 43_512_345, 1_220_000_000]
             .map(duration);
-        let wanted = [
+        let expected = [
             "0 ns", "215 ns", "999 ns", "1.00 µs", "215 µs", "999 µs", "1.00 ms", "43.5 ms",
             "1.22 s",
         ];
-        assert_eq!(texts, wanted);
+        assert_eq!(texts, expected);
     }
 
     #[test]
@@ -135,18 +135,18 @@ mod tests {
     #[test]
     fn a_long_duration_is_in_minutes_or_hours() {
         let texts = [1_000_000_000_000, 6_007_000_000_000, 36_060_000_000_000, u64::MAX];
-        let wanted = ["16 min 40 s", "1 h 40 min 07 s", "10 h 01 min", "5124095 h 34 min"];
-        assert_eq!(texts.map(duration), wanted);
+        let expected = ["16 min 40 s", "1 h 40 min 07 s", "10 h 01 min", "5124095 h 34 min"];
+        assert_eq!(texts.map(duration), expected);
     }
 
     #[test]
-    fn a_share_never_rounds_to_nothing_or_to_all() {
+    fn a_share_never_rounds_to_0_or_100_percent() {
         let texts = [(0, 9), (1, 900), (96, 100), (899, 900), (9, 9)].map(|(a, b)| share(a, b));
         assert_eq!(texts, ["0 %", "< 1 %", "96 %", "> 99 %", "100 %"]);
     }
 
     #[test]
-    fn a_share_of_nothing_is_unknown() {
+    fn a_share_of_a_zero_total_is_unknown() {
         assert_eq!(share(0, 0), UNKNOWN);
     }
 

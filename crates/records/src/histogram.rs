@@ -6,8 +6,8 @@
 
 use crate::transfer::compact::{push_varint, take_varint};
 
-/// Bits of a value below its highest bit that determine its bucket.
-const BITS: u32 = 7;
+/// Number of bits after the highest bit of a value that select its bucket.
+const BUCKET_BITS: u32 = 7;
 
 /// Number of values in each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,10 +40,10 @@ impl Histogram {
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let count = u128::from(self.count());
         let rank = (count * u128::from(percent.min(100))).div_ceil(100).max(1);
-        let mut seen = 0_u128;
+        let mut counted = 0_u128;
         for (at, count) in &self.counts {
-            seen += u128::from(*count);
-            if seen >= rank {
+            counted += u128::from(*count);
+            if counted >= rank {
                 return Some(middle(*at));
             }
         }
@@ -87,22 +87,22 @@ impl Histogram {
 #[must_use]
 pub fn bucket(value: u64) -> u16 {
     let highest = 63_u32.saturating_sub(value.leading_zeros());
-    let shift = highest.saturating_sub(BITS);
+    let shift = highest.saturating_sub(BUCKET_BITS);
     // The shifted value has the highest bit and seven more.
-    let bucket = u64::from(shift) * (1 << BITS) + (value >> shift);
+    let bucket = u64::from(shift) * (1 << BUCKET_BITS) + (value >> shift);
     u16::try_from(bucket).unwrap_or(u16::MAX)
 }
 
 /// Returns the value in the middle of a bucket.
 #[must_use]
 pub fn middle(bucket: u16) -> u64 {
-    let shift = u32::from(bucket) >> BITS;
-    let rest = u64::from(bucket) & ((1 << BITS) - 1);
+    let shift = u32::from(bucket) >> BUCKET_BITS;
+    let rest = u64::from(bucket) & ((1 << BUCKET_BITS) - 1);
     match shift {
         0 | 1 => bucket.into(),
         _ => {
             let shift = shift - 1;
-            let lowest = ((1 << BITS) | rest).checked_shl(shift).unwrap_or(u64::MAX);
+            let lowest = ((1 << BUCKET_BITS) | rest).checked_shl(shift).unwrap_or(u64::MAX);
             lowest.saturating_add((1_u64 << shift.min(63)) / 2)
         }
     }
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_middle_of_a_bucket_lies_in_it_and_within_4_thousandths(value in any::<u64>()) {
+        fn the_middle_of_a_bucket_is_within_4_per_mille_of_its_values(value in any::<u64>()) {
             let middle = middle(bucket(value));
             prop_assert_eq!(bucket(middle), bucket(value));
             prop_assert!(middle.abs_diff(value) <= value / 250);

@@ -23,7 +23,7 @@ use std::fmt::Write;
 use waterfall::Waterfall;
 
 const STYLE: &str = include_str!("html/style.css");
-const POLICY: &str =
+const CONTENT_SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// One page.
@@ -68,7 +68,7 @@ impl Report {
         let title = escape::html(&self.title);
         let mut out = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_SECURITY_POLICY}\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
@@ -110,7 +110,8 @@ fn element(out: &mut String, name: &'static str, class: Option<&'static str>, te
     };
 }
 
-/// Adds `table`; `swatch` returns the class of the color before the first cell of a row.
+/// Adds `table`. `swatch` maps a row to the CSS class of the color mark in its first cell, if it
+/// has one.
 fn push_table(out: &mut String, table: &Table, swatch: impl Fn(usize) -> Option<&'static str>) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
     for (header, align) in table.columns() {

@@ -75,7 +75,7 @@ pub struct Measurement {
 /// One cause of the user's waiting time, in machine-readable form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCause {
-    /// Name of the cause, as in [`crate::verdict::Kind::name`].
+    /// Name of the cause, as in [`crate::verdict::CauseKind::name`].
     pub name: String,
     /// Waiting time due to the cause, ns.
     pub cost_ns: u64,
@@ -265,7 +265,7 @@ impl Echo {
         let are_known = !spreads.is_empty();
         are_known.then(|| {
             format!(
-                "Each layer is the median of {} echoes, and half of them are within: {}.",
+                "Each layer is the median of {} echoes; half of the echoes are in the ranges {}.",
                 count(self.samples),
                 spreads.join(", ")
             )
@@ -275,8 +275,8 @@ impl Echo {
 
 /// Returns the time of `layer` in one sample, ns.
 fn layer_ns(parts: &[LayerTime], layer: Layer) -> u64 {
-    let those = parts.iter().filter(|part| part.layer == layer);
-    those.fold(0, |sum, part| sum.saturating_add(part.ns))
+    let layer_parts = parts.iter().filter(|part| part.layer == layer);
+    layer_parts.fold(0, |sum, part| sum.saturating_add(part.ns))
 }
 
 /// Returns the median of each measured layer over all samples; a missing layer counts as 0.
@@ -334,7 +334,7 @@ pub struct Screenful {
     pub method: Option<ScreenfulMethod>,
     /// Bytes received for the screenful.
     pub bytes: u64,
-    /// Cells filled.
+    /// Terminal cells filled.
     pub cells: u64,
     /// From the first cell to the last, ns.
     pub first_to_last_ns: u64,
@@ -354,7 +354,7 @@ pub struct Screenful {
     /// Possible error of `layers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SplitError>,
-    /// Every read, from the first bytes of the output on.
+    /// Every read that returned data, starting with the first bytes of the output.
     #[serde(default)]
     pub arrivals: Vec<Arrival>,
 }
@@ -371,15 +371,15 @@ impl Screenful {
     /// included in the row of the remote host.
     #[must_use]
     pub fn rows(&self) -> Vec<SplitRow> {
-        let far = Layer::RemoteHostAndNetwork;
+        let remote_layer = Layer::RemoteHostAndNetwork;
         let mut rows = Vec::new();
         for part in &self.layers {
-            let wait_ns = match (part.layer == far, self.first_byte_wait_ns) {
+            let wait_ns = match (part.layer == remote_layer, self.first_byte_wait_ns) {
                 (true, Some(wait_ns)) => wait_ns.min(part.ns),
                 _ => 0,
             };
             if wait_ns > 0 {
-                let time = LayerTime { layer: far, ns: wait_ns };
+                let time = LayerTime { layer: remote_layer, ns: wait_ns };
                 rows.push(SplitRow {
                     name: "wait for the first byte",
                     short_name: "first byte",
@@ -527,7 +527,7 @@ impl Layer {
     }
 }
 
-/// Reason why a text is not a measurement.
+/// Reason why a text cannot be parsed as a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// The text is not JSON, or a field is missing or of the wrong type.
@@ -542,8 +542,8 @@ impl fmt::Display for ParseError {
             Self::Malformed(what) => write!(f, "The record cannot be read: {what}."),
             Self::SchemaUnknown(schema) => write!(
                 f,
-                "The record has schema {schema}, and this program knows those up to {SCHEMA}: \
-                 use a newer plumb."
+                "The record has schema {schema}, but this version of plumb reads only schemas \
+                 up to {SCHEMA}; use a newer version."
             ),
         }
     }
@@ -702,8 +702,9 @@ mod tests {
         let spread = LayerSpread { layer, low_ns: 10, high_ns: 400 };
         assert!(echo.layer_spreads.contains(&spread), "{:?}", echo.layer_spreads);
         let sentence = echo.spread_sentence().unwrap();
-        let wanted = format!("median of 3 echoes, and half of them are within: {}", layer.text());
-        assert!(sentence.contains(&wanted), "{sentence}");
+        let expected =
+            format!("median of 3 echoes; half of the echoes are in the ranges {}", layer.text());
+        assert!(sentence.contains(&expected), "{sentence}");
     }
 
     #[test]
@@ -713,15 +714,16 @@ mod tests {
         screenful.first_byte_wait_ns = Some(60_000);
         let rows = screenful.rows();
         let last = rows.iter().rev().take(2).map(|row| (row.name, row.time.ns));
-        let wanted = [("remote host and network", 1_060_000), ("wait for the first byte", 60_000)];
-        assert!(last.eq(wanted), "{rows:?}");
+        let expected =
+            [("remote host and network", 1_060_000), ("wait for the first byte", 60_000)];
+        assert!(last.eq(expected), "{rows:?}");
         assert_eq!(rows.iter().map(|row| row.time.ns).sum::<u64>(), screenful.total_ns());
     }
 
     #[test]
     fn a_cause_is_written_with_its_names_and_times() {
         let cause = Cause {
-            kind: crate::verdict::Kind::Nagle,
+            kind: crate::verdict::CauseKind::Nagle,
             operation: crate::verdict::Operation::Screenful,
             cost_ns: 41_000_000,
             gain_ns: 40_000_000,
@@ -756,7 +758,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carrier_without_a_rate_has_none() {
+    fn a_carrier_without_a_rate_has_no_line_rate() {
         let mut record = Measurement::from_json(SAMPLE).unwrap();
         record.via = "tun:plumb0?baud=9600".to_owned();
         assert_eq!(record.line_rate(), None);

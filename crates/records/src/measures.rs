@@ -149,7 +149,7 @@ mod tests {
     use AttemptOutcome::{NoConnection, NotUsable, Ok};
 
     #[test]
-    fn an_outage_counts_once_however_long_it_lasts() {
+    fn an_outage_counts_once_regardless_of_its_length() {
         let measures = measures(&[Ok, NoConnection, NotUsable, Ok, NoConnection, Ok]);
         assert_eq!((measures.tries, measures.tries_failed, measures.failures), (6, 3, 2));
         assert_eq!(measures.between_failures_ns, Some(3 * HOUR_NS));
@@ -162,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_failure_the_time_between_them_is_unknown() {
+    fn without_failures_the_time_between_failures_is_unknown() {
         let measures = measures(&[Ok, Ok]);
         assert_eq!((measures.between_failures_ns, measures.availability), (None, Some(1.0)));
     }
 
     #[test]
-    fn without_a_try_there_is_no_availability() {
+    fn without_a_try_the_availability_is_unknown() {
         assert_eq!(measures(&[]).availability, None);
     }
 

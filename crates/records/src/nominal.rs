@@ -17,7 +17,7 @@ pub struct Transit {
 }
 
 /// Tolerance of the line's clock in percent; beyond it, a line loses bytes.
-const CLOCK_PERCENT: u64 = 5;
+const CLOCK_TOLERANCE_PERCENT: u64 = 5;
 
 /// Returns the transmission time of `bytes` on a line, ns.
 #[must_use]
@@ -30,8 +30,8 @@ pub(crate) fn line_ns(bytes: u64, bits_per_byte: u64, rate_bps: u64) -> u64 {
 #[must_use]
 pub fn refutation(transits: &[Transit], bits_per_byte: u64, rate_bps: u64) -> Option<Transit> {
     let is_too_soon = |transit: &&Transit| {
-        let least = u128::from(line_ns(transit.bytes, bits_per_byte, rate_bps));
-        u128::from(transit.ns) * u128::from(100 + CLOCK_PERCENT) < least * 100
+        let min = u128::from(line_ns(transit.bytes, bits_per_byte, rate_bps));
+        u128::from(transit.ns) * u128::from(100 + CLOCK_TOLERANCE_PERCENT) < min * 100
     };
     transits.iter().find(is_too_soon).copied()
 }
@@ -40,8 +40,8 @@ pub fn refutation(transits: &[Transit], bits_per_byte: u64, rate_bps: u64) -> Op
 #[must_use]
 pub fn sentence(transit: Transit, bits_per_byte: u64, rate_bps: u64) -> String {
     format!(
-        "This line does not run at {} bit/s, like a pseudo-terminal or a network adapter: {} bytes \
-         take {} at that rate, but arrived in {}; no time is charged to the line.",
+        "This line does not run at {} bit/s (a pseudo-terminal or a network adapter ignores the \
+         rate): {} bytes take {} at that rate, but arrived in {}; no time is charged to the line.",
         count(rate_bps),
         count(transit.bytes),
         duration(line_ns(transit.bytes, bits_per_byte, rate_bps)),
@@ -60,8 +60,9 @@ mod tests {
         assert_eq!(refutation(&[ECHO], 10, 9_600), Some(ECHO));
         assert_eq!(
             sentence(ECHO, 10, 9_600),
-            "This line does not run at 9,600 bit/s, like a pseudo-terminal or a network adapter: 2 \
-             bytes take 2.08 ms at that rate, but arrived in 167 µs; no time is charged to the line."
+            "This line does not run at 9,600 bit/s (a pseudo-terminal or a network adapter ignores \
+             the rate): 2 bytes take 2.08 ms at that rate, but arrived in 167 µs; no time is \
+             charged to the line."
         );
     }
 

@@ -61,8 +61,8 @@ pub struct Model {
 
 /// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
-/// A kernel with window auto-tuning offers 64 KiB at first, less overhead. A flow limited by such a
-/// window will not be limited for long.
+/// Maximum window that counts as a limit of the flow if the window of this host is unknown, bytes.
+/// A kernel with auto-tuning first offers 64 KiB, less overhead, and increases such a window soon.
 const INITIAL_WINDOW: u64 = 50_000;
 
 impl Model {
@@ -76,34 +76,36 @@ impl Model {
         let trips = [path.min_rtt_ns, path.rtt_ns, probe.steps.connect_ns];
         let trip_ns = trips.into_iter().flatten().min()?;
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
-        // Of several flows of the same size, only one may have known arrivals.
-        let longest = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
-        let as_long = flows.iter().filter(|flow| flow.bytes == longest.bytes);
-        let quickest_ns = as_long.map(|flow| flow.elapsed_ns).filter(|ns| *ns > 0).min();
+        // Among flows of the same size, prefer one with known arrivals.
+        let longest_flow = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
+        let flows_of_that_size = flows.iter().filter(|flow| flow.bytes == longest_flow.bytes);
+        let min_elapsed_ns =
+            flows_of_that_size.map(|flow| flow.elapsed_ns).filter(|ns| *ns > 0).min();
         let mut model = Self {
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
-            window_bytes: longest.counts.window_bytes,
+            window_bytes: longest_flow.counts.window_bytes,
             loaded_echo_ns: probe.echo_under_load.as_ref().and_then(Echoes::settled_ns),
             ..Self::slow_start_only(trip_ns, path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1))
         };
-        let train = rate::train(&longest.arrivals, trip_ns, model.mss_bytes);
+        let train = rate::train(&longest_flow.arrivals, trip_ns, model.mss_bytes);
         if let Some(train) = train {
             model.rate_bps = Some(train.rate_bps);
-            let most = model.window_bytes.unwrap_or(INITIAL_WINDOW);
-            let seen = train.window_bytes.filter(|window| *window < most);
+            let max = model.window_bytes.unwrap_or(INITIAL_WINDOW);
+            let seen = train.window_bytes.filter(|window| *window < max);
             model.window_bytes = seen.or(model.window_bytes);
             model.latency_ns = model.latency_of(&flows)?;
         } else {
             model.fit_times(&flows)?;
         }
-        // A rate is possible if a flow achieved it, even if a busy host has stretched the trains.
+        // The quickest flow shows that its rate is possible, even if a busy host has stretched the
+        // trains of other flows.
         let is_too_slow = |model: &Self| {
             let latency_ns = model.latencies(&flows).into_iter().min().unwrap_or(0);
-            let predicted_ns = Self { latency_ns, ..*model }.flow_ns(longest.bytes);
-            quickest_ns.is_some_and(|quickest| predicted_ns / 21 > quickest / 20)
+            let predicted_ns = Self { latency_ns, ..*model }.flow_ns(longest_flow.bytes);
+            min_elapsed_ns.is_some_and(|quickest| predicted_ns / 21 > quickest / 20)
         };
         if train.is_some() && is_too_slow(&model) {
-            model.window_bytes = longest.counts.window_bytes;
+            model.window_bytes = longest_flow.counts.window_bytes;
         }
         if train.is_some()
             && is_too_slow(&model)
@@ -124,12 +126,13 @@ impl Model {
         let (bytes, ns) = short;
         let (more, longer_ns) = long;
         let bits = u128::from(more.checked_sub(bytes)?) * 8_000_000_000;
-        let took = longer_ns.checked_sub(ns).filter(|ns| *ns > 0)?;
-        let rate_bps = u64::try_from(bits / u128::from(took)).ok().filter(|rate| *rate > 0)?;
+        let additional_ns = longer_ns.checked_sub(ns).filter(|ns| *ns > 0)?;
+        let rate_bps =
+            u64::try_from(bits / u128::from(additional_ns)).ok().filter(|rate| *rate > 0)?;
         Some(Self {
             latency_ns: ns.saturating_sub(serial_ns(bytes, rate_bps)),
             rate_bps: Some(rate_bps),
-            // The waits are included in the rate.
+            // The waits are part of the rate.
             ..Self::slow_start_only(0, DEFAULT_MSS)
         })
     }
@@ -152,8 +155,9 @@ impl Model {
     /// Returns the time from the request to the last of `bytes` bytes, ns.
     #[must_use]
     pub fn flow_ns(&self, bytes: u64) -> u64 {
-        let is_kept_back = bytes > self.mss_bytes && !bytes.is_multiple_of(self.mss_bytes);
-        let last_ns = if is_kept_back { self.last_wait_ns } else { 0 };
+        let is_last_segment_delayed =
+            bytes > self.mss_bytes && !bytes.is_multiple_of(self.mss_bytes);
+        let last_ns = if is_last_segment_delayed { self.last_wait_ns } else { 0 };
         self.latency_ns.saturating_add(self.transit_ns(bytes)).saturating_add(last_ns)
     }
 
@@ -163,45 +167,45 @@ impl Model {
     #[must_use]
     pub fn range_ns(&self, flows: &[Flow], bytes: u64) -> Option<[u64; 2]> {
         let predicted_ns = self.flow_ns(bytes);
-        let off = |flow: &Flow| {
-            let of_it_ns = self.flow_ns(flow.bytes).max(1);
+        let deviations = |flow: &Flow| {
+            let flow_prediction_ns = self.flow_ns(flow.bytes).max(1);
             let seen = u128::from(flow.elapsed_ns);
-            let of_it = u128::from(of_it_ns);
-            let scaled = u128::from(predicted_ns) * seen / of_it;
-            let shifted = (u128::from(predicted_ns) + seen).saturating_sub(of_it);
-            [scaled, shifted].map(|ns| u64::try_from(ns).unwrap_or(u64::MAX))
+            let flow_prediction = u128::from(flow_prediction_ns);
+            let scaled_ns = u128::from(predicted_ns) * seen / flow_prediction;
+            let shifted_ns = (u128::from(predicted_ns) + seen).saturating_sub(flow_prediction);
+            [scaled_ns, shifted_ns].map(|ns| u64::try_from(ns).unwrap_or(u64::MAX))
         };
-        let all: Vec<u64> = flows.iter().flat_map(off).chain([predicted_ns]).collect();
-        let [least, most] = [all.iter().min()?, all.iter().max()?];
-        let rough = predicted_ns / ROUGH_ONE_IN + ROUGH_NS;
-        (!flows.is_empty()).then(|| [least.saturating_sub(rough), most.saturating_add(rough)])
+        let all: Vec<u64> = flows.iter().flat_map(deviations).chain([predicted_ns]).collect();
+        let [min, max] = [all.iter().min()?, all.iter().max()?];
+        let margin = predicted_ns / MARGIN_DIVISOR + MARGIN_NS;
+        (!flows.is_empty()).then(|| [min.saturating_sub(margin), max.saturating_add(margin)])
     }
 
     /// Returns the part of [`Self::flow_ns`] spent in round-trip waits and on the link, ns.
     fn transit_ns(&self, bytes: u64) -> u64 {
-        let serial = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
+        let transmission_ns = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
         let window = self.window_bytes.unwrap_or(u64::MAX).max(1);
         // A congestion window of 0 bytes would never grow.
         let mut congestion = self.mss_bytes.max(1).saturating_mul(rate::INITIAL_SEGMENTS);
-        let mut left = bytes;
+        let mut remaining_bytes = bytes;
         let mut ns = 0_u64;
         loop {
             let round = congestion.min(window);
-            if left <= round {
-                return ns.saturating_add(serial(left));
+            if remaining_bytes <= round {
+                return ns.saturating_add(transmission_ns(remaining_bytes));
             }
-            let round_ns = serial(round);
+            let round_ns = transmission_ns(round);
             if round_ns >= self.trip_ns {
                 // The link is full from now on.
-                return ns.saturating_add(serial(left));
+                return ns.saturating_add(transmission_ns(remaining_bytes));
             }
             if congestion >= window {
-                let rounds = left.div_ceil(window) - 1;
-                let last = left - rounds.saturating_mul(window);
+                let rounds = remaining_bytes.div_ceil(window) - 1;
+                let last = remaining_bytes - rounds.saturating_mul(window);
                 let waits = self.trip_ns.saturating_mul(rounds);
-                return ns.saturating_add(waits).saturating_add(serial(last));
+                return ns.saturating_add(waits).saturating_add(transmission_ns(last));
             }
-            left -= round;
+            remaining_bytes -= round;
             ns = ns.saturating_add(self.trip_ns);
             congestion = congestion.saturating_mul(2);
         }
@@ -220,15 +224,16 @@ impl Model {
 
     /// Derives rate and latency from the times of `flows` alone.
     ///
-    /// If flows of different sizes fit into one segment and all others into two, the others show
-    /// whether the remote host delays a short last segment until the previous one is acknowledged.
+    /// If flows of different sizes fit into one segment and all longer flows into two segments, the
+    /// longer flows show whether the remote host delays a short last segment until the previous one
+    /// is acknowledged.
     fn fit_times(&mut self, flows: &[&Flow]) -> Option<()> {
         let is_one = |flow: &&Flow| flow.bytes <= self.mss_bytes;
         let (single, longer): (Vec<&Flow>, Vec<&Flow>) = flows.iter().copied().partition(is_one);
-        let is_of_sizes =
+        let has_several_sizes =
             single.iter().any(|flow| Some(flow.bytes) != single.first().map(|one| one.bytes));
         let is_in_two = longer.iter().all(|flow| flow.bytes / 2 <= self.mss_bytes);
-        if is_of_sizes
+        if has_several_sizes
             && is_in_two
             && let Some(long) = longer.iter().min_by_key(|flow| flow.elapsed_ns)
         {
@@ -250,57 +255,58 @@ impl Model {
     /// have one size.
     fn rate_of_times(&self, flows: &[&Flow]) -> Option<u64> {
         let sizes = flows.iter().map(|flow| flow.bytes);
-        let (least, most) = sizes.clone().min().zip(sizes.max())?;
-        // A busy host makes some flows longer, and none shorter.
+        let (min, max) = sizes.clone().min().zip(sizes.max())?;
+        // The minimum per size, because a busy host only makes flows longer.
         let of = |bytes: u64| {
-            let same = flows.iter().filter(|flow| flow.bytes == bytes);
-            same.map(|flow| flow.elapsed_ns).min()
+            let flows_of_size = flows.iter().filter(|flow| flow.bytes == bytes);
+            flows_of_size.map(|flow| flow.elapsed_ns).min()
         };
-        let difference = of(most)?.saturating_sub(of(least)?);
-        let by = |rate_bps: Option<u64>| {
+        let difference = of(max)?.saturating_sub(of(min)?);
+        let difference_with = |rate_bps: Option<u64>| {
             let model = Self { rate_bps, ..*self };
-            model.transit_ns(most).saturating_sub(model.transit_ns(least))
+            model.transit_ns(max).saturating_sub(model.transit_ns(min))
         };
-        if most == least || by(None) >= difference {
+        if max == min || difference_with(None) >= difference {
             return None;
         }
-        // The time falls as the rate rises; each step bisects, at first by powers of two.
+        // The time falls as the rate rises, so bisect. The rate at most doubles per step, because
+        // the upper end is far away at first.
         let mut low = 1_u64;
-        let mut high = rate::FASTEST_BPS;
+        let mut high = rate::MAX_MEASURABLE_BPS;
         while high - low > low / 1_000 + 1 {
             let middle = low + (high - low) / 2;
             let middle = middle.min(low.saturating_mul(2));
-            if by(Some(middle)) > difference { low = middle } else { high = middle }
+            if difference_with(Some(middle)) > difference { low = middle } else { high = middle }
         }
-        (high < rate::FASTEST_BPS).then_some(high)
+        (high < rate::MAX_MEASURABLE_BPS).then_some(high)
     }
 
     /// Returns the fixed time of flows, without waits and link, ns. It is the median over the flows
     /// that fit into the first flight, which have no waits, or, without such flows, the median time
     /// of the first bytes of all flows.
     fn latency_of(&self, flows: &[&Flow]) -> Option<u64> {
-        let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
+        let transmission_ns = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
         median(&self.latencies(flows)).or_else(|| {
             let first = flows.iter().filter_map(|flow| flow.arrivals.first());
             // The first bytes also spent time on the link.
-            let first = first.map(|first| first.at_ns.saturating_sub(serial(first.bytes)));
+            let first = first.map(|first| first.at_ns.saturating_sub(transmission_ns(first.bytes)));
             median(&first.collect::<Vec<_>>())
         })
     }
 
     /// Returns the fixed time of each of `flows` that fits into the first flight, ns.
     fn latencies(&self, flows: &[&Flow]) -> Vec<u64> {
-        let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
+        let transmission_ns = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
         let flight = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
         let flight = flight.min(self.window_bytes.unwrap_or(u64::MAX));
         let short = flows.iter().filter(|flow| flow.bytes <= flight && flow.elapsed_ns > 0);
-        short.map(|flow| flow.elapsed_ns.saturating_sub(serial(flow.bytes))).collect()
+        short.map(|flow| flow.elapsed_ns.saturating_sub(transmission_ns(flow.bytes))).collect()
     }
 }
 
-/// Margin for the scheduling of two hosts: this fraction of a time, as a divisor, plus `ROUGH_NS`.
-const ROUGH_ONE_IN: u64 = 50;
-const ROUGH_NS: u64 = 1_000_000;
+/// Margin for scheduling delays on both hosts: a time divided by this number, plus [`MARGIN_NS`].
+const MARGIN_DIVISOR: u64 = 50;
+const MARGIN_NS: u64 = 1_000_000;
 
 /// Returns the expected range of the median echo during other output, ns: the range of the probe's
 /// echoes once the queue has filled. The range of a small number of echoes is widened, because they
@@ -308,13 +314,13 @@ const ROUGH_NS: u64 = 1_000_000;
 #[must_use]
 pub fn echo_range_ns(echoes: &Echoes) -> Option<[u64; 2]> {
     let samples = &echoes.samples_ns;
-    let is_few = samples.len() < Echoes::MANY;
+    let is_few = samples.len() < Echoes::MIN_SETTLING_ECHOES;
     let settled = if is_few { samples } else { samples.get(samples.len() / 2..)? };
-    let least = percentile(settled, 10)?;
-    let most = percentile(settled, 90)?;
-    let [least, most] = if is_few { [least / 4 * 3, most / 2 * 3] } else { [least, most] };
-    let rough = |ns: u64| ns / ROUGH_ONE_IN + ROUGH_NS;
-    Some([least.saturating_sub(rough(least)), most.saturating_add(rough(most))])
+    let min = percentile(settled, 10)?;
+    let max = percentile(settled, 90)?;
+    let [min, max] = if is_few { [min / 4 * 3, max / 2 * 3] } else { [min, max] };
+    let margin = |ns: u64| ns / MARGIN_DIVISOR + MARGIN_NS;
+    Some([min.saturating_sub(margin(min)), max.saturating_add(margin(max))])
 }
 
 #[cfg(test)]
@@ -381,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_expected_as_far_from_its_prediction_as_those_that_it_is_made_from() {
+    fn the_range_of_a_flow_follows_from_the_prediction_errors_of_the_probe() {
         let flows = [(10_000, 100 * MS), (10_000, 132 * MS)];
         let range = model().range_ns(&probe(&flows).transfers, 10_000).unwrap();
         // The prediction is 110 ms; the margin is 2 % and 1 ms.
@@ -390,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn many_echoes_show_their_range_and_a_few_do_not() {
+    fn the_range_of_few_echoes_is_widened() {
         let echoes = |samples_ns| Echoes { samples_ns, ..Echoes::default() };
         let many = (0..20).map(|at| if at < 10 { 10 * MS } else { (90 + at) * MS });
         let range = echo_range_ns(&echoes(many.collect())).unwrap();
@@ -416,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_taken_from_a_flow_that_has_them() {
+    fn arrivals_are_taken_from_the_flow_with_known_arrivals() {
         // 50,000 bytes, the last 20,000 of them in one train at 8 Mbit/s; then the same size
         // without arrivals.
         let arrival = |at: u64, ms: u64| Arrival { at_ns: (ms + at) * MS, bytes: 1_000 };
@@ -440,16 +446,17 @@ mod tests {
 
     #[test]
     fn transfer_times_give_the_rate_without_slow_start_waits() {
-        let truth = Model { window_bytes: None, ..model() };
-        let times = [1_000, 4_000, 16_000, 64_000].map(|bytes| (bytes, truth.flow_ns(bytes)));
-        let found = Model::of(&probe(&times)).unwrap();
-        let predicted_ns = found.flow_ns(4_000_000);
-        let wanted = truth.flow_ns(4_000_000);
-        assert!(predicted_ns.abs_diff(wanted) < wanted / 100, "{predicted_ns} {wanted}");
+        let actual_model = Model { window_bytes: None, ..model() };
+        let times =
+            [1_000, 4_000, 16_000, 64_000].map(|bytes| (bytes, actual_model.flow_ns(bytes)));
+        let fitted_model = Model::of(&probe(&times)).unwrap();
+        let predicted_ns = fitted_model.flow_ns(4_000_000);
+        let expected = actual_model.flow_ns(4_000_000);
+        assert!(predicted_ns.abs_diff(expected) < expected / 100, "{predicted_ns} {expected}");
     }
 
     #[test]
-    fn waits_that_explain_all_of_a_time_leave_no_rate() {
+    fn no_rate_is_derived_if_round_trips_explain_all_of_the_time() {
         let probe = probe(&[(1_000, 200 * MS), (64_000, 400 * MS)]);
         assert_eq!(Model::of(&probe).unwrap().rate_bps, None);
     }

@@ -46,15 +46,15 @@ impl Running {
         let what = format!("plumb {} (process {})", self.command, self.pid);
         let window = duration(self.window_ns);
         let busy = duration(self.busy_ns);
-        let Some(most) = self.primitives.first().filter(|part| part.ns > 0) else {
+        let Some(max) = self.primitives.first().filter(|part| part.ns > 0) else {
             return format!("In {window} {what} did no work according to its meters.");
         };
         let mut text = format!(
             "In {window} {what} worked for {busy} ({}), mostly on {}: {} ({})",
             share(self.busy_ns, self.window_ns),
-            most.name,
-            duration(most.ns),
-            share(most.ns, self.busy_ns)
+            max.name,
+            duration(max.ns),
+            share(max.ns, self.busy_ns)
         );
         if let Some(each) = self.busy_ns.checked_div(self.transactions) {
             text += &format!(

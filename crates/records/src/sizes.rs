@@ -44,11 +44,11 @@ impl Direction {
 pub struct Transfers {
     /// Each transfer, in chronological order.
     pub samples: Vec<Sample>,
-    /// Cost of a received transfer; in a run that only sent, of a sent one.
+    /// Cost model of received transfers or, if the run only sent, of sent transfers.
     pub model: Option<Model>,
     /// Knee of the direction of `model`: size beyond which the rate changes little, bytes.
     pub knee_bytes: Option<u64>,
-    /// Cost of a sent transfer, if the run also received.
+    /// Cost model of sent transfers, if the run also received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_model: Option<Model>,
     /// Knee of sent transfers: size beyond which the rate changes little, bytes.
@@ -140,7 +140,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns the rate of the median, bit/s.
+    /// Returns the rate at the median time, bit/s.
     #[must_use]
     pub fn rate_bps(&self) -> u64 {
         rate_bps(self.bytes, self.total_ns)
@@ -155,12 +155,12 @@ impl Transfers {
         let mut transfers = Self { samples, sequence, ..Self::default() };
         let received = transfers.sizes(Direction::Received);
         let sent = transfers.sizes(Direction::Sent);
-        let seen = |sizes: &[Size]| model(sizes).filter(|model| is_measurable(model, sizes));
+        let fitted = |sizes: &[Size]| model(sizes).filter(|model| is_measurable(model, sizes));
         let main = if received.is_empty() { &sent } else { &received };
-        transfers.model = seen(main);
+        transfers.model = fitted(main);
         transfers.knee_bytes = knee_bytes(main);
         if !received.is_empty() {
-            transfers.sent_model = seen(&sent);
+            transfers.sent_model = fitted(&sent);
             transfers.sent_knee_bytes = knee_bytes(&sent);
         }
         transfers
@@ -230,19 +230,20 @@ impl Transfers {
     /// Samples that are the beginning of a longer transfer do not count.
     #[must_use]
     pub fn rates_bps(&self) -> Option<(u64, u64)> {
-        let whole = || self.samples.iter().filter(|one| !one.is_partial && one.bytes > 0);
-        let peak = whole().map(Sample::rate_bps).max()?;
-        let bytes = whole().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
-        let ns = whole().fold(0_u64, |sum, one| sum.saturating_add(one.total_ns));
+        let complete_samples =
+            || self.samples.iter().filter(|one| !one.is_partial && one.bytes > 0);
+        let peak = complete_samples().map(Sample::rate_bps).max()?;
+        let bytes = complete_samples().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+        let ns = complete_samples().fold(0_u64, |sum, one| sum.saturating_add(one.total_ns));
         Some((peak, rate_bps(bytes, ns)))
     }
 
     /// Returns the CPU time per megabit over all transfers whose CPU time is known, ns.
     #[must_use]
     pub(crate) fn cpu_ns_per_megabit(&self) -> Option<u64> {
-        let known = self.samples.iter().filter(|one| !one.is_partial);
-        let known = known.filter_map(|one| Some((one.bytes, one.cpu_ns?)));
-        let (bytes, ns) = known.fold((0_u128, 0_u128), |(bytes, ns), (more, cost)| {
+        let with_cpu_time = self.samples.iter().filter(|one| !one.is_partial);
+        let with_cpu_time = with_cpu_time.filter_map(|one| Some((one.bytes, one.cpu_ns?)));
+        let (bytes, ns) = with_cpu_time.fold((0_u128, 0_u128), |(bytes, ns), (more, cost)| {
             (bytes + u128::from(more), ns + u128::from(cost))
         });
         let cost = (ns * 1_000_000).checked_div(bytes * 8)?;
@@ -328,14 +329,15 @@ impl Transfers {
     }
 }
 
-/// Minimum time of the bytes of the largest transfer for the rate to count as measured: this
-/// fraction of the fixed time, as a divisor.
-const MEASURABLE_ONE_IN: u64 = 4;
+/// The rate counts as measured if the bytes of the largest transfer take at least the fixed time
+/// divided by this number.
+const MIN_DATA_TIME_DIVISOR: u64 = 4;
 
-/// Returns whether the rate of `model` is visible in the times of `sizes`.
+/// Returns whether the bytes of the largest of `sizes` take long enough to show the rate of
+/// `model`.
 fn is_measurable(model: &Model, sizes: &[Size]) -> bool {
     let largest = sizes.last().map_or(0, |size| size.bytes);
-    model.half_rate_bytes() / MEASURABLE_ONE_IN <= largest
+    model.half_rate_bytes() / MIN_DATA_TIME_DIVISOR <= largest
 }
 
 /// Returns whether the largest of `sizes` takes at most twice as long as the smallest.
@@ -380,7 +382,8 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
     }
     // If the times grow faster than the sizes, there is no fixed part.
     let (fixed, per_byte) = if fixed < 0.0 { (0.0, n / nn) } else { (fixed, per_byte) };
-    let model = Model { fixed_ns: whole(fixed)?, rate_bps: whole(8e9 / per_byte)?.max(1) };
+    let model =
+        Model { fixed_ns: to_integer(fixed)?, rate_bps: to_integer(8e9 / per_byte)?.max(1) };
     let is_right = |size: &Size| {
         let predicted_ns = u128::from(model.total_ns(size.bytes));
         let was = u128::from(size.total_ns);
@@ -390,7 +393,7 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
 }
 
 /// Returns `value` without its fraction, or `None` if it is not in the range 0 to 1e18.
-fn whole(value: f64) -> Option<u64> {
+fn to_integer(value: f64) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     #[expect(clippy::cast_sign_loss, reason = "the range is checked")]
     (0.0..=1e18).contains(&value).then_some(value as u64)
@@ -444,7 +447,8 @@ mod tests {
         }
     }
 
-    /// Returns transfers of powers of four from 1 KiB that take 2 ms plus their time at 80 Mbit/s.
+    /// Returns transfers of 1 KiB, 4 KiB, 16 KiB and so on, which take 2 ms plus their time at 80
+    /// Mbit/s.
     fn transfers() -> Transfers {
         let samples = (5..12).map(|power| {
             let bytes = 1 << (2 * power);
@@ -474,14 +478,14 @@ mod tests {
     }
 
     #[test]
-    fn peak_is_that_of_one_transfer_and_average_that_of_all_together() {
+    fn the_peak_rate_is_of_one_transfer_and_the_average_of_all() {
         let samples = vec![sample(1_000, 1_000_000), sample(1_000, 3_000_000)];
         let rates = Transfers::of(samples, Vec::new()).rates_bps();
         assert_eq!(rates, Some((8_000_000, 4_000_000)));
     }
 
     #[test]
-    fn cpu_time_is_that_of_a_megabit() {
+    fn cpu_time_is_per_megabit() {
         assert_eq!(transfers().cpu_ns_per_megabit(), Some(125_000));
     }
 
@@ -507,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_has_its_own_model_and_the_sentence_is_of_the_slower_one() {
+    fn each_direction_has_a_model_and_the_sentence_describes_the_slower_one() {
         let sent = |bytes: u64| Sample {
             direction: Direction::Sent,
             ..sample(bytes, 1_500_000 + bytes * 80)
@@ -520,12 +524,12 @@ mod tests {
         let model = transfers.model_of(Direction::Sent).unwrap();
         assert!((1_499_000..=1_501_000).contains(&model.fixed_ns), "{model:?}");
         let sentence = transfers.sentence();
-        let wanted = "Transfers (upload) take 1.50 ms regardless of their size";
-        assert!(sentence.starts_with(wanted), "{sentence}");
+        let expected = "Transfers (upload) take 1.50 ms regardless of their size";
+        assert!(sentence.starts_with(expected), "{sentence}");
     }
 
     #[test]
-    fn flat_times_give_no_rate_and_no_cause() {
+    fn equal_times_give_no_rate_and_no_cause() {
         let sizes = [(1_024, 180_000), (65_536, 184_000), (262_144, 196_000)];
         let samples = sizes.map(|(bytes, ns)| sample(bytes, ns)).to_vec();
         let transfers = Transfers::of(samples, Vec::new());
@@ -579,8 +583,8 @@ mod tests {
             let sizes = Transfers::of(samples.to_vec(), Vec::new()).sizes(Direction::Received);
             let model = model(&sizes).unwrap();
             let rate = model.rate_bps as f64;
-            let wanted = 8e9 / per_byte as f64;
-            prop_assert!((rate / wanted - 1.0).abs() < 0.01 || fixed > 1_000_000 * per_byte);
+            let expected = 8e9 / per_byte as f64;
+            prop_assert!((rate / expected - 1.0).abs() < 0.01 || fixed > 1_000_000 * per_byte);
         }
     }
 }

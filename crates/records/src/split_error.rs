@@ -1,9 +1,9 @@
 //! Error bound of the split of a time among the layers.
 //!
-//! Some layers have a measured time, and the rest of the total is the remainder. The parts
-//! therefore always add up to the total, so the sum proves nothing. The bound follows from the
-//! excess of the measured times over the total before they were scaled down. The resolution of the
-//! clock is added once for each measured time and once for the total.
+//! Some layers have a measured time; the rest of the total is charged to the remainder. The parts
+//! therefore always add up to the total, even if a measurement is wrong. The bound is the amount by
+//! which the measured times exceeded the total before they were scaled down, plus the resolution of
+//! the clock, once for each measured time and once for the total.
 
 use crate::format::{count, duration, share};
 use crate::measurement::{Layer, LayerTime};
@@ -17,7 +17,8 @@ pub struct SplitError {
     pub accounted_ns: u64,
     /// Remainder of the total that no layer of this process accounts for, ns.
     pub unexplained_ns: u64,
-    /// Excess of this sum over the total, ns: the times of layers overlap, or one of them is wrong.
+    /// Excess of `accounted_ns` over the total, ns: the times of layers overlap, or one of them is
+    /// wrong.
     pub excess_ns: u64,
     /// Resolution of the clock, ns.
     pub resolution_ns: u64,
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_intervals_of_the_run_bound_what_a_reading_adds() {
+    fn empty_intervals_bound_the_error_of_a_clock_reading() {
         let empty = EmptyIntervals::of(&[40, 60, 9_000]);
         let error = SplitError::of(210_000, &[part(Layer::Telnet, 3_000)], 1).with_empty(empty);
         assert_eq!(error.error_ns, 9_000);

@@ -25,7 +25,8 @@ pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
     let whole = sorted.len() / 100;
     let rest = sorted.len() % 100;
     let percent = usize::from(percent.min(100));
-    // The length times 100 may overflow, so hundreds and remainder are ranked separately.
+    // The length times `percent` may overflow, so multiples of 100 and the remainder are multiplied
+    // separately.
     let rank = whole * percent + (rest * percent).div_ceil(100);
     sorted.get(rank.max(1) - 1)
 }
@@ -39,28 +40,30 @@ pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
 /// `parts` is ignored.
 #[must_use]
 pub fn split(total_ns: u64, parts: &[LayerTime]) -> Vec<LayerTime> {
-    let of = |layer| parts.iter().filter(move |part| part.layer == layer);
+    let parts_of = |layer| parts.iter().filter(move |part| part.layer == layer);
     let mut parts_of_total: Vec<LayerTime> = Vec::new();
-    let ours = || Layer::ALL.into_iter().filter(|layer| *layer != Layer::RemoteHostAndNetwork);
-    let sum: u128 = ours().flat_map(of).map(|part| u128::from(part.ns)).sum();
-    let mut left = total_ns;
-    for layer in ours().filter(|layer| of(*layer).next().is_some()) {
-        let measured: u128 = of(layer).map(|part| u128::from(part.ns)).sum();
+    let local_layers =
+        || Layer::ALL.into_iter().filter(|layer| *layer != Layer::RemoteHostAndNetwork);
+    let sum: u128 = local_layers().flat_map(parts_of).map(|part| u128::from(part.ns)).sum();
+    let mut remainder_ns = total_ns;
+    for layer in local_layers().filter(|layer| parts_of(*layer).next().is_some()) {
+        let measured: u128 = parts_of(layer).map(|part| u128::from(part.ns)).sum();
         let ns = if sum > u128::from(total_ns) {
             proportion(measured, total_ns, sum)
         } else {
-            u64::try_from(measured).unwrap_or(left)
+            u64::try_from(measured).unwrap_or(remainder_ns)
         };
-        left = left.saturating_sub(ns);
+        remainder_ns = remainder_ns.saturating_sub(ns);
         parts_of_total.push(LayerTime { layer, ns });
     }
-    parts_of_total.push(LayerTime { layer: Layer::RemoteHostAndNetwork, ns: left });
+    parts_of_total.push(LayerTime { layer: Layer::RemoteHostAndNetwork, ns: remainder_ns });
     parts_of_total
 }
 
 /// Returns `total * part / sum`, rounded down; `sum` must not be 0 and not be less than `part`.
 fn proportion(part: u128, total: u64, sum: u128) -> u64 {
-    // Shifting both by the excess of the sum over 64 bits makes the product fit.
+    // Shift `part` and `sum` right until `sum` has at most 64 bits, so that the product cannot
+    // overflow.
     let shift = 128_u32.saturating_sub(sum.leading_zeros()).saturating_sub(64);
     let product = u128::from(total) * (part >> shift);
     let divisor = ((sum >> shift) + u128::from(shift > 0)).max(1);
@@ -107,20 +110,20 @@ mod tests {
     #[test]
     fn the_remainder_is_the_remote_host() {
         let parts = [part(Layer::Telnet, 30), part(Layer::Line, 20), part(Layer::Telnet, 1)];
-        let wanted =
+        let expected =
             [part(Layer::Line, 20), part(Layer::Telnet, 31), part(Layer::RemoteHostAndNetwork, 49)];
-        assert_eq!(split(100, &parts), wanted);
+        assert_eq!(split(100, &parts), expected);
     }
 
     #[test]
     fn parts_that_exceed_the_total_are_reduced_in_proportion() {
         let parts = [part(Layer::Line, 300), part(Layer::Terminal, 100)];
-        let wanted = [
+        let expected = [
             part(Layer::Line, 75),
             part(Layer::Terminal, 25),
             part(Layer::RemoteHostAndNetwork, 0),
         ];
-        assert_eq!(split(100, &parts), wanted);
+        assert_eq!(split(100, &parts), expected);
     }
 
     #[test]

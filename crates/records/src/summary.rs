@@ -16,22 +16,22 @@ use crate::html::{Report, Section};
 use crate::measurement::{Measurement, NamedCause, PromptKind, Recording, Screenful, SplitRow};
 use crate::running::Running;
 use crate::table::{Table, wrap};
-use crate::verdict::{Kind, Operation};
+use crate::verdict::{CauseKind, Operation};
 
 /// Returns `measured` as text for a terminal, with the verdict first.
 #[must_use]
 pub fn text(measured: &Measurement, style: Style) -> String {
     let width = style.columns();
     let mut out = String::new();
-    let mut say = |text: &str| {
+    let mut push_text = |text: &str| {
         for line in wrap(&escape::terminal(style.in_charset(text)), width) {
             out.push_str(&line);
             out.push('\n');
         }
     };
-    say(&measured.verdict);
-    say("");
-    say(&subject(measured));
+    push_text(&measured.verdict);
+    push_text("");
+    push_text(&subject(measured));
     for (title, table, split) in tables(measured) {
         let title = wrap(&title, width).join("\n");
         out.push_str(&format!("\n{title}\n{}", style.in_charset(&table.render(width))));
@@ -44,7 +44,7 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     out
 }
 
-/// A table with its title, and the time split that belongs to it.
+/// A table with its title, and the time split that is drawn below the table.
 type Titled = (String, Table, Option<Split>);
 
 /// The split of a time, row by row, with its possible error.
@@ -82,10 +82,10 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
         }
     }
     if let Some(running) = &measured.running {
-        add("Work of the process", worked(running));
+        add("Work of the process", process_table(running));
     }
     if let Some(recording) = &measured.recording {
-        add("The recording", recorded(recording));
+        add("The recording", recording_table(recording));
     }
     if let Some(echo) = &measured.echo {
         let split = (!echo.layers.is_empty()).then(|| Split {
@@ -167,8 +167,8 @@ fn subject(measured: &Measurement) -> String {
     );
     let cpus = host.cpus.map(|cpus| format!("{cpus} CPUs"));
     let load = host.load1.map(|load| format!("load {load:.2}"));
-    let named = [&host.kernel, &host.cpu].into_iter().cloned();
-    for known in named.chain([cpus, load, host.congestion_control.clone()]).flatten() {
+    let host_facts = [&host.kernel, &host.cpu].into_iter().cloned();
+    for known in host_facts.chain([cpus, load, host.congestion_control.clone()]).flatten() {
         text += ", ";
         text += &known;
     }
@@ -179,11 +179,11 @@ fn causes(causes: &[NamedCause]) -> Table {
     let table = Table::new().text("cause").number("costs").number("share");
     let mut table = table.number("gain without it").text("of");
     for cause in causes {
-        let name = match Kind::named(&cause.name) {
+        let name = match CauseKind::from_name(&cause.name) {
             Some(kind) => kind.text(),
             None => cause.name.as_str(),
         };
-        let operation = match Operation::named(&cause.operation) {
+        let operation = match Operation::from_name(&cause.operation) {
             Some(operation) => operation.text(),
             None => cause.operation.as_str(),
         };
@@ -231,7 +231,7 @@ fn line_rate(line: &LineRate) -> Table {
     table
 }
 
-fn worked(running: &Running) -> Table {
+fn process_table(running: &Running) -> Table {
     let headers = ["visits", "time", "mean", "share of the work"];
     let mut table = headers.into_iter().fold(Table::new().text("primitive"), Table::number);
     for part in &running.primitives {
@@ -243,13 +243,13 @@ fn worked(running: &Running) -> Table {
             share(part.ns, running.busy_ns),
         ]);
     }
-    let nothing = String::new;
+    let empty = String::new;
     let cpu = duration(running.cpu_ns);
-    table.row(["CPU of all threads".to_owned(), nothing(), cpu, nothing(), nothing()]);
+    table.row(["CPU of all threads".to_owned(), empty(), cpu, empty(), empty()]);
     table
 }
 
-fn recorded(recording: &Recording) -> Table {
+fn recording_table(recording: &Recording) -> Table {
     let mut table = Table::new().text("figure").number("value");
     table.row(["length".to_owned(), duration(recording.duration_ns)]);
     let keys = match recording.keys {

@@ -11,9 +11,9 @@ use std::iter;
 /// Minimum width; smaller values are rounded up to it.
 pub(crate) const MIN_WIDTH: usize = 40;
 
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 /// Minimum width of a wrapped last column; if it would be narrower, each row becomes a block.
-const MIN_WRAPPED: usize = 12;
+const MIN_WRAPPED_WIDTH: usize = 12;
 
 /// Alignment of the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +103,10 @@ impl Table {
             return Some(widen(narrow, &whole, width));
         }
         let (last, others) = narrow.split_last()?;
-        let left = width.checked_sub(total(&narrow) - last)?;
+        let spare_width = width.checked_sub(total(&narrow) - last)?;
         let is_text = self.columns.last().is_some_and(|(_, align)| *align == Align::Left);
-        let wrapped = others.iter().copied().chain([left]).collect();
-        (is_text && left >= MIN_WRAPPED).then_some(wrapped)
+        let wrapped = others.iter().copied().chain([spare_width]).collect();
+        (is_text && spare_width >= MIN_WRAPPED_WIDTH).then_some(wrapped)
     }
 
     fn grid(&self, headers: &[String], rows: &[Vec<String>], widths: &[usize]) -> String {
@@ -176,7 +176,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// Formats each row as lines of header and value, with an empty line between rows.
 fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
-    let label = headers.iter().map(|header| count(header)).max().unwrap_or(0).min(width / 2 - GAP);
+    let label =
+        headers.iter().map(|header| count(header)).max().unwrap_or(0).min(width / 2 - COLUMN_GAP);
     let mut out = String::new();
     for (at, row) in rows.iter().enumerate() {
         if at > 0 {
@@ -184,7 +185,7 @@ fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
         }
         for (header, cell) in headers.iter().zip(row) {
             let names = wrap(header, label);
-            let values = wrap(cell, width - label - GAP);
+            let values = wrap(cell, width - label - COLUMN_GAP);
             for line in 0..names.len().max(values.len()) {
                 let name = names.get(line).map_or("", String::as_str);
                 let value = values.get(line).map_or("", String::as_str);
@@ -196,21 +197,22 @@ fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
     out
 }
 
-/// Gives the remaining columns of the line to headers that need more than `narrow`, from the left.
+/// Widens columns from `narrow` to `whole`, from the left, as far as a line of `width` columns
+/// permits.
 fn widen(mut narrow: Vec<usize>, whole: &[usize], width: usize) -> Vec<usize> {
-    let mut left = width - total(&narrow);
-    for (column, wanted) in narrow.iter_mut().zip(whole) {
-        let missing = wanted.saturating_sub(*column);
-        if missing <= left {
+    let mut spare_width = width - total(&narrow);
+    for (column, whole_width) in narrow.iter_mut().zip(whole) {
+        let missing = whole_width.saturating_sub(*column);
+        if missing <= spare_width {
             *column += missing;
-            left -= missing;
+            spare_width -= missing;
         }
     }
     narrow
 }
 
 fn total(widths: &[usize]) -> usize {
-    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+    widths.iter().sum::<usize>() + COLUMN_GAP * widths.len().saturating_sub(1)
 }
 
 fn count(text: &str) -> usize {

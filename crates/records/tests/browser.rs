@@ -121,10 +121,17 @@ fn framed(page: &str, widths: &[u32]) -> String {
 fn a_browser_shows_every_chart_without_console_messages() {
     let Some(browser) = Browser::find() else { return };
     for page in pages() {
-        let (dom, said) = browser.rendered_dom(&page);
-        assert_eq!(dom.matches("<figure>").count(), page.matches("<figure>").count(), "{said}");
+        let (dom, console_log) = browser.rendered_dom(&page);
+        assert_eq!(
+            dom.matches("<figure>").count(),
+            page.matches("<figure>").count(),
+            "{console_log}"
+        );
         assert!(dom.contains("</html>"));
-        assert!(!said.contains("Refused to") && !said.contains("CONSOLE"), "{said}");
+        assert!(
+            !console_log.contains("Refused to") && !console_log.contains("CONSOLE"),
+            "{console_log}"
+        );
     }
 }
 
@@ -133,11 +140,11 @@ fn no_page_is_wider_than_its_window_and_no_chart_text_is_truncated() {
     let Some(browser) = Browser::find() else { return };
     let widths = [320, 400, 641, 1200];
     for page in pages() {
-        let (dom, said) = browser.rendered_dom(&framed(&page, &widths));
+        let (dom, console_log) = browser.rendered_dom(&framed(&page, &widths));
         for width in widths {
             // The scroll bar of a frame reduces its width.
             let line = dom.lines().find(|line| line.contains(&format!("frame {width} wide ")));
-            let line = line.unwrap_or_else(|| panic!("{said}"));
+            let line = line.unwrap_or_else(|| panic!("{console_log}"));
             let (_, rest) = line.split_once(" wide ").unwrap();
             let (wide, cut) = rest.split_once(" cut ").unwrap();
             assert!(wide.parse::<u32>().unwrap() <= width, "{line}");

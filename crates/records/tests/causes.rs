@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use records::verdict::{
-    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Kind, Observation, Operation, Path,
+    Answers, Arrival, CauseKind, Direction, Echoes, Flow, FlowCounts, Observation, Operation, Path,
     Steps, causes, conclusion,
 };
 
@@ -42,11 +42,11 @@ fn without_a_round_trip_time_neither_the_remote_host_nor_the_network_is_a_cause(
 
 #[test]
 fn the_part_of_the_remote_host_in_an_echo_is_the_remainder() {
-    let found = causes(&echoing(120 * MS, Some(20 * MS)));
-    let [cause] = found.as_slice() else { panic!("{found:?}") };
+    let diagnosis = causes(&echoing(120 * MS, Some(20 * MS)));
+    let [cause] = diagnosis.as_slice() else { panic!("{diagnosis:?}") };
     assert_eq!(
         (cause.kind, cause.operation, cause.gain_ns),
-        (Kind::RemoteHost, Operation::Echo, 100 * MS)
+        (CauseKind::RemoteHost, Operation::Echo, 100 * MS)
     );
 }
 
@@ -68,7 +68,7 @@ fn a_host_that_acknowledges_at_once_has_no_wait_for_its_acknowledgments() {
     let mut observed = echoing(MS / 5, Some(MS / 10));
     observed.path.own_ack_delay_ns = Some(0);
     observed.screenful = Some(flow(&[(300_000, 2), (41_300_000, 1_448), (43_500_000, 520)]));
-    assert!(causes(&observed).iter().all(|cause| cause.kind != Kind::Nagle));
+    assert!(causes(&observed).iter().all(|cause| cause.kind != CauseKind::Nagle));
 }
 
 #[test]
@@ -94,49 +94,52 @@ fn answering(quick_ack_ns: u64, later_ns: u64) -> Observation {
 }
 
 #[test]
-fn answers_that_come_later_by_a_delayed_acknowledgment_waited_for_it() {
-    let found = causes(&answering(3 * MS, 41 * MS));
-    let [cause] = found.as_slice() else { panic!("{found:?}") };
+fn answers_delayed_as_long_as_the_acknowledgment_waited_for_it() {
+    let diagnosis = causes(&answering(3 * MS, 41 * MS));
+    let [cause] = diagnosis.as_slice() else { panic!("{diagnosis:?}") };
     assert_eq!(
         (cause.kind, cause.operation, cause.gain_ns),
-        (Kind::Nagle, Operation::Answer, 41 * MS)
+        (CauseKind::Nagle, Operation::Answer, 41 * MS)
     );
 }
 
 #[test]
-fn one_answer_delayed_by_something_else_changes_nothing() {
+fn one_answer_delayed_by_another_cause_changes_nothing() {
     let mut observed = answering(3 * MS, 41 * MS);
     observed.answers.as_mut().unwrap().quick_ack_ns[4] = 90 * MS;
-    assert_eq!(causes(&observed)[0].kind, Kind::Nagle);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::Nagle);
 }
 
 #[test]
-fn the_computing_time_of_a_host_is_no_gain() {
-    let found = causes(&answering(12 * MS, 32 * MS));
-    assert_eq!((found[0].kind, found[0].gain_ns), (Kind::Nagle, 32 * MS));
+fn the_computing_time_of_a_host_is_not_part_of_the_gain() {
+    let diagnosis = causes(&answering(12 * MS, 32 * MS));
+    assert_eq!((diagnosis[0].kind, diagnosis[0].gain_ns), (CauseKind::Nagle, 32 * MS));
 }
 
 #[test]
-fn an_answer_that_is_acknowledged_at_once_still_waits_a_round_trip_for_that() {
+fn an_answer_acknowledged_at_once_still_waits_one_round_trip() {
     let mut observed = answering(24 * MS, 42 * MS);
     observed.path.min_rtt_ns = Some(12 * MS);
-    let found = causes(&observed);
-    let nagle = found.iter().find(|cause| cause.kind == Kind::Nagle).unwrap();
+    let diagnosis = causes(&observed);
+    let nagle = diagnosis.iter().find(|cause| cause.kind == CauseKind::Nagle).unwrap();
     assert_eq!((nagle.operation, nagle.gain_ns), (Operation::Answer, 54 * MS));
 }
 
 #[test]
-fn a_queue_costs_what_the_round_trip_grows_by_and_not_what_the_remote_host_holds() {
+fn a_queue_is_charged_with_the_growth_of_the_round_trip_only() {
     let mut observed = echoing(2 * MS, Some(2 * MS));
     observed.echo_under_load = Some(Echoes { samples_ns: vec![902 * MS; 6], ..Echoes::default() });
     observed.path.rtt_under_load_ns = Some(402 * MS);
-    let found = causes(&observed);
-    assert_eq!((found[0].kind, found[0].cost_ns / MS), (Kind::Queue, 400));
-    assert!(found[0].advice.contains("the remote host delays it by another 500 ms"), "{found:?}");
+    let diagnosis = causes(&observed);
+    assert_eq!((diagnosis[0].kind, diagnosis[0].cost_ns / MS), (CauseKind::Queue, 400));
+    assert!(
+        diagnosis[0].advice.contains("the remote host delays it by another 500 ms"),
+        "{diagnosis:?}"
+    );
 }
 
 #[test]
-fn an_echo_beside_output_that_waits_for_the_local_processor_is_in_no_queue() {
+fn an_echo_during_output_that_waits_for_the_local_processor_shows_no_queue() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.echo_under_load = Some(Echoes { samples_ns: vec![320 * MS; 6], ..Echoes::default() });
     let output = |own_wait_ms: u64| Flow {
@@ -144,12 +147,17 @@ fn an_echo_beside_output_that_waits_for_the_local_processor_is_in_no_queue() {
         ..flow(&[(20 * MS, 1_448), (1_000 * MS, 1_448), (2_000 * MS, 1_448)])
     };
     observed.sustained = Some(output(1_000));
-    let found = causes(&observed);
-    let beside = found.iter().find(|cause| cause.operation == Operation::EchoUnderLoad).unwrap();
-    assert_eq!((beside.kind, beside.gain_ns), (Kind::LocalProcessor, 150 * MS), "{found:?}");
+    let diagnosis = causes(&observed);
+    let beside =
+        diagnosis.iter().find(|cause| cause.operation == Operation::EchoUnderLoad).unwrap();
+    assert_eq!(
+        (beside.kind, beside.gain_ns),
+        (CauseKind::LocalProcessor, 150 * MS),
+        "{diagnosis:?}"
+    );
     observed.sustained = Some(output(400));
-    let found = causes(&observed);
-    assert!(found.iter().any(|cause| cause.kind == Kind::Queue), "{found:?}");
+    let diagnosis = causes(&observed);
+    assert!(diagnosis.iter().any(|cause| cause.kind == CauseKind::Queue), "{diagnosis:?}");
 }
 
 #[test]
@@ -163,19 +171,19 @@ fn a_wait_for_the_local_processor_is_no_step_of_the_remote_host() {
         ..Steps::default()
     };
     let kinds = |observed: &Observation| {
-        causes(observed).iter().map(|cause| cause.kind).collect::<Vec<Kind>>()
+        causes(observed).iter().map(|cause| cause.kind).collect::<Vec<CauseKind>>()
     };
-    assert_eq!(kinds(&observed), [Kind::SlowLogin, Kind::SlowGreeting]);
+    assert_eq!(kinds(&observed), [CauseKind::SlowLogin, CauseKind::SlowGreeting]);
     observed.steps.own_wait_ns = Some(400 * MS);
-    assert_eq!(kinds(&observed), [Kind::LocalProcessor]);
+    assert_eq!(kinds(&observed), [CauseKind::LocalProcessor]);
     // The sum of the waits of concurrent threads counts only up to the total time.
     observed.steps.own_wait_ns = Some(40_000 * MS);
-    let found = causes(&observed);
-    assert!(found.iter().all(|cause| cause.cost_ns <= cause.total_ns), "{found:?}");
+    let diagnosis = causes(&observed);
+    assert!(diagnosis.iter().all(|cause| cause.cost_ns <= cause.total_ns), "{diagnosis:?}");
 }
 
 #[test]
-fn answers_over_a_long_path_that_no_acknowledgment_can_have_crossed_prove_no_nagle() {
+fn answers_earlier_than_an_acknowledgment_can_arrive_prove_no_nagle() {
     let mut observed = answering(148 * MS, 37 * MS);
     observed.path.min_rtt_ns = Some(120 * MS);
     assert!(causes(&observed).iter().all(|cause| cause.operation != Operation::Answer));
@@ -185,32 +193,32 @@ fn answers_over_a_long_path_that_no_acknowledgment_can_have_crossed_prove_no_nag
 fn a_first_byte_that_was_late_once_is_not_charged_to_the_remote_host() {
     let mut observed = echoing(MS / 5, Some(MS / 10));
     observed.screenful = Some(flow(&[(84 * MS, 1_448), (84 * MS + 500_000, 520)]));
-    assert_eq!(causes(&observed)[0].kind, Kind::RemoteHost);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::RemoteHost);
     observed.screenful_delayed_ack = Some(flow(&[(3 * MS, 1_448), (3 * MS + 500_000, 520)]));
     assert_eq!(causes(&observed), []);
 }
 
 #[test]
-fn echoes_that_wait_while_acknowledgments_come_at_once_wait_in_no_queue() {
+fn echoes_that_are_late_while_acknowledgments_are_not_show_no_queue() {
     let mut observed = echoing(2 * MS, Some(2 * MS));
     observed.echo_under_load = Some(Echoes { samples_ns: vec![264 * MS; 6], ..Echoes::default() });
     observed.path.rtt_under_load_ns = Some(140 * MS);
-    assert_eq!(causes(&observed)[0].kind, Kind::Queue);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::Queue);
     observed.path.rtt_under_load_ns = Some(20 * MS);
-    assert_eq!(causes(&observed)[0].kind, Kind::Unknown);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::Unknown);
     observed.path.rtt_under_load_ns = Some(10 * MS);
-    let found = causes(&observed);
+    let diagnosis = causes(&observed);
     assert_eq!(
-        (found[0].kind, found[0].operation, found.len()),
-        (Kind::RemoteHost, Operation::EchoUnderLoad, 1)
+        (diagnosis[0].kind, diagnosis[0].operation, diagnosis.len()),
+        (CauseKind::RemoteHost, Operation::EchoUnderLoad, 1)
     );
     observed.path.rtt_under_load_ns = None;
     observed.echo_under_load = Some(Echoes { samples_ns: vec![200 * MS; 6], ..Echoes::default() });
-    assert_eq!(causes(&observed)[0].kind, Kind::Queue);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::Queue);
 }
 
 #[test]
-fn late_echoes_are_pauses_of_a_program_where_nothing_was_sent_again() {
+fn late_echoes_without_retransmissions_are_pauses_of_a_program() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     let late = |observed: &mut Observation, again| {
         let echo = observed.echo.as_mut().unwrap();
@@ -219,10 +227,10 @@ fn late_echoes_are_pauses_of_a_program_where_nothing_was_sent_again() {
         observed.screenful = None;
         causes(observed).iter().map(|cause| cause.kind).collect::<Vec<_>>()
     };
-    assert_eq!(late(&mut observed, Some(0)), [Kind::Pauses]);
-    assert_eq!(late(&mut observed, Some(6)), [Kind::RetransmissionTimeouts]);
-    assert_eq!(late(&mut observed, None), [Kind::RetransmissionTimeouts]);
-    assert_eq!(late(&mut observed, Some(2)), [Kind::RetransmissionTimeouts]);
+    assert_eq!(late(&mut observed, Some(0)), [CauseKind::Pauses]);
+    assert_eq!(late(&mut observed, Some(6)), [CauseKind::RetransmissionTimeouts]);
+    assert_eq!(late(&mut observed, None), [CauseKind::RetransmissionTimeouts]);
+    assert_eq!(late(&mut observed, Some(2)), [CauseKind::RetransmissionTimeouts]);
 }
 
 #[test]
@@ -234,7 +242,7 @@ fn one_pause_in_a_train_of_keys_is_no_half_duplex_path() {
     observed.echo_train = train([vec![4 * MS; 5], pause.collect(), vec![4 * MS; 2]].concat());
     assert_eq!(causes(&observed), []);
     observed.echo_train = train((0..20).map(|at| (250 + at % 3 * 60) * MS).collect());
-    assert_eq!(causes(&observed)[0].kind, Kind::HalfDuplex);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::HalfDuplex);
 }
 
 #[test]
@@ -247,8 +255,8 @@ fn on_a_slow_line_the_first_flight_of_a_sender_is_no_queue() {
             Some(Echoes { samples_ns: vec![echo_ns; 6], ..Echoes::default() });
         causes(&observed).iter().map(|cause| cause.kind).collect::<Vec<_>>()
     };
-    assert!(!kinds(1_000 * MS).contains(&Kind::Queue));
-    assert!(kinds(4_000 * MS).contains(&Kind::Queue));
+    assert!(!kinds(1_000 * MS).contains(&CauseKind::Queue));
+    assert!(kinds(4_000 * MS).contains(&CauseKind::Queue));
 }
 
 #[test]
@@ -256,11 +264,14 @@ fn a_wait_for_the_local_processor_is_never_charged_to_the_remote_host() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     let echo = observed.echo.as_mut().unwrap();
     echo.samples_ns = (0..40).map(|at| (20 + at * 8) * MS).collect();
-    assert_ne!(causes(&observed)[0].kind, Kind::LocalProcessor);
+    assert_ne!(causes(&observed)[0].kind, CauseKind::LocalProcessor);
     let echo = observed.echo.as_mut().unwrap();
     echo.own_wait_ns = (0..40).map(|at| at * 8 * MS).collect();
-    let found = causes(&observed);
-    assert_eq!((found[0].kind, found[0].gain_ns, found.len()), (Kind::LocalProcessor, 156 * MS, 1));
+    let diagnosis = causes(&observed);
+    assert_eq!(
+        (diagnosis[0].kind, diagnosis[0].gain_ns, diagnosis.len()),
+        (CauseKind::LocalProcessor, 156 * MS, 1)
+    );
 }
 
 #[test]
@@ -273,8 +284,8 @@ fn a_silence_after_the_connection_is_the_greeting() {
         prompt_ns: Some(25 * MS),
         ..Steps::default()
     };
-    let found = causes(&observed);
-    assert_eq!((found[0].kind, found[0].gain_ns), (Kind::SlowGreeting, 2_000 * MS));
+    let diagnosis = causes(&observed);
+    assert_eq!((diagnosis[0].kind, diagnosis[0].gain_ns), (CauseKind::SlowGreeting, 2_000 * MS));
     observed.steps.negotiation_ns = Some(60 * MS);
     observed.steps.greeting_ns = Some(20 * MS);
     assert_eq!(causes(&observed), []);
@@ -287,7 +298,7 @@ fn a_host_that_takes_equally_long_in_both_cases_has_no_nagle() {
 }
 
 #[test]
-fn answers_that_are_late_now_and_then_prove_no_nagle() {
+fn occasionally_late_answers_prove_no_nagle() {
     let mut observed = answering(3 * MS, 41 * MS);
     observed.answers.as_mut().unwrap().quick_ack_ns = [3, 44, 3, 44, 3].map(|ms| ms * MS).to_vec();
     assert_eq!(causes(&observed), []);
@@ -304,36 +315,36 @@ fn long_output(pieces: u64) -> Flow {
 }
 
 #[test]
-fn a_bucket_that_a_screen_finds_full_and_a_long_output_empty_is_a_rate_limiter() {
+fn a_fast_screenful_and_a_slow_long_output_show_a_rate_limiter() {
     let mut observed = echoing(3 * MS, Some(2 * MS));
     observed.screenful = Some(flow(&[(3 * MS, 1_448), (3 * MS + 1_000, 520)]));
     observed.transfers = vec![long_output(1)];
-    assert_eq!(causes(&observed)[0].kind, Kind::RateLimiter);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::RateLimiter);
 }
 
 #[test]
-fn a_program_that_writes_a_screen_now_and_then_is_no_rate_limiter() {
+fn a_program_that_writes_occasionally_is_not_a_rate_limiter() {
     let mut observed = echoing(3 * MS, Some(2 * MS));
     observed.screenful = Some(flow(&[(3 * MS, 1_448), (3 * MS + 1_000, 520)]));
     observed.transfers = vec![long_output(4)];
-    assert!(causes(&observed).iter().all(|cause| cause.kind != Kind::RateLimiter));
+    assert!(causes(&observed).iter().all(|cause| cause.kind != CauseKind::RateLimiter));
 }
 
 #[test]
-fn a_line_on_a_screen_as_well_is_no_rate_limiter() {
+fn a_line_that_also_slows_a_screenful_is_not_a_rate_limiter() {
     let mut observed = echoing(3 * MS, Some(2 * MS));
     observed.screenful = Some(flow(&[(13 * MS, 1_448), (18 * MS, 520)]));
     observed.transfers = vec![long_output(1)];
-    assert!(causes(&observed).iter().all(|cause| cause.kind != Kind::RateLimiter));
+    assert!(causes(&observed).iter().all(|cause| cause.kind != CauseKind::RateLimiter));
 }
 
 #[test]
-fn full_segments_on_a_short_network_are_those_of_a_line() {
+fn full_segments_over_a_short_round_trip_show_a_link() {
     let mut observed = echoing(MS / 5, Some(MS / 10));
     observed.transfers = vec![Flow { data_packets: Some(120), ..long_output(1) }];
-    assert_eq!(causes(&observed)[0].kind, Kind::LineRate);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::LineRate);
     observed.transfers[0].data_packets = Some(400);
-    assert_eq!(causes(&observed)[0].kind, Kind::RemoteHost);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::RemoteHost);
 }
 
 #[test]
@@ -349,8 +360,8 @@ fn losses_on_a_full_link_are_charged_to_the_link() {
         .collect();
     let counts = FlowCounts { out_of_order_in: Some(60), ..FlowCounts::default() };
     observed.transfers = vec![Flow { counts, ..flow(&arrivals) }];
-    let found = causes(&observed);
-    assert_eq!(found[0].kind, Kind::LineRate, "{found:?}");
+    let diagnosis = causes(&observed);
+    assert_eq!(diagnosis[0].kind, CauseKind::LineRate, "{diagnosis:?}");
     // The same loss, with the segments in between ten times as fast.
     for lump in observed.transfers[0].arrivals.chunks_mut(9) {
         let from_ns = lump[0].at_ns;
@@ -358,7 +369,7 @@ fn losses_on_a_full_link_are_charged_to_the_link() {
             arrival.at_ns = from_ns + at * each_ns / 10;
         }
     }
-    assert_eq!(causes(&observed)[0].kind, Kind::Loss);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::Loss);
 }
 
 #[test]
@@ -369,47 +380,47 @@ fn a_window_that_tcp_reports_as_full_is_charged_to_the_receiver() {
     let elapsed_ns = 1_000 * MS;
     observed.transfers =
         vec![Flow { direction, bytes: 90_000, elapsed_ns, counts, ..Flow::default() }];
-    let found = causes(&observed);
-    assert_eq!((found[0].kind, found[0].gain_ns), (Kind::SmallWindow, 900 * MS));
-    assert!(found[0].advice.starts_with("16,000 bits"), "{}", found[0].advice);
+    let diagnosis = causes(&observed);
+    assert_eq!((diagnosis[0].kind, diagnosis[0].gain_ns), (CauseKind::SmallWindow, 900 * MS));
+    assert!(diagnosis[0].advice.starts_with("16,000 bits"), "{}", diagnosis[0].advice);
 }
 
 #[test]
 fn a_tls_handshake_longer_than_its_round_trips_is_charged_to_the_remote_host() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.steps = Steps { tls_ns: Some(840 * MS), ..Steps::default() };
-    let found = causes(&observed);
-    let [cause] = found.as_slice() else { panic!("{found:?}") };
+    let diagnosis = causes(&observed);
+    let [cause] = diagnosis.as_slice() else { panic!("{diagnosis:?}") };
     assert_eq!(
         (cause.kind, cause.operation, cause.gain_ns),
-        (Kind::RemoteHost, Operation::Login, 800 * MS)
+        (CauseKind::RemoteHost, Operation::Login, 800 * MS)
     );
 }
 
 #[test]
-fn several_short_segments_before_a_silence_of_a_round_trip_are_no_nagle() {
+fn several_short_segments_before_a_silence_of_a_round_trip_prove_no_nagle() {
     let kinds = |arrivals: &[(u64, u64)]| {
         let mut observed = echoing(268 * MS, Some(268 * MS));
         observed.transfers = vec![flow(arrivals)];
         causes(&observed).iter().map(|cause| cause.kind).collect::<Vec<_>>()
     };
     let one = [(268 * MS, 1_448), (268 * MS, 200), (536 * MS, 900)];
-    assert!(kinds(&one).contains(&Kind::Nagle), "{:?}", kinds(&one));
+    assert!(kinds(&one).contains(&CauseKind::Nagle), "{:?}", kinds(&one));
     // They fill a congestion window that is counted in segments.
     let several = [(268 * MS, 400), (269 * MS, 300), (270 * MS, 948), (536 * MS, 900)];
-    assert!(!kinds(&several).contains(&Kind::Nagle), "{:?}", kinds(&several));
+    assert!(!kinds(&several).contains(&CauseKind::Nagle), "{:?}", kinds(&several));
 }
 
 #[test]
-fn keys_that_wait_where_packets_overtake_each_other_wait_for_those() {
+fn keys_that_wait_on_a_path_with_reordering_are_charged_to_reordering() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.echo_train = Some(Echoes { samples_ns: vec![60 * MS; 40], ..Echoes::default() });
-    assert_eq!(causes(&observed)[0].kind, Kind::Nagle);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::Nagle);
     let counts =
         FlowCounts { reorderings: Some(4), retransmissions: Some(3), ..FlowCounts::default() };
     let direction = Direction::Outgoing;
     observed.transfers = vec![Flow { direction, bytes: 90_000, counts, ..Flow::default() }];
-    assert_eq!(causes(&observed)[0].kind, Kind::Reordering);
+    assert_eq!(causes(&observed)[0].kind, CauseKind::Reordering);
 }
 
 fn any_flow() -> impl Strategy<Value = Flow> {
@@ -476,18 +487,18 @@ fn in_small_windows(counts: FlowCounts) -> Observation {
 #[test]
 fn without_losses_the_window_is_still_small() {
     let counts = FlowCounts { out_of_order_in: Some(3), ..FlowCounts::default() };
-    let found = causes(&in_small_windows(FlowCounts { window_bytes: Some(16_000), ..counts }));
-    let loss = found.iter().find(|cause| cause.kind == Kind::Loss);
-    let loss = loss.unwrap_or_else(|| panic!("{found:?}"));
+    let diagnosis = causes(&in_small_windows(FlowCounts { window_bytes: Some(16_000), ..counts }));
+    let loss = diagnosis.iter().find(|cause| cause.kind == CauseKind::Loss);
+    let loss = loss.unwrap_or_else(|| panic!("{diagnosis:?}"));
     // Nine silences, of which eight are waits for the window that remain.
     assert!(loss.cost_ns >= 900 * MS, "{loss:?}");
     assert_eq!(loss.gain_ns / MS, 495, "{loss:?}");
-    let said = loss.sentence();
-    let wanted = "but removing it saves only 495 ms, because other waits remain";
-    assert!(said.contains(wanted), "{said}");
+    let sentence = loss.sentence();
+    let expected = "but removing it saves only 495 ms, because other waits remain";
+    assert!(sentence.contains(expected), "{sentence}");
     // If no window is known, the loss hides no other cause.
-    let found = causes(&in_small_windows(counts));
-    let loss = found.iter().find(|cause| cause.kind == Kind::Loss).unwrap();
+    let diagnosis = causes(&in_small_windows(counts));
+    let loss = diagnosis.iter().find(|cause| cause.kind == CauseKind::Loss).unwrap();
     assert!(loss.cost_ns - loss.gain_ns < 10 * MS, "{loss:?}");
     assert!(!loss.sentence().contains("removing it"));
 }
@@ -499,9 +510,9 @@ fn without_the_line_slow_start_still_takes_its_round_trips() {
     let mut observed = echoing(100 * MS, Some(100 * MS));
     observed.path.mss_bytes = Some(1_000);
     observed.transfers = vec![flow(&arrivals)];
-    let found = causes(&observed);
-    let line = found.iter().find(|cause| cause.operation == Operation::Transfer).unwrap();
-    assert_eq!((line.kind, line.cost_ns / MS), (Kind::LineRate, 2_000));
+    let diagnosis = causes(&observed);
+    let line = diagnosis.iter().find(|cause| cause.operation == Operation::Transfer).unwrap();
+    assert_eq!((line.kind, line.cost_ns / MS), (CauseKind::LineRate, 2_000));
     // The first byte after 200 ms; then 10, 20, 40 and 80 thousand bytes and the rest: four waits.
     assert_eq!((line.total_ns - line.gain_ns) / MS, 200 + 400);
 }

@@ -1,9 +1,9 @@
 //! Pages: no external resources, and untrusted text never becomes markup.
 
 use proptest::prelude::*;
-use records::html::figure_6_1::{Transfer, figure_6_1, packet_bits};
+use records::html::figure_6_1::{Curve, figure_6_1, packet_bits};
 use records::html::line_chart::{Line, LineChart, LineStyle};
-use records::html::plot::{Axis, Plot, Scale, Series, Shape, Unit};
+use records::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit};
 use records::html::waterfall::{Span, Waterfall};
 use records::html::{Report, Section};
 use records::table::Table;
@@ -18,7 +18,7 @@ use records::{Layer, Measurement, summary};
 fn tags(page: &str) -> Vec<(String, Vec<String>)> {
     let (head, rest) = page.split_once("<style>").expect("a page has a style");
     let (_, body) = rest.split_once("</style>").expect("a style ends");
-    let mut found = Vec::new();
+    let mut found_tags = Vec::new();
     for piece in head.split('<').skip(1).chain(body.split('<').skip(1)) {
         let (tag, text) = piece.split_once('>').expect("a tag ends");
         assert!(!text.contains(['>', '"', '\'']), "{text}");
@@ -32,9 +32,9 @@ fn tags(page: &str) -> Vec<(String, Vec<String>)> {
             attributes = rest;
         }
         assert!(["", "/", "html"].contains(&attributes), "{attributes}");
-        found.push((name.to_owned(), names));
+        found_tags.push((name.to_owned(), names));
     }
-    found
+    found_tags
 }
 
 /// Returns a page with `text` in every field that takes text.
@@ -51,14 +51,18 @@ fn page_of(text: &str) -> String {
         lines: vec![line(LineStyle::Solid), line(LineStyle::Dashed)],
         note: format!("note {text}"),
     };
-    let axis = Axis { label: text.clone(), unit: Unit::Time, scale: Scale::FromZero };
+    let axis = PlotAxis { label: text.clone(), unit: Unit::Time, scale: Scale::FromZero };
     let points = vec![(0.0, 0.0), (1.0, 1.0)];
     let series = |shape| Series { name: text.clone(), points: points.clone(), hue: 0, shape };
     let plot = Plot {
         title: text.clone(),
         x: axis.clone(),
         y: axis,
-        series: vec![series(Shape::Marks), series(Shape::Bars), series(Shape::Steps)],
+        series: vec![
+            series(SeriesShape::Marks),
+            series(SeriesShape::Bars),
+            series(SeriesShape::Steps),
+        ],
         note: format!("note {text}"),
         figures: table.clone(),
     };
@@ -112,7 +116,7 @@ fn assert_well_formed(page: &str) {
 
 /// Returns the page of the sample, with a figure 6-1 and the waterfall of a keystroke.
 fn sample_page() -> String {
-    let ours = Transfer::ALL.map(|transfer| {
+    let ours = Curve::ALL.map(|transfer| {
         let points = (0..=500)
             .step_by(50)
             .map(|data| (packet_bits(data), transfer.seconds_1982(data) * 0.97));

@@ -4,39 +4,39 @@ use protocols::time::{Duration, Instant};
 
 const MILLION: i128 = 1_000_000;
 
-/// A reading of a host's clock. It is a separate type from the virtual time of the world, because
-/// the two must not be subtracted or compared.
+/// A reading of a host's clock. It is a different type than the virtual time of the world, so that
+/// the two cannot be subtracted or compared by mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading(pub Instant);
 
 impl Reading {
-    /// Returns the time from an earlier reading of the same clock.
+    /// Returns the time elapsed since an earlier reading of the same clock.
     #[must_use]
     pub const fn since(self, Self(earlier): Self) -> Duration {
         self.0.since(earlier)
     }
 }
 
-/// Deviation of a host's clock from the time of its world.
+/// Deviation of a host's clock from the virtual time of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalClock {
     /// Rate error in parts per million; negative for a slow clock.
     pub gain_ppm: i32,
     /// Time at which the clock jumps ahead, like the clock of a machine that was suspended.
     pub jumps_at: Instant,
-    /// Length of the jump.
+    /// Time by which the clock jumps ahead.
     pub jump: Duration,
 }
 
 impl LocalClock {
-    /// Returns the reading of this clock at the time `at` of the world.
+    /// Returns the reading of this clock at the virtual time `at`.
     #[must_use]
     pub fn reading(&self, at: Instant) -> Reading {
         let jump = if at >= self.jumps_at { self.jump } else { Duration::ZERO };
         Reading(self.without_jump(at) + jump)
     }
 
-    /// Returns the first time of the world at which this clock reads at least `reading`.
+    /// Returns the first virtual time at which this clock reads at least `reading`.
     #[must_use]
     pub fn when(&self, Reading(reading): Reading) -> Instant {
         if *self == Self::default() {
@@ -55,7 +55,7 @@ impl LocalClock {
         Instant::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// Returns the first time at which the clock would read `reading` without the jump.
+    /// Returns the virtual time at which the clock reads `reading`, ignoring the jump.
     fn reaches(&self, reading: Instant) -> Instant {
         let rate = (MILLION + i128::from(self.gain_ppm)).max(1);
         // Rounded up: a timer that fires a nanosecond early would be set again for the same time.

@@ -1,12 +1,12 @@
-//! The packet concentrator of TM-233 (§2.4, §6.3): LLP to a personal computer on one side, a fast
-//! network on the other, and a few packet buffers between them.
+//! The packet concentrator of TM-233 (§2.4, §6.3), which connects a personal computer on a serial
+//! line (LLP) to a fast network and has a few packet buffers.
 //!
 //! The concentrator implements [`Medium`] for a world. The bytes of the personal computer arrive
-//! one by one over a serial line and go into an LLP instance; a complete packet is forwarded to the
-//! network without delay. Datagrams of the network arrive as fast as the remote host sends them,
-//! wait in the buffers, and leave by LLP, one byte at a time. A packet without a free buffer is
-//! dropped. A packet that closely follows another is dropped at random: the fault that the thesis
-//! found in its concentrator.
+//! one by one over the serial line and are passed to an LLP instance; a complete packet is
+//! forwarded to the network without delay. Datagrams from the network arrive as fast as the remote
+//! host sends them, wait in the buffers, and are sent by LLP, one byte at a time. A packet without
+//! a free buffer is dropped. A packet that closely follows another is dropped at random, which is
+//! the fault that the thesis found in its concentrator.
 
 use crate::medium::{Arrival, Medium};
 use crate::transmission_line::Line;
@@ -26,16 +26,16 @@ use std::rc::Rc;
 pub struct Settings {
     /// The serial line to the personal computer.
     pub line: Line,
-    /// The longest datagram, in bytes.
+    /// Maximum datagram length, in bytes.
     pub mtu: usize,
-    /// Packet buffers for both directions.
+    /// Number of packet buffers for both directions together.
     pub buffers: usize,
-    /// Time after a packet from the network within which the next one may be dropped.
+    /// Time after a packet from the network during which the next packet may be dropped.
     pub burst: Duration,
     /// Probability that a packet within `burst` of the previous one is dropped, in parts per
     /// million.
     pub burst_loss_ppm: u32,
-    /// Delay from the concentrator to the remote host, one way.
+    /// One-way delay between the concentrator and the remote host.
     pub path: Duration,
 }
 
@@ -48,33 +48,33 @@ pub struct Dropped {
     pub in_bursts: u64,
 }
 
-/// Data that will arrive at the concentrator.
+/// Data in transit to the concentrator.
 #[derive(Debug)]
 enum Input {
-    /// Bytes of the serial line.
+    /// Bytes from the serial line.
     Line(Vec<u8>),
     /// A datagram from the network.
     Network(Vec<u8>),
 }
 
-/// A packet concentrator with one personal computer, which is the user of its world.
+/// A packet concentrator. Its personal computer is the user of the world.
 #[derive(Debug)]
 pub struct Concentrator {
     settings: Settings,
     llp: Llp,
     pool: Pool,
     meter: Meter,
-    /// Pending inputs in order of time.
+    /// Pending inputs, ordered by arrival time and then by sequence number.
     inputs: BTreeMap<(Instant, u64), Input>,
-    numbered: u64,
-    /// Time until which the serial line is busy with a byte from the concentrator.
+    input_count: u64,
+    /// Time until which the serial line transmits a byte from the concentrator.
     sending_until: Instant,
-    last_of_network: Option<Instant>,
+    last_network_packet_at: Option<Instant>,
     dropped: Rc<Cell<Dropped>>,
 }
 
 impl Concentrator {
-    /// Makes a concentrator that counts its drops in `dropped`.
+    /// Creates a concentrator that counts dropped packets in `dropped`.
     #[must_use]
     pub fn new(settings: Settings, dropped: Rc<Cell<Dropped>>) -> Self {
         Self {
@@ -83,15 +83,15 @@ impl Concentrator {
             pool: Pool::new(settings.buffers, settings.mtu),
             meter: Meter::new(Clock::None),
             inputs: BTreeMap::new(),
-            numbered: 0,
+            input_count: 0,
             sending_until: Instant::ZERO,
-            last_of_network: None,
+            last_network_packet_at: None,
             dropped,
         }
     }
 
-    /// Enables TCP header compression (RFC 1144) in the LLP of the concentrator; the LLP of the
-    /// personal computer needs it too.
+    /// Enables TCP header compression (RFC 1144) in the LLP of the concentrator. The LLP of the
+    /// personal computer must also be configured for it.
     #[must_use]
     pub fn with_header_compression(mut self) -> Self {
         self.llp = self.llp.with_header_compression();
@@ -99,8 +99,8 @@ impl Concentrator {
     }
 
     fn await_input(&mut self, at: Instant, input: Input) {
-        self.numbered += 1;
-        self.inputs.insert((at, self.numbered), input);
+        self.input_count += 1;
+        self.inputs.insert((at, self.input_count), input);
     }
 
     fn take(&mut self, input: Input, now: Instant, rng: &mut Rng) {
@@ -114,10 +114,10 @@ impl Concentrator {
     }
 
     fn take_datagram(&mut self, datagram: &[u8], now: Instant, rng: &mut Rng) {
-        let before = self.last_of_network.replace(now);
+        let before = self.last_network_packet_at.replace(now);
         let is_close = before.is_some_and(|before| now - before < self.settings.burst);
         let mut dropped = self.dropped.get();
-        if is_close && rng.happens(self.settings.burst_loss_ppm) {
+        if is_close && rng.random_bool(self.settings.burst_loss_ppm) {
             dropped.in_bursts += 1;
         } else if let Some(mut packet) = self.pool.take(&mut self.meter) {
             packet.extend(datagram);
@@ -132,7 +132,8 @@ impl Concentrator {
         self.dropped.set(dropped);
     }
 
-    /// Forwards the data received over the line, and gives the line its next byte if it is idle.
+    /// Forwards packets received over the line to the network, and sends the next byte on the line
+    /// if it is idle.
     fn pump(&mut self, now: Instant, rng: &mut Rng) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         let mut cx = Cx { now, rng, meter: &mut self.meter };

@@ -1,8 +1,8 @@
-//! Pairs of hosts that share one link, with a router on either side of it.
+//! Pairs of hosts that share one link, with a router at each end of the link.
 //!
-//! Every pair has its own path to the routers, with its own delay and faults. Each direction of the
-//! link has one drop-tail queue. The work of the hosts takes no time, so that only the network and
-//! the protocols are measured.
+//! Each pair has its own paths to the routers, with their own delays and faults. Each direction of
+//! the link has one drop-tail queue. The processing of the hosts takes no virtual time, so that
+//! only the network and the protocols determine the results.
 
 use crate::clock::Reading;
 use crate::faults::Faults;
@@ -13,12 +13,12 @@ use protocols::station::Application;
 use protocols::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
-/// The shared link, in either direction.
+/// Parameters of the shared link, which apply to each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bottleneck {
     /// Rate in bit/s; `None` for a link without delay and drops.
     pub rate_bps: Option<u64>,
-    /// Maximum bytes that wait for the link or are being sent.
+    /// Maximum number of bytes queued for the link, including those in transmission.
     pub queue_bytes: usize,
 }
 
@@ -27,14 +27,14 @@ impl Bottleneck {
     pub const NONE: Self = Self { rate_bps: None, queue_bytes: usize::MAX };
 }
 
-/// The path between the two hosts of one pair, besides the shared link.
+/// The part of the path between the two hosts of a pair that is not shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Delay from user to server, after the link.
-    pub there: Duration,
-    /// Delay from server to user, after the link.
-    pub back: Duration,
-    /// Faults of the path, in each direction, after the link.
+    /// Delay from the user to the server, in addition to the link.
+    pub delay_to_server: Duration,
+    /// Delay from the server to the user, in addition to the link.
+    pub delay_to_user: Duration,
+    /// Faults in each direction, applied after the link.
     pub faults: Faults,
 }
 
@@ -46,7 +46,8 @@ pub struct Pair<A, B> {
     /// The host that accepts the connection.
     pub server: Host<B>,
     path: Path,
-    /// Time for which the timer of each host is set; timer events for any other time are ignored.
+    /// Expiry time of each host's current timer; timer events for any other time are obsolete and
+    /// ignored.
     timers: [Option<Instant>; 2],
     /// Random number generators for the faults of each direction.
     rngs: [Rng; 2],
@@ -65,7 +66,7 @@ impl<A: Application, B: Application> Pair<A, B> {
 #[derive(Debug)]
 struct Queue {
     bottleneck: Bottleneck,
-    /// Time at which the queue is empty.
+    /// Time at which all queued bytes are sent.
     free_at: Instant,
     carried: u64,
     dropped: u64,
@@ -100,9 +101,9 @@ const NANOS: u128 = 1_000_000_000;
 
 #[derive(Debug)]
 enum Event {
-    /// A datagram arrives at a host.
+    /// Arrival of a datagram at a host.
     Arrival { pair: usize, to: Side, bytes: Vec<u8> },
-    /// A timer of a host that was set for `at` expires.
+    /// Expiry at `at` of a host's timer.
     Timer { pair: usize, host: Side, at: Instant },
 }
 
@@ -111,7 +112,7 @@ enum Event {
 pub struct Dumbbell<A, B> {
     /// The pairs.
     pub pairs: Vec<Pair<A, B>>,
-    /// Queue towards the servers, and queue towards the users.
+    /// Queue in the direction of the servers, and queue in the direction of the users.
     queues: [Queue; 2],
     now: Instant,
     seed: u64,
@@ -120,7 +121,7 @@ pub struct Dumbbell<A, B> {
 }
 
 impl<A: Application, B: Application> Dumbbell<A, B> {
-    /// Makes the link without any pairs.
+    /// Creates the link without any pairs.
     #[must_use]
     pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
         Self {
@@ -133,7 +134,7 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         }
     }
 
-    /// Adds two hosts, whose processing costs must be zero.
+    /// Adds a pair of hosts. The processing costs of the hosts must be zero.
     pub fn add(&mut self, user: Host<A>, server: Host<B>, path: Path) {
         let number = self.pairs.len() as u64;
         let mut rng = Rng::from_seed(self.seed ^ number.rotate_right(16));
@@ -147,7 +148,8 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         self.now
     }
 
-    /// Returns how many datagrams the link has carried and dropped, in both directions together.
+    /// Returns the numbers of datagrams that the link has transmitted and dropped, in both
+    /// directions together.
     #[must_use]
     pub(crate) fn carried_and_dropped(&self) -> (u64, u64) {
         let sum = |count: fn(&Queue) -> u64| self.queues.iter().map(count).sum();
@@ -218,7 +220,11 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         };
         let Some(left_link_at) = queue.take(bytes.len(), now) else { return };
         let Some(rng) = pair_state.rngs.get_mut(from as usize) else { return };
-        let delay = if from == Side::User { pair_state.path.there } else { pair_state.path.back };
+        let delay = if from == Side::User {
+            pair_state.path.delay_to_server
+        } else {
+            pair_state.path.delay_to_user
+        };
         for (late, bytes) in pair_state.path.faults.apply(bytes, rng) {
             let at = left_link_at + delay + late;
             self.schedule(at, Event::Arrival { pair, to: from.other(), bytes });

@@ -1,4 +1,4 @@
-//! Faults of a line, drawn from a seed.
+//! Random faults of a line.
 
 use protocols::rng::Rng;
 use protocols::time::Duration;
@@ -23,16 +23,16 @@ impl Faults {
     /// Applies the faults to `bytes`: returns the copies that arrive, each with its additional
     /// delay.
     pub(crate) fn apply(&self, bytes: Vec<u8>, rng: &mut Rng) -> Vec<(Duration, Vec<u8>)> {
-        if rng.happens(self.loss_ppm) {
+        if rng.random_bool(self.loss_ppm) {
             return Vec::new();
         }
         let bytes = self.damage(bytes, rng);
-        let copies = if rng.happens(self.duplication_ppm) { 2 } else { 1 };
+        let copies = if rng.random_bool(self.duplication_ppm) { 2 } else { 1 };
         (0..copies).map(|_| (self.delay(rng), bytes.clone())).collect()
     }
 
     fn delay(&self, rng: &mut Rng) -> Duration {
-        if !rng.happens(self.reordering_ppm) {
+        if !rng.random_bool(self.reordering_ppm) {
             return Duration::ZERO;
         }
         let longest = u64::try_from(self.held_back.as_nanos()).unwrap_or(u64::MAX);
@@ -43,7 +43,7 @@ impl Faults {
         if self.bit_error_ppm > 0 {
             for byte in &mut bytes {
                 for bit in 0..8 {
-                    if rng.happens(self.bit_error_ppm) {
+                    if rng.random_bool(self.bit_error_ppm) {
                         *byte ^= 1 << bit;
                     }
                 }

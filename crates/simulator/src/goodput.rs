@@ -1,10 +1,11 @@
 //! Goodput of bulk transfers over lossy paths, and over a link that several flows share.
 //!
 //! The definitions are those of smoltcp's published simulation, so that the results are comparable:
-//! a flow begins with its connection; the sender always has data; loss affects every datagram
-//! equally, in both directions, on an MTU of 1500 bytes; both ends have buffers of the same size;
-//! the run ends when the last flow has delivered its bytes, and until then all flows continue to
-//! send. Goodput is the total number of bytes received, divided by the time since the beginning.
+//! the time of a flow includes opening its connection; the sender always has data; each datagram
+//! has the same loss probability in both directions; the MTU is 1500 bytes; both ends have buffers
+//! of the same size; the run ends when the last flow has delivered its bytes, and the other flows
+//! continue to send until then. Goodput is the total number of bytes received, divided by the
+//! duration of the run.
 
 use crate::dumbbell::{Bottleneck, Dumbbell, Path};
 use crate::faults::Faults;
@@ -26,7 +27,7 @@ const MTU_BYTES: usize = 1500;
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 20;
-/// Time limit of a run. A run reaches it only if no more data gets through.
+/// Time limit of a run in virtual time. A run exceeds it only if no more data gets through.
 const LIMIT: Duration = Duration::from_secs(1_000_000);
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
@@ -37,12 +38,12 @@ pub struct Trial {
     pub paths: Vec<Path>,
     /// The shared link.
     pub bottleneck: Bottleneck,
-    /// Initial size of the sender's and the receiver's buffer, bytes. If it is less than
+    /// Initial size of the sender's and the receiver's buffer, in bytes. If it is less than
     /// `buffer_bytes`, the buffers grow.
     pub buffer_start_bytes: usize,
-    /// Maximum size of the sender's and the receiver's buffer, bytes.
+    /// Maximum size of the sender's and the receiver's buffer, in bytes.
     pub buffer_bytes: usize,
-    /// Bytes that every flow delivers.
+    /// Number of bytes that each flow delivers.
     pub flow_bytes: u64,
     /// Congestion control of the senders.
     pub congestion: Congestion,
@@ -53,9 +54,9 @@ pub struct Trial {
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Time from the beginning to the end.
+    /// Duration of the run in virtual time.
     pub elapsed: Duration,
-    /// Bytes delivered by each flow.
+    /// Number of bytes delivered by each flow.
     pub received: Vec<u64>,
     /// Number of datagrams that the shared link carried.
     pub carried: u64,
@@ -66,7 +67,7 @@ pub struct Outcome {
 /// Reason why a run failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No event is left.
+    /// No event was left before the end of the run.
     Stuck(Stuck),
     /// A connection ended at this time, before all bytes of its flow were delivered.
     Ended(Instant),
@@ -91,7 +92,7 @@ impl Trial {
     #[must_use]
     pub fn lossy(round_trip: Duration, loss_ppm: u32, buffer_bytes: usize, seed: u64) -> Self {
         let faults = Faults { loss_ppm, ..Faults::default() };
-        let path = Path { there: round_trip / 2, back: round_trip / 2, faults };
+        let path = Path { delay_to_server: round_trip / 2, delay_to_user: round_trip / 2, faults };
         let flow_bytes = 10 << 20;
         Self {
             paths: vec![path],
@@ -105,7 +106,7 @@ impl Trial {
     }
 
     /// Creates a trial with one flow of `flow_bytes` on a link of `rate_bps`, with a queue of half
-    /// the bandwidth-delay product, and buffers that grow from the first to the second size in
+    /// the bandwidth-delay product. The buffers grow from the first to the second size in
     /// `buffers_bytes`.
     #[must_use]
     pub fn alone(
@@ -126,8 +127,7 @@ impl Trial {
     }
 
     /// Creates a trial with flows that share a link of 200 Mbit/s with a queue of 64 KiB. The delay
-    /// of each direction is drawn separately, so that every round-trip time is between `least` and
-    /// `most`.
+    /// of each direction is random, so that every round-trip time is between `least` and `most`.
     #[must_use]
     pub fn shared(flows: usize, [least, most]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
         let mut rng = Rng::from_seed(seed);
@@ -135,7 +135,11 @@ impl Trial {
         let least = one_way_ns(least).unwrap_or(u64::MAX);
         let span = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
         let mut delay = || Duration::from_nanos(least + rng.below(span.saturating_add(1)));
-        let path = |_| Path { there: delay(), back: delay(), faults: Faults::default() };
+        let path = |_| Path {
+            delay_to_server: delay(),
+            delay_to_user: delay(),
+            faults: Faults::default(),
+        };
         Self {
             paths: (0..flows).map(path).collect(),
             bottleneck: Bottleneck { rate_bps: Some(200_000_000), queue_bytes: 64 << 10 },
@@ -217,8 +221,8 @@ impl Outcome {
         self.received.iter().sum::<u64>() as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Returns Jain's fairness index: 1 if all flows received the same, 1/n if one received
-    /// everything.
+    /// Returns Jain's fairness index: 1 if all of the n flows received the same number of bytes,
+    /// 1/n if one flow received all of them.
     #[must_use]
     pub fn fairness(&self) -> f64 {
         let (sum, squares) = self.received.iter().fold((0.0, 0.0), |(sum, squares), bytes| {
@@ -253,7 +257,7 @@ impl Stream for Source {
     }
 }
 
-/// A receiver that counts bytes.
+/// A receiver that counts and discards data.
 #[derive(Debug, Default)]
 struct Sink {
     received: u64,
@@ -287,19 +291,19 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-    fn short(loss_ppm: u32, buffer_bytes: usize, seed: u64) -> Trial {
+    fn short_path_trial(loss_ppm: u32, buffer_bytes: usize, seed: u64) -> Trial {
         let flow_bytes = 200_000;
         Trial { flow_bytes, ..Trial::lossy(ROUND_TRIP, loss_ppm, buffer_bytes, seed) }
     }
 
     #[test]
     fn without_loss_at_most_one_buffer_arrives_per_round_trip() {
-        let goodput = short(0, 8_192, 1).run().unwrap().goodput();
+        let goodput = short_path_trial(0, 8_192, 1).run().unwrap().goodput();
         assert!(goodput <= 81_920.0 && goodput > 40_000.0, "{goodput}");
     }
 
-    /// Returns the goodput with growing buffers, and the goodput with buffers that are large from
-    /// the start.
+    /// Returns the goodput with growing buffers, and the goodput with buffers of the maximum size
+    /// from the start.
     fn growing_and_large(rate_bps: u64, limit_bytes: usize, flow_bytes: u64) -> [f64; 2] {
         [16 << 10, limit_bytes].map(|start_bytes| {
             let buffers_bytes = [start_bytes, limit_bytes];
@@ -328,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_outcome_to_the_nanosecond() {
-        let trial = short(50_000, 16_384, 7);
+        let trial = short_path_trial(50_000, 16_384, 7);
         assert_eq!(trial.run().unwrap(), trial.run().unwrap());
     }
 

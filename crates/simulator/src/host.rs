@@ -1,14 +1,14 @@
 //! A host with processing time: a station, its processor and its application.
 //!
 //! A step (one unit of work of the station) starts when the processor is free, and the meter
-//! reports the cost of the step. The processor is busy for that long; then the output of the step
-//! is passed to the line. A byte received or sent in the meantime interrupts it, and the cost of
-//! the interrupt delays everything that follows by the same amount. The elapsed time of the
+//! reports the cost of the step. The processor is busy for that time; then the output of the step
+//! is passed to the line. A byte received or sent in the meantime interrupts the processor, and the
+//! cost of the interrupt delays everything that follows by the same amount. The elapsed time of the
 //! processor therefore always equals the sum of the charges.
 //!
-//! The time that a step itself observes, `Meter::busy_until`, is its start plus its cost so far: it
-//! does not include interrupts that are still to come. Output of the interrupt level itself, such
-//! as the link's acknowledgment, is on the line without delay, as in TM-233.
+//! `Meter::busy_until`, the current time from the viewpoint of a step, is the start of the step
+//! plus its cost so far: it does not include later interrupts. Output of the interrupt level
+//! itself, such as the link's acknowledgment, is sent without delay, as in TM-233.
 
 use crate::clock::Reading;
 use crate::world::Side;
@@ -24,7 +24,7 @@ use protocols::time::Instant;
 pub struct Host<A> {
     /// The protocol layers of the host.
     pub station: Station,
-    /// Counters, and the time charged to each activity.
+    /// Counters of the host, and the CPU time charged to each account.
     pub meter: Meter,
     /// Application that runs on the host.
     pub application: A,
@@ -33,7 +33,7 @@ pub struct Host<A> {
 }
 
 impl<A: Application> Host<A> {
-    /// Makes a host whose processing costs are `costs`, zero by default.
+    /// Creates a host with the processing costs `costs`, which are zero by default.
     pub fn new(link: Link, settings: Settings, costs: Costs, seed: u64, application: A) -> Self {
         let mut meter = Meter::new(Clock::Virtual(costs));
         let mut rng = Rng::from_seed(seed);
@@ -48,8 +48,8 @@ impl<A: Application> Host<A> {
         self.control = control;
     }
 
-    /// Makes the host acknowledge when one received datagram is left to process, not only when no
-    /// datagram is left (TM-233 §7.1).
+    /// Makes the host send acknowledgments while one received datagram is still queued, not only
+    /// when the queue is empty (TM-233 §7.1).
     #[must_use]
     pub fn answering_early(mut self) -> Self {
         self.set_control(Box::new(Scheduler::answering_early()));
@@ -57,22 +57,22 @@ impl<A: Application> Host<A> {
     }
 }
 
-/// Operations of a host that the world uses, independent of its application.
+/// Operations of a host that do not depend on the type of its application.
 pub(crate) trait Machine {
     /// Receives bytes that arrive now, at interrupt level.
     fn interrupt(&mut self, bytes: &[u8], now: Reading);
-    /// Returns the next bytes for the line, at most `limit`.
+    /// Returns at most `limit` bytes of output for the line.
     fn next_output(&mut self, limit: usize, now: Reading) -> Vec<u8>;
-    /// Charges the interrupts of bytes that were sent.
+    /// Charges the interrupts of `count` bytes that the line has sent.
     fn on_sent(&mut self, count: usize, now: Reading);
-    /// Runs the next step and returns it, if a step is ready; the processor must be free.
+    /// Runs the next step and returns it, or returns `None` if no step is ready. The processor must
+    /// be free.
     fn run_step(&mut self, now: Reading) -> Option<Step>;
-    /// Reopens the line after PPP has terminated it; PPP leaves this to the owner of the line.
+    /// Opens the line again after PPP has terminated it, which PPP does not do by itself.
     fn reopen(&mut self, now: Reading);
     /// Returns the time until which the processor is busy.
     fn busy_until(&self) -> Reading;
-    /// Returns the time at which the host next needs a call of [`Self::run_step`], if no data
-    /// arrives before.
+    /// Returns the time of the next [`Self::run_step`] if no data arrives before.
     fn deadline(&self) -> Option<Reading>;
 }
 

@@ -1,8 +1,9 @@
 //! Discrete-event simulation in virtual time: lines with rate, delay and faults, hosts with
-//! processing time, and the scenarios of the papers. It uses only the public API of `protocols`.
+//! processing time, and the scenarios of the papers. This crate uses only the public API of
+//! `protocols`.
 //!
-//! A [`World`] has two hosts and the line between them. It processes events in order of time; the
-//! same seed gives the same run to the nanosecond.
+//! A [`World`] has two hosts and the line between them. It processes events in order of time. Runs
+//! with the same seed are identical to the nanosecond.
 
 pub mod clock;
 pub mod concentrator;

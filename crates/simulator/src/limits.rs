@@ -21,7 +21,7 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// Returns an error if the value called `key` is not in the range `may_be`.
+/// Returns an error if `value`, which the scenario file calls `key`, is not in the range `may_be`.
 pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     value: T,
@@ -35,7 +35,7 @@ pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     Err(OutOfRange { key: key.to_owned(), value: value.to_string(), least, most })
 }
 
-/// Like [`within`], for each value of a list, and for its length.
+/// Like [`within`], for each value of a list and for the length of the list.
 pub(crate) fn each_within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     values: &[T],

@@ -1,4 +1,4 @@
-//! Pluggable media between two hosts, for behavior beyond that of a line.
+//! The trait for networks between two hosts that behave in other ways than a line.
 
 use crate::world::Side;
 use protocols::rng::Rng;
@@ -10,16 +10,16 @@ use std::fmt;
 pub struct Arrival {
     /// Receiving host.
     pub to: Side,
-    /// Arrival time, not before the data was sent.
+    /// Arrival time; not earlier than the time of sending.
     pub at: Instant,
-    /// Data.
+    /// The bytes that arrive.
     pub bytes: Vec<u8>,
 }
 
-/// Determines the delivery of data sent by either host.
+/// A network between two hosts, which determines the arrival of sent data.
 pub trait Medium: fmt::Debug {
-    /// Takes data that `from` sent, whose last bit left at `sent_at`, and returns the resulting
-    /// arrivals at either host.
+    /// Receives data that `from` has sent; its last bit was sent at `sent_at`. Returns the
+    /// resulting arrivals at both hosts.
     fn carry(
         &mut self,
         from: Side,

@@ -1,29 +1,29 @@
-//! A figure of a paper, drawn from simulated points.
+//! A figure of a paper, drawn from simulated data.
 
-/// One figure.
+/// One figure of a paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Number of the table with the values of the figure.
+    /// Number of the table that contains the values of the figure.
     pub number: &'static str,
     /// Title of the figure.
     pub title: &'static str,
-    /// Kind of drawing.
+    /// Type and data of the drawing.
     pub drawing: Drawing,
 }
 
-/// Kind of drawing.
+/// Type and data of the drawing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drawing {
-    /// Lines of points over two axes; each line is drawn with its own letter.
+    /// Lines of points with two axes; each line has its own letter as a mark.
     Plot {
         /// Quantity of the horizontal axis, with its unit.
         across: &'static str,
         /// Quantity of the vertical axis, with its unit.
         up: &'static str,
-        /// The lines.
+        /// The lines of the plot.
         lines: Vec<Line>,
     },
-    /// One bar with a count for each kind of event.
+    /// A bar chart of counts.
     Bars(Vec<Bar>),
 }
 
@@ -32,17 +32,17 @@ pub enum Drawing {
 pub struct Line {
     /// Name of the line.
     pub name: &'static str,
-    /// Letter that marks its points.
+    /// Letter that marks the points of the line.
     pub mark: char,
-    /// Points (x, y).
+    /// Points as (x, y).
     pub points: Vec<(f64, f64)>,
 }
 
-/// One bar.
+/// One bar of a bar chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// Name of the counted kind.
+    /// Label of the bar.
     pub what: String,
-    /// Count.
+    /// Count that the bar displays.
     pub count: u32,
 }

@@ -3,24 +3,24 @@
 
 /// Origin of the model's value in a row.
 ///
-/// Only outputs measure the quality of a model: a row whose agreement with the paper follows from
-/// the scenario is never marked as an output.
+/// Only outputs measure the quality of a model. If the agreement with the paper follows from the
+/// scenario, the row is never an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A value of the scenario or of the paper, or a sum, product, quotient or random sample of
     /// such values. Agreement with the paper follows by construction.
     Input,
-    /// A value that depends directly on a parameter chosen to match values of the paper.
+    /// A value that depends directly on a parameter that was chosen to match values of the paper.
     Fit,
-    /// Computed by the run; no parameter was chosen with the paper's value in view.
+    /// A value computed by the run; no parameter was chosen to match the paper's value.
     Output,
 }
 
 impl Origin {
-    /// All origins, in the order in which they are counted.
+    /// All origins, in the order in which tables count them.
     pub const ALL: [Self; 3] = [Self::Input, Self::Fit, Self::Output];
 
-    /// Returns the name in tables and in JSON.
+    /// Returns the name of the origin in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,48 +31,48 @@ impl Origin {
     }
 }
 
-/// The values that a statement of a paper permits.
+/// The range of values that agree with a statement of a paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
-    /// A number.
+    /// An exact number.
     Exactly(f64),
-    /// "About 10", "nearly twice", "a third".
+    /// An approximate number, as in "about 10", "nearly twice" or "a third".
     About(f64),
-    /// "30 to 35".
+    /// A range, as in "30 to 35".
     Between(f64, f64),
-    /// "At least 50 %".
+    /// A minimum, as in "at least 50 %".
     AtLeast(f64),
-    /// "More than half".
+    /// An exclusive lower limit, as in "more than half".
     MoreThan(f64),
-    /// "Up to a factor of three".
+    /// A maximum, as in "up to a factor of three".
     AtMost(f64),
 }
 
-/// A value of a paper. These are constants of the program; a scenario cannot change them.
+/// A value of a paper. Such values are constants of the program; a scenario cannot change them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// Statement of the paper.
     pub extent: Extent,
-    /// True if the value is computed here from printed values of the paper; false if the paper
+    /// Whether the value is computed here from printed values of the paper; otherwise the paper
     /// prints it.
     pub is_derived: bool,
 }
 
 impl Figure {
-    /// Makes a value that the paper prints.
+    /// Creates a value that the paper prints.
     #[must_use]
     pub const fn new(extent: Extent) -> Self {
         Self { extent, is_derived: false }
     }
 
-    /// Makes a value that is computed here from printed values of the paper.
+    /// Creates a value that is computed here from printed values of the paper.
     #[must_use]
     pub const fn derived(value: f64) -> Self {
         Self { extent: Extent::Exactly(value), is_derived: true }
     }
 
-    /// Returns the minimum and the maximum of the values that agree with the paper; `None` for a
-    /// missing limit.
+    /// Returns the minimum and the maximum of the values that agree with the paper; `None` means no
+    /// limit.
     #[must_use]
     pub const fn bounds(&self) -> (Option<f64>, Option<f64>) {
         match self.extent {
@@ -141,25 +141,25 @@ pub struct Row {
 }
 
 impl Row {
-    /// Makes a row without a value of the paper.
+    /// Creates a row without a value of the paper.
     #[must_use]
     pub fn new(what: impl Into<String>, origin: Origin, ours: f64, digits: usize) -> Self {
         Self { what: what.into(), origin, predicted: None, measured: None, ours, digits }
     }
 
-    /// Makes a row with an input of the model.
+    /// Creates a row whose value is an input of the model.
     #[must_use]
     pub fn input(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Input, ours, digits)
     }
 
-    /// Makes a row that depends on a fitted parameter.
+    /// Creates a row whose value depends on a fitted parameter.
     #[must_use]
     pub fn fit(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Fit, ours, digits)
     }
 
-    /// Makes a row that the run computed.
+    /// Creates a row whose value the run has computed.
     #[must_use]
     pub fn output(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Output, ours, digits)
@@ -191,7 +191,7 @@ impl Row {
 
     /// Returns the relative difference of the model's value from the paper's prediction.
     ///
-    /// `None` for an input: its difference does not measure the model.
+    /// Returns `None` for an input, because its difference does not measure the model.
     #[must_use]
     pub fn from_predicted(&self) -> Option<f64> {
         self.difference_from(self.predicted)
@@ -199,7 +199,7 @@ impl Row {
 
     /// Returns the relative difference of the model's value from the paper's measurement.
     ///
-    /// `None` for an input: its difference does not measure the model.
+    /// Returns `None` for an input, because its difference does not measure the model.
     #[must_use]
     pub fn from_measured(&self) -> Option<f64> {
         self.difference_from(self.measured)
@@ -210,7 +210,7 @@ impl Row {
     }
 }
 
-/// One table.
+/// A table that compares values of the model with those of a paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Number of the table in the paper, or an identifier assigned here.
@@ -221,11 +221,11 @@ pub struct Table {
     pub unit: &'static str,
     /// Rows of the table.
     pub rows: Vec<Row>,
-    /// Explanation of the differences.
+    /// Explanation of the differences between model and paper.
     pub why: &'static str,
 }
 
-/// Number of rows by origin, and the deviation of the outputs.
+/// Numbers of rows by origin, and the deviation of the outputs from the papers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Census {
     /// Number of rows for each of [`Origin::ALL`].
@@ -237,8 +237,8 @@ pub struct Census {
 }
 
 impl Census {
-    /// Counts the rows of `tables`. A measurement of the paper takes precedence over its
-    /// prediction.
+    /// Counts the rows of `tables`. If the paper has both a measurement and a prediction, the
+    /// difference is computed from the measurement.
     #[must_use]
     pub fn of(tables: &[Table]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);

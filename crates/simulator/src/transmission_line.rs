@@ -22,9 +22,9 @@ pub struct Line {
     pub unit: Unit,
     /// Rate in bit/s; `None` for a line without transmission time.
     pub rate_bps: Option<u64>,
-    /// Delay from the last bit sent to the last bit received.
+    /// Propagation delay.
     pub delay: Duration,
-    /// Faults of the line.
+    /// Random faults of the line.
     pub faults: Faults,
 }
 
@@ -46,7 +46,7 @@ impl Line {
         Self { unit: Unit::Datagram, rate_bps: None, delay, faults: Faults::default() }
     }
 
-    /// Returns how long the line is busy with `len` bytes; [`Duration::MAX`] if its rate is 0.
+    /// Returns the transmission time of `len` bytes; [`Duration::MAX`] if the rate is 0.
     #[must_use]
     pub(crate) fn serial_time(&self, len: usize) -> Duration {
         let Some(rate_bps) = self.rate_bps else { return Duration::ZERO };

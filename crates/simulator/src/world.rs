@@ -30,8 +30,7 @@ impl Side {
     }
 }
 
-/// Error of a run in which no event is left before the awaited condition is met, which is a bug of
-/// an engine.
+/// Error: no event is left, but the run has not reached its end. This is a bug of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// Time of the last event.
@@ -50,32 +49,32 @@ impl std::error::Error for Stuck {}
 
 #[derive(Debug)]
 enum Event {
-    /// Bytes arrive at a host.
+    /// Arrival of bytes at a host.
     Arrival { to: Side, bytes: Vec<u8> },
-    /// The line has sent the last bit of a host's data.
+    /// End of the transmission of a host's data.
     Sent { from: Side, count: usize },
-    /// The processor of a host has finished a step.
+    /// End of a step on the processor of a host.
     Free { host: Side },
-    /// A timer of a host that was set for `at` expires.
+    /// Expiry at `at` of a host's timer.
     Timer { host: Side, at: Instant },
-    /// The medium's timer, set for `at`, expires.
+    /// Expiry at `at` of the medium's timer.
     Medium { at: Instant },
 }
 
-/// State of the world for one host, besides the host itself.
+/// Scheduling state of one host.
 #[derive(Debug, Default)]
 struct HostState {
-    /// Whether the line is sending data of the host.
+    /// Whether the line is transmitting data of the host.
     is_sending: bool,
-    /// Whether a [`Event::Free`] is scheduled.
+    /// Whether an [`Event::Free`] is scheduled for the host.
     is_computing: bool,
     /// Whether the running step of the host produces output.
     is_making_output: bool,
-    /// Time of the current [`Event::Timer`]; timer events for any other time are ignored.
+    /// Expiry time of the current timer; events for any other time are obsolete and ignored.
     timer: Option<Instant>,
-    /// Clock of the host.
+    /// Clock of the host, which may deviate from virtual time.
     clock: LocalClock,
-    /// Line on which the host sends, if it is not the line of the world.
+    /// Separate line for the data that the host sends; `None` for the line of the world.
     line: Option<Line>,
 }
 
@@ -89,7 +88,7 @@ pub struct World<A, B> {
     line: Line,
     /// Medium that replaces the delay and the faults of the line.
     medium: Option<Box<dyn Medium>>,
-    /// Time of the current [`Event::Medium`].
+    /// Expiry time of the medium's current timer.
     medium_timer: Option<Instant>,
     now: Instant,
     seed: u64,
@@ -100,7 +99,7 @@ pub struct World<A, B> {
 }
 
 impl<A: Application, B: Application> World<A, B> {
-    /// Makes a world in its initial state.
+    /// Creates a world in which nothing has happened yet.
     pub fn new(user: Host<A>, server: Host<B>, line: Line, seed: u64) -> Self {
         let rng = Rng::from_seed(seed);
         let host_states = [HostState::default(), HostState::default()];
@@ -129,17 +128,17 @@ impl<A: Application, B: Application> World<A, B> {
         self.medium = Some(medium);
     }
 
-    /// Sets a separate line on which a host sends; to be called before the first event.
+    /// Sets a separate line for the data that a host sends. Call it before the first event.
     pub(crate) fn set_line(&mut self, side: Side, line: Line) {
         self.host_state(side).line = Some(line);
     }
 
-    /// Sets the clock of a host; to be called before the first event.
+    /// Sets the clock of a host. Call it before the first event.
     pub(crate) fn set_clock(&mut self, side: Side, clock: LocalClock) {
         self.host_state(side).clock = clock;
     }
 
-    /// Reopens the line of a host after it was terminated (PPP).
+    /// Opens the line of a host again after PPP has terminated it.
     pub(crate) fn reopen(&mut self, side: Side) {
         let time = self.time(side);
         self.machine(side).reopen(time);
@@ -174,7 +173,7 @@ impl<A: Application, B: Application> World<A, B> {
         self.now = self.now.max(end);
     }
 
-    /// Makes both hosts run the steps that external changes of their state have made ready.
+    /// Runs the steps that have become ready because the caller has changed the state of a host.
     pub fn wake(&mut self) {
         self.turn(Side::User);
         self.turn(Side::Server);
@@ -230,14 +229,14 @@ impl<A: Application, B: Application> World<A, B> {
         }
     }
 
-    /// Passes ready output to the line, and then runs the next step: the output of a step is ready
-    /// only when it has ended.
+    /// Passes available output to the line, and then runs the next step. The output of a step is
+    /// available only after the step has ended.
     fn turn(&mut self, side: Side) {
         self.transmit(side);
         self.compute(side);
     }
 
-    /// Runs the next step of `side`, if its processor is free.
+    /// Runs the next step of `side` if its processor is free.
     fn compute(&mut self, side: Side) {
         if self.host_state(side).is_computing {
             return;
@@ -261,7 +260,7 @@ impl<A: Application, B: Application> World<A, B> {
         self.arrive(arrivals);
     }
 
-    /// Schedules the arrivals of the medium, and its next timer.
+    /// Schedules arrivals reported by the medium, and the medium's next timer.
     fn arrive(&mut self, arrivals: Vec<Arrival>) {
         for Arrival { to, at, bytes } in arrivals {
             self.schedule(at, Event::Arrival { to, bytes });
@@ -285,8 +284,8 @@ impl<A: Application, B: Application> World<A, B> {
 
     /// Passes the next output of `side` to the line, if the line is free.
     ///
-    /// Nothing is sent during the step that produces output. An acknowledgment of the link, which
-    /// real interrupt-level code would send at once, also waits for that step, but not for others.
+    /// Nothing is sent during a step that produces output. An acknowledgment of the link, which the
+    /// interrupt level would normally send at once, also waits for the end of such a step.
     fn transmit(&mut self, side: Side) {
         let host_state = self.host_state(side);
         if host_state.is_sending || host_state.is_making_output {

@@ -1,5 +1,5 @@
-//! Terminal sessions over a path that silently drops long datagrams (RFC 2923 §2.1): the delay of
-//! output relative to a path without drops, in virtual time.
+//! Terminal sessions over a path that silently drops long datagrams (RFC 2923 §2.1): the additional
+//! delay of the output compared with a path that drops nothing, in virtual time.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -23,13 +23,13 @@ const PORT: u16 = 23;
 const WINDOW_LEN: usize = 32 * 1024;
 const SERVING: Profile = Profile::serving(WINDOW_LEN);
 const TYPING: Profile = Profile::interactive(WINDOW_LEN);
-/// 24 lines of 80 characters with their line endings.
+/// Length of 24 lines of 80 characters with their line ends, in bytes.
 const SCREENFUL: usize = 24 * 82;
-/// Maximum permitted cost of a black hole.
+/// Maximum additional delay that a black hole may cause.
 const COST_MAX: Duration = Duration::from_secs(5);
 const ROUND_TRIPS_MS: [u32; 4] = [1, 10, 100, 600];
 
-/// Medium that drops datagrams of more than `longest` bytes, without an ICMP error.
+/// A network that drops datagrams of more than `longest` bytes, without an ICMP error.
 #[derive(Debug)]
 struct BlackHole {
     longest: usize,
@@ -49,7 +49,7 @@ impl Medium for BlackHole {
     }
 }
 
-/// Client that sends its input in pieces, each after the echo of the previous one has arrived, and
+/// A client that sends its input in pieces, each after the echo of the previous one has arrived. It
 /// records the time at which all echo and output has arrived.
 #[derive(Debug)]
 struct Typist {
@@ -90,7 +90,7 @@ impl Stream for Typist {
     }
 }
 
-/// Server that echoes received data, and answers each line ending with `output_len` bytes.
+/// A server that echoes received data, and answers each line end with `output_len` bytes.
 #[derive(Debug, Default)]
 struct Shell {
     output_len: usize,
@@ -139,11 +139,11 @@ fn host<A: Application>(v4: Ipv4Addr, v6: Ipv6Addr, application: A) -> Host<A> {
 #[derive(Clone, Copy, Debug)]
 struct Session {
     is_v6: bool,
-    /// Maximum length of a datagram that arrives, bytes.
+    /// Maximum length of a datagram that the path delivers, in bytes.
     longest: usize,
     round_trip_ms: u32,
     input_len: usize,
-    /// Bytes that are typed or pasted at once.
+    /// Number of bytes that are typed or pasted at once.
     piece_len: usize,
     output_len: usize,
     server: Profile,
@@ -195,7 +195,7 @@ impl Session {
         (world.user.application.stream.finished_at, detected.iter().sum())
     }
 
-    /// Returns the delay of the output relative to a path without a black hole.
+    /// Returns the additional delay of the output compared with a path that drops nothing.
     fn cost(self) -> Duration {
         let (finished_at, detected) = self.run();
         let (without_hole, _) = Self { longest: usize::MAX, ..self }.run();
@@ -205,8 +205,8 @@ impl Session {
     }
 }
 
-/// Tested black holes: whether the path is IPv6, and the maximum length in bytes of a datagram that
-/// arrives.
+/// The tested black holes: whether the path is IPv6, and the maximum length of a datagram that it
+/// delivers, in bytes.
 const HOLES: [(bool, usize); 6] =
     [(false, 1300), (false, 1499), (false, 600), (false, 552), (true, 1400), (true, 1280)];
 

@@ -21,19 +21,19 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const USER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 20;
-/// Faults that reorder and duplicate datagrams, and lose none.
-const UNRULY: Faults = Faults {
+/// Faults that reorder and duplicate datagrams, but lose none.
+const REORDERING_FAULTS: Faults = Faults {
     loss_ppm: 0,
     duplication_ppm: 200_000,
     reordering_ppm: 300_000,
     held_back: Duration::from_millis(50),
     bit_error_ppm: 0,
 };
-/// The faults of [`UNRULY`], and the loss of one datagram in twenty.
-const LOSSY: Faults = Faults { loss_ppm: 50_000, ..UNRULY };
+/// The faults of [`REORDERING_FAULTS`], and the loss of one datagram in twenty.
+const LOSSY_FAULTS: Faults = Faults { loss_ppm: 50_000, ..REORDERING_FAULTS };
 
-/// Returns a file with every byte value from 0 to 250, in a period that does not divide the length
-/// of any segment.
+/// Returns a file that repeats the byte values from 0 to 250. The length of this period divides the
+/// length of no segment.
 fn file(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
@@ -53,7 +53,7 @@ fn world<A: Application, B: Application>(user: A, server: B, faults: Faults) -> 
     World::new(host(USER, USER_V6, user), host(SERVER, SERVER_V6, server), line, 1)
 }
 
-/// Sends a file and receives one; closes after the peer, or first.
+/// Sends a file and receives one. Closes either after the peer or first.
 #[derive(Debug)]
 struct FileEndpoint {
     file: Vec<u8>,
@@ -111,7 +111,7 @@ fn listener(len: usize) -> TcpStreamApp<FileEndpoint> {
 #[test]
 fn a_file_is_transferred_each_way_over_tcp_and_ipv6_on_a_lossy_path() {
     let user = caller(USER_V6.into(), SERVER_V6.into(), 100_000);
-    let mut world = world(user, listener(50_000), LOSSY);
+    let mut world = world(user, listener(50_000), LOSSY_FAULTS);
     let driven =
         world.drive(|world| world.user.application.is_over() && world.server.application.is_over());
     assert_eq!(driven, Ok(()));
@@ -121,7 +121,7 @@ fn a_file_is_transferred_each_way_over_tcp_and_ipv6_on_a_lossy_path() {
     assert_eq!(world.user.meter.counted(Counter::IpFragmentsOut), 0);
 }
 
-/// Sends UDP datagrams and an echo request, and keeps the replies.
+/// Sends UDP datagrams and an echo request, and stores the replies.
 #[derive(Debug, Default)]
 struct DatagramClient {
     socket: Option<SocketId>,
@@ -162,7 +162,7 @@ fn long_datagrams_of_both_families_arrive_complete_on_an_unreliable_path() {
     let to = |address: IpAddr, len| (SocketAddr::new(address, PORT), file(len));
     let to_send = vec![to(SERVER.into(), 20_000), to(SERVER_V6.into(), 30_000)];
     let user = DatagramClient { to_send, ..DatagramClient::default() };
-    let mut world = world(user, DatagramClient::default(), UNRULY);
+    let mut world = world(user, DatagramClient::default(), REORDERING_FAULTS);
     let driven = world.drive(|world| world.server.application.received.len() == 2);
     assert_eq!(driven, Ok(()));
     let mut received = world.server.application.received.clone();
@@ -179,7 +179,7 @@ fn long_datagrams_of_both_families_arrive_complete_on_an_unreliable_path() {
 fn a_long_ipv6_echo_is_fragmented_both_ways() {
     let user =
         DatagramClient { to_ping: Some((SERVER_V6.into(), 5_000)), ..DatagramClient::default() };
-    let mut world = world(user, DatagramClient::default(), UNRULY);
+    let mut world = world(user, DatagramClient::default(), REORDERING_FAULTS);
     let driven = world.drive(|world| world.user.application.echoed.is_some());
     assert_eq!(driven, Ok(()));
     let reply = world.user.application.echoed.unwrap();
@@ -188,7 +188,7 @@ fn a_long_ipv6_echo_is_fragmented_both_ways() {
 
 /// A client and its server on one station.
 #[derive(Debug)]
-struct Both {
+struct ClientAndServer {
     address: IpAddr,
     /// Data that the client has not sent yet.
     to_send: Vec<u8>,
@@ -199,7 +199,7 @@ struct Both {
     is_over: bool,
 }
 
-impl Application for Both {
+impl Application for ClientAndServer {
     fn wants_to_run(&self) -> bool {
         self.client.is_none()
     }
@@ -239,8 +239,9 @@ fn a_station_connects_to_itself_without_using_the_line() {
         let to_send = file(40_000);
         let client = None;
         let received = Vec::new();
-        let both = Both { address, to_send, client, is_open: false, received, is_over: false };
-        let mut world = world(both, DatagramClient::default(), UNRULY);
+        let client_and_server =
+            ClientAndServer { address, to_send, client, is_open: false, received, is_over: false };
+        let mut world = world(client_and_server, DatagramClient::default(), REORDERING_FAULTS);
         let driven = world.drive(|world| world.user.application.is_over);
         assert_eq!(driven, Ok(()));
         assert!(world.user.application.received == file(40_000));

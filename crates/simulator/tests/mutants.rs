@@ -8,7 +8,7 @@ use protocols::mutants::{Mutant, enable};
 use simulator::soak;
 use std::panic;
 
-/// Number of seeds within which each bug must be found.
+/// Maximum number of seeds that the campaign may need to find each bug.
 const SEEDS: u64 = 1_000;
 
 /// Returns the first seed whose run fails, and the first line of the reason.

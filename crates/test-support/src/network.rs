@@ -1,14 +1,15 @@
 //! Network namespaces for tests, as root and as any other user.
 //!
-//! As root, the thread of the test moves into a new network namespace. To another user the kernel
-//! permits a namespace only in a single-threaded process, which a test program never is. In that
-//! case the program runs itself again for this one test, as root of a new user namespace.
+//! As root, the thread of the test enters a new network namespace. For other users the kernel
+//! permits this only in a single-threaded process, which a test program never is. In that case the
+//! test program starts a new process of itself that runs only this test, as root of a new user
+//! namespace.
 
 use std::fmt::Display;
 use std::process::{Command, Stdio};
 use std::{env, panic, thread};
 
-/// Environment variable that tells the program that it runs in a user namespace for one test.
+/// Environment variable that is set if the test program runs a single test in a user namespace.
 const IN_USER_NAMESPACE: &str = "PLUMB_TEST_IN_USER_NAMESPACE";
 
 /// Runs `test` in a thread that `enter` has moved into a new network namespace.
@@ -28,17 +29,17 @@ pub fn in_new_network<E: Display>(
         Err(refused) if env::var_os(IN_USER_NAMESPACE).is_some() => panic!("{refused}"),
         Err(refused) => run_as_own_root(&name, &refused),
     };
-    let ended = thread::scope(|scope| {
+    let thread_result = thread::scope(|scope| {
         // The thread gets the name of the test, for messages and reports.
         let thread = thread::Builder::new().name(of_test).spawn_scoped(scope, work);
         thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}")).join()
     });
-    if let Err(reason) = ended {
+    if let Err(reason) = thread_result {
         panic::resume_unwind(reason);
     }
 }
 
-/// Runs the test `name` of this program as root of a new user namespace with a new network
+/// Runs the test `name` in a new process, as root of a new user namespace with a new network
 /// namespace.
 fn run_as_own_root(name: &str, refused: &str) {
     let program = env::current_exe().unwrap_or_else(|error| panic!("{refused}; {error}"));

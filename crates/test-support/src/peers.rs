@@ -1,9 +1,9 @@
 //! Third-party programs that tests run, each identified by its version output.
 //!
-//! A file name is not enough: Debian's package atftpd installs its server as `in.tftpd`, like
-//! tftpd-hpa. Therefore every candidate is run to print its version, and the first one whose output
-//! contains the peer's own name is used. A missing peer fails the test, because `./x test` installs
-//! all of them.
+//! A file name is not enough: the Debian package atftpd installs its server as `in.tftpd`, like
+//! tftpd-hpa. Therefore each candidate is asked for its version, and the first one whose output
+//! contains the expected text is used. A missing peer fails the test, because `./x test` installs
+//! all peers.
 
 use crate::report;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,21 +20,22 @@ use std::{env, fmt, fs};
 /// A third-party program.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// Name in reports.
+    /// Name in test reports.
     pub name: &'static str,
-    /// Environment variable that may name the program; if set, no other candidate is tried.
+    /// Environment variable that may contain the path of the program; if set, no other candidate is
+    /// tried.
     variable: &'static str,
-    /// File names of the program.
+    /// Possible file names of the program.
     files: &'static [&'static str],
     /// Arguments that make the program print its version.
     version_arguments: &'static [&'static str],
     /// Part of the version output that no other program prints.
     version_text: &'static str,
-    /// Debian package that provides the program, or its name on another registry.
+    /// Debian package that provides the program, or the name of a package of another registry.
     package: &'static str,
 }
 
-/// Returns a peer whose file has the peer's name.
+/// Creates a peer whose file name is `name`.
 const fn peer(
     name: &'static str,
     variable: &'static str,
@@ -86,31 +87,31 @@ pub const DNSMASQ: Peer =
     peer("dnsmasq", "PLUMB_DNSMASQ", &["--version"], "Dnsmasq version", "dnsmasq-base");
 /// The router daemon radvd.
 pub const RADVD: Peer = peer("radvd", "PLUMB_RADVD", &["--version"], "Version: ", "radvd");
-/// SLIP and PPP in a process without privileges.
+/// The SLIP and PPP server slirp, which needs no privileges.
 pub const SLIRP: Peer =
     peer("slirp", "PLUMB_SLIRP", &["-v"], "Slirp v", "slirp").file(&["slirp-fullbolt"]);
-/// The PPP daemon.
+/// The PPP daemon pppd.
 pub const PPPD: Peer = peer("pppd", "PLUMB_PPPD", &["--version"], "pppd version", "ppp");
-/// OpenSSL's command.
+/// The command-line program of OpenSSL.
 pub const OPENSSL: Peer = peer("openssl", "PLUMB_OPENSSL", &["version"], "OpenSSL ", "openssl");
-/// curl.
+/// The transfer client curl.
 pub const CURL: Peer = peer("curl", "PLUMB_CURL", &["--version"], "libcurl/", "curl");
-/// GNU Wget.
+/// The download client GNU Wget.
 pub(crate) const WGET: Peer = peer("wget", "PLUMB_WGET", &["--version"], "GNU Wget", "wget");
-/// lftp.
+/// The FTP client lftp.
 pub const LFTP: Peer = peer("lftp", "PLUMB_LFTP", &["--version"], "LFTP | Version", "lftp");
-/// The uploading program of ncftp.
+/// The upload program of NcFTP.
 pub const NCFTPPUT: Peer = peer("ncftpput", "PLUMB_NCFTPPUT", &["--version"], "NcFTPPut ", "ncftp");
-/// The downloading program of ncftp.
+/// The download program of NcFTP.
 pub const NCFTPGET: Peer = peer("ncftpget", "PLUMB_NCFTPGET", &["--version"], "NcFTPGet ", "ncftp");
-/// The listing program of ncftp.
+/// The directory listing program of NcFTP.
 pub(crate) const NCFTPLS: Peer =
     peer("ncftpls", "PLUMB_NCFTPLS", &["--version"], "NcFTPLs ", "ncftp");
-/// tnftp, which prints no version.
+/// The FTP client tnftp, which prints no version; its usage message identifies it.
 pub const TNFTP: Peer = peer("tnftp", "PLUMB_TNFTP", &["-?"], "usage: tnftp", "tnftp");
-/// rclone.
+/// The file synchronization program rclone.
 pub const RCLONE: Peer = peer("rclone", "PLUMB_RCLONE", &["version"], "rclone v", "rclone");
-/// aria2.
+/// The download client aria2.
 pub const ARIA2: Peer =
     peer("aria2", "PLUMB_ARIA2", &["--version"], "aria2 version", "aria2").file(&["aria2c"]);
 /// Python, for its ftplib.
@@ -161,11 +162,11 @@ pub const PROMETHEUS_CLIENT: Peer = peer(
 .file(&["python3"]);
 /// The console server ser2net.
 pub const SER2NET: Peer = peer("ser2net", "PLUMB_SER2NET", &["-v"], "ser2net version", "ser2net");
-/// tmux.
+/// The terminal multiplexer tmux.
 pub const TMUX: Peer = peer("tmux", "PLUMB_TMUX", &["-V"], "tmux ", "tmux");
-/// plink of PuTTY.
+/// The command-line client plink of PuTTY.
 pub const PLINK: Peer = peer("plink", "PLUMB_PLINK", &["-V"], "plink: ", "putty-tools");
-/// strace.
+/// The system call tracer strace.
 pub const STRACE: Peer = peer("strace", "PLUMB_STRACE", &["-V"], "strace -- version", "strace");
 /// The TFTP client of tftp-hpa.
 pub const TFTP_HPA: Peer =
@@ -207,14 +208,14 @@ pub const NODE: Peer = peer(
 pub const JAVA: Peer =
     peer("Java", "PLUMB_JAVA", &["--version"], "openjdk ", "default-jdk-headless").file(&["java"]);
 
-/// A third-party library that an interpreter runs.
+/// A third-party library for an interpreted language.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// Name in reports.
+    /// Name in test reports.
     pub name: &'static str,
-    /// Environment variable that may name the library's file or directory.
+    /// Environment variable that may contain the path of the library's file or directory.
     variable: &'static str,
-    /// Default file or directory of the library.
+    /// Default path of the library's file or directory.
     file: &'static str,
     /// Package that provides the library.
     package: &'static str,
@@ -258,15 +259,15 @@ impl Library {
     }
 }
 
-/// Returns the version of a library: the version in package.json for a directory of npm, or the
-/// name of a versioned link next to an archive.
+/// Returns the version of a library: from package.json in an npm directory, or from a file name
+/// with a version number in the directory of `target`.
 fn version_of(target: &Path, name: &str) -> String {
     if let Ok(text) = fs::read_to_string(target.join("package.json")) {
         let line = text.lines().find(|line| line.trim().starts_with("\"version\""));
         return line.unwrap_or_default().trim().trim_end_matches(',').to_owned();
     }
-    let beside = target.parent().and_then(|directory| fs::read_dir(directory).ok());
-    let names = beside.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let directory_entries = target.parent().and_then(|directory| fs::read_dir(directory).ok());
+    let names = directory_entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
     let mut names = names.map(|file| file.to_string_lossy().into_owned());
     let is_versioned = |file: &String| {
         let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
@@ -275,20 +276,22 @@ fn version_of(target: &Path, name: &str) -> String {
     names.find(is_versioned).unwrap_or_else(|| "of unknown version".to_owned())
 }
 
-/// Peers that tests look up by file name.
+/// Peers that [`Peer::named`] finds by file name.
 const NAMED: [Peer; 10] =
     [CURL, WGET, LFTP, NCFTPPUT, NCFTPGET, NCFTPLS, TNFTP, INETUTILS_FTP, PYTHON, ARIA2];
 
-/// Returns the peer with this file name; `None` for programs of plumb and of the base system.
+/// Returns the peer with this file name, or `None` if the program belongs to plumb or to the base
+/// system.
 #[must_use]
 pub fn named(file: &str) -> Option<Peer> {
     NAMED.iter().find(|peer| peer.name == file || peer.files.contains(&file)).copied()
 }
 
-/// Directories searched after those in PATH. The PATH of an unprivileged user lacks them.
+/// Directories to search after those in PATH. The PATH of an unprivileged user does not contain
+/// them.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
-/// Maximum time for a program to print its version.
+/// Timeout for a program that prints its version.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Peer {
@@ -296,7 +299,7 @@ impl Peer {
     ///
     /// # Panics
     ///
-    /// Panics if no candidate identifies itself as this program, which fails the test.
+    /// Panics if no candidate identifies itself as this program.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         static FOUND: Mutex<BTreeMap<&str, (PathBuf, String)>> = Mutex::new(BTreeMap::new());
@@ -343,10 +346,10 @@ impl Peer {
     ) -> Result<(PathBuf, String), Missing> {
         let mut others = Vec::new();
         for path in candidates {
-            let said = version_output(&path, self.version_arguments);
-            match said.lines().find(|line| line.contains(self.version_text)) {
+            let output = version_output(&path, self.version_arguments);
+            match output.lines().find(|line| line.contains(self.version_text)) {
                 Some(line) => return Ok((path, report::single_line(line))),
-                None => others.push((path, said)),
+                None => others.push((path, output)),
             }
         }
         Err(Missing { peer: *self, others })
@@ -361,12 +364,12 @@ impl Peer {
     }
 }
 
-/// Returns the output of the program when run with the arguments `version_arguments`.
+/// Runs the program with `version_arguments` and returns its output.
 ///
-/// Input and both outputs are one socket, because vsftpd prints its version on descriptor 0.
+/// Input and both outputs are one socket, because vsftpd prints its version to descriptor 0.
 fn version_output(program: &Path, version_arguments: &[&str]) -> String {
     let Ok((ours, theirs)) = UnixStream::pair() else { return String::new() };
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     let run = || {
         let mut command = Command::new(program);
         command.args(version_arguments).stdin(OwnedFd::from(theirs.try_clone()?));
@@ -377,14 +380,14 @@ fn version_output(program: &Path, version_arguments: &[&str]) -> String {
         drop(command);
         ours.shutdown(Shutdown::Write)?;
         ours.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        let read = (&ours).read_to_end(&mut said);
+        let read = (&ours).read_to_end(&mut output);
         // At the end of the output or after the timeout the program is no longer needed.
         child.kill()?;
         child.wait()?;
         read
     };
     let result = run();
-    let mut text = String::from_utf8_lossy(&said).into_owned();
+    let mut text = String::from_utf8_lossy(&output).into_owned();
     if let Err(error) = result {
         text.push_str(&error.to_string());
     }
@@ -403,9 +406,9 @@ impl fmt::Display for Missing {
         let Peer { name, variable, package, .. } = self.peer;
         write!(f, "{name} is missing; ./x test installs it (package {package}), ")?;
         write!(f, "and {variable} may name its file")?;
-        for (path, said) in &self.others {
+        for (path, output) in &self.others {
             // The last line of a Python error contains its message.
-            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             write!(f, "; {} says '{}'", path.display(), last.trim())?;
         }
         Ok(())
@@ -418,7 +421,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Creates an executable shell script `directory`/`name` in a directory for this test.
+    /// Creates the executable shell script `directory`/`name` in a temporary directory of the test.
     fn script(test: &str, directory: &str, name: &str, text: &str) -> PathBuf {
         let root = env::temp_dir().join(format!("plumb-peers-{}-{test}", std::process::id()));
         let directory = root.join(directory);

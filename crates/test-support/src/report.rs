@@ -1,23 +1,23 @@
 //! The report of a test run: the tests that are not configured, and the peers that tests ran.
 //!
-//! Each entry is a line on stderr. It bypasses libtest's capture, which hides the output of tests
-//! that pass. Where [`FILE`] names a file, the entry is also appended there as a line of fields
-//! separated by tabs, which `./x` reads at the end of the run. The appends of several test programs
-//! do not mix: an entry is one `write` to a file that is open for appending.
+//! Each entry is printed as a line on stderr, bypassing libtest's capture, which hides the output
+//! of passing tests. If the environment variable [`FILE`] is set, the entry is also appended to
+//! that file, as a line of tab-separated fields that `./x` reads at the end of the run. The appends
+//! of concurrent test programs do not mix: each entry is a single `write` to a file opened with
+//! O_APPEND.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::{env, io, thread};
 
-/// The variable that names the file of the report.
+/// Environment variable with the path of the report file.
 const FILE: &str = "PLUMB_TEST_REPORT";
 
-/// Reports that the calling test is not configured: it needs `what`, which is absent for `reason`.
+/// Reports that the calling test is not configured: it needs `what`, which is missing for `reason`.
 ///
 /// `what` is the environment variable that would name the missing program (`PLUMB_BROWSER`), or the
-/// missing feature of the machine (`kernel: io_uring`). The caller returns from the test
-/// afterwards.
+/// missing feature of the machine (`kernel: io_uring`). The caller must then return from the test.
 pub fn not_configured(what: &str, reason: &str) {
     let test = current_test();
     let reason = single_line(reason);
@@ -31,10 +31,10 @@ pub(crate) fn peer(test: &str, name: &str, version: &str) {
     append(&["peer", test, name, version]);
 }
 
-/// Returns the names of the program and of the calling test.
+/// Returns the names of the test program and of the calling test.
 ///
-/// libtest gives the thread of a test its name. A thread spawned by the test needs the same name,
-/// otherwise only the program is returned.
+/// libtest names the thread of a test after the test. A thread spawned by the test needs the same
+/// name; otherwise only the name of the program is returned.
 #[must_use]
 pub(crate) fn current_test() -> String {
     let program = env::args_os().next().unwrap_or_default();

@@ -1,11 +1,12 @@
-//! Detection of root of the machine, which some tests need, for example to become any other user.
+//! Detection of root outside a user namespace, which some tests need, for example to change the
+//! user.
 
 use crate::not_configured;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Returns whether the calling test runs as root of the machine, and not only of a user namespace.
-/// If it does not, the test is reported as not configured and must return.
+/// Returns whether the calling test runs as root of the machine, not only of a user namespace. If
+/// false, the test has been reported as not configured and must return.
 #[must_use]
 pub fn is_root_of_the_machine() -> bool {
     // A process owns its directory in /proc. The UID map of the initial namespace is the identity.

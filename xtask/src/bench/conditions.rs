@@ -72,7 +72,10 @@ impl Conditions {
     /// processes makes progress.
     pub(super) fn without_real_time(self) -> Result<Self> {
         schedule::set_ordinary()?;
-        Ok(Self { real_time: Err("this benchmark ends programs often".to_owned()), ..self })
+        Ok(Self {
+            real_time: Err("this benchmark starts and ends many programs".to_owned()),
+            ..self
+        })
     }
 
     /// Gives this thread, and processes that it starts from now on, real-time priority if
@@ -112,14 +115,14 @@ impl Conditions {
     fn placement_text(&self, program_set: ProgramSet) -> String {
         match (self.placement, program_set) {
             (None, _) => "not pinned".to_owned(),
-            (Some(Placement { client, .. }), ProgramSet::Stack) => format!(
-                "client and server both on processor {client}; where they spin, the server on another"
-            ),
+            (Some(Placement { client, .. }), ProgramSet::Stack) => {
+                format!("client and server on processor {client}; spinning servers on another")
+            }
             (Some(Placement { client, server }), ProgramSet::Files) if client == server => {
-                format!("bench, user's program and server all on processor {client}")
+                format!("bench, client and server on processor {client}")
             }
             (Some(Placement { client, server }), ProgramSet::Files) => {
-                format!("bench and user's program on processor {client}, server on {server}")
+                format!("bench and client on processor {client}, server on {server}")
             }
             (Some(Placement { client, .. }), ProgramSet::Thread) => {
                 format!("on processor {client}")

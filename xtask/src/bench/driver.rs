@@ -20,17 +20,17 @@ use std::process::Command;
 
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without output after which the server is assumed to wait for input.
-const QUIET: Duration = Duration::from_millis(60);
+const QUIET_TIMEOUT: Duration = Duration::from_millis(60);
 /// Minimum number of bytes that a simulated slow display reads at once, and the longest idle time
 /// after which the display reads faster to catch up.
-const DISPLAY_PIECE: usize = 128;
-const DISPLAY_BURST: Duration = Duration::from_millis(10);
-const WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
+const DISPLAY_READ_BYTES: usize = 128;
+const DISPLAY_CATCH_UP_LIMIT: Duration = Duration::from_millis(10);
+const WINDOW_SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
 const PROMPT: &[u8] = b"ready> ";
 /// Sets the prompt. The command does not contain the prompt literally, so the echo of the command
 /// is not mistaken for the prompt.
 const SET_PROMPT: &[u8] = b"PS1='rea''dy> '\r";
-/// The one character that fills the screen; the prompt does not contain this character.
+/// Character that fills the screen in a screenful measurement. The prompt does not contain it.
 pub(super) const SCREEN_CHARACTER: u8 = b'#';
 pub(super) const SCREEN_COLUMNS: usize = 80;
 const SCREEN_LINES: usize = 24;
@@ -102,11 +102,11 @@ impl Session {
     /// Starts `client` and, if there is a `server`, the server process for its connection; waits
     /// for the shell.
     pub(super) fn open(client: Command, server: Option<&Listener>) -> Result<Self> {
-        let name = name_of(&client);
+        let name = program_name(&client);
         let mut session = Self::start(client)?;
         if let Some(listener) = server {
-            let answered = listener.answer(OUTPUT_TIMEOUT);
-            let program = answered.with_context(|| session.last_words(&name))?;
+            let program_result = listener.answer(OUTPUT_TIMEOUT);
+            let program = program_result.with_context(|| session.final_output(&name))?;
             session.server = Some(Server::Program(program));
         }
         session.prepare().with_context(|| format!("{name} did not reach the shell"))?;
@@ -115,15 +115,15 @@ impl Session {
 
     /// Starts `client`, which connects to the already listening `server`; waits for the shell.
     pub(super) fn open_to(client: Command, server: Server) -> Result<Self> {
-        let name = name_of(&client);
+        let name = program_name(&client);
         let mut session = Self { server: Some(server), ..Self::start(client)? };
         session.prepare().with_context(|| format!("{name} did not reach the shell"))?;
         Ok(session)
     }
 
     fn start(client: Command) -> Result<Self> {
-        let name = name_of(&client);
-        let terminal = Pty::open(WINDOW)?.start(client);
+        let name = program_name(&client);
+        let terminal = Pty::open(WINDOW_SIZE)?.start(client);
         let terminal = terminal.with_context(|| format!("cannot start {name}"))?;
         Ok(Self { terminal, server: None, clock: Monotonic::start(), buffer: vec![0; 65_536] })
     }
@@ -131,15 +131,15 @@ impl Session {
     fn prepare(&mut self) -> Result<()> {
         self.read_until(|text| ends_with(text, b"# ") || ends_with(text, b"$ "))?;
         // Options are still being negotiated when the first prompt arrives.
-        self.drain(QUIET)?;
+        self.drain(QUIET_TIMEOUT)?;
         self.type_keys(SET_PROMPT)?;
         self.read_until(|text| ends_with(text, PROMPT))?;
-        self.drain(QUIET)
+        self.drain(QUIET_TIMEOUT)
     }
 
     /// Returns the output of a client that has not connected.
-    fn last_words(&mut self, name: &str) -> String {
-        let text = self.read_for(QUIET).unwrap_or_default();
+    fn final_output(&mut self, name: &str) -> String {
+        let text = self.read_for(QUIET_TIMEOUT).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         format!(
             "{name} has not connected to the server; its output is '{}'",
@@ -150,11 +150,11 @@ impl Session {
     /// Types `key` and returns the time until its echo, in nanoseconds.
     pub(super) fn echo(&mut self, key: u8) -> Result<u64> {
         self.drain(Duration::ZERO)?;
-        let struck_at = self.clock.now();
+        let typed_at = self.clock.now();
         self.type_keys(&[key])?;
-        let until = struck_at + OUTPUT_TIMEOUT;
+        let until = typed_at + OUTPUT_TIMEOUT;
         while !self.read(until)?.contains(&key) {}
-        Ok(nanos(self.clock.now() - struck_at))
+        Ok(nanos(self.clock.now() - typed_at))
     }
 
     /// Prints `file`, which holds [`screen_text`], in the shell; waits for `gap` before each key.
@@ -171,9 +171,9 @@ impl Session {
             self.echo(key)?;
         }
         self.rest(gap())?;
-        let struck_at = self.clock.now();
+        let typed_at = self.clock.now();
         self.type_keys(b"\r")?;
-        let until = struck_at + OUTPUT_TIMEOUT;
+        let until = typed_at + OUTPUT_TIMEOUT;
         let mut first_at = None;
         let mut count = 0;
         let mut rest = Vec::new();
@@ -188,8 +188,8 @@ impl Session {
             self.read_until(|text| text.ends_with(PROMPT))?;
         }
         Ok(Screenful {
-            first_to_last_ns: nanos(last_at - first_at.unwrap_or(struck_at)),
-            key_to_last_ns: nanos(last_at - struck_at),
+            first_to_last_ns: nanos(last_at - first_at.unwrap_or(typed_at)),
+            key_to_last_ns: nanos(last_at - typed_at),
         })
     }
 
@@ -201,7 +201,7 @@ impl Session {
         let mut text = String::new();
         while !text.contains(end) {
             text.push_str(&String::from_utf8_lossy(self.read(until)?));
-            ensure!(text.len() < TEXT_LIMIT, "the program writes without end");
+            ensure!(text.len() < TEXT_MAX_BYTES, "the output of the program does not end");
         }
         Ok(text)
     }
@@ -210,27 +210,27 @@ impl Session {
     pub(super) fn transfer(&mut self, file: &Path, count: usize) -> Result<Transfer> {
         self.drain(Duration::ZERO)?;
         self.type_keys(format!("cat {}", file.display()).as_bytes())?;
-        self.drain(QUIET)?;
+        self.drain(QUIET_TIMEOUT)?;
         let before = self.used();
-        let struck_at = self.clock.now();
+        let typed_at = self.clock.now();
         self.type_keys(b"\r")?;
-        let mut seen = 0;
+        let mut received_count = 0;
         let mut end = Vec::new();
-        while seen < count || !end.ends_with(PROMPT) {
+        while received_count < count || !end.ends_with(PROMPT) {
             let text = self.read(self.clock.now() + OUTPUT_TIMEOUT)?;
-            seen += text.iter().filter(|byte| **byte == SCREEN_CHARACTER).count();
+            received_count += text.iter().filter(|byte| **byte == SCREEN_CHARACTER).count();
             // The prompt may arrive in several reads.
             end.extend_from_slice(text);
             end.drain(..end.len().saturating_sub(PROMPT.len()));
         }
-        let wall_ns = nanos(self.clock.now() - struck_at);
-        self.drain(QUIET)?;
+        let wall_ns = nanos(self.clock.now() - typed_at);
+        self.drain(QUIET_TIMEOUT)?;
         let after = self.used();
-        let spent = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
+        let difference = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
         Ok(Transfer {
             wall_ns,
-            client_ns: spent(before.client_ns, after.client_ns),
-            server_ns: spent(before.server_ns, after.server_ns),
+            client_ns: difference(before.client_ns, after.client_ns),
+            server_ns: difference(before.server_ns, after.server_ns),
         })
     }
 
@@ -259,28 +259,28 @@ impl Session {
         time: Duration,
         until_prompt: bool,
     ) -> Result<Option<Duration>> {
-        let begun = self.clock.now();
-        let mut counted_at = begun;
+        let started_at = self.clock.now();
+        let mut counted_at = started_at;
         let mut budget_ns = 0;
         let mut end = Vec::new();
         let ns_per_byte = (1_000_000_000 / bytes_per_second.max(1)).max(1);
         loop {
             let now = self.clock.now();
-            if now - begun >= time {
+            if now - started_at >= time {
                 return Ok(None);
             }
-            // After an idle time the display catches up on at most `DISPLAY_BURST`.
-            budget_ns = (budget_ns + nanos(now - counted_at)).min(nanos(DISPLAY_BURST));
+            // After an idle time the display catches up on at most `DISPLAY_CATCH_UP_LIMIT`.
+            budget_ns = (budget_ns + nanos(now - counted_at)).min(nanos(DISPLAY_CATCH_UP_LIMIT));
             counted_at = now;
-            let room = usize::try_from(budget_ns / ns_per_byte)?.min(self.buffer.len());
-            if room < DISPLAY_PIECE {
-                let missing = (DISPLAY_PIECE - room) as u64 * ns_per_byte;
-                self.rest(Duration::from_nanos(missing))?;
+            let readable_bytes = usize::try_from(budget_ns / ns_per_byte)?.min(self.buffer.len());
+            if readable_bytes < DISPLAY_READ_BYTES {
+                let missing_time_ns = (DISPLAY_READ_BYTES - readable_bytes) as u64 * ns_per_byte;
+                self.rest(Duration::from_nanos(missing_time_ns))?;
                 continue;
             }
             let mut ready = [PollFd::new(&self.terminal, PollFlags::IN)];
-            wait(&mut ready, &self.clock, Some(begun + time))?;
-            let buffer = self.buffer.get_mut(..room).unwrap_or_default();
+            wait(&mut ready, &self.clock, Some(started_at + time))?;
+            let buffer = self.buffer.get_mut(..readable_bytes).unwrap_or_default();
             let count = match self.terminal.read(buffer)? {
                 Some(0) => bail!("the program has ended"),
                 count => count.unwrap_or(0),
@@ -289,7 +289,7 @@ impl Session {
             end.extend_from_slice(self.buffer.get(..count).unwrap_or_default());
             end.drain(..end.len().saturating_sub(PROMPT.len()));
             if until_prompt && end.ends_with(PROMPT) {
-                return Ok(Some(self.clock.now() - begun));
+                return Ok(Some(self.clock.now() - started_at));
             }
         }
     }
@@ -309,8 +309,8 @@ impl Session {
     }
 
     fn type_keys(&self, keys: &[u8]) -> Result<()> {
-        let taken = self.terminal.write(keys)?;
-        ensure!(taken == Some(keys.len()), "the terminal's input buffer is full");
+        let written_bytes = self.terminal.write(keys)?;
+        ensure!(written_bytes == Some(keys.len()), "the terminal's input buffer is full");
         Ok(())
     }
 
@@ -331,10 +331,10 @@ impl Session {
         let mut text = Vec::new();
         while !is_complete(&text) {
             let piece = self.read(until).map(<[u8]>::to_vec);
-            let seen = || format!("the screen shows '{}'", text.escape_ascii());
-            let piece = piece.with_context(seen)?;
+            let received_count = || format!("the screen shows '{}'", text.escape_ascii());
+            let piece = piece.with_context(received_count)?;
             text.extend(piece);
-            ensure!(text.len() < TEXT_LIMIT, "the program writes without end");
+            ensure!(text.len() < TEXT_MAX_BYTES, "the output of the program does not end");
         }
         Ok(())
     }
@@ -356,7 +356,7 @@ impl Session {
                 Some(0) => return Ok(text),
                 count => text.extend(self.buffer.iter().take(count.unwrap_or(0))),
             }
-            ensure!(text.len() < TEXT_LIMIT, "the program writes without end");
+            ensure!(text.len() < TEXT_MAX_BYTES, "the output of the program does not end");
         }
     }
 }
@@ -367,12 +367,12 @@ fn ends_with(text: &[u8], prompt: &[u8]) -> bool {
     text.strip_suffix(b"\x1b[?25h").unwrap_or(text).ends_with(prompt)
 }
 
-fn name_of(command: &Command) -> String {
+fn program_name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-/// Larger than any expected answer.
-const TEXT_LIMIT: usize = 1 << 20;
+/// Maximum length of an answer in bytes, larger than any expected answer.
+const TEXT_MAX_BYTES: usize = 1 << 20;
 
 /// Returns `time` in nanoseconds.
 pub(super) fn nanos(time: Duration) -> u64 {

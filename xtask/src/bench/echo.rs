@@ -15,7 +15,8 @@ use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// Largest ratio of the echo over path (ii) to the echo over path (i).
+/// Largest accepted ratio of the echo time over path (ii), `plumb login`, to that over path (i),
+/// the Telnet client of inetutils.
 const ECHO_GOAL: f64 = 0.95;
 /// Goal for a screenful, ms: well below the 40 ms of a delayed acknowledgment and well above the
 /// achievable 1.4 ms.
@@ -102,7 +103,8 @@ fn echo_ratio(path: &Rounds, measured: &[Rounds]) -> Option<Ratio> {
     path.ratio_to(measured.get(PEER)?, |round| round.echo(50))
 }
 
-/// Echo has a goal only for path (ii) to the peer's own server; screenfuls always have one.
+/// Returns the verdicts on the goals. The echo has a goal only over path (ii) and only relative to
+/// path (i); a screenful has a goal over all paths of `plumb login`.
 fn verdicts_of(kind: Kind, measured: &[Rounds]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (at, path) in measured.iter().enumerate().skip(PEER + 1) {

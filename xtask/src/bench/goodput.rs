@@ -29,11 +29,11 @@ const FLOWS: [usize; 6] = [2, 4, 8, 16, 32, 64];
 /// Lowest Jain index of flows with equal round-trip times. The times differ only enough to
 /// desynchronize the flows, and the transfers are long enough to converge.
 const FAIRNESS_GOAL: f64 = 0.98;
-const ALIKE: [Duration; 2] = [Duration::from_millis(95), Duration::from_millis(105)];
-const ALIKE_BYTES: u64 = 16 << 20;
-/// Round-trip times of the flows in smoltcp's simulation.
-const UNLIKE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(150)];
-const UNLIKE_BYTES: u64 = 2 << 20;
+const SIMILAR_RTTS: [Duration; 2] = [Duration::from_millis(95), Duration::from_millis(105)];
+const SIMILAR_RTT_FLOW_BYTES: u64 = 16 << 20;
+/// Shortest and longest round-trip time of the flows in smoltcp's simulation.
+const DIFFERENT_RTTS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(150)];
+const DIFFERENT_RTT_FLOW_BYTES: u64 = 2 << 20;
 /// smoltcp's bytes per second and fairness, by the number of flows.
 const SMOLTCP_FLOWS: [(usize, f64, f64); 5] = [
     (2, 6_966.98, 0.9999),
@@ -44,7 +44,7 @@ const SMOLTCP_FLOWS: [(usize, f64, f64); 5] = [
 ];
 
 /// smoltcp's bytes per second, by buffer size and loss rate.
-const SMOLTCP: [[f64; 5]; 4] = [
+const SMOLTCP_GOODPUT: [[f64; 5]; 4] = [
     [35_062.41, 26_937.41, 14_073.67, 7_870.66, 401.79],
     [77_374.28, 58_490.74, 29_421.45, 15_515.23, 710.80],
     [161_842.28, 127_090.53, 55_319.33, 27_269.28, 1_277.32],
@@ -54,10 +54,10 @@ const SMOLTCP: [[f64; 5]; 4] = [
 /// Returns the required ratio to smoltcp's figure: 1.5 at loss rates of 1 to 10 %, where loss
 /// recovery determines the rate, and 1.0 at other loss rates. The ratio is also 1.0 if one buffer
 /// per round trip does not exceed 1.5 times smoltcp's figure.
-fn wanted(loss_ppm: u32, buffer_bytes: usize, peer: f64) -> f64 {
-    let most = buffer_bytes as f64 / ROUND_TRIP.as_secs_f64();
-    let counts = (10_000..=100_000).contains(&loss_ppm);
-    if counts && 1.5 * peer < most { 1.5 } else { 1.0 }
+fn required_ratio(loss_ppm: u32, buffer_bytes: usize, peer: f64) -> f64 {
+    let max_bytes_per_second = buffer_bytes as f64 / ROUND_TRIP.as_secs_f64();
+    let is_recovery_limited = (10_000..=100_000).contains(&loss_ppm);
+    if is_recovery_limited && 1.5 * peer < max_bytes_per_second { 1.5 } else { 1.0 }
 }
 
 /// The runs of one trial, one per seed.
@@ -81,9 +81,9 @@ impl Runs {
 
     /// Returns the number of failed runs, and the first failure.
     fn failure(&self) -> Option<String> {
-        let numbered = (1..).zip(&self.outcomes);
+        let numbered_outcomes = (1..).zip(&self.outcomes);
         let mut failed =
-            numbered.filter_map(|(seed, outcome)| Some((seed, outcome.as_ref().err()?)));
+            numbered_outcomes.filter_map(|(seed, outcome)| Some((seed, outcome.as_ref().err()?)));
         let (seed, failure) = failed.next()?;
         let count = failed.count() + 1;
         let all = self.outcomes.len();
@@ -96,8 +96,8 @@ impl Runs {
 struct Report {
     text: String,
     data: Vec<Value>,
-    missed: usize,
-    compared: usize,
+    missed_goals: usize,
+    compared_goals: usize,
     notes: Vec<String>,
 }
 
@@ -112,16 +112,17 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
             "--seeds" => {
                 let number = words.next().and_then(|word| word.parse().ok());
                 let number = number.filter(|number| (1..=1000).contains(number));
-                seeds = number.with_context(|| format!("1 to 1000 seeds\n{USAGE}"))?;
+                seeds = number
+                    .with_context(|| format!("--seeds needs a number from 1 to 1000\n{USAGE}"))?;
             }
-            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+            _ => bail!("unknown argument '{}'\n{USAGE}", word.escape_debug()),
         }
     }
     let mut report = Report::default();
     report.losses(seeds, "CUBIC", Congestion::Cubic);
     report.losses(seeds, "BBR", Congestion::Bbr);
-    report.alike(seeds);
-    report.unlike(seeds);
+    report.measure_similar_rtts(seeds);
+    report.measure_different_rtts(seeds);
     let text = if as_json {
         format!("{:#}\n", json!({ "title": TITLE, "seeds": seeds, "data": report.data }))
     } else {
@@ -130,8 +131,8 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("the report cannot be written")
 }
 
-const TITLE: &str = "bench goodput: what arrives of bulk transfers, in virtual time";
-/// Columns of the tables.
+const TITLE: &str = "bench goodput: rate of bulk transfers in virtual time";
+/// Width of the tables, columns.
 const WIDTH: usize = 110;
 
 impl Report {
@@ -148,12 +149,13 @@ impl Report {
                     ..Trial::lossy(ROUND_TRIP, loss_ppm, buffer_kib << 10, seed)
                 };
                 let runs = Runs::of(seeds, trial);
-                let peer = SMOLTCP.get(row).and_then(|row| row.get(column)).copied();
+                let peer = SMOLTCP_GOODPUT.get(row).and_then(|row| row.get(column)).copied();
                 let what = format!("{name}, {buffer_kib} KiB, {} % lost", loss_ppm / 10_000);
                 let goodput = runs.median(Outcome::goodput);
                 cells.push(format!("{goodput:.0}"));
-                let wanted = wanted(loss_ppm, buffer_kib << 10, peer.unwrap_or(0.0));
-                cells.push(self.compare(&what, goodput, peer, wanted));
+                let required_ratio =
+                    required_ratio(loss_ppm, buffer_kib << 10, peer.unwrap_or(0.0));
+                cells.push(self.compare(&what, goodput, peer, required_ratio));
                 self.note(&what, &runs);
             }
             table.row(cells);
@@ -165,15 +167,21 @@ impl Report {
         self.table(&heading, &table);
     }
 
-    fn compare(&mut self, what: &str, goodput: f64, peer: Option<f64>, wanted: f64) -> String {
+    fn compare(
+        &mut self,
+        what: &str,
+        goodput: f64,
+        peer: Option<f64>,
+        required_ratio: f64,
+    ) -> String {
         let ratio = peer.map(|peer| goodput / peer);
-        let is_met = ratio.map(|ratio| ratio >= wanted);
+        let is_met = ratio.map(|ratio| ratio >= required_ratio);
         self.data.push(json!({
             "what": what,
             "bytes_per_second": goodput,
             "smoltcp_bytes_per_second": peer,
             "ratio": ratio,
-            "goal_at_least": wanted,
+            "goal_at_least": required_ratio,
             "is_met": is_met,
         }));
         self.count(is_met);
@@ -182,10 +190,12 @@ impl Report {
     }
 
     /// Measures flows with almost equal round-trip times, and judges their fairness.
-    fn alike(&mut self, seeds: u64) {
+    fn measure_similar_rtts(&mut self, seeds: u64) {
         let mut table = flows_table().number("fairness");
         for flows in FLOWS {
-            let runs = Runs::of(seeds, |seed| Trial::shared(flows, ALIKE, ALIKE_BYTES, seed));
+            let runs = Runs::of(seeds, |seed| {
+                Trial::shared(flows, SIMILAR_RTTS, SIMILAR_RTT_FLOW_BYTES, seed)
+            });
             let fairness = runs.median(Outcome::fairness);
             let is_met = fairness >= FAIRNESS_GOAL;
             let mark = if is_met { "" } else { "!" };
@@ -201,11 +211,13 @@ impl Report {
 
     /// Measures flows like those of smoltcp's simulation, and lists smoltcp's figures beside the
     /// results.
-    fn unlike(&mut self, seeds: u64) {
+    fn measure_different_rtts(&mut self, seeds: u64) {
         let mut table =
             flows_table().number("fairness").number("smoltcp, all").number("smoltcp, fairness");
         for (flows, peer_rate, peer_fairness) in SMOLTCP_FLOWS {
-            let runs = Runs::of(seeds, |seed| Trial::shared(flows, UNLIKE, UNLIKE_BYTES, seed));
+            let runs = Runs::of(seeds, |seed| {
+                Trial::shared(flows, DIFFERENT_RTTS, DIFFERENT_RTT_FLOW_BYTES, seed)
+            });
             let mut cells = self.flows(flows, &runs, None);
             cells.push(format!("{:.4}", runs.median(Outcome::fairness)));
             cells.extend([format!("{peer_rate:.0}"), format!("{peer_fairness:.4}")]);
@@ -244,8 +256,8 @@ impl Report {
     }
 
     fn count(&mut self, is_met: Option<bool>) {
-        self.compared += usize::from(is_met.is_some());
-        self.missed += usize::from(is_met == Some(false));
+        self.compared_goals += usize::from(is_met.is_some());
+        self.missed_goals += usize::from(is_met == Some(false));
     }
 
     fn note(&mut self, what: &str, runs: &Runs) {
@@ -265,7 +277,12 @@ impl Report {
         for line in self.notes.iter().flat_map(|note| wrap(note, WIDTH)) {
             _ = writeln!(text, "{line}");
         }
-        _ = writeln!(text, "{} of {} goals are met", self.compared - self.missed, self.compared);
+        _ = writeln!(
+            text,
+            "{} of {} goals are met",
+            self.compared_goals - self.missed_goals,
+            self.compared_goals
+        );
         text
     }
 }
@@ -285,7 +302,7 @@ mod tests {
         assert_eq!(report.compare("a", 150.0, Some(100.0), 1.5), "1.50");
         assert_eq!(report.compare("b", 149.0, Some(100.0), 1.5), "1.49!");
         assert_eq!(report.compare("c", 1.0, None, 1.5), UNKNOWN);
-        assert_eq!((report.compared, report.missed), (2, 1));
+        assert_eq!((report.compared_goals, report.missed_goals), (2, 1));
     }
 
     #[test]
@@ -303,8 +320,11 @@ mod tests {
 
     #[test]
     fn the_goal_is_higher_where_recovery_matters_and_is_possible() {
-        assert_eq!(LOSSES_PPM.map(|loss| wanted(loss, 32_768, 1_000.0)), [1.0, 1.5, 1.5, 1.5, 1.0]);
+        assert_eq!(
+            LOSSES_PPM.map(|loss| required_ratio(loss, 32_768, 1_000.0)),
+            [1.0, 1.5, 1.5, 1.5, 1.0]
+        );
         // 1.5 times 219,671 bytes per second exceed 32 KiB per round trip.
-        assert_eq!(wanted(10_000, 32_768, 219_670.76), 1.0);
+        assert_eq!(required_ratio(10_000, 32_768, 219_670.76), 1.0);
     }
 }

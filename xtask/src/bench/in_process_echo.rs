@@ -29,13 +29,13 @@ const SCREENFUL: usize = 32 * 1024;
 
 /// A Telnet endpoint that counts received data; the server's end echoes it.
 #[derive(Debug)]
-struct End {
+struct EchoEndpoint {
     telnet: Telnet,
     echoes: bool,
     bytes: usize,
 }
 
-impl Stream for End {
+impl Stream for EchoEndpoint {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
@@ -69,7 +69,7 @@ impl Stream for End {
 struct Host {
     station: Station,
     scheduler: Scheduler,
-    tcp_app: TcpStreamApp<End>,
+    tcp_app: TcpStreamApp<EchoEndpoint>,
     clock: Monotonic,
     meter: Meter,
     rng: Rng,
@@ -78,7 +78,7 @@ struct Host {
 
 impl Host {
     fn new(
-        end: End,
+        end: EchoEndpoint,
         address: Ipv4Addr,
         opening: Opening,
         is_metered: bool,
@@ -111,14 +111,14 @@ impl Host {
         if self.station.transmit_into(&mut self.wire, MTU, &mut cx) == 0 {
             return false;
         }
-        self.pass_through(Account::Interrupt);
+        self.charge_skipped_call(Account::Interrupt);
         true
     }
 
     /// Receives a datagram from the wire, like a driver after a wait for input.
     fn receive(&mut self, datagram: &[u8]) {
-        self.pass_through(Account::Outside);
-        self.pass_through(Account::Interrupt);
+        self.charge_skipped_call(Account::Outside);
+        self.charge_skipped_call(Account::Interrupt);
         let now = self.clock.now();
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.station.receive(datagram, &mut cx);
@@ -126,7 +126,7 @@ impl Host {
 
     /// Enters and leaves an account of the meter, as the driver would for a system call that is
     /// omitted here.
-    fn pass_through(&mut self, account: Account) {
+    fn charge_skipped_call(&mut self, account: Account) {
         let left = self.meter.enter(account);
         self.meter.enter(left);
     }
@@ -143,8 +143,8 @@ impl Wire {
     pub(super) fn connect(is_metered: bool) -> Result<Self> {
         let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
         let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
-        let user = End { telnet: Telnet::user(&user), echoes: false, bytes: 0 };
-        let server = End { telnet: Telnet::server(&server), echoes: true, bytes: 0 };
+        let user = EchoEndpoint { telnet: Telnet::user(&user), echoes: false, bytes: 0 };
+        let server = EchoEndpoint { telnet: Telnet::server(&server), echoes: true, bytes: 0 };
         let remote = SocketAddrV4::new(SERVER, PORT);
         let active = Opening::Active { local: USER.into(), remote: remote.into() };
         let passive = Opening::Passive { port: PORT };
@@ -153,7 +153,7 @@ impl Wire {
             user: Host::new(user, USER, active, is_metered, clock),
             server: Host::new(server, SERVER, passive, is_metered, clock),
         };
-        wire.settle();
+        wire.run_until_idle();
         ensure!(
             wire.user.tcp_app.is_open(),
             "the connection between the two hosts was not established"
@@ -165,11 +165,11 @@ impl Wire {
     pub(super) fn echo(&mut self) -> Result<()> {
         let before = self.user.tcp_app.stream.bytes;
         let now = self.user.clock.now();
-        self.user.pass_through(Account::Outside);
+        self.user.charge_skipped_call(Account::Outside);
         let mut cx = Cx { now, rng: &mut self.user.rng, meter: &mut self.user.meter };
         self.user.tcp_app.stream.telnet.send(b"x", &mut cx);
         self.user.tcp_app.notice();
-        self.settle();
+        self.run_until_idle();
         ensure!(
             self.user.tcp_app.stream.bytes == before + 1,
             "no echo has arrived from the server"
@@ -177,19 +177,19 @@ impl Wire {
         Ok(())
     }
 
-    fn settle(&mut self) {
-        // Each turn carries at most one datagram, and no exchange here takes more turns than this.
+    fn run_until_idle(&mut self) {
+        // Each turn carries at most one datagram, and no exchange takes more than 32 turns.
         for _ in 0..32 {
-            let sent = carry(&mut self.user, &mut self.server);
-            let answered = carry(&mut self.server, &mut self.user);
-            if !sent && !answered {
+            let sent = transfer_datagram(&mut self.user, &mut self.server);
+            let has_answered = transfer_datagram(&mut self.server, &mut self.user);
+            if !sent && !has_answered {
                 return;
             }
         }
     }
 }
 
-fn carry(from: &mut Host, to: &mut Host) -> bool {
+fn transfer_datagram(from: &mut Host, to: &mut Host) -> bool {
     from.run();
     let mut has_sent = false;
     while from.transmit() {
@@ -230,7 +230,7 @@ pub(super) fn measure(blocks: usize, echoes: u32) -> Result<Costs> {
 }
 
 /// Interval of meter reads: the shortest that `plumb meters` uses.
-const READ_EVERY: Duration = Duration::from_millis(20);
+const READ_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Measures `blocks` pairs of `echoes` echoes each with meters, alternately while another thread
 /// reads the meters and while no thread does. Returns the ratio of the cost with reads to the cost
@@ -250,7 +250,7 @@ pub(super) fn measure_read(blocks: usize, echoes: u32) -> Result<Option<Ratio>> 
                         .map(|counter_block| counter_block.snapshot(ticks()));
                     std::hint::black_box(&snapshots);
                 }
-                thread::sleep(READ_EVERY);
+                thread::sleep(READ_INTERVAL);
             }
         });
         let mut block = |reads: bool| {
@@ -281,8 +281,8 @@ fn time(wire: &mut Wire, echoes: u32) -> Result<u64> {
     for _ in 0..echoes {
         wire.echo()?;
     }
-    let passed = clock.now().as_nanos();
-    Ok(passed.checked_div(echoes.into()).unwrap_or(0))
+    let elapsed_ns = clock.now().as_nanos();
+    Ok(elapsed_ns.checked_div(echoes.into()).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use records::table::Table;
 use serde_json::{Value, json};
 
 /// Largest ratio of a time with the meter to the time without.
-const GOAL: f64 = 1.03;
+const MAX_TIME_RATIO: f64 = 1.03;
 
 /// Number of pairs of blocks in one process, and of echoes per block.
 const BLOCKS: usize = 101;
@@ -33,7 +33,7 @@ const READ_ECHOES: u32 = 40_000;
 
 /// Largest ratio of the echo time while another thread reads the meters to the time while no thread
 /// does.
-const READ_GOAL: f64 = 1.01;
+const MAX_READ_RATIO: f64 = 1.01;
 
 /// Measures with and without the meter.
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
@@ -57,20 +57,21 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let echo_ns = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
     // This process contains both hosts of the connection. A login contains one host, so half of the
     // added cost counts.
-    let added = metered.zip(plain).map(|(on, off)| on.saturating_sub(off) / 2);
-    let share = added.zip(echo_ns).map(|(added, echo_ns)| 1.0 + added as f64 / echo_ns as f64);
+    let added_ns = metered.zip(plain).map(|(on, off)| on.saturating_sub(off) / 2);
+    let share =
+        added_ns.zip(echo_ns).map(|(added_ns, echo_ns)| 1.0 + added_ns as f64 / echo_ns as f64);
     Ok(Report {
         program_set: ProgramSet::Login,
         title: "bench meter: the time that the meter adds to an echo".to_owned(),
         sections: vec![
-            processes(&measured, amount),
-            one_process(&costs, metered, plain),
-            being_read(read),
+            process_section(&measured, amount),
+            in_process_section(&costs, metered, plain),
+            read_section(read),
             served.section(amount),
         ],
         verdicts: verdicts(&measured, share, read).into_iter().chain(served.verdicts()).collect(),
         congestion: listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned()),
-        notes: vec![note(added, echo_ns)],
+        notes: vec![note(added_ns, echo_ns)],
     })
 }
 
@@ -78,11 +79,11 @@ fn block_median(costs: &Costs, of: impl Fn(&(u64, u64)) -> u64) -> Option<u64> {
     median(&costs.blocks.iter().map(of).collect::<Vec<_>>())
 }
 
-fn note(added: Option<u64>, echo_ns: Option<u64>) -> String {
+fn note(added_ns: Option<u64>, echo_ns: Option<u64>) -> String {
     format!(
         "The meter of one host adds {} µs to an echo by our own TCP/IP, which takes {} µs (TUN, \
          meter off).",
-        micros(added),
+        micros(added_ns),
         micros(echo_ns)
     )
 }
@@ -92,7 +93,7 @@ fn pairs(measured: &[Rounds]) -> impl Iterator<Item = (&Rounds, &Rounds)> {
     measured.chunks_exact(2).filter_map(|pair| Some((pair.first()?, pair.last()?)))
 }
 
-fn processes(measured: &[Rounds], amount: Amount) -> Section {
+fn process_section(measured: &[Rounds], amount: Amount) -> Section {
     let mut table = Table::new()
         .text("path")
         .number("echo p50 (µs)")
@@ -132,11 +133,11 @@ fn processes(measured: &[Rounds], amount: Amount) -> Section {
     Section { heading, table, data: Value::Array(data) }
 }
 
-fn one_process(costs: &Costs, metered: Option<u64>, plain: Option<u64>) -> Section {
+fn in_process_section(costs: &Costs, metered: Option<u64>, plain: Option<u64>) -> Section {
     let mut table = Table::new().text("both hosts").number("echo (µs)").number("on to off");
     let ratio = costs.ratio.map_or_else(|| UNKNOWN.to_owned(), Ratio::text);
-    table.row(["meters on".to_owned(), three_places(metered), ratio]);
-    table.row(["meters off".to_owned(), three_places(plain), String::new()]);
+    table.row(["meters on".to_owned(), micros_with_3_decimals(metered), ratio]);
+    table.row(["meters off".to_owned(), micros_with_3_decimals(plain), String::new()]);
     let heading = format!(
         "in one process, both hosts and no system call; {BLOCKS} blocks of {BLOCK_ECHOES} echoes, \
          medians of the blocks"
@@ -150,7 +151,7 @@ fn one_process(costs: &Costs, metered: Option<u64>, plain: Option<u64>) -> Secti
     Section { heading, table, data }
 }
 
-fn being_read(read: Option<Ratio>) -> Section {
+fn read_section(read: Option<Ratio>) -> Section {
     let mut table = Table::new().text("both hosts, meters on").number("read to unread");
     let text = read.map_or_else(|| UNKNOWN.to_owned(), Ratio::text);
     table.row(["read by another thread every 20 ms".to_owned(), text]);
@@ -161,7 +162,7 @@ fn being_read(read: Option<Ratio>) -> Section {
     Section { heading, table, data: json!({ "read_to_unread": read.map(Ratio::to_json) }) }
 }
 
-fn three_places(ns: Option<u64>) -> String {
+fn micros_with_3_decimals(ns: Option<u64>) -> String {
     ns.map_or_else(|| UNKNOWN.to_owned(), |ns| format!("{:.3}", ns as f64 / 1_000.0))
 }
 
@@ -169,15 +170,16 @@ fn verdicts(measured: &[Rounds], share: Option<f64>, read: Option<Ratio>) -> Vec
     let mut verdicts = Vec::new();
     for (on, off) in pairs(measured) {
         let echo = on.ratio_to(off, |round| round.echo(50)).map(|ratio| ratio.median);
-        let what = format!("{}, echo p50 to meter off", on.label);
-        verdicts.push(Verdict { what, goal: GOAL, found: echo, unit: "" });
+        let what = format!("{}, echo p50 relative to meter off", on.label);
+        verdicts.push(Verdict { what, goal: MAX_TIME_RATIO, found: echo, unit: "" });
     }
-    let what = "one host's meter, as measured in one process, on the echo by a TUN".to_owned();
-    verdicts.push(Verdict { what, goal: GOAL, found: share, unit: "" });
+    let what =
+        "meter of one host, measured in one process, relative to the echo over a TUN".to_owned();
+    verdicts.push(Verdict { what, goal: MAX_TIME_RATIO, found: share, unit: "" });
     let what =
         "an echo in one process while the meters are read, relative to unread meters".to_owned();
     let found = read.map(|ratio| ratio.median);
-    verdicts.push(Verdict { what, goal: READ_GOAL, found, unit: "" });
+    verdicts.push(Verdict { what, goal: MAX_READ_RATIO, found, unit: "" });
     verdicts
 }
 
@@ -205,7 +207,7 @@ mod tests {
     fn only_the_metered_row_has_the_ratio() {
         let measured = [path("a on", 110), path("a off", 100)];
         let section =
-            processes(&measured, Amount { rounds: 1, keys: 1, screenfuls: 0, megabytes: 1 });
+            process_section(&measured, Amount { rounds: 1, keys: 1, screenfuls: 0, megabytes: 1 });
         assert_eq!(section.table.rows()[0][2], "1.10 (1.10-1.10)");
         assert_eq!(section.table.rows()[1][2], "");
         assert_eq!(section.data[0]["echo_p50_on_to_off"]["median"], 1.1);
@@ -214,6 +216,6 @@ mod tests {
     #[test]
     fn missing_measurements_are_dashes() {
         assert!(note(None, None).contains("adds - µs"));
-        assert_eq!(three_places(Some(1_234)), "1.234");
+        assert_eq!(micros_with_3_decimals(Some(1_234)), "1.234");
     }
 }

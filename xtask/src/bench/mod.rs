@@ -84,7 +84,7 @@ struct Options {
     /// Parts of the labels of the paths to measure; all if empty.
     paths: Vec<String>,
     /// Lowest display rate of a flood, in bytes per second.
-    slowest: u64,
+    min_display_rate: u64,
     session_load: SessionLoad,
     /// Number of transfers in the store.
     records: usize,
@@ -125,8 +125,8 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "terminal" => |conditions, options| terminal::run(conditions, options.amount),
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
         "flood" => |conditions, options| {
-            let Options { amount, paths, slowest, .. } = options;
-            login::flood::run(conditions, *amount, paths, *slowest)
+            let Options { amount, paths, min_display_rate, .. } = options;
+            login::flood::run(conditions, *amount, paths, *min_display_rate)
         },
         "files" => |conditions, options| files::run(conditions, &options.files),
         "sessions" => |conditions, options| sessions::run(conditions, options.session_load),
@@ -157,7 +157,7 @@ fn parse(arguments: &[&str]) -> Result<Options> {
     let mut options = Options {
         amount,
         paths: Vec::new(),
-        slowest: 0,
+        min_display_rate: 0,
         session_load,
         records: 10_000_000,
         files: files::Amount::default(),
@@ -175,7 +175,9 @@ fn parse(arguments: &[&str]) -> Result<Options> {
             "--keys" => options.amount.keys = number(words.next(), 10..=3000)?,
             "--megabytes" => options.amount.megabytes = number(words.next(), 1..=1000)?,
             "--path" => options.paths.push((*words.next().context(USAGE)?).to_owned()),
-            "--slowest" => options.slowest = 1000 * number(words.next(), 1..=30_000)? as u64,
+            "--slowest" => {
+                options.min_display_rate = 1000 * number(words.next(), 1..=30_000)? as u64;
+            }
             "--sessions" => options.session_load.sessions = number(words.next(), 1..=4000)?,
             "--seconds" => options.session_load.seconds = number(words.next(), 1..=1000)?,
             "--records" => options.records = number(words.next(), 1_000..=1_000_000_000)?,
@@ -188,7 +190,7 @@ fn parse(arguments: &[&str]) -> Result<Options> {
             "--logins" => options.files.logins = number(words.next(), 2..=19_000)?,
             "--two-cores" => options.two_cores = true,
             "--json" => options.as_json = true,
-            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+            _ => bail!("unknown argument '{}'\n{USAGE}", word.escape_debug()),
         }
     }
     Ok(options)
@@ -197,7 +199,7 @@ fn parse(arguments: &[&str]) -> Result<Options> {
 fn number(word: Option<&&str>, allowed: std::ops::RangeInclusive<usize>) -> Result<usize> {
     let number = word.and_then(|word| word.parse().ok()).filter(|number| allowed.contains(number));
     number.with_context(|| {
-        format!("a number from {} to {} is wanted\n{USAGE}", allowed.start(), allowed.end())
+        format!("expected a number from {} to {}\n{USAGE}", allowed.start(), allowed.end())
     })
 }
 

@@ -24,17 +24,17 @@ use protocols::time::Duration;
 use records::format::{UNKNOWN, share};
 use records::statistics::median;
 use records::table::Table;
-use relay::Relay;
+use relay::LoopbackRelay;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Command;
 
 /// One-way delay.
-const DELAY: Duration = Duration::from_millis(50);
+const ONE_WAY_DELAY: Duration = Duration::from_millis(50);
 /// Time from one key to the next, if the client displays keys at once: ten keys per second.
-const GAP: Duration = Duration::from_millis(100);
+const KEY_INTERVAL: Duration = Duration::from_millis(100);
 /// A key displayed sooner than this was predicted, not echoed.
-const AT_ONCE_NS: u64 = 50_000_000;
+const PREDICTED_MAX_NS: u64 = 50_000_000;
 const KEY_GOAL_MS: f64 = 1.0;
 const SCREENFUL_GOAL_MS: f64 = 105.0;
 /// Number of keys that fit after the prompt in a line of 80 columns.
@@ -67,21 +67,21 @@ struct Measured {
     keys: u64,
     at_once: u64,
     wrong: u64,
-    wrong_seen: u64,
+    displayed_wrong: u64,
 }
 
 /// Measures all clients.
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let listener = Listener::open(Kind::Inetutils, conditions.pinning())?;
-    let relay = Relay::open(listener.port()?, DELAY)?;
+    let relay = LoopbackRelay::open(listener.port()?, ONE_WAY_DELAY)?;
     let mut serve = Command::new(plumb()?);
     serve.args(["serve", "--json", "--listen", "127.0.0.1:0", "--exec"]).arg(shell()).arg("-i");
     set_environment(&mut serve);
     let started = on_server_processor(conditions.pinning(), || start_server(serve));
     let (_server, port) = started?;
-    let to_plumb = Relay::open(port, DELAY)?;
+    let plumb_relay = LoopbackRelay::open(port, ONE_WAY_DELAY)?;
     let place = |client: Client| match client {
-        Client::PlumbServed => (to_plumb.port, None),
+        Client::PlumbServed => (plumb_relay.port, None),
         _ => (relay.port, Some(&listener)),
     };
     let mut measured = CLIENTS.map(|_| Measured::default());
@@ -93,18 +93,18 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
             let mut session = Session::open(client.command(port)?, called)?;
             measured.type_keys(&mut session, keys)?;
             if *client != Client::Inetutils {
-                measured.take_status(&mut session)?;
+                measured.read_status(&mut session)?;
             }
             drop(session);
             conditions.run_as_ordinary()?;
             let mut session = Session::open(client.command(port)?, called)?;
-            measured.show(&mut session, amount.screenfuls.min(SCREENFULS_MAX))?;
+            measured.measure_screenfuls(&mut session, amount.screenfuls.min(SCREENFULS_MAX))?;
         }
         // Progress output; a closed stderr is ignored.
         _ = writeln!(std::io::stderr(), "round {number} of {} done", amount.rounds);
     }
-    let labelled = CLIENTS.iter().zip(measured);
-    let paths: Vec<_> = labelled
+    let labeled_measurements = CLIENTS.iter().zip(measured);
+    let paths: Vec<_> = labeled_measurements
         .map(|((label, _), measured)| {
             let rounds = Rounds { label: (*label).to_owned(), rounds: measured.rounds.clone() };
             (rounds, measured)
@@ -113,15 +113,15 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let kernel = listener.congestion_control().unwrap_or_else(|| UNKNOWN.to_owned());
     Ok(Report {
         program_set: ProgramSet::Login,
-        title: "bench predict: from a key to its cell, 100 ms from the server".to_owned(),
+        title: "bench predict: from a key to its display, 100 ms from the server".to_owned(),
         sections: vec![section(&paths, amount.rounds, keys)],
         verdicts: verdicts(&paths),
         congestion: format!("{kernel} (kernel's sockets)"),
         notes: vec![format!(
-            "A relay keeps all bytes for {} ms each way; the next key follows {} ms after the \
-             last was shown. The echo of a screenful's command is under way with it.",
-            DELAY.as_millis(),
-            GAP.as_millis()
+            "A relay delays all bytes by {} ms in each direction; the next key follows {} ms \
+             after the previous one was displayed.",
+            ONE_WAY_DELAY.as_millis(),
+            KEY_INTERVAL.as_millis()
         )],
     })
 }
@@ -153,34 +153,34 @@ impl Measured {
     fn type_keys(&mut self, session: &mut Session, keys: usize) -> Result<()> {
         let mut round = Round::default();
         for key in KEYS.iter().cycle().take(keys) {
-            let shown_ns = session.echo(*key)?;
+            let display_ns = session.echo(*key)?;
             self.keys += 1;
-            self.at_once += u64::from(shown_ns < AT_ONCE_NS);
-            round.echo_ns.push(shown_ns);
-            rest(GAP)?;
+            self.at_once += u64::from(display_ns < PREDICTED_MAX_NS);
+            round.echo_ns.push(display_ns);
+            rest(KEY_INTERVAL)?;
         }
         self.rounds.push(round);
         Ok(())
     }
 
-    fn take_status(&mut self, session: &mut Session) -> Result<()> {
-        rest(GAP * 2)?;
+    fn read_status(&mut self, session: &mut Session) -> Result<()> {
+        rest(KEY_INTERVAL * 2)?;
         let status = session.ask(b"\x1dstatus\r", "CPU time")?;
-        if let Some((wrong, wrong_seen)) = wrong_of(&status) {
+        if let Some((wrong, displayed_wrong)) = wrong_counts(&status) {
             self.wrong += wrong;
-            self.wrong_seen += wrong_seen;
+            self.displayed_wrong += displayed_wrong;
         }
         Ok(())
     }
 
-    fn show(&mut self, session: &mut Session, screenfuls: usize) -> Result<()> {
+    fn measure_screenfuls(&mut self, session: &mut Session, screenfuls: usize) -> Result<()> {
         let file = std::env::temp_dir().join(format!("plumb-bench-{}", std::process::id()));
         std::fs::write(&file, screen_text()).with_context(|| format!("cannot write {file:?}"))?;
         for _ in 0..screenfuls {
-            let shown = session.screenful(&file, || GAP)?;
+            let screenful_times = session.screenful(&file, || KEY_INTERVAL)?;
             if let Some(round) = self.rounds.last_mut() {
-                round.screenful_ns.push(shown.first_to_last_ns);
-                round.key_to_screen_ns.push(shown.key_to_last_ns);
+                round.screenful_ns.push(screenful_times.first_to_last_ns);
+                round.key_to_screen_ns.push(screenful_times.key_to_last_ns);
             }
         }
         std::fs::remove_file(&file).context("the file of the screen cannot be removed")
@@ -195,7 +195,7 @@ fn rest(time: Duration) -> Result<()> {
 
 /// Parses the number of wrong predictions, and the number of displayed wrong predictions, from
 /// `status`.
-fn wrong_of(status: &str) -> Option<(u64, u64)> {
+fn wrong_counts(status: &str) -> Option<(u64, u64)> {
     let words: Vec<&str> = status.split_whitespace().collect();
     let at = words.windows(2).position(|two| matches!(two, ["were", "wrong"]))?;
     let displayed = words.get(at + 2)?.strip_prefix('(')?;
@@ -210,7 +210,7 @@ fn section(paths: &[(Rounds, Measured)], rounds: usize, keys: usize) -> Section 
         .number("p99 (µs)")
         .number("at once")
         .number("wrong")
-        .number("of these seen")
+        .number("wrong, displayed")
         .number("screenful, from Enter (ms)");
     for (path, measured) in paths {
         let is_plumb = path.label.starts_with("plumb");
@@ -222,7 +222,7 @@ fn section(paths: &[(Rounds, Measured)], rounds: usize, keys: usize) -> Section 
             micros(path.median_of(|round| round.echo(99))),
             share(measured.at_once, measured.keys),
             known(measured.wrong),
-            known(measured.wrong_seen),
+            known(measured.displayed_wrong),
             millis(path.median_of(|round| median(&round.key_to_screen_ns))),
         ]);
     }
@@ -240,7 +240,7 @@ fn data(path: &Rounds, measured: &Measured) -> Value {
         data.insert("keys".to_owned(), measured.keys.into());
         data.insert("keys_at_once".to_owned(), measured.at_once.into());
         data.insert("wrong".to_owned(), measured.wrong.into());
-        data.insert("wrong_seen".to_owned(), measured.wrong_seen.into());
+        data.insert("wrong_seen".to_owned(), measured.displayed_wrong.into());
     }
     data
 }
@@ -265,8 +265,8 @@ mod tests {
     fn wrong_predictions_are_read_from_the_status() {
         let status = "Of 20 predictions, 12 were confirmed, 3 were\r\nwrong (1 of them displayed), and 5 were \
                       dropped untested.";
-        assert_eq!(wrong_of(status), Some((3, 1)));
-        assert_eq!(wrong_of("Echo is not predicted."), None);
+        assert_eq!(wrong_counts(status), Some((3, 1)));
+        assert_eq!(wrong_counts("Echo is not predicted."), None);
     }
 
     #[test]

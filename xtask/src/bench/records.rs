@@ -12,7 +12,7 @@ use records::format::UNKNOWN;
 use records::journal::{Journal, Settings as JournalSettings};
 use records::population::{Population, Settings};
 use records::statistics::median;
-use records::store::{Axis, Filter, Source, Store, Subset};
+use records::store::{DivisionAxis, Filter, Source, Store, Subset};
 use records::table::Table;
 use records::transfer::Transfer;
 use serde_json::json;
@@ -20,7 +20,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Amount of measurement.
+/// Size of the benchmark: rounds, and transfers in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Archive {
     pub(super) rounds: usize,
@@ -33,10 +33,17 @@ const PER_ROUND: usize = 5_000;
 /// Transfers per transaction.
 const BATCH: usize = 50_000;
 /// Axes of table II of RFC 573: all transfers, by type, by program.
-const TABLE_II: [Axis; 3] = [Axis::All, Axis::Type, Axis::Program];
+const TABLE_II: [DivisionAxis; 3] = [DivisionAxis::All, DivisionAxis::Type, DivisionAxis::Program];
 /// All further axes that `plumb stats` shows in one view of the roll-ups.
-const TABLE_WIDE: [Axis; 7] =
-    [Axis::All, Axis::Type, Axis::Program, Axis::Operation, Axis::Day, Axis::Size, Axis::Outcome];
+const TABLE_WIDE: [DivisionAxis; 7] = [
+    DivisionAxis::All,
+    DivisionAxis::Type,
+    DivisionAxis::Program,
+    DivisionAxis::Operation,
+    DivisionAxis::Day,
+    DivisionAxis::Size,
+    DivisionAxis::Outcome,
+];
 
 /// Cost of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,8 +85,8 @@ pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
     };
     let mut verdicts = vec![
         verdict("a transfer, written in batches", journal.get(1), 3.0),
-        verdict("a transfer, written at once", journal.get(2), 3.0),
-        verdict("a record into the store", store.first(), 10.0),
+        verdict("a transfer, written line by line", journal.get(2), 3.0),
+        verdict("a record appended to the store", store.first(), 10.0),
     ];
     let table = store.get(1).and_then(Row::wall_ns);
     verdicts.push(Verdict {
@@ -93,40 +100,40 @@ pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
         title: "bench records: the journal and the store of transfers".to_owned(),
         program_set: ProgramSet::Thread,
         sections: vec![
-            section(heading("journal, for a transfer"), &journal),
+            section(heading("journal, per transfer"), &journal),
             section(format!("store of {} records", archive.records), &store),
         ],
         verdicts,
         congestion: "no connection".to_owned(),
         notes: vec![
-            "A transfer at the journal is its record made into a line and the line written to a \
-             file, without the system calls that ask TCP and the processor."
+            "The cost of a transfer in the journal is that of formatting its record and writing \
+             the line, without the system calls that query TCP and the processor time."
                 .to_owned(),
         ],
     })
 }
 
-fn drawn(seed: u64, count: usize) -> Population {
+fn generate_transfers(seed: u64, count: usize) -> Population {
     // The transfers are spread over thirty days and two thousand hosts.
     let every_ns = 30 * records::calendar::NS_PER_DAY / u64::try_from(count.max(1)).unwrap_or(1);
     Population::new(Settings { seed, hosts: 2_000, users: 50, every_ns })
 }
 
 fn measure(clock: &Monotonic, act: impl FnOnce() -> Result<()>) -> Result<Cost> {
-    let began = clock.now();
-    let cpu_began = thread_cpu_time();
+    let started_at = clock.now();
+    let cpu_at_start = thread_cpu_time();
     act()?;
-    let cpu = thread_cpu_time().saturating_sub(cpu_began);
+    let cpu = thread_cpu_time().saturating_sub(cpu_at_start);
     let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    Ok(Cost { wall_ns: ns(clock.now() - began), cpu_ns: ns(cpu) })
+    Ok(Cost { wall_ns: ns(clock.now() - started_at), cpu_ns: ns(cpu) })
 }
 
 /// Measures the write of a preformatted line, of lines in batches, and of lines one by one.
 fn journal(directory: &Path, rounds: usize) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
-    let names = ["bare write of a line that is there", "in batches", "each at once"];
+    let names = ["write of a preformatted line", "in batches", "line by line"];
     let mut rows = names.map(|name| Row { name, times: PER_ROUND, costs: Vec::new() });
-    let transfers: Vec<Transfer> = drawn(1, PER_ROUND).take(PER_ROUND).collect();
+    let transfers: Vec<Transfer> = generate_transfers(1, PER_ROUND).take(PER_ROUND).collect();
     let line = transfers.first().map(Transfer::to_line).unwrap_or_default();
     let bare = directory.join("bare");
     let mut file = OpenOptions::new().create(true).append(true).open(&bare)?;
@@ -160,7 +167,7 @@ fn store(directory: &Path, archive: Archive) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
     let mut store = Store::open(&directory.join("store.sqlite"))?;
     let mut append = Row { name: "append, a record", times: BATCH, costs: Vec::new() };
-    let mut population = drawn(2, archive.records);
+    let mut population = generate_transfers(2, archive.records);
     let mut left = archive.records;
     while left > 0 {
         let batch: Vec<Transfer> = population.by_ref().take(BATCH.min(left)).collect();
@@ -175,15 +182,15 @@ fn store(directory: &Path, archive: Archive) -> Result<Vec<Row>> {
             append.costs.push(cost);
         }
     }
-    let questions: [(&str, &[Axis], Source, usize); 4] = [
+    let queries: [(&str, &[DivisionAxis], Source, usize); 4] = [
         ("table II, from roll-ups", &TABLE_II, Source::Fastest, archive.rounds),
         ("seven tables, from roll-ups", &TABLE_WIDE, Source::Fastest, archive.rounds),
-        ("by host, from roll-ups", &[Axis::Host], Source::Fastest, archive.rounds),
+        ("by host, from roll-ups", &[DivisionAxis::Host], Source::Fastest, archive.rounds),
         ("table II, from the records", &TABLE_II, Source::Records, 1),
     ];
     let mut rows = vec![append];
-    let mut answers: Vec<Vec<Vec<Subset>>> = Vec::new();
-    for (name, axes, source, rounds) in questions {
+    let mut query_results: Vec<Vec<Vec<Subset>>> = Vec::new();
+    for (name, axes, source, rounds) in queries {
         let mut row = Row { name, times: 1, costs: Vec::new() };
         let mut answer = Vec::new();
         for _ in 0..rounds {
@@ -192,10 +199,13 @@ fn store(directory: &Path, archive: Archive) -> Result<Vec<Row>> {
                 Ok(())
             })?);
         }
-        answers.push(answer);
+        query_results.push(answer);
         rows.push(row);
     }
-    ensure!(answers.first() == answers.last(), "the roll-ups are not what the records add up to");
+    ensure!(
+        query_results.first() == query_results.last(),
+        "the roll-ups differ from the sums of the records"
+    );
     Ok(rows)
 }
 
@@ -218,22 +228,22 @@ fn section(heading: String, rows: &[Row]) -> Section {
         .number("rounds");
     let mut data = Vec::new();
     for row in rows {
-        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / row.times as f64 / 1_000.0);
-        let text = |us: Option<f64>, decimals: usize| {
-            us.map_or_else(|| UNKNOWN.to_owned(), |us| format!("{us:.decimals$}"))
+        let micros = |ns: Option<u64>| ns.map(|ns| ns as f64 / row.times as f64 / 1_000.0);
+        let text = |micros: Option<f64>, decimals: usize| {
+            micros.map_or_else(|| UNKNOWN.to_owned(), |micros| format!("{micros:.decimals$}"))
         };
-        let wall = us(row.wall_ns());
+        let wall = micros(row.wall_ns());
         table.row([
             row.name.to_owned(),
             text(wall, 2),
-            text(us(row.cpu_ns()), 2),
-            text(wall.map(|us| 1e6 / us), 1),
+            text(micros(row.cpu_ns()), 2),
+            text(wall.map(|micros| 1e6 / micros), 1),
             row.costs.len().to_string(),
         ]);
         data.push(json!({
             "what": row.name,
             "us": wall,
-            "cpu_us": us(row.cpu_ns()),
+            "cpu_us": micros(row.cpu_ns()),
             "rounds": row.costs.len(),
         }));
     }

@@ -73,7 +73,7 @@ pub(super) struct Ratio {
 }
 
 impl Rounds {
-    /// Starts without a round.
+    /// Returns an empty series of rounds with this label.
     pub(super) fn new(label: impl Into<String>) -> Self {
         Self { label: label.into(), rounds: Vec::new() }
     }

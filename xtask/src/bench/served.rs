@@ -11,7 +11,7 @@ use super::driver::{Server, Session};
 use super::login::start_server;
 use super::rounds::{Ratio, Rounds, micros};
 use super::telnetd::{on_server_processor, set_environment, shell};
-use super::typing::{Amount, SEED, Typist, plumb, type_interleaved};
+use super::typing::{Amount, SEED, TypedSession, plumb, type_interleaved};
 use anyhow::{Context, Result};
 use os::process::Program;
 use protocols::rng::Rng;
@@ -41,14 +41,14 @@ const METERS: [(Meter, &str); 3] = [
 ];
 
 /// Rounds of each mode, in the order of [`METERS`].
-pub(super) struct Served([Rounds; 3]);
+pub(super) struct MeteredRounds([Rounds; 3]);
 
 /// A session, and the process that reads the meters of the session's server and ends with the
 /// session.
-type Opened = (Session, Option<Program>);
+type SessionWithReader = (Session, Option<Program>);
 
-fn open(meter: Meter, conditions: &Conditions) -> Result<Opened> {
-    let started = || {
+fn open(meter: Meter, conditions: &Conditions) -> Result<SessionWithReader> {
+    let start_server_process = || {
         let mut command = Command::new(plumb()?);
         command
             .args(["serve", "--json", "--tls", "off", "--listen", "127.0.0.1:0", "--exec"])
@@ -60,7 +60,7 @@ fn open(meter: Meter, conditions: &Conditions) -> Result<Opened> {
         }
         start_server(command)
     };
-    let (server, port) = on_server_processor(conditions.pinning(), started)?;
+    let (server, port) = on_server_processor(conditions.pinning(), start_server_process)?;
     let reader = (meter == Meter::Read).then(|| read(server.id())).transpose()?;
     let mut client = Command::new(plumb()?);
     client.args(["login", "127.0.0.1", &port.to_string(), "--via", "kernel"]);
@@ -78,21 +78,21 @@ fn read(server: u32) -> Result<Program> {
 }
 
 /// Measures all modes.
-pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<Served> {
+pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<MeteredRounds> {
     let mut rng = Rng::from_seed(SEED);
     let mut served = METERS.map(|(_, label)| Rounds::new(label));
     for number in 1..=amount.rounds {
         conditions.run_in_real_time()?;
-        let mut typists = Vec::new();
+        let mut typed_sessions = Vec::new();
         let mut readers = Vec::new();
         for (meter, label) in METERS {
-            let opened = open(meter, conditions);
+            let session_result = open(meter, conditions);
             let (session, reader) =
-                opened.with_context(|| format!("cannot open a session at {label}"))?;
-            typists.push(Typist::new(label, session));
+                session_result.with_context(|| format!("cannot open a session at {label}"))?;
+            typed_sessions.push(TypedSession::new(label, session));
             readers.push(reader);
         }
-        let rounds = type_interleaved(typists, amount.keys, &mut rng)?;
+        let rounds = type_interleaved(typed_sessions, amount.keys, &mut rng)?;
         for reader in readers.iter_mut().flatten() {
             // If `plumb meters` had ended, this round would have no reads to compare.
             anyhow::ensure!(reader.has_ended()?.is_none(), "plumb meters has ended too early");
@@ -103,10 +103,10 @@ pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<Served>
         // Progress output; a closed stderr is ignored.
         _ = writeln!(io::stderr(), "served, round {number} of {} done", amount.rounds);
     }
-    Ok(Served(served))
+    Ok(MeteredRounds(served))
 }
 
-impl Served {
+impl MeteredRounds {
     fn echo(&self) -> [Option<Ratio>; 2] {
         self.ratios(|round| round.echo(50))
     }
@@ -130,8 +130,8 @@ impl Served {
             .number("server CPU (µs/key)")
             .number("to the row above");
         let text = |ratio: Option<Ratio>| ratio.map_or_else(String::new, Ratio::text);
-        let above = |ratios: [Option<Ratio>; 2]| [None].into_iter().chain(ratios);
-        let ratios = above(self.echo()).zip(above(self.server_time()));
+        let ratios_below_first = |ratios: [Option<Ratio>; 2]| [None].into_iter().chain(ratios);
+        let ratios = ratios_below_first(self.echo()).zip(ratios_below_first(self.server_time()));
         for (rounds, (echo, server)) in self.0.iter().zip(ratios) {
             table.row([
                 rounds.label.clone(),
@@ -142,8 +142,8 @@ impl Served {
             ]);
         }
         let heading = format!(
-            "a session that is served, with its server's meter off, on, and read; {} rounds of {} \
-             keys, medians of the rounds",
+            "one session of plumb serve, with the server's meter off, on, and read; {} rounds of \
+             {} keys, medians of the rounds",
             amount.rounds, amount.keys
         );
         let data: Vec<Value> = self.0.iter().map(Rounds::to_json).collect();
@@ -159,8 +159,12 @@ impl Served {
             Verdict { what, goal, found: found(ratio), unit: "" }
         };
         [
-            verdict("a served session, echo p50 with the meter on to off", GOAL, on),
-            verdict("a served session, echo p50 with the meter read to unread", READ_GOAL, read),
+            verdict("plumb serve, echo p50 with the meter on, relative to off", GOAL, on),
+            verdict(
+                "plumb serve, echo p50 with the meter read, relative to unread",
+                READ_GOAL,
+                read,
+            ),
         ]
     }
 }
@@ -170,8 +174,8 @@ mod tests {
     use super::super::rounds::Round;
     use super::*;
 
-    fn served(echo_ns: [u64; 3]) -> Served {
-        Served(echo_ns.map(|echo_ns| {
+    fn served(echo_ns: [u64; 3]) -> MeteredRounds {
+        MeteredRounds(echo_ns.map(|echo_ns| {
             let mut rounds = Rounds::new("server");
             rounds.rounds.push(Round { echo_ns: vec![echo_ns], ..Round::default() });
             rounds

@@ -34,7 +34,7 @@ const ECHO_GOAL_MS: f64 = 25.0;
 /// Largest accepted server memory per session, in KB of 1000 bytes.
 const MEMORY_GOAL_KB: f64 = 100.0;
 /// Number of connections opened before waiting for their shells.
-const TOGETHER: usize = 50;
+const LOGIN_BATCH: usize = 50;
 /// Longest wait for the shells of a batch.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 const SECOND: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ struct Results {
     echo_ns: Vec<u64>,
     /// Keys not typed because the previous echo was outstanding, and keys whose echo was still
     /// outstanding at the end of the measurement.
-    late: usize,
+    keys_without_echo: usize,
     server_ns: Option<u64>,
     kilobytes_before: Option<u64>,
     kilobytes_after: Option<u64>,
@@ -97,9 +97,10 @@ fn report(session_load: SessionLoad, results: &Results, congestion: String) -> R
     let keys =
         u64::try_from(session_load.sessions * session_load.seconds).unwrap_or(u64::MAX).max(1);
     let echo = |percent| percentile(&results.echo_ns, percent);
-    let growth = results.kilobytes_after.zip(results.kilobytes_before);
-    let growth = growth.map(|(after, before)| after.saturating_sub(before) as f64 * 1.024);
-    let memory = growth.map(|growth| growth / session_load.sessions as f64);
+    let memory_growth = results.kilobytes_after.zip(results.kilobytes_before);
+    let memory_growth =
+        memory_growth.map(|(after, before)| after.saturating_sub(before) as f64 * 1.024);
+    let memory = memory_growth.map(|memory_growth| memory_growth / session_load.sessions as f64);
     let mut table = Table::new()
         .number("sessions")
         .number("echo p50 (µs)")
@@ -115,23 +116,23 @@ fn report(session_load: SessionLoad, results: &Results, congestion: String) -> R
         micros(results.echo_ns.iter().max().copied()),
         micros(results.server_ns.map(|ns| ns / keys)),
         memory.map_or_else(|| records::format::UNKNOWN.to_owned(), |kb| format!("{kb:.1}")),
-        results.late.to_string(),
+        results.keys_without_echo.to_string(),
     ]);
     let data = json!({
         "sessions": session_load.sessions,
         "seconds": session_load.seconds,
         "echo_ns": results.echo_ns,
-        "keys_without_echo": results.late,
+        "keys_without_echo": results.keys_without_echo,
         "server_cpu_ns": results.server_ns,
         "server_kilobytes_before": results.kilobytes_before,
         "server_kilobytes_after": results.kilobytes_after,
     });
-    let what = |what: &str| format!("{} sessions at once, {what}", session_load.sessions);
-    let is_complete = results.late == 0;
+    let what = |what: &str| format!("{} concurrent sessions, {what}", session_load.sessions);
+    let is_complete = results.keys_without_echo == 0;
     let p99 = echo(99).filter(|_| is_complete).map(|ns| ns as f64 / 1e6);
     Report {
         program_set: ProgramSet::Login,
-        title: "bench sessions: a key in every second in each of many sessions".to_owned(),
+        title: "bench sessions: many sessions with one key per second each".to_owned(),
         sections: vec![Section {
             heading: format!("plumb serve on one processor, {} seconds", session_load.seconds),
             table,
@@ -140,7 +141,7 @@ fn report(session_load: SessionLoad, results: &Results, congestion: String) -> R
         verdicts: vec![
             Verdict { what: what("echo p99"), goal: ECHO_GOAL_MS, found: p99, unit: " ms" },
             Verdict {
-                what: what("memory of the server for each"),
+                what: what("server memory per session"),
                 goal: MEMORY_GOAL_KB,
                 found: memory,
                 unit: " KB",
@@ -192,7 +193,7 @@ impl Users {
     /// Opens `count` sessions, and waits for the prompt of each.
     fn log_in(&mut self, port: u16, count: usize) -> Result<()> {
         while self.all.len() < count {
-            for _ in 0..TOGETHER.min(count - self.all.len()) {
+            for _ in 0..LOGIN_BATCH.min(count - self.all.len()) {
                 let stream = TcpStream::connect(("127.0.0.1", port))?;
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
@@ -202,7 +203,7 @@ impl Users {
             let until = self.clock.now() + SESSION_TIMEOUT;
             while !self.all.iter().all(|user| user.has_prompt) {
                 ensure!(self.clock.now() < until, "no shell prompt within 20 s");
-                self.listen(until)?;
+                self.process_input(until)?;
             }
         }
         Ok(())
@@ -212,28 +213,32 @@ impl Users {
     fn type_keys(&mut self, seconds: usize) -> Result<Results> {
         let count = self.all.len();
         let gap = SECOND / u32::try_from(count)?.max(1);
-        let mut due = self.clock.now();
-        let mut late = 0;
+        let mut next_key_at = self.clock.now();
+        let mut keys_without_echo = 0;
         for _ in 0..seconds {
             for at in super::typing::shuffled(count, &mut self.rng) {
-                while self.clock.now() < due {
-                    self.listen(due)?;
+                while self.clock.now() < next_key_at {
+                    self.process_input(next_key_at)?;
                 }
-                due = due + gap;
-                late += usize::from(!self.strike(at)?);
+                next_key_at = next_key_at + gap;
+                keys_without_echo += usize::from(!self.type_key(at)?);
             }
         }
         let until = self.clock.now() + SECOND;
         while self.clock.now() < until && self.all.iter().any(|user| user.typed_at.is_some()) {
-            self.listen(until)?;
+            self.process_input(until)?;
         }
-        late += self.all.iter().filter(|user| user.typed_at.is_some()).count();
-        Ok(Results { echo_ns: std::mem::take(&mut self.echo_ns), late, ..Results::default() })
+        keys_without_echo += self.all.iter().filter(|user| user.typed_at.is_some()).count();
+        Ok(Results {
+            echo_ns: std::mem::take(&mut self.echo_ns),
+            keys_without_echo,
+            ..Results::default()
+        })
     }
 
     /// Types a key and returns `true`. If the echo of the previous key is outstanding, types
     /// nothing and returns `false`.
-    fn strike(&mut self, at: usize) -> Result<bool> {
+    fn type_key(&mut self, at: usize) -> Result<bool> {
         let now = self.clock.now();
         let user = self.all.get_mut(at).context("no such session")?;
         if user.typed_at.is_some() {
@@ -245,7 +250,7 @@ impl Users {
     }
 
     /// Waits until data arrives or the time is `until`, and processes the data.
-    fn listen(&mut self, until: Instant) -> Result<()> {
+    fn process_input(&mut self, until: Instant) -> Result<()> {
         let flags = PollFlags::IN;
         let mut descriptors: Vec<_> =
             self.all.iter().map(|user| PollFd::new(&user.stream, flags)).collect();
@@ -300,7 +305,8 @@ mod tests {
     #[test]
     fn a_key_without_echo_leaves_the_echo_unknown() {
         let session_load = SessionLoad { sessions: 10, seconds: 1 };
-        let results = Results { echo_ns: vec![1_000_000], late: 1, ..Results::default() };
+        let results =
+            Results { echo_ns: vec![1_000_000], keys_without_echo: 1, ..Results::default() };
         assert_eq!(report(session_load, &results, String::new()).verdicts[0].is_met(), None);
     }
 

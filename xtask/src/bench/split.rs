@@ -41,12 +41,12 @@ const KEYS_MAX: usize = 200;
 
 /// Point at which the delay is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum InjectionPoint {
     Relay,
     Sendto,
 }
 
-impl Place {
+impl InjectionPoint {
     const ALL: [Self; 2] = [Self::Relay, Self::Sendto];
 
     const fn text(self) -> &'static str {
@@ -100,7 +100,7 @@ impl Echo {
 
 /// All rounds with one delay at one injection point.
 struct Measured {
-    place: Place,
+    place: InjectionPoint,
     delay_us: u64,
     rounds: Vec<Echo>,
 }
@@ -111,8 +111,8 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let mut notes: Vec<String> =
         strace.as_ref().err().map(|error| format!("Left out: {error:#}.")).into_iter().collect();
     notes.push(
-        "Growth is against the run without a delay in the same round; medians, with the least and \
-         the greatest of the rounds."
+        "Growth is relative to the run without a delay in the same round; medians, with the least \
+         and the greatest of the rounds."
             .to_owned(),
     );
     let mut command = Command::new(plumb()?);
@@ -120,9 +120,11 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     command.arg(shell()).arg("-i");
     set_environment(&mut command);
     let pinning = conditions.pinning();
-    let (_server, behind) = on_server_processor(pinning, || start_server(command))?;
-    let places = Place::ALL.into_iter().filter(|place| *place == Place::Relay || strace.is_ok());
-    let mut measured: Vec<Measured> = places
+    let (_server, server_port) = on_server_processor(pinning, || start_server(command))?;
+    let injection_points = InjectionPoint::ALL
+        .into_iter()
+        .filter(|place| *place == InjectionPoint::Relay || strace.is_ok());
+    let mut measured: Vec<Measured> = injection_points
         .flat_map(|place| {
             DELAYS_US.map(|delay_us| Measured { place, delay_us, rounds: Vec::new() })
         })
@@ -130,7 +132,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let keys = amount.keys.min(KEYS_MAX);
     for number in 1..=amount.rounds {
         for it in &mut measured {
-            let echo = measure((it.place, it.delay_us), keys, behind, pinning);
+            let echo = measure((it.place, it.delay_us), keys, server_port, pinning);
             let what = || format!("{} µs in {} cannot be measured", it.delay_us, it.place.text());
             it.rounds.push(echo.with_context(what)?);
         }
@@ -149,24 +151,24 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
 
 /// Runs `plumb measure` once through a relay.
 fn measure(
-    (place, delay_us): (Place, u64),
+    (place, delay_us): (InjectionPoint, u64),
     keys: usize,
-    behind: u16,
+    server_port: u16,
     pinning: Option<(usize, usize)>,
 ) -> Result<Echo> {
     let listener = TcpListener::bind("127.0.0.1:0").context("the relay cannot listen")?;
     let target = format!("127.0.0.1:{}", listener.local_addr()?.port());
     let keys = keys.to_string();
-    let ours = plumb()?;
+    let plumb_path = plumb()?;
     let mut command = match place {
-        Place::Relay => Command::new(&ours),
-        Place::Sendto => {
+        InjectionPoint::Relay => Command::new(&plumb_path),
+        InjectionPoint::Sendto => {
             let mut strace = Command::new(program("strace", "strace")?);
             strace.args(["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=sendto"]);
             if delay_us > 0 {
                 strace.args(["-e", &format!("inject=sendto:delay_enter={delay_us}")]);
             }
-            strace.arg("--").arg(&ours);
+            strace.arg("--").arg(&plumb_path);
             strace
         }
     };
@@ -176,10 +178,12 @@ fn measure(
     let mut client = Program::start(&mut command)?;
     let stdout = client.child().stdout.take().context("plumb measure has no stdout")?;
     let delay = match place {
-        Place::Relay => Duration::from_micros(delay_us),
-        Place::Sendto => Duration::ZERO,
+        InjectionPoint::Relay => Duration::from_micros(delay_us),
+        InjectionPoint::Sendto => Duration::ZERO,
     };
-    let relay = on_server_processor(pinning, || Relay::begin(&listener, behind, delay))?;
+    let relay = on_server_processor(pinning, || {
+        DelayRelay::accept_and_relay(&listener, server_port, delay)
+    })?;
     let record: Value = serde_json::from_reader(stdout).context("plumb measure has no record")?;
     drop(client);
     relay.end();
@@ -187,30 +191,33 @@ fn measure(
 }
 
 /// A relay of one connection.
-struct Relay {
+struct DelayRelay {
     ends: [TcpStream; 2],
     threads: [thread::JoinHandle<()>; 2],
 }
 
-impl Relay {
-    /// Waits for the connection, and forwards it to `behind`; each piece from the client is delayed
-    /// by `delay`.
-    fn begin(listener: &TcpListener, behind: u16, delay: Duration) -> Result<Self> {
+impl DelayRelay {
+    /// Waits for the connection, and forwards it to `server_port`; each piece from the client is
+    /// delayed by `delay`.
+    fn accept_and_relay(listener: &TcpListener, server_port: u16, delay: Duration) -> Result<Self> {
         let clock = Monotonic::start();
         let mut descriptors = [PollFd::new(listener, PollFlags::IN)];
         if wait(&mut descriptors, &clock, Some(clock.now() + CONNECT_LIMIT))? == Wake::Deadline {
             bail!("plumb measure has not connected within {} s", CONNECT_LIMIT.as_secs());
         }
         let (client, _) = listener.accept()?;
-        let server = TcpStream::connect(("127.0.0.1", behind))?;
+        let server = TcpStream::connect(("127.0.0.1", server_port))?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        let passes = |from: &TcpStream, to: &TcpStream, delay| -> io::Result<_> {
+        let start_relaying = |from: &TcpStream, to: &TcpStream, delay| -> io::Result<_> {
             let from = from.try_clone()?;
             let to = to.try_clone()?;
-            Ok(thread::spawn(move || pass(from, to, delay)))
+            Ok(thread::spawn(move || relay_direction(from, to, delay)))
         };
-        let threads = [passes(&client, &server, delay)?, passes(&server, &client, Duration::ZERO)?];
+        let threads = [
+            start_relaying(&client, &server, delay)?,
+            start_relaying(&server, &client, Duration::ZERO)?,
+        ];
         Ok(Self { ends: [client, server], threads })
     }
 
@@ -222,14 +229,14 @@ impl Relay {
 }
 
 /// Forwards bytes until one of the connections ends; spins for `delay` before each piece.
-fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
-    let mut room = [0; 65_536];
-    while let Ok(count @ 1..) = from.read(&mut room) {
-        let came_at = std::time::Instant::now();
-        while came_at.elapsed() < delay {
+fn relay_direction(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
+    let mut buffer = [0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let received_at = std::time::Instant::now();
+        while received_at.elapsed() < delay {
             std::hint::spin_loop();
         }
-        if to.write_all(room.get(..count).unwrap_or_default()).is_err() {
+        if to.write_all(buffer.get(..count).unwrap_or_default()).is_err() {
             break;
         }
     }
@@ -249,15 +256,15 @@ struct Growth {
 }
 
 /// Returns the median of `values` with the least and the greatest.
-fn middle(mut values: Vec<f64>) -> [f64; 3] {
+fn median_and_range(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
     [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
 }
 
 fn growth(measured: &[Measured], of: &Measured) -> Option<Growth> {
-    let is_before = |it: &&Measured| it.place == of.place && it.delay_us == 0;
-    let before = measured.iter().find(is_before).filter(|_| of.delay_us > 0)?;
+    let is_reference = |it: &&Measured| it.place == of.place && it.delay_us == 0;
+    let before = measured.iter().find(is_reference).filter(|_| of.delay_us > 0)?;
     let pairs = || of.rounds.iter().zip(&before.rounds);
     let name = of.place.account();
     let account: Vec<f64> =
@@ -265,10 +272,10 @@ fn growth(measured: &[Measured], of: &Measured) -> Option<Growth> {
     let whole: Vec<f64> = pairs().map(|(with, without)| with.whole_us - without.whole_us).collect();
     let shares = account.iter().zip(&whole).map(|(account, whole)| account / whole * 100.0);
     Some(Growth {
-        share_percent: middle(shares.collect()),
-        account_us: middle(account),
-        whole_us: middle(whole),
-        other_us: middle(
+        share_percent: median_and_range(shares.collect()),
+        account_us: median_and_range(account),
+        whole_us: median_and_range(whole),
+        other_us: median_and_range(
             pairs().map(|(with, without)| with.other_growth_us(without, name)).collect(),
         ),
     })
@@ -314,11 +321,11 @@ fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for it in measured {
         let Some(growth) = growth(measured, it) else { continue };
-        let truth_us = match it.place {
-            Place::Relay => it.delay_us as f64,
-            Place::Sendto => growth.whole_us[0],
+        let expected_us = match it.place {
+            InjectionPoint::Relay => it.delay_us as f64,
+            InjectionPoint::Sendto => growth.whole_us[0],
         };
-        let error = (growth.account_us[0] - truth_us).abs() / truth_us * 100.0;
+        let error = (growth.account_us[0] - expected_us).abs() / expected_us * 100.0;
         verdicts.push(Verdict {
             what: format!("{} µs in {}, error of its account", it.delay_us, it.place.text()),
             goal: GOAL_PERCENT,
@@ -353,7 +360,7 @@ mod tests {
 
     #[test]
     fn growth_is_relative_to_the_same_round_and_the_error_to_the_delay() {
-        let of = |delay_us, rounds| Measured { place: Place::Relay, delay_us, rounds };
+        let of = |delay_us, rounds| Measured { place: InjectionPoint::Relay, delay_us, rounds };
         let measured = [
             of(0, vec![echo(90.0, 60.0, 30.0), echo(190.0, 160.0, 30.0)]),
             of(100, vec![echo(195.0, 164.0, 31.0), echo(300.0, 264.0, 36.0)]),

@@ -33,7 +33,7 @@ const MTU: usize = 1500;
 /// Number of datagrams that a driver reads before it transmits.
 const BATCH: usize = 64;
 /// Server turns per block.
-const TURNS: u64 = 2_000;
+const TURNS_PER_BLOCK: u64 = 2_000;
 /// Bulk data in both directions.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
             ("--only", "echo") => only = Some(Load::Echo),
             ("--only", "in") => only = Some(Load::In),
             ("--only", "out") => only = Some(Load::Out),
-            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+            _ => bail!("unknown argument '{}'\n{USAGE}", word.escape_debug()),
         }
     }
     let mut text = String::from("row                    median (ns)  least (ns)  pure ACKs out\n");
@@ -96,9 +96,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         let least = figures.first().copied().unwrap_or_default().0;
         writeln!(text, "{:<21}  {median:>11.1}  {least:>10.1}  {acks:>13.3}", row.name)?;
     }
-    text.push_str(
-        "time of the server for a datagram in (echo, in) or out (out), and ACKs for each\n",
-    );
+    text.push_str("server time and pure ACKs per datagram received (echo, in) or sent (out)\n");
     std::io::stdout().write_all(text.as_bytes()).context("the table cannot be written")
 }
 
@@ -153,7 +151,7 @@ impl Host {
             let mut packet = Packet::from_slice(frame.packet.data());
             frame.tail.iter().for_each(|part| packet.extend(part));
             packet.offload.segment_size = frame.packet.offload.segment_size;
-            if frame.packet.checksum_left().is_some() {
+            if frame.packet.offloaded_checksum().is_some() {
                 packet.offload.checksum = ChecksumState::Verified;
             }
             out.push(packet);
@@ -206,13 +204,13 @@ impl Pair {
         let acks_before = self.server.meter.counted(Counter::TcpPureAcksOut);
         let mut ticks = 0;
         let mut datagrams = 0;
-        for _ in 0..TURNS {
+        for _ in 0..TURNS_PER_BLOCK {
             let (passed, count) = self.turn(load)?;
             ticks += passed;
             datagrams += count;
         }
         let acks = self.server.meter.counted(Counter::TcpPureAcksOut) - acks_before;
-        ensure!(datagrams > 0, "nothing has moved");
+        ensure!(datagrams > 0, "no datagram was transferred");
         let each = |total: f64| total / datagrams as f64;
         Ok((each(ticks as f64 * self.ns_per_tick), each(acks as f64)))
     }
@@ -223,14 +221,14 @@ impl Pair {
         let tcp = &mut self.user.station.layers.tcp;
         while tcp.event().is_some() {}
         while let Some(count @ 1..) = tcp.received(self.id).ok().map(<[u8]>::len) {
-            tcp.consume(self.id, count).ok().context("the connection has gone")?;
+            tcp.consume(self.id, count).ok().context("the connection has closed")?;
         }
         let sent = match load {
             Load::Echo => tcp.send(self.id, b"x"),
             Load::In => tcp.send(self.id, &ZEROS),
             Load::Out => Ok(0),
         };
-        sent.ok().context("the connection has gone")?;
+        sent.ok().context("the connection has closed")?;
         let mut datagrams = core::mem::take(&mut self.in_flight);
         self.user.transmit(&mut datagrams, BATCH);
         let count_in = datagrams.len();
@@ -250,8 +248,8 @@ impl Pair {
     fn answer(&mut self, datagrams: &mut Vec<Packet>) {
         let service = &mut self.service;
         let (station, mut cx) = self.server.parts();
-        let is_due = station.deadline().is_some_and(|at| at <= cx.now);
-        if is_due {
+        let timer_expired = station.deadline().is_some_and(|at| at <= cx.now);
+        if timer_expired {
             station.step(Step::Timer, service, &mut cx);
         }
         if station.has_events() {
@@ -307,11 +305,11 @@ mod tests {
     fn every_load_moves_datagrams() {
         for row in &ROWS {
             let mut pair = Pair::connect(row).unwrap();
-            let mut moved = 0;
+            let mut transferred_count = 0;
             for _ in 0..10 {
-                moved += pair.turn(row.load).unwrap().1;
+                transferred_count += pair.turn(row.load).unwrap().1;
             }
-            assert!(moved >= 10, "{}: {moved}", row.name);
+            assert!(transferred_count >= 10, "{}: {transferred_count}", row.name);
         }
     }
 }

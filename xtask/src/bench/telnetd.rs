@@ -100,8 +100,8 @@ pub(super) fn set_environment(command: &mut Command) {
 /// Finds a program; the error names the package that contains it.
 pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
     let path = search_path();
-    let mut places = path.split(':').map(|directory| Path::new(directory).join(name));
-    let found = places.find(|place| place.is_file());
+    let mut candidates = path.split(':').map(|directory| Path::new(directory).join(name));
+    let found = candidates.find(|place| place.is_file());
     found.with_context(|| format!("there is no {name}: install it (apt-get install {package})"))
 }
 

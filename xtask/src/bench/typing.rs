@@ -20,7 +20,7 @@ use std::process::{self, Command};
 use std::{env, fs, io};
 
 /// Range of the time from an echo to the next key of the same session, µs.
-const GAP_US: std::ops::Range<u64> = 5_000..15_000;
+const KEY_GAP_US: std::ops::Range<u64> = 5_000..15_000;
 const KEYS: std::ops::RangeInclusive<u8> = b'a'..=b'z';
 
 /// Amount of measurement.
@@ -91,7 +91,7 @@ impl Client {
         Ok(command)
     }
 
-    fn calls_a_server(&self) -> bool {
+    fn uses_server(&self) -> bool {
         !matches!(self, Self::Shell)
     }
 }
@@ -133,10 +133,10 @@ pub(super) fn run_ip(arguments: &[&str]) -> Result<()> {
 
 /// Returns the path of `plumb`, which is built into the same directory as this program.
 pub(super) fn plumb() -> Result<PathBuf> {
-    let beside = env::current_exe()?.with_file_name("plumb");
+    let plumb_path = env::current_exe()?.with_file_name("plumb");
     let hint = "build it with cargo build --release -p plumbline";
-    ensure!(beside.is_file(), "there is no plumb in the directory of this program: {hint}");
-    Ok(beside)
+    ensure!(plumb_path.is_file(), "there is no plumb in the directory of this program: {hint}");
+    Ok(plumb_path)
 }
 
 /// Creates the TUNs of the `clients`, once per run.
@@ -201,83 +201,86 @@ pub(super) const SEED: u64 = 1982;
 
 /// A session into which the bench types, with its measurements.
 #[derive(Debug)]
-pub(super) struct Typist<'a> {
+pub(super) struct TypedSession<'a> {
     label: &'a str,
     /// The session.
     pub(super) session: Session,
     round: Round,
 }
 
-impl<'a> Typist<'a> {
+impl<'a> TypedSession<'a> {
     /// Wraps an open session.
     pub(super) fn new(label: &'a str, session: Session) -> Self {
         Self { label, session, round: Round::default() }
     }
 }
 
-fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Typist<'a>>> {
+fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<TypedSession<'a>>> {
     let port = listener.port()?;
-    let typist = |(label, client): &(&'a str, Client)| {
-        let server = client.calls_a_server().then_some(listener);
+    let typed_session = |(label, client): &(&'a str, Client)| {
+        let server = client.uses_server().then_some(listener);
         let session = Session::open(client.command(port)?, server)
-            .with_context(|| format!("cannot log in by {label}"))?;
-        Ok(Typist::new(label, session))
+            .with_context(|| format!("cannot log in over path {label}"))?;
+        Ok(TypedSession::new(label, session))
     };
-    clients.iter().map(typist).collect()
+    clients.iter().map(typed_session).collect()
 }
 
 /// Types `keys` into all sessions, one key per turn; adds the processor time of both ends.
 pub(super) fn type_interleaved(
-    mut typists: Vec<Typist<'_>>,
+    mut typed_sessions: Vec<TypedSession<'_>>,
     keys: usize,
     rng: &mut Rng,
 ) -> Result<Vec<Round>> {
     let clock = Monotonic::start();
-    let before: Vec<_> = typists.iter_mut().map(|typist| typist.session.used()).collect();
-    let count = u32::try_from(typists.len()).unwrap_or(1).max(1);
+    let before: Vec<_> =
+        typed_sessions.iter_mut().map(|typed_session| typed_session.session.used()).collect();
+    let count = u32::try_from(typed_sessions.len()).unwrap_or(1).max(1);
     for key in KEYS.cycle().take(keys) {
-        for at in shuffled(typists.len(), rng) {
-            let Some(typist) = typists.get_mut(at) else { continue };
+        for at in shuffled(typed_sessions.len(), rng) {
+            let Some(typed_session) = typed_sessions.get_mut(at) else { continue };
             let gap = gap(rng).checked_div(count).unwrap_or_default();
             wait(&mut [], &clock, Some(clock.now() + gap))?;
-            let echo = typist.session.echo(key);
-            let echo = echo.with_context(|| format!("no echo by {}", typist.label))?;
-            typist.round.echo_ns.push(echo);
+            let echo = typed_session.session.echo(key);
+            let echo =
+                echo.with_context(|| format!("no echo over path {}", typed_session.label))?;
+            typed_session.round.echo_ns.push(echo);
         }
     }
     // Wait for delayed acknowledgments of the last keys, so that their cost is counted.
-    wait(&mut [], &clock, Some(clock.now() + AFTERMATH))?;
-    for (typist, before) in typists.iter_mut().zip(before) {
-        let after = typist.session.used();
-        typist.round.client_ns_per_key = per_key(before.client_ns, after.client_ns, keys);
-        typist.round.server_ns_per_key = per_key(before.server_ns, after.server_ns, keys);
+    wait(&mut [], &clock, Some(clock.now() + DELAYED_ACK_WAIT))?;
+    for (typed_session, before) in typed_sessions.iter_mut().zip(before) {
+        let after = typed_session.session.used();
+        typed_session.round.client_ns_per_key = per_key(before.client_ns, after.client_ns, keys);
+        typed_session.round.server_ns_per_key = per_key(before.server_ns, after.server_ns, keys);
     }
-    Ok(typists.into_iter().map(|typist| typist.round).collect())
+    Ok(typed_sessions.into_iter().map(|typed_session| typed_session.round).collect())
 }
 
 fn gap(rng: &mut Rng) -> Duration {
-    Duration::from_micros(GAP_US.start + rng.below(GAP_US.end - GAP_US.start))
+    Duration::from_micros(KEY_GAP_US.start + rng.below(KEY_GAP_US.end - KEY_GAP_US.start))
 }
 
-const AFTERMATH: Duration = Duration::from_millis(100);
+const DELAYED_ACK_WAIT: Duration = Duration::from_millis(100);
 
 /// Prints the screen of `file` in all sessions `screenfuls` times, one per turn.
 pub(super) fn show_interleaved(
-    mut typists: Vec<Typist<'_>>,
+    mut typed_sessions: Vec<TypedSession<'_>>,
     screenfuls: usize,
     file: &Path,
     rng: &mut Rng,
 ) -> Result<Vec<Round>> {
     for _ in 0..screenfuls {
-        for at in shuffled(typists.len(), rng) {
-            let Some(typist) = typists.get_mut(at) else { continue };
-            let shown = typist.session.screenful(file, || gap(rng));
-            let shown = shown.with_context(|| format!("no screenful by {}", typist.label))?;
-            typist.round.screenful_ns.push(shown.first_to_last_ns);
-            typist.round.key_to_screen_ns.push(shown.key_to_last_ns);
+        for at in shuffled(typed_sessions.len(), rng) {
+            let Some(typed_session) = typed_sessions.get_mut(at) else { continue };
+            let shown = typed_session.session.screenful(file, || gap(rng));
+            let shown =
+                shown.with_context(|| format!("no screenful over path {}", typed_session.label))?;
+            typed_session.round.screenful_ns.push(shown.first_to_last_ns);
+            typed_session.round.key_to_screen_ns.push(shown.key_to_last_ns);
         }
     }
-    Ok(typists.into_iter().map(|typist| typist.round).collect())
+    Ok(typed_sessions.into_iter().map(|typed_session| typed_session.round).collect())
 }
 
 /// Returns the numbers below `count` in random order.

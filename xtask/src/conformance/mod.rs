@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let directories = Suite::ALL.map(|suite| (suite, variable(suite.variable())));
     let mut scripts = Vec::new();
     for (suite, directory) in directories {
-        scripts.extend(choose(suite, &directory?, &expected, &options)?);
+        scripts.extend(select_scripts(suite, &directory?, &expected, &options)?);
     }
     ensure!(!scripts.is_empty(), "no script has '{}' in its path", options.only);
     let library = library(root)?;
@@ -113,7 +113,7 @@ fn library(root: &Path) -> Result<PathBuf> {
     })
 }
 
-fn choose(
+fn select_scripts(
     suite: Suite,
     directory: &Path,
     expected: &Expected,
@@ -179,34 +179,34 @@ fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], options: &Options<'_>) 
                 continue;
             }
             let passes = outcomes.iter().filter(|outcome| outcome.has_passed()).count();
-            let always = passes == outcomes.len();
-            let never = passes == 0;
+            let has_always_passed = passes == outcomes.len();
+            let has_never_passed = passes == 0;
             let is_surprise = match &script.expectation {
-                Some(Expectation::Passes) => !always,
-                Some(Expectation::Fails(_)) => !never,
-                None => !always && !never,
+                Some(Expectation::Passes) => !has_always_passed,
+                Some(Expectation::Fails(_)) => !has_never_passed,
+                None => !has_always_passed && !has_never_passed,
             };
             if script.expectation.is_some() {
                 named += 1;
-                passed += usize::from(always);
+                passed += usize::from(has_always_passed);
             } else {
                 others += 1;
-                others_passed += usize::from(always);
+                others_passed += usize::from(has_always_passed);
             }
             surprises += usize::from(is_surprise);
-            if is_surprise || (options.verbose && !always) {
+            if is_surprise || (options.verbose && !has_always_passed) {
                 write_script(script, outcomes, passes, is_surprise, &mut out)?;
             }
         }
         let name = suite.name();
-        writeln!(out, "{name}: {passed} of the {named} scripts of the list pass")?;
+        writeln!(out, "{name}: {passed} of the {named} listed scripts pass")?;
         if others > 0 {
-            writeln!(out, "{name}: {others_passed} of {others} others pass")?;
+            writeln!(out, "{name}: {others_passed} of {others} other scripts pass")?;
         }
     }
     ensure!(
         surprises == 0,
-        "conformance: {surprises} scripts ended otherwise than expected.txt says"
+        "conformance: {surprises} scripts have other results than in expected.txt"
     );
     Ok(())
 }
@@ -221,7 +221,7 @@ fn write_script(
     let what = match &script.expectation {
         Some(Expectation::Passes) => "is expected to pass".to_owned(),
         Some(Expectation::Fails(why)) => format!("is expected to fail: {why}"),
-        None => "is not named".to_owned(),
+        None => "is not in expected.txt".to_owned(),
     };
     let mark = if is_surprise { "UNEXPECTED " } else { "" };
     writeln!(out, "{mark}{}: passed {passes} of {} times, {what}", script.path, outcomes.len())?;

@@ -36,7 +36,7 @@ impl fmt::Display for Outcome {
                 write!(f, "the stack would never send the expected packet\n{output}")
             }
             Self::Failed(_, output) => f.write_str(output),
-            Self::Hung => write!(f, "did not end within {} s", LIMIT.as_secs()),
+            Self::Hung => write!(f, "did not end within {} s", SCRIPT_TIMEOUT.as_secs()),
             Self::NotPlayed(why) => write!(f, "could not be played: {why}"),
         }
     }
@@ -58,9 +58,9 @@ impl PlayOptions {
 /// Exit code by which the library ends a script in which no further event can happen.
 const EXIT_IDLE: i32 = 3;
 /// A script takes a tenth of a second; one that takes this long even on a busy machine has hung.
-const LIMIT: Duration = Duration::from_secs(30);
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of lines of the runner's output that are kept.
-const LINES: usize = 6;
+const OUTPUT_LINES_MAX: usize = 6;
 /// Address of the stack under test; the runner chooses a random one by default.
 const LOCAL_IP: &str = "192.168.0.1";
 
@@ -122,10 +122,10 @@ impl Player {
         let directory = self.sandbox.directory_of(number)?;
         let text = std::fs::read_to_string(&script)?;
         let relaxed_script = directory.join("relaxed.pkt");
-        let played = match options.comparison {
+        let script_path = match options.comparison {
             Comparison::Strict => script.file_name().context("a script has a name")?,
             Comparison::Relaxed => {
-                std::fs::write(&relaxed_script, relaxed(&text))?;
+                std::fs::write(&relaxed_script, relax(&text))?;
                 relaxed_script.as_os_str()
             }
         };
@@ -135,7 +135,7 @@ impl Player {
             .arg(format!("--local_ip={LOCAL_IP}"))
             .arg(format!("--so_filename={}", self.library.display()))
             .arg(format!("--so_flags={}", flags(suite, options.policies, &text, &directory)))
-            .arg(played)
+            .arg(script_path)
             .current_dir(script.parent().context("a script is in a directory")?)
             .env("PATH", &self.search_path)
             // LD_PRELOAD replaces the one function that the runner does not call through the
@@ -147,7 +147,7 @@ impl Player {
             .stderr(output)
             .spawn()
             .context("cannot start the runner")?;
-        let end = Instant::now() + LIMIT;
+        let end = Instant::now() + SCRIPT_TIMEOUT;
         let status = loop {
             match child.try_wait()? {
                 Some(status) => break status,
@@ -167,7 +167,7 @@ impl Player {
             return Ok(Outcome::Passed);
         }
         let lines: Vec<&str> = output_text.lines().collect();
-        let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default();
+        let last = lines.get(lines.len().saturating_sub(OUTPUT_LINES_MAX)..).unwrap_or_default();
         Ok(Outcome::Failed(status.code(), last.join("\n")))
     }
 }
@@ -183,7 +183,7 @@ fn flags(suite: Suite, policies: Policies, script: &str, directory: &Path) -> St
 }
 
 /// Returns the script without the options of outgoing SYNs and without windows.
-fn relaxed(script: &str) -> String {
+fn relax(script: &str) -> String {
     let lines = script.lines().map(|line| match line.split_once(" > ") {
         Some((before, segment)) if !line.trim_start().starts_with("//") => {
             let segment = without_window(segment);
@@ -234,6 +234,6 @@ mod tests {
                         +0.00 > S  0:0(0)       <...>\n\
                         +0.10 < S. 0:0(0) ack 1 win 32767 <mss 1460>\n\
                         +0.00 >  . 1:1(0) ack 1 <nop,nop,TS val 1 ecr 2>\n";
-        assert_eq!(relaxed(script), expected);
+        assert_eq!(relax(script), expected);
     }
 }

@@ -15,12 +15,12 @@ use std::io::Write;
 
 /// Changes that the adapter makes and features that it omits, each with the affected scripts.
 const ADAPTER: [(&str, &str); 6] = [
-    ("options of SYNs", "laid out in FreeBSD's order: tcp-testsuite, tuned only"),
+    ("options of SYNs", "in FreeBSD's order: tcp-testsuite, tuned only"),
     ("PSH", "also on the end of each two new segments: packetdrill, tuned only"),
-    ("SO_SNDBUF, SO_RCVBUF", "by the rules and sysctls of each system: tuned only"),
-    ("TCP_USER_TIMEOUT", "honored; counts from the first timeout on, not from the first sending"),
-    ("MSG_PEEK", "sees all that can be read"),
-    ("tcpi_reordering", "bytes of the largest extent seen, in segments, 3 at least"),
+    ("SO_SNDBUF, SO_RCVBUF", "computed like each system with its sysctls: tuned only"),
+    ("TCP_USER_TIMEOUT", "supported; counts from the first retransmission timeout"),
+    ("MSG_PEEK", "returns all readable data"),
+    ("tcpi_reordering", "largest reordering extent in segments, at least 3"),
 ];
 
 /// Plays the listed `scripts` with all policies, and prints the scores.
@@ -32,7 +32,7 @@ pub(super) fn report(player: &Player, scripts: &[Script]) -> Result<()> {
     for (subject, change) in ADAPTER {
         writeln!(out, "  {subject:<21} {change}")?;
     }
-    writeln!(out, "\nscripts of the list that pass, by the policies of the connections:")?;
+    writeln!(out, "\nlisted scripts that pass, by TCP policies:")?;
     writeln!(
         out,
         "  policies  {:>13}  {:>13}  {:>13}",

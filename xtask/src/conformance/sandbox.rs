@@ -28,12 +28,13 @@ cat \"$PLUMB_CONFORMANCE_FOLDER/sockstat\" 2>/dev/null
 exit 0
 ";
 
-const NOTHING: &str = "#!/bin/sh
+const EMPTY_SCRIPT: &str = "#!/bin/sh
 exit 0
 ";
 
 /// Programs that scripts call and that have no effect on a stack in a library.
-const WITHOUT_MEANING: [&str; 7] = ["tc", "ip", "ethtool", "nstat", "tcpdrop", "ifconfig", "route"];
+const STUBBED_PROGRAMS: [&str; 7] =
+    ["tc", "ip", "ethtool", "nstat", "tcpdrop", "ifconfig", "route"];
 
 /// Applies settings given by their file under /proc/sys, and creates the program that would restore
 /// them, which scripts call at their end under the name used here.
@@ -70,8 +71,8 @@ impl Sandbox {
             .context("cannot create a temporary directory")?;
         write_program(&sandbox.programs().join("sysctl"), SYSCTL)?;
         write_program(&sandbox.programs().join("sockstat"), SOCKSTAT)?;
-        for name in WITHOUT_MEANING {
-            write_program(&sandbox.programs().join(name), NOTHING)?;
+        for name in STUBBED_PROGRAMS {
+            write_program(&sandbox.programs().join(name), EMPTY_SCRIPT)?;
         }
         for path in scripts(linked)? {
             let link = sandbox.linked().join(&path);
@@ -82,7 +83,7 @@ impl Sandbox {
         for common in ["common", "tcp/common"] {
             let common = sandbox.linked().join(common);
             std::fs::create_dir_all(&common)?;
-            write_program(&common.join("defaults.sh"), NOTHING)?;
+            write_program(&common.join("defaults.sh"), EMPTY_SCRIPT)?;
             write_program(&common.join("set_sysctls.py"), SET_SYSCTLS)?;
         }
         Ok(sandbox)

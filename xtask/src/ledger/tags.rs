@@ -27,7 +27,7 @@ pub(super) struct Tests {
 impl Tests {
     /// Adds the tests of the file at `path`.
     pub(super) fn scan(&mut self, path: &str, text: &str) {
-        let mut head = Head::default();
+        let mut head = FunctionHead::default();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim_start();
             if let Some(name) = function_name(line) {
@@ -40,15 +40,15 @@ impl Tests {
                 head.is_test |= line.contains("test]") || line.contains("::test(");
                 head.is_open = !line.ends_with(']');
             } else {
-                self.orphans(core::mem::take(&mut head), path);
+                self.report_tags_without_test(core::mem::take(&mut head), path);
             }
         }
-        self.orphans(head, path);
+        self.report_tags_without_test(head, path);
     }
 
-    fn take(&mut self, head: Head, path: &str, number: usize, name: &str) {
+    fn take(&mut self, head: FunctionHead, path: &str, number: usize, name: &str) {
         if !head.is_test {
-            return self.orphans(head, path);
+            return self.report_tags_without_test(head, path);
         }
         let test = Test { place: format!("{path}:{number}"), name: name.to_owned() };
         for (_, id) in head.ids {
@@ -56,7 +56,7 @@ impl Tests {
         }
     }
 
-    fn orphans(&mut self, head: Head, path: &str) {
+    fn report_tags_without_test(&mut self, head: FunctionHead, path: &str) {
         for (number, id) in head.ids {
             self.errors.push(format!("{path}:{number}: {id} is not above a test"));
         }
@@ -65,7 +65,7 @@ impl Tests {
 
 /// The comments and attributes above a function.
 #[derive(Debug, Default)]
-struct Head {
+struct FunctionHead {
     ids: Vec<(usize, String)>,
     is_test: bool,
     /// `true` within an attribute of several lines.

@@ -1,4 +1,4 @@
-//! `xtask terminal-esctest FOLDER`: runs the tests of esctest against plumb's terminal.
+//! `xtask terminal-esctest DIRECTORY`: runs the tests of esctest against plumb's terminal.
 //!
 //! esctest is a program that writes to its terminal, and reads the screen back by checksums
 //! (DECRQCRA) and the cursor position by DSR. Here its terminal is a pseudo-terminal with plumb's
@@ -29,7 +29,7 @@ const REPLY_TIMEOUT_S: &str = "1";
 const EXPECTED: &str = include_str!("esctest.txt");
 
 pub(crate) const USAGE: &str =
-    "usage: cargo xtask terminal-esctest FOLDER [--verbose] [--include REGEX]";
+    "usage: cargo xtask terminal-esctest DIRECTORY [--verbose] [--include REGEX]";
 
 /// Runs the tests, prints the result of each, and lists the results that are not as expected.
 ///
@@ -46,10 +46,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     command.args(["--expected-terminal", "xterm", "--max-vt-level", "4", "--no-print-logs"]);
     command.args(["--xterm-reverse-wrap", "383", "--timeout", REPLY_TIMEOUT_S]);
     command.args(["--include", include.unwrap_or(&".*")]).arg("--logfile").arg(&log);
-    let ran = Pty::open(SIZE)?.start(command).map_err(Into::into).and_then(serve);
+    let serve_result = Pty::open(SIZE)?.start(command).map_err(Into::into).and_then(serve);
     let text = fs::read(&log).with_context(|| log.display().to_string());
     _ = fs::remove_file(&log);
-    ran?;
+    serve_result?;
     report(&outcomes(&String::from_utf8_lossy(&text?)), is_verbose, include.is_none())
 }
 
@@ -65,7 +65,7 @@ fn serve(mut program: PtyProgram) -> Result<()> {
     loop {
         let mut ready = [PollFd::new(&program, PollFlags::IN)];
         let woken = wait(&mut ready, &clock, Some(clock.now() + OUTPUT_TIMEOUT))?;
-        ensure!(woken != Wake::Deadline, "esctest says nothing any more");
+        ensure!(woken != Wake::Deadline, "esctest has stopped writing output");
         match program.read(&mut bytes)? {
             Some(0) => break,
             Some(count) => {
@@ -101,7 +101,7 @@ fn outcomes(log: &str) -> Vec<Outcome> {
         if let Some(name) = line.strip_prefix("Run test: ") {
             outcomes.push((name.to_owned(), Verdict::Fails, String::new()));
         }
-        let Some((_, verdict, said)) = outcomes.last_mut() else { continue };
+        let Some((_, verdict, last_line)) = outcomes.last_mut() else { continue };
         match line {
             "Passed." => *verdict = Verdict::Passes,
             _ if line.starts_with("Fails as expected: ") => *verdict = Verdict::FailsAsXterm,
@@ -113,7 +113,7 @@ fn outcomes(log: &str) -> Vec<Outcome> {
             break;
         }
         if !line.trim().is_empty() {
-            line.trim().clone_into(said);
+            line.trim().clone_into(last_line);
         }
     }
     outcomes
@@ -125,13 +125,13 @@ fn report(outcomes: &[Outcome], is_verbose: bool, is_whole: bool) -> Result<()> 
     let mut out = std::io::stdout().lock();
     let mut surprises = 0;
     let count = |of| outcomes.iter().filter(|(_, v, _)| *v == of).count();
-    for (name, verdict, said) in outcomes {
-        let is_judged = matches!(verdict, Verdict::Passes | Verdict::Fails);
-        let is_surprise = is_judged && expected.passes(name) != (*verdict == Verdict::Passes);
+    for (name, verdict, last_line) in outcomes {
+        let has_verdict = matches!(verdict, Verdict::Passes | Verdict::Fails);
+        let is_surprise = has_verdict && expected.passes(name) != (*verdict == Verdict::Passes);
         surprises += usize::from(is_surprise);
         if is_surprise || is_verbose && *verdict == Verdict::Fails {
             let mark = if is_surprise { "not as expected: " } else { "" };
-            writeln!(out, "{mark}{name}: {verdict:?}: {said}")?;
+            writeln!(out, "{mark}{name}: {verdict:?}: {last_line}")?;
         }
     }
     let passed = count(Verdict::Passes);
@@ -144,7 +144,7 @@ fn report(outcomes: &[Outcome], is_verbose: bool, is_whole: bool) -> Result<()> 
         count(Verdict::FailsAsXterm),
         count(Verdict::Skipped)
     )?;
-    ensure!(surprises == 0 || !is_whole, "{surprises} tests are not as expected");
+    ensure!(surprises == 0 || !is_whole, "{surprises} tests have unexpected results");
     Ok(())
 }
 

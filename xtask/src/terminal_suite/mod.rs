@@ -1,4 +1,4 @@
-//! `xtask terminal-suite DIR`: runs the test scripts of libvterm against plumb's terminal.
+//! `xtask terminal-suite DIRECTORY`: runs the test scripts of libvterm against plumb's terminal.
 //!
 //! The scripts are not part of this project: the command line names their directory. Their checks
 //! of the screen, the cursor, the pen and the replies are performed. Checks of libvterm's callbacks
@@ -31,7 +31,7 @@ const EXPECTED: &str = include_str!("libvterm.txt");
 /// command are checked only by its final state.
 const STEPS_MAX: usize = 2_000;
 
-pub(crate) const USAGE: &str = "usage: cargo xtask terminal-suite FOLDER [--verbose]";
+pub(crate) const USAGE: &str = "usage: cargo xtask terminal-suite DIRECTORY [--verbose]";
 
 /// Runs all scripts of a directory, and prints for each the number of passed checks.
 ///
@@ -55,10 +55,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let mut surprises = Vec::new();
     for path in &paths {
         let text = fs::read(path).with_context(|| path.display().to_string())?;
-        let Tally { held, failed, without } = play(&script::read(&String::from_utf8_lossy(&text)));
+        let Tally { passed_checks, failed, unsupported_checks } =
+            play(&script::read(&String::from_utf8_lossy(&text)));
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let failures = failed.len();
-        let checks = held + failed.len();
+        let checks = passed_checks + failed.len();
         let verdict = match (checks, failures) {
             (0, _) => "-",
             (_, 0) => "passes",
@@ -71,34 +72,34 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         unchecked += usize::from(checks == 0);
         writeln!(
             out,
-            "{verdict:6} {name}: {held} of {checks} hold, {without} without counterpart"
+            "{verdict:6} {name}: {passed_checks} of {checks} checks pass, {unsupported_checks} not supported"
         )?;
         for failure in failed.iter().filter(|_| is_verbose) {
             writeln!(out, "       {failure}")?;
         }
     }
     let all = paths.len();
-    writeln!(out, "{passed} of {all} scripts pass, {unchecked} hold nothing that can be checked")?;
-    ensure!(surprises.is_empty(), "not as expected: {}", surprises.join(", "));
+    writeln!(out, "{passed} of {all} scripts pass, {unchecked} have no supported check")?;
+    ensure!(surprises.is_empty(), "unexpected results: {}", surprises.join(", "));
     Ok(())
 }
 
 /// Results of the checks of a script.
 #[derive(Debug, Default)]
 struct Tally {
-    held: usize,
+    passed_checks: usize,
     failed: Vec<String>,
     /// Number of checks of features that plumb's terminal does not have.
-    without: usize,
+    unsupported_checks: usize,
 }
 
 impl Tally {
     /// Counts a check with the found and the expected value, or with `None` if plumb's terminal
     /// does not have the checked value.
-    fn judge(&mut self, line: &Line, pair: Option<(String, String)>) {
+    fn count_check(&mut self, line: &Line, pair: Option<(String, String)>) {
         match pair {
-            None => self.without += 1,
-            Some((found, wanted)) if found == wanted => self.held += 1,
+            None => self.unsupported_checks += 1,
+            Some((found, wanted)) if found == wanted => self.passed_checks += 1,
             Some((found, _)) => {
                 self.failed.push(format!("line {}: {}: {found:?}", line.number, line.text));
             }
@@ -107,7 +108,7 @@ impl Tally {
 }
 
 fn play(lines: &[Line]) -> Tally {
-    let mut stage = Stage::new();
+    let mut recorded_terminal = RecordedTerminal::new();
     let mut tally = Tally::default();
     // Codes above 7F are always UTF-8 here.
     let mut is_utf8 = true;
@@ -115,35 +116,39 @@ fn play(lines: &[Line]) -> Tally {
     for line in lines {
         match line.kind {
             Kind::Command => {
-                stage.terminal.sent(stage.terminal.output().len());
+                recorded_terminal.terminal.sent(recorded_terminal.terminal.output().len());
                 let (word, rest) = line.text.split_once(' ').unwrap_or((&line.text, ""));
                 match word {
                     "UTF8" => (is_utf8, is_known) = (rest == "1", true),
-                    _ => is_known = stage.command(word, rest),
+                    _ => is_known = recorded_terminal.command(word, rest),
                 }
             }
-            _ if !is_utf8 => tally.without += 1,
-            Kind::Expectation if !is_known => tally.without += 1,
-            Kind::Expectation => tally.judge(line, stage.expectation(&line.text)),
-            Kind::Assertion => tally.judge(line, assertion(&stage.terminal, &line.text)),
+            _ if !is_utf8 => tally.unsupported_checks += 1,
+            Kind::Expectation if !is_known => tally.unsupported_checks += 1,
+            Kind::Expectation => tally.count_check(line, recorded_terminal.expectation(&line.text)),
+            Kind::Assertion => {
+                tally.count_check(line, assertion(&recorded_terminal.terminal, &line.text));
+            }
         }
         if line.kind == Kind::Expectation && line.text.starts_with("output ") {
-            let said = line.text.strip_prefix("output ").and_then(script::string);
-            stage.terminal.sent(said.map_or(0, |said| said.len()));
+            let expected_output = line.text.strip_prefix("output ").and_then(script::string);
+            recorded_terminal
+                .terminal
+                .sent(expected_output.map_or(0, |expected_output| expected_output.len()));
         }
     }
     tally
 }
 
 /// The terminal, and its states while the bytes of the last command arrived.
-struct Stage {
+struct RecordedTerminal {
     terminal: Terminal,
     steps: Vec<Picture>,
     rng: Rng,
     meter: Meter,
 }
 
-impl Stage {
+impl RecordedTerminal {
     fn new() -> Self {
         let rng = Rng::from_seed(1);
         let meter = Meter::new(Clock::None);
@@ -331,7 +336,7 @@ mod tests {
 
     fn tally(text: &str) -> (usize, usize, usize) {
         let tally = play(&script::read(text));
-        (tally.held, tally.failed.len(), tally.without)
+        (tally.passed_checks, tally.failed.len(), tally.unsupported_checks)
     }
 
     #[test]

@@ -9,7 +9,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const ENGINES: [&str; 3] = ["protocols", "simulator", "records"];
 
 /// The only crates that may print, and the directory of examples.
-const PRINTERS: [&str; 3] = ["plumbline", "xtask", "examples"];
+const MAY_PRINT: [&str; 3] = ["plumbline", "xtask", "examples"];
 
 /// Applies the rules to one file.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
@@ -38,50 +38,50 @@ fn long_functions(source: &Source) -> Vec<Finding> {
 struct ForbiddenCode {
     words: &'static [&'static str],
     /// Returns whether the ban applies to code of this crate, in a test or not.
-    holds: fn(crate_name: &str, in_test: bool) -> bool,
+    applies: fn(crate_name: &str, in_test: bool) -> bool,
     why: &'static str,
 }
 
 const BANS: [ForbiddenCode; 8] = [
     ForbiddenCode {
         words: &["todo!", "unimplemented!", "dbg!"],
-        holds: |_, _| true,
+        applies: |_, _| true,
         why: "is for unfinished work",
     },
     ForbiddenCode {
         words: &["unsafe"],
         // In crates/conformance the compiler restricts unsafe code to the file of the C interface.
-        holds: |name, _| !["os", "conformance"].contains(&name),
+        applies: |name, _| !["os", "conformance"].contains(&name),
         why: "is for crates/os only",
     },
     ForbiddenCode {
         words: &["println!", "print!", "eprintln!", "eprint!"],
-        holds: |name, in_test| !in_test && !PRINTERS.contains(&name),
+        applies: |name, in_test| !in_test && !MAY_PRINT.contains(&name),
         why: "is for the binary only",
     },
     ForbiddenCode {
         words: &["std::", "extern crate std"],
-        holds: |name, in_test| !in_test && name == "protocols",
+        applies: |name, in_test| !in_test && name == "protocols",
         why: "is not for an engine; use core, alloc and Cx",
     },
     ForbiddenCode {
         words: &["Instant::now", "SystemTime::now"],
-        holds: |name, _| ENGINES.contains(&name),
+        applies: |name, _| ENGINES.contains(&name),
         why: "reads a clock; an engine gets the time as an argument",
     },
     ForbiddenCode {
         words: &["thread::sleep"],
-        holds: |name, in_test| ENGINES.contains(&name) || (in_test && name != "plumbline"),
+        applies: |name, in_test| ENGINES.contains(&name) || (in_test && name != "plumbline"),
         why: "waits; engines and their tests must not wait",
     },
     ForbiddenCode {
         words: &["rand::", "fastrand::", "getrandom", "thread_rng", "RandomState"],
-        holds: |name, _| ENGINES.contains(&name),
+        applies: |name, _| ENGINES.contains(&name),
         why: "is randomness without a seed; use the generator of Cx",
     },
     ForbiddenCode {
         words: &["HashMap", "HashSet"],
-        holds: |name, in_test| !in_test && ["protocols", "simulator"].contains(&name),
+        applies: |name, in_test| !in_test && ["protocols", "simulator"].contains(&name),
         why: "has a random iteration order; use a BTreeMap or BTreeSet",
     },
 ];
@@ -91,7 +91,7 @@ fn banned(source: &Source) -> Vec<Finding> {
     for ban in &BANS {
         for word in ban.words {
             for place in source.places_of(word) {
-                if (ban.holds)(source.crate_name(), source.is_test(place)) {
+                if (ban.applies)(source.crate_name(), source.is_test(place)) {
                     let sentence = format!("{word} {}", ban.why);
                     findings.push(Finding::new(source.line_of(place), sentence));
                 }

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 const SAME_NAME_MAX: usize = 3;
 
 /// File names with a meaning for the compiler or for the project, which may occur more often.
-const FREE: [&str; 4] = ["mod.rs", "tests.rs", "main.rs", "lib.rs"];
+const EXEMPT_NAMES: [&str; 4] = ["mod.rs", "tests.rs", "main.rs", "lib.rs"];
 
 /// Applies the rule to all paths. Each file of a name that occurs too often has a finding.
 pub(super) fn check<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<(String, Vec<Finding>)> {
     let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for path in paths.filter(|path| path.ends_with(".rs")) {
         let name = path.rsplit('/').next().unwrap_or(path);
-        if !FREE.contains(&name) {
+        if !EXEMPT_NAMES.contains(&name) {
             by_name.entry(name).or_default().push(path);
         }
     }

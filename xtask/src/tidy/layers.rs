@@ -1,6 +1,6 @@
 //! The order of the layers in `crates/protocols`: a lower layer never names a higher one.
 //!
-//! Modules below all layers (time, chance, meter, packet, checksum, cx, and any other top-level
+//! Modules below all layers (time, rng, meter, packet, checksum, cx, and any other top-level
 //! module) name no layer. The terminal is not one of the layers, and names no layer either. The
 //! station may name all layers, and no layer names it. `lib.rs` names all, because it declares
 //! them.

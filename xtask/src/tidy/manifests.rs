@@ -76,14 +76,16 @@ fn undescribed(dependencies: &[Dependency<'_>], document: &str) -> Vec<Finding> 
         document.lines().any(|line| line.starts_with(&cell))
     };
     let is_new = |dependency: &&Dependency<'_>| {
-        !dependency.is_ours && !OURS.contains(&dependency.name) && !is_described(dependency.name)
+        !dependency.is_ours
+            && !WORKSPACE_CRATES.contains(&dependency.name)
+            && !is_described(dependency.name)
     };
     let sentence = |name: &str| format!("{name} has no line in {DOCUMENT}");
     dependencies.iter().filter(is_new).map(|d| Finding::new(d.line, sentence(d.name))).collect()
 }
 
 /// The crates of the workspace, which need no reason.
-const OURS: [&str; 7] =
+const WORKSPACE_CRATES: [&str; 7] =
     ["protocols", "simulator", "os", "records", "plumbline", "test-support", "xtask"];
 
 fn forbidden(path: &str, dependencies: &[Dependency<'_>]) -> Vec<Finding> {

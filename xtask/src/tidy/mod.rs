@@ -13,6 +13,7 @@ mod manifests;
 mod source;
 mod text;
 mod tuples;
+mod type_names;
 mod visibility;
 mod words;
 
@@ -66,12 +67,13 @@ pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
 /// Applies every rule to the project in `root`, and returns the violations by path and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     let files = files(root)?;
-    let sources: Vec<Source> = files
+    let mut sources: Vec<Source> = files
         .iter()
         .filter(|file| extension(&file.path) == "rs")
         .map(|file| Source::new(&file.path, &file.text))
         .collect();
     let test_files: BTreeSet<String> = sources.iter().flat_map(Source::test_files).collect();
+    sources.iter_mut().for_each(|source| source.mark_test_file(&test_files));
 
     let mut violations = Vec::new();
     let mut add = |path: &str, findings: Vec<Finding>| {
@@ -91,8 +93,10 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     for (path, findings) in file_names::check(files.iter().map(|file| file.path.as_str())) {
         add(&path, findings);
     }
-    for mut source in sources {
-        source.mark_test_file(&test_files);
+    for (path, findings) in type_names::check(&sources) {
+        add(&path, findings);
+    }
+    for source in sources {
         add(&source.path, code::check(&source));
         add(&source.path, layers::check(&source));
         add(&source.path, tuples::check(&source));
@@ -129,12 +133,12 @@ fn collect(root: &Path, directory: &str, files: &mut Vec<File>) -> Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if directory.is_empty() { name.clone() } else { format!("{directory}/{name}") };
         let kind = entry.file_type()?;
-        if MADE_BY_PROGRAMS.contains(&name.as_str()) {
+        if GENERATED_NAMES.contains(&name.as_str()) {
             continue;
         }
         if kind.is_dir() {
             collect(root, &path, files)?;
-        } else if kind.is_file() && WRITTEN.contains(&extension(&path)) {
+        } else if kind.is_file() && HAND_WRITTEN_EXTENSIONS.contains(&extension(&path)) {
             let bytes =
                 std::fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
             if let Ok(text) = String::from_utf8(bytes) {
@@ -146,10 +150,11 @@ fn collect(root: &Path, directory: &str, files: &mut Vec<File>) -> Result<()> {
 }
 
 /// Names of generated files and directories; `.git` is a file in a second worktree.
-const MADE_BY_PROGRAMS: [&str; 4] = [".git", "target", "corpus", "artifacts"];
+const GENERATED_NAMES: [&str; 4] = [".git", "target", "corpus", "artifacts"];
 
 /// Extensions of hand-written files; those without one are scripts, licenses and settings.
-const WRITTEN: [&str; 9] = ["", "rs", "toml", "lock", "md", "sh", "yml", "snap", "txt"];
+const HAND_WRITTEN_EXTENSIONS: [&str; 9] =
+    ["", "rs", "toml", "lock", "md", "sh", "yml", "snap", "txt"];
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ pub(super) struct Source {
 impl Source {
     /// Splits `text`, the content of the file at `path`.
     pub(super) fn new(path: &str, text: &str) -> Self {
-        let code = blank_what_is_not_code(text);
+        let code = blank_comments_and_literals(text);
         let tests = test_items(&code);
         let stem = path.strip_suffix(".rs").unwrap_or(path);
         let is_for_tests = |part: &str| matches!(part, "tests" | "benches");
@@ -91,7 +91,7 @@ pub(super) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-fn blank_what_is_not_code(text: &str) -> String {
+fn blank_comments_and_literals(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -173,17 +173,17 @@ fn character_length(text: &str) -> Option<usize> {
 
 /// Returns the length of a literal that begins with `b`, `c`, `r`, `br` or `cr`.
 fn prefixed_length(text: &str) -> Option<usize> {
-    let letters = text.chars().take_while(|c| matches!(c, 'b' | 'c' | 'r')).count();
-    let body = text.get(letters..)?;
-    match text.get(..letters)? {
-        "b" if body.starts_with('\'') => Some(letters + quoted_length(body, '\'')),
-        "b" | "c" if body.starts_with('"') => Some(letters + quoted_length(body, '"')),
+    let prefix_len = text.chars().take_while(|c| matches!(c, 'b' | 'c' | 'r')).count();
+    let body = text.get(prefix_len..)?;
+    match text.get(..prefix_len)? {
+        "b" if body.starts_with('\'') => Some(prefix_len + quoted_length(body, '\'')),
+        "b" | "c" if body.starts_with('"') => Some(prefix_len + quoted_length(body, '"')),
         "r" | "br" | "cr" => {
             let hashes = body.chars().take_while(|c| *c == '#').count();
             let content = body.get(hashes..)?.strip_prefix('"')?;
             let end = format!("\"{}", "#".repeat(hashes));
             let length = content.find(&end).map_or(content.len(), |at| at + end.len());
-            Some(letters + hashes + 1 + length)
+            Some(prefix_len + hashes + 1 + length)
         }
         _ => None,
     }
@@ -223,14 +223,14 @@ mod tests {
     #[test]
     fn comments_and_literals_are_blanked_and_lines_stay() {
         let text = "a // todo!\n/* b /* c */ d */ e \"todo! \\\" \n\" f '\"' 'x g b'\\'' h";
-        let code = blank_what_is_not_code(text);
+        let code = blank_comments_and_literals(text);
         assert_eq!(code.split_whitespace().collect::<Vec<_>>(), ["a", "e", "f", "'x", "g", "h"]);
         assert_eq!(code.lines().count(), text.lines().count());
     }
 
     #[test]
     fn a_raw_string_ends_at_its_own_hashes() {
-        let code = blank_what_is_not_code("a r#\"b \" c\"# d r#type br\"e\" for\"f\"");
+        let code = blank_comments_and_literals("a r#\"b \" c\"# d r#type br\"e\" for\"f\"");
         assert_eq!(code.split_whitespace().collect::<Vec<_>>(), ["a", "d", "r#type", "for"]);
     }
 

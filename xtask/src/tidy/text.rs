@@ -1,12 +1,13 @@
 //! Rules about any text: white space and machine-specific paths; for a Rust file also its first
-//! comment and its length.
+//! comment and its length; for Markdown also the length of its lines.
 
-use super::{Finding, extension};
+use super::{Finding, extension, words};
 
 const FILE_LINES_MAX: usize = 800;
+const MARKDOWN_COLUMNS_MAX: usize = 120;
 
 /// File names that do not describe the contents.
-const EMPTY_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
+const VAGUE_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
 
 /// Directories with personal or temporary files, which differ between machines. They are assembled
 /// from pieces so that this file passes its own rule.
@@ -21,28 +22,31 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     if extension != "snap" {
         findings.extend(trailing_space(text));
     }
+    if extension == "md" && path != words::RENAMES_PATH {
+        findings.extend(columns(text));
+    }
     if extension == "rs" {
-        findings.extend(head(text));
+        findings.extend(missing_file_comment(text));
         findings.extend(length(text));
         findings.extend(name(path));
-        findings.extend(skips(text));
+        findings.extend(skipped_tests(text));
     }
     findings
 }
 
 /// Beginning of a message about a skipped test. libtest counts a test that prints this and returns
 /// as passed, so the skip would not be reported.
-const SKIPS: &str = concat!("\"skip", "ped:");
+const SKIP_MESSAGE: &str = concat!("\"skip", "ped:");
 
-fn skips(text: &str) -> Vec<Finding> {
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| line.contains(SKIPS));
+fn skipped_tests(text: &str) -> Vec<Finding> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| line.contains(SKIP_MESSAGE));
     let sentence = "a test that cannot run fails, or calls test_support::not_configured";
     lines.map(|(line, _)| Finding::new(line, sentence)).collect()
 }
 
 fn trailing_space(text: &str) -> Vec<Finding> {
-    let is_odd = |line: &str| line.ends_with([' ', '\t', '\r']);
-    let lines = (1..).zip(text.split('\n')).filter(|(_, line)| is_odd(line));
+    let has_trailing_space = |line: &str| line.ends_with([' ', '\t', '\r']);
+    let lines = (1..).zip(text.split('\n')).filter(|(_, line)| has_trailing_space(line));
     lines.map(|(line, _)| Finding::new(line, "the line ends with white space")).collect()
 }
 
@@ -66,7 +70,7 @@ fn machine_paths(text: &str) -> Vec<Finding> {
     findings
 }
 
-fn head(text: &str) -> Option<Finding> {
+fn missing_file_comment(text: &str) -> Option<Finding> {
     let first = text.lines().find(|line| !line.starts_with("// SPDX"))?;
     let sentence = "the file does not begin with a //! comment on its purpose";
     (!first.starts_with("//!")).then(|| Finding::new(1, sentence))
@@ -78,14 +82,31 @@ fn length(text: &str) -> Option<Finding> {
     (count > FILE_LINES_MAX).then(|| Finding::new(FILE_LINES_MAX + 1, sentence))
 }
 
+/// Returns the lines of Markdown that are too long, except those without a space to break them at.
+fn columns(text: &str) -> Vec<Finding> {
+    let is_too_long = |line: &str| line.chars().count() > MARKDOWN_COLUMNS_MAX;
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| is_too_long(line) && line.contains(' '));
+    let message = format!("the line has more than {MARKDOWN_COLUMNS_MAX} columns");
+    lines.map(|(line, _)| Finding::new(line, &message)).collect()
+}
+
 fn name(path: &str) -> Option<Finding> {
-    let stem = path.strip_suffix(".rs")?.split('/').find(|part| EMPTY_NAMES.contains(part))?;
+    let stem = path.strip_suffix(".rs")?.split('/').find(|part| VAGUE_NAMES.contains(part))?;
     Some(Finding::new(1, format!("the module name {stem} does not describe the contents")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_line_of_markdown_is_found() {
+        let line = format!("| {} |", "é".repeat(116));
+        assert_eq!(check("docs/a.md", &line), []);
+        let message = "the line has more than 120 columns";
+        assert_eq!(check("docs/a.md", &format!("\n{line}é")), [Finding::new(2, message)]);
+        assert_eq!(check("docs/a.md", &"a".repeat(121)), []);
+    }
 
     #[test]
     fn white_space_at_the_end_of_a_line_is_found() {
@@ -112,9 +133,14 @@ mod tests {
 
     #[test]
     fn a_file_without_a_head_is_found() {
-        assert!(head("use std::fmt;\n").is_some());
-        assert!(head("//! What it is.\n").is_none());
-        assert!(head("// SPDX-License-Identifier: MIT OR Apache-2.0\n//! What it is.\n").is_none());
+        assert!(missing_file_comment("use std::fmt;\n").is_some());
+        assert!(missing_file_comment("//! What it is.\n").is_none());
+        assert!(
+            missing_file_comment(
+                "// SPDX-License-Identifier: MIT OR Apache-2.0\n//! What it is.\n"
+            )
+            .is_none()
+        );
     }
 
     #[test]
@@ -125,9 +151,9 @@ mod tests {
 
     #[test]
     fn a_test_that_skips_itself_is_found() {
-        let text = format!("//! A.\nreturn eprintln!({SKIPS} no program\");\n");
+        let text = format!("//! A.\nreturn eprintln!({SKIP_MESSAGE} no program\");\n");
         assert_eq!(check("a.rs", &text)[0].line, 2);
-        assert_eq!(skips("let skipped = 1; // skipped"), []);
+        assert_eq!(skipped_tests("let skipped = 1; // skipped"), []);
     }
 
     #[test]

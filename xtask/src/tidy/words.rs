@@ -11,7 +11,7 @@ use super::{Finding, extension};
 /// The list.
 const LIST: &str = include_str!("words.txt");
 /// Maps old names to new ones.
-const RENAMES_PATH: &str = "docs/renames.md";
+pub(super) const RENAMES_PATH: &str = "docs/renames.md";
 
 /// Words that a comment does not begin with: its subject is a component or a value.
 const FIRST_WORDS: [&str; 5] = ["who", "whoever", "what", "nobody", "somebody"];

@@ -1,5 +1,5 @@
 //! Provisional replacement of a file: the new file takes the name, and the replaced file is kept
-//! until the replacement is settled or withdrawn.
+//! until the caller confirms (`settle`) or undoes (`withdraw`) the replacement.
 //!
 //! Until then the temporary name refers to the replaced file, or to the new file if the name was
 //! free. A crash leaves the new file; a later [`super::sweep`] removes the temporary name.
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Minimum size of a file whose removal takes noticeable time; our own choice.
 const LARGE_MIN_BYTES: i64 = 1 << 20;
 
-/// Method by which a file took its name, so that it can be withdrawn.
+/// Method by which the new file took its name; determines how the replacement is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// The name was free. The temporary name is another hard link to the same file.
@@ -106,8 +106,9 @@ impl AtomicFile {
             }
             match placement {
                 Placement::Linked => {
-                    // Rename first instead of removing at once: another process may have taken the
-                    // name since the check.
+                    // The name is not removed directly: another process may have given it to a
+                    // different file since the check. It is renamed first, and the renamed file is
+                    // checked again.
                     let aside = random_name()?;
                     let aside = OsStr::from_bytes(&aside);
                     fs::renameat(directory, name, directory, aside)?;

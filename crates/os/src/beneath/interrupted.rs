@@ -1,10 +1,10 @@
-//! Partial files of interrupted transfers, which are kept to be continued.
+//! Partial files of interrupted transfers, which are stored so that the transfers can be resumed.
 //!
 //! All partial files are in one directory at the root of the tree, which is hidden from callers'
 //! names and from listings. Their number, size and age are found by reading this one directory. The
 //! directory exists only while it has entries. A file keeps its inode when it is moved into the
-//! directory and back: nothing is copied, and a file in a different file system than the root (a
-//! mount within the tree) is not kept.
+//! directory and back, so nothing is copied. A file in a different file system than the root (a
+//! mount within the tree) is not stored.
 //!
 //! Nothing is synced: Linux file systems write the data of a growing file before its length, so
 //! that a system crash leaves a shorter partial file.
@@ -19,7 +19,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// A partial file that is kept.
+/// A stored partial file of an interrupted transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterruptedDraft {
     /// Key under which the partial file is kept.
@@ -30,7 +30,7 @@ pub struct InterruptedDraft {
     pub modified_s: i64,
 }
 
-/// Keys are single components, chosen by the caller.
+/// Methods for interrupted transfers. A key is a single path component, chosen by the caller.
 impl RootDir {
     /// Keeps a partial file of this tree under `key`, and replaces any partial file with the same
     /// key.
@@ -83,7 +83,8 @@ impl RootDir {
         let draft = self.lend(|| {
             let from = self.interrupted_directory()?;
             let (directory, leaf) = self.place(name)?;
-            let draft = AtomicFile::take_from(&from, key, directory, leaf, existing, None)?;
+            let draft =
+                AtomicFile::resume_partial_from(&from, key, directory, leaf, existing, None)?;
             fs::ftruncate(draft.file(), len)?;
             draft.file().seek(SeekFrom::End(0))?;
             self.remove_interrupted_directory();

@@ -1,6 +1,6 @@
 //! Errors reported to a program when the device, the runtime or the program itself goes away.
 
-use super::tests::{KERNEL, OURS, settings, tun, with_hosts};
+use super::tests::{KERNEL, USERSPACE, settings, tun, with_hosts};
 use super::*;
 use crate::testing::in_new_network;
 use std::future::Future;
@@ -27,7 +27,7 @@ fn all_tasks_get_an_error_when_the_interface_is_removed() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let socket = host.bind(69).unwrap();
-        let _peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let _peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         let reading = tokio::spawn(async move { stream.read_u8().await });
         let receiving = tokio::spawn(async move { socket.recv_from(&mut [0; 9]).await });
@@ -50,7 +50,7 @@ fn an_idle_host_gets_an_error_when_the_interface_is_removed() {
         let listener = host.listen(7).unwrap();
         let accepting = tokio::spawn(async move { listener.accept().await });
         // Wait until the host has read the packets that the kernel sent when the interface came up.
-        let _peer = in_time(TcpStream::connect((OURS, 8))).await.unwrap_err();
+        let _peer = in_time(TcpStream::connect((USERSPACE, 8))).await.unwrap_err();
         tokio::task::yield_now().await;
         ip("link delete plumb0");
         in_time(accepting).await.unwrap().unwrap_err();
@@ -124,7 +124,7 @@ fn a_stream_to_a_vanished_peer_is_reset() {
 fn a_connection_reset_before_accept_reports_the_reset() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
-        let peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         peer.set_zero_linger().unwrap();
         drop(peer);
         while host.with_layers(|layers, _| layers.tcp.connections()) > 0 {
@@ -140,12 +140,12 @@ fn a_connection_reset_before_accept_reports_the_reset() {
 fn a_dropped_listener_closes_unaccepted_connections() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
-        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         drop(listener);
         let mut rest = Vec::new();
         _ = in_time(peer.read_to_end(&mut rest)).await;
         assert!(rest.is_empty());
-        let refused = TcpStream::connect((OURS, 7)).await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let error = TcpStream::connect((USERSPACE, 7)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     });
 }

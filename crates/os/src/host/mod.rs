@@ -66,7 +66,7 @@ pub struct Host {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when a timer is due earlier than the time until which the task of the host sleeps.
+    /// Wakes the task of the host if a timer is due before the end of its sleep.
     earlier_deadline: Arc<Notify>,
 }
 
@@ -277,8 +277,8 @@ impl Host {
         .await
     }
 
-    /// Gives `look` access to the layers: their status and operations beyond streams. `look` must
-    /// not call the host or its streams, which would deadlock.
+    /// Calls `look` with the layers, to query their status or to perform operations other than
+    /// those of streams. `look` must not call the host or its streams, which would deadlock.
     pub fn with_layers<R>(&self, look: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
         self.act(|state| {
             let seen = state.layers(look);
@@ -287,7 +287,7 @@ impl Host {
         })
     }
 
-    /// Returns a settled copy of the meter.
+    /// Returns a copy of the meter, in which the time elapsed so far is charged.
     #[must_use]
     pub fn meter(&self) -> Meter {
         let mut meter = self.shared.lock().driver.meter().clone();
@@ -351,9 +351,9 @@ impl State {
     /// Calls `call` with the layers, charged to [`Account::TcpFixed`].
     fn layers<R>(&mut self, call: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
         let (station, mut cx) = self.driver.parts();
-        let left = cx.meter.enter(Account::TcpFixed);
+        let previous_account = cx.meter.enter(Account::TcpFixed);
         let result = call(&mut station.layers, &mut cx);
-        cx.meter.enter(left);
+        cx.meter.enter(previous_account);
         result
     }
 
@@ -382,12 +382,12 @@ impl State {
         Ok(turn.packets_in > 0 || has_looped || was_starved && !self.is_starved)
     }
 
-    /// Returns whether the task of the host must run before the time until which it sleeps.
+    /// Returns whether the task of the host must run before the end of its sleep.
     fn needs_earlier_turn(&mut self) -> bool {
         let deadline = self.driver.deadline();
         let is_earlier =
             deadline.is_some_and(|at| self.sleeps_until.is_none_or(|scheduled| at < scheduled));
-        // The data read just now may have freed a packet that a starved device waits for.
+        // If the device is starved, the data read by the program may have freed a packet for it.
         self.is_starved || is_earlier || self.driver.parts().0.has_input()
     }
 
@@ -517,7 +517,9 @@ struct HostTask(Weak<Shared>);
 impl Drop for HostTask {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
-            let message = "the task of the host has ended, as if with its runtime".to_owned();
+            let message =
+                "the task of the host has ended, for example because its runtime was dropped"
+                    .to_owned();
             shared.fail(Failure { kind: io::ErrorKind::NotConnected, message });
         }
     }
@@ -584,7 +586,7 @@ async fn wait(device: &AsyncFd<OwnedFd>, earlier_deadline: &Notify, pause: Pause
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Wake the task of the host, which may wait indefinitely; it then ends.
+        // Without a wake-up, the task of the host might sleep indefinitely instead of ending.
         self.earlier_deadline.notify_one();
     }
 }

@@ -22,7 +22,7 @@ impl Stream {
     /// Resets the connection (ABORT, RFC 9293 §3.9.1), so that the peer cannot mistake truncated
     /// data for complete data.
     pub fn abort(&self) {
-        // A connection that has ended already needs no reset.
+        // An error means that the connection has already ended, so no reset is needed.
         self.host.act(|state| _ = state.layers(|layers, cx| layers.tcp.abort(self.id, cx)));
     }
 
@@ -185,7 +185,7 @@ impl Stream {
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         self.host.act(|state| match self.write_now(state, &[IoSlice::new(data)], false)? {
             0 if !data.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
-            taken => Ok(taken),
+            accepted => Ok(accepted),
         })
     }
 
@@ -204,19 +204,19 @@ impl Stream {
                 close_reason => failure(close_reason),
             });
         }
-        let mut taken = 0;
+        let mut accepted = 0;
         for part in data {
             let sent = state.layers(|layers, _| match is_urgent {
                 true => layers.tcp.send_urgent(self.id, part),
                 false => layers.tcp.send(self.id, part),
             });
             let sent = sent.unwrap_or(0);
-            taken += sent;
+            accepted += sent;
             if sent < part.len() {
                 break;
             }
         }
-        Ok(taken)
+        Ok(accepted)
     }
 
     fn write(
@@ -227,13 +227,13 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let budget = ready!(coop::poll_proceed(context));
         self.host.act(|state| {
-            let taken = self.write_now(state, data, is_urgent)?;
-            if taken == 0 && data.iter().any(|part| !part.is_empty()) {
+            let accepted = self.write_now(state, data, is_urgent)?;
+            if accepted == 0 && data.iter().any(|part| !part.is_empty()) {
                 self.waiting(state).writing = Some(context.waker().clone());
                 return Poll::Pending;
             }
             budget.made_progress();
-            Poll::Ready(Ok(taken))
+            Poll::Ready(Ok(accepted))
         })
     }
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 1);
-pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 2);
+pub(super) const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 2);
 
 /// Opens a TUN and brings its interface up.
 pub(super) fn tun(is_offloading: bool) -> Device {
@@ -25,7 +25,7 @@ pub(super) fn tun(is_offloading: bool) -> Device {
 }
 
 pub(super) fn settings() -> Settings {
-    Settings { address: OURS, prefix_len: 24, packets: 64, ..Settings::default() }
+    Settings { address: USERSPACE, prefix_len: 24, packets: 64, ..Settings::default() }
 }
 
 /// Runs `test` with a host whose device has offloads, and again with one without.
@@ -61,7 +61,7 @@ fn a_file_echoed_by_a_listener_of_the_host_is_unchanged() {
                 }
             }
         });
-        let (mut from, mut to) = TcpStream::connect((OURS, 7)).await.unwrap().into_split();
+        let (mut from, mut to) = TcpStream::connect((USERSPACE, 7)).await.unwrap().into_split();
         let sent = file(5_000_000);
         let copy = sent.clone();
         tokio::spawn(async move {
@@ -99,10 +99,10 @@ fn a_stream_of_the_host_fetches_from_a_listener_of_the_kernel() {
 #[test]
 fn a_port_without_a_listener_refuses_the_connection() {
     with_hosts(|host| async move {
-        let refused = host.connect((KERNEL, 9).into()).await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-        let refused = TcpStream::connect((OURS, 9)).await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let error = host.connect((KERNEL, 9).into()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let error = TcpStream::connect((USERSPACE, 9)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     });
 }
 
@@ -110,7 +110,7 @@ fn a_port_without_a_listener_refuses_the_connection() {
 fn a_stream_that_is_dropped_with_data_unread_resets_its_peer() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
-        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         peer.write_all(b"this stays unread").await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         while stream.status().unwrap().receive_queue == 0 {
@@ -123,35 +123,35 @@ fn a_stream_that_is_dropped_with_data_unread_resets_its_peer() {
 }
 
 #[test]
-fn datagrams_go_both_ways() {
+fn datagrams_pass_in_both_directions() {
     with_hosts(|host| async move {
-        let ours = host.bind(69).unwrap();
-        let theirs = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
-        theirs.send_to(b"request", (OURS, 69)).await.unwrap();
+        let host_socket = host.bind(69).unwrap();
+        let kernel_socket = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
+        kernel_socket.send_to(b"request", (USERSPACE, 69)).await.unwrap();
         let mut buffer = [0; 100];
-        let (count, from) = ours.recv_from(&mut buffer).await.unwrap();
+        let (count, from) = host_socket.recv_from(&mut buffer).await.unwrap();
         assert_eq!(&buffer[..count], b"request");
-        ours.send_to(b"answer", from).await.unwrap();
-        let (count, from) = theirs.recv_from(&mut buffer).await.unwrap();
-        assert_eq!((&buffer[..count], from), (&b"answer"[..], (OURS, 69).into()));
+        host_socket.send_to(b"answer", from).await.unwrap();
+        let (count, from) = kernel_socket.recv_from(&mut buffer).await.unwrap();
+        assert_eq!((&buffer[..count], from), (&b"answer"[..], (USERSPACE, 69).into()));
     });
 }
 
 #[test]
-fn datagrams_of_one_size_go_both_ways_in_one_call() {
+fn datagrams_of_one_size_pass_in_both_directions_in_one_call() {
     with_hosts(|host| async move {
-        let ours = host.bind(69).unwrap();
-        let theirs = DatagramSocket::bind((KERNEL, 0).into()).unwrap();
+        let host_socket = host.bind(69).unwrap();
+        let kernel_socket = DatagramSocket::bind((KERNEL, 0).into()).unwrap();
         let data = file(1048);
         let lens = [&[100; 10][..], &[48]].concat();
-        assert_eq!(theirs.send(&data, &lens, (OURS, 69).into()).unwrap(), 11);
+        assert_eq!(kernel_socket.send(&data, &lens, (USERSPACE, 69).into()).unwrap(), 11);
         let mut buffer = [0; 5000];
-        let (count, from) = ours.recv_from(&mut buffer).await.unwrap();
+        let (count, from) = host_socket.recv_from(&mut buffer).await.unwrap();
         assert_eq!(buffer[..count], data[..100]);
         let mut received = buffer[..count].to_vec();
         while received.len() < data.len() {
-            // The buffer holds three datagrams and part of a fourth.
-            let part = ours.recv_segments_from(&mut buffer[..340]).await.unwrap();
+            // The buffer has space for three datagrams and a part of the fourth.
+            let part = host_socket.recv_segments_from(&mut buffer[..340]).await.unwrap();
             let count = part.len.div_ceil(part.segment_size);
             assert!(part.source == from && part.segment_size <= 100 && count <= 3);
             received.extend_from_slice(&buffer[..part.len]);
@@ -159,16 +159,16 @@ fn datagrams_of_one_size_go_both_ways_in_one_call() {
         assert_eq!(received, data);
 
         let size = NonZeroU16::new(100).unwrap();
-        assert_eq!(ours.send_segments_to(&data, size, from).await.unwrap(), 1048);
+        assert_eq!(host_socket.send_segments_to(&data, size, from).await.unwrap(), 1048);
         let mut inbox = Inbox::default();
-        let mut came = Vec::new();
-        while came.len() < 11 {
+        let mut received_datagrams = Vec::new();
+        while received_datagrams.len() < 11 {
             tokio::task::yield_now().await;
-            if theirs.receive(&mut inbox).is_ok() {
-                came.extend(inbox.datagrams().map(|one| one.data.to_vec()));
+            if kernel_socket.receive(&mut inbox).is_ok() {
+                received_datagrams.extend(inbox.datagrams().map(|one| one.data.to_vec()));
             }
         }
-        assert_eq!(came, data.chunks(100).map(<[u8]>::to_vec).collect::<Vec<_>>());
+        assert_eq!(received_datagrams, data.chunks(100).map(<[u8]>::to_vec).collect::<Vec<_>>());
     });
 }
 

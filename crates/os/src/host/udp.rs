@@ -33,8 +33,8 @@ impl UdpSocket {
             state.check()?;
             let bound = state.layers(|layers, cx| {
                 let id = layers.udp.bind(port, cx)?;
-                // `receive` splits them into datagrams.
-                layers.udp.set_takes_segments(id, true);
+                // The socket accepts super-datagrams; `receive` splits them into datagrams.
+                layers.udp.set_accepts_super_datagrams(id, true);
                 Ok(id)
             });
             bound.map_err(|error| match error {
@@ -189,8 +189,8 @@ impl UdpSocket {
         Ok(self.receive(take).await?.0)
     }
 
-    /// Waits until the socket has datagrams, and passes them to `take`. `take` returns the number
-    /// of datagrams to remove as its last element.
+    /// Waits until the socket has datagrams, and calls `take` with them. The last element of the
+    /// result of `take` is the number of datagrams to remove.
     async fn receive<R>(
         &self,
         mut take: impl FnMut(Waiting<'_>) -> (R, SocketAddr, usize),

@@ -1,6 +1,6 @@
 //! Wake-ups of waiting tasks: of many at once, in turn, and after other tasks have been cancelled.
 
-use super::tests::{KERNEL, OURS, file, settings, tun, with_hosts};
+use super::tests::{KERNEL, USERSPACE, file, settings, tun, with_hosts};
 use super::*;
 use crate::interface::Interface;
 use crate::testing::in_new_network;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 2);
+const USERSPACE_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 1);
 
 /// Timeout of an operation; every operation that is not stuck takes less time.
@@ -63,7 +63,7 @@ fn a_hundred_concurrent_connections_are_all_served() {
         let clients: Vec<_> = (0..100)
             .map(|_| {
                 tokio::spawn(async {
-                    let stream = TcpStream::connect((OURS, 7)).await.unwrap();
+                    let stream = TcpStream::connect((USERSPACE, 7)).await.unwrap();
                     expect_echo(stream, &file(100_000)).await;
                 })
             })
@@ -113,7 +113,7 @@ fn several_threads_share_a_host() {
             let clients: Vec<_> = (0..20)
                 .map(|_| {
                     tokio::spawn(async {
-                        let stream = TcpStream::connect((OURS, 7)).await.unwrap();
+                        let stream = TcpStream::connect((USERSPACE, 7)).await.unwrap();
                         expect_echo(stream, &file(400_000)).await;
                     })
                 })
@@ -126,13 +126,14 @@ fn several_threads_share_a_host() {
 }
 
 #[test]
-fn a_host_calls_itself() {
+fn a_host_connects_to_itself() {
     with_hosts(|host| async move {
         tokio::spawn(echo_all(host.listen(7).unwrap()));
-        let stream = in_time(host.connect((OURS, 7).into())).await.unwrap();
+        let stream = in_time(host.connect((USERSPACE, 7).into())).await.unwrap();
         in_time(expect_echo(stream, &file(1_000_000))).await;
-        // No segment was lost between the two ends of one host. A host that waits long for a
-        // processor may probe the tail of a flight, so retransmissions alone do not prove a loss.
+        // No segment was lost between the two ends of one host. If the host waits long for a
+        // processor, TCP may retransmit the last segment (tail loss probe), so the number of
+        // retransmissions alone does not prove a loss.
         assert_eq!(host.meter().counted(Counter::TcpOutOfOrder), 0);
     });
 }
@@ -146,17 +147,17 @@ fn streams_and_listeners_support_ipv6() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             let host = Host::new(device, 1500, settings()).unwrap();
-            let own = Address::lasting(OURS_V6.into(), 64);
+            let own = Address::lasting(USERSPACE_V6.into(), 64);
             host.with_layers(|layers, _| layers.internet.add_address(own)).unwrap();
 
             tokio::spawn(echo_all(host.listen(7).unwrap()));
-            let stream = in_time(TcpStream::connect((OURS_V6, 7))).await.unwrap();
+            let stream = in_time(TcpStream::connect((USERSPACE_V6, 7))).await.unwrap();
             in_time(expect_echo(stream, &file(100_000))).await;
 
             let listener = TcpListener::bind((KERNEL_V6, 80)).await.unwrap();
             tokio::spawn(async move {
                 let (mut stream, from) = listener.accept().await.unwrap();
-                assert_eq!(from.ip(), IpAddr::V6(OURS_V6));
+                assert_eq!(from.ip(), IpAddr::V6(USERSPACE_V6));
                 stream.write_all(b"page").await.unwrap();
             });
             let mut stream = in_time(host.connect((KERNEL_V6, 80).into())).await.unwrap();
@@ -164,10 +165,10 @@ fn streams_and_listeners_support_ipv6() {
             in_time(stream.read_to_string(&mut page)).await.unwrap();
             assert_eq!(page, "page");
 
-            let ours = host.bind(69).unwrap();
-            let theirs = tokio::net::UdpSocket::bind((KERNEL_V6, 0)).await.unwrap();
-            theirs.send_to(b"request", (OURS_V6, 69)).await.unwrap();
-            let (count, from) = in_time(ours.recv_from(&mut [0; 100])).await.unwrap();
+            let host_socket = host.bind(69).unwrap();
+            let kernel_socket = tokio::net::UdpSocket::bind((KERNEL_V6, 0)).await.unwrap();
+            kernel_socket.send_to(b"request", (USERSPACE_V6, 69)).await.unwrap();
+            let (count, from) = in_time(host_socket.recv_from(&mut [0; 100])).await.unwrap();
             assert_eq!((count, from.ip()), (7, IpAddr::V6(KERNEL_V6)));
         });
     });
@@ -184,7 +185,7 @@ fn a_cancelled_accept_leaves_the_connection_to_another_task() {
         let second = tokio::spawn(async move { waiting.accept().await.map(|_| ()) });
         tokio::task::yield_now().await;
         second.abort();
-        let _peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let _peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         in_time(first).await.unwrap().unwrap();
     });
 }
@@ -200,8 +201,8 @@ fn a_cancelled_receive_leaves_the_datagram_to_another_task() {
         let second = tokio::spawn(async move { waiting.recv_from(&mut [0; 9]).await.map(|_| ()) });
         tokio::task::yield_now().await;
         second.abort();
-        let theirs = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
-        theirs.send_to(b"request", (OURS, 69)).await.unwrap();
+        let kernel_socket = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
+        kernel_socket.send_to(b"request", (USERSPACE, 69)).await.unwrap();
         in_time(first).await.unwrap().unwrap();
     });
 }
@@ -221,14 +222,14 @@ fn a_cancelled_connect_leaves_no_connection() {
 fn unread_datagrams_leave_packets_for_others() {
     with_hosts(|host| async move {
         let _unread: Vec<_> = (100..120).map(|port| host.bind(port).unwrap()).collect();
-        let theirs = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
+        let kernel_socket = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
         for port in 100..120 {
             for _ in 0..8 {
-                theirs.send_to(b"this stays unread", (OURS, port)).await.unwrap();
+                kernel_socket.send_to(b"this stays unread", (USERSPACE, port)).await.unwrap();
             }
         }
         tokio::spawn(echo_all(host.listen(7).unwrap()));
-        let stream = in_time(TcpStream::connect((OURS, 7))).await.unwrap();
+        let stream = in_time(TcpStream::connect((USERSPACE, 7))).await.unwrap();
         in_time(expect_echo(stream, &file(1_000_000))).await;
     });
 }
@@ -240,7 +241,7 @@ fn an_unread_stream_does_not_block_the_others() {
         let mut clients = Vec::new();
         let mut unread = Vec::new();
         for _ in 0..20 {
-            let client = TcpStream::connect((OURS, 9)).await.unwrap();
+            let client = TcpStream::connect((USERSPACE, 9)).await.unwrap();
             unread.push(in_time(silent.accept()).await.unwrap());
             // Fill the buffers of both ends.
             while client.try_write(&[7; 60_000]).is_ok() {
@@ -249,7 +250,7 @@ fn an_unread_stream_does_not_block_the_others() {
             clients.push(client);
         }
         tokio::spawn(echo_all(host.listen(7).unwrap()));
-        let stream = in_time(TcpStream::connect((OURS, 7))).await.unwrap();
+        let stream = in_time(TcpStream::connect((USERSPACE, 7))).await.unwrap();
         in_time(expect_echo(stream, &file(1_000_000))).await;
     });
 }
@@ -258,7 +259,7 @@ fn an_unread_stream_does_not_block_the_others() {
 fn a_task_that_always_finds_data_lets_the_others_run() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
-        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         peer.write_all(&[7; 10_000]).await.unwrap();
         while stream.status().unwrap().receive_queue < 10_000 {
@@ -278,23 +279,23 @@ fn a_task_that_always_finds_data_lets_the_others_run() {
 fn reading_continues_after_the_local_side_is_closed() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
-        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"question").await.unwrap();
         stream.shutdown().await.unwrap();
         let mut question = String::new();
         in_time(peer.read_to_string(&mut question)).await.unwrap();
         assert_eq!(question, "question");
-        let answer = file(3_000_000);
-        let copy = answer.clone();
+        let response = file(3_000_000);
+        let copy = response.clone();
         let mut received = Vec::new();
         tokio::spawn(async move {
             peer.write_all(&copy).await.unwrap();
         });
         in_time(stream.read_to_end(&mut received)).await.unwrap();
-        assert!(received == answer);
-        let refused = stream.write_all(b"more").await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
+        assert!(received == response);
+        let error = stream.write_all(b"more").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     });
 }
 
@@ -302,7 +303,7 @@ fn reading_continues_after_the_local_side_is_closed() {
 fn writing_waits_for_a_peer_that_reads_slowly() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
-        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         let sent = file(20_000_000);
         let copy = sent.clone();
@@ -327,7 +328,7 @@ fn writing_waits_for_a_peer_that_reads_slowly() {
 fn data_written_to_a_dropped_stream_still_arrives() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
-        let mut peer = TcpStream::connect((OURS, 7)).await.unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         let sent = file(50_000);
         stream.write_all(&sent).await.unwrap();
@@ -376,13 +377,13 @@ fn a_vectored_write_is_sent_in_one_segment() {
 #[test]
 fn datagrams_wait_for_room() {
     with_hosts(|host| async move {
-        let ours = host.bind(69).unwrap();
-        let theirs = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
-        let destination = theirs.local_addr().unwrap();
+        let host_socket = host.bind(69).unwrap();
+        let kernel_socket = tokio::net::UdpSocket::bind((KERNEL, 0)).await.unwrap();
+        let destination = kernel_socket.local_addr().unwrap();
         for number in 0..200_u16 {
-            in_time(ours.send_to(&number.to_be_bytes(), destination)).await.unwrap();
+            in_time(host_socket.send_to(&number.to_be_bytes(), destination)).await.unwrap();
             let mut received = [0; 2];
-            in_time(theirs.recv_from(&mut received)).await.unwrap();
+            in_time(kernel_socket.recv_from(&mut received)).await.unwrap();
             assert_eq!(u16::from_be_bytes(received), number);
         }
     });
@@ -398,7 +399,7 @@ fn a_host_on_an_ethernet_segment_waits_for_its_address() {
         interface.bring_up().unwrap();
         let segment = ethernet::Settings {
             mac: MacAddress::new([2, 0, 0, 0, 0, 7]),
-            ipv4: ethernet::Ipv4::Static { address: OURS, prefix_len: 24, router: None },
+            ipv4: ethernet::Ipv4::Static { address: USERSPACE, prefix_len: 24, router: None },
             ipv6: ethernet::Ipv6::LinkLocal,
             secret: Secret([1, 2]),
             host_name: Vec::new(),
@@ -409,7 +410,7 @@ fn a_host_on_an_ethernet_segment_waits_for_its_address() {
             let host = Host::on_segment(device, 1500, settings(), segment).unwrap();
             in_time(host.addressed(KERNEL.into())).await.unwrap();
             tokio::spawn(echo_all(host.listen(7).unwrap()));
-            let stream = in_time(TcpStream::connect((OURS, 7))).await.unwrap();
+            let stream = in_time(TcpStream::connect((USERSPACE, 7))).await.unwrap();
             in_time(expect_echo(stream, &file(300_000))).await;
         });
     });

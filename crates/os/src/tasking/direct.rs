@@ -1,6 +1,6 @@
 //! Tasks whose block routine itself selects the next task and switches to its stack (TM-233 §7.1).
 
-use super::super::swap::{Context, NOWHERE, prepare, swap};
+use super::super::swap::{Context, INVALID_CONTEXT, prepare, swap};
 use super::{STACK_LEN, SwitchTarget, Task};
 use crate::tasking::SpawnError;
 use crate::tasking::flags::{Flags, PLACES_MAX};
@@ -64,7 +64,7 @@ impl<T> Direct<T> {
         let shared = Shared {
             flags,
             blocks: Vec::new(),
-            caller: NOWHERE,
+            caller: INVALID_CONTEXT,
             value: None,
             turns: Turns::One,
             at: PLACES_MAX - 1,
@@ -156,8 +156,8 @@ impl<T> Shared<T> {
         None
     }
 
-    /// Returns the context to switch to when the task `own` blocks or ends: the context of the next
-    /// task or of the caller; `None` if `own` has the next turn.
+    /// Returns the context to switch to when the task at position `own` blocks or ends: that of the
+    /// next task or of the caller. Returns `None` if `own` itself has the next turn.
     #[inline]
     fn next_context(&mut self, own: usize) -> Option<Context> {
         let next = if self.turns == Turns::All { self.next() } else { None };
@@ -188,7 +188,8 @@ impl<T> Core<T> {
     pub(super) fn block(&mut self, own: usize) {
         let shared = self.shared();
         if shared.is_dropping {
-            // A destructor blocks while its task is unwound: nothing will wake it.
+            // A destructor of an unwinding task called `block`. It must not wait, because no task
+            // would wake it.
             return;
         }
         if let Some(entered) = shared.next_context(own) {

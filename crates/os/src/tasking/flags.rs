@@ -44,8 +44,8 @@ pub(super) fn next(bits: u64, after: usize) -> Option<usize> {
     if bits == 0 {
         return None;
     }
-    let behind = bits & !upto(after);
-    let candidates = if behind == 0 { bits } else { behind };
+    let later_bits = bits & !bits_up_to(after);
+    let candidates = if later_bits == 0 { bits } else { later_bits };
     Some(candidates.trailing_zeros() as usize)
 }
 
@@ -57,7 +57,7 @@ pub(super) const fn bit(place: usize) -> u64 {
 
 /// Returns the bits of all positions up to `last`.
 #[inline]
-const fn upto(last: usize) -> u64 {
+const fn bits_up_to(last: usize) -> u64 {
     let bit = bit(last);
     bit | bit.wrapping_sub(1)
 }
@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Reference implementation by the algorithm of TM-233: examines one position after another.
-    fn by_looking(bits: u64, after: usize) -> Option<usize> {
+    fn next_by_scan(bits: u64, after: usize) -> Option<usize> {
         (1..=PLACES_MAX)
             .map(|step| (after + step) % PLACES_MAX)
             .find(|place| bits & (1 << place) != 0)
@@ -82,7 +82,7 @@ mod tests {
             after in 0..PLACES_MAX,
         ) {
             for bits in [bits, bits & sparse, 1 << after, 0] {
-                prop_assert_eq!(next(bits, after), by_looking(bits, after));
+                prop_assert_eq!(next(bits, after), next_by_scan(bits, after));
             }
         }
     }

@@ -33,9 +33,9 @@ use std::ptr::NonNull;
 pub struct Structure {
     /// Contents of a position of the ring.
     pub kind: Kind,
-    /// True if the user step calls the send step as a procedure when the send step has the next
-    /// turn, so that sending needs no switch (TM-233 §7.1). Output caused by a timer still has a
-    /// turn of its own.
+    /// True if the user step calls the send step as a procedure whenever the send step would have
+    /// the next turn, so that sending needs no switch (TM-233 §7.1). Output caused by a timer is
+    /// still sent in a separate turn.
     pub sends_in_user: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct StationControl {
     structure: Structure,
     scheduler: Scheduler,
     ring: Box<dyn Ring<StepContext>>,
-    /// The step in the middle of which the last call of [`Control::run_one`] returned.
+    /// Step that was not finished when the last call of [`StationControl::run_one`] returned.
     stopped_in: Option<Step>,
 }
 
@@ -219,8 +219,8 @@ fn turn(own: Step, context: &mut StepContext, flags: &(impl Wake + ?Sized)) {
     let (station, application, cx) =
         unsafe { (context.station.as_mut(), context.application.as_mut(), context.cx.as_mut()) };
     let mut next = scheduler.next(station, application, cx.now);
-    // Two cases are not counted as a switch: a step that continues after it was stopped, and a turn
-    // that only finds that the stopped step is next.
+    // A step that continues after an interruption is not counted as a switch. A turn that only
+    // finds that the interrupted step is next is not counted either.
     let is_continued = stopped_in.is_some() && *stopped_in == next;
     if !is_continued {
         cx.meter.work(Work::Switch, 1);

@@ -25,9 +25,9 @@ proptest! {
         }
     }
 
-    /// A structure that sends in the user step sends before processing packets that arrive during
-    /// that step; the others process them first. Therefore it is compared only with structures of
-    /// the same type.
+    /// A structure that sends in the user step sends before it processes packets that arrive during
+    /// that step; the other structures process these packets first. Therefore the bytes are
+    /// compared only among structures that send in the user step.
     #[test]
     fn every_structure_that_sends_in_the_user_step_sends_the_same_bytes(seed in any::<u64>()) {
         let traffic = |kind| {

@@ -14,7 +14,7 @@ use std::arch::asm;
 pub(super) struct Context(usize);
 
 /// An invalid context, which must be replaced before it is entered.
-pub(super) const NOWHERE: Context = Context(0);
+pub(super) const INVALID_CONTEXT: Context = Context(0);
 
 /// Saves the running context in `left` and switches to `entered`; returns when the saved context is
 /// entered again.

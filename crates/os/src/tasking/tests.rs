@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Turns in order, and the flags that each position sets at its first turn.
+/// The turns in their order, and for each position the flags that it sets at its first turn.
 #[derive(Debug, Default)]
 struct Log {
     turns: Vec<usize>,
@@ -402,7 +402,7 @@ fn overflows_a_stack_that_the_ring_resumes() {
 
 #[test]
 #[ignore = "ends its process; another test starts it"]
-fn overflows_a_stack_that_is_gone_to_directly() {
+fn overflows_a_stack_entered_by_a_direct_switch() {
     overflow_in(Switch::Direct);
 }
 

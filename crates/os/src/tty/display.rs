@@ -1,8 +1,8 @@
 //! The bytes that reset the display when a signal or a panic ends the program.
 //!
-//! A signal handler may interrupt the program at any instruction, so the bytes are kept in two
-//! buffers of atomics: one is current while the other is filled. The write does not block: a
-//! display that is not writable is not reset.
+//! A signal handler may interrupt the program at any instruction. Therefore the bytes are stored in
+//! two buffers of atomics: one is current while the other is filled. The write does not block: if
+//! the display is not writable, it is not reset.
 
 use crate::output::Output;
 use std::io;

@@ -1,6 +1,6 @@
 //! Context that a driver passes to the engines: clock, random number generator and meter.
 
-use crate::meters::{Registration, Registry};
+use crate::meters::{MeterRegistry, Registration};
 use anyhow::Result;
 use os::clock::Monotonic;
 use protocols::Cx;
@@ -19,7 +19,7 @@ pub(crate) struct EngineContext {
     pub meter: Meter,
     /// Random number generator, seeded by the operating system.
     pub rng: Rng,
-    /// Registration of the meter on a [`Registry`], if it is published.
+    /// Registration of the meter on a [`MeterRegistry`], if it is published.
     registration: Option<Registration>,
 }
 
@@ -49,7 +49,7 @@ impl EngineContext {
     /// # Errors
     ///
     /// Returns an error if the operating system provides no entropy.
-    pub(crate) fn published(registry: &Arc<Registry>, name: &'static str) -> Result<Self> {
+    pub(crate) fn published(registry: &Arc<MeterRegistry>, name: &'static str) -> Result<Self> {
         let mut context = Self::new(is_metered())?;
         context.registration = Some(registry.register(name, &context.meter));
         Ok(context)
@@ -124,10 +124,10 @@ mod tests {
     fn error_of(nanos: u64) -> f64 {
         let cell = RefCell::new(EngineContext::new(true).unwrap());
         let borrowed = BorrowedContext::from(&cell);
-        let spent = work(nanos);
+        let work_ticks = work(nanos);
         drop(borrowed);
-        let charged = cell.borrow().meter.charged(Account::Application);
-        charged.abs_diff(spent) as f64 / spent as f64
+        let charged_ticks = cell.borrow().meter.charged(Account::Application);
+        charged_ticks.abs_diff(work_ticks) as f64 / work_ticks as f64
     }
 
     #[test]

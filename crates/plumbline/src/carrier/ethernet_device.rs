@@ -53,7 +53,7 @@ impl Segment {
         for setting in settings {
             match setting.split_once('=') {
                 Some(("address", "dhcp")) => segment.local_addresses.ipv4 = None,
-                Some(("address", value)) => segment.local_addresses.take(value)?,
+                Some(("address", value)) => segment.local_addresses.parse_and_set(value)?,
                 Some(("router", value)) => match value.parse() {
                     Ok(IpAddr::V4(router)) => segment.routers.0 = Some(router),
                     Ok(IpAddr::V6(router)) => segment.routers.1 = Some(router),
@@ -81,8 +81,8 @@ impl Segment {
             || router6.is_some() && segment.local_addresses.ipv6.is_none()
         {
             bail!(
-                "router= is valid only together with address=: otherwise the segment provides the \
-                 routers"
+                "router= is valid only together with address=: without address=, DHCP and \
+                    router advertisements provide the routers"
             );
         }
         Ok(segment)
@@ -172,8 +172,8 @@ fn secret() -> Result<Secret> {
     let machine = std::fs::read_to_string(MACHINE_ID).unwrap_or_default();
     if let Ok(number) = u128::from_str_radix(machine.trim(), 16) {
         let [high, low] = [number >> 64, number & u128::from(u64::MAX)];
-        let half = |bits| u64::try_from(bits).unwrap_or(0);
-        return Ok(Secret([half(high), half(low)]));
+        let to_u64 = |bits| u64::try_from(bits).unwrap_or(0);
+        return Ok(Secret([to_u64(high), to_u64(low)]));
     }
     Ok(Secret([os::entropy::seed()?, os::entropy::seed()?]))
 }
@@ -216,8 +216,11 @@ mod tests {
 
     #[test]
     fn an_invalid_setting_of_a_segment_is_rejected() {
-        let wrong = ["address=10.0.0.2/33", "address=x", "mac=1", "mac=ff:ff:ff:ff:ff:ff", "a=b"];
-        for setting in wrong.into_iter().chain(["router=10.0.0.1", "address=2001:db8::/129"]) {
+        let invalid_settings =
+            ["address=10.0.0.2/33", "address=x", "mac=1", "mac=ff:ff:ff:ff:ff:ff", "a=b"];
+        for setting in
+            invalid_settings.into_iter().chain(["router=10.0.0.1", "address=2001:db8::/129"])
+        {
             assert!(format!("tap:a?{setting}").parse::<Route>().is_err(), "{setting}");
         }
     }

@@ -83,7 +83,7 @@ impl Stream for Flooded {
     }
 }
 
-impl Session for Flooded {
+impl StreamSession for Flooded {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.keyboard.as_fd()]
     }
@@ -136,8 +136,9 @@ fn a_flood_over_kernel_tcp_starves_neither_the_keyboard_nor_a_deadline() {
         let (listener, address) = listen(Ipv4Addr::LOCALHOST);
         let mut context = EngineContext::new(true).unwrap();
         let session = Flooded::new(listener, awaited);
-        let call = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
-        assert!(call.session.is_served, "{awaited:?}");
+        let ended_session =
+            run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
+        assert!(ended_session.session.is_served, "{awaited:?}");
     }
 }
 
@@ -149,8 +150,9 @@ fn a_flood_over_the_user_space_tcp_starves_neither_the_keyboard_nor_a_deadline()
             let (listener, address) = listen(V4);
             let mut context = EngineContext::new(true).unwrap();
             let session = Flooded::new(listener, awaited);
-            let call = run_on_tun(session, tun, &[address], TIMEOUT, &mut context).unwrap();
-            assert!(call.session.is_served, "{awaited:?}");
+            let ended_session =
+                run_on_tun(session, tun, &[address], TIMEOUT, &mut context).unwrap();
+            assert!(ended_session.session.is_served, "{awaited:?}");
         }
     });
 }
@@ -241,7 +243,7 @@ impl Stream for Blocked {
     }
 }
 
-impl Session for Blocked {
+impl StreamSession for Blocked {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.keyboard.as_fd()]
     }
@@ -297,8 +299,8 @@ fn a_full_display_stops_reads_from_kernel_tcp_but_not_from_the_keyboard() {
     let (listener, address) = listen(Ipv4Addr::LOCALHOST);
     let mut context = EngineContext::new(true).unwrap();
     let session = Blocked::new(listener);
-    let call = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
-    assert_eq!(call.session.events, ["key", "shown", "data"]);
+    let ended_session = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
+    assert_eq!(ended_session.session.events, ["key", "shown", "data"]);
 }
 
 #[test]
@@ -308,8 +310,8 @@ fn a_full_display_stops_reads_from_the_user_space_tcp_but_not_from_the_keyboard(
         let (listener, address) = listen(V4);
         let mut context = EngineContext::new(true).unwrap();
         let session = Blocked::new(listener);
-        let call = run_on_tun(session, tun, &[address], TIMEOUT, &mut context).unwrap();
-        assert_eq!(call.session.events, ["key", "shown", "data"]);
+        let ended_session = run_on_tun(session, tun, &[address], TIMEOUT, &mut context).unwrap();
+        assert_eq!(ended_session.session.events, ["key", "shown", "data"]);
     });
 }
 
@@ -318,6 +320,9 @@ fn a_closed_connection_ends_once_the_display_has_accepted_all_output() {
     let (listener, address) = listen(Ipv4Addr::LOCALHOST);
     let mut context = EngineContext::new(true).unwrap();
     let session = Blocked { peer_closes: true, ..Blocked::new(listener) };
-    let call = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
-    assert_eq!((call.outcome, call.session.events), (Outcome::Closed, vec!["key", "shown"]));
+    let ended_session = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
+    assert_eq!(
+        (ended_session.outcome, ended_session.session.events),
+        (Outcome::Closed, vec!["key", "shown"])
+    );
 }

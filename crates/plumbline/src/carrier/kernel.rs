@@ -2,7 +2,7 @@
 //! addresses (RFC 8305); then an edge-triggered `epoll` loop transfers the data.
 
 use super::happy_eyeballs::{Race, RaceResult};
-use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, Session};
+use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result};
 use os::readiness::{PollFd, PollFlags, Poller, Wake, Watched, wait};
 use os::receive_delay;
@@ -42,7 +42,7 @@ struct Input {
     is_ready: bool,
 }
 
-pub(super) fn run<S: Session>(
+pub(super) fn run<S: StreamSession>(
     mut session: S,
     addresses: &[SocketAddr],
     timeout: Duration,
@@ -97,18 +97,18 @@ pub(super) fn run<S: Session>(
 }
 
 /// Opens the connection. Local input can end the session while the remote host does not answer.
-async fn connect<S: Session>(
+async fn connect<S: StreamSession>(
     addresses: &[SocketAddr],
     timeout: Duration,
     session: &mut S,
     context: &mut EngineContext,
 ) -> Result<Option<RaceResult>> {
     let mut inputs = inputs_of(session)?;
-    let mut connecting = pin!(Race::new(addresses).run(timeout));
+    let mut race = pin!(Race::new(addresses).run(timeout));
     loop {
         let index = tokio::select! {
             biased;
-            result = &mut connecting => return result.map(Some),
+            result = &mut race => return result.map(Some),
             index = any_readable(&mut inputs, session) => index?,
         };
         take_input(index, session, &mut inputs, context)?;
@@ -156,7 +156,7 @@ struct Kernel<'a, S> {
     ended: Option<Outcome>,
 }
 
-impl<S: Session> Kernel<'_, S> {
+impl<S: StreamSession> Kernel<'_, S> {
     fn run(mut self) -> Result<Outcome> {
         loop {
             self.write()?;
@@ -268,7 +268,7 @@ impl<S: Session> Kernel<'_, S> {
         if self.session.wants_to_run() {
             return Ok(());
         }
-        let left = self.context.meter.enter(Account::Outside);
+        let previous_account = self.context.meter.enter(Account::Outside);
         // If an input has unread data, the other descriptors are polled without waiting.
         let until = if self.is_any_ready() { Some(Instant::ZERO) } else { self.session.deadline() };
         loop {
@@ -283,7 +283,7 @@ impl<S: Session> Kernel<'_, S> {
                 break;
             }
         }
-        self.context.meter.enter(left);
+        self.context.meter.enter(previous_account);
         self.context.meter.count(Counter::Wakeups);
         Ok(())
     }
@@ -319,9 +319,10 @@ impl<S: Session> Kernel<'_, S> {
                 None => (output, SendFlags::NOSIGNAL),
             };
             let left = self.context.meter.enter(Account::Interrupt);
-            let sent = rustix::net::send(&self.stream, bytes, flags).map_err(io::Error::from);
+            let send_result =
+                rustix::net::send(&self.stream, bytes, flags).map_err(io::Error::from);
             self.context.meter.enter(left);
-            match sent {
+            match send_result {
                 Ok(count) => {
                     self.session.sent(count);
                     self.delay_acknowledgments();
@@ -350,15 +351,15 @@ impl<S: Session> Kernel<'_, S> {
         let was_at_mark =
             self.is_urgent_ahead && socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
         let buffer = self.buffer.get_mut(..self.read_len).unwrap_or_default();
-        let read = match self.has_timestamps {
+        let read_result = match self.has_timestamps {
             true => receive_delay::read(&self.stream, buffer),
             false => rustix::io::read(&self.stream, buffer)
                 .map(|count| (count, None))
                 .map_err(io::Error::from),
         };
         self.context.meter.enter(left);
-        let (count, delay) = match read {
-            Ok(read) => read,
+        let (count, delay) = match read_result {
+            Ok(read_result) => read_result,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.poller.clear(SOCKET, PollFlags::IN | PollFlags::ERR);
                 return Ok(());
@@ -422,7 +423,7 @@ impl<S: Session> Kernel<'_, S> {
     }
 }
 
-fn inputs_of<S: Session>(session: &S) -> Result<Vec<Input>> {
+fn inputs_of<S: StreamSession>(session: &S) -> Result<Vec<Input>> {
     let inputs = session.inputs().into_iter().map(|descriptor| {
         let watched = Watched::new(descriptor)?;
         Ok(Input { is_ready: watched.is_none(), watched })
@@ -431,7 +432,7 @@ fn inputs_of<S: Session>(session: &S) -> Result<Vec<Input>> {
     inputs.context("cannot watch an input of the session")
 }
 
-fn take_input<S: Session>(
+fn take_input<S: StreamSession>(
     index: usize,
     session: &mut S,
     inputs: &mut [Input],
@@ -444,7 +445,7 @@ fn take_input<S: Session>(
     Ok(())
 }
 
-async fn any_readable<S: Session>(inputs: &mut [Input], session: &S) -> io::Result<usize> {
+async fn any_readable<S: StreamSession>(inputs: &mut [Input], session: &S) -> io::Result<usize> {
     std::future::poll_fn(|context| {
         for (index, input) in inputs.iter_mut().enumerate() {
             if !input.is_ready

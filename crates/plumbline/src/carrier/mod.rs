@@ -1,9 +1,9 @@
 //! Carriers of a session: the kernel's sockets, a user-space station on a TUN, or one on a serial
 //! line.
 //!
-//! A [`Session`] is a stream application with local input and output: the keyboard and the screen,
-//! or the program that measures. [`run`] drives a session over any carrier until the session ends,
-//! in the calling thread; the session does not depend on the kind of carrier.
+//! A [`StreamSession`] is a stream application with local input and output: the keyboard and the
+//! screen, or the program that measures. [`run`] drives a session over any carrier until the
+//! session ends, in the calling thread; the session does not depend on the kind of carrier.
 
 mod engine_context;
 mod ethernet_device;
@@ -32,8 +32,10 @@ pub(crate) use kernel::outcome_of;
 pub(crate) use outcome::Outcome;
 pub(crate) use route::{LocalAddresses, Route, SerialLink};
 pub(crate) use serial_line::run_on_serial_line;
-pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
-pub(crate) use tls::{Refusal, Tls, TlsParameters, TrustedBy};
+pub(crate) use target::{
+    AddressFamilies, HostTarget, NoAddress, TELNET_PORT, addresses, parse_port,
+};
+pub(crate) use tls::{MaybeTls, TlsFailure, TlsParameters, TrustedBy};
 pub(crate) use trust::{TlsClient, Trust, fingerprint};
 pub(crate) use unbuffered_tls::{Progress, RecordLayer, TlsWrite};
 pub(crate) use userspace_host::{FILES, LOGINS, check_host_supported, open_host};
@@ -48,7 +50,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// A stream application with its local inputs and display.
-pub(crate) trait Session: Stream {
+pub(crate) trait StreamSession: Stream {
     /// Returns the descriptors of the local inputs.
     fn inputs(&self) -> Vec<BorrowedFd<'_>>;
 
@@ -57,7 +59,7 @@ pub(crate) trait Session: Stream {
         true
     }
 
-    /// Returns whether [`Session::take_input`] may have left data at the `index`th input. The
+    /// Returns whether [`StreamSession::take_input`] may have left data at the `index`th input. The
     /// carrier then calls `take_input` again without waiting, even though the input may be empty.
     fn has_more_input(&self, _index: usize) -> bool {
         false
@@ -89,8 +91,8 @@ pub(crate) trait Session: Stream {
     }
 
     /// Returns whether display output is pending because the display is full. The carrier calls
-    /// [`Session::flush`] again when [`Session::display`] is writable, and before it ends a
-    /// connection that has closed.
+    /// [`StreamSession::flush`] again when [`StreamSession::display`] is writable, and before it
+    /// ends a connection that has closed.
     fn is_display_full(&self) -> bool {
         false
     }
@@ -100,8 +102,8 @@ pub(crate) trait Session: Stream {
         AckPolicy::Awaited
     }
 
-    /// Returns whether the session wants [`Session::take_receive_delay`] from a carrier that can
-    /// measure the receive delay.
+    /// Returns whether the session wants [`StreamSession::take_receive_delay`] from a carrier that
+    /// can measure the receive delay.
     fn wants_receive_delays(&self) -> bool {
         false
     }
@@ -126,10 +128,10 @@ pub(crate) trait Session: Stream {
         false
     }
 
-    /// Receives the status of the connection after [`Session::wants_status`] returned `true`.
+    /// Receives the status of the connection after [`StreamSession::wants_status`] returned `true`.
     fn take_status(&mut self, status: &CarrierStatus);
 
-    /// Returns whether the session waits for [`Session::take_status`].
+    /// Returns whether the session waits for [`StreamSession::take_status`].
     fn wants_status(&self) -> bool;
 
     /// Returns whether the local user or program has ended the session, so that the connection is
@@ -195,7 +197,7 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// Returns an error that names the remedy if the operating system refuses a resource that the
 /// carrier needs, such as its device.
-pub(crate) fn run<S: Session>(
+pub(crate) fn run<S: StreamSession>(
     session: S,
     via: &Route,
     addresses: &[SocketAddr],
@@ -216,7 +218,7 @@ pub(crate) fn run<S: Session>(
 /// # Errors
 ///
 /// Returns an error if the interface is down, has no address or fails.
-pub(crate) fn run_on_tun<S: Session>(
+pub(crate) fn run_on_tun<S: StreamSession>(
     session: S,
     tun: Tun,
     addresses: &[SocketAddr],

@@ -49,8 +49,8 @@ impl Outcome {
                     _ => format!(" and the host's {others} other addresses"),
                 };
                 Some(format!(
-                    "{address}{others} did not answer within {timeout_s} s: check that it is up \
-                     and that no firewall stands between, or wait longer with --timeout"
+                    "{address}{others} did not answer within {timeout_s} s: check that it is \
+                        up and that no firewall blocks it, or wait longer with --timeout"
                 ))
             }
             (Self::TimedOut, true) => Some(format!(
@@ -104,8 +104,10 @@ mod tests {
 
     #[test]
     fn each_failure_message_is_one_line_that_names_the_address() {
-        let all = [Outcome::Refused, Outcome::Reset, Outcome::TimedOut, Outcome::Unreachable];
-        for (outcome, was_open) in all.into_iter().flat_map(|o| [(o, false), (o, true)]) {
+        let failed_outcomes =
+            [Outcome::Refused, Outcome::Reset, Outcome::TimedOut, Outcome::Unreachable];
+        for (outcome, was_open) in failed_outcomes.into_iter().flat_map(|o| [(o, false), (o, true)])
+        {
             let message = outcome.failure(was_open, at(6), 0, 30).unwrap();
             assert!(message.contains("192.0.2.6:23") && !message.contains('\n'));
         }

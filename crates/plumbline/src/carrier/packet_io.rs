@@ -13,14 +13,14 @@ const SHORT_LEN: usize = 512;
 
 /// Result of a read from a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum PacketRead {
     /// No packet was available, or no buffer was free.
     Nothing,
     /// A packet of this length in bytes.
     Packet(usize),
 }
 
-impl Read {
+impl PacketRead {
     /// Returns whether another packet is likely enough to justify another read. A read that finds
     /// no packet costs as much as a read of a packet, and `poll` reports the next packet in any
     /// case.
@@ -34,22 +34,22 @@ pub(super) fn read_packet(
     device: &os::device::Device,
     station: &mut Station,
     cx: &mut Cx<'_>,
-) -> Result<Read> {
-    let Some(mut packet) = station.lend(cx) else { return Ok(Read::Nothing) };
-    let left = cx.meter.enter(Account::Interrupt);
-    let read = device.receive_now(packet.spare_mut());
-    cx.meter.enter(left);
-    match read {
+) -> Result<PacketRead> {
+    let Some(mut packet) = station.lend(cx) else { return Ok(PacketRead::Nothing) };
+    let previous_account = cx.meter.enter(Account::Interrupt);
+    let read_result = device.receive_now(packet.spare_mut());
+    cx.meter.enter(previous_account);
+    match read_result {
         Ok(Some(Received { header, start, length })) => {
-            packet.take_in(start + length);
+            packet.extend_from_spare(start + length);
             packet.pull(start);
             os::driver::describe(&mut packet, &header, start);
             station.receive_packet(packet, cx);
-            Ok(Read::Packet(length))
+            Ok(PacketRead::Packet(length))
         }
         Ok(None) => {
             station.take_back(packet);
-            Ok(Read::Nothing)
+            Ok(PacketRead::Nothing)
         }
         Err(error) => {
             station.take_back(packet);
@@ -57,7 +57,7 @@ pub(super) fn read_packet(
                 return Err(error).context("cannot read from the device");
             }
             cx.meter.count(Counter::LinkHeadersUnknown);
-            Ok(Read::Packet(0))
+            Ok(PacketRead::Packet(0))
         }
     }
 }
@@ -72,9 +72,9 @@ pub(super) fn write_packets(
     let mut failure = None;
     let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| {
         let left = cx.meter.enter(Account::Interrupt);
-        let written = os::driver::write_frame(device, &frame);
+        let write_result = os::driver::write_frame(device, &frame);
         cx.meter.enter(left);
-        written.unwrap_or_else(|error| {
+        write_result.unwrap_or_else(|error| {
             // If the error concerns this packet only, the packet is lost, as on any wire.
             cx.meter.count(Counter::LinkPacketsDropped);
             if os::driver::is_about_the_device(&error) {

@@ -50,7 +50,7 @@ pub(crate) struct LocalAddresses {
 
 impl LocalAddresses {
     /// Parses an address with its prefix length, by default 24 for IPv4 and 64 for IPv6.
-    pub(super) fn take(&mut self, text: &str) -> Result<()> {
+    pub(super) fn parse_and_set(&mut self, text: &str) -> Result<()> {
         let (address, len) = match text.split_once('/') {
             Some((address, len)) => (address, Some(len)),
             None => (text, None),
@@ -96,7 +96,7 @@ impl SerialLink {
     /// LLP without header compression.
     pub(crate) const LLP: Self = Self::Llp { compresses_headers: false };
 
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "llp" => Self::LLP,
             "slip" => Self::Slip { compresses_headers: false },
@@ -169,7 +169,7 @@ fn tun<'a>(name: &str, settings: impl Iterator<Item = &'a str>) -> Result<Route>
     let mut local_addresses = LocalAddresses::default();
     for setting in settings {
         match setting.split_once('=') {
-            Some(("address", value)) => local_addresses.take(value)?,
+            Some(("address", value)) => local_addresses.parse_and_set(value)?,
             _ => bail!(
                 "invalid setting of a TUN '{}': use address=10.0.0.2 or address=2001:db8::2",
                 setting.escape_debug()
@@ -194,7 +194,7 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<R
                 })?;
             }
             Some(("link", value)) => {
-                link = SerialLink::named(value).with_context(|| {
+                link = SerialLink::from_name(value).with_context(|| {
                     format!(
                         "invalid link of a serial line '{}': use llp, slip, cslip or ppp",
                         value.escape_debug()
@@ -282,10 +282,11 @@ mod tests {
 
     #[test]
     fn an_invalid_route_is_rejected() {
-        let wrong = ["", "tun", "tun:", "kernel:x", "serial:/dev/x?link=x25", "tun:a?b=c", "tap:"];
+        let invalid_routes =
+            ["", "tun", "tun:", "kernel:x", "serial:/dev/x?link=x25", "tun:a?b=c", "tap:"];
         let lines = ["baud=0", "link=slip", "link=cslip", "vj=2", "user=x", "link=ppp&password=x"];
         let lines = lines.map(|settings| format!("serial:/dev/x?{settings}"));
-        for text in wrong.into_iter().chain(lines.iter().map(String::as_str)) {
+        for text in invalid_routes.into_iter().chain(lines.iter().map(String::as_str)) {
             assert!(text.parse::<Route>().is_err(), "{text}");
         }
     }

@@ -1,7 +1,7 @@
 //! Runs a session directly over a serial line: input is sent as it is typed, received bytes are
 //! displayed. The line has no network layer and no addresses.
 
-use super::{CarrierStatus, EndedSession, EngineContext, Outcome, Session};
+use super::{CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result, bail};
 use os::readiness::{self, PollFd, PollFlags};
 use os::serial::{LineSettings, Serial};
@@ -16,14 +16,14 @@ const READ_LEN: usize = 4096;
 
 /// Time without received data after which a session with nothing more to send ends. A serial line
 /// reports no end of file.
-const QUIET: Duration = Duration::from_secs(1);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs `session` over the line at `device` until the session ends.
 ///
 /// # Errors
 ///
 /// Returns an error if the line does not exist, does not support the settings or is unplugged.
-pub(crate) fn run_on_serial_line<S: Session>(
+pub(crate) fn run_on_serial_line<S: StreamSession>(
     session: S,
     device: &Path,
     settings: LineSettings,
@@ -49,7 +49,7 @@ struct Driver<'a, S> {
     quiet_until: Option<Instant>,
 }
 
-impl<S: Session> Driver<'_, S> {
+impl<S: StreamSession> Driver<'_, S> {
     fn run(&mut self) -> Result<()> {
         loop {
             self.session.run(&mut self.context.cx());
@@ -72,23 +72,23 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Returns whether nothing remains to be sent and nothing was received for [`QUIET`].
+    /// Returns whether nothing remains to be sent and nothing was received for [`QUIET_TIMEOUT`].
     fn is_quiet(&mut self) -> bool {
         let is_busy = !self.session.output().is_empty() || self.session.is_display_full();
         if !self.session.is_closing() || is_busy {
             return false;
         }
         let now = self.context.clock.now();
-        now >= *self.quiet_until.get_or_insert(now + QUIET)
+        now >= *self.quiet_until.get_or_insert(now + QUIET_TIMEOUT)
     }
 
     /// Writes as much of the session's output as the line accepts.
     fn write(&mut self) -> Result<()> {
         while !self.session.output().is_empty() {
-            let left = self.context.meter.enter(Account::Interrupt);
-            let written = self.serial.write(self.session.output());
-            self.context.meter.enter(left);
-            let Some(count) = written.context("cannot write to the device")? else { break };
+            let previous_account = self.context.meter.enter(Account::Interrupt);
+            let write_result = self.serial.write(self.session.output());
+            self.context.meter.enter(previous_account);
+            let Some(count) = write_result.context("cannot write to the device")? else { break };
             self.context.meter.work(Work::LineByte, count);
             self.session.sent(count);
         }
@@ -97,9 +97,9 @@ impl<S: Session> Driver<'_, S> {
 
     /// Waits for the line, the local inputs and the session's deadline, then reads what is ready.
     fn wait(&mut self) -> Result<()> {
-        let mut wanted = PollFlags::empty();
-        wanted.set(PollFlags::IN, self.session.wants_data());
-        wanted.set(PollFlags::OUT, !self.session.output().is_empty());
+        let mut line_events = PollFlags::empty();
+        line_events.set(PollFlags::IN, self.session.wants_data());
+        line_events.set(PollFlags::OUT, !self.session.output().is_empty());
         let display = self.session.display().filter(|_| self.session.is_display_full());
         let display = display.map(|display| PollFd::from_borrowed_fd(display, PollFlags::OUT));
         let wanted_inputs = self.session.inputs().into_iter().enumerate();
@@ -107,16 +107,16 @@ impl<S: Session> Driver<'_, S> {
             wanted_inputs.filter(|(index, _)| self.session.wants_input(*index)).collect();
         let inputs =
             wanted_inputs.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
-        let line = PollFd::from_borrowed_fd(self.serial.as_fd(), wanted);
+        let line = PollFd::from_borrowed_fd(self.serial.as_fd(), line_events);
         // The session writes to its display at each turn, so a writable display only needs to end
         // the wait.
         let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).chain(display).collect();
         let until = self.session.deadline().into_iter().chain(self.quiet_until).min();
         let left = self.context.meter.enter(Account::Outside);
-        let waited = readiness::wait(&mut descriptors, &self.context.clock, until);
+        let wait_result = readiness::wait(&mut descriptors, &self.context.clock, until);
         self.context.meter.enter(left);
         self.context.meter.count(Counter::Wakeups);
-        waited?;
+        wait_result?;
         let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
         let is_line_ready = is_ready.next().unwrap_or(false);
         let ready = wanted_inputs.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
@@ -132,9 +132,9 @@ impl<S: Session> Driver<'_, S> {
 
     fn read(&mut self) -> Result<()> {
         let left = self.context.meter.enter(Account::Interrupt);
-        let read = self.serial.read(&mut self.buffer);
+        let read_result = self.serial.read(&mut self.buffer);
         self.context.meter.enter(left);
-        match read.context("cannot read from the device")? {
+        match read_result.context("cannot read from the device")? {
             None => Ok(()),
             Some(0) => bail!("the device hung up: check that it is still plugged in"),
             Some(count) => {

@@ -7,8 +7,8 @@
 use super::outcome::Failures;
 use super::route::LocalAddresses;
 use super::{
-    CarrierStatus, EndedSession, EngineContext, Outcome, Route, SerialLink, Session, may_withhold,
-    packet_io,
+    CarrierStatus, EndedSession, EngineContext, Outcome, Route, SerialLink, StreamSession,
+    may_withhold, packet_io,
 };
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
@@ -30,14 +30,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// Maximum number of packets read from the device before any is answered.
-const BATCH: usize = 32;
+const BATCH_PACKETS: usize = 32;
 /// Time limit for sending the last packets: a reset at 300 bits per second takes 1.5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const SERIAL_MTU: usize = 576;
 /// RFC 1661 §6.1: an implementation must be able to receive packets of this size, even if it has
 /// negotiated a smaller MRU.
 const PPP_MTU: usize = 1500;
-/// Address of an end of a line without an address; it is never routed (RFC 7335).
+/// Placeholder address for an end of a serial line that has no address; never routed (RFC 7335).
 const UNNUMBERED: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
 /// Environment variable with the PPP password, for a peer that requires authentication.
 const PPP_PASSWORD: &str = "PLUMB_PPP_PASSWORD";
@@ -90,7 +90,7 @@ impl Device {
     }
 }
 
-struct Driver<'a, S: Session> {
+struct Driver<'a, S: StreamSession> {
     device: Device,
     station: Station,
     scheduler: Scheduler,
@@ -123,7 +123,7 @@ pub(super) struct Attachment {
     pub(super) segment: Option<ethernet::Settings>,
 }
 
-pub(super) fn run<S: Session>(
+pub(super) fn run<S: StreamSession>(
     session: S,
     via: &Route,
     addresses: &[SocketAddr],
@@ -134,7 +134,7 @@ pub(super) fn run<S: Session>(
 }
 
 /// Runs `session` over an open TUN whose interface is up.
-pub(super) fn run_on_tun<S: Session>(
+pub(super) fn run_on_tun<S: StreamSession>(
     session: S,
     tun: Tun,
     addresses: &[SocketAddr],
@@ -144,7 +144,7 @@ pub(super) fn run_on_tun<S: Session>(
     run_on(attach(tun, LocalAddresses::default())?, session, addresses, timeout, context)
 }
 
-fn run_on<S: Session>(
+fn run_on<S: StreamSession>(
     attachment: Attachment,
     session: S,
     addresses: &[SocketAddr],
@@ -189,7 +189,7 @@ fn run_on<S: Session>(
 /// A terminal is watched edge-triggered, because a poll of the terminal would wait for the thread
 /// that feeds it. The device is watched level-triggered, because the driver may leave packets in
 /// the device.
-fn watch<S: Session>(device: &Device, session: &S) -> Result<(Poller, usize)> {
+fn watch<S: StreamSession>(device: &Device, session: &S) -> Result<(Poller, usize)> {
     let mut poller = Poller::new()?;
     poller.watch_level(device.as_fd(), PollFlags::IN).context("cannot watch the device")?;
     let inputs = session.inputs();
@@ -203,7 +203,11 @@ fn watch<S: Session>(device: &Device, session: &S) -> Result<(Poller, usize)> {
 ///
 /// On a packet device each packet has a cost of its own. There the acknowledgment of an echo waits
 /// up to [`ACK_DELAY_MAX`] for the next key (RFC 9293 §3.8.6.3, SHLD-18).
-fn bind_session<S: Session>(session: S, device: &Device, opening: Opening) -> TcpStreamApp<S> {
+fn bind_session<S: StreamSession>(
+    session: S,
+    device: &Device,
+    opening: Opening,
+) -> TcpStreamApp<S> {
     let interactive = Profile::interactive(SCREENFUL);
     let profile = match device {
         Device::Packets(_) => Profile {
@@ -237,7 +241,7 @@ pub(super) fn open(via: &Route) -> Result<Attachment> {
                 LocalAddresses { ipv4: address.map(|address| (address, 0)), ipv6: None };
             Ok(Attachment { device: Device::Serial(serial), link, local_addresses, segment: None })
         }
-        Route::Kernel => bail!("the kernel's sockets need no station"),
+        Route::Kernel => bail!("--via kernel has no device"),
     }
 }
 
@@ -347,7 +351,7 @@ pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
     Ok(())
 }
 
-impl<S: Session> Driver<'_, S> {
+impl<S: StreamSession> Driver<'_, S> {
     /// Tries one address after the other, in the order of RFC 6724, until one answers, and then
     /// runs the session.
     fn connect_and_run(
@@ -382,8 +386,8 @@ impl<S: Session> Driver<'_, S> {
             if is_answered || waiting.is_empty() || is_expired {
                 // Ignored: a device that fails now does not change how the session ended.
                 _ = self.close();
-                let failed = if is_answered { None } else { failures.highest() };
-                let (outcome, address) = failed.unwrap_or((outcome, remote));
+                let failure = if is_answered { None } else { failures.highest() };
+                let (outcome, address) = failure.unwrap_or((outcome, remote));
                 return Ok(EndedSession { session: self.tcp_app.stream, outcome, address });
             }
             let layers = &mut self.station.layers;
@@ -518,15 +522,15 @@ impl<S: Session> Driver<'_, S> {
         if self.tcp_app.failure().is_some() {
             return Some(Outcome::Unreachable);
         }
-        let ended = self.tcp_app.close_reason().map(|close_reason| match close_reason {
+        let close_outcome = self.tcp_app.close_reason().map(|close_reason| match close_reason {
             CloseReason::Closed | CloseReason::Aborted => Outcome::Closed,
             CloseReason::Refused => Outcome::Refused,
             CloseReason::Reset => Outcome::Reset,
             CloseReason::TimedOut => Outcome::TimedOut,
             CloseReason::Unreachable => Outcome::Unreachable,
         });
-        if ended.is_some() {
-            return ended;
+        if close_outcome.is_some() {
+            return close_outcome;
         }
         if self.tcp_app.stream.is_over() {
             return Some(Outcome::LocalClosed);
@@ -627,10 +631,10 @@ impl<S: Session> Driver<'_, S> {
                     return Ok(());
                 }
             }
-            let left = self.context.meter.enter(Account::Interrupt);
-            let written = serial.write(&self.unwritten);
-            self.context.meter.enter(left);
-            match written.context("cannot write to the device")? {
+            let previous_account = self.context.meter.enter(Account::Interrupt);
+            let write_result = serial.write(&self.unwritten);
+            self.context.meter.enter(previous_account);
+            match write_result.context("cannot write to the device")? {
                 Some(count) => {
                     // Time on a serial line is accounted separately.
                     self.context.meter.work(Work::LineByte, count);
@@ -651,19 +655,19 @@ impl<S: Session> Driver<'_, S> {
     /// Waits for the device, and for local input if `is_local_input_wanted`, and processes what is
     /// ready.
     fn wait_for(&mut self, until: Option<Instant>, is_local_input_wanted: bool) -> Result<()> {
-        let mut wanted = PollFlags::IN;
+        let mut device_events = PollFlags::IN;
         if !self.unwritten.is_empty() || self.is_device_full() {
-            wanted |= PollFlags::OUT;
+            device_events |= PollFlags::OUT;
         }
-        if wanted != self.watched {
-            self.poller.want(DEVICE, self.device.as_fd(), wanted)?;
-            self.watched = wanted;
+        if device_events != self.watched {
+            self.poller.want(DEVICE, self.device.as_fd(), device_events)?;
+            self.watched = device_events;
         }
         let left = self.context.meter.enter(Account::Outside);
-        let waited = self.wait_until_ready(until, is_local_input_wanted);
+        let wait_result = self.wait_until_ready(until, is_local_input_wanted);
         self.context.meter.enter(left);
         self.context.meter.count(Counter::Wakeups);
-        waited?;
+        wait_result?;
         if !self.poller.ready(DEVICE).is_empty() {
             self.read()?;
         }
@@ -714,7 +718,7 @@ impl<S: Session> Driver<'_, S> {
     }
 
     fn read(&mut self) -> Result<()> {
-        for _ in 0..BATCH {
+        for _ in 0..BATCH_PACKETS {
             let serial = match &self.device {
                 Device::Packets(device) => {
                     let cx = &mut self.context.cx();
@@ -726,9 +730,9 @@ impl<S: Session> Driver<'_, S> {
                 Device::Serial(serial) => serial,
             };
             let left = self.context.meter.enter(Account::Interrupt);
-            let read = serial.read(&mut self.buffer);
+            let read_result = serial.read(&mut self.buffer);
             self.context.meter.enter(left);
-            match read.context("cannot read from the device")? {
+            match read_result.context("cannot read from the device")? {
                 None => break,
                 Some(0) => bail!("the device hung up"),
                 Some(count) => {

@@ -17,14 +17,14 @@ pub(crate) const TELNET_PORT: u16 = 23;
 
 /// Host name or address, and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct HostTarget {
     /// Name or address.
     pub host: String,
     /// Port.
     pub port: u16,
 }
 
-impl FromStr for Target {
+impl FromStr for HostTarget {
     type Err = anyhow::Error;
 
     /// Parses `host`, `host:port`, `[v6]:port`, `telnet://host:port/`.
@@ -40,7 +40,7 @@ impl FromStr for Target {
     }
 }
 
-impl Target {
+impl HostTarget {
     /// Parses `host`, `host:port`, `[v6]:port`; `default_port` is the port if none is specified.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ pub(crate) fn parse_port(text: &str) -> Result<u16> {
     })
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for HostTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} port {}", self.host, self.port)
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Target {
 
 /// Address families that may be used.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct Family {
+pub(crate) struct AddressFamilies {
     /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "ipv6", help_heading = heading::CONNECTION)]
     ipv4: bool,
@@ -103,7 +103,7 @@ pub(crate) struct Family {
     ipv6: bool,
 }
 
-impl Family {
+impl AddressFamilies {
     fn has(self, address: &SocketAddr) -> bool {
         match address {
             SocketAddr::V4(_) => !self.ipv6,
@@ -164,8 +164,8 @@ impl fmt::Display for NoAddress {
 /// Returns an error if the machine has no threads or descriptors left. The inner error reports that
 /// the target has no such address.
 pub(crate) fn addresses(
-    target: &Target,
-    family: Family,
+    target: &HostTarget,
+    family: AddressFamilies,
     via: &Route,
     interrupt: Option<BorrowedFd<'_>>,
 ) -> Result<Result<Vec<SocketAddr>, NoAddress>> {
@@ -188,7 +188,7 @@ pub(crate) fn addresses(
 /// answer; the thread is then left running, because a lookup cannot be canceled and may take many
 /// seconds.
 fn look_up(
-    target: &Target,
+    target: &HostTarget,
     interrupt: Option<BorrowedFd<'_>>,
 ) -> Result<Option<io::Result<Vec<SocketAddr>>>> {
     if let Ok(address) = target.host.parse::<IpAddr>() {
@@ -196,11 +196,11 @@ fn look_up(
     }
     let (done, done_sender) = UnixStream::pair().context("cannot create a socket pair")?;
     let (sender, answer) = mpsc::channel();
-    let Target { host, port } = target.clone();
+    let HostTarget { host, port } = target.clone();
     let lookup = move || {
-        let found = (host.as_str(), port).to_socket_addrs();
+        let lookup_result = (host.as_str(), port).to_socket_addrs();
         // Ignored: the receiver is gone after an interrupt.
-        _ = sender.send(found.map(without_repetition));
+        _ = sender.send(lookup_result.map(without_repetition));
         drop(done_sender);
     };
     let builder = thread::Builder::new().name("lookup".to_owned());
@@ -229,17 +229,17 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(String, u16)> {
-        text.parse::<Target>().ok().map(|target| (target.host, target.port))
+        text.parse::<HostTarget>().ok().map(|target| (target.host, target.port))
     }
 
     #[test]
     fn a_target_is_parsed_in_all_accepted_forms() {
-        let own = |host: &str, port| Some((host.to_owned(), port));
-        assert_eq!(read("mit-multics"), own("mit-multics", 23));
-        assert_eq!(read("10.0.0.6:2323"), own("10.0.0.6", 2323));
-        assert_eq!(read("telnet://host/"), own("host", 23));
-        assert_eq!(read("[::1]:7"), own("::1", 7));
-        assert_eq!(read("fe80::1"), own("fe80::1", 23));
+        let host_and_port = |host: &str, port| Some((host.to_owned(), port));
+        assert_eq!(read("mit-multics"), host_and_port("mit-multics", 23));
+        assert_eq!(read("10.0.0.6:2323"), host_and_port("10.0.0.6", 2323));
+        assert_eq!(read("telnet://host/"), host_and_port("host", 23));
+        assert_eq!(read("[::1]:7"), host_and_port("::1", 7));
+        assert_eq!(read("fe80::1"), host_and_port("fe80::1", 23));
     }
 
     #[test]
@@ -250,28 +250,29 @@ mod tests {
     }
 
     /// Resolves addresses on a machine with sufficient resources.
-    fn resolve(host: &str, family: Family, via: &str) -> Result<Vec<SocketAddr>, String> {
+    fn resolve(host: &str, family: AddressFamilies, via: &str) -> Result<Vec<SocketAddr>, String> {
         let target = host.parse().unwrap();
         let via = via.parse().unwrap();
         addresses(&target, family, &via, None).unwrap().map_err(|why| why.to_string())
     }
 
-    const ONLY_IPV4: Family = Family { ipv4: true, ipv6: false };
-    const ONLY_IPV6: Family = Family { ipv4: false, ipv6: true };
+    const ONLY_IPV4: AddressFamilies = AddressFamilies { ipv4: true, ipv6: false };
+    const ONLY_IPV6: AddressFamilies = AddressFamilies { ipv4: false, ipv6: true };
 
     #[test]
     fn an_address_of_an_excluded_family_is_not_used() {
         assert!(resolve("192.0.2.1", ONLY_IPV4, "kernel").is_ok());
         assert!(resolve("2001:db8::1", ONLY_IPV6, "kernel").is_ok());
-        let refused = resolve("2001:db8::1", ONLY_IPV4, "kernel").unwrap_err();
-        assert_eq!(refused, "2001:db8::1 has no IPv4 address");
-        let refused = resolve("192.0.2.1", ONLY_IPV6, "tun:plumb0").unwrap_err();
-        assert_eq!(refused, "192.0.2.1 has no IPv6 address");
+        let error = resolve("2001:db8::1", ONLY_IPV4, "kernel").unwrap_err();
+        assert_eq!(error, "2001:db8::1 has no IPv4 address");
+        let error = resolve("192.0.2.1", ONLY_IPV6, "tun:plumb0").unwrap_err();
+        assert_eq!(error, "192.0.2.1 has no IPv6 address");
     }
 
     #[test]
     fn the_error_for_ipv6_over_a_serial_line_names_the_route() {
-        let refused = resolve("2001:db8::1", Family::default(), "serial:/dev/x").unwrap_err();
+        let refused =
+            resolve("2001:db8::1", AddressFamilies::default(), "serial:/dev/x").unwrap_err();
         assert_eq!(
             refused,
             "2001:db8::1 has no IPv4 address, and the route of --via supports only IPv4"

@@ -59,7 +59,7 @@ impl Stream for EchoSession {
     }
 }
 
-impl Session for EchoSession {
+impl StreamSession for EchoSession {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
@@ -130,7 +130,7 @@ impl Stream for EndsOnInput {
     }
 }
 
-impl Session for EndsOnInput {
+impl StreamSession for EndsOnInput {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.input.as_fd()]
     }
@@ -183,10 +183,10 @@ fn data_sent_over_a_kernel_socket_is_echoed() {
     let server = echo_once(listener);
     let mut context = EngineContext::new(true).unwrap();
     let session = EchoSession::new(text(100_000));
-    let call = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
+    let ended_session = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
     server.join().unwrap();
-    assert_eq!((call.outcome, call.address), (Outcome::Closed, address));
-    assert!(call.session.received == text(100_000));
+    assert_eq!((ended_session.outcome, ended_session.address), (Outcome::Closed, address));
+    assert!(ended_session.session.received == text(100_000));
 }
 
 #[test]
@@ -199,9 +199,10 @@ fn a_session_over_the_kernel_receives_the_delays_of_its_reads() {
         let server = echo_once(listener);
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(1_000_000));
-        let call = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
+        let ended_session =
+            run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
         server.join().unwrap();
-        !call.session.delays.is_empty()
+        !ended_session.session.delays.is_empty()
     };
     assert!((0..100).any(|_| has_delays()));
 }
@@ -213,8 +214,8 @@ fn a_port_without_a_listener_refuses_the_connection() {
     drop(listener);
     let mut context = EngineContext::new(true).unwrap();
     let session = EchoSession::new(text(1));
-    let call = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
-    assert_eq!(call.outcome, Outcome::Refused);
+    let ended_session = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
+    assert_eq!(ended_session.outcome, Outcome::Refused);
 }
 
 // req RFC1122:3.1-MUST-2
@@ -226,10 +227,10 @@ fn the_next_address_is_tried_if_the_first_refuses() {
     let server = echo_once(open);
     let mut context = EngineContext::new(true).unwrap();
     let session = EchoSession::new(text(100));
-    let call = run(session, &Route::Kernel, &addresses, TIMEOUT, &mut context).unwrap();
+    let ended_session = run(session, &Route::Kernel, &addresses, TIMEOUT, &mut context).unwrap();
     server.join().unwrap();
-    assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[1]));
-    assert!(call.session.received == text(100));
+    assert_eq!((ended_session.outcome, ended_session.address), (Outcome::Closed, addresses[1]));
+    assert!(ended_session.session.received == text(100));
 }
 
 /// Runs `test` in its own network namespace; fails if the machine permits no network namespace.
@@ -258,11 +259,12 @@ const SILENT_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
 fn local_input_can_end_a_kernel_connection_attempt_to_silent_hosts() {
     in_new_network(|| {
         let _tun = dual_stack_tun();
-        let silent = [(SILENT_V6, TELNET_PORT).into(), (SILENT_V4, TELNET_PORT).into()];
+        let silent_addresses = [(SILENT_V6, TELNET_PORT).into(), (SILENT_V4, TELNET_PORT).into()];
         let mut context = EngineContext::new(true).unwrap();
         let session = EndsOnInput::with_ready_input();
-        let call = run(session, &Route::Kernel, &silent, TIMEOUT, &mut context).unwrap();
-        assert_eq!(call.outcome, Outcome::LocalClosed);
+        let ended_session =
+            run(session, &Route::Kernel, &silent_addresses, TIMEOUT, &mut context).unwrap();
+        assert_eq!(ended_session.outcome, Outcome::LocalClosed);
     });
 }
 
@@ -277,10 +279,11 @@ fn the_kernel_connects_by_ipv4_while_ipv6_is_silent() {
         let server = echo_once(listener);
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(1_000));
-        let call = run(session, &Route::Kernel, &addresses, TIMEOUT, &mut context).unwrap();
+        let ended_session =
+            run(session, &Route::Kernel, &addresses, TIMEOUT, &mut context).unwrap();
         server.join().unwrap();
-        assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[1]));
-        assert_eq!(call.session.reached, [addresses[1]]);
+        assert_eq!((ended_session.outcome, ended_session.address), (Outcome::Closed, addresses[1]));
+        assert_eq!(ended_session.session.reached, [addresses[1]]);
     });
 }
 
@@ -292,8 +295,12 @@ fn a_refusal_is_reported_before_a_timeout_of_another_address() {
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(1));
         let timeout = Duration::from_secs(1);
-        let call = run(session, &Route::Kernel, &addresses, timeout, &mut context).unwrap();
-        assert_eq!((call.outcome, call.address), (Outcome::Refused, addresses[1]));
+        let ended_session =
+            run(session, &Route::Kernel, &addresses, timeout, &mut context).unwrap();
+        assert_eq!(
+            (ended_session.outcome, ended_session.address),
+            (Outcome::Refused, addresses[1])
+        );
     });
 }
 
@@ -309,10 +316,10 @@ fn the_user_space_tcp_tries_ipv6_before_ipv4() {
         let server = echo_once(listener);
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(1_000));
-        let call = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap();
+        let ended_session = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap();
         server.join().unwrap();
-        assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[0]));
-        assert_eq!(call.session.reached, [addresses[1], addresses[0]]);
+        assert_eq!((ended_session.outcome, ended_session.address), (Outcome::Closed, addresses[0]));
+        assert_eq!(ended_session.session.reached, [addresses[1], addresses[0]]);
     });
 }
 
@@ -325,10 +332,10 @@ fn data_sent_over_the_user_space_tcp_by_ipv6_is_echoed() {
         let server = echo_once(listener);
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(100_000));
-        let call = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap();
+        let ended_session = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap();
         server.join().unwrap();
-        assert_eq!(call.outcome, Outcome::Closed);
-        assert!(call.session.received == text(100_000));
+        assert_eq!(ended_session.outcome, Outcome::Closed);
+        assert!(ended_session.session.received == text(100_000));
     });
 }
 
@@ -343,9 +350,9 @@ fn the_user_space_tcp_connects_by_ipv6_beyond_the_network_of_the_tun() {
         let server = echo_once(listener);
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(1_000));
-        let call = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap();
+        let ended_session = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap();
         server.join().unwrap();
-        assert_eq!((call.outcome, call.address), (Outcome::Closed, addresses[0]));
+        assert_eq!((ended_session.outcome, ended_session.address), (Outcome::Closed, addresses[0]));
     });
 }
 
@@ -359,8 +366,8 @@ fn a_tun_without_an_address_of_the_family_is_an_error_that_names_it() {
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(1));
         let addresses = [(V6, TELNET_PORT).into()];
-        let refused = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap_err();
-        assert!(refused.to_string().contains("has no IPv6 address"), "{refused}");
+        let error = run_on_tun(session, tun, &addresses, TIMEOUT, &mut context).unwrap_err();
+        assert!(error.to_string().contains("has no IPv6 address"), "{error}");
     });
 }
 
@@ -390,10 +397,10 @@ fn data_sent_over_the_user_space_tcp_on_a_tun_is_echoed() {
         let server = echo_once(listener);
         let mut context = EngineContext::new(true).unwrap();
         let session = EchoSession::new(text(100_000));
-        let call = run_on_tun(session, tun, &[remote], TIMEOUT, &mut context).unwrap();
+        let ended_session = run_on_tun(session, tun, &[remote], TIMEOUT, &mut context).unwrap();
         server.join().unwrap();
-        assert_eq!(call.outcome, Outcome::Closed);
-        assert!(call.session.received == text(100_000));
+        assert_eq!(ended_session.outcome, Outcome::Closed);
+        assert!(ended_session.session.received == text(100_000));
         context.meter.settle();
         assert_eq!(context.meter.accounts().iter().sum::<u64>(), context.meter.total());
     });

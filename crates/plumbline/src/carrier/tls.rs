@@ -10,7 +10,7 @@
 
 use super::trust::Trust;
 use super::trust::fingerprint;
-use super::{AckPolicy, CarrierStatus, Session};
+use super::{AckPolicy, CarrierStatus, StreamSession};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -57,7 +57,7 @@ pub(crate) enum TrustedBy {
 
 /// Reason why TLS was not established or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum TlsFailure {
     /// The certificate differs from the pinned certificate.
     CertificateChanged {
         /// Server, as written in the pin file.
@@ -88,7 +88,7 @@ pub(crate) enum Refusal {
     Closed,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for TlsFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CertificateChanged { server, pinned, presented, path } => write!(
@@ -128,7 +128,7 @@ impl fmt::Display for Refusal {
 }
 
 /// A session, in TLS or in plaintext.
-pub(crate) struct Tls<S> {
+pub(crate) struct MaybeTls<S> {
     /// The session.
     pub(crate) session: S,
     trust: Option<Trust>,
@@ -137,7 +137,7 @@ pub(crate) struct Tls<S> {
     /// Encrypted output for the carrier, once TLS has begun.
     ciphertext: Vec<u8>,
     /// Reason why TLS failed, which ends the session.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<TlsFailure>,
     /// Whether the peer closed the connection without close_notify.
     pub(crate) is_truncated: bool,
     /// Duration of the handshake, once it is complete.
@@ -150,7 +150,7 @@ enum State {
     Plaintext,
     Handshake {
         connection: Box<ClientConnection>,
-        seen: Arc<OnceLock<String>>,
+        presented_fingerprint: Arc<OnceLock<String>>,
         until: Instant,
     },
     Open(Box<ClientConnection>),
@@ -162,7 +162,7 @@ enum State {
     Failed,
 }
 
-impl<S: Session> Tls<S> {
+impl<S: StreamSession> MaybeTls<S> {
     /// Creates a session that starts in TLS.
     pub(crate) fn from_start(session: S, trust: Trust, timeout: Duration) -> Self {
         Self { is_from_start: true, ..Self::on_request(session, Some(trust), timeout) }
@@ -189,23 +189,23 @@ impl<S: Session> Tls<S> {
         // Plaintext output that the session produced before TLS began is sent first.
         self.ciphertext.extend_from_slice(self.session.output());
         self.session.sent(self.ciphertext.len());
-        let seen = Arc::new(OnceLock::new());
+        let presented_fingerprint = Arc::new(OnceLock::new());
         let connection = match &self.trust {
-            Some(trust) => charged(cx, || trust.connect(&seen)),
-            None => Err(Refusal::HandshakeFailed("no trust anchors".to_owned())),
+            Some(trust) => charged(cx, || trust.connect(&presented_fingerprint)),
+            None => Err(TlsFailure::HandshakeFailed("no trust anchors".to_owned())),
         };
         match connection {
             Ok(connection) => {
                 let connection = Box::new(connection);
                 let until = cx.now + self.timeout;
-                self.state = State::Handshake { connection, seen, until };
+                self.state = State::Handshake { connection, presented_fingerprint, until };
                 self.encrypt(cx);
             }
             Err(refusal) => self.fail(refusal),
         }
     }
 
-    fn fail(&mut self, refusal: Refusal) {
+    fn fail(&mut self, refusal: TlsFailure) {
         self.refusal.get_or_insert(refusal);
         self.state = State::Failed;
     }
@@ -241,11 +241,13 @@ impl<S: Session> Tls<S> {
         }
     }
 
-    fn refusal_for(&self, error: &TlsError) -> Refusal {
+    fn refusal_for(&self, error: &TlsError) -> TlsFailure {
         match (&self.trust, &self.state) {
-            (Some(trust), State::Handshake { seen, .. }) => trust.refusal_for(error, seen.get()),
-            (None, State::Handshake { .. }) => Refusal::HandshakeFailed(error.to_string()),
-            _ => Refusal::Failed(error.to_string()),
+            (Some(trust), State::Handshake { presented_fingerprint, .. }) => {
+                trust.refusal_for(error, presented_fingerprint.get())
+            }
+            (None, State::Handshake { .. }) => TlsFailure::HandshakeFailed(error.to_string()),
+            _ => TlsFailure::Failed(error.to_string()),
         }
     }
 
@@ -284,19 +286,19 @@ impl<S: Session> Tls<S> {
     }
 
     fn deliver_plaintext(&mut self, cx: &mut Cx<'_>) {
-        let mut plain = [0; 16 * 1024];
+        let mut plaintext = [0; 16 * 1024];
         loop {
             let (State::Open(connection) | State::Closing { connection, .. }) = &mut self.state
             else {
                 return;
             };
-            match charged(cx, || connection.reader().read(&mut plain)) {
+            match charged(cx, || connection.reader().read(&mut plaintext)) {
                 Ok(0) => {
                     self.session.peer_closed(cx);
                     return self.close(Some(cx.now + CLOSE_TIMEOUT));
                 }
                 Ok(count) => {
-                    self.session.receive(plain.get(..count).unwrap_or_default(), cx);
+                    self.session.receive(plaintext.get(..count).unwrap_or_default(), cx);
                 }
                 // No more plaintext is available.
                 Err(_) => return,
@@ -389,13 +391,13 @@ impl<S: Session> Tls<S> {
 /// `Stream::sent` also encrypts output, but has no meter. The time of that encryption is charged to
 /// the caller's account.
 fn charged<T>(cx: &mut Cx<'_>, call: impl FnOnce() -> T) -> T {
-    let left = cx.meter.enter(Account::Encryption);
+    let previous_account = cx.meter.enter(Account::Encryption);
     let result = call();
-    cx.meter.enter(left);
+    cx.meter.enter(previous_account);
     result
 }
 
-impl<S: Session> Stream for Tls<S> {
+impl<S: StreamSession> Stream for MaybeTls<S> {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         if self.is_from_start {
             self.begin(cx);
@@ -442,8 +444,8 @@ impl<S: Session> Stream for Tls<S> {
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         match self.state {
-            State::Plaintext if self.is_from_start => self.fail(Refusal::Closed),
-            State::Handshake { .. } => self.fail(Refusal::Closed),
+            State::Plaintext if self.is_from_start => self.fail(TlsFailure::Closed),
+            State::Handshake { .. } => self.fail(TlsFailure::Closed),
             State::Plaintext => self.session.peer_closed(cx),
             State::Open(_) => {
                 self.is_truncated = true;
@@ -470,7 +472,7 @@ impl<S: Session> Stream for Tls<S> {
         if self.until().is_some_and(|until| cx.now >= until) {
             match self.state {
                 State::Handshake { .. } => {
-                    self.fail(Refusal::HandshakeTimeout(self.timeout.as_secs()));
+                    self.fail(TlsFailure::HandshakeTimeout(self.timeout.as_secs()));
                 }
                 _ => self.state = State::Failed,
             }
@@ -484,7 +486,7 @@ impl<S: Session> Stream for Tls<S> {
     }
 }
 
-impl<S: Session> Session for Tls<S> {
+impl<S: StreamSession> StreamSession for MaybeTls<S> {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         self.session.inputs()
     }

@@ -51,7 +51,7 @@ impl Stream for RecordingSession {
     }
 }
 
-impl Session for RecordingSession {
+impl StreamSession for RecordingSession {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
@@ -106,7 +106,7 @@ impl Identity {
 
 /// A session connected to a server through memory.
 struct Fixture {
-    tls: Tls<RecordingSession>,
+    tls: MaybeTls<RecordingSession>,
     server: ServerConnection,
     received: Vec<u8>,
     context: EngineContext,
@@ -116,7 +116,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(trust: Trust, identity: &Identity, piece: usize) -> Self {
-        let tls = Tls::from_start(RecordingSession::default(), trust, Duration::from_secs(30));
+        let tls = MaybeTls::from_start(RecordingSession::default(), trust, Duration::from_secs(30));
         let received = Vec::new();
         let context = EngineContext::new(true).unwrap();
         Self { tls, server: identity.server(), received, context, piece }
@@ -158,9 +158,9 @@ impl Fixture {
 
     /// Reads the available plaintext at the server.
     fn read_plaintext(&mut self) {
-        let mut plain = [0; 4096];
-        while let Ok(count @ 1..) = self.server.reader().read(&mut plain) {
-            self.received.extend_from_slice(&plain[..count]);
+        let mut plaintext = [0; 4096];
+        while let Ok(count @ 1..) = self.server.reader().read(&mut plaintext) {
+            self.received.extend_from_slice(&plaintext[..count]);
         }
     }
 
@@ -233,7 +233,7 @@ fn a_changed_certificate_is_rejected_before_any_data_is_sent() {
     Fixture::new(directory.trust(), &Identity::new(), 4096).open();
     let mut fixture = Fixture::new(directory.trust(), &Identity::new(), 4096);
     fixture.open();
-    assert!(matches!(fixture.tls.refusal, Some(Refusal::CertificateChanged { .. })));
+    assert!(matches!(fixture.tls.refusal, Some(TlsFailure::CertificateChanged { .. })));
     assert!(fixture.received.is_empty() && !fixture.tls.session.is_open && fixture.tls.is_over());
 }
 
@@ -243,7 +243,7 @@ fn input_that_is_not_tls_is_rejected() {
     let mut fixture = Fixture::new(directory.trust(), &Identity::new(), 4096);
     fixture.tls.opened(&mut fixture.context.cx());
     fixture.tls.receive(b"\xff\xfd\x18login: ", &mut fixture.context.cx());
-    assert!(matches!(fixture.tls.refusal, Some(Refusal::HandshakeFailed(_))));
+    assert!(matches!(fixture.tls.refusal, Some(TlsFailure::HandshakeFailed(_))));
     assert!(fixture.tls.session.received.is_empty());
 }
 
@@ -255,7 +255,7 @@ fn a_modified_record_is_reported_as_a_failed_session() {
     let record = [&[23, 3, 3, 0, 32][..], &[7; 32]].concat();
     fixture.tls.receive(&record, &mut fixture.context.cx());
     let refusal = fixture.tls.refusal.take().unwrap();
-    assert!(matches!(refusal, Refusal::Failed(_)), "{refusal}");
+    assert!(matches!(refusal, TlsFailure::Failed(_)), "{refusal}");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_silent_server_times_out() {
     let mut cx = fixture.context.cx();
     cx.now = until;
     fixture.tls.run(&mut cx);
-    assert_eq!(fixture.tls.refusal, Some(Refusal::HandshakeTimeout(30)));
+    assert_eq!(fixture.tls.refusal, Some(TlsFailure::HandshakeTimeout(30)));
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_plaintext_session_switches_to_tls_on_request() {
     let directory = TempDirectory::new("start-tls");
     let identity = Identity::new();
     let mut fixture = Fixture::new(directory.trust(), &identity, 4096);
-    fixture.tls = Tls::on_request(
+    fixture.tls = MaybeTls::on_request(
         RecordingSession::default(),
         Some(directory.trust()),
         Duration::from_secs(30),
@@ -338,5 +338,5 @@ fn an_authority_verifies_only_its_own_certificates() {
     assert_eq!(fixture.tls.session.secured.unwrap().trusted_by, TrustedBy::Authority);
     let mut fixture = Fixture::new(trust(), &Identity::new(), 4096);
     fixture.open();
-    assert!(matches!(fixture.tls.refusal, Some(Refusal::VerificationFailed(_))));
+    assert!(matches!(fixture.tls.refusal, Some(TlsFailure::VerificationFailed(_))));
 }

@@ -3,7 +3,7 @@
 
 use super::pins::Pins;
 use super::suites;
-use super::tls::{Refusal, TrustedBy};
+use super::tls::{TlsFailure, TrustedBy};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -46,8 +46,8 @@ impl Trust {
     pub(crate) fn new(host: &str, port: u16, authorities: Option<&Path>) -> Result<Self> {
         let name = match ServerName::try_from(host.to_owned()) {
             Ok(name) => name,
-            // Without authorities the name of the server is not verified, so the client needs to
-            // send no server name.
+            // Without authorities the server name is not verified, so the client omits SNI: an IP
+            // address is never sent as a server name.
             Err(_) if authorities.is_none() => {
                 ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
             }
@@ -69,18 +69,19 @@ impl Trust {
         Self { pins, ..self }
     }
 
-    /// Starts TLS with the server; the fingerprint of its certificate is stored in `seen`.
+    /// Starts TLS with the server. The fingerprint of the server's certificate is stored in
+    /// `presented_fingerprint`.
     ///
     /// # Errors
     ///
     /// Returns an error if the pinned certificates cannot be read.
     pub(super) fn connect(
         &self,
-        seen: &Arc<OnceLock<String>>,
-    ) -> Result<ClientConnection, Refusal> {
-        let configuration = Arc::new(self.configuration(seen)?);
+        presented_fingerprint: &Arc<OnceLock<String>>,
+    ) -> Result<ClientConnection, TlsFailure> {
+        let configuration = Arc::new(self.configuration(presented_fingerprint)?);
         ClientConnection::new(configuration, self.name.clone())
-            .map_err(|error| Refusal::HandshakeFailed(error.to_string()))
+            .map_err(|error| TlsFailure::HandshakeFailed(error.to_string()))
     }
 
     /// Creates a client for several connections to the server; later connections resume the TLS
@@ -90,27 +91,31 @@ impl Trust {
     /// # Errors
     ///
     /// Returns the errors of [`Self::connect`].
-    pub(crate) fn client(&self) -> Result<TlsClient, Refusal> {
-        let seen = Arc::new(OnceLock::new());
-        let configuration = Arc::new(self.configuration(&seen)?);
-        Ok(TlsClient { trust: self.clone(), configuration, seen })
+    pub(crate) fn client(&self) -> Result<TlsClient, TlsFailure> {
+        let presented_fingerprint = Arc::new(OnceLock::new());
+        let configuration = Arc::new(self.configuration(&presented_fingerprint)?);
+        Ok(TlsClient { trust: self.clone(), configuration, presented_fingerprint })
     }
 
-    /// Converts the `error` that ended a handshake into a refusal. `seen` is the fingerprint of the
-    /// certificate that the server presented.
-    pub(super) fn refusal_for(&self, error: &TlsError, seen: Option<&String>) -> Refusal {
+    /// Converts the `error` that ended a handshake into a refusal. `presented_fingerprint`
+    /// identifies the certificate that the server presented.
+    pub(super) fn refusal_for(
+        &self,
+        error: &TlsError,
+        presented_fingerprint: Option<&String>,
+    ) -> TlsFailure {
         let TlsError::InvalidCertificate(reason) = error else {
-            return Refusal::HandshakeFailed(error.to_string());
+            return TlsFailure::HandshakeFailed(error.to_string());
         };
-        match (&self.authorities, seen, self.pins.find(&self.server)) {
-            (None, Some(presented), Ok(Some(pinned))) => Refusal::CertificateChanged {
+        match (&self.authorities, presented_fingerprint, self.pins.find(&self.server)) {
+            (None, Some(presented), Ok(Some(pinned))) => TlsFailure::CertificateChanged {
                 server: self.server.clone(),
                 pinned,
                 presented: presented.clone(),
                 path: self.pins.path().display().to_string(),
             },
-            (Some(_), ..) => Refusal::VerificationFailed(reason.to_string()),
-            _ => Refusal::HandshakeFailed(error.to_string()),
+            (Some(_), ..) => TlsFailure::VerificationFailed(reason.to_string()),
+            _ => TlsFailure::HandshakeFailed(error.to_string()),
         }
     }
 
@@ -132,25 +137,32 @@ impl Trust {
         }
     }
 
-    fn configuration(&self, seen: &Arc<OnceLock<String>>) -> Result<ClientConfig, Refusal> {
+    fn configuration(
+        &self,
+        presented_fingerprint: &Arc<OnceLock<String>>,
+    ) -> Result<ClientConfig, TlsFailure> {
         let provider = Arc::new(suites::provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| Refusal::HandshakeFailed(error.to_string()))?;
+            .map_err(|error| TlsFailure::HandshakeFailed(error.to_string()))?;
         let verifier: Arc<dyn ServerCertVerifier> = match &self.authorities {
             Some(Authorities { roots, certificates }) => {
                 let authorities =
                     WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), provider)
                         .build()
-                        .map_err(|error| Refusal::HandshakeFailed(error.to_string()))?;
+                        .map_err(|error| TlsFailure::HandshakeFailed(error.to_string()))?;
                 Arc::new(AuthorityVerifier { authorities, certificates: certificates.clone() })
             }
             None => {
-                let pinned = self.pins.find(&self.server).map_err(|error| Refusal::Pins {
+                let pinned = self.pins.find(&self.server).map_err(|error| TlsFailure::Pins {
                     path: self.pins.path().display().to_string(),
                     error: error.to_string(),
                 })?;
-                Arc::new(PinVerifier { pinned, seen: Arc::clone(seen), provider })
+                Arc::new(PinVerifier {
+                    pinned,
+                    presented_fingerprint: Arc::clone(presented_fingerprint),
+                    provider,
+                })
             }
         };
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
@@ -163,7 +175,7 @@ impl Trust {
 pub(crate) struct TlsClient {
     trust: Trust,
     configuration: Arc<ClientConfig>,
-    seen: Arc<OnceLock<String>>,
+    presented_fingerprint: Arc<OnceLock<String>>,
 }
 
 impl TlsClient {
@@ -173,18 +185,19 @@ impl TlsClient {
     }
 
     /// Returns the reason why TLS was not established.
-    pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
+    pub(crate) fn refusal(&self, error: &std::io::Error) -> TlsFailure {
         let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
         match of_tls {
-            Some(error) => self.trust.refusal_for(error, self.seen.get()),
-            None => Refusal::HandshakeFailed(error.to_string()),
+            Some(error) => self.trust.refusal_for(error, self.presented_fingerprint.get()),
+            None => TlsFailure::HandshakeFailed(error.to_string()),
         }
     }
 
     /// Returns the basis of the trust in an accepted certificate, and pins the server's first
     /// certificate.
     pub(crate) fn accepted(&self, fingerprint: &str) -> TrustedBy {
-        // With certificates from an authority, a server may have several; each is verified.
+        // With a file of authorities each certificate is verified, so a server may present
+        // different certificates.
         self.trust.accepted(fingerprint)
     }
 }
@@ -253,7 +266,7 @@ impl ServerCertVerifier for AuthorityVerifier {
 #[derive(Debug)]
 struct PinVerifier {
     pinned: Option<String>,
-    seen: Arc<OnceLock<String>>,
+    presented_fingerprint: Arc<OnceLock<String>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -269,7 +282,7 @@ impl ServerCertVerifier for PinVerifier {
         let presented = fingerprint(end_entity);
         let is_known = self.pinned.as_ref().is_none_or(|pinned| *pinned == presented);
         // All later handshakes must present the certificate of the first handshake.
-        let is_same = *self.seen.get_or_init(|| presented.clone()) == presented;
+        let is_same = *self.presented_fingerprint.get_or_init(|| presented.clone()) == presented;
         if is_known && is_same {
             return Ok(ServerCertVerified::assertion());
         }

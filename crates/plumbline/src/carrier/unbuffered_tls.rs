@@ -36,7 +36,7 @@ const ALERT_STEPS_MAX: usize = 4;
 
 /// One end of a TLS connection.
 pub(crate) struct RecordLayer {
-    role: Role,
+    role: TlsRole,
     /// Received ciphertext that is not decrypted yet lies from `begin` to `end`.
     incoming: Vec<u8>,
     begin: usize,
@@ -62,8 +62,8 @@ struct Stopwatch {
 
 impl Stopwatch {
     fn new() -> Self {
-        let read = os::clock::counter();
-        Self { read, began: (Instant::now(), read()), spent_ticks: 0 }
+        let read_counter = os::clock::counter();
+        Self { read: read_counter, began: (Instant::now(), read_counter()), spent_ticks: 0 }
     }
 
     fn spent(&self) -> Duration {
@@ -74,7 +74,7 @@ impl Stopwatch {
     }
 }
 
-enum Role {
+enum TlsRole {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
 }
@@ -118,7 +118,7 @@ impl RecordLayer {
         name: ServerName<'static>,
     ) -> io::Result<Self> {
         let connection = UnbufferedClientConnection::new(configuration, name);
-        Ok(Self::new(Role::Client(connection.map_err(io::Error::other)?)))
+        Ok(Self::new(TlsRole::Client(connection.map_err(io::Error::other)?)))
     }
 
     /// Starts a server connection.
@@ -128,10 +128,10 @@ impl RecordLayer {
     /// Returns an error if the configuration permits no handshake.
     pub(crate) fn server(configuration: Arc<ServerConfig>) -> io::Result<Self> {
         let connection = UnbufferedServerConnection::new(configuration);
-        Ok(Self::new(Role::Server(connection.map_err(io::Error::other)?)))
+        Ok(Self::new(TlsRole::Server(connection.map_err(io::Error::other)?)))
     }
 
-    fn new(role: Role) -> Self {
+    fn new(role: TlsRole) -> Self {
         let incoming = vec![0; RECORD_MAX_BYTES];
         let outgoing = Vec::new();
         let begin = 0;
@@ -151,8 +151,8 @@ impl RecordLayer {
     /// Returns the parameters negotiated so far.
     pub(crate) fn agreed(&self) -> &CommonState {
         match &self.role {
-            Role::Client(connection) => connection,
-            Role::Server(connection) => connection,
+            TlsRole::Client(connection) => connection,
+            TlsRole::Server(connection) => connection,
         }
     }
 
@@ -227,16 +227,16 @@ impl RecordLayer {
         let read = self.stopwatch.read;
         let mut callback_ticks = 0;
         let each = &mut |data: &[u8]| {
-            let left = read();
+            let returned_at = read();
             each(data);
-            callback_ticks += read().saturating_sub(left);
+            callback_ticks += read().saturating_sub(returned_at);
         };
         let began = read();
         let (discard, result) = match &mut self.role {
-            Role::Client(connection) => {
+            TlsRole::Client(connection) => {
                 advance(connection.process_tls_records(received), write, outgoing, each)
             }
-            Role::Server(connection) => {
+            TlsRole::Server(connection) => {
                 advance(connection.process_tls_records(received), write, outgoing, each)
             }
         };
@@ -258,10 +258,10 @@ impl RecordLayer {
             let write = TlsWrite::Nothing;
             let ignore = &mut |_: &[u8]| {};
             let (_, result) = match &mut self.role {
-                Role::Client(connection) => {
+                TlsRole::Client(connection) => {
                     advance(connection.process_tls_records(&mut []), write, outgoing, ignore)
                 }
-                Role::Server(connection) => {
+                TlsRole::Server(connection) => {
                     advance(connection.process_tls_records(&mut []), write, outgoing, ignore)
                 }
             };

@@ -127,8 +127,8 @@ fn an_end_that_received_close_notify_can_still_send_data_and_close_notify() {
     encrypt(&mut server, TlsWrite::CloseNotify);
     assert_eq!(transfer(&mut server, &mut client, usize::MAX), b"last");
     assert!(client.has_ended());
-    let closed = client.process(TlsWrite::Data(b"more"), &mut |_| {}).unwrap_err();
-    assert_eq!(closed.kind(), ErrorKind::NotConnected);
+    let error = client.process(TlsWrite::Data(b"more"), &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotConnected);
 }
 
 #[test]
@@ -155,11 +155,11 @@ fn input_that_is_not_a_tls_record_is_rejected() {
 #[test]
 fn the_input_buffer_has_a_limit() {
     let Pair { mut server, .. } = Pair::new(&TLS13);
-    let first = server.room(usize::MAX).len();
-    server.filled(first);
-    let second = server.room(usize::MAX).len();
-    server.filled(second);
-    assert_eq!((first, first + second), (RECORD_MAX_BYTES, INCOMING_MAX_BYTES));
+    let first_room = server.room(usize::MAX).len();
+    server.filled(first_room);
+    let second_room = server.room(usize::MAX).len();
+    server.filled(second_room);
+    assert_eq!((first_room, first_room + second_room), (RECORD_MAX_BYTES, INCOMING_MAX_BYTES));
     assert!(server.room(usize::MAX).is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! Two personal computers of 1982 in virtual time: the first part of the demonstration.
 
-use records::html::figure_6_1::{Transfer, packet_bits};
+use records::html::figure_6_1::{Curve, packet_bits};
 use simulator::Stuck;
 use simulator::tm233::{self, Content};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) const SCREENFUL_1982_PACKETS: u64 = 4;
 /// Line rate of figure 6-1, bit/s.
 const FIGURE_RATE_BPS: u64 = 9_600;
 const FIGURE_DATA_BYTES: [u16; 4] = [1, 166, 333, 500];
-const KEYS: usize = 1_000;
+const KEY_COUNT: usize = 1_000;
 
 /// Results of plumbline's engines at the costs of 1982.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Laboratory {
     /// Number of packets of the screenful.
     pub(crate) screenful_packets: u64,
     /// Lines of figure 6-1: packet size in bits, and seconds.
-    pub(crate) packets: Vec<(Transfer, Vec<(f64, f64)>)>,
+    pub(crate) packets: Vec<(Curve, Vec<(f64, f64)>)>,
 }
 
 /// Runs the experiments.
@@ -38,9 +38,9 @@ pub(crate) struct Laboratory {
 /// Returns an error if an experiment stops making progress, which is a defect of an engine.
 pub(crate) fn run() -> Result<Laboratory, Stuck> {
     let contents = [
-        (Transfer::CarriageReturns, Content::CarriageReturns),
-        (Transfer::PrintableCharacters, Content::Printable),
-        (Transfer::OtherProtocol, Content::NotPrinted),
+        (Curve::CarriageReturns, Content::CarriageReturns),
+        (Curve::PrintableCharacters, Content::Printable),
+        (Curve::OtherProtocol, Content::NotPrinted),
     ];
     let packets = contents.into_iter().map(|(transfer, content)| {
         let points = FIGURE_DATA_BYTES.into_iter().map(|data_bytes| {
@@ -52,7 +52,7 @@ pub(crate) fn run() -> Result<Laboratory, Stuck> {
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let screenful = tm233::screenful(RATE_BPS)?;
     Ok(Laboratory {
-        echo_ns: nanos(tm233::echo(RATE_BPS, KEYS)?),
+        echo_ns: nanos(tm233::echo(RATE_BPS, KEY_COUNT)?),
         screenful_ns: nanos(screenful.first_to_last),
         screenful_packets: screenful.packets,
         packets: packets.collect::<Result<_, Stuck>>()?,

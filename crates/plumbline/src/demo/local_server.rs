@@ -81,11 +81,11 @@ pub(crate) fn daemons() -> Result<Vec<Daemon>> {
         program,
         arguments: &["telnetd", "-i", "-l", "/bin/sh"],
     });
-    let found: Vec<_> = inetutils.into_iter().chain(busybox).collect();
-    if found.is_empty() {
+    let servers: Vec<_> = inetutils.into_iter().chain(busybox).collect();
+    if servers.is_empty() {
         bail!("no Telnet server found: install inetutils-telnetd or busybox");
     }
-    Ok(found)
+    Ok(servers)
 }
 
 fn find(program: &str) -> Option<PathBuf> {

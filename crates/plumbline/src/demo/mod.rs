@@ -11,11 +11,11 @@ mod page;
 mod remote_station;
 
 use crate::carrier::{self, EngineContext, Outcome, Route, SerialLink};
-use crate::exit::{self, Failure, complain};
+use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use crate::measure::{
-    Carrier, Circumstances, Findings, Interrupts, MeasureSession, Plan, ProgressLine, Prompts,
-    measurement, style, waterfall,
+    Carrier, Circumstances, Interrupts, MeasureSession, ProgressLine, Prompts, SessionParameters,
+    SessionResults, measurement, style, waterfall,
 };
 use anyhow::{Context, Result, bail};
 use laboratory::Laboratory;
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 /// Address of the station: the first address of the subnet that is not the server's.
 const STATION: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const INITIAL_COMMANDS: [&str; 2] = ["uname -a", "ls -l"];
-const KEYS: usize = 200;
+const KEY_COUNT: usize = 200;
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum number of displayed lines of a command's output.
 const OUTPUT_LINES_MAX: usize = 12;
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let result =
         if arguments.remote_station { remote_station::run() } else { demonstrate(arguments) };
     result.map_err(|error| {
-        complain(&error);
+        print_error(&error);
         if error.is::<Interrupted>() { Failure::NothingMeasured } else { Failure::ThisMachine }
     })
 }
@@ -82,7 +82,7 @@ impl std::error::Error for Interrupted {}
 
 /// Result of a completed login.
 struct Login {
-    findings: Findings,
+    findings: SessionResults,
     circumstances: Circumstances,
     measured: Measurement,
     server: String,
@@ -123,9 +123,9 @@ fn check_interrupted(interrupts: &Interrupts) -> Result<()> {
     if interrupts.is_interrupted() { Err(Interrupted.into()) } else { Ok(()) }
 }
 
-fn plan() -> Plan {
-    Plan {
-        keys: KEYS,
+fn plan() -> SessionParameters {
+    SessionParameters {
+        keys: KEY_COUNT,
         login: None,
         prompts: Prompts::default(),
         command: None,
@@ -191,12 +191,12 @@ fn log_in(via: Route, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -
         MeasureSession::new(plan(), Some(interrupts.descriptor()?), ProgressLine::on_stderr());
     let connecting_at = context.clock.now();
     let addresses = [SocketAddr::V4(address)];
-    let call = match tun {
+    let ended_session = match tun {
         Some(tun) => carrier::run_on_tun(session, tun, &addresses, TIMEOUT, &mut context)?,
         None => carrier::run(session, &via, &addresses, TIMEOUT, &mut context)?,
     };
-    let outcome = call.outcome;
-    let findings = call.session.into_findings(outcome);
+    let outcome = ended_session.outcome;
+    let findings = ended_session.session.into_findings(outcome);
     if findings.opened_at.is_none() && outcome != Outcome::LocalClosed {
         bail!("{server} does not answer");
     }
@@ -236,11 +236,11 @@ fn show_login(login: &Login, style: Style) {
 
 /// Returns the lines of a command's output as a terminal displays them, without the next prompt.
 fn lines_of(output: &[u8]) -> Vec<String> {
-    const SIDE: u16 = 500;
+    const TERMINAL_SIDE_CELLS: u16 = 500;
     let mut meter = Meter::new(Clock::None);
     let mut rng = Rng::from_seed(0);
     let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
-    let mut terminal = Terminal::new(SIDE, SIDE);
+    let mut terminal = Terminal::new(TERMINAL_SIDE_CELLS, TERMINAL_SIDE_CELLS);
     terminal.receive(output, &mut cx);
     let mut lines: Vec<String> = terminal.text().lines().map(str::to_owned).collect();
     lines.pop();

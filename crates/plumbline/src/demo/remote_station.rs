@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<()> {
     let settings = Settings { address: *SERVER.ip(), prefix_len: 24, ..Settings::default() };
     let mut station = Station::new(Link::Llp(Llp::new(MTU)), settings, &mut cx);
     let opening = Opening::Passive { port: SERVER.port() };
-    let mut shell = TcpStreamApp::new(Shell::new(), opening, Profile::interactive(WINDOW));
+    let mut shell = TcpStreamApp::new(DemoShell::new(), opening, Profile::interactive(WINDOW));
     let mut scheduler = Scheduler::default();
     let mut buffer = vec![0; 4_096];
     let mut unwritten = Vec::new();
@@ -55,13 +55,13 @@ pub(crate) fn run() -> Result<()> {
         if shell.is_over() {
             return Ok(());
         }
-        let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, !unwritten.is_empty());
+        let mut line_events = PollFlags::IN;
+        line_events.set(PollFlags::OUT, !unwritten.is_empty());
         let until = [station.deadline(), shell.deadline()].into_iter().flatten().min();
-        // The parent process holds the standard input of this program and ends it by closing that.
+        // The parent process ends this program by closing its standard input.
         let stdin = std::io::stdin();
         let mut descriptors = [
-            PollFd::from_borrowed_fd(pty.as_fd(), wanted),
+            PollFd::from_borrowed_fd(pty.as_fd(), line_events),
             PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
         ];
         readiness::wait(&mut descriptors, &clock, until)?;
@@ -91,13 +91,13 @@ fn write(pty: &Pty, station: &mut Station, unwritten: &mut Vec<u8>, cx: &mut Cx<
 }
 
 /// Shell that echoes input, edits the line and supports three commands.
-struct Shell {
+struct DemoShell {
     telnet: Telnet,
     line: Vec<u8>,
     is_over: bool,
 }
 
-impl Shell {
+impl DemoShell {
     fn new() -> Self {
         let telnet = Telnet::server(&ServerSettings::default());
         Self { telnet, line: Vec::new(), is_over: false }
@@ -143,7 +143,7 @@ fn output_of(command: &str) -> Vec<u8> {
     }
 }
 
-impl Stream for Shell {
+impl Stream for DemoShell {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.telnet.start(cx);
         self.telnet.send(PROMPT, cx);

@@ -2,15 +2,15 @@
 
 use super::ftp;
 use super::get_put_arguments::{CommonOptions, Get, Location, Put};
-use super::local::{NoSink, Sink, Source};
+use super::local::{LocalSource, NoSink, Sink};
 use super::progress::{Progress, say};
-use super::tftp::{self, Operation, Report, Stop, TransferSpec};
-use super::url::{Scheme, Url};
+use super::tftp::{self, Operation, Stop, TftpReport, TransferSpec};
+use super::url::{Url, UrlScheme};
 use crate::carrier;
 use crate::exit::{self, Failure};
 use crate::files::escape_name::escaped;
-use crate::meters::{self, Registry};
-use crate::transfer_recorder::{Recorder, spent, summary};
+use crate::meters::{self, MeterRegistry};
+use crate::transfer_recorder::{TransferRecorder, summary, time_breakdown};
 use anyhow::{Result, anyhow};
 use os::beneath::Existing;
 use protocols::application::tftp::{Agreed, Direction};
@@ -23,36 +23,38 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// TFTP options that are requested by default.
-const BLOCK_BYTES: u16 = 1428;
-const WINDOW_BLOCKS: u16 = 16;
+/// TFTP block size in bytes and window size in blocks that are requested by default.
+const DEFAULT_BLOCK_BYTES: u16 = 1428;
+const DEFAULT_WINDOW_BLOCKS: u16 = 16;
 
 /// Runs `plumb get`.
 pub(crate) fn get(arguments: &Get) -> exit::Result {
     let (urls, local) = split(&arguments.locations);
-    let named = match (arguments.output.as_deref(), local.as_slice(), arguments.locations.last()) {
-        (output, [], _) => output,
-        (None, [local], Some(Location::Local(_))) if !urls.is_empty() => Some(local.as_path()),
-        _ => {
-            return Err(report_wrong_arguments(anyhow!(
-                "use URLs, then at most one local file or directory"
-            )));
-        }
-    };
-    let is_ftp = urls.iter().all(|url| matches!(url.scheme, Scheme::Ftp(..)));
+    let local_path =
+        match (arguments.output.as_deref(), local.as_slice(), arguments.locations.last()) {
+            (output, [], _) => output,
+            (None, [local], Some(Location::Local(_))) if !urls.is_empty() => Some(local.as_path()),
+            _ => {
+                return Err(report_wrong_arguments(anyhow!(
+                    "invalid arguments: give one or more URLs, then at most one local file or \
+                    directory"
+                )));
+            }
+        };
+    let is_ftp = urls.iter().all(|url| matches!(url.scheme, UrlScheme::Ftp(..)));
     arguments.check(is_ftp).map_err(report_wrong_arguments)?;
-    if let Some(named) = named.filter(|_| !arguments.transfer.recursive) {
-        check_directory(named).map_err(report_wrong_arguments)?;
+    if let Some(local_path) = local_path.filter(|_| !arguments.transfer.recursive) {
+        check_directory(local_path).map_err(report_wrong_arguments)?;
     }
     match urls.as_slice() {
-        [url] if matches!(url.scheme, Scheme::Tftp(_)) => get_tftp(arguments, url, named),
-        urls if is_ftp => ftp::get_files(arguments, urls, named),
+        [url] if matches!(url.scheme, UrlScheme::Tftp(_)) => get_tftp(arguments, url, local_path),
+        urls if is_ftp => ftp::get_files(arguments, urls, local_path),
         _ => Err(report_wrong_arguments(anyhow!("TFTP downloads one file at a time"))),
     }
 }
 
-/// Returns an error if the directory of the destination does not exist. Called before any
-/// connection.
+/// Returns an error if the directory of the destination does not exist. Called before the program
+/// connects to the server.
 fn check_directory(named: &Path) -> Result<()> {
     if named == Path::new("-") || named.is_dir() {
         return Ok(());
@@ -99,12 +101,14 @@ fn get_tftp(arguments: &Get, url: &Url, named: Option<&Path>) -> exit::Result {
 pub(crate) fn put(arguments: &Put) -> exit::Result {
     let (urls, local) = split(&arguments.locations);
     let (Some(Location::Remote(url)), [_]) = (arguments.locations.last(), urls.as_slice()) else {
-        return Err(report_wrong_arguments(anyhow!("use local files, then one URL")));
+        return Err(report_wrong_arguments(anyhow!(
+            "invalid arguments: give one or more local files, then one URL"
+        )));
     };
-    arguments.check(matches!(url.scheme, Scheme::Ftp(..))).map_err(report_wrong_arguments)?;
+    arguments.check(matches!(url.scheme, UrlScheme::Ftp(..))).map_err(report_wrong_arguments)?;
     match (url.scheme, local.as_slice()) {
-        (Scheme::Ftp(..), files) => ftp::put_files(arguments, files, url),
-        (Scheme::Tftp(_), [file]) => put_tftp(arguments, file, url),
+        (UrlScheme::Ftp(..), files) => ftp::put_files(arguments, files, url),
+        (UrlScheme::Tftp(_), [file]) => put_tftp(arguments, file, url),
         _ => Err(report_wrong_arguments(anyhow!("TFTP uploads one file at a time"))),
     }
 }
@@ -117,18 +121,18 @@ fn put_tftp(arguments: &Put, file: &Path, url: &Url) -> exit::Result {
         };
         url.name.extend_from_slice(name.as_bytes());
     }
-    let (source, size) = Source::open(file).map_err(|error| report_local_error(&error))?;
+    let (source, size) = LocalSource::open(file).map_err(|error| report_local_error(&error))?;
     run(&url, Operation::Put(source, size), size, &arguments.common, false)
 }
 
 fn report_wrong_arguments(error: anyhow::Error) -> Failure {
-    exit::complain(&error);
+    exit::print_error(&error);
     drop(error);
     Failure::WrongArguments
 }
 
 fn report_local_error(error: &anyhow::Error) -> Failure {
-    exit::complain(error);
+    exit::print_error(error);
     Failure::ThisMachine
 }
 
@@ -138,11 +142,11 @@ fn destination(url: &Url, named: Option<&Path>) -> Result<PathBuf> {
     if url.name.is_empty() {
         return Err(anyhow!("{url} has no file name"));
     }
-    let last = OsStr::from_bytes(url.last_component());
+    let file_name = OsStr::from_bytes(url.last_component());
     match named {
-        Some(path) if path != Path::new("-") && path.is_dir() => path_in_directory(last, path),
+        Some(path) if path != Path::new("-") && path.is_dir() => path_in_directory(file_name, path),
         Some(path) => Ok(path.to_owned()),
-        None => path_in_directory(last, Path::new("")),
+        None => path_in_directory(file_name, Path::new("")),
     }
 }
 
@@ -160,7 +164,7 @@ fn run(
     common: &CommonOptions,
     is_stdout: bool,
 ) -> exit::Result {
-    let Scheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
+    let UrlScheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
     let began = Instant::now();
     let found =
         carrier::addresses(&url.target, common.connection.family, &common.connection.via, None);
@@ -171,15 +175,15 @@ fn run(
         addresses,
         name: url.name.clone(),
         mode,
-        block_size: common.block_size.unwrap_or(BLOCK_BYTES),
-        window_size: common.window.unwrap_or(WINDOW_BLOCKS),
+        block_size: common.block_size.unwrap_or(DEFAULT_BLOCK_BYTES),
+        window_size: common.window.unwrap_or(DEFAULT_WINDOW_BLOCKS),
         answer_timeout: Duration::from_secs(common.connection.timeout.into()),
         bytes_per_second: common.limit_rate,
         via: common.connection.via.clone(),
         resolve_time: began.elapsed(),
-        registry: Registry::new(url.to_string()),
+        registry: MeterRegistry::new(url.to_string()),
     };
-    let recorder = Recorder::for_client(!common.connection.record_options.no_record);
+    let recorder = TransferRecorder::for_client(!common.connection.record_options.no_record);
     let progress =
         Arc::new(Mutex::new(Progress::new(common.connection.quiet || common.connection.json)));
     let display = Arc::clone(&progress);
@@ -200,8 +204,8 @@ fn run(
     print_report(&report, &spec, common, is_stdout)
 }
 
-/// Returns the agreed parameters that the server reports in its OACK (RFC 2347). A parameter
-/// missing in the OACK has its value without options.
+/// Formats the parameters agreed with the server, for `--verbose`. A parameter that the server's
+/// OACK (RFC 2347) omits has its default value.
 fn agreed_text(agreed: Agreed) -> String {
     let Agreed { block_size, window_size, timeout_s, transfer_size } = agreed;
     let option = |name: &str, value: Option<u64>| {
@@ -216,9 +220,9 @@ fn agreed_text(agreed: Agreed) -> String {
 fn run_transfer(
     spec: &TransferSpec,
     operation: Operation,
-    recorder: &Recorder,
-    progress: impl Fn(&tftp::TransferStats) + Send + Sync + 'static,
-) -> Result<Report> {
+    recorder: &TransferRecorder,
+    progress: impl Fn(&tftp::TftpTransferStats) + Send + Sync + 'static,
+) -> Result<TftpReport> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let stop = Arc::new(Stop::default());
     let outcome = runtime.block_on(async {
@@ -243,7 +247,7 @@ fn run_transfer(
 
 /// Prints the result of a transfer.
 fn print_report(
-    report: &Report,
+    report: &TftpReport,
     spec: &TransferSpec,
     common: &CommonOptions,
     is_stdout: bool,
@@ -251,28 +255,28 @@ fn print_report(
     let record = &report.record.transfer;
     if common.connection.json {
         let line = record.to_line();
-        let written = match is_stdout {
+        let write_result = match is_stdout {
             true => std::io::stderr().write_all(line.as_bytes()),
             false => std::io::stdout().write_all(line.as_bytes()),
         };
-        written.map_err(|error| {
+        write_result.map_err(|error| {
             report_local_error(
                 &anyhow::Error::new(error).context("cannot write to the standard output"),
             )
         })?;
     }
     if let Some(error) = &report.error {
-        exit::complain(&anyhow::Error::msg(error.sentence(&report.stats, &spec.name)));
+        exit::print_error(&anyhow::Error::msg(error.sentence(&report.stats, &spec.name)));
         return Err(error.failure());
     }
     if !common.connection.quiet && !common.connection.json {
-        let done = match report.stats.direction {
+        let verb = match report.stats.direction {
             Direction::Read => "downloaded",
             Direction::Write => "uploaded",
         };
-        say(&format!("{done} '{}': {}", escaped(&spec.name), summary(record)));
+        say(&format!("{verb} '{}': {}", escaped(&spec.name), summary(record)));
         if common.connection.verbose {
-            say(&spent(record));
+            say(&time_breakdown(record));
         }
     }
     Ok(())

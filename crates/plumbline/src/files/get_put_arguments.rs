@@ -27,9 +27,10 @@ supports setting times.";
 /// Arguments of `plumb get`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Get {
-    /// Source: ftp://user@host/name, ftpes:// and ftps:// with TLS, or tftp://host/name; :port may
-    /// follow the host, ;mode=netascii a TFTP name; several of one host, and last the local file or
-    /// directory [default: the last component of the name, in the current directory]
+    /// Sources, all on one host, then optionally the local file or directory [default: the last
+    /// component of the name, in the current directory]. A source is ftp://user@host/name, ftpes://
+    /// or ftps:// with TLS, or tftp://host/name; :port may follow the host, ;mode=netascii a TFTP
+    /// name
     #[arg(value_name = "url", required = true)]
     pub(super) locations: Vec<Location>,
     /// Write to this file or directory (same as the last argument)
@@ -52,12 +53,12 @@ pub(crate) struct Get {
 /// Arguments of `plumb put`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Put {
-    /// Local files, and last the destination: ftp://user@host/name, ftpes:// and ftps:// with TLS,
-    /// or tftp://host/name; :port may follow the host, ;mode=netascii a TFTP name
+    /// Local files, then the destination: ftp://user@host/name, ftpes:// or ftps:// with TLS, or
+    /// tftp://host/name; :port may follow the host, ;mode=netascii a TFTP name
     #[arg(value_name = "file", num_args = 2.., required = true)]
     pub(super) locations: Vec<Location>,
-    /// FTP: with --continue, replace a remote file that is not the beginning of the local one;
-    /// without it, files are always replaced
+    /// FTP: with --continue, also replace a remote file that is not the beginning of the local
+    /// file; without --continue, remote files are always replaced
     #[arg(short, long)]
     pub(super) force: bool,
     #[command(flatten)]
@@ -140,13 +141,14 @@ impl CommonOptions {
             (connection.active, "--active"),
             (connection.tries.is_some(), "--tries"),
         ];
-        let mut refused = if is_ftp { tftp_options.iter() } else { ftp_options.iter() };
-        refused.find(|(is_given, _)| *is_given).map(|(_, name)| *name)
+        let mut inapplicable_options =
+            if is_ftp { tftp_options.iter() } else { ftp_options.iter() };
+        inapplicable_options.find(|(is_given, _)| *is_given).map(|(_, name)| *name)
     }
 }
 
 /// Returns an error that names `other`, an option that the protocol of the URL does not have.
-fn refuse(other: Option<&'static str>, is_ftp: bool) -> anyhow::Result<()> {
+fn reject_option(other: Option<&'static str>, is_ftp: bool) -> anyhow::Result<()> {
     match other {
         Some("--type") => bail!("TFTP has no --type: for text, append ;mode=netascii to the URL"),
         Some(name) => bail!("{} has no {name}", if is_ftp { "FTP" } else { "TFTP" }),
@@ -162,7 +164,7 @@ impl Get {
     /// Returns an error that names an option of the other protocol.
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
         let segments = (self.segments.is_some() && !is_ftp).then_some("--segments");
-        refuse(
+        reject_option(
             segments.or_else(|| self.common.option_of_other_protocol(&self.transfer, is_ftp)),
             is_ftp,
         )
@@ -178,7 +180,7 @@ impl Put {
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
         let links = (self.links != Links::Follow && !is_ftp).then_some("--links");
         let links = links.or((self.force && !is_ftp).then_some("--force"));
-        refuse(
+        reject_option(
             links.or_else(|| self.common.option_of_other_protocol(&self.transfer, is_ftp)),
             is_ftp,
         )

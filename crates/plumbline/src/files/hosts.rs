@@ -22,12 +22,12 @@ use std::path::PathBuf;
 #[serde(deny_unknown_fields)]
 struct Configuration {
     #[serde(default)]
-    host: BTreeMap<String, Table>,
+    host: BTreeMap<String, HostsTable>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct HostsTable {
     image: Option<String>,
     store: Option<String>,
 }
@@ -88,10 +88,10 @@ fn find(text: &str, host: &str) -> Result<HostSettings> {
     Ok(host_settings)
 }
 
-fn settings(table: &Table) -> Result<HostSettings> {
+fn settings(table: &HostsTable) -> Result<HostSettings> {
     let image = table.image.as_deref().map(parse_requested_type).transpose()?;
     if matches!(image, Some(RequestedType::This(of_text)) if of_text.is_text()) {
-        bail!("an image is not text: use I, L and the bits of a word, or auto");
+        bail!("an image is not text: use I, L with the bits of a word (such as L36), or auto");
     }
     Ok(HostSettings { image, store: table.store.as_deref().map(parse_word_format).transpose()? })
 }

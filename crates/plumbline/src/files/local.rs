@@ -11,13 +11,14 @@ use tokio::sync::mpsc;
 
 /// Number of bytes read or written at a time.
 pub(crate) const PIECE_BYTES: usize = 256 * 1024;
-/// Size in bytes of the pieces read from a pipe, and maximum number of pieces waiting to be sent.
+/// Maximum number of bytes per read from a pipe.
 const PIPE_PIECE_BYTES: usize = 64 * 1024;
+/// Maximum number of pieces that were read from a pipe and wait to be sent.
 const PIECES_MAX: usize = 4;
 
 /// Local source of bytes.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum LocalSource {
     /// A file, which is always ready.
     File(File),
     /// A pipe or a terminal.
@@ -43,7 +44,7 @@ pub(crate) enum ReadStatus {
     End,
 }
 
-impl Source {
+impl LocalSource {
     /// Opens `path` and also returns the size of a regular file; `-` is the standard input.
     pub(crate) fn open(path: &Path) -> Result<(Self, Option<u64>)> {
         if path == Path::new("-") {
@@ -51,12 +52,12 @@ impl Source {
         }
         let name = path.display();
         let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-        let about = file.metadata()?;
-        if about.is_dir() {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
             bail!("{name} is a directory, not a file");
         }
-        if about.is_file() {
-            return Ok((Self::File(file), Some(about.len())));
+        if metadata.is_file() {
+            return Ok((Self::File(file), Some(metadata.len())));
         }
         Ok((Self::Pipe(Pipe::of(file)), None))
     }
@@ -89,9 +90,9 @@ impl Pipe {
         std::thread::spawn(move || {
             loop {
                 let mut piece = vec![0; PIPE_PIECE_BYTES];
-                let read = from.read(&mut piece).map(|count| piece.truncate(count));
-                let is_last = read.is_err() || piece.is_empty();
-                if sender.blocking_send(read.map(|()| piece)).is_err() || is_last {
+                let result = from.read(&mut piece).map(|count| piece.truncate(count));
+                let is_last = result.is_err() || piece.is_empty();
+                if sender.blocking_send(result.map(|()| piece)).is_err() || is_last {
                     return;
                 }
             }
@@ -107,9 +108,9 @@ impl Pipe {
                 Err(mpsc::error::TryRecvError::Disconnected) => return Ok(ReadStatus::End),
             }
         }
-        let rest = self.piece.get(self.consumed..).unwrap_or_default();
-        let count = rest.len().min(room.len());
-        if let Some((to, from)) = room.get_mut(..count).zip(rest.get(..count)) {
+        let unread = self.piece.get(self.consumed..).unwrap_or_default();
+        let count = unread.len().min(room.len());
+        if let Some((to, from)) = room.get_mut(..count).zip(unread.get(..count)) {
             to.copy_from_slice(from);
         }
         self.consumed += count;
@@ -130,12 +131,12 @@ impl Pipe {
 /// Local destination of bytes.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    output: Output,
+    output: FileOutput,
     buffered: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum Output {
+enum FileOutput {
     /// A file that gets its name when it is complete.
     AtomicFile(AtomicFile),
     /// A pipe, a terminal or a device.
@@ -154,28 +155,31 @@ pub(crate) enum NoSink {
 impl Sink {
     /// Creates a sink that writes to a draft (temporary file).
     pub(crate) fn of(atomic_file: AtomicFile) -> Self {
-        Self { output: Output::AtomicFile(atomic_file), buffered: Vec::with_capacity(PIECE_BYTES) }
+        Self {
+            output: FileOutput::AtomicFile(atomic_file),
+            buffered: Vec::with_capacity(PIECE_BYTES),
+        }
     }
 
     /// Creates a sink that writes to an open file, device or pipe.
     pub(crate) fn plain(file: File) -> Self {
-        Self { output: Output::Plain(file), buffered: Vec::with_capacity(PIECE_BYTES) }
+        Self { output: FileOutput::Plain(file), buffered: Vec::with_capacity(PIECE_BYTES) }
     }
 
     /// Opens a sink for `path`; `-` is the standard output.
     pub(crate) fn open(path: &Path, existing: Existing) -> Result<Self, NoSink> {
-        let refused = |error: io::Error| {
+        let to_refused = |error: io::Error| {
             let sentence = format!("cannot write {}", path.display());
             NoSink::Refused(anyhow::Error::new(error).context(sentence))
         };
         if path == Path::new("-") {
             let stdout = rustix::io::dup(rustix::stdio::stdout());
-            return Ok(Self::plain(stdout.map_err(|error| refused(error.into()))?.into()));
+            return Ok(Self::plain(stdout.map_err(|error| to_refused(error.into()))?.into()));
         }
         // A symbolic link is followed: its target is the file to replace.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&path).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
-            let device = File::options().write(true).open(&path).map_err(refused)?;
+            let device = File::options().write(true).open(&path).map_err(to_refused)?;
             return Ok(Self::plain(device));
         }
         let directory = match path.parent() {
@@ -183,15 +187,15 @@ impl Sink {
             _ => Path::new("."),
         };
         let Some(name) = path.file_name() else {
-            return Err(refused(io::ErrorKind::IsADirectory.into()));
+            return Err(to_refused(io::ErrorKind::IsADirectory.into()));
         };
-        let directory = OwnedFd::from(File::open(directory).map_err(refused)?);
+        let directory = OwnedFd::from(File::open(directory).map_err(to_refused)?);
         // Ignored: a draft that cannot be removed only takes disk space.
         _ = sweep(&directory);
         match AtomicFile::begin(directory, name.as_bytes(), existing) {
             Ok(atomic_file) => Ok(Self::of(atomic_file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(NoSink::Exists(path)),
-            Err(error) => Err(refused(error)),
+            Err(error) => Err(to_refused(error)),
         }
     }
 
@@ -206,8 +210,8 @@ impl Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         let mut file = match &self.output {
-            Output::AtomicFile(atomic_file) => atomic_file.file(),
-            Output::Plain(file) => file,
+            FileOutput::AtomicFile(atomic_file) => atomic_file.file(),
+            FileOutput::Plain(file) => file,
         };
         file.write_all(&self.buffered)?;
         self.buffered.clear();
@@ -217,11 +221,11 @@ impl Sink {
     /// Writes the buffered bytes, and gives a draft its final name.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
         self.flush()?;
-        let Output::AtomicFile(atomic_file) = self.output else { return Ok(()) };
+        let FileOutput::AtomicFile(atomic_file) = self.output else { return Ok(()) };
         // The disk may be slow, so the commit runs in a blocking thread and does not delay other
         // tasks.
-        let committed = tokio::task::spawn_blocking(|| atomic_file.commit()).await;
-        committed.map_err(io::Error::other)?
+        let join_result = tokio::task::spawn_blocking(|| atomic_file.commit()).await;
+        join_result.map_err(io::Error::other)?
     }
 }
 
@@ -250,8 +254,8 @@ mod tests {
         assert!(!path.exists());
         finish(sink).unwrap();
         assert_eq!(fs::read(&path).unwrap(), vec![7; PIECE_BYTES + 1]);
-        let again = Sink::open(&path, Existing::Keep);
-        assert!(matches!(again, Err(NoSink::Exists(existing)) if existing.ends_with("file")));
+        let second_open = Sink::open(&path, Existing::Keep);
+        assert!(matches!(second_open, Err(NoSink::Exists(existing)) if existing.ends_with("file")));
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -3,25 +3,25 @@
 use protocols::Instant;
 use protocols::time::Duration;
 
-/// Transfer time of the largest burst at the limited rate.
-const BURST: Duration = Duration::from_millis(250);
+/// Maximum burst, as the time that its bytes take at the limited rate.
+const MAX_BURST_TIME: Duration = Duration::from_millis(250);
 
 /// A rate limit, or none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     bytes_per_second: Option<u64>,
     /// Time at which all bytes counted so far would have been transferred at the limited rate.
     sendable_at: Instant,
 }
 
-impl Pace {
+impl RateLimit {
     pub(crate) const fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second, sendable_at: Instant::ZERO }
     }
 
     /// Returns the maximum number of bytes of a burst.
     pub(crate) fn burst_bytes(&self) -> Option<u64> {
-        let millis = u64::try_from(BURST.as_millis()).unwrap_or(0);
+        let millis = u64::try_from(MAX_BURST_TIME.as_millis()).unwrap_or(0);
         self.bytes_per_second.map(|rate| (rate.saturating_mul(millis) / 1000).max(1))
     }
 
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn transferred_bytes_are_waited_for_at_the_limited_rate() {
-        let mut pace = Pace::new(Some(1000));
+        let mut pace = RateLimit::new(Some(1000));
         let now = Instant::ZERO + Duration::from_secs(5);
         assert_eq!(pace.waits_until(now), None);
         pace.spend(500, now);
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_nothing_waits() {
-        let mut pace = Pace::new(None);
+        let mut pace = RateLimit::new(None);
         pace.spend(usize::MAX, Instant::ZERO);
         assert_eq!((pace.waits_until(Instant::ZERO), pace.burst_bytes()), (None, None));
     }

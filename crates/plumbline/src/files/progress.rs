@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Interval between two progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum width of a terminal for a bar.
-const WIDE_COLUMNS: u16 = 60;
+const BAR_MIN_COLUMNS: u16 = 60;
 
 /// Progress display.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ fn bar() -> ProgressBar {
 /// Returns the style of a bar for the width of the terminal, with or without a known file size.
 fn style(is_size_known: bool) -> ProgressStyle {
     let columns = os::tty::WindowSize::of(std::io::stderr()).map_or(80, |size| size.columns);
-    let template = match (is_size_known, columns >= WIDE_COLUMNS) {
+    let template = match (is_size_known, columns >= BAR_MIN_COLUMNS) {
         (true, true) => {
             "{percent:>3}% [{wide_bar}] {decimal_bytes} of {decimal_total_bytes}, \
              {decimal_bytes_per_sec}, {eta} left"
@@ -89,13 +89,18 @@ fn style(is_size_known: bool) -> ProgressStyle {
 fn line(bytes: u64, size: Option<u64>, elapsed: Duration) -> String {
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     let rate = bytes.saturating_mul(1000) / millis;
-    let of = size.map(|size| format!(" of {}", count(size))).unwrap_or_default();
-    let left = size.map(|size| size.saturating_sub(bytes)).filter(|_| rate > 0);
-    let left = left.map(|left| {
-        let nanos = u128::from(left) * 1_000_000_000 / u128::from(rate.max(1));
+    let total_text = size.map(|size| format!(" of {}", count(size))).unwrap_or_default();
+    let remaining_bytes = size.map(|size| size.saturating_sub(bytes)).filter(|_| rate > 0);
+    let remaining_text = remaining_bytes.map(|bytes| {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
         format!(", {} left", duration(u64::try_from(nanos).unwrap_or(u64::MAX)))
     });
-    format!("{}{of} bytes, {} bytes/s{}", count(bytes), count(rate), left.unwrap_or_default())
+    format!(
+        "{}{total_text} bytes, {} bytes/s{}",
+        count(bytes),
+        count(rate),
+        remaining_text.unwrap_or_default()
+    )
 }
 
 /// Prints a message to stderr.

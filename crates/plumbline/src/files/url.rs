@@ -5,26 +5,27 @@
 //!
 //! A password is never printed.
 
-use crate::carrier::Target;
+use crate::carrier::HostTarget;
 use anyhow::{Context, Result, bail};
 use protocols::application::ftp::user::TlsUse;
 use protocols::application::tftp::{Mode, SERVER_PORT};
 use std::fmt;
 use std::str::FromStr;
 
-/// Port of FTP control connections, and port of FTP control connections that begin with TLS.
+/// Default port of FTP control connections.
 pub(crate) const FTP_PORT: u16 = 21;
+/// Default port of FTP control connections that begin with a TLS handshake (`ftps://`).
 pub(crate) const FTPS_PORT: u16 = 990;
 
 /// Location on a remote host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     /// Protocol, with its parameters.
-    pub(crate) scheme: Scheme,
+    pub(crate) scheme: UrlScheme,
     /// User and password, if the URL has them.
     pub(crate) login: Login,
     /// The host and its port.
-    pub(crate) target: Target,
+    pub(crate) target: HostTarget,
     /// Name of the file: any bytes except control characters; empty if the URL has no name.
     pub(crate) name: Vec<u8>,
 }
@@ -46,7 +47,7 @@ impl fmt::Debug for Login {
 
 /// A protocol, with its parameters in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheme {
+pub(crate) enum UrlScheme {
     /// `tftp://`.
     Tftp(Mode),
     /// `ftp://`, `ftpes://`, `ftps://`, with the type if the URL has a type.
@@ -64,7 +65,7 @@ pub(crate) enum UrlType {
     Directory,
 }
 
-impl Scheme {
+impl UrlScheme {
     fn port(self) -> u16 {
         match self {
             Self::Tftp(_) => SERVER_PORT,
@@ -112,7 +113,7 @@ impl FromStr for Url {
             Some(tls) => ftp_scheme(path, tls)?,
             None => tftp_scheme(path)?,
         };
-        let target = Target::parse(host, Some(scheme.port()))?;
+        let target = HostTarget::parse(host, Some(scheme.port()))?;
         let name = percent_decoded(path)
             .with_context(|| format!("'{location}' has a % without two hex digits"))?;
         // In some protocols and logs, a line break in a name would begin another command or line.
@@ -124,7 +125,7 @@ impl FromStr for Url {
 }
 
 /// Splits off `;mode=netascii`.
-fn tftp_scheme(path: &str) -> Result<(&str, Scheme)> {
+fn tftp_scheme(path: &str) -> Result<(&str, UrlScheme)> {
     let (path, mode) = match path.rsplit_once(";mode=") {
         None => (path, Mode::Octet),
         Some((path, "octet")) => (path, Mode::Octet),
@@ -133,11 +134,11 @@ fn tftp_scheme(path: &str) -> Result<(&str, Scheme)> {
             bail!("'{}' is not a mode: use octet or netascii", mode.escape_debug())
         }
     };
-    Ok((path, Scheme::Tftp(mode)))
+    Ok((path, UrlScheme::Tftp(mode)))
 }
 
 /// Splits off `;type=a`.
-fn ftp_scheme(path: &str, tls: TlsUse) -> Result<(&str, Scheme)> {
+fn ftp_scheme(path: &str, tls: TlsUse) -> Result<(&str, UrlScheme)> {
     let (path, kind) = match path.rsplit_once(";type=") {
         None => (path, None),
         Some((path, "a" | "A")) => (path, Some(UrlType::Text)),
@@ -147,7 +148,7 @@ fn ftp_scheme(path: &str, tls: TlsUse) -> Result<(&str, Scheme)> {
             bail!("'{}' is not a type of a URL: use a, i or d", wrong.escape_debug())
         }
     };
-    Ok((path, Scheme::Ftp(tls, kind)))
+    Ok((path, UrlScheme::Ftp(tls, kind)))
 }
 
 fn parse_login(text: &str) -> Result<Login> {
@@ -155,10 +156,10 @@ fn parse_login(text: &str) -> Result<Login> {
         Some((user, password)) => (user, Some(password)),
         None => (text, None),
     };
-    let read = |part: &str| {
+    let decode = |part: &str| {
         percent_decoded(part).context("the user in the URL has a % without hex digits")
     };
-    Ok(Login { user: Some(read(user)?), password: password.map(read).transpose()? })
+    Ok(Login { user: Some(decode(user)?), password: password.map(decode).transpose()? })
 }
 
 impl Url {
@@ -172,17 +173,17 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scheme, target, name, .. } = self;
         let host = &target.host;
-        let bracketed = host.contains(':');
-        let (open, close) = if bracketed { ("[", "]") } else { ("", "") };
+        let is_ipv6 = host.contains(':');
+        let (open, close) = if is_ipv6 { ("[", "]") } else { ("", "") };
         write!(f, "{}://{open}{host}{close}", scheme.name())?;
         if target.port != scheme.port() {
             write!(f, ":{}", target.port)?;
         }
         write!(f, "/{}", name.escape_ascii())?;
         f.write_str(match scheme {
-            Scheme::Tftp(Mode::Netascii) => ";mode=netascii",
-            Scheme::Ftp(_, Some(UrlType::Text)) => ";type=a",
-            Scheme::Ftp(_, Some(UrlType::Directory)) => ";type=d",
+            UrlScheme::Tftp(Mode::Netascii) => ";mode=netascii",
+            UrlScheme::Ftp(_, Some(UrlType::Text)) => ";type=a",
+            UrlScheme::Ftp(_, Some(UrlType::Directory)) => ";type=d",
             _ => "",
         })
     }
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!((parsed.target.host.as_str(), parsed.target.port), ("example.net", 6969));
         assert_eq!(parsed.name, b"boot/pxe linux.0");
         assert_eq!(parsed.last_component(), b"pxe linux.0");
-        assert_eq!(parsed.scheme, Scheme::Tftp(Mode::Netascii));
+        assert_eq!(parsed.scheme, UrlScheme::Tftp(Mode::Netascii));
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!((parsed.target.host.as_str(), parsed.target.port), ("2001:db8::1", 69));
         assert_eq!(
             (parsed.name.as_slice(), parsed.scheme),
-            (&b"/etc/motd"[..], Scheme::Tftp(Mode::Octet))
+            (&b"/etc/motd"[..], UrlScheme::Tftp(Mode::Octet))
         );
         assert_eq!(parsed.to_string(), "tftp://[2001:db8::1]//etc/motd");
     }
@@ -263,8 +264,8 @@ mod tests {
         assert_eq!(parsed.login.password.as_deref(), Some(&b"se@cret"[..]));
         assert_eq!(parsed.to_string(), "ftp://example.net:2121//etc/motd;type=a");
         assert!(!format!("{parsed:?}").contains("cret"));
-        let wrong = "ftp://me:secret@example.net/%zz".parse::<Url>().unwrap_err();
-        assert!(!format!("{wrong:#}").contains("secret"));
+        let error = "ftp://me:secret@example.net/%zz".parse::<Url>().unwrap_err();
+        assert!(!format!("{error:#}").contains("secret"));
     }
 
     #[test]
@@ -279,11 +280,11 @@ mod tests {
             ("ftp://a/b", None),
         ] {
             let parsed = url(text);
-            assert_eq!(parsed.scheme, Scheme::Ftp(TlsUse::Never, expected), "{text}");
+            assert_eq!(parsed.scheme, UrlScheme::Ftp(TlsUse::Never, expected), "{text}");
             assert_eq!(parsed.name, b"b", "{text}");
         }
         assert!("ftp://a/b;type=x".parse::<Url>().is_err());
-        assert_eq!(url("TFTP://a/b;mode=netascii").scheme, Scheme::Tftp(Mode::Netascii));
+        assert_eq!(url("TFTP://a/b;mode=netascii").scheme, UrlScheme::Tftp(Mode::Netascii));
     }
 
     #[test]

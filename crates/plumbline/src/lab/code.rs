@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A module of the thesis, its size, and the modules of plumbline that do its work.
+/// A module of the thesis, its size in bytes, and the modules of plumbline that implement it.
 struct Module {
     name: &'static str,
     bytes: f64,
@@ -34,8 +34,9 @@ const MODULES: [Module; 7] = [
     Module { name: "runtime system", bytes: 282.0, ours: &["std::rt"] },
 ];
 
-/// Sizes in the thesis outside its modules.
+/// Size of the operating system area in the thesis, in bytes.
 const OS_AREA_BYTES: f64 = 256.0;
+/// Total size in the thesis, in bytes.
 const TOTAL_BYTES: f64 = 24_470.0;
 
 /// Returns the table for the running program.
@@ -59,7 +60,7 @@ pub(super) fn table() -> Result<Table> {
             row(module.name, module.bytes, ours.map(|function| function.bytes as f64).sum())
         })
         .collect();
-    rows.push(row("operating system area", OS_AREA_BYTES, f64::from(heads(&file)?)));
+    rows.push(row("operating system area", OS_AREA_BYTES, f64::from(headers_len(&file)?)));
     rows.push(row("total", TOTAL_BYTES, rows.iter().map(|row| row.ours).sum()));
     Ok(Table {
         number: "6-8",
@@ -85,15 +86,15 @@ fn row(what: &str, measured: f64, ours: f64) -> Row {
 /// Returns the sizes of the data outside the buffers, which depend on the build of the program.
 pub(super) fn data_table() -> Table {
     let buffers: usize = tm233::buffer_bytes().iter().sum();
-    let rest = tm233::host_bytes();
+    let other_data_bytes = tm233::host_bytes();
     Table {
         number: "G, of the running program",
         title: "memory of all data (§6.3.4)",
         unit: "bytes",
         rows: vec![
-            Row::output("data besides the buffers", rest as f64, 0)
+            Row::output("data besides the buffers", other_data_bytes as f64, 0)
                 .measured(Figure::derived(tm233::OTHER_DATA_BYTES)),
-            row("all data", tm233::DATA_BYTES, (buffers + rest) as f64),
+            row("all data", tm233::DATA_BYTES, (buffers + other_data_bytes) as f64),
         ],
         why: "The data of a host besides the buffers are its layers, meter and Telnet, without the \
               tables that grow as needed and without its screen. Their size depends on the \
@@ -102,18 +103,18 @@ pub(super) fn data_table() -> Table {
 }
 
 /// Returns the length of the ELF header plus the program headers, in bytes.
-fn heads(file: &File) -> Result<u32> {
-    let mut head = [0; 64];
-    file.read_exact_at(&mut head, 0).context("cannot read this program")?;
-    let size = half(&head, 0x36).unwrap_or(0) & 0xFFFF;
-    let count = half(&head, 0x38).unwrap_or(0) & 0xFFFF;
+fn headers_len(file: &File) -> Result<u32> {
+    let mut elf_header = [0; 64];
+    file.read_exact_at(&mut elf_header, 0).context("cannot read this program")?;
+    let size = read_u32(&elf_header, 0x36).unwrap_or(0) & 0xFFFF;
+    let count = read_u32(&elf_header, 0x38).unwrap_or(0) & 0xFFFF;
     Ok(64 + size * count)
 }
 
 /// Forms of a module path within a symbol name.
 struct Pattern {
     /// As the path of a function: `9protocols8internet`.
-    counted: String,
+    length_prefixed: String,
     /// Inside a type: `protocols..internet..`.
     dotted: String,
 }
@@ -121,12 +122,12 @@ struct Pattern {
 impl Pattern {
     fn of(path: &str) -> Self {
         let names = path.split("::");
-        let counted = names.map(|name| format!("{}{name}", name.len())).collect();
-        Self { counted, dotted: format!("{}..", path.replace("::", "..")) }
+        let length_prefixed = names.map(|name| format!("{}{name}", name.len())).collect();
+        Self { length_prefixed, dotted: format!("{}..", path.replace("::", "..")) }
     }
 
     fn is_in(&self, name: &str) -> bool {
-        name.contains(&self.counted) || name.contains(&self.dotted)
+        name.contains(&self.length_prefixed) || name.contains(&self.dotted)
     }
 }
 
@@ -165,9 +166,9 @@ fn functions(file: &File) -> Result<Vec<Function>> {
     let mut places = BTreeSet::new();
     let functions = symbols.chunks_exact(SYMBOL_BYTES).filter_map(|symbol| {
         let is_function = symbol.get(4)? & 0xF == FUNC;
-        let place = word(symbol, 8)?;
-        let bytes = word(symbol, 16)?;
-        let name = names.get(usize::try_from(half(symbol, 0)?).ok()?..)?;
+        let place = read_u64(symbol, 8)?;
+        let bytes = read_u64(symbol, 16)?;
+        let name = names.get(usize::try_from(read_u32(symbol, 0)?).ok()?..)?;
         let name = name.split(|byte| *byte == 0).next()?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
         // Identical functions may share one address.
@@ -182,20 +183,20 @@ fn sections(file: &File) -> Result<Vec<Section>> {
     if !head.starts_with(b"\x7fELF\x02\x01") {
         bail!("this program is not a 64-bit ELF file of the native byte order");
     }
-    let count = half(&head, 0x3C).unwrap_or(0) & 0xFFFF;
+    let count = read_u32(&head, 0x3C).unwrap_or(0) & 0xFFFF;
     let table = Section {
         kind: 0,
-        offset: word(&head, 0x28).unwrap_or(0),
+        offset: read_u64(&head, 0x28).unwrap_or(0),
         size: u64::from(count) * SECTION_BYTES as u64,
         link: 0,
     };
     let table = bytes_of(file, table)?;
     let sections = table.chunks_exact(SECTION_BYTES).filter_map(|section| {
         Some(Section {
-            kind: half(section, 4)?,
-            offset: word(section, 24)?,
-            size: word(section, 32)?,
-            link: usize::try_from(half(section, 40)?).ok()?,
+            kind: read_u32(section, 4)?,
+            offset: read_u64(section, 24)?,
+            size: read_u64(section, 32)?,
+            link: usize::try_from(read_u32(section, 40)?).ok()?,
         })
     });
     Ok(sections.collect())
@@ -210,11 +211,11 @@ fn bytes_of(file: &File, section: Section) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
+fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
 }
 

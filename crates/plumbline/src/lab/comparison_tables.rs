@@ -57,7 +57,7 @@ pub(super) fn table_text(table: &Table, source: &str, width: usize) -> String {
 /// outputs.
 pub(super) fn census(census: &Census) -> String {
     let [inputs, fits, outputs] = census.rows;
-    let compared = match census.median_difference {
+    let comparison_text = match census.median_difference {
         Some(difference) => format!(
             " {} outputs are compared with a figure of the paper; the median of their differences \
              is {}.",
@@ -67,7 +67,7 @@ pub(super) fn census(census: &Census) -> String {
         None => String::new(),
     };
     format!(
-        "Of {} rows {inputs} are input, {fits} fit and {outputs} output.{compared} An input is a \
+        "Of {} rows {inputs} are input, {fits} fit and {outputs} output.{comparison_text} An input is a \
          value of the scenario or the paper, or a sum or a sample of such values, and has no \
          difference; a fit depends on a parameter that was chosen to match the paper; an output \
          does not. A figure with a \"c\" is not printed in the paper but calculated here from its \

@@ -28,15 +28,15 @@ pub(crate) struct Arguments {
     /// Experiment to run
     #[arg(value_enum, value_name = "tm233|rfc573|rfc594|multics|control")]
     name: Name,
-    /// Read the assumptions from this TOML file instead of the built-in one. The columns of the
-    /// papers do not change with it
+    /// Read the assumptions from this TOML file instead of the built-in one. The figures quoted
+    /// from the papers stay the same
     #[arg(long, value_name = "file")]
     scenario: Option<PathBuf>,
     /// Print the scenario without running the experiment
     #[arg(long, conflicts_with = "json")]
     print_scenario: bool,
-    /// RFC 594: make the same transfers on this machine first, over loopback, without keeping
-    /// records
+    /// RFC 594: first repeat the transfers on this machine, over loopback, without recording them
+    /// for plumb stats
     #[arg(long)]
     today: bool,
     /// Print the figures as JSON
@@ -49,8 +49,8 @@ enum Name {
     /// Two personal computers on a serial line, and foreign hosts, with the costs of 1982 (TM-233,
     /// chapter 6).
     Tm233,
-    /// A survey of hosts for a year, and 304 transfers of 1973, with their number, bits and CPU
-    /// time by program and type in the scenario (RFC 573).
+    /// A survey of the availability of hosts during a year, and 304 file transfers of 1973 (RFC
+    /// 573).
     Rfc573,
     /// The speedup of a host-IMP interface, and the resulting gain for file transfers (RFC 594).
     Rfc594,
@@ -78,7 +78,7 @@ impl Name {
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let Some(paper) = arguments.name.paper() else {
         if arguments.scenario.is_some() || arguments.print_scenario {
-            exit::complain(&anyhow!(
+            exit::print_error(&anyhow!(
                 "control runs on this machine and has no scenario: omit --scenario and \
                  --print-scenario"
             ));
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         return control::run(arguments.json);
     };
     if arguments.today && !matches!(paper, Paper::Rfc594) {
-        exit::complain(&anyhow!("--today is valid only for rfc594"));
+        exit::print_error(&anyhow!("--today is valid only for rfc594"));
         return Err(Failure::WrongArguments);
     }
     let text = scenario_text(paper, arguments.scenario.as_deref())?;
@@ -101,16 +101,16 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         // A program without symbols prints only the other tables.
         experiment.tables.extend(code::table());
     }
-    let today = today(paper, arguments).map_err(|error| {
-        exit::complain(&error);
+    let today_figures = today(paper, arguments).map_err(|error| {
+        exit::print_error(&error);
         Failure::ThisMachine
     })?;
     print(&if arguments.json {
-        comparison_tables::json(&experiment, today.as_ref())
+        comparison_tables::json(&experiment, today_figures.as_ref())
     } else {
         let width = exit::stdout_columns();
-        let today = today.map(|today| format!("\n{}", today.text(width)));
-        comparison_tables::text(&experiment, width) + &today.unwrap_or_default()
+        let today_text = today_figures.map(|figures| format!("\n{}", figures.text(width)));
+        comparison_tables::text(&experiment, width) + &today_text.unwrap_or_default()
     });
     Ok(())
 }
@@ -119,7 +119,7 @@ fn scenario_text(paper: Paper, file: Option<&Path>) -> Result<String, Failure> {
     paper_scenario::text(paper, file).map_err(|error| {
         let name = file.unwrap_or(Path::new("")).display().to_string();
         let is_forbidden = error.kind() == ErrorKind::PermissionDenied;
-        exit::complain(&anyhow!(error).context(format!("cannot read the scenario {name}")));
+        exit::print_error(&anyhow!(error).context(format!("cannot read the scenario {name}")));
         if is_forbidden { Failure::ThisMachine } else { Failure::WrongArguments }
     })
 }
@@ -141,20 +141,20 @@ fn print(text: &str) {
 }
 
 fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experiment, Failure> {
-    let read = paper_scenario::Scenario::read(paper, text);
+    let scenario_result = paper_scenario::Scenario::read(paper, text);
     let file =
         || arguments.scenario.as_ref().map_or("built-in".into(), |path| path.display().to_string());
-    let scenario = read.map_err(|why| {
-        exit::complain(&why.context(format!("invalid scenario {}", file())));
+    let scenario = scenario_result.map_err(|why| {
+        exit::print_error(&why.context(format!("invalid scenario {}", file())));
         Failure::WrongArguments
     })?;
     let mut progress = ProgressLine::on_stderr();
-    progress.show("years and sessions in virtual time");
+    progress.show("simulating in virtual time");
     progress.paint();
     let run = scenario.run();
     progress.clear();
     run.map_err(|error| {
-        exit::complain(&error.context("the experiment stalled"));
+        exit::print_error(&error.context("the experiment stalled"));
         Failure::NothingMeasured
     })
 }

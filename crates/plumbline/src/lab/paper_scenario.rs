@@ -124,9 +124,11 @@ impl Scenario {
 fn parsed<S: DeserializeOwned>(text: &str) -> Result<S> {
     toml::from_str(text).map_err(|error| {
         let message = error.message().replace('\n', "; ");
-        let before = error.span().and_then(|span| text.get(..span.start));
-        match before {
-            Some(before) => anyhow!("line {}: {message}", before.matches('\n').count() + 1),
+        let text_before = error.span().and_then(|span| text.get(..span.start));
+        match text_before {
+            Some(text_before) => {
+                anyhow!("line {}: {message}", text_before.matches('\n').count() + 1)
+            }
             None => anyhow!("{message}"),
         }
     })

@@ -5,13 +5,13 @@ use simulator::picture::{Bar, Drawing, Line, Picture};
 use std::fmt::Write;
 
 /// Height of a plot, in lines.
-const ROWS: usize = 20;
+const PLOT_ROWS: usize = 20;
 /// Maximum width; wider plots show no more detail.
-const WIDEST: usize = 80;
+const PLOT_MAX_COLUMNS: usize = 80;
 
 /// Returns a picture as text, at most `width` columns wide.
 pub(super) fn text(picture: &Picture, width: usize) -> String {
-    let width = width.min(WIDEST);
+    let width = width.min(PLOT_MAX_COLUMNS);
     match &picture.drawing {
         Drawing::Plot { across, up, lines } => plot(across, up, lines, width),
         Drawing::Bars(bars) => bars_text(bars, width),
@@ -21,10 +21,10 @@ pub(super) fn text(picture: &Picture, width: usize) -> String {
 fn bars_text(bars: &[Bar], width: usize) -> String {
     let widest = bars.iter().map(|bar| bar.what.len()).max().unwrap_or(0);
     let longest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
-    let room = width.saturating_sub(widest + 6).max(1);
+    let max_bar_width = width.saturating_sub(widest + 6).max(1);
     let mut text = String::new();
     for Bar { what, count } in bars {
-        let columns = f64::from(*count) / f64::from(longest) * room as f64;
+        let columns = f64::from(*count) / f64::from(longest) * max_bar_width as f64;
         let bar = "#".repeat(ceiling(columns));
         _ = writeln!(text, "{}", format!("{what:<widest$} {count:>4} {bar}").trim_end());
     }
@@ -39,18 +39,18 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
         return String::new();
     }
     let columns = width.saturating_sub(6).max(8);
-    let mut grid = vec![vec![' '; columns]; ROWS];
+    let mut grid = vec![vec![' '; columns]; PLOT_ROWS];
     for line in lines {
         for (x, y) in between(&line.points, columns * 2) {
             let column = nearest(x / right, columns);
-            let row = ROWS - 1 - nearest(y / top, ROWS);
+            let row = PLOT_ROWS - 1 - nearest(y / top, PLOT_ROWS);
             if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
                 *cell = if *cell == ' ' || *cell == '.' { '.' } else { *cell };
             }
         }
         for (x, y) in &line.points {
             let column = nearest(x / right, columns);
-            let row = ROWS - 1 - nearest(y / top, ROWS);
+            let row = PLOT_ROWS - 1 - nearest(y / top, PLOT_ROWS);
             if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
                 // A cell shared by two lines is marked with `*`.
                 *cell = if matches!(*cell, ' ' | '.') { line.mark } else { '*' };
@@ -59,7 +59,7 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
     }
     let mut text = format!("{up}\n");
     for (row, cells) in grid.iter().enumerate() {
-        let value = top * (ROWS - 1 - row) as f64 / (ROWS - 1) as f64;
+        let value = top * (PLOT_ROWS - 1 - row) as f64 / (PLOT_ROWS - 1) as f64;
         let cells: String = cells.iter().collect();
         _ = writeln!(text, "{}", format!("{value:>4.2} |{cells}").trim_end());
     }
@@ -67,7 +67,7 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
     let label = format!("{right:.0} {across}");
     _ = writeln!(text, "     0{label:>columns$}");
     let names = lines.iter().map(|line| format!("{} = {}", line.mark, line.name));
-    let names = names.chain(std::iter::once(String::from("* = two of them")));
+    let names = names.chain(std::iter::once(String::from("* = two lines")));
     text.push_str(&super::comparison_tables::paragraph(
         &names.collect::<Vec<_>>().join(", "),
         width,
@@ -81,8 +81,8 @@ fn between(points: &[(f64, f64)], count: usize) -> Vec<(f64, f64)> {
     pairs
         .flat_map(|((from_x, from_y), (to_x, to_y))| {
             (0..count).map(move |at| {
-                let part = at as f64 / count as f64;
-                (from_x + (to_x - from_x) * part, from_y + (to_y - from_y) * part)
+                let fraction = at as f64 / count as f64;
+                (from_x + (to_x - from_x) * fraction, from_y + (to_y - from_y) * fraction)
             })
         })
         .collect()
@@ -131,7 +131,7 @@ mod tests {
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows[0], "s");
         assert!(rows[1].starts_with("1.00 |") && rows[1].ends_with('S'), "{text}");
-        assert!(rows[ROWS].starts_with("0.00 |S"), "{text}");
+        assert!(rows[PLOT_ROWS].starts_with("0.00 |S"), "{text}");
         assert!(rows.iter().all(|row| row.chars().count() <= 40), "{text}");
     }
 

@@ -16,7 +16,8 @@ pub(super) fn check(strata: &Strata) -> Result<()> {
     Ok(())
 }
 
-/// Returns the transfers in the order of their start. Only those that the paper lists have a time.
+/// Returns the transfers in the order of their start. Only the transfers that the paper lists have
+/// a start time.
 pub(super) fn transfers(strata: &Strata) -> Vec<Transfer> {
     population::transfers(&strata.all().map(|(kind, stratum)| population_of(kind, stratum)))
 }
@@ -32,8 +33,8 @@ fn population_of(kind: Kind, stratum: Stratum) -> population::Stratum {
     }
 }
 
-/// Returns the 304 transfers of the built-in scenario with durations that add up to those of table
-/// II.
+/// Returns the 304 transfers of the built-in scenario. Their durations add up to the durations of
+/// table II.
 #[cfg(test)]
 pub(crate) fn transfers_of_1973() -> Vec<Transfer> {
     const REAL_MS: [u64; 8] =
@@ -71,31 +72,32 @@ mod tests {
         let all = transfers_of_1973();
         let bits: Vec<u64> = all.iter().filter_map(Transfer::bits).collect();
         assert_eq!((bits.iter().min(), bits.iter().max()), (Some(&80), Some(&5_029_992)));
-        let slowest = all.iter().filter_map(Transfer::rate_bps).min();
-        assert_eq!(slowest, Some(11));
+        let lowest_rate = all.iter().filter_map(Transfer::rate_bps).min();
+        assert_eq!(lowest_rate, Some(11));
     }
 
     #[test]
     fn the_fastest_transfer_is_that_of_the_paper() {
-        let fastest = transfers_of_1973().iter().filter_map(Transfer::rate_bps).max();
-        assert_eq!(fastest.map(|rate| rate / 100), Some(278));
+        let highest_rate = transfers_of_1973().iter().filter_map(Transfer::rate_bps).max();
+        assert_eq!(highest_rate.map(|rate| rate / 100), Some(278));
     }
 
     #[test]
     fn a_stratum_must_hold_the_transfers_that_the_paper_lists() {
-        let refused = |change: fn(&mut Strata)| {
+        let error_after = |change: fn(&mut Strata)| {
             let mut strata = built_in();
             change(&mut strata);
             check(&strata).unwrap_err().to_string()
         };
-        let found = [
-            // The fastest transfer, and one more.
-            refused(|strata| strata.server_sends_image.files = 1),
-            // The 28,008 bits of the fastest transfer, and 51 files of at least 720.
-            refused(|strata| strata.server_sends_image.bits = 64_727),
-            // The 28,008 microseconds of the fastest transfer.
-            refused(|strata| strata.server_sends_image.cpu_ms = 28),
-            refused(|strata| strata.user_sends_ascii.files = 1_001),
+        let errors = [
+            // The paper lists the fastest transfer, so the stratum has at least two files.
+            error_after(|strata| strata.server_sends_image.files = 1),
+            // The fastest transfer has 28,008 bits, and each of the 51 other files has at least
+            // 720.
+            error_after(|strata| strata.server_sends_image.bits = 64_727),
+            // The fastest transfer alone takes 28,008 µs of CPU time.
+            error_after(|strata| strata.server_sends_image.cpu_ms = 28),
+            error_after(|strata| strata.user_sends_ascii.files = 1_001),
         ];
         let expected = [
             "strata.server_sends_image.files is 1 and may be 2 to 1000",
@@ -103,6 +105,6 @@ mod tests {
             "strata.server_sends_image.cpu_ms is 28 and may be 29 to 10000000",
             "strata.user_sends_ascii.files is 1001 and may be 8 to 1000",
         ];
-        assert_eq!(found, expected);
+        assert_eq!(errors, expected);
     }
 }

@@ -144,9 +144,9 @@ fn refused(paper: Paper, text: &str) -> String {
 #[test]
 fn an_unknown_key_in_a_scenario_is_rejected_with_its_line() {
     let text = format!("\nwindows = 3\n{}", built_in(Paper::Tm233));
-    let why = refused(Paper::Tm233, &text);
-    assert!(why.starts_with("line 2: unknown field `windows`"), "{why}");
-    assert!(!why.contains('\n'), "{why}");
+    let error = refused(Paper::Tm233, &text);
+    assert!(error.starts_with("line 2: unknown field `windows`"), "{error}");
+    assert!(!error.contains('\n'), "{error}");
 }
 
 #[test]
@@ -207,15 +207,18 @@ fn invalid_user_input_is_exit_code_2_and_not_a_stalled_experiment() {
     let file = directory.join("mine.toml");
     let text = built_in(Paper::Rfc573).replace("name = \"usc-isi\"", "name = \"harvard\"");
     std::fs::write(&file, text).unwrap();
-    let found = [
+    let statuses = [
         exit_status("rfc573", &file),
         exit_status("tm233", &file),
         exit_status("rfc573", &directory),
     ];
     std::fs::remove_dir_all(&directory).unwrap();
-    let missing = exit_status("rfc573", &file);
-    let wrong = Err(Failure::WrongArguments);
-    assert_eq!((found, missing), ([wrong, wrong, wrong], wrong));
+    let missing_file_status = exit_status("rfc573", &file);
+    let wrong_arguments = Err(Failure::WrongArguments);
+    assert_eq!(
+        (statuses, missing_file_status),
+        ([wrong_arguments, wrong_arguments, wrong_arguments], wrong_arguments)
+    );
 }
 
 /// Returns the scenario's lines with each integer set to either extreme.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Number of times each transfer is made.
-const TIMES: usize = 5;
+const REPETITIONS: usize = 5;
 /// File size in bytes: a multiple of 32-bit and of 36-bit words.
 const FILE_BYTES: usize = 36 << 20;
 
@@ -50,10 +50,10 @@ impl Today {
             return Ok(None);
         }
         let store = crate::stats::open(directory)?;
-        let mut found = vec![(Vec::new(), Vec::new(), 0); TRANSFERS.len()];
+        let mut samples = vec![(Vec::new(), Vec::new(), 0); TRANSFERS.len()];
         store.for_each(&Filter::default(), |_, transfer| -> Result<()> {
             if let Some((rates, costs, files)) =
-                row_of(&transfer).and_then(|row| found.get_mut(row))
+                row_of(&transfer).and_then(|row| samples.get_mut(row))
             {
                 rates.extend(transfer.rate_bps());
                 costs.extend(transfer.cpu_fs_per_bit());
@@ -66,7 +66,7 @@ impl Today {
             rate_bps: median(rates),
             cpu_fs_per_bit: median(costs),
         };
-        let rows: Vec<_> = found.iter().map(figures).collect();
+        let rows: Vec<_> = samples.iter().map(figures).collect();
         Ok(rows.iter().any(|row| row.files > 0).then_some(Self { rows }))
     }
 
@@ -99,7 +99,7 @@ impl Today {
             .number("today CPU us/Mbit")
             .number("times as cheap");
         for (then, now) in TRANSFERS.iter().zip(&self.rows) {
-            let show = |value: Option<f64>, digits: usize| {
+            let format_value = |value: Option<f64>, digits: usize| {
                 value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
             };
             let rate = now.rate_bps.map(|bps| bps as f64);
@@ -108,11 +108,11 @@ impl Today {
                 then.what.to_owned(),
                 Origin::Output.name().to_owned(),
                 format!("{:.0}", then.kbps),
-                show(rate.map(|bps| bps / 1e6), 0),
-                show(rate.map(|bps| bps / 1e3 / then.kbps), 0),
+                format_value(rate.map(|bps| bps / 1e6), 0),
+                format_value(rate.map(|bps| bps / 1e3 / then.kbps), 0),
                 format!("{:.2}", then.user_cpu),
-                show(cost.map(|cost| cost * 1e6), 1),
-                show(cost.map(|cost| then.user_cpu / cost), 0),
+                format_value(cost.map(|cost| cost * 1e6), 1),
+                format_value(cost.map(|cost| then.user_cpu / cost), 0),
             ]);
         }
         let paragraph = |text: &str| wrap(text, width).join("\n") + "\n";
@@ -133,11 +133,13 @@ impl Today {
 
     /// Returns the ratios of the costs of a bit in 8, 32 and 36 bits, in 1973 and today.
     fn ratios(&self) -> String {
-        let mut text = "CPU of 8 to 32 to 36 bits, of 36 as 1:".to_owned();
+        let mut text =
+            "CPU time per bit of 8-bit, 32-bit and 36-bit words, relative to 36-bit words:"
+                .to_owned();
         for (direction, start) in [("get", 0), ("send", 1)] {
-            let then: Vec<_> =
+            let costs_1973: Vec<_> =
                 TRANSFERS.iter().skip(start).step_by(2).map(|row| Some(row.user_cpu)).collect();
-            let now: Vec<_> = self
+            let costs_today: Vec<_> = self
                 .rows
                 .iter()
                 .skip(start)
@@ -146,8 +148,8 @@ impl Today {
                 .collect();
             text.push_str(&format!(
                 " {direction} {} in 1973, {} today;",
-                shares(&then),
-                shares(&now)
+                shares(&costs_1973),
+                shares(&costs_today)
             ));
         }
         text.trim_end_matches(';').to_owned() + "."
@@ -179,9 +181,9 @@ impl Figures {
 
 /// Returns the costs as fractions of the last cost.
 fn shares(costs: &[Option<f64>]) -> String {
-    let last = costs.last().copied().flatten();
-    let share = |cost: &Option<f64>| match (cost, last) {
-        (Some(cost), Some(last)) => format!("{:.1}", cost / last),
+    let last_cost = costs.last().copied().flatten();
+    let share = |cost: &Option<f64>| match (cost, last_cost) {
+        (Some(cost), Some(last_cost)) => format!("{:.1}", cost / last_cost),
         _ => "-".to_owned(),
     };
     costs.iter().map(share).collect::<Vec<_>>().join(" : ")
@@ -265,7 +267,7 @@ impl TempDirectory {
             (&["--type", "L32", "--store", "data8"], "words32"),
             (&["--type", "L36", "--store", "h36"], "words36"),
         ];
-        for _ in 0..TIMES {
+        for _ in 0..REPETITIONS {
             for (words, name) in kinds {
                 let from = format!("{url}file");
                 self.run_client(&[&["get", "-q", "-f", &from, "-o", name], words].concat())?;
@@ -305,9 +307,9 @@ mod tests {
         assert_eq!(row_of(&transfer(TransferCommand::Stor, Type::Local, 32)), Some(3));
         assert_eq!(row_of(&transfer(TransferCommand::Stor, Type::Local, 36)), Some(5));
         assert_eq!(row_of(&transfer(TransferCommand::Retr, Type::Image, 8)), None);
-        let mut failed = transfer(TransferCommand::Retr, Type::Ascii, 8);
-        failed.result.outcome = Some(Outcome::Timeout);
-        assert_eq!(row_of(&failed), None);
+        let mut failed_transfer = transfer(TransferCommand::Retr, Type::Ascii, 8);
+        failed_transfer.result.outcome = Some(Outcome::Timeout);
+        assert_eq!(row_of(&failed_transfer), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::strata;
 use crate::transfer_recorder::nanos;
 use anyhow::Result;
 use records::aggregate::Aggregate;
-use records::store::{Axis, Filter, Key, Source, Store, Subset};
+use records::store::{DivisionAxis, Filter, Key, Source, Store, Subset};
 use records::transfer::{Command, Outcome, Role, Text, Transfer, Type};
 use simulator::Side;
 use simulator::rfc573::{self, Form, Network, Scenario, Script, Verb};
@@ -12,12 +12,13 @@ use simulator::table::{Extent, Origin, Row, Table};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Subsets of table II.
+/// Name of the subset of table II with the image files.
 const IMAGE: &str = "image, 36 bits";
+/// Name of the subset of table II with the text files.
 const ASCII: &str = "ASCII, 8 bits";
 
 /// Figures of table II for a subset.
-struct Printed {
+struct PaperFigures {
     name: &'static str,
     files: f64,
     megabits: f64,
@@ -26,19 +27,19 @@ struct Printed {
     cpu_s_per_megabit: f64,
 }
 
-const fn printed(name: &'static str, figures: [f64; 5]) -> Printed {
+const fn paper_figures(name: &'static str, figures: [f64; 5]) -> PaperFigures {
     let [files, megabits, kilobits_a_file, kbps, cpu_s_per_megabit] = figures;
-    Printed { name, files, megabits, kilobits_a_file, kbps, cpu_s_per_megabit }
+    PaperFigures { name, files, megabits, kilobits_a_file, kbps, cpu_s_per_megabit }
 }
 
-const TABLE_II: [Printed; 7] = [
-    printed("total", [304.0, 57.6, 189.0, 7.56, 4.0]),
-    printed(IMAGE, [223.0, 53.6, 240.0, 9.35, 3.0]),
-    printed(ASCII, [81.0, 4.0, 49.0, 2.09, 19.0]),
-    printed("server sends", [62.0, 3.8, 61.0, 7.50, 2.0]),
-    printed("server receives", [110.0, 19.8, 180.0, 7.44, 1.0]),
-    printed("user receives", [83.0, 22.8, 276.0, 7.92, 6.0]),
-    printed("user sends", [49.0, 11.1, 225.0, 7.09, 4.0]),
+const TABLE_II: [PaperFigures; 7] = [
+    paper_figures("total", [304.0, 57.6, 189.0, 7.56, 4.0]),
+    paper_figures(IMAGE, [223.0, 53.6, 240.0, 9.35, 3.0]),
+    paper_figures(ASCII, [81.0, 4.0, 49.0, 2.09, 19.0]),
+    paper_figures("server sends", [62.0, 3.8, 61.0, 7.50, 2.0]),
+    paper_figures("server receives", [110.0, 19.8, 180.0, 7.44, 1.0]),
+    paper_figures("user receives", [83.0, 22.8, 276.0, 7.92, 6.0]),
+    paper_figures("user sends", [49.0, 11.1, 225.0, 7.09, 4.0]),
 ];
 
 /// Table II: rate of text files, kbit/s.
@@ -61,7 +62,8 @@ pub(super) fn check(scenario: &Scenario) -> Result<()> {
     unknown.map_or(Ok(()), |name| Err(rfc573::Failure::UnknownHost(name).into()))
 }
 
-/// Repeats the recorded transfers, which produces new records, and returns the tables of these.
+/// Repeats the recorded transfers, which produces new records, and returns the tables computed from
+/// the new records.
 ///
 /// # Errors
 ///
@@ -73,11 +75,11 @@ pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
     let ours = replay_all(&recorded, network, seed)?;
     let mut store = Store::open(Path::new(":memory:"))?;
     store.append(&ours)?;
-    let axes = [Axis::All, Axis::Type, Axis::Program];
+    let axes = [DivisionAxis::All, DivisionAxis::Type, DivisionAxis::Program];
     let subsets = store.subsets(&Filter::default(), &axes, Source::Fastest)?;
     let subsets: Vec<Subset> = subsets.into_iter().flatten().collect();
     let large = network.allocating(LARGE_ALLOCATION_BITS);
-    let others = [
+    let variants = [
         network.idle(),
         large.idle(),
         large.allocating_as_read(),
@@ -86,14 +88,14 @@ pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
         network.converting_nothing(),
     ];
     let [idle, large_idle, large_as_read, large, as_read, straight] =
-        others.map(|network| replay_all(&recorded, &network, seed));
+        variants.map(|network| replay_all(&recorded, &network, seed));
     Ok(vec![
         table_ii(&subsets),
         table_iii(&ours),
         text_figures(&ours, &subsets, scenario.cpu_minute_dollars),
         documents(&ours, &straight?),
-        differences(&ours),
-        remedies(&ours, [&large?, &as_read?, &large_as_read?, &idle?, &large_idle?]),
+        differences_table(&ours),
+        remedies_table(&ours, [&large?, &as_read?, &large_as_read?, &idle?, &large_idle?]),
     ])
 }
 
@@ -103,7 +105,7 @@ fn replay_all(
     network: &Network,
     seed: u64,
 ) -> Result<Vec<Transfer>, rfc573::Failure> {
-    let again = (seed..).zip(recorded).map(|(seed, transfer)| {
+    let replayed_records = (seed..).zip(recorded).map(|(seed, transfer)| {
         let replayed = network.replay(&script(transfer, seed))?;
         let mut record = Transfer::new(transfer.record_id);
         record.identity = transfer.identity.clone();
@@ -115,7 +117,7 @@ fn replay_all(
         record.cpu.cpu_user_ns = Some(nanos(replayed.cpu));
         Ok(record)
     });
-    again.collect()
+    replayed_records.collect()
 }
 
 /// Returns the paper's description of a transfer, without its duration.
@@ -170,9 +172,9 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
             && transfer.request.command == Some(Command::Retr)
     };
     let is_listed = |transfer: &&Transfer| {
-        let second = second_of_day(transfer);
+        let start_second = second_of_day(transfer);
         let bits = transfer.bits();
-        TABLE_III.iter().any(|row| second == Some(row.0) && bits == Some(row.2))
+        TABLE_III.iter().any(|row| start_second == Some(row.0) && bits == Some(row.2))
     };
     let duration_ns = |transfer: &Transfer| transfer.time.transfer_ns.unwrap_or(0);
     let documents: Vec<&Transfer> = ours.iter().filter(is_document).collect();
@@ -195,24 +197,25 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     };
     let text_bits: u64 =
         ours.iter().filter(|transfer| is_text(transfer)).filter_map(Transfer::bits).sum();
-    let least = text_ns(&only_listed);
-    let most = text_ns(ours);
-    let compared = |what: &str, all| {
+    let min_text_ns = text_ns(&only_listed);
+    let max_text_ns = text_ns(ours);
+    let rate_row = |what: &str, all| {
         Row::output(format!("{what}, kbit/s"), kbps(all, is_text), 2).measured(ASCII_KBPS)
     };
-    let amount = |what: &str, bits: f64| Row::input(format!("{what}, Mbit"), bits / 1e6, 2);
+    let amount_row = |what: &str, bits: f64| Row::input(format!("{what}, Mbit"), bits / 1e6, 2);
     let mut rows = vec![
-        compared("none converted", straight),
-        compared("five of table III converted", &only_listed),
-        compared("all from SRI-ARC converted", ours),
-        amount("text of the five of table III", listed_bits as f64),
-        amount("all text from SRI-ARC", bits as f64),
+        rate_row("none converted", straight),
+        rate_row("five of table III converted", &only_listed),
+        rate_row("all from SRI-ARC converted", ours),
+        amount_row("text of the five of table III", listed_bits as f64),
+        amount_row("all text from SRI-ARC", bits as f64),
     ];
-    if most > least {
-        let part = (text_bits as f64 * 1e6 / ASCII_KBPS - least) / (most - least);
-        let needed = listed_bits as f64 + part * (bits - listed_bits) as f64;
-        let what = "text whose conversion gives the paper's rate, Mbit";
-        rows.push(Row::fit(what, needed / 1e6, 2));
+    if max_text_ns > min_text_ns {
+        let converted_fraction =
+            (text_bits as f64 * 1e6 / ASCII_KBPS - min_text_ns) / (max_text_ns - min_text_ns);
+        let needed_bits = listed_bits as f64 + converted_fraction * (bits - listed_bits) as f64;
+        let label = "text whose conversion gives the paper's rate, Mbit";
+        rows.push(Row::fit(label, needed_bits / 1e6, 2));
     }
     Table {
         number: "II, documents",
@@ -232,7 +235,7 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
 
 /// Qualitative statements of the paper: small files are slow, and BBN is faster than MIT's own
 /// hosts.
-fn differences(ours: &[Transfer]) -> Table {
+fn differences_table(ours: &[Transfer]) -> Table {
     let size = |least: u64, most: u64| {
         kbps(ours, |transfer| {
             is_image(transfer) && transfer.bits().is_some_and(|b| b >= least && b < most)
@@ -248,9 +251,9 @@ fn differences(ours: &[Transfer]) -> Table {
                 && names.contains(&name)
         })
     };
-    let mit = ["mit-ml", "mit-ai"];
-    let bbn = ["bbn-tenexa"];
-    let arc = ["sri-arc"];
+    let mit_hosts = ["mit-ml", "mit-ai"];
+    let bbn_hosts = ["bbn-tenexa"];
+    let sri_hosts = ["sri-arc"];
     Table {
         number: "II, differences",
         title: "image files by size, and those of 40 kbit and more by remote host",
@@ -260,12 +263,12 @@ fn differences(ours: &[Transfer]) -> Table {
             output_row("10 to 40 kbit", size(KNEE_BITS / 4, KNEE_BITS)),
             output_row("40 to 160 kbit", size(KNEE_BITS, KNEE_BITS * 4)),
             output_row("160 kbit and more", size(KNEE_BITS * 4, u64::MAX)),
-            output_row("to MIT-ML and MIT-AI", host(true, &mit)),
-            output_row("to BBN-TENEXA", host(true, &bbn)),
-            output_row("to SRI-ARC", host(true, &arc)),
-            output_row("from MIT-ML and MIT-AI", host(false, &mit)),
-            output_row("from BBN-TENEXA", host(false, &bbn)),
-            output_row("from SRI-ARC", host(false, &arc)),
+            output_row("to MIT-ML and MIT-AI", host(true, &mit_hosts)),
+            output_row("to BBN-TENEXA", host(true, &bbn_hosts)),
+            output_row("to SRI-ARC", host(true, &sri_hosts)),
+            output_row("from MIT-ML and MIT-AI", host(false, &mit_hosts)),
+            output_row("from BBN-TENEXA", host(false, &bbn_hosts)),
+            output_row("from SRI-ARC", host(false, &sri_hosts)),
         ],
         why: "The paper has no figures for these rows. It states that small files are \
               significantly slower, that from 40 kbit on the size makes little difference, and \
@@ -276,9 +279,9 @@ fn differences(ours: &[Transfer]) -> Table {
 }
 
 /// Improvements proposed by the paper: larger allocations, and lightly loaded hosts.
-fn remedies(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
+fn remedies_table(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
     let [large, as_read, large_as_read, idle, large_idle] = others;
-    let all = |transfers: &[Transfer]| kbps(transfers, |_| true);
+    let total_kbps = |transfers: &[Transfer]| kbps(transfers, |_| true);
     let highest = |transfers: &[Transfer]| {
         transfers.iter().filter_map(Transfer::rate_bps).max().map_or(f64::NAN, |bps| bps as f64)
             / 1e3
@@ -288,12 +291,12 @@ fn remedies(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
         title: "the same transfers, with the remedies of the paper",
         unit: "kbit/s",
         rows: vec![
-            Row::output("as in 1973", all(ours), 2).measured(7.56),
-            output_row("every host allocates 17,724 bits", all(large)),
-            output_row("every host allocates as soon as data is read", all(as_read)),
-            output_row("as soon as data is read, 17,724 bits", all(large_as_read)),
-            output_row("no host has anything else to do", all(idle)),
-            output_row("no host has anything else to do, 17,724 bits", all(large_idle)),
+            Row::output("as in 1973", total_kbps(ours), 2).measured(7.56),
+            output_row("every host allocates 17,724 bits", total_kbps(large)),
+            output_row("every host allocates as soon as data is read", total_kbps(as_read)),
+            output_row("as soon as data is read, 17,724 bits", total_kbps(large_as_read)),
+            output_row("no host has anything else to do", total_kbps(idle)),
+            output_row("no host has anything else to do, 17,724 bits", total_kbps(large_idle)),
             Row::output("highest rate, as in 1973", highest(ours), 1).measured(27.8),
             Row::output("highest rate, with idle hosts", highest(idle), 1),
         ],
@@ -325,10 +328,10 @@ fn aggregate<'a>(subsets: &'a [Subset], wanted: &str) -> Option<&'a Aggregate> {
 
 fn table_ii(subsets: &[Subset]) -> Table {
     let mut rows = Vec::new();
-    for printed in &TABLE_II {
-        let Some(aggregate) = aggregate(subsets, printed.name) else { continue };
+    for paper_figures in &TABLE_II {
+        let Some(aggregate) = aggregate(subsets, paper_figures.name) else { continue };
         let megabits = aggregate.size.bits as f64 / 1e6;
-        let name = printed.name;
+        let name = paper_figures.name;
         let input = |what: &str, theirs: f64, ours, digits| {
             Row::input(format!("{name}, {what}"), ours, digits).measured(theirs)
         };
@@ -338,16 +341,16 @@ fn table_ii(subsets: &[Subset]) -> Table {
         let rate = aggregate.rate.bits_per_s().unwrap_or(f64::NAN) / 1e3;
         let cost = aggregate.cost.s_per_megabit().unwrap_or(f64::NAN);
         rows.extend([
-            input("files", printed.files, aggregate.files as f64, 0),
-            input("Mbit", printed.megabits, megabits, 1),
+            input("files", paper_figures.files, aggregate.files as f64, 0),
+            input("Mbit", paper_figures.megabits, megabits, 1),
             input(
                 "kbit a file",
-                printed.kilobits_a_file,
+                paper_figures.kilobits_a_file,
                 megabits * 1e3 / aggregate.files as f64,
                 0,
             ),
-            Row::new(format!("{name}, kbit/s"), origin, rate, 2).measured(printed.kbps),
-            input("CPU s/Mbit", printed.cpu_s_per_megabit, cost, 0),
+            Row::new(format!("{name}, kbit/s"), origin, rate, 2).measured(paper_figures.kbps),
+            input("CPU s/Mbit", paper_figures.cpu_s_per_megabit, cost, 0),
         ]);
     }
     Table {
@@ -371,10 +374,10 @@ fn table_ii(subsets: &[Subset]) -> Table {
 }
 
 /// A row of table III: second of the day, host and command, bits, bit/s, CPU µs per bit.
-type Listed = (u64, &'static str, u64, f64, f64);
+type ListedTransfer = (u64, &'static str, u64, f64, f64);
 
 /// Rows of table III, in its order.
-const TABLE_III: [Listed; 27] = [
+const TABLE_III: [ListedTransfer; 27] = [
     (65_989, "sri-arc STOR", 121_392, 1_395.0, 21.0),
     (54_030, "mit-ml STOR", 50_688, 5_336.0, 8.0),
     (54_074, "mit-ml RETR", 50_688, 10_137.0, 12.0),
@@ -460,23 +463,23 @@ fn text_figures(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) 
     };
     let largest_s = seconds(ours.iter().max_by_key(|transfer| transfer.bits()));
     let smallest_s = seconds(ours.iter().min_by_key(|transfer| transfer.bits()));
-    let largest = extreme(|aggregate| aggregate.largest.map(|it| it.value)) / 1e6;
-    let smallest = extreme(|aggregate| aggregate.smallest.map(|it| it.value));
-    let fastest = extreme(|aggregate| aggregate.fastest.map(|it| it.value)) / 1e3;
-    let slowest = extreme(|aggregate| aggregate.slowest.map(|it| it.value));
+    let largest_mbit = extreme(|aggregate| aggregate.largest.map(|it| it.value)) / 1e6;
+    let smallest_bits = extreme(|aggregate| aggregate.smallest.map(|it| it.value));
+    let highest_kbps = extreme(|aggregate| aggregate.fastest.map(|it| it.value)) / 1e3;
+    let lowest_bps = extreme(|aggregate| aggregate.slowest.map(|it| it.value));
     Table {
         number: "II, text",
         title: "figures of the text besides table II",
         unit: "as named",
         rows: vec![
-            Row::input("largest file, Mbit", largest, 2).measured(5.03),
+            Row::input("largest file, Mbit", largest_mbit, 2).measured(5.03),
             Row::output("largest file, s", largest_s, 0).measured(Extent::About(600.0)),
-            Row::output("largest file, kbit/s", largest * 1e3 / largest_s, 1)
+            Row::output("largest file, kbit/s", largest_mbit * 1e3 / largest_s, 1)
                 .measured(Extent::MoreThan(10.0)),
-            Row::input("smallest file, bits", smallest, 0).measured(80.0),
+            Row::input("smallest file, bits", smallest_bits, 0).measured(80.0),
             Row::output("smallest file, s", smallest_s, 0).measured(7.0),
-            Row::output("highest rate, kbit/s", fastest, 1).measured(27.8),
-            Row::output("lowest rate, bit/s", slowest, 0).measured(11.0),
+            Row::output("highest rate, kbit/s", highest_kbps, 1).measured(27.8),
+            Row::output("lowest rate, bit/s", lowest_bps, 0).measured(11.0),
             Row::input("a megabit in ASCII, dollars", dollars(ASCII), 2)
                 .measured(Extent::About(1.90)),
             Row::input("a megabit as image, dollars", dollars(IMAGE), 2)
@@ -502,11 +505,12 @@ mod tests {
         let table = table_ii(&subsets());
         assert_eq!(table.rows.len(), 7 * 5);
         for row in &table.rows {
-            let half = 0.5 / 10_f64.powi(i32::try_from(row.digits).unwrap());
-            let apart = (row.ours - row.measured.unwrap().bounds().0.unwrap()).abs();
+            let rounding_error = 0.5 / 10_f64.powi(i32::try_from(row.digits).unwrap());
+            let difference = (row.ours - row.measured.unwrap().bounds().0.unwrap()).abs();
             // The paper's averages of two subsets differ by one and two kbit from its own sums.
             assert!(
-                apart <= half + 1e-9 + 1.6 * f64::from(row.what.contains("kbit a file")),
+                difference
+                    <= rounding_error + 1e-9 + 1.6 * f64::from(row.what.contains("kbit a file")),
                 "{row:?}"
             );
         }
@@ -526,19 +530,20 @@ mod tests {
     fn short() -> Scenario {
         let mut scenario: Scenario = toml::from_str(Scenario::BUILT_IN).unwrap();
         scenario.network = scenario.network.idle();
-        let received = &mut scenario.strata.server_receives_image;
-        received.files = 10;
-        received.bits = 360_000;
+        let stratum = &mut scenario.strata.server_receives_image;
+        stratum.files = 10;
+        stratum.bits = 360_000;
         scenario.strata.user_receives_image.bits = 700_000;
         scenario
     }
 
     #[test]
     fn a_stratum_changes_only_our_figures() {
-        let mut other = short();
-        other.strata.server_receives_image.files += 1;
-        other.strata.server_receives_image.bits += 3_600_000;
-        let [before, after] = [&short(), &other].map(|scenario| tables(scenario).unwrap());
+        let mut changed_scenario = short();
+        changed_scenario.strata.server_receives_image.files += 1;
+        changed_scenario.strata.server_receives_image.bits += 3_600_000;
+        let [before, after] =
+            [&short(), &changed_scenario].map(|scenario| tables(scenario).unwrap());
         let rows = |tables: &[Table]| -> Vec<Row> {
             tables.iter().flat_map(|table| table.rows.clone()).collect()
         };
@@ -550,8 +555,8 @@ mod tests {
         let ours =
             |rows: &[Row], what: &str| rows.iter().find(|row| row.what == what).unwrap().ours;
         for (what, more) in [("total, files", 1.0), ("server receives, Mbit", 3.6)] {
-            let found = ours(&after, what) - ours(&before, what);
-            assert!((found - more).abs() < 1e-9, "{what}: {found}");
+            let difference = ours(&after, what) - ours(&before, what);
+            assert!((difference - more).abs() < 1e-9, "{what}: {difference}");
         }
         let rate = "server receives, kbit/s";
         assert!(ours(&after, rate) > ours(&before, rate) * 1.1, "{after:?}");
@@ -560,7 +565,7 @@ mod tests {
     fn subsets() -> Vec<Subset> {
         let mut store = Store::open(Path::new(":memory:")).unwrap();
         store.append(&strata::transfers_of_1973()).unwrap();
-        let axes = [Axis::All, Axis::Type, Axis::Program];
+        let axes = [DivisionAxis::All, DivisionAxis::Type, DivisionAxis::Program];
         let subsets = store.subsets(&Filter::default(), &axes, Source::Records).unwrap();
         subsets.into_iter().flatten().collect()
     }

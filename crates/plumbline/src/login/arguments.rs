@@ -1,10 +1,12 @@
 //! Arguments of `plumb login` and its help.
 
-use super::destination::{Destination, Scheme};
+use super::destination::{Destination, LoginScheme};
 use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
 use super::predicted::Predict;
-use super::session_settings::{Echo, Escape, Keys, LineEnd, Mode, Protocol, Settings, TlsUse};
+use super::session_settings::{
+    Echo, Escape, Keys, LineEnd, LoginProtocol, LoginSettings, Mode, TlsUse,
+};
 use crate::carrier::{self, Route};
 use crate::heading;
 use crate::terminal_filter::TerminalFilter;
@@ -46,7 +48,7 @@ pub(crate) struct Arguments {
           default_value = "kernel", verbatim_doc_comment, help_heading = heading::CONNECTION)]
     pub(super) via: Route,
     #[command(flatten)]
-    pub(super) family: carrier::Family,
+    pub(super) family: carrier::AddressFamilies,
     /// Timeout for opening the connection, in seconds
     #[arg(long, value_name = "seconds", default_value_t = carrier::DEFAULT_TIMEOUT.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=86_400),
@@ -198,18 +200,20 @@ connection is closed; plumb then shows the output until the remote host closes t
 
 impl Arguments {
     /// Returns the session settings for the destination `destination`.
-    pub(super) fn settings(&self, destination: &Destination) -> Settings {
+    pub(super) fn settings(&self, destination: &Destination) -> LoginSettings {
         let protocol = match destination {
-            Destination::Serial { .. } => Protocol::Serial,
-            Destination::Host { scheme: Scheme::Tcp, .. } => Protocol::Tcp,
-            Destination::Host { scheme: Scheme::ComPort(line), .. } => Protocol::ComPort(*line),
-            Destination::Host { .. } => Protocol::Telnet,
+            Destination::Serial { .. } => LoginProtocol::Serial,
+            Destination::Host { scheme: LoginScheme::Tcp, .. } => LoginProtocol::Tcp,
+            Destination::Host { scheme: LoginScheme::ComPort(line), .. } => {
+                LoginProtocol::ComPort(*line)
+            }
+            Destination::Host { .. } => LoginProtocol::Telnet,
         };
         let begins = match destination {
-            Destination::Host { target, scheme: Scheme::Unspecified } => {
+            Destination::Host { target, scheme: LoginScheme::Unspecified } => {
                 target.port == carrier::TELNET_PORT
             }
-            Destination::Host { scheme, .. } => *scheme != Scheme::Tcp,
+            Destination::Host { scheme, .. } => *scheme != LoginScheme::Tcp,
             Destination::Serial { .. } => false,
         };
         let terminal_type = match (&self.terminal_type, self.terminal) {
@@ -224,7 +228,7 @@ impl Arguments {
             (_, _, emulation) if emulation.is_heath19() => Mode::Character,
             _ => Mode::Automatic,
         };
-        Settings {
+        LoginSettings {
             mode,
             echo: if self.local_echo { Echo::Local } else { Echo::Automatic },
             line_end: LineEnd(match (self.crlf, self.cr_nul, self.lf) {
@@ -244,7 +248,9 @@ impl Arguments {
             protocol,
             // No START_TLS within TLS.
             tls: match destination {
-                Destination::Host { scheme: Scheme::Telnets | Scheme::Tcp, .. } => TlsUse::Never,
+                Destination::Host { scheme: LoginScheme::Telnets | LoginScheme::Tcp, .. } => {
+                    TlsUse::Never
+                }
                 _ => self.tls,
             },
             encoding: self.encoding,
@@ -272,7 +278,7 @@ mod tests {
         Line::try_parse_from(std::iter::once("login").chain(line.split(' '))).map(|line| line.login)
     }
 
-    fn settings(line: &str) -> Settings {
+    fn settings(line: &str) -> LoginSettings {
         let arguments = parse(line).unwrap();
         let destination = arguments.destination.clone().with_port(arguments.port).unwrap();
         arguments.settings(&destination)

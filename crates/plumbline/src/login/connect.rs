@@ -1,19 +1,21 @@
 //! Connects to the destination, with retries if requested, and reports how the session ended.
 
 use super::arguments::Arguments;
-use super::destination::{Destination, Scheme};
+use super::destination::{Destination, LoginScheme};
 use super::log::Log;
 use super::logging::SessionLogs;
 use super::say;
 use super::script::{Runner, Script};
 use super::session::{Login, Stage};
-use super::session_settings::{Echo, Protocol, Settings, TlsUse};
+use super::session_settings::{Echo, LoginProtocol, LoginSettings, TlsUse};
 use super::status_page;
 use super::terminal_input::LocalTerminal;
-use crate::carrier::{self, EndedSession, EngineContext, Outcome, Route, Target, Tls, Trust};
+use crate::carrier::{
+    self, EndedSession, EngineContext, HostTarget, MaybeTls, Outcome, Route, Trust,
+};
 use crate::exit::{self, Failure};
-use crate::meters::{self, Registry};
-use crate::recording::{Header, Recorder};
+use crate::meters::{self, MeterRegistry};
+use crate::recording::{Header, SessionRecorder};
 use anyhow::{Context, Result};
 use protocols::time::Duration;
 use records::format::count;
@@ -31,22 +33,22 @@ const SCRIPT_MAX_BYTES: u64 = 1 << 20;
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let destination = match arguments.destination.clone().with_port(arguments.port) {
         Ok(Destination::Serial { .. }) if arguments.via != Route::Kernel => {
-            exit::complain(&anyhow::anyhow!("--via does not apply to a serial line: omit it"));
+            exit::print_error(&anyhow::anyhow!("--via does not apply to a serial line: omit it"));
             return Err(Failure::WrongArguments);
         }
         Ok(destination) => destination,
         Err(error) => {
-            exit::complain(&error);
+            exit::print_error(&error);
             return Err(Failure::WrongArguments);
         }
     };
     try_run(arguments, &destination).unwrap_or_else(|error| {
-        exit::complain(&error);
+        exit::print_error(&error);
         Err(Failure::ThisMachine)
     })
 }
 
-/// Result of an attempt.
+/// Result of one connection attempt.
 enum AttemptResult {
     /// The session has ended.
     Ended(Box<Login>, Outcome),
@@ -70,7 +72,7 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
         None => None,
         Some(Ok(runner)) => Some(runner),
         Some(Err(error)) => {
-            exit::complain(&error);
+            exit::print_error(&error);
             return Ok(Err(Failure::WrongArguments));
         }
     };
@@ -78,12 +80,12 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
         say(&warning);
     }
     let logs = open_logs(arguments, destination, &settings)?;
-    let terminal =
-        LocalTerminal::new(settings.is_interactive).context("cannot watch the window size")?;
+    let terminal = LocalTerminal::new(settings.is_interactive)
+        .context("cannot watch for changes of the window size")?;
     let mut login = Login::new(settings, terminal, connector.describe());
     login.logs = logs;
     login.script = script;
-    let registry = Registry::new(format!("login {destination}"));
+    let registry = MeterRegistry::new(format!("login {destination}"));
     // The login continues without meters if the socket cannot be created.
     let is_published = login.settings.is_interactive && !arguments.no_meters_socket;
     let _server = is_published.then(|| meters::MeterServer::open(&registry).ok());
@@ -120,22 +122,22 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
 }
 
 /// Returns a warning if typed passwords would be displayed and stored in a file.
-fn password_warning(arguments: &Arguments, settings: &Settings) -> Option<String> {
+fn password_warning(arguments: &Arguments, settings: &LoginSettings) -> Option<String> {
     let displays = match settings.echo {
         Echo::Local => true,
-        Echo::Automatic => settings.protocol == Protocol::Tcp,
+        Echo::Automatic => settings.protocol == LoginProtocol::Tcp,
         Echo::Remote => false,
     };
     let record = arguments.record.as_deref().map(|path| format!("--record {}", path.display()));
     let log = arguments.log.as_deref().map(|path| format!("--log {}", path.display()));
-    let saved: Vec<_> = record.into_iter().chain(log).collect();
-    (displays && settings.is_interactive && !saved.is_empty()).then(|| {
-        let saved = saved.join(" and ");
-        format!("plumb: warning: typed passwords will be displayed, and saved by {saved}")
+    let saving_options: Vec<_> = record.into_iter().chain(log).collect();
+    (displays && settings.is_interactive && !saving_options.is_empty()).then(|| {
+        let saving_options = saving_options.join(" and ");
+        format!("plumb: warning: typed passwords will be displayed, and saved by {saving_options}")
     })
 }
 
-fn is_verbose(arguments: &Arguments, settings: &Settings) -> bool {
+fn is_verbose(arguments: &Arguments, settings: &LoginSettings) -> bool {
     settings.is_interactive || arguments.verbose
 }
 
@@ -163,7 +165,7 @@ fn script(arguments: &Arguments, path: &Path) -> Result<Runner> {
 fn open_logs(
     arguments: &Arguments,
     destination: &Destination,
-    settings: &Settings,
+    settings: &LoginSettings,
 ) -> Result<SessionLogs> {
     let recorder = arguments.record.as_deref().map(|path| {
         let (width, height) =
@@ -172,7 +174,7 @@ fn open_logs(
         let env = [("TERM".to_owned(), settings.terminal_type.clone())].into();
         let title = Some(format!("plumb login: {destination}"));
         let header = Header { version: 2, width, height, timestamp, title, env };
-        Recorder::create(path, &header).map_err(|error| open_error(path, &error))
+        SessionRecorder::create(path, &header).map_err(|error| open_error(path, &error))
     });
     let log = arguments
         .log
@@ -210,14 +212,15 @@ impl Connector<'_> {
             Destination::Serial { device, settings } => {
                 if self.is_verbose {
                     let line = self.describe();
-                    login.greet_with(Box::new(move |_| line));
+                    login.set_greeting(Box::new(move |_| line));
                 }
                 let call = carrier::run_on_serial_line(login, device, *settings, context);
                 return self.end_serial_session(call, context);
             }
         };
         let arguments = self.arguments;
-        // A signal terminates plumb here: the terminal is still unmodified.
+        // No stop signal is passed: the terminal mode is still unchanged, so a signal may terminate
+        // plumb.
         let addresses = match carrier::addresses(target, arguments.family, &arguments.via, None)? {
             Ok(addresses) => addresses,
             Err(why) => {
@@ -230,36 +233,36 @@ impl Connector<'_> {
         if self.is_verbose {
             let target = target.clone();
             let via = arguments.via.clone();
-            login.greet_with(Box::new(move |address| {
+            login.set_greeting(Box::new(move |address| {
                 describe(&with_address(&target, address), &via)
             }));
         }
         let timeout = Duration::from_secs(arguments.timeout);
         let trust = || Trust::new(&target.host, target.port, arguments.ca.as_deref());
         let session = match scheme {
-            Scheme::Telnets => Tls::from_start(login, trust()?, timeout),
-            Scheme::Tcp => Tls::on_request(login, None, timeout),
-            _ if arguments.tls == TlsUse::Never => Tls::on_request(login, None, timeout),
+            LoginScheme::Telnets => MaybeTls::from_start(login, trust()?, timeout),
+            LoginScheme::Tcp => MaybeTls::on_request(login, None, timeout),
+            _ if arguments.tls == TlsUse::Never => MaybeTls::on_request(login, None, timeout),
             _ => {
                 let trust = trust()?;
-                login.had_tls_before = trust.is_known();
-                Tls::on_request(login, Some(trust), timeout)
+                login.has_used_tls_before = trust.is_known();
+                MaybeTls::on_request(login, Some(trust), timeout)
             }
         };
         let call = carrier::run(session, &arguments.via, &addresses, timeout, context)?;
-        let others = addresses.len().saturating_sub(1);
-        Ok(self.end_network_session(call, others, context))
+        let other_addresses = addresses.len().saturating_sub(1);
+        Ok(self.end_network_session(call, other_addresses, context))
     }
 
-    /// Determines how a session with a host ended.
+    /// Converts the result of a connection to a host into the result of the attempt.
     fn end_network_session(
         &self,
-        call: EndedSession<Tls<Login>>,
-        others: usize,
+        call: EndedSession<MaybeTls<Login>>,
+        other_addresses: usize,
         context: &mut EngineContext,
     ) -> AttemptResult {
         let EndedSession {
-            session: Tls { session: mut login, refusal, is_truncated, .. },
+            session: MaybeTls { session: mut login, refusal, is_truncated, .. },
             outcome,
             address,
         } = call;
@@ -271,7 +274,9 @@ impl Connector<'_> {
             return AttemptResult::NotConnected(Box::new(login), ConnectError::Permanent(refusal));
         }
         let was_open = login.stage != Stage::Opening;
-        if let Some(why) = outcome.failure(was_open, address, others, self.arguments.timeout) {
+        if let Some(why) =
+            outcome.failure(was_open, address, other_addresses, self.arguments.timeout)
+        {
             let connect_error =
                 if was_open { ConnectError::Permanent(why) } else { ConnectError::Temporary(why) };
             return AttemptResult::NotConnected(Box::new(login), connect_error);
@@ -282,8 +287,8 @@ impl Connector<'_> {
         AttemptResult::Ended(Box::new(login), outcome)
     }
 
-    /// Determines how a session on a serial line ended. An error of the line is returned to the
-    /// caller.
+    /// Converts the result of a session on a serial line into the result of the attempt. I/O errors
+    /// of the serial line are returned as `Err`.
     fn end_serial_session(
         &self,
         call: Result<EndedSession<Login>>,
@@ -300,17 +305,18 @@ impl Connector<'_> {
     /// Reports the end of the session and returns the exit status.
     fn finish(&self, login: &mut Login, outcome: Outcome, context: &EngineContext) -> exit::Result {
         if self.is_verbose && login.stage != Stage::DisplayClosed {
-            // After a line that ended with LF alone the cursor is not in the first column.
-            let left = if login.settings.is_interactive { "\r" } else { "" };
-            say(&format!("{left}{}", closing_message(outcome, login, context)));
+            // The last line may have ended with LF alone, which leaves the cursor in the middle of
+            // a row.
+            let carriage_return = if login.settings.is_interactive { "\r" } else { "" };
+            say(&format!("{carriage_return}{}", closing_message(outcome, login, context)));
         }
-        if let Some(failure) = login.logs.failure() {
+        if let Some(failure) = login.logs.take_failure() {
             say(&format!("plumb: {failure}"));
         }
         match login.script_end.take() {
             Some((code, why)) if code != 0 || why.is_some() => {
                 if let Some(why) = why {
-                    exit::complain(&anyhow::Error::msg(why));
+                    exit::print_error(&anyhow::Error::msg(why));
                 }
                 Err(Failure::Script(code))
             }
@@ -328,8 +334,9 @@ impl Connector<'_> {
     }
 }
 
-/// Returns a text like `host port 23 by our own TCP/IP on tun:plumb0`.
-fn describe(target: &Target, via: &Route) -> String {
+/// Returns a description of the target and the route, such as `host port 23 via plumb's own TCP/IP
+/// on tun:plumb0`.
+fn describe(target: &HostTarget, via: &Route) -> String {
     match via {
         Route::Kernel => format!("{target} via the kernel's TCP/IP"),
         Route::Tun { .. } | Route::Segment(_) | Route::Serial { .. } => {
@@ -339,10 +346,10 @@ fn describe(target: &Target, via: &Route) -> String {
 }
 
 /// Returns the target with its address after its name, if name and address differ.
-fn with_address(target: &Target, address: SocketAddr) -> Target {
+fn with_address(target: &HostTarget, address: SocketAddr) -> HostTarget {
     let ip = address.ip().to_string();
     let host = if ip == target.host { ip } else { format!("{} ({ip})", target.host) };
-    Target { host, port: target.port }
+    HostTarget { host, port: target.port }
 }
 
 /// Returns a message with the closing side, the duration and the traffic of the session.

@@ -21,9 +21,9 @@ enum State {
     #[default]
     Ground,
     Escape,
-    /// After CSI.
+    /// Inside a control sequence, after CSI.
     Sequence,
-    /// In a command string, such as a title.
+    /// Inside a control string (OSC, DCS, APC, PM or SOS), such as a window title.
     Text,
 }
 

@@ -1,7 +1,7 @@
 //! Destination of a login: a host by Telnet, with or without TLS; a host by plain TCP; a local
 //! serial line; or a serial line behind a console server (RFC 2217).
 
-use crate::carrier::{self, Target};
+use crate::carrier::{self, HostTarget};
 use anyhow::{Context, Result, bail};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 const TELNETS_PORT: u16 = 992;
 
 /// Default rate of a serial line, in bits per second.
-const RATE_BPS: u32 = 9_600;
+const DEFAULT_RATE_BPS: u32 = 9_600;
 
 /// A destination as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub(super) enum Destination {
     /// Host and protocol.
     Host {
         /// Host and port.
-        target: Target,
+        target: HostTarget,
         /// Protocol.
-        scheme: Scheme,
+        scheme: LoginScheme,
     },
     /// Serial line of this machine.
     Serial {
@@ -35,7 +35,7 @@ pub(super) enum Destination {
 
 /// Protocol of a connection to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub(super) enum LoginScheme {
     /// No scheme specified: Telnet. The local side starts the negotiation only at port 23.
     Unspecified,
     /// `telnet://`: Telnet.
@@ -64,25 +64,25 @@ impl FromStr for Destination {
             return Ok(Self::Serial { device: PathBuf::from(device), settings });
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            let target = Target::parse(text, Some(carrier::TELNET_PORT))?;
-            return Ok(Self::Host { target, scheme: Scheme::Unspecified });
+            let target = HostTarget::parse(text, Some(carrier::TELNET_PORT))?;
+            return Ok(Self::Host { target, scheme: LoginScheme::Unspecified });
         };
         let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
         let (scheme, port) = match scheme {
-            "telnet" => (Scheme::Telnet, Some(carrier::TELNET_PORT)),
-            "telnets" => (Scheme::Telnets, Some(TELNETS_PORT)),
-            "tcp" => (Scheme::Tcp, None),
-            "rfc2217" => (Scheme::ComPort(line_settings(settings)?), None),
+            "telnet" => (LoginScheme::Telnet, Some(carrier::TELNET_PORT)),
+            "telnets" => (LoginScheme::Telnets, Some(TELNETS_PORT)),
+            "tcp" => (LoginScheme::Tcp, None),
+            "rfc2217" => (LoginScheme::ComPort(line_settings(settings)?), None),
             _ => bail!(
                 "unsupported URL scheme '{}://': use telnet://, telnets://, tcp://, rfc2217:// or \
                  serial:DEVICE",
                 scheme.escape_debug()
             ),
         };
-        if !settings.is_empty() && !matches!(scheme, Scheme::ComPort(_)) {
+        if !settings.is_empty() && !matches!(scheme, LoginScheme::ComPort(_)) {
             bail!("only serial: and rfc2217:// take settings: '{}'", settings.escape_debug());
         }
-        let target = Target::parse(place.trim_end_matches('/'), port)?;
+        let target = HostTarget::parse(place.trim_end_matches('/'), port)?;
         Ok(Self::Host { target, scheme })
     }
 }
@@ -92,7 +92,7 @@ impl Destination {
     pub(super) fn with_port(self, port: Option<u16>) -> Result<Self> {
         match (self, port) {
             (Self::Host { target, scheme }, Some(port)) => {
-                Ok(Self::Host { target: Target { port, ..target }, scheme })
+                Ok(Self::Host { target: HostTarget { port, ..target }, scheme })
             }
             (Self::Serial { .. }, Some(_)) => bail!("a serial line has no port"),
             (destination, None) => Ok(destination),
@@ -102,10 +102,10 @@ impl Destination {
 
 /// Parses `baud=9600&bits=8&parity=none&stop=1&flow=none`.
 pub(crate) fn line_settings(text: &str) -> Result<LineSettings> {
-    let mut line = LineSettings::at(RATE_BPS);
+    let mut line = LineSettings::at(DEFAULT_RATE_BPS);
     for setting in text.split('&').filter(|setting| !setting.is_empty()) {
         let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-        let wrong = || {
+        let invalid_setting = || {
             format!(
                 "invalid setting of a serial line '{}': use baud=, bits=5 to 8, parity=none, odd, \
                  even, mark or space, stop=1 or 2, flow=none, software or hardware",
@@ -115,13 +115,13 @@ pub(crate) fn line_settings(text: &str) -> Result<LineSettings> {
         match name {
             "baud" => {
                 let rate = value.parse().ok().filter(|rate| *rate > 0);
-                line.bits_per_second = rate.with_context(wrong)?;
+                line.bits_per_second = rate.with_context(invalid_setting)?;
             }
-            "bits" => line.data_bits = choose(value, &DATA_BITS).with_context(wrong)?,
-            "parity" => line.parity = choose(value, &PARITIES).with_context(wrong)?,
-            "stop" => line.stop_bits = choose(value, &STOP_BITS).with_context(wrong)?,
-            "flow" => line.flow_control = choose(value, &FLOWS).with_context(wrong)?,
-            _ => bail!("{}", wrong()),
+            "bits" => line.data_bits = choose(value, &DATA_BITS).with_context(invalid_setting)?,
+            "parity" => line.parity = choose(value, &PARITIES).with_context(invalid_setting)?,
+            "stop" => line.stop_bits = choose(value, &STOP_BITS).with_context(invalid_setting)?,
+            "flow" => line.flow_control = choose(value, &FLOWS).with_context(invalid_setting)?,
+            _ => bail!("{}", invalid_setting()),
         }
     }
     Ok(line)
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn host(text: &str) -> (String, u16, Scheme) {
+    fn host(text: &str) -> (String, u16, LoginScheme) {
         match text.parse().unwrap() {
             Destination::Host { target, scheme } => (target.host, target.port, scheme),
             Destination::Serial { .. } => panic!("{text} is a host"),
@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn a_scheme_selects_the_protocol_and_the_default_port() {
-        assert_eq!(host("host"), ("host".to_owned(), 23, Scheme::Unspecified));
-        assert_eq!(host("telnet://host/"), ("host".to_owned(), 23, Scheme::Telnet));
-        assert_eq!(host("telnets://host"), ("host".to_owned(), 992, Scheme::Telnets));
-        assert_eq!(host("tcp://[::1]:79/"), ("::1".to_owned(), 79, Scheme::Tcp));
+        assert_eq!(host("host"), ("host".to_owned(), 23, LoginScheme::Unspecified));
+        assert_eq!(host("telnet://host/"), ("host".to_owned(), 23, LoginScheme::Telnet));
+        assert_eq!(host("telnets://host"), ("host".to_owned(), 992, LoginScheme::Telnets));
+        assert_eq!(host("tcp://[::1]:79/"), ("::1".to_owned(), 79, LoginScheme::Tcp));
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let (_, port, scheme) = host("rfc2217://host:2217?flow=hardware");
         let flow_control = FlowControl::Hardware;
         let settings = LineSettings { flow_control, ..LineSettings::at(9600) };
-        assert_eq!((port, scheme), (2217, Scheme::ComPort(settings)));
+        assert_eq!((port, scheme), (2217, LoginScheme::ComPort(settings)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use unicode_width::UnicodeWidthChar;
 
 /// Maximum length of a line in bytes. Our choice, equal to that of a Unix terminal.
-const LIMIT: usize = 4096;
+const LINE_MAX_BYTES: usize = 4096;
 /// Distance between tab stops, in columns.
 const TAB_DISTANCE: usize = 8;
 
@@ -97,9 +97,9 @@ pub(super) struct LineEditor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyEffect {
     /// The key became part of the line or edited it.
-    Taken,
-    /// The key completed the line, which can now be taken.
-    Ended,
+    Processed,
+    /// The key completed the line; [`LineEditor::take`] returns the line.
+    LineComplete,
     /// The key is a control character; the line is unchanged.
     Control(u8),
 }
@@ -114,12 +114,12 @@ impl LineEditor {
     ) -> KeyEffect {
         if std::mem::take(&mut self.is_literal) {
             self.put(key, editing_keys, echo);
-            return KeyEffect::Taken;
+            return KeyEffect::Processed;
         }
         let is = |function: Option<u8>| function == Some(key);
         if matches!(key, b'\r' | b'\n') {
             echo.extend_from_slice(b"\r\n");
-            return KeyEffect::Ended;
+            return KeyEffect::LineComplete;
         } else if editing_keys.erase.into_iter().any(is) {
             self.erase(editing_keys, echo);
         } else if is(editing_keys.kill) {
@@ -137,7 +137,7 @@ impl LineEditor {
         } else {
             return KeyEffect::Control(key);
         }
-        KeyEffect::Taken
+        KeyEffect::Processed
     }
 
     /// Returns whether the next key is taken literally.
@@ -168,7 +168,7 @@ impl LineEditor {
     }
 
     fn put(&mut self, key: u8, editing_keys: &EditingKeys, echo: &mut Vec<u8>) {
-        if self.text.len() >= LIMIT {
+        if self.text.len() >= LINE_MAX_BYTES {
             return echo.push(BELL);
         }
         let column = match key {
@@ -236,7 +236,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Editing keys of the example in RFC 1184, as negotiated by LINEMODE.
-    const AGREED: EditingKeys = EditingKeys {
+    const NEGOTIATED_KEYS: EditingKeys = EditingKeys {
         erase: [Some(b'#'), None],
         kill: Some(b'@'),
         literal_next: Some(0x16),
@@ -245,7 +245,7 @@ mod tests {
     };
 
     /// Types `keys` and returns the line and its echo.
-    fn typed_with(editing_keys: EditingKeys, keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    fn type_keys_with(editing_keys: EditingKeys, keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let mut line = LineEditor::default();
         let mut echo = Vec::new();
         for key in keys {
@@ -254,53 +254,53 @@ mod tests {
         (line.take(), echo)
     }
 
-    fn typed(keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
-        typed_with(EditingKeys::UNIX, keys)
+    fn type_keys(keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        type_keys_with(EditingKeys::UNIX, keys)
     }
 
     #[test]
     fn a_rubout_erases_the_last_character() {
-        assert_eq!(typed(b"ab\x7f").0, b"a");
-        assert_eq!(typed(b"ab\x7f").1, b"ab\x08 \x08");
+        assert_eq!(type_keys(b"ab\x7f").0, b"a");
+        assert_eq!(type_keys(b"ab\x7f").1, b"ab\x08 \x08");
     }
 
     #[test]
     fn a_rubout_erases_all_bytes_and_both_cells_of_a_wide_character() {
-        let (line, echo) = typed("a\u{6f22}\x7f".as_bytes());
+        let (line, echo) = type_keys("a\u{6f22}\x7f".as_bytes());
         assert_eq!(line, b"a");
         assert!(echo.ends_with(b"\x08 \x08\x08 \x08"));
     }
 
     #[test]
     fn a_rubout_on_an_empty_line_rings() {
-        assert_eq!(typed(b"\x7f"), (Vec::new(), vec![7]));
+        assert_eq!(type_keys(b"\x7f"), (Vec::new(), vec![7]));
     }
 
     #[test]
     fn the_erase_word_and_kill_keys_erase_a_word_and_a_line() {
-        assert_eq!(typed(b"one two  \x17").0, b"one ");
-        assert_eq!(typed(b"one two\x15").0, b"");
+        assert_eq!(type_keys(b"one two  \x17").0, b"one ");
+        assert_eq!(type_keys(b"one two\x15").0, b"");
     }
 
     #[test]
     fn control_characters_are_returned_to_the_caller() {
         let mut line = LineEditor::default();
         assert_eq!(line.key(3, &EditingKeys::UNIX, &mut Vec::new()), KeyEffect::Control(3));
-        assert_eq!(line.key(b'\r', &EditingKeys::UNIX, &mut Vec::new()), KeyEffect::Ended);
+        assert_eq!(line.key(b'\r', &EditingKeys::UNIX, &mut Vec::new()), KeyEffect::LineComplete);
     }
 
     #[test]
     fn the_editing_keys_are_the_negotiated_ones() {
-        assert_eq!(typed_with(AGREED, b"wrong@ab#c\x7f").0, b"ac\x7f");
+        assert_eq!(type_keys_with(NEGOTIATED_KEYS, b"wrong@ab#c\x7f").0, b"ac\x7f");
     }
 
     #[test]
     fn a_literal_control_character_is_erased_with_both_its_cells() {
-        let (line, echo) = typed_with(AGREED, b"a\x16#\x16\x03#");
+        let (line, echo) = type_keys_with(NEGOTIATED_KEYS, b"a\x16#\x16\x03#");
         assert_eq!(line, b"a#");
         assert_eq!(echo, b"a#^C\x08 \x08\x08 \x08");
-        let literal = EditingKeys { shows_controls: true, ..AGREED };
-        assert_eq!(typed_with(literal, b"\x16\x03").1, b"\x03");
+        let literal = EditingKeys { shows_controls: true, ..NEGOTIATED_KEYS };
+        assert_eq!(type_keys_with(literal, b"\x16\x03").1, b"\x03");
     }
 
     #[test]
@@ -321,15 +321,15 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_keys_keep_the_line_within_the_limit(keys: Vec<u8>) {
-            let (line, _) = typed(&keys);
-            prop_assert!(line.len() <= LIMIT);
+            let (line, _) = type_keys(&keys);
+            prop_assert!(line.len() <= LINE_MAX_BYTES);
         }
 
         #[test]
         fn a_kill_empties_any_line(keys: Vec<u8>) {
             let mut keys = keys;
             keys.push(0x15);
-            prop_assert_eq!(typed(&keys).0, b"");
+            prop_assert_eq!(type_keys(&keys).0, b"");
         }
 
         #[test]

@@ -7,33 +7,34 @@
 
 use super::line_editor::EditingKeys;
 use super::session::Login;
-use super::typing::show_key;
+use super::typing::append_key_echo;
 use protocols::Cx;
 use protocols::application::telnet::{
     Command, Linemode, LinemodeMode, OptionCode, Side, SlcFunction,
 };
 use protocols::time::Duration;
 
-/// Time limit for the answer to the timing mark. After this time, received output is displayed
-/// again.
-const FLUSH: Duration = Duration::from_secs(5);
+/// Timeout for the answer to the timing mark that ends an output flush. When it expires, received
+/// output is displayed again.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Login {
     /// Returns the LINEMODE state of the remote host, if the session uses Telnet and the host
     /// negotiated it.
-    fn agreed(&self) -> Option<&Linemode> {
+    fn negotiated_linemode(&self) -> Option<&Linemode> {
         self.telnet.linemode().filter(|_| self.is_telnet())
     }
 
     /// Returns whether lines are edited locally at the request of the remote host; `None` without
     /// LINEMODE.
     pub(super) fn edits_by_linemode(&self) -> Option<bool> {
-        self.agreed().map(|linemode| linemode.mode().has(LinemodeMode::EDIT))
+        self.negotiated_linemode().map(|linemode| linemode.mode().has(LinemodeMode::EDIT))
     }
 
     /// Returns the editing keys.
     pub(super) fn editing_keys(&self) -> EditingKeys {
-        let Some(linemode) = self.agreed().filter(|_| self.edits_by_linemode() == Some(true))
+        let Some(linemode) =
+            self.negotiated_linemode().filter(|_| self.edits_by_linemode() == Some(true))
         else {
             return EditingKeys::UNIX;
         };
@@ -50,22 +51,23 @@ impl Login {
         }
     }
 
-    /// Applies a new mode. The column is tracked only while lines are edited locally.
-    pub(super) fn follow_linemode(&mut self, cx: &mut Cx<'_>) {
-        self.screen.follow_column(self.edits_by_linemode() == Some(true));
+    /// Applies a LINEMODE mode received from the remote host. The cursor column is tracked only
+    /// while lines are edited locally.
+    pub(super) fn apply_linemode(&mut self, cx: &mut Cx<'_>) {
+        self.screen.track_column(self.edits_by_linemode() == Some(true));
         self.follow_options(cx);
         self.interrupt_prediction();
     }
 
-    /// Returns whether a key is sent as a command.
+    /// Returns whether a key is sent as a Telnet command instead of a character.
     pub(super) fn is_signal(&self, key: u8) -> bool {
-        self.agreed().is_some_and(|linemode| linemode.signal(key).is_some())
+        self.negotiated_linemode().is_some_and(|linemode| linemode.signal(key).is_some())
     }
 
     /// Processes a key if it is a signal character, or if it stops or resumes output. Returns
     /// whether the key was processed.
-    pub(super) fn take_signal(&mut self, key: u8, cx: &mut Cx<'_>) -> bool {
-        let Some(linemode) = self.agreed() else { return false };
+    pub(super) fn process_signal_key(&mut self, key: u8, cx: &mut Cx<'_>) -> bool {
+        let Some(linemode) = self.negotiated_linemode() else { return false };
         let is = |function| linemode.characters().get(function).character() == Some(key);
         let is_editing = linemode.mode().has(LinemodeMode::EDIT);
         if is_editing && (is(SlcFunction::XOFF) || is(SlcFunction::XON)) {
@@ -78,13 +80,14 @@ impl Login {
         let Some(command) = linemode.signal(key) else { return false };
         let character = linemode.characters().get(function(command));
         if command == Command::EndOfFile && !self.line.is_empty() {
-            // As at a Unix terminal: EOF sends a partial line; on an empty line it is end of file.
+            // As on a Unix terminal, an EOF character in a partial line sends that line; on an
+            // empty line it means end of file.
             self.send_line_now(cx);
             return true;
         }
         let mut echo = Vec::new();
         if command != Command::EndOfFile {
-            show_key(key, &mut echo);
+            append_key_echo(key, &mut echo);
         }
         if self.echoes_locally() {
             self.show_echo(&echo, cx);
@@ -99,7 +102,7 @@ impl Login {
         if character.flushes_output
             && self.telnet.ask(Side::Remote, OptionCode::TIMING_MARK, true, cx).is_ok()
         {
-            self.drops_until = Some(cx.now + FLUSH);
+            self.output_drop_deadline = Some(cx.now + FLUSH_TIMEOUT);
             self.screen.drop_held();
         }
         true
@@ -107,25 +110,28 @@ impl Login {
 
     /// Returns whether received output is dropped.
     pub(super) fn drops_output(&mut self, cx: &Cx<'_>) -> bool {
-        self.drops_until = self.drops_until.filter(|until| cx.now < *until);
-        self.drops_until.is_some()
+        self.output_drop_deadline = self.output_drop_deadline.filter(|until| cx.now < *until);
+        self.output_drop_deadline.is_some()
     }
 
     /// Sends the partial line after a forwarding character.
     pub(super) fn forward(&mut self, key: u8, cx: &mut Cx<'_>) {
-        let is_due = |linemode: &Linemode| {
+        let forwards_now = |linemode: &Linemode| {
             // Without TRAPSIG an EOF character would otherwise wait for the end of the line.
             linemode.forwards(key)
                 || linemode.characters().get(SlcFunction::EOF).character() == Some(key)
         };
         let is_editing = self.edits_by_linemode() == Some(true);
-        if is_editing && !self.line.is_literal() && self.agreed().is_some_and(is_due) {
+        if is_editing
+            && !self.line.is_literal()
+            && self.negotiated_linemode().is_some_and(forwards_now)
+        {
             self.send_line_now(cx);
         }
     }
 }
 
-/// Returns the SLC function whose character sends this command.
+/// Returns the SLC function that corresponds to this Telnet command.
 fn function(command: Command) -> SlcFunction {
     match command {
         Command::DataMark => SlcFunction::SYNCH,

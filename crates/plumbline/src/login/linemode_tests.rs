@@ -1,6 +1,7 @@
-//! Tests of local line editing for a server, which runs plumbline's own Telnet engine.
+//! Tests of local line editing at the request of a server. The server is plumbline's own Telnet
+//! engine.
 
-use super::super::session_settings::Settings;
+use super::super::session_settings::LoginSettings;
 use super::super::terminal_input::LocalTerminal;
 use super::*;
 use crate::carrier::EngineContext;
@@ -21,7 +22,7 @@ struct Fixture {
 impl Fixture {
     fn new(mode: LinemodeMode) -> Self {
         let mut context = EngineContext::new(true).unwrap();
-        let settings = Settings { is_interactive: true, ..Settings::default() };
+        let settings = LoginSettings { is_interactive: true, ..LoginSettings::default() };
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
         login.window = (80, 24);
@@ -78,7 +79,7 @@ impl Fixture {
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.login.screen.waiting()).into_owned()
+        String::from_utf8_lossy(&self.login.screen.queued_text()).into_owned()
     }
 }
 
@@ -145,7 +146,7 @@ fn output_is_displayed_again_after_a_timeout_without_an_answer() {
     fixture.login.typed(b"\x03", &mut fixture.context.cx());
     let mut cx = fixture.context.cx();
     fixture.login.receive(b"old", &mut cx);
-    cx.now = cx.now + FLUSH;
+    cx.now = cx.now + FLUSH_TIMEOUT;
     fixture.login.receive(b"new", &mut cx);
     assert_eq!(fixture.shown(), "^Cnew");
 }
@@ -238,7 +239,7 @@ fn linemode_is_refused_for_a_pipe_and_for_a_mode_set_by_the_user() {
         (true, super::super::session_settings::Mode::Line),
     ] {
         let mut context = EngineContext::new(true).unwrap();
-        let settings = Settings { is_interactive, mode, ..Settings::default() };
+        let settings = LoginSettings { is_interactive, mode, ..LoginSettings::default() };
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
         login.begin(&mut context.cx());

@@ -19,7 +19,7 @@ const LINE_MAX: usize = 16 * 1024;
 pub(super) struct Log {
     file: File,
     parser: vte::Parser,
-    line: Line,
+    line: LogLine,
 }
 
 impl Log {
@@ -30,7 +30,11 @@ impl Log {
     /// Returns the error of the file system.
     pub(super) fn open(path: &Path, has_times: bool) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        Ok(Self { file, parser: vte::Parser::new(), line: Line { has_times, ..Line::default() } })
+        Ok(Self {
+            file,
+            parser: vte::Parser::new(),
+            line: LogLine { has_times, ..LogLine::default() },
+        })
     }
 
     /// Appends output of the remote host.
@@ -55,7 +59,7 @@ impl Log {
 }
 
 #[derive(Default)]
-struct Line {
+struct LogLine {
     has_times: bool,
     characters: Vec<char>,
     /// Position of the next character.
@@ -64,7 +68,7 @@ struct Line {
     complete: String,
 }
 
-impl Line {
+impl LogLine {
     fn end(&mut self) {
         if self.has_times {
             self.complete.push_str(&rfc_3339(SystemTime::now()));
@@ -76,7 +80,7 @@ impl Line {
     }
 }
 
-impl vte::Perform for Line {
+impl vte::Perform for LogLine {
     fn print(&mut self, character: char) {
         if character.is_control() && character != '\t' {
             return;
@@ -112,7 +116,7 @@ mod tests {
 
     fn logged(text: &[u8]) -> String {
         let mut parser = vte::Parser::new();
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         parser.advance(&mut line, text);
         line.complete
     }

@@ -2,14 +2,14 @@
 //! session.
 
 use super::log::Log;
-use crate::recording::{Kind, Recorder};
+use crate::recording::{Kind, SessionRecorder};
 use protocols::time::{Duration, Instant};
 use std::io;
 
 /// Recording and log of a session.
 #[derive(Default)]
 pub(super) struct SessionLogs {
-    recorder: Option<Recorder>,
+    recorder: Option<SessionRecorder>,
     records_input: bool,
     log: Option<Log>,
     started_at: Option<Instant>,
@@ -20,7 +20,11 @@ pub(super) struct SessionLogs {
 
 impl SessionLogs {
     /// Creates the recording, with typed keys if `records_input`, and the log.
-    pub(super) fn new(recorder: Option<Recorder>, records_input: bool, log: Option<Log>) -> Self {
+    pub(super) fn new(
+        recorder: Option<SessionRecorder>,
+        records_input: bool,
+        log: Option<Log>,
+    ) -> Self {
         Self { recorder, records_input, log, ..Self::default() }
     }
 
@@ -33,32 +37,32 @@ impl SessionLogs {
     }
 
     /// Returns whether the negotiation is recorded.
-    pub(super) fn wants_notes(&self) -> bool {
+    pub(super) fn records_negotiation(&self) -> bool {
         self.recorder.is_some()
     }
 
     /// Records displayed text.
-    pub(super) fn output(&mut self, text: &[u8], now: Instant) {
+    pub(super) fn record_output(&mut self, text: &[u8], now: Instant) {
         self.record(now, |recorder, at| recorder.put(at, Kind::Output, text));
         let written = self.log.as_mut().map(|log| log.put(text));
         self.end_log_if_failed(written);
     }
 
     /// Records typed keys.
-    pub(super) fn input(&mut self, keys: &[u8], now: Instant) {
+    pub(super) fn record_input(&mut self, keys: &[u8], now: Instant) {
         if self.records_input {
             self.record(now, |recorder, at| recorder.put(at, Kind::Input, keys));
         }
     }
 
     /// Records a new window size in columns and rows.
-    pub(super) fn resize(&mut self, (columns, rows): (u16, u16), now: Instant) {
+    pub(super) fn record_resize(&mut self, (columns, rows): (u16, u16), now: Instant) {
         let size = format!("{columns}x{rows}");
         self.record(now, |recorder, at| recorder.put_text(at, Kind::Resize, &size));
     }
 
     /// Records a negotiation message.
-    pub(super) fn note(&mut self, note: &str, now: Instant) {
+    pub(super) fn record_note(&mut self, note: &str, now: Instant) {
         self.record(now, |recorder, at| recorder.put_text(at, Kind::Marker, note));
     }
 
@@ -69,7 +73,7 @@ impl SessionLogs {
     }
 
     /// Returns, once, the message about a write error.
-    pub(super) fn failure(&mut self) -> Option<String> {
+    pub(super) fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
     }
 
@@ -81,7 +85,7 @@ impl SessionLogs {
     fn record(
         &mut self,
         now: Instant,
-        put: impl FnOnce(&mut Recorder, Duration) -> io::Result<()>,
+        put: impl FnOnce(&mut SessionRecorder, Duration) -> io::Result<()>,
     ) {
         let Some(recorder) = &mut self.recorder else { return };
         let at = self.started_at.map_or(Duration::ZERO, |started_at| now - started_at);

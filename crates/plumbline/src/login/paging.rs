@@ -3,7 +3,7 @@
 /// Minimum width for wrapping, in columns.
 const WIDTH_MIN: usize = 20;
 
-/// A text of several lines.
+/// A page of text under construction, with its lines wrapped at the window width.
 #[derive(Clone, Debug)]
 pub(super) struct WrappedText {
     text: String,
@@ -19,29 +19,29 @@ impl WrappedText {
     }
 
     /// Appends a wrapped sentence.
-    pub(super) fn sentence(&mut self, text: &str) {
-        self.folded(text, 0, 0);
+    pub(super) fn push_sentence(&mut self, text: &str) {
+        self.push_wrapped(text, 0, 0);
     }
 
     /// Appends a name with its description next to it, or on the next line if the name is too long.
-    pub(super) fn entry(&mut self, name: &str, name_width: usize, text: &str) {
+    pub(super) fn push_entry(&mut self, name: &str, name_width: usize, text: &str) {
         self.text.push_str(name);
         let indent = (name_width + 2).min(self.width / 2);
         match indent.checked_sub(name.chars().count()) {
             Some(gap) if gap > 0 => {
                 self.text.extend(std::iter::repeat_n(' ', gap));
-                self.folded(text, indent, indent);
+                self.push_wrapped(text, indent, indent);
             }
             _ => {
                 self.end_line();
                 self.text.extend(std::iter::repeat_n(' ', indent));
-                self.folded(text, indent, indent);
+                self.push_wrapped(text, indent, indent);
             }
         }
     }
 
     /// Appends a line without wrapping.
-    pub(super) fn line(&mut self, text: &str) {
+    pub(super) fn push_line(&mut self, text: &str) {
         self.text.push_str(text.trim_end());
         self.end_line();
     }
@@ -51,8 +51,9 @@ impl WrappedText {
         self.text
     }
 
-    /// Appends words from column `at`; following lines start in column `indent`.
-    fn folded(&mut self, text: &str, at: usize, indent: usize) {
+    /// Appends words, wrapped: the first line starts in column `at`, each following line in column
+    /// `indent`.
+    fn push_wrapped(&mut self, text: &str, at: usize, indent: usize) {
         let mut column = at;
         for word in text.split(' ').filter(|word| !word.is_empty()) {
             let len = word.chars().count();
@@ -82,14 +83,14 @@ mod tests {
     #[test]
     fn a_sentence_is_wrapped_before_the_last_column() {
         let mut page = WrappedText::new(21);
-        page.sentence("Connected by the kernel's own TCP/IP.");
+        page.push_sentence("Connected by the kernel's own TCP/IP.");
         assert_eq!(page.finish(), "Connected by the\r\nkernel's own TCP/IP.\r\n");
     }
 
     #[test]
     fn an_entry_continues_under_its_description() {
         let mut page = WrappedText::new(31);
-        page.entry("send X", 8, "one of the commands of Telnet");
+        page.push_entry("send X", 8, "one of the commands of Telnet");
         let first = "send X    one of the commands";
         let second = "          of Telnet";
         assert_eq!(page.finish(), format!("{first}\r\n{second}\r\n"));

@@ -6,19 +6,21 @@ use protocols::application::telnet::{OptionCode, Side};
 use protocols::terminal::prediction::{Mode, Predictor};
 use protocols::time::{Duration, Instant};
 
-/// Echo time below which the prediction is disabled after [`FAST_ECHOES_MIN`] confirmed echoes. To
-/// predict such fast echoes would be useless, and would cost a tenth of the CPU time of a key.
-const FAST_ECHO: Duration = Duration::from_millis(10);
+/// Echo time below which the prediction is disabled after [`FAST_ECHOES_MIN`] confirmed echoes. A
+/// prediction of such fast echoes has no visible benefit, and takes a tenth of the CPU time of a
+/// key.
+const FAST_ECHO_LIMIT: Duration = Duration::from_millis(10);
 const FAST_ECHOES_MIN: u64 = 16;
-/// Maximum number of recorded stream positions of keys; the oldest positions are dropped.
-const SENT_MAX: usize = 128;
+/// Maximum number of recorded positions of keys in the sent stream; the oldest positions are
+/// dropped.
+const SENT_POSITIONS_MAX: usize = 128;
 
 /// Whether the echo of typed keys is predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Predict {
     /// Never.
     Never,
-    /// If the echo takes longer than 30 ms; disabled if sixteen echoes took less than 10 ms.
+    /// If the echo takes longer than 30 ms; disabled after sixteen echoes of less than 10 ms.
     #[default]
     Auto,
     /// Whenever the remote host echoes.
@@ -59,7 +61,7 @@ impl Login {
     /// Sets the prediction mode.
     pub(super) fn set_prediction(&mut self, predict: Predict, cx: &mut Cx<'_>) {
         self.settings.predict = predict;
-        self.want_acknowledgments(predict != Predict::Never && self.predictor.is_some(), cx);
+        self.request_acknowledgments(predict != Predict::Never && self.predictor.is_some(), cx);
         if let Some(predictor) = &mut self.predictor {
             predictor.set_mode(predict.into());
         }
@@ -69,16 +71,16 @@ impl Login {
     pub(super) fn predict(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let Some(predictor) = &mut self.predictor else { return };
         predictor.typed(keys, cx);
-        let is_echo_fast = predictor.round_trip().is_some_and(|time| time < FAST_ECHO)
+        let is_echo_fast = predictor.round_trip().is_some_and(|time| time < FAST_ECHO_LIMIT)
             && predictor.statistics().confirmed >= FAST_ECHOES_MIN;
         if is_echo_fast && self.settings.predict == Predict::Auto {
             predictor.set_mode(Mode::Never);
-            self.want_acknowledgments(false, cx);
+            self.request_acknowledgments(false, cx);
         }
     }
 
-    /// Asks the remote host to acknowledge echoes from now on, or to stop acknowledging echoes.
-    fn want_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
+    /// Requests that the remote host acknowledge echoes, or that it stop doing so.
+    fn request_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
         // Ignored: without this option, the prediction uses timing marks.
         _ = self.telnet.ask(Side::Remote, OptionCode::ECHO_ACKNOWLEDGMENT, wants, cx);
         self.sent.clear();
@@ -88,10 +90,11 @@ impl Login {
         self.telnet.is_enabled(Side::Remote, OptionCode::ECHO_ACKNOWLEDGMENT)
     }
 
-    /// Records the position in the stream after the last key, for the acknowledgment of its echo.
-    pub(super) fn note_sent(&mut self) {
+    /// Records the current position in the sent stream for the last key, so that an acknowledgment
+    /// of its echo can be matched to the key.
+    pub(super) fn record_sent_position(&mut self) {
         if self.predictor.is_some() && self.has_acknowledgments() {
-            if self.sent.len() >= SENT_MAX {
+            if self.sent.len() >= SENT_POSITIONS_MAX {
                 self.sent.pop_front();
             }
             let last_key = self.predictor.as_ref().map_or(0, Predictor::last_key);
@@ -110,10 +113,10 @@ impl Login {
             self.sent.pop_front();
         }
         if let Some(last_key) = last_key {
-            // The acknowledgment refers to a screen that displays all text before it, including the
-            // text of an emulated terminal.
+            // The acknowledgment covers all text received before it, so that text, including the
+            // text of an emulated terminal, passes through the predictor first.
             self.render();
-            self.pass_prediction(cx);
+            self.predict_pending_output(cx);
             if let Some(predictor) = &mut self.predictor {
                 predictor.echo_acknowledged(last_key, cx);
             }
@@ -122,13 +125,13 @@ impl Login {
 
     /// Sends a timing mark (RFC 860) after the keys, if its answer is useful for the prediction:
     /// the answer shows that the remote host has read the keys.
-    pub(super) fn ask_mark(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn request_timing_mark(&mut self, cx: &mut Cx<'_>) {
         if self.has_acknowledgments() {
             return;
         }
         let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_mark()) else { return };
-        // The request fails if the output queue is full: a mark would precede the keys that do not
-        // fit into the queue.
+        // The request fails if the output queue is full. The mark is then not sent: it would
+        // overtake the keys that did not fit into the queue.
         if self.telnet.is_enabled(Side::Remote, OptionCode::ECHO)
             && self.telnet.ask(Side::Remote, OptionCode::TIMING_MARK, true, cx).is_ok()
         {
@@ -137,27 +140,28 @@ impl Login {
     }
 
     /// Processes the answer to the timing mark.
-    pub(super) fn mark_answered(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn on_timing_mark(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
             predictor.mark_answered(cx);
         }
     }
 
-    /// Discards the outstanding keys, because these or the next keys are echoed differently.
+    /// Discards the outstanding predictions, because the remote host will echo these keys or the
+    /// next keys differently.
     pub(super) fn interrupt_prediction(&mut self) {
         if let Some(predictor) = &mut self.predictor {
             predictor.interrupt();
         }
     }
 
-    /// Notifies the predictor that other output was written to the screen.
-    pub(super) fn disturb_prediction(&mut self) {
+    /// Notifies the predictor that the local host itself has written to the screen.
+    pub(super) fn on_local_output(&mut self) {
         if let Some(predictor) = &mut self.predictor {
             predictor.other_output_written();
         }
     }
 
-    /// Adapts to a new window size.
+    /// Reports the new window size to the predictor.
     pub(super) fn resize_prediction(&mut self) {
         let (columns, rows) = self.window;
         if let Some(predictor) = &mut self.predictor {
@@ -181,7 +185,7 @@ impl Login {
     }
 
     /// Passes pending output through the predictor, which adds its own output.
-    pub(super) fn pass_prediction(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn predict_pending_output(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
             self.screen.pass(predictor, cx);
         }
@@ -191,7 +195,7 @@ impl Login {
     /// remote host has set.
     pub(super) fn end_prediction(&mut self, cx: &mut Cx<'_>) {
         self.interrupt_prediction();
-        self.pass_prediction(cx);
+        self.predict_pending_output(cx);
         self.predictor = None;
         self.screen.restore();
     }

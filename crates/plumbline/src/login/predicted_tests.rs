@@ -1,14 +1,14 @@
 //! Prediction of recorded sessions over a path with delay, jitter and stalls, in virtual time.
 //!
-//! A recording of `plumb login --record --record-input` has the keys and the output that followed
-//! each of them. The simulated server sends that output when the key arrives, and acknowledges the
-//! echo 50 ms later (option 221). The client reads the stream in random pieces. A second client
-//! with `--predict never` reads the same pieces, and is the reference.
+//! A recording of `plumb login --record --record-input` contains the typed keys and the output that
+//! followed each key. The simulated server sends that output when the key arrives, and acknowledges
+//! the echo 50 ms later (Telnet option 221). The client reads the stream in random pieces. A second
+//! client with `--predict never` reads the same pieces; its screen is the reference.
 
 #![expect(clippy::cast_possible_truncation, reason = "milliseconds and lengths of a test")]
 
 use super::super::session::Login;
-use super::super::session_settings::Settings;
+use super::super::session_settings::LoginSettings;
 use super::super::terminal_input::LocalTerminal;
 use super::Predict;
 use crate::recording::{Kind, read_event};
@@ -29,8 +29,9 @@ const LESS: &str = include_str!("../../tests/sessions/less.cast");
 const SESSIONS: [&str; 4] = [BASH, LOGIN, VIM, LESS];
 
 /// Characters of the passwords in the recordings. No output contains any of these characters.
-const SECRET: &str = "QZXJKVY";
-/// Time that the simulated server waits for a program before it acknowledges, ms.
+const PASSWORD_CHARACTERS: &str = "QZXJKVY";
+/// Time between the arrival of a key at the simulated server and the acknowledgment of its echo, in
+/// ms.
 const SETTLING_MS: u64 = 50;
 const SIZE: (u16, u16) = (80, 24);
 /// IAC WILL ECHO, IAC WILL SUPPRESS-GO-AHEAD, IAC WILL 221.
@@ -41,37 +42,37 @@ const OFFERS: &[u8] = &[255, 251, 1, 255, 251, 3, 255, 251, 221];
 struct Conditions {
     one_way_ms: u64,
     jitter_ms: u64,
-    /// Stalls of the path, per mille of the segments.
-    stalls: u64,
+    /// Number of segments that the path stalls, per mille.
+    stalls_per_mille: u64,
     stall_ms: u64,
     /// Maximum pause between two keys, ms.
-    gap_ms: u64,
-    /// Maximum time of a program for its output, ms. Acknowledgments of echoes are correct if this
-    /// is less than 50 ms.
-    program_ms: u64,
+    key_interval_max_ms: u64,
+    /// Maximum time until the remote program writes the output of a key, in ms. Below 50 ms, the
+    /// output precedes the acknowledgment of its echo.
+    program_delay_max_ms: u64,
     acknowledges: bool,
-    /// Whether data that arrives together is read in several pieces.
-    is_cut: bool,
+    /// Whether data that arrives together is passed to the client in several random pieces.
+    splits_reads: bool,
     predict: Predict,
 }
 
 impl Conditions {
-    fn steady(one_way_ms: u64, gap_ms: u64) -> Self {
+    fn steady(one_way_ms: u64, key_interval_max_ms: u64) -> Self {
         let jitter_ms = 0;
-        let stalls = 0;
+        let stalls_per_mille = 0;
         let stall_ms = 0;
         let acknowledges = true;
         let predict = Predict::Auto;
-        let program_ms = 5;
+        let program_delay_max_ms = 5;
         Self {
             one_way_ms,
             jitter_ms,
-            stalls,
+            stalls_per_mille,
             stall_ms,
-            gap_ms,
-            program_ms,
+            key_interval_max_ms,
+            program_delay_max_ms,
             acknowledges,
-            is_cut: false,
+            splits_reads: false,
             predict,
         }
     }
@@ -111,12 +112,13 @@ fn acknowledgment(position: u64) -> Vec<u8> {
     bytes
 }
 
-/// Data that the path delivers to the client, and the times of each key and its answer.
+/// Times at which the segments of the server arrive, and times at which each key is typed and
+/// answered.
 struct Schedule {
-    /// Time at which each segment of the server can be read.
+    /// Segments of the server, each with its arrival time at the client in ms.
     arrivals: Vec<(u64, Vec<u8>)>,
-    /// Time at which each key is typed, and time at which its output and acknowledgment can be
-    /// read.
+    /// For each key, the time at which it is typed, and the time at which its output and its
+    /// acknowledgment have arrived, in ms.
     keys: Vec<(u64, u64)>,
 }
 
@@ -129,16 +131,16 @@ struct Path<'a> {
 impl Path<'_> {
     fn deliver_at(&mut self, at: u64, rng: &mut Rng) -> u64 {
         let conditions = self.conditions;
-        let mut delay = conditions.one_way_ms + up_to(conditions.jitter_ms, rng);
-        if up_to(999, rng) < conditions.stalls {
-            delay += up_to(conditions.stall_ms, rng);
+        let mut delay = conditions.one_way_ms + random_up_to(conditions.jitter_ms, rng);
+        if random_up_to(999, rng) < conditions.stalls_per_mille {
+            delay += random_up_to(conditions.stall_ms, rng);
         }
         self.last = self.last.max(at + delay);
         self.last
     }
 }
 
-fn up_to(limit: u64, rng: &mut Rng) -> u64 {
+fn random_up_to(limit: u64, rng: &mut Rng) -> u64 {
     rng.next_u64() % (limit + 1)
 }
 
@@ -146,16 +148,16 @@ fn schedule(recording: &str, conditions: &Conditions, rng: &mut Rng) -> Schedule
     let (greeting, exchanges) = exchanges(recording);
     let mut sent: Vec<(u64, Vec<u8>, Option<usize>)> =
         vec![(0, [OFFERS, &greeting].concat(), None)];
-    let mut up = Path { conditions, last: 0 };
+    let mut uplink = Path { conditions, last: 0 };
     let mut typed = 3 * conditions.one_way_ms;
     let mut position = 0;
     let mut written = 0;
     let mut keys = Vec::new();
     for (number, exchange) in exchanges.into_iter().enumerate() {
-        typed += 1 + up_to(conditions.gap_ms, rng);
+        typed += 1 + random_up_to(conditions.key_interval_max_ms, rng);
         keys.push((typed, typed));
-        let read = up.deliver_at(typed, rng);
-        written = (read + up_to(conditions.program_ms, rng)).max(written);
+        let read = uplink.deliver_at(typed, rng);
+        written = (read + random_up_to(conditions.program_delay_max_ms, rng)).max(written);
         sent.push((written, exchange.output, Some(number)));
         position += exchange.key.len() as u64;
         if conditions.acknowledges {
@@ -163,12 +165,12 @@ fn schedule(recording: &str, conditions: &Conditions, rng: &mut Rng) -> Schedule
         }
     }
     sent.sort_by_key(|(at, ..)| *at);
-    let mut down = Path { conditions, last: 0 };
+    let mut downlink = Path { conditions, last: 0 };
     let mut arrivals = Vec::new();
     for (at, bytes, number) in sent {
-        let at = down.deliver_at(at, rng);
-        if let Some((_, answered)) = number.and_then(|number| keys.get_mut(number)) {
-            *answered = at.max(*answered);
+        let at = downlink.deliver_at(at, rng);
+        if let Some((_, answered_ms)) = number.and_then(|number| keys.get_mut(number)) {
+            *answered_ms = at.max(*answered_ms);
         }
         arrivals.push((at, bytes));
     }
@@ -188,7 +190,7 @@ struct Client {
 
 impl Client {
     fn new(predict: Predict) -> Self {
-        let settings = Settings { is_interactive: true, predict, ..Settings::default() };
+        let settings = LoginSettings { is_interactive: true, predict, ..LoginSettings::default() };
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
         login.window = SIZE;
@@ -210,10 +212,10 @@ impl Client {
         self.login.sent(self.login.output().len());
     }
 
-    /// Writes to the terminal, as at the end of a turn.
+    /// Writes pending output to the terminal, as a session does after each turn of the event loop.
     fn flush(&mut self) {
         self.with(|login, cx| login.prepare_output(cx));
-        let bytes = self.login.screen.waiting();
+        let bytes = self.login.screen.queued_text();
         self.login.screen.clear();
         let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
         self.screen.receive(&bytes, &mut cx);
@@ -229,20 +231,21 @@ impl Client {
     }
 }
 
-/// Displayed predictions by position, each with its time.
+/// Displayed predictions by row and column: the predicted character and the time in ms at which it
+/// was displayed.
 type Displayed = HashMap<(u16, u16), (char, u64)>;
 
-/// Both clients, and the wrong cells on the terminal of the predicting client.
+/// The predicting client, the reference client, and the cells in which their screens differ.
 struct World {
     predicting: Client,
     reference: Client,
     schedule: Schedule,
     displayed: Displayed,
-    /// Time after the answer to a key by which its wrong cells must be removed. Without
+    /// Maximum time in ms from the answer to a key to the removal of its wrong predictions. Without
     /// acknowledgments of echoes, this is the time that the predictor allows for a late answer.
     grace_ms: u64,
-    /// Number of predicted cells that were removed although the previous content was right.
-    taken_away: usize,
+    /// Number of wrong predictions that were replaced by the right content of the cell.
+    corrected: usize,
     /// Number of predicted cells that the output of the host confirmed.
     confirmed: usize,
 }
@@ -256,12 +259,12 @@ impl World {
             schedule,
             displayed: Displayed::new(),
             grace_ms: if conditions.acknowledges { 0 } else { 50 + 4 * variation_ms },
-            taken_away: 0,
+            corrected: 0,
             confirmed: 0,
         }
     }
 
-    fn both(&mut self, work: impl Fn(&mut Login, &mut Cx<'_>)) {
+    fn at_both_clients(&mut self, work: impl Fn(&mut Login, &mut Cx<'_>)) {
         self.predicting.with(&work);
         self.reference.with(&work);
     }
@@ -285,16 +288,17 @@ impl World {
         self.compare(false);
     }
 
-    /// Types a key. Its prediction is displayed over the row of the cursor.
-    fn types(&mut self, key: &[u8]) {
-        self.both(|login, cx| login.typed(key, cx));
+    /// Types a key at both clients. A prediction may change any cell of the cursor's row, so all
+    /// predictions count as displayed from now on.
+    fn type_key(&mut self, key: &[u8]) {
+        self.at_both_clients(|login, cx| login.typed(key, cx));
         self.predicting.flush();
         self.reference.flush();
         self.compare(true);
     }
 
-    /// Checks each cell. A cell that differs from the host's output is a prediction; it must be
-    /// right, or removed once all keys typed before it were answered.
+    /// Compares the screens cell by cell. A cell that differs from the reference is a prediction;
+    /// it must become right, or be removed once all keys typed before it were answered.
     fn compare(&mut self, is_typed: bool) {
         let now = (self.predicting.now - Instant::ZERO).as_millis() as u64;
         for row in 0..SIZE.1 {
@@ -316,26 +320,27 @@ impl World {
 
     fn compare_cell(&mut self, place: (u16, u16), now: u64) {
         let shown = self.predicting.character(place.0, place.1);
-        let right = self.reference.character(place.0, place.1);
+        let expected = self.reference.character(place.0, place.1);
         if let Some(&(predicted, since)) = self.displayed.get(&place)
-            && (predicted != shown || shown == right)
+            && (predicted != shown || shown == expected)
         {
             self.displayed.remove(&place);
-            if predicted == right {
+            if predicted == expected {
                 self.confirmed += 1;
             } else {
-                self.taken_away += usize::from(shown == right);
+                self.corrected += usize::from(shown == expected);
                 let keys = self.schedule.keys.iter();
                 let before = keys.filter(|(typed, _)| *typed <= since);
-                let answered = before.map(|(_, answered)| *answered).max().unwrap_or(since);
+                let answered_ms =
+                    before.map(|(_, answered_ms)| *answered_ms).max().unwrap_or(since);
                 assert!(
-                    now <= answered.max(since) + self.grace_ms,
+                    now <= answered_ms.max(since) + self.grace_ms,
                     "'{predicted}' at {place:?}, displayed at {since} ms, was wrong at {now} ms; \
-                     its keys were answered at {answered} ms"
+                     its keys were answered at {answered_ms} ms"
                 );
             }
         }
-        if shown != right {
+        if shown != expected {
             self.displayed.entry(place).or_insert((shown, now));
         }
     }
@@ -345,13 +350,16 @@ impl World {
 fn read_in_pieces(world: &mut World, bytes: &[u8], rng: &mut Rng) {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let is_unsplit = up_to(2, rng) > 0;
-        let count =
-            if is_unsplit { rest.len() } else { 1 + up_to(rest.len() as u64 - 1, rng) as usize };
+        let is_unsplit = random_up_to(2, rng) > 0;
+        let count = if is_unsplit {
+            rest.len()
+        } else {
+            1 + random_up_to(rest.len() as u64 - 1, rng) as usize
+        };
         let (piece, later) = rest.split_at(count);
-        world.both(|login, cx| login.receive(piece, cx));
+        world.at_both_clients(|login, cx| login.receive(piece, cx));
         rest = later;
-        if up_to(1, rng) == 0 {
+        if random_up_to(1, rng) == 0 {
             world.flush();
         }
     }
@@ -376,27 +384,27 @@ fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
         if arrival_at == Some(at) {
             unread.extend_from_slice(&world.schedule.arrivals[next_arrival].1);
             next_arrival += 1;
-            // Data that arrives at the same time or soon after may be read together with this
-            // data.
+            // The client may read this segment together with the next one if that one arrives less
+            // than 5 ms later.
             let following = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
             let is_soon = following.is_some_and(|soon| soon == at || soon < at + 5);
-            if is_soon && up_to(2, &mut rng) > 0 {
-                for (_, answered) in world.schedule.keys.iter_mut().filter(|(_, a)| *a == at) {
-                    *answered = following.unwrap_or(at);
+            if is_soon && random_up_to(2, &mut rng) > 0 {
+                for (_, answered_ms) in world.schedule.keys.iter_mut().filter(|(_, a)| *a == at) {
+                    *answered_ms = following.unwrap_or(at);
                 }
                 continue;
             }
             let bytes = std::mem::take(&mut unread);
-            if conditions.is_cut {
+            if conditions.splits_reads {
                 read_in_pieces(&mut world, &bytes, &mut rng);
             } else {
-                world.both(|login, cx| login.receive(&bytes, cx));
+                world.at_both_clients(|login, cx| login.receive(&bytes, cx));
                 world.flush();
             }
         } else {
             let key = keys.next().unwrap().key;
             next_key += 1;
-            world.types(&key);
+            world.type_key(&key);
         }
     }
     let end = world.predicting.now - Instant::ZERO;
@@ -408,17 +416,17 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     let path = (10..300_u64, 0..40_u64, prop_oneof![Just(0_u64), Just(20_u64)], 0..1500_u64);
     let programs = prop_oneof![0..SETTLING_MS, 0..2 * SETTLING_MS];
     (path, 5..400_u64, programs, any::<bool>(), any::<bool>()).prop_map(
-        |(path, gap_ms, program_ms, acknowledges, is_always)| {
-            let (one_way_ms, jitter_ms, stalls, stall_ms) = path;
+        |(path, key_interval_max_ms, program_delay_max_ms, acknowledges, is_always)| {
+            let (one_way_ms, jitter_ms, stalls_per_mille, stall_ms) = path;
             Conditions {
                 one_way_ms,
                 jitter_ms,
-                stalls,
+                stalls_per_mille,
                 stall_ms,
-                gap_ms,
-                program_ms,
+                key_interval_max_ms,
+                program_delay_max_ms,
                 acknowledges,
-                is_cut: true,
+                splits_reads: true,
                 predict: if is_always { Predict::Always } else { Predict::Auto },
             }
         },
@@ -444,7 +452,7 @@ proptest! {
                 client.with(|login, cx| login.receive(&piece, cx));
                 client.flush();
             }
-            prop_assert!(client.login.sent.len() <= super::SENT_MAX);
+            prop_assert!(client.login.sent.len() <= super::SENT_POSITIONS_MAX);
         }
         client.now = client.now + Duration::from_secs(20);
         client.with(|login, cx| login.run(cx));
@@ -475,21 +483,24 @@ proptest! {
     fn no_key_of_a_password_is_displayed(conditions in conditions(), seed in any::<u64>()) {
         let world = play(LOGIN, &conditions, seed);
         let written = String::from_utf8_lossy(&world.predicting.written);
-        prop_assert_eq!(written.find(|key| SECRET.contains(key)), None);
+        prop_assert_eq!(written.find(|key| PASSWORD_CHARACTERS.contains(key)), None);
     }
 }
 
 #[test]
 fn in_an_editor_at_half_a_second_rtt_at_most_three_wrong_predictions_are_displayed() {
-    for (acknowledges, gap_ms, seed) in [(true, 120, 1), (false, 120, 2), (true, 300, 3)] {
-        let conditions = Conditions { acknowledges, ..Conditions::steady(250, gap_ms) };
+    for (acknowledges, key_interval_max_ms, seed) in
+        [(true, 120, 1), (false, 120, 2), (true, 300, 3)]
+    {
+        let conditions =
+            Conditions { acknowledges, ..Conditions::steady(250, key_interval_max_ms) };
         let world = play(VIM, &conditions, seed);
         let statistics = world.predicting.statistics();
-        let figures = (world.confirmed, world.taken_away, statistics);
+        let figures = (world.confirmed, world.corrected, statistics);
         assert!(statistics.shown > 60 && statistics.wrong_seen <= 3, "{figures:?}");
-        // The removed cells are those of the first two characters that overwrite and moved the rest
-        // of the row.
-        assert!(world.taken_away < world.confirmed, "{figures:?}");
+        // The corrected cells belong to the first two characters that overwrote text: the client
+        // predicted an insertion, which shifts the rest of the row.
+        assert!(world.corrected < world.confirmed, "{figures:?}");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Input after the escape character: the prompt with its commands, or a single letter as in 1982.
 //!
-//! A command with an effect returns to the session; a command that prints information stays at the
-//! prompt. An empty line returns. The terminal stays raw, and the line is edited locally.
+//! After a command with an effect the session continues. After a command that prints information
+//! the prompt is displayed again. An empty line continues the session. The terminal stays in raw
+//! mode, and the command line is edited locally.
 
 use super::line_editor::{EditingKeys, KeyEffect, LineEditor};
 use super::paging::WrappedText;
@@ -30,7 +31,7 @@ pub(super) enum KeyTarget {
     Session,
     /// The command line of the prompt.
     Prompt(LineEditor),
-    /// plumb, as a command of a single letter.
+    /// plumb, which runs the next key as a single-letter command.
     Letter,
 }
 
@@ -71,18 +72,18 @@ impl Login {
     }
 
     /// Processes one key that is not sent to the remote host.
-    pub(super) fn take_prompt_key(&mut self, key: u8, cx: &mut Cx<'_>) {
+    pub(super) fn process_prompt_key(&mut self, key: u8, cx: &mut Cx<'_>) {
         let KeyTarget::Prompt(line) = &mut self.key_target else {
             self.key_target = KeyTarget::Session;
-            return self.letter(key, cx);
+            return self.run_letter_command(key, cx);
         };
         let mut echo = Vec::new();
         let edited = line.key(key, &EditingKeys::UNIX, &mut echo);
         let is_empty = line.is_empty();
         self.screen.put(&echo);
         match edited {
-            KeyEffect::Taken => {}
-            KeyEffect::Ended => {
+            KeyEffect::Processed => {}
+            KeyEffect::LineComplete => {
                 let line = take_line(&mut self.key_target);
                 self.execute(&line, cx);
             }
@@ -122,7 +123,7 @@ impl Login {
     }
 
     /// Runs a single-letter command of 1982; a second escape character is sent.
-    fn letter(&mut self, key: u8, cx: &mut Cx<'_>) {
+    fn run_letter_command(&mut self, key: u8, cx: &mut Cx<'_>) {
         let telnet = |command| SendArgument::Telnet(command);
         match key {
             b'a' => _ = self.send_command(telnet(TelnetCommand::AreYouThere), cx),
@@ -182,7 +183,7 @@ impl Login {
             ToggleArgument::StatusLine => self.toggle_status_line(cx),
             ToggleArgument::Inspect => {
                 self.settings.inspects = !self.settings.inspects;
-                let is_wanted = self.settings.inspects || self.logs.wants_notes();
+                let is_wanted = self.settings.inspects || self.logs.records_negotiation();
                 self.telnet.set_inspection(is_wanted);
             }
             ToggleArgument::Binary => {
@@ -202,12 +203,12 @@ impl Login {
     fn suspend(&mut self, cx: &mut Cx<'_>) {
         self.screen.put(b"\r\n");
         self.suspend_screen();
-        self.pass_prediction(cx);
+        self.predict_pending_output(cx);
         self.drain_display(cx);
-        self.disturb_prediction();
-        let left = cx.meter.enter(Account::Outside);
+        self.on_local_output();
+        let previous_account = cx.meter.enter(Account::Outside);
         let suspended = self.terminal.suspend();
-        cx.meter.enter(left);
+        cx.meter.enter(previous_account);
         match suspended {
             Ok(()) => self.return_to_session(),
             Err(_) => {
@@ -223,10 +224,10 @@ impl Login {
         self.screen.release();
     }
 
-    /// Displays a message and prompts for the next command.
+    /// Displays a message, followed by a new prompt.
     fn show_message(&mut self, sentence: &str) {
         let mut page = WrappedText::new(self.window.0);
-        page.sentence(sentence);
+        page.push_sentence(sentence);
         self.show(page);
     }
 
@@ -246,10 +247,10 @@ impl Login {
         };
         let width = help.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, text) in help {
-            page.entry(name, width, text);
+            page.push_entry(name, width, text);
         }
         if self.settings.keys == Keys::Prompt {
-            page.sentence("Words can be abbreviated to a unique prefix.");
+            page.push_sentence("Words can be abbreviated to a unique prefix.");
         }
         self.show(page);
     }

@@ -79,7 +79,7 @@ impl fmt::Display for CommandError {
     }
 }
 
-/// Words with their meanings.
+/// Keywords with the value that each one stands for.
 type Keywords<T> = [(&'static str, T)];
 
 #[derive(Clone, Copy)]
@@ -233,7 +233,7 @@ impl Command {
     }
 }
 
-/// Returns the meaning of `word`, or of the only word that it abbreviates.
+/// Returns the value of the keyword `word`, or of the only keyword that begins with `word`.
 fn choose<T: Copy>(word: Option<&str>, words: &Keywords<T>) -> Result<T, CommandError> {
     let Some(word) = word else {
         return Err(CommandError::Missing { choices: names(words.iter().map(|(name, _)| *name)) });

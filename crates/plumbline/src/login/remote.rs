@@ -1,5 +1,5 @@
-//! Remote end of a session: received data and everything exchanged beside data, such as Telnet
-//! options, compression, TLS and a remote serial line. Without Telnet, data passes unchanged.
+//! Remote end of a session: received data, and the protocols that accompany it: Telnet options,
+//! compression, TLS and the control of a remote serial line. Without Telnet, data passes unchanged.
 
 use super::emulated_terminal::{EmulatedTerminal, HEATH19_SIZE};
 use super::paging::WrappedText;
@@ -7,7 +7,7 @@ use super::predicted::Predict;
 use super::prompt::KeyTarget;
 use super::script::ScriptAction;
 use super::session::{Login, Stage};
-use super::session_settings::{Mode, Protocol, Settings, TlsUse};
+use super::session_settings::{LoginProtocol, LoginSettings, Mode, TlsUse};
 use crate::carrier::{TlsParameters, TrustedBy};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
 use protocols::Cx;
@@ -24,18 +24,18 @@ const RAW_MAX_BYTES: usize = 16 * 1024;
 /// Further notices appear in the recording only.
 const NOTICES_MAX: usize = 256;
 
-/// Size of one piece of decompressed data, in bytes.
-const PIECE_BYTES: usize = 16 * 1024;
+/// Maximum number of bytes decompressed in one step.
+const INFLATE_MAX_BYTES: usize = 16 * 1024;
 
-/// How long keys wait for a console server's answer about BINARY. Our choice: longer than a round
-/// trip to any host on Earth.
-const BINARY_WAIT: Duration = Duration::from_secs(1);
+/// Maximum time for which typed keys are queued until a console server answers the request for
+/// BINARY. Our choice: longer than a round trip to any host on Earth.
+const BINARY_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Duration of a BREAK at a console server: a few characters at 110 bits per second.
-const BREAK: Duration = Duration::from_millis(300);
+const BREAK_DURATION: Duration = Duration::from_millis(300);
 
 /// Returns the window size, in columns and rows, that is reported to the remote host.
-pub(super) fn remote_window(settings: &Settings, window: (u16, u16)) -> (u16, u16) {
+pub(super) fn remote_window(settings: &LoginSettings, window: (u16, u16)) -> (u16, u16) {
     match (settings.emulation.is_heath19(), settings.has_status_line) {
         (true, _) => HEATH19_SIZE,
         (false, true) => (window.0, window.1.saturating_sub(1).max(1)),
@@ -44,7 +44,7 @@ pub(super) fn remote_window(settings: &Settings, window: (u16, u16)) -> (u16, u1
 }
 
 /// Creates the Telnet engine of a session.
-pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) -> Telnet {
+pub(super) fn telnet(settings: &LoginSettings, window: (u16, u16), is_secured: bool) -> Telnet {
     let mut allows = UserSettings::OPTIONS;
     if !settings.refuses_compression {
         allows = allows.with(OptionCode::COMPRESS2);
@@ -52,20 +52,20 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
     if settings.tls != TlsUse::Never && !is_secured {
         allows = allows.with(OptionCode::START_TLS);
     }
-    // Without predictions, an acknowledgment of each key is useless work.
+    // Acknowledgments of echoes are requested only if echoes are predicted.
     if !settings.is_interactive || settings.predict == Predict::Never {
         allows = allows.without(OptionCode::ECHO_ACKNOWLEDGMENT);
     }
     if settings.is_interactive && settings.mode == Mode::Automatic {
         allows = allows.with(OptionCode::LINEMODE);
     }
-    if let Protocol::ComPort(_) = settings.protocol {
+    if let LoginProtocol::ComPort(_) = settings.protocol {
         allows = allows.with(OptionCode::COM_PORT);
     }
     let mut telnet = Telnet::user(&UserSettings {
         terminal_type: settings.terminal_type.clone(),
         window,
-        // The session itself converts line ends; this is the engine's conversion of a CR.
+        // The session has already converted line ends; the engine only encodes a CR as CR NUL.
         end_of_line: EndOfLine::CrNul,
         starts_negotiation: settings.starts_negotiation,
         charsets: settings.encoding.charsets(),
@@ -80,27 +80,27 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
 impl Login {
     /// Returns whether the session uses Telnet.
     pub(super) fn is_telnet(&self) -> bool {
-        matches!(self.settings.protocol, Protocol::Telnet | Protocol::ComPort(_))
+        matches!(self.settings.protocol, LoginProtocol::Telnet | LoginProtocol::ComPort(_))
     }
 
     pub(super) fn start_telnet(&mut self, cx: &mut Cx<'_>) {
         if !self.is_telnet() {
             return;
         }
-        self.telnet.set_inspection(self.settings.inspects || self.logs.wants_notes());
+        self.telnet.set_inspection(self.settings.inspects || self.logs.records_negotiation());
         self.telnet.start(cx);
-        let is_console = matches!(self.settings.protocol, Protocol::ComPort(_));
+        let is_console = matches!(self.settings.protocol, LoginProtocol::ComPort(_));
         if self.settings.is_binary || is_console {
             self.ask_binary(true, cx);
         }
-        // Several servers pass the NUL of a CR NUL through to the serial line, so keys wait for
-        // BINARY.
-        self.binary_until = is_console.then(|| cx.now + BINARY_WAIT);
+        // Several console servers forward the NUL of a CR NUL to the serial line, so keys are
+        // queued until the server answers the request for BINARY.
+        self.binary_deadline = is_console.then(|| cx.now + BINARY_ANSWER_TIMEOUT);
     }
 
     /// Restarts Telnet inside TLS.
     pub(super) fn restart_telnet(&mut self, cx: &mut Cx<'_>) {
-        self.take_records(cx);
+        self.show_negotiation(cx);
         self.telnet = telnet(&self.settings, self.remote_window(), true);
         self.inflater = Default::default();
         self.start_telnet(cx);
@@ -129,7 +129,7 @@ impl Login {
                 }
                 continue;
             }
-            let mut piece = vec![0; PIECE_BYTES];
+            let mut piece = vec![0; INFLATE_MAX_BYTES];
             loop {
                 match self.inflater.inflate(&mut rest, &mut piece, cx) {
                     Ok(0) => break,
@@ -166,12 +166,12 @@ impl Login {
                     if (side, option) == (Side::Local, OptionCode::BINARY) {
                         self.end_binary_wait();
                     }
-                    self.follow_linemode(cx);
+                    self.apply_linemode(cx);
                 }
-                Event::Linemode(LinemodeEvent::Mode(_)) => self.follow_linemode(cx),
+                Event::Linemode(LinemodeEvent::Mode(_)) => self.apply_linemode(cx),
                 Event::TimingMark { .. } => {
-                    self.drops_until = None;
-                    self.mark_answered(cx);
+                    self.output_drop_deadline = None;
+                    self.on_timing_mark(cx);
                 }
                 Event::EchoAcknowledged(position) => self.echo_acknowledged(position, cx),
                 Event::Refused { side: Side::Local, option } => self.on_refused(option),
@@ -207,7 +207,7 @@ impl Login {
                  unencrypted"
                     .to_owned(),
             ),
-            OptionCode::START_TLS if self.had_tls_before => self.notify(
+            OptionCode::START_TLS if self.has_used_tls_before => self.notify(
                 "This server supported TLS in an earlier session and refuses it now: the session \
                  is unencrypted. --tls always refuses such sessions.",
             ),
@@ -222,7 +222,7 @@ impl Login {
 
     /// Sends the serial line parameters to a console server (RFC 2217).
     fn set_up_line(&mut self, cx: &mut Cx<'_>) {
-        let Protocol::ComPort(line) = self.settings.protocol else { return };
+        let LoginProtocol::ComPort(line) = self.settings.protocol else { return };
         for command in commands(line) {
             // Ignored: these few commands fit into the output queue, and COM-PORT is enabled.
             _ = self.telnet.com_port(&command, cx);
@@ -230,8 +230,10 @@ impl Login {
     }
 
     fn on_com_port(&mut self, event: ComPortEvent) {
-        if let ComPortEvent::Refused { asked, holds } = &event {
-            self.notify(&format!("The server did not set {asked:?}: the line has {holds:?}."));
+        if let ComPortEvent::Refused { requested, current } = &event {
+            self.notify(&format!(
+                "The server did not set {requested:?}: the line has {current:?}."
+            ));
         }
         // Some servers report messages in the signature only.
         if let ComPortEvent::Answer(ComPortCommand::Signature(text))
@@ -246,7 +248,7 @@ impl Login {
         let begin = ComPortCommand::Control(Control::BREAK_ON);
         let is_sent = self.telnet.com_port(&begin, cx).is_ok();
         if is_sent {
-            self.break_until = Some(cx.now + BREAK);
+            self.break_deadline = Some(cx.now + BREAK_DURATION);
         }
         is_sent
     }
@@ -254,21 +256,22 @@ impl Login {
     pub(super) fn end_break(&mut self, cx: &mut Cx<'_>) {
         let end = ComPortCommand::Control(Control::BREAK_OFF);
         let is_sent = self.telnet.com_port(&end, cx).is_ok();
-        self.break_until = (!is_sent && self.telnet.is_enabled(Side::Local, OptionCode::COM_PORT))
-            .then(|| cx.now + BREAK);
+        self.break_deadline = (!is_sent
+            && self.telnet.is_enabled(Side::Local, OptionCode::COM_PORT))
+        .then(|| cx.now + BREAK_DURATION);
     }
 
     /// Sends a command; returns `false` if the connection cannot accept the command.
     pub(super) fn command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
         match (command, self.settings.protocol) {
-            (Command::Break, Protocol::Serial) => {
+            (Command::Break, LoginProtocol::Serial) => {
                 self.wants_break = true;
                 true
             }
-            (Command::Break, Protocol::ComPort(_)) if self.begin_break(cx) => true,
-            (_, Protocol::Tcp | Protocol::Serial) => false,
-            // RFC 1123 §3.2.4: a Synch carries these commands past data that the peer does not
-            // read.
+            (Command::Break, LoginProtocol::ComPort(_)) if self.begin_break(cx) => true,
+            (_, LoginProtocol::Tcp | LoginProtocol::Serial) => false,
+            // RFC 1123 §3.2.4: a Synch delivers these commands even if the peer does not read the
+            // data before them.
             (
                 Command::InterruptProcess | Command::AbortOutput | Command::Abort | Command::Break,
                 _,
@@ -289,11 +292,11 @@ impl Login {
             text = &decoded;
         }
         let mut lines = Vec::new();
-        if self.settings.protocol == Protocol::Tcp && self.settings.is_interactive {
-            self.put_returns(text, &mut lines);
+        if self.settings.protocol == LoginProtocol::Tcp && self.settings.is_interactive {
+            self.insert_carriage_returns(text, &mut lines);
             text = &lines;
         }
-        self.logs.output(text, cx.now);
+        self.logs.record_output(text, cx.now);
         if let Some(script) = &mut self.script {
             script.receive(text);
         }
@@ -308,8 +311,9 @@ impl Login {
         }
     }
 
-    /// Inserts a CR before each LF without one: a raw terminal would stay in the same column.
-    fn put_returns(&mut self, text: &[u8], lines: &mut Vec<u8>) {
+    /// Inserts a CR before each LF that does not follow a CR: in raw mode, LF alone leaves the
+    /// cursor in the same column.
+    fn insert_carriage_returns(&mut self, text: &[u8], lines: &mut Vec<u8>) {
         for &byte in text {
             if byte == b'\n' && !self.last_was_cr {
                 lines.push(b'\r');
@@ -349,7 +353,7 @@ impl Login {
             ScriptAction::Say(sentence) => super::say(&sentence),
             ScriptAction::Interact => {
                 self.script = None;
-                self.take_terminal();
+                self.enter_raw_mode();
             }
             ScriptAction::Exit(code, why) => {
                 self.script = None;
@@ -363,28 +367,29 @@ impl Login {
 
     /// Displays the local echo.
     pub(super) fn show_echo(&mut self, echo: &[u8], cx: &mut Cx<'_>) {
-        self.logs.output(echo, cx.now);
+        self.logs.record_output(echo, cx.now);
         if self.emulator.is_some() {
             return self.show_emulated(echo, cx);
         }
         self.screen.put(echo);
     }
 
-    /// Displays and records the negotiation, and reports once that recording has stopped.
-    pub(super) fn take_records(&mut self, cx: &mut Cx<'_>) {
-        while let Some(record) = self.telnet.inspected() {
+    /// Displays and records the Telnet negotiation, and reports once that a recording or log has
+    /// stopped.
+    pub(super) fn show_negotiation(&mut self, cx: &mut Cx<'_>) {
+        while let Some(record) = self.telnet.take_record() {
             let record = record.to_string();
-            self.logs.note(&record, cx.now);
+            self.logs.record_note(&record, cx.now);
             if self.settings.inspects {
                 self.notify(&record);
             }
         }
-        if let Some(failure) = self.logs.failure() {
+        if let Some(failure) = self.logs.take_failure() {
             self.notify(&failure);
         }
         for sentence in std::mem::take(&mut self.notices) {
             let mut page = WrappedText::new(self.window.0);
-            page.sentence(&sentence);
+            page.push_sentence(&sentence);
             if let Some(emulator) = &mut self.emulator {
                 emulator.show_notice(page.finish().trim_end(), cx);
                 self.needs_redraw = true;
@@ -404,7 +409,7 @@ impl Login {
             return;
         }
         let mut page = WrappedText::new(self.window.0);
-        page.sentence(sentence);
+        page.push_sentence(sentence);
         if self.screen.is_in_line() {
             self.screen.put(b"\r\n");
         }

@@ -1,8 +1,8 @@
-//! Tests of Telnet extensions beside data (TLS, compression, a serial line) and of plain TCP.
+//! Tests of TLS, compression and a remote serial line in a Telnet session, and of plain TCP.
 
 use super::super::terminal_input::LocalTerminal;
 use super::*;
-use crate::carrier::{EngineContext, Session};
+use crate::carrier::{EngineContext, StreamSession};
 use protocols::application::Stream;
 use protocols::application::telnet::Compressor;
 
@@ -15,7 +15,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: LoginSettings) -> Self {
         let mut context = EngineContext::new(true).unwrap();
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
@@ -24,8 +24,8 @@ impl Fixture {
         Self { login, context }
     }
 
-    fn interactive(protocol: Protocol) -> Self {
-        Self::new(Settings { protocol, is_interactive: true, ..Settings::default() })
+    fn interactive(protocol: LoginProtocol) -> Self {
+        Self::new(LoginSettings { protocol, is_interactive: true, ..LoginSettings::default() })
     }
 
     fn receives(&mut self, data: &[u8]) {
@@ -42,7 +42,7 @@ impl Fixture {
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.login.screen.waiting()).into_owned()
+        String::from_utf8_lossy(&self.login.screen.queued_text()).into_owned()
     }
 }
 
@@ -56,7 +56,8 @@ fn secured() -> TlsParameters {
 
 #[test]
 fn tls_starts_after_both_follows_and_telnet_restarts_inside_it() {
-    let mut fixture = Fixture::new(Settings { starts_negotiation: true, ..Settings::default() });
+    let mut fixture =
+        Fixture::new(LoginSettings { starts_negotiation: true, ..LoginSettings::default() });
     assert!(fixture.sent().starts_with(b"\xff\xfb\x2e"));
     fixture.receives(b"\xff\xfb\x01\xff\xfd\x2e");
     assert!(fixture.sent().ends_with(START_TLS_FOLLOWS));
@@ -77,8 +78,8 @@ fn tls_starts_after_both_follows_and_telnet_restarts_inside_it() {
 #[test]
 fn required_tls_ends_the_session_if_the_server_refuses_it_and_blocks_input_before() {
     let settings =
-        Settings { tls: TlsUse::Always, starts_negotiation: true, ..Settings::default() };
-    let mut fixture = Fixture::new(Settings { is_interactive: true, ..settings });
+        LoginSettings { tls: TlsUse::Always, starts_negotiation: true, ..LoginSettings::default() };
+    let mut fixture = Fixture::new(LoginSettings { is_interactive: true, ..settings });
     assert!(!fixture.login.wants_input(fixture.login.terminal.keyboard()));
     fixture.receives(b"\xff\xfe\x2e");
     assert!(fixture.login.is_over());
@@ -88,7 +89,7 @@ fn required_tls_ends_the_session_if_the_server_refuses_it_and_blocks_input_befor
 #[test]
 fn required_tls_ends_the_session_after_a_timeout_without_an_answer() {
     let settings =
-        Settings { tls: TlsUse::Always, starts_negotiation: true, ..Settings::default() };
+        LoginSettings { tls: TlsUse::Always, starts_negotiation: true, ..LoginSettings::default() };
     let mut fixture = Fixture::new(settings);
     let until = fixture.login.deadline().unwrap();
     let mut cx = fixture.context.cx();
@@ -105,7 +106,7 @@ fn compressed_text_is_displayed_in_any_split() {
     compressor.finish(&mut wire);
     wire.extend_from_slice(b" again");
     for piece in [1, 2, 7, wire.len()] {
-        let mut fixture = Fixture::interactive(Protocol::Telnet);
+        let mut fixture = Fixture::interactive(LoginProtocol::Telnet);
         wire.chunks(piece).for_each(|piece| fixture.receives(piece));
         assert_eq!(fixture.shown(), "plain small text again", "in pieces of {piece}");
         assert!(fixture.login.telnet.is_enabled(Side::Remote, OptionCode::ECHO));
@@ -114,14 +115,14 @@ fn compressed_text_is_displayed_in_any_split() {
 
 #[test]
 fn invalid_compressed_data_ends_the_session() {
-    let mut fixture = Fixture::interactive(Protocol::Telnet);
+    let mut fixture = Fixture::interactive(LoginProtocol::Telnet);
     fixture.receives(b"\xff\xfb\x56\xff\xfa\x56\xff\xf0not compressed");
     assert!(fixture.login.is_over() && fixture.login.refusal.is_some());
 }
 
 #[test]
 fn a_line_of_a_console_server_is_configured_and_receives_a_break() {
-    let mut fixture = Fixture::interactive(Protocol::ComPort(LineSettings::at(1200)));
+    let mut fixture = Fixture::interactive(LoginProtocol::ComPort(LineSettings::at(1200)));
     assert_eq!(fixture.sent(), b"\xff\xfb\0\xff\xfd\0");
     fixture.receives(b"\xff\xfd\0\xff\xfd\x2c");
     let sent = fixture.sent();
@@ -140,7 +141,7 @@ fn a_line_of_a_console_server_is_configured_and_receives_a_break() {
 
 #[test]
 fn keys_for_a_console_wait_for_binary_and_enter_has_no_nul() {
-    let mut fixture = Fixture::interactive(Protocol::ComPort(LineSettings::at(1200)));
+    let mut fixture = Fixture::interactive(LoginProtocol::ComPort(LineSettings::at(1200)));
     fixture.sent();
     fixture.login.typed(b"ls\r", &mut fixture.context.cx());
     fixture.login.run(&mut fixture.context.cx());
@@ -154,7 +155,7 @@ fn keys_for_a_console_wait_for_binary_and_enter_has_no_nul() {
 
 #[test]
 fn keys_for_a_console_without_binary_are_encoded_as_nvt_text() {
-    let mut fixture = Fixture::interactive(Protocol::ComPort(LineSettings::at(1200)));
+    let mut fixture = Fixture::interactive(LoginProtocol::ComPort(LineSettings::at(1200)));
     fixture.sent();
     fixture.login.typed(b"\r", &mut fixture.context.cx());
     fixture.receives(b"\xff\xfe\0");
@@ -164,7 +165,7 @@ fn keys_for_a_console_without_binary_are_encoded_as_nvt_text() {
 
 #[test]
 fn keys_for_a_console_wait_one_second_for_an_answer_about_binary() {
-    let mut fixture = Fixture::interactive(Protocol::ComPort(LineSettings::at(1200)));
+    let mut fixture = Fixture::interactive(LoginProtocol::ComPort(LineSettings::at(1200)));
     fixture.sent();
     fixture.login.typed(b"\r", &mut fixture.context.cx());
     let until = fixture.login.deadline().unwrap();
@@ -177,10 +178,10 @@ fn keys_for_a_console_wait_one_second_for_an_answer_about_binary() {
 
 #[test]
 fn a_server_without_com_port_ends_the_session() {
-    let mut fixture = Fixture::new(Settings {
-        protocol: Protocol::ComPort(LineSettings::at(1200)),
+    let mut fixture = Fixture::new(LoginSettings {
+        protocol: LoginProtocol::ComPort(LineSettings::at(1200)),
         starts_negotiation: true,
-        ..Settings::default()
+        ..LoginSettings::default()
     });
     fixture.sent();
     fixture.receives(b"\xff\xfe\x2c");
@@ -189,22 +190,22 @@ fn a_server_without_com_port_ends_the_session() {
 
 #[test]
 fn on_a_local_serial_line_the_carrier_sends_a_break_and_bytes_pass_unchanged() {
-    let mut fixture = Fixture::interactive(Protocol::Serial);
+    let mut fixture = Fixture::interactive(LoginProtocol::Serial);
     assert!(fixture.login.command(Command::Break, &mut fixture.context.cx()));
     assert!(fixture.login.take_break_request() && !fixture.login.take_break_request());
     fixture.login.typed(b"a\xff\r", &mut fixture.context.cx());
     assert_eq!(fixture.sent(), b"a\xff\r");
     fixture.receives(b"\xff\xfb\x01b\n");
-    assert!(fixture.login.screen.waiting() == b"\xff\xfb\x01b\n");
+    assert!(fixture.login.screen.queued_text() == b"\xff\xfb\x01b\n");
     assert!(!fixture.login.command(Command::AreYouThere, &mut fixture.context.cx()));
 }
 
 #[test]
 fn over_plain_tcp_lines_are_edited_locally_and_received_lines_start_at_the_left() {
-    let mut fixture = Fixture::interactive(Protocol::Tcp);
+    let mut fixture = Fixture::interactive(LoginProtocol::Tcp);
     fixture.login.typed(b"GEX\x7fT\r", &mut fixture.context.cx());
     assert_eq!(fixture.sent(), b"GET\r\n");
-    let mut fixture = Fixture::interactive(Protocol::Tcp);
+    let mut fixture = Fixture::interactive(LoginProtocol::Tcp);
     fixture.receives(b"one\ntwo\r");
     fixture.receives(b"\nthree");
     assert_eq!(fixture.shown(), "one\r\ntwo\r\nthree");
@@ -212,7 +213,7 @@ fn over_plain_tcp_lines_are_edited_locally_and_received_lines_start_at_the_left(
 
 #[test]
 fn a_login_reset_for_a_new_connection_has_no_negotiated_options() {
-    let mut fixture = Fixture::interactive(Protocol::Telnet);
+    let mut fixture = Fixture::interactive(LoginProtocol::Telnet);
     fixture.receives(b"\xff\xfb\x01");
     assert!(fixture.login.telnet.is_enabled(Side::Remote, OptionCode::ECHO));
     let login = fixture.login.for_reconnect();
@@ -236,7 +237,7 @@ fn any_split_of_a_compressed_session_displays_the_same_text() {
     let output = output_of_a_mud();
     for cut in 0..=output.len() {
         let mut fixture =
-            Fixture::new(Settings { starts_negotiation: true, ..Settings::default() });
+            Fixture::new(LoginSettings { starts_negotiation: true, ..LoginSettings::default() });
         fixture.receives(&output[..cut]);
         fixture.receives(&output[cut..]);
         let sent = fixture.sent();
@@ -252,7 +253,8 @@ fn any_split_of_a_compressed_session_displays_the_same_text() {
 
 #[test]
 fn a_compressed_session_received_byte_by_byte_displays_the_same_text() {
-    let mut fixture = Fixture::new(Settings { starts_negotiation: true, ..Settings::default() });
+    let mut fixture =
+        Fixture::new(LoginSettings { starts_negotiation: true, ..LoginSettings::default() });
     output_of_a_mud().chunks(1).for_each(|byte| fixture.receives(byte));
     assert!(fixture.shown().ends_with("little passages,\r\nall alike."));
 }
@@ -265,12 +267,14 @@ fn commands_that_interrupt_are_urgent_and_followed_by_a_data_mark() {
         (Command::Abort, 0xee),
         (Command::Break, 0xf3),
     ] {
-        let mut fixture = Fixture::new(Settings { is_interactive: true, ..Settings::default() });
+        let mut fixture =
+            Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
         assert!(fixture.login.command(command, &mut fixture.context.cx()));
         assert_eq!(fixture.login.urgent_mark(), Some(4), "{command:?}");
         assert_eq!(fixture.sent(), [0xff, code, 0xff, 0xf2]);
     }
-    let mut fixture = Fixture::new(Settings { is_interactive: true, ..Settings::default() });
+    let mut fixture =
+        Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
     assert!(fixture.login.command(Command::AreYouThere, &mut fixture.context.cx()));
     assert_eq!(fixture.login.urgent_mark(), None);
 }
@@ -279,7 +283,8 @@ fn commands_that_interrupt_are_urgent_and_followed_by_a_data_mark() {
 fn compression_is_accepted_unless_the_user_refuses_it() {
     const WILL_COMPRESS2: &[u8] = &[255, 251, 86];
     for (refuses_compression, answer) in [(false, [255, 253, 86]), (true, [255, 254, 86])] {
-        let mut fixture = Fixture::new(Settings { refuses_compression, ..Settings::default() });
+        let mut fixture =
+            Fixture::new(LoginSettings { refuses_compression, ..LoginSettings::default() });
         fixture.receives(WILL_COMPRESS2);
         assert_eq!(fixture.sent(), answer);
     }

@@ -1,4 +1,4 @@
-//! Sessions with an emulated terminal: keys and text pass through it.
+//! Passes the keys and the text of a session through the emulated terminal, if there is one.
 
 use super::emulated_terminal::{EmulatedTerminal, Emulation, KeyReader, StatusLine};
 use super::prompt::KeyTarget;
@@ -89,7 +89,7 @@ impl Login {
         }
         let is_heath19 = self.emulator.as_ref().is_some_and(EmulatedTerminal::is_heath19);
         if is_heath19 && self.echoes_locally() {
-            self.logs.output(&output, cx.now);
+            self.logs.record_output(&output, cx.now);
             if let Some(emulator) = &mut self.emulator {
                 emulator.receive(&output, cx);
             }
@@ -112,10 +112,10 @@ impl Login {
         self.screen.put(&bytes);
     }
 
-    /// Scrolls the drawn screen by one row, so that the last row is empty for the prompt.
+    /// Moves the displayed picture up by one row, so that the last row is empty for the prompt.
     pub(super) fn cover_emulator(&mut self) {
         if let Some(emulator) = &mut self.emulator {
-            emulator.forget_shown();
+            emulator.invalidate_shown();
             self.needs_redraw = true;
             self.screen.put(format!("\x1b[m\x1b[?25h\x1b[{}H\r\n", self.window.1).as_bytes());
         }

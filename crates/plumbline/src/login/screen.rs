@@ -1,15 +1,16 @@
-//! Local display: each turn writes to standard output as much as it accepts. The rest stays queued;
-//! until it is written, nothing more is read from the remote host.
+//! Output queue of the local display. After each turn of the event loop, as many bytes are written
+//! to standard output as it accepts. While bytes remain in the queue, no data is read from the
+//! remote host.
 //!
-//! While the prompt is displayed, output of the remote host is held and displayed afterwards. Above
-//! the limit all held output is displayed at once; nothing is lost.
+//! While the prompt is displayed, output of the remote host is held back and displayed afterwards.
+//! If it exceeds the limit, all of it is displayed at once; nothing is lost.
 //!
-//! If standard output is a terminal, output of the remote host passes a filter first: sequences
-//! that write the clipboard or make the terminal answer are removed.
+//! If standard output is a terminal, output of the remote host passes a filter first, which removes
+//! the sequences that write the clipboard or make the terminal answer.
 //!
-//! Text passes the predictor exactly once: it is appended to `incoming`, and moves to `outgoing`
-//! with the predictor's additions. The predictor may run several times before one write, because an
-//! acknowledgment of an echo refers to all text before it.
+//! Text passes the predictor exactly once: it is appended to `incoming`, and the predictor moves it
+//! to `outgoing` and adds its predictions. The predictor may run several times before one write,
+//! because an acknowledgment of an echo refers to all text before it.
 
 use super::cursor_column::CursorColumn;
 use os::output::Output;
@@ -34,17 +35,18 @@ const LOCAL_TEXT_MAX_BYTES: usize = 256 * 1024;
 pub(super) struct Screen {
     /// Text that the predictor has not processed.
     incoming: Vec<u8>,
-    /// Text for standard output, processed by the predictor, with its additions.
+    /// Text for standard output, including the predictor's additions.
     outgoing: Vec<u8>,
     /// Number of bytes of `outgoing` that are written.
     written: usize,
     /// Whether the last write was incomplete because the display was full.
     is_blocked: bool,
-    /// Bytes of the program's own text that were dropped and are not counted yet.
-    dropped: usize,
+    /// Number of bytes of the program's own text that were dropped but not yet reported to the
+    /// meter.
+    dropped_bytes: usize,
     /// Held output of the remote host; `None` while output is displayed.
     held: Option<Vec<u8>>,
-    /// Whether the cursor is within a line.
+    /// Whether the last displayed line is incomplete.
     is_in_line: bool,
     /// Column of the cursor, while it is tracked.
     column: Option<CursorColumn>,
@@ -53,7 +55,8 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Creates a screen that filters the output of the remote host if there is a `policy`.
+    /// Creates a screen. If `policy` is given, it determines the sequences that are removed from
+    /// the output of the remote host.
     pub(super) fn filtered(policy: Option<Policy>) -> Self {
         Self { filter: policy.map(Filter::new), ..Self::default() }
     }
@@ -62,9 +65,10 @@ impl Screen {
     pub(super) fn put_remote(&mut self, text: &[u8], now: Instant) -> bool {
         let mut filter = self.filter.take();
         let passed = filter.as_mut().map_or(text, |filter| filter.pass(text, now));
-        let was_shown = self.put_passed(passed);
+        let was_shown = self.put_filtered(passed);
         if let Some(reset) = filter.as_mut().and_then(Filter::changed_reset) {
-            // Ignored: without descriptors a signal leaves the modes set.
+            // Ignored: this fails only without free file descriptors. A termination by a signal
+            // then leaves the terminal modes set.
             _ = set_display_reset(&reset);
         }
         self.filter = filter;
@@ -72,7 +76,7 @@ impl Screen {
     }
 
     /// Returns how many sequences were removed from the output of the remote host.
-    pub(super) fn removed(&self) -> u64 {
+    pub(super) fn removed_sequences(&self) -> u64 {
         self.filter.as_ref().map_or(0, Filter::removed)
     }
 
@@ -87,7 +91,7 @@ impl Screen {
         }
     }
 
-    fn put_passed(&mut self, text: &[u8]) -> bool {
+    fn put_filtered(&mut self, text: &[u8]) -> bool {
         let Some(held) = &mut self.held else {
             self.append(text);
             return false;
@@ -105,7 +109,7 @@ impl Screen {
     /// Appends text of plumb itself. Text above the limit for a blocked display is dropped.
     pub(super) fn put(&mut self, text: &[u8]) {
         if self.is_blocked && self.incoming.len() + self.outgoing.len() > LOCAL_TEXT_MAX_BYTES {
-            self.dropped += text.len();
+            self.dropped_bytes += text.len();
             return;
         }
         self.append(text);
@@ -122,7 +126,7 @@ impl Screen {
     }
 
     /// Starts or stops tracking the column of the cursor.
-    pub(super) fn follow_column(&mut self, follows: bool) {
+    pub(super) fn track_column(&mut self, follows: bool) {
         self.column = follows.then(|| self.column.unwrap_or_default());
     }
 
@@ -150,7 +154,7 @@ impl Screen {
         }
     }
 
-    /// Returns whether the cursor is within a line.
+    /// Returns whether the last displayed line is incomplete.
     pub(super) fn is_in_line(&self) -> bool {
         self.is_in_line
     }
@@ -175,7 +179,7 @@ impl Screen {
 
     /// Returns the queued text.
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> Vec<u8> {
+    pub(super) fn queued_text(&self) -> Vec<u8> {
         let outgoing = self.outgoing.get(self.written..).unwrap_or_default();
         [outgoing, &self.incoming].concat()
     }
@@ -195,7 +199,7 @@ impl Screen {
     /// Returns [`io::ErrorKind::BrokenPipe`] if the reader of the standard output has gone, and
     /// other errors of `write(2)`.
     pub(super) fn flush(&mut self, output: &Output, cx: &mut Cx<'_>) -> io::Result<()> {
-        cx.meter.add(Counter::DisplayBytesDropped, std::mem::take(&mut self.dropped) as u64);
+        cx.meter.add(Counter::DisplayBytesDropped, std::mem::take(&mut self.dropped_bytes) as u64);
         // Without a predictor, text moves directly to `outgoing`.
         self.outgoing.append(&mut self.incoming);
         while let Some(rest) = self.outgoing.get(self.written..).filter(|rest| !rest.is_empty()) {
@@ -249,9 +253,9 @@ mod tests {
         screen.hold();
         assert!(!screen.put_remote(b"later", Instant::ZERO));
         screen.put(b"now ");
-        assert_eq!(screen.waiting(), b"now ");
+        assert_eq!(screen.queued_text(), b"now ");
         screen.release();
-        assert_eq!(screen.waiting(), b"now later");
+        assert_eq!(screen.queued_text(), b"now later");
     }
 
     #[test]
@@ -260,8 +264,8 @@ mod tests {
         screen.hold();
         assert!(!screen.put_remote(&vec![b'a'; HELD_MAX_BYTES], Instant::ZERO));
         assert!(screen.put_remote(b"b", Instant::ZERO));
-        assert_eq!(screen.waiting().len(), 2 + HELD_MAX_BYTES + 1);
-        assert!(screen.waiting().ends_with(b"ab"));
+        assert_eq!(screen.queued_text().len(), 2 + HELD_MAX_BYTES + 1);
+        assert!(screen.queued_text().ends_with(b"ab"));
     }
 
     fn cx_of<T>(run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
@@ -293,7 +297,10 @@ mod tests {
         screen.put_remote(&vec![b'a'; LOCAL_TEXT_MAX_BYTES + 1], Instant::ZERO);
         screen.put(b"own");
         screen.put_remote(b"b", Instant::ZERO);
-        assert_eq!((screen.waiting().len(), screen.dropped), (LOCAL_TEXT_MAX_BYTES + 2, 3));
+        assert_eq!(
+            (screen.queued_text().len(), screen.dropped_bytes),
+            (LOCAL_TEXT_MAX_BYTES + 2, 3)
+        );
     }
 
     #[test]

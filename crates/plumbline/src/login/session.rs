@@ -19,9 +19,9 @@ use super::logging::SessionLogs;
 use super::prompt::{KeyTarget, StatusRequest};
 use super::screen::Screen;
 use super::script::Runner;
-use super::session_settings::{Echo, Mode, Protocol, Settings, TlsUse};
+use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode, TlsUse};
 use super::terminal_input::{LocalTerminal, Read};
-use crate::carrier::{CarrierStatus, Session, TlsParameters};
+use crate::carrier::{CarrierStatus, StreamSession, TlsParameters};
 use anyhow::{Context, Result};
 use os::clock::Calibration;
 use protocols::Cx;
@@ -38,8 +38,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Maximum number of typed bytes queued for a remote host that accepts none. Our choice: a long
 /// paste.
 const UNSENT_MAX_BYTES: usize = 64 * 1024;
-/// Window size if it is unknown.
-const WINDOW: (u16, u16) = (80, 24);
+/// Window size in columns and rows if the size of the local terminal is unknown.
+const DEFAULT_WINDOW: (u16, u16) = (80, 24);
 const BELL: &[u8] = b"\x07";
 /// Time limit for a display that accepts nothing at the end of a session. Our choice.
 const DISPLAY_DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
@@ -63,7 +63,7 @@ pub(super) enum Stage {
 
 /// Traffic of a session.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct LoginTraffic {
     /// Time at which the connection opened.
     pub(super) opened_at: Option<Instant>,
     /// Bytes received, including Telnet commands.
@@ -84,7 +84,7 @@ pub(super) struct Login {
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) logs: SessionLogs,
-    pub(super) settings: Settings,
+    pub(super) settings: LoginSettings,
     pub(super) terminal: LocalTerminal,
     pub(super) screen: Screen,
     pub(super) key_target: KeyTarget,
@@ -93,12 +93,13 @@ pub(super) struct Login {
     /// Input that did not fit into Telnet's output queue.
     unsent: Vec<u8>,
     has_room: bool,
-    /// Whether the last byte from a pipe was a CR, which is kept until the next byte.
+    /// Whether the last byte of piped input was a CR, which is not sent before the next byte is
+    /// known.
     pub(super) has_cr: bool,
     /// Whether the last displayed byte was a CR.
     pub(super) last_was_cr: bool,
     pub(super) stage: Stage,
-    pub(super) traffic: Traffic,
+    pub(super) traffic: LoginTraffic,
     pub(super) window: (u16, u16),
     /// Description of the remote host and the route.
     pub(super) peer: String,
@@ -110,16 +111,16 @@ pub(super) struct Login {
     pub(super) status_request: Option<StatusRequest>,
     pub(super) calibration: Calibration,
     failure: Option<anyhow::Error>,
-    /// Reason for which the session was ended because of the remote host.
+    /// Requirement that the remote host does not meet, and because of which the session was ended.
     pub(super) refusal: Option<String>,
-    /// Security parameters of the connection, if it uses TLS.
+    /// Parameters of the TLS session, if the connection uses TLS.
     pub(super) secured: Option<TlsParameters>,
     /// Whether the server has used TLS before.
-    pub(super) had_tls_before: bool,
-    /// Whether START_TLS is agreed and the carrier not notified yet.
+    pub(super) has_used_tls_before: bool,
+    /// Whether START_TLS was negotiated but the carrier has not started TLS yet.
     pub(super) starts_tls: bool,
     /// Deadline for the remote host to agree to START_TLS, if TLS is required.
-    tls_until: Option<Instant>,
+    tls_deadline: Option<Instant>,
     /// Script that runs the session instead of the keyboard.
     pub(super) script: Option<Runner>,
     /// Exit status of the script, and the reason of a failure.
@@ -132,27 +133,27 @@ pub(super) struct Login {
     pub(super) status_line: Option<StatusLine>,
     /// Echo predictor, if it is enabled.
     pub(super) predictor: Option<Predictor>,
-    /// Positions in the sent stream, each with the number of the last key before it, while echoes
-    /// are acknowledged.
+    /// Positions in the sent stream, each with the number of the last key sent before it; empty
+    /// unless the remote host acknowledges echoes.
     pub(super) sent: VecDeque<(u64, u64)>,
     /// Notices queued for the emulated terminal.
     pub(super) notices: Vec<String>,
     /// Whether the serial line must send a BREAK.
     pub(super) wants_break: bool,
     /// End of the BREAK at a console server.
-    pub(super) break_until: Option<Instant>,
+    pub(super) break_deadline: Option<Instant>,
     /// Time until which received output is dropped, unless the answer to the timing mark arrives
     /// earlier.
-    pub(super) drops_until: Option<Instant>,
-    /// Deadline for the remote host's answer about BINARY, for which typed data waits.
-    pub(super) binary_until: Option<Instant>,
+    pub(super) output_drop_deadline: Option<Instant>,
+    /// Deadline for the answer to the request for BINARY; typed data is queued until then.
+    pub(super) binary_deadline: Option<Instant>,
 }
 
 impl Login {
     /// Creates a login; `peer` describes the remote host in messages.
-    pub(super) fn new(settings: Settings, terminal: LocalTerminal, peer: String) -> Self {
-        let window =
-            super::terminal_input::window().map_or(WINDOW, |window| (window.columns, window.rows));
+    pub(super) fn new(settings: LoginSettings, terminal: LocalTerminal, peer: String) -> Self {
+        let window = super::terminal_input::window()
+            .map_or(DEFAULT_WINDOW, |window| (window.columns, window.rows));
         let remote_window = super::remote::remote_window(&settings, window);
         let telnet = super::remote::telnet(&settings, remote_window, false);
         Self {
@@ -172,7 +173,7 @@ impl Login {
             has_cr: false,
             last_was_cr: false,
             stage: Stage::Opening,
-            traffic: Traffic::default(),
+            traffic: LoginTraffic::default(),
             window,
             peer,
             greeting: None,
@@ -182,9 +183,9 @@ impl Login {
             failure: None,
             refusal: None,
             secured: None,
-            had_tls_before: false,
+            has_used_tls_before: false,
             starts_tls: false,
-            tls_until: None,
+            tls_deadline: None,
             script: None,
             script_end: None,
             emulator: None,
@@ -194,9 +195,9 @@ impl Login {
             sent: VecDeque::new(),
             notices: Vec::new(),
             wants_break: false,
-            break_until: None,
-            binary_until: None,
-            drops_until: None,
+            break_deadline: None,
+            binary_deadline: None,
+            output_drop_deadline: None,
         }
     }
 
@@ -208,7 +209,7 @@ impl Login {
     }
 
     /// Sets the message that is printed on stderr when the connection is open.
-    pub(super) fn greet_with(&mut self, greeting: Greeting) {
+    pub(super) fn set_greeting(&mut self, greeting: Greeting) {
         self.greeting = Some(greeting);
     }
 
@@ -217,9 +218,9 @@ impl Login {
         let is_on = |option| self.telnet.is_enabled(Side::Remote, option);
         match (self.settings.mode, self.settings.protocol) {
             (Mode::Character, _) => false,
-            (Mode::Line, _) | (Mode::Automatic, Protocol::Tcp) => true,
-            (Mode::Automatic, Protocol::Serial | Protocol::ComPort(_)) => false,
-            (Mode::Automatic, Protocol::Telnet) => {
+            (Mode::Line, _) | (Mode::Automatic, LoginProtocol::Tcp) => true,
+            (Mode::Automatic, LoginProtocol::Serial | LoginProtocol::ComPort(_)) => false,
+            (Mode::Automatic, LoginProtocol::Telnet) => {
                 let is_half_duplex =
                     !is_on(OptionCode::ECHO) && !is_on(OptionCode::SUPPRESS_GO_AHEAD);
                 self.edits_by_linemode().unwrap_or(is_half_duplex)
@@ -230,9 +231,10 @@ impl Login {
     /// Returns whether typed text is echoed locally.
     pub(super) fn echoes_locally(&self) -> bool {
         match (self.settings.echo, self.settings.protocol) {
-            (Echo::Automatic, Protocol::Telnet) => self.telnet.echoes_locally(),
-            (Echo::Automatic, Protocol::Tcp) | (Echo::Local, _) => true,
-            (Echo::Automatic, Protocol::Serial | Protocol::ComPort(_)) | (Echo::Remote, _) => false,
+            (Echo::Automatic, LoginProtocol::Telnet) => self.telnet.echoes_locally(),
+            (Echo::Automatic, LoginProtocol::Tcp) | (Echo::Local, _) => true,
+            (Echo::Automatic, LoginProtocol::Serial | LoginProtocol::ComPort(_))
+            | (Echo::Remote, _) => false,
         }
     }
 
@@ -241,10 +243,11 @@ impl Login {
         let is_binary = self.telnet.is_enabled(Side::Local, OptionCode::BINARY);
         if self.settings.line_end.0.is_none() && is_binary && self.edits_by_linemode() == Some(true)
         {
-            // RFC 856: CR LF would be two characters, and two line ends for a Unix terminal.
+            // With BINARY (RFC 856), CR LF would be two characters, which a Unix terminal reads as
+            // two line ends.
             return EndOfLine::Lf;
         }
-        self.settings.line_end.when(self.is_line_mode())
+        self.settings.line_end.for_mode(self.is_line_mode())
     }
 
     /// Starts the session after the connection has opened.
@@ -255,7 +258,7 @@ impl Login {
         self.begin_prediction();
         self.logs.begin(cx.now);
         if self.awaits_tls() {
-            self.tls_until = Some(cx.now + self.settings.timeout);
+            self.tls_deadline = Some(cx.now + self.settings.timeout);
         }
         self.start_telnet(cx);
     }
@@ -269,19 +272,21 @@ impl Login {
     /// once the greeting is visible.
     fn print_greeting(&mut self) {
         if self.script.is_none() {
-            self.take_terminal();
+            self.enter_raw_mode();
         }
         if let (Some(greeting), Some(address)) = (self.greeting.take(), self.address) {
             let host = greeting(address);
             let escape = self.settings.escape;
             let end = if self.terminal.is_raw() { "\r\n" } else { "\n" };
-            let left = if self.terminal.is_raw() { "\r" } else { "" };
-            super::say(&format!("Connected to {host}.{end}Escape character is {escape}.{left}"));
+            let carriage_return = if self.terminal.is_raw() { "\r" } else { "" };
+            super::say(&format!(
+                "Connected to {host}.{end}Escape character is {escape}.{carriage_return}"
+            ));
         }
     }
 
     /// Puts the terminal into raw mode, so that each key arrives at once.
-    pub(super) fn take_terminal(&mut self) {
+    pub(super) fn enter_raw_mode(&mut self) {
         if self.settings.is_interactive
             && let Err(error) = self.terminal.set_raw()
         {
@@ -298,7 +303,8 @@ impl Login {
     /// Requests or ends BINARY in both directions (RFC 856).
     pub(super) fn ask_binary(&mut self, enable: bool, cx: &mut Cx<'_>) {
         for side in [Side::Local, Side::Remote] {
-            // Ignored: the option is in that state or requested already.
+            // Ignored: the request fails only if the option already has that state or was already
+            // requested.
             _ = self.telnet.ask(side, OptionCode::BINARY, enable, cx);
         }
     }
@@ -315,12 +321,12 @@ impl Login {
 
     /// Passes data to Telnet and queues the part that does not fit into Telnet's output queue.
     pub(super) fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let may_go = self.unsent.is_empty() && self.binary_until.is_none();
-        let accepted = if may_go { self.queue_output(data, cx) } else { 0 };
+        let may_send = self.unsent.is_empty() && self.binary_deadline.is_none();
+        let accepted = if may_send { self.queue_output(data, cx) } else { 0 };
         let rest = data.get(accepted..).unwrap_or_default();
         if self.settings.is_interactive && self.unsent.len() + rest.len() > UNSENT_MAX_BYTES {
-            // Input must still be read for the escape character while the remote host accepts
-            // nothing.
+            // The rest is dropped. Input must still be read, because the escape character must work
+            // while the remote host accepts no data.
             return self.screen.put(BELL);
         }
         self.unsent.extend_from_slice(rest);
@@ -328,11 +334,11 @@ impl Login {
 
     /// Releases the data that has waited for the remote host's answer about BINARY.
     pub(super) fn end_binary_wait(&mut self) {
-        self.has_room |= self.binary_until.take().is_some();
+        self.has_room |= self.binary_deadline.take().is_some();
     }
 
-    fn take_keyboard(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let left = cx.meter.enter(Account::Interrupt);
+    fn read_keyboard(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let previous_account = cx.meter.enter(Account::Interrupt);
         let read = self.terminal.read();
         cx.meter.enter(Account::Terminal);
         match read.context("cannot read the standard input")? {
@@ -340,33 +346,33 @@ impl Login {
             Read::Some(count) => {
                 let buffer = self.terminal.take_buffer();
                 let data = buffer.get(..count).unwrap_or_default();
-                self.logs.input(data, cx.now);
+                self.logs.record_input(data, cx.now);
                 cx.meter.transaction();
                 if self.settings.is_interactive {
                     self.typed(data, cx);
                 } else {
-                    self.piped(data, cx);
+                    self.send_piped(data, cx);
                 }
                 self.terminal.put_back(buffer);
             }
             Read::End if self.settings.is_interactive => self.stage = Stage::DisplayClosed,
             Read::End => self.end_pipe(cx),
         }
-        cx.meter.enter(left);
+        cx.meter.enter(previous_account);
         Ok(())
     }
 
     /// Prepares the output for the next write.
     pub(super) fn prepare_output(&mut self, cx: &mut Cx<'_>) {
-        self.take_records(cx);
+        self.show_negotiation(cx);
         self.render();
-        self.pass_prediction(cx);
+        self.predict_pending_output(cx);
     }
 
     fn write_display(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let left = cx.meter.enter(Account::Interrupt);
+        let previous_account = cx.meter.enter(Account::Interrupt);
         let written = self.screen.flush(self.terminal.output(), cx);
-        cx.meter.enter(left);
+        cx.meter.enter(previous_account);
         match written {
             // The reader of the pipe has gone, or the terminal window was closed.
             Err(error) if is_hang_up(&error) => self.stage = Stage::DisplayClosed,
@@ -375,8 +381,8 @@ impl Login {
         Ok(())
     }
 
-    /// Writes all output queued for the display. A blocked terminal does not keep the program from
-    /// ending; the reader of a pipe receives everything.
+    /// Writes all output queued for the display. A blocked terminal delays the end of the program
+    /// by at most [`DISPLAY_DRAIN_TIMEOUT`]; a pipe is written completely.
     pub(super) fn drain_display(&mut self, cx: &mut Cx<'_>) {
         let limit = self.settings.is_interactive.then_some(DISPLAY_DRAIN_TIMEOUT);
         // Ignored: an error has no effect at the end of a session or before a suspension.
@@ -386,7 +392,7 @@ impl Login {
     fn take_window(&mut self, cx: &mut Cx<'_>) {
         if let Some(window) = self.terminal.new_window() {
             self.window = (window.columns, window.rows);
-            self.logs.resize(self.window, cx.now);
+            self.logs.record_resize(self.window, cx.now);
             self.fit_screen(cx);
             self.resize_prediction();
         }
@@ -404,10 +410,10 @@ impl Stream for Login {
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         self.traffic.bytes_in += data.len() as u64;
-        let left = cx.meter.enter(Account::Terminal);
+        let previous_account = cx.meter.enter(Account::Terminal);
         self.process_received(data, cx);
         self.run_script(cx);
-        cx.meter.enter(left);
+        cx.meter.enter(previous_account);
     }
 
     fn wants_data(&self) -> bool {
@@ -444,7 +450,7 @@ impl Stream for Login {
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.unsent.clear();
-        self.binary_until = None;
+        self.binary_deadline = None;
         self.end_script(cx);
         if self.stage == Stage::Open {
             self.stage = Stage::Closing;
@@ -456,16 +462,16 @@ impl Stream for Login {
     }
 
     fn wants_to_run(&self) -> bool {
-        self.has_room && self.binary_until.is_none() && !self.unsent.is_empty()
+        self.has_room && self.binary_deadline.is_none() && !self.unsent.is_empty()
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if self.binary_until.is_some_and(|until| cx.now >= until) {
-            self.binary_until = None;
+        if self.binary_deadline.is_some_and(|until| cx.now >= until) {
+            self.binary_deadline = None;
         }
         self.has_room = false;
         let unsent = std::mem::take(&mut self.unsent);
-        if self.binary_until.is_some() {
+        if self.binary_deadline.is_some() {
             self.unsent = unsent;
         } else if !unsent.is_empty() {
             let accepted = self.queue_output(&unsent, cx);
@@ -476,10 +482,10 @@ impl Stream for Login {
             line.tick(cx.now);
         }
         self.run_prediction(cx);
-        if self.break_until.is_some_and(|until| cx.now >= until) {
+        if self.break_deadline.is_some_and(|until| cx.now >= until) {
             self.end_break(cx);
         }
-        if self.tls_until.is_some_and(|until| cx.now >= until) && self.awaits_tls() {
+        if self.tls_deadline.is_some_and(|until| cx.now >= until) && self.awaits_tls() {
             self.refuse(
                 "the server does not offer START_TLS: use telnets://, or omit --tls to log in \
                  unencrypted"
@@ -489,13 +495,13 @@ impl Stream for Login {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let tls_until = self.tls_until.filter(|_| self.awaits_tls());
+        let tls_deadline = self.tls_deadline.filter(|_| self.awaits_tls());
         let script = self.script.as_ref().and_then(Runner::deadline);
         let status = self.status_line.as_ref().map(StatusLine::deadline);
-        tls_until
+        tls_deadline
             .into_iter()
-            .chain(self.break_until)
-            .chain(self.binary_until)
+            .chain(self.break_deadline)
+            .chain(self.binary_deadline)
             .chain(script)
             .chain(status)
             .chain(self.prediction_deadline())
@@ -503,7 +509,7 @@ impl Stream for Login {
     }
 }
 
-impl Session for Login {
+impl StreamSession for Login {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         self.terminal.inputs()
     }
@@ -539,7 +545,7 @@ impl Session for Login {
         if index != self.terminal.keyboard() {
             return Ok(());
         }
-        self.take_keyboard(cx)
+        self.read_keyboard(cx)
     }
 
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()> {
@@ -574,14 +580,14 @@ impl Session for Login {
 
     fn tls_established(&mut self, parameters: TlsParameters, cx: &mut Cx<'_>) {
         let is_open = self.stage == Stage::Open;
-        let was_awaited = self.awaits_tls();
+        let was_awaiting_tls = self.awaits_tls();
         self.notify_certificate(&parameters);
         self.secured = Some(parameters);
         if is_open {
             // Options negotiated in plaintext may come from an attacker.
             self.restart_telnet(cx);
         }
-        if is_open && was_awaited {
+        if is_open && was_awaiting_tls {
             self.print_greeting();
             self.run_script(cx);
         }

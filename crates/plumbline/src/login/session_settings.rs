@@ -1,4 +1,4 @@
-//! Settings of a session, by command line option or at the prompt.
+//! Settings of a session, from the command line and from commands at the prompt.
 
 use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
@@ -35,7 +35,7 @@ pub(super) enum Echo {
     Remote,
 }
 
-/// Escape character, which leads from the session to plumb; `None` if it is disabled.
+/// Key that opens the prompt during a session; `None` if it is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Escape(pub(super) Option<u8>);
 
@@ -87,21 +87,22 @@ pub(super) enum Keys {
     Letters,
 }
 
-/// Encoding of the key at the end of a line; `None` selects it by the mode.
+/// Bytes sent for the Enter key; `None` selects them by the mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LineEnd(pub(super) Option<EndOfLine>);
 
 impl LineEnd {
-    /// Returns the encoding for line mode or character mode.
+    /// Returns the encoding for line mode or for character mode.
     ///
-    /// RFC 1123 §3.3.1 specifies CR LF as the default, and CR NUL for the key of a host that
-    /// echoes.
-    pub(super) fn when(self, is_line_mode: bool) -> EndOfLine {
+    /// RFC 1123 §3.3.1 specifies CR LF as the default, and CR NUL for the Enter key if the remote
+    /// host echoes.
+    pub(super) fn for_mode(self, is_line_mode: bool) -> EndOfLine {
         self.0.unwrap_or(if is_line_mode { EndOfLine::CrLf } else { EndOfLine::CrNul })
     }
 
-    /// Returns the bytes that the Telnet engine, whose default is CR NUL, encodes as `end`.
-    pub(super) fn unencoded(end: EndOfLine) -> &'static [u8] {
+    /// Returns the bytes to pass to the Telnet engine so that it sends the line end `end`. The
+    /// engine sends a CR alone as CR NUL.
+    pub(super) fn engine_input(end: EndOfLine) -> &'static [u8] {
         match end {
             EndOfLine::CrLf => b"\r\n",
             EndOfLine::CrNul => b"\r",
@@ -121,7 +122,7 @@ impl LineEnd {
 
 /// Protocol spoken with the remote host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum LoginProtocol {
     /// Telnet.
     #[default]
     Telnet,
@@ -142,13 +143,13 @@ pub(super) enum TlsUse {
     #[default]
     #[value(alias = "offered")]
     Auto,
-    /// Always: no data is sent before.
+    /// Always; no data is sent before TLS is established.
     Always,
 }
 
 /// Settings of a session.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Settings {
+pub(super) struct LoginSettings {
     /// When typed text is sent.
     pub(super) mode: Mode,
     /// Side that echoes typed text.
@@ -163,7 +164,7 @@ pub(super) struct Settings {
     pub(super) keys: Keys,
     /// Whether BINARY is requested in both directions (RFC 856).
     pub(super) is_binary: bool,
-    /// Whether a user sits at a terminal; piped input is passed through.
+    /// Whether standard input is a terminal; piped input is sent without an escape character.
     pub(super) is_interactive: bool,
     /// Terminal type.
     pub(super) terminal_type: String,
@@ -172,7 +173,7 @@ pub(super) struct Settings {
     /// Whether compression by the server is refused (MCCP).
     pub(super) refuses_compression: bool,
     /// Protocol.
-    pub(super) protocol: Protocol,
+    pub(super) protocol: LoginProtocol,
     /// When TLS is used on a connection that starts in plaintext.
     pub(super) tls: TlsUse,
     /// Character set of the remote host.

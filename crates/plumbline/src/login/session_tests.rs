@@ -17,7 +17,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: LoginSettings) -> Self {
         let mut context = EngineContext::new(true).unwrap();
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
@@ -27,11 +27,11 @@ impl Fixture {
     }
 
     fn interactive() -> Self {
-        Self::new(Settings { is_interactive: true, ..Settings::default() })
+        Self::new(LoginSettings { is_interactive: true, ..LoginSettings::default() })
     }
 
     fn pipe() -> Self {
-        Self::new(Settings::default())
+        Self::new(LoginSettings::default())
     }
 
     fn types(&mut self, keys: &[u8]) {
@@ -39,7 +39,7 @@ impl Fixture {
     }
 
     fn pipes(&mut self, data: &[u8]) {
-        self.login.piped(data, &mut self.context.cx());
+        self.login.send_piped(data, &mut self.context.cx());
     }
 
     fn receives(&mut self, data: &[u8]) {
@@ -59,14 +59,14 @@ impl Fixture {
 
     /// Returns the pending output for the screen and clears it.
     fn flushed(&mut self) -> String {
-        self.login.pass_prediction(&mut self.context.cx());
+        self.login.predict_pending_output(&mut self.context.cx());
         let shown = self.shown();
         self.login.screen = Screen::default();
         shown
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.login.screen.waiting()).into_owned()
+        String::from_utf8_lossy(&self.login.screen.queued_text()).into_owned()
     }
 }
 
@@ -111,7 +111,8 @@ fn each_end_of_line_can_be_selected() {
         [Mode::Line, Mode::Character].into_iter().flat_map(|mode| ends.map(|end| (mode, end)))
     {
         let line_end = LineEnd(Some(end));
-        let settings = Settings { is_interactive: true, mode, line_end, ..Settings::default() };
+        let settings =
+            LoginSettings { is_interactive: true, mode, line_end, ..LoginSettings::default() };
         let mut fixture = Fixture::new(settings);
         fixture.types(b"a\r");
         assert_eq!(fixture.sent(), wire);
@@ -203,7 +204,7 @@ fn a_synch_of_the_remote_host_discards_held_output() {
 #[test]
 fn without_an_escape_character_every_key_is_sent() {
     let escape = Escape(None);
-    let settings = Settings { is_interactive: true, escape, ..Settings::default() };
+    let settings = LoginSettings { is_interactive: true, escape, ..LoginSettings::default() };
     let mut fixture = Fixture::new(settings);
     fixture.receives(WILL_ECHO);
     fixture.sent();
@@ -213,7 +214,8 @@ fn without_an_escape_character_every_key_is_sent() {
 
 #[test]
 fn the_single_letter_commands_take_effect_at_once() {
-    let settings = Settings { is_interactive: true, keys: Keys::Letters, ..Settings::default() };
+    let settings =
+        LoginSettings { is_interactive: true, keys: Keys::Letters, ..LoginSettings::default() };
     let mut fixture = Fixture::new(settings);
     fixture.types(b"\x1da\x1db");
     assert_eq!(fixture.sent(), b"\xff\xf6\xff\xf3\xff\xf2");
@@ -320,7 +322,7 @@ proptest! {
 fn the_echo_of_keys_is_predicted_after_the_first_remote_echo() {
     let predict = Predict::Always;
     let mut fixture =
-        Fixture::new(Settings { is_interactive: true, predict, ..Settings::default() });
+        Fixture::new(LoginSettings { is_interactive: true, predict, ..LoginSettings::default() });
     fixture.receives(WILL_ECHO);
     fixture.receives(b"$ ");
     assert_eq!(fixture.flushed(), "$ ");
@@ -335,12 +337,13 @@ fn the_echo_of_keys_is_predicted_after_the_first_remote_echo() {
 
 #[test]
 fn fast_echoes_disable_the_prediction_until_it_is_set_at_the_prompt() {
-    let mut fixture = Fixture::new(Settings { is_interactive: true, ..Settings::default() });
+    let mut fixture =
+        Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
     fixture.receives(WILL_ECHO);
     fixture.receives(b"$ ");
     let mode = |fixture: &Fixture| fixture.login.predictor.as_ref().unwrap().mode();
     // An echo that arrives earlier than the previous echoes is not counted, so many keys are
-    // needed. A line holds 20 of them.
+    // needed. One line has room for 20 of them.
     for _ in 0..200 {
         for _ in 0..20 {
             fixture.types(b"l");
@@ -368,7 +371,7 @@ fn nothing_is_predicted_for_a_pipe_or_with_local_echo() {
 fn a_timing_mark_is_requested_after_the_first_keys_of_an_epoch() {
     let predict = Predict::Always;
     let mut fixture =
-        Fixture::new(Settings { is_interactive: true, predict, ..Settings::default() });
+        Fixture::new(LoginSettings { is_interactive: true, predict, ..LoginSettings::default() });
     fixture.receives(WILL_ECHO);
     fixture.sent();
     fixture.types(b"a");

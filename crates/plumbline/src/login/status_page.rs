@@ -1,4 +1,5 @@
-//! Output of `status`: the connection, its options, its TCP, and the distribution of CPU time.
+//! Output of the `status` command: the connection, its Telnet options, its TCP state, and the CPU
+//! time by layer.
 
 use super::emulated_terminal::EmulatedTerminal;
 use super::paging::WrappedText;
@@ -29,7 +30,7 @@ pub(super) fn page(
     }
     match carrier {
         CarrierStatus::Kernel(info, control) => put_kernel(&mut page, info, control),
-        CarrierStatus::UserSpace(status) => put_own(&mut page, status),
+        CarrierStatus::UserSpace(status) => put_userspace_tcp(&mut page, status),
         CarrierStatus::None => {}
     }
     put_accounts(&mut page, login, status_request);
@@ -39,19 +40,19 @@ pub(super) fn page(
 fn put_session(page: &mut WrappedText, login: &Login, status_request: StatusRequest) {
     let traffic = login.traffic;
     let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| status_request.now - opened_at);
-    page.sentence(&format!("Connected to {} for {}.", login.peer, duration_text(open)));
+    page.push_sentence(&format!("Connected to {} for {}.", login.peer, duration_text(open)));
     if let Some(secured) = &login.secured {
-        page.sentence(&format!(
+        page.push_sentence(&format!(
             "Encrypted by {}; the SHA-256 of the server's certificate is {}.",
             secured.protocol, secured.fingerprint
         ));
     }
-    page.sentence(&format!(
+    page.push_sentence(&format!(
         "Received {} bytes, sent {}.",
         count(traffic.bytes_in),
         count(traffic.bytes_out)
     ));
-    page.sentence(&format!(
+    page.push_sentence(&format!(
         "Sends each {}; {} echoes; Enter sends {}; the escape character is {}.",
         if login.is_line_mode() { "line" } else { "character" },
         if login.echoes_locally() { "plumb" } else { "the remote host" },
@@ -67,11 +68,13 @@ fn put_prediction(page: &mut WrappedText, login: &Login) {
     let mode = match predictor.mode() {
         Mode::Auto => "if it exceeds 30 ms",
         Mode::Always => "always",
-        Mode::Never => return page.sentence("Echo is not predicted."),
+        Mode::Never => return page.push_sentence("Echo is not predicted."),
     };
-    let takes = predictor.round_trip().map_or("unknown".to_owned(), duration_text);
-    page.sentence(&format!("Echo time: {takes}; the echo is predicted, and shown {mode}."));
-    page.sentence(&format!(
+    let echo_time = predictor.round_trip().map_or("unknown".to_owned(), duration_text);
+    page.push_sentence(&format!(
+        "Echo time: {echo_time}; the echo is predicted, and shown {mode}."
+    ));
+    page.push_sentence(&format!(
         "Of {} keys, {} were displayed before their echo ({}). Of {} predictions, {} were \
          confirmed, {} were wrong ({} of them displayed), and {} were dropped untested.",
         count(statistics.keys),
@@ -88,11 +91,11 @@ fn put_prediction(page: &mut WrappedText, login: &Login) {
 /// Adds the state of the screen: whether it is held, and the number of removed sequences.
 fn put_screen(page: &mut WrappedText, login: &Login) {
     if login.emulator.as_ref().is_some_and(EmulatedTerminal::is_held) {
-        page.sentence("The screen is held: F10 releases a line, F11 a screen.");
+        page.push_sentence("The screen is held: F10 releases a line, F11 a screen.");
     }
-    let removed = login.screen.removed();
+    let removed = login.screen.removed_sequences();
     if removed > 0 {
-        page.sentence(&format!(
+        page.push_sentence(&format!(
             "{} sequences that write the clipboard or make the terminal reply were removed; \
              --unfiltered passes them.",
             count(removed)
@@ -101,14 +104,14 @@ fn put_screen(page: &mut WrappedText, login: &Login) {
 }
 
 fn put_options(page: &mut WrappedText, login: &Login) {
-    page.line("");
-    page.line(&format!("{:<20}{:<10}{}", "option", "local", "remote"));
+    page.push_line("");
+    page.push_line(&format!("{:<20}{:<10}{}", "option", "local", "remote"));
     let is_off = |state| state == OptionState::No;
     for row in login.telnet.options().filter(|row| !is_off(row.us) || !is_off(row.him)) {
-        page.line(&format!("{:<20}{:<10}{}", row.option, state(row.us), state(row.him)));
+        page.push_line(&format!("{:<20}{:<10}{}", row.option, state(row.us), state(row.him)));
     }
-    page.line("all others          off       off");
-    page.line("");
+    page.push_line("all others          off       off");
+    page.push_line("");
 }
 
 fn state(state: OptionState) -> &'static str {
@@ -122,7 +125,7 @@ fn state(state: OptionState) -> &'static str {
 
 fn put_kernel(page: &mut WrappedText, info: &TcpInfo, control: &str) {
     let us = |time: u32| duration(u64::from(time) * 1000);
-    page.sentence(&format!(
+    page.push_sentence(&format!(
         "TCP: kernel, {control}; round-trip time {} ± {}; retransmission timeout {}.",
         us(info.round_trip_us),
         us(info.round_trip_deviation_us),
@@ -132,7 +135,7 @@ fn put_kernel(page: &mut WrappedText, info: &TcpInfo, control: &str) {
         Some(segments) => count(segments.into()),
         None => "an unknown number".to_owned(),
     };
-    page.sentence(&format!(
+    page.push_sentence(&format!(
         "Segments: {} in, {} out, {} retransmitted; maximum segment size {} bytes; congestion \
          window {} segments; {} unacknowledged.",
         segments(info.segments_in),
@@ -144,9 +147,9 @@ fn put_kernel(page: &mut WrappedText, info: &TcpInfo, control: &str) {
     ));
 }
 
-fn put_own(page: &mut WrappedText, status: &Status) {
+fn put_userspace_tcp(page: &mut WrappedText, status: &Status) {
     let time = |time: Option<Duration>| time.map_or("unknown".to_owned(), duration_text);
-    page.sentence(&format!(
+    page.push_sentence(&format!(
         "TCP: plumb's own, {:?}, {} to {}; round-trip time {} ± {}; retransmission timeout {}.",
         status.state,
         status.local,
@@ -156,7 +159,7 @@ fn put_own(page: &mut WrappedText, status: &Status) {
         duration_text(status.rto),
     ));
     let counted = status.statistics;
-    page.sentence(&format!(
+    page.push_sentence(&format!(
         "Segments: {} in, {} out, {} retransmitted, {} out of order; acknowledgments: {} \
          piggybacked, {} pure.",
         count(counted.segments_in),
@@ -166,7 +169,7 @@ fn put_own(page: &mut WrappedText, status: &Status) {
         count(counted.piggybacked_acks),
         count(counted.pure_acks_out),
     ));
-    page.sentence(&format!(
+    page.push_sentence(&format!(
         "Windows: send {} bytes, receive {}, congestion {}; maximum segment size {} bytes; send \
          queue {} bytes.",
         count(status.send_window.into()),
@@ -181,21 +184,21 @@ fn put_accounts(page: &mut WrappedText, login: &Login, status_request: StatusReq
     let rate = login.calibration.finish();
     let times = Account::ALL.iter().zip(status_request.accounts);
     let times: Vec<_> = times.map(|(account, ticks)| (*account, rate.to_nanos(ticks))).collect();
-    let busy = times.iter().filter(|(account, _)| *account != Account::Outside);
-    let total: u64 = busy.clone().map(|(_, nanos)| nanos).sum();
-    page.line("");
-    page.line(&format!("{:<24}{:>8}{:>7}", "CPU time of plumb in", "µs", "share"));
-    for (account, nanos) in busy.filter(|(_, nanos)| *nanos > 0) {
+    let busy_accounts = times.iter().filter(|(account, _)| *account != Account::Outside);
+    let total: u64 = busy_accounts.clone().map(|(_, nanos)| nanos).sum();
+    page.push_line("");
+    page.push_line(&format!("{:<24}{:>8}{:>7}", "CPU time of plumb in", "µs", "share"));
+    for (account, nanos) in busy_accounts.filter(|(_, nanos)| *nanos > 0) {
         let us = count((nanos + 500) / 1000);
-        page.line(&format!("{:<24}{us:>8}{:>7}", account.text(), share(*nanos, total)));
+        page.push_line(&format!("{:<24}{us:>8}{:>7}", account.text(), share(*nanos, total)));
     }
-    page.line(&format!("{:<24}{:>8}{:>7}", "total", count((total + 500) / 1000), "100 %"));
+    page.push_line(&format!("{:<24}{:>8}{:>7}", "total", count((total + 500) / 1000), "100 %"));
     let outside: u64 =
         times.iter().filter(|(account, _)| *account == Account::Outside).map(|(_, t)| t).sum();
-    page.sentence(&format!("Idle: {}.", duration(outside)));
+    page.push_sentence(&format!("Idle: {}.", duration(outside)));
 }
 
-/// Returns a duration with three digits.
+/// Formats a duration with three significant digits.
 pub(super) fn duration_text(time: Duration) -> String {
     duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

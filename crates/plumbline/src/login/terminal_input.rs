@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Size of one read in bytes: more than a terminal delivers at a time.
+/// Size of the read buffer in bytes: more than a terminal delivers in one read.
 const READ_LEN: usize = 8 * 1024;
 
 /// Standard input, standard output and the window size of the local terminal.
@@ -107,7 +107,7 @@ impl LocalTerminal {
         let stdin = rustix::stdio::stdin();
         // Other processes share the standard input, so it stays in blocking mode. It is polled
         // first if no event has reported it as readable.
-        if std::mem::take(&mut self.may_have_more) && !is_ready(stdin)? {
+        if std::mem::take(&mut self.may_have_more) && !is_readable(stdin)? {
             return Ok(Read::Nothing);
         }
         loop {
@@ -146,7 +146,7 @@ impl LocalTerminal {
     }
 }
 
-fn is_ready(stdin: BorrowedFd<'_>) -> io::Result<bool> {
+fn is_readable(stdin: BorrowedFd<'_>) -> io::Result<bool> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     match poll(&mut [PollFd::from_borrowed_fd(stdin, PollFlags::IN)], Some(&now)) {
         Ok(ready) => Ok(ready > 0),

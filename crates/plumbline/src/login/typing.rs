@@ -3,7 +3,7 @@
 use super::line_editor::{EditingKeys, KeyEffect};
 use super::prompt::KeyTarget;
 use super::session::{Login, Stage};
-use super::session_settings::{LineEnd, Protocol};
+use super::session_settings::{LineEnd, LoginProtocol};
 use protocols::Cx;
 use protocols::application::telnet::{Command, OptionCode, Side};
 
@@ -15,7 +15,7 @@ impl Login {
             let KeyTarget::Session = self.key_target else {
                 let (key, others) = rest.split_at_checked(1).unwrap_or_default();
                 rest = others;
-                self.take_prompt_key(key.first().copied().unwrap_or_default(), cx);
+                self.process_prompt_key(key.first().copied().unwrap_or_default(), cx);
                 continue;
             };
             let escape = self.settings.escape.0;
@@ -23,8 +23,8 @@ impl Login {
             let (keys, others) =
                 rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or_default();
             self.keys(keys, cx);
-            self.note_sent();
-            self.ask_mark(cx);
+            self.record_sent_position();
+            self.request_timing_mark(cx);
             rest = others;
             if end.is_some() {
                 rest = rest.get(1..).unwrap_or_default();
@@ -39,12 +39,12 @@ impl Login {
             line.key(cx.now);
         }
         if self.is_line_mode() {
-            // The editing keys cannot change while these keys are processed.
+            // Looked up once: the editing keys cannot change while these keys are processed.
             let editing_keys = self.editing_keys();
             for key in keys {
                 let is_literal = self.line.is_literal();
-                if is_literal || !self.take_signal(*key, cx) {
-                    self.line_key(*key, &editing_keys, cx);
+                if is_literal || !self.process_signal_key(*key, cx) {
+                    self.edit_line(*key, &editing_keys, cx);
                     if !is_literal {
                         self.forward(*key, cx);
                     }
@@ -57,18 +57,18 @@ impl Login {
             let is_signal = |key: &u8| self.is_signal(*key);
             let end = rest.iter().position(is_signal).unwrap_or(rest.len());
             let (plain, others) = rest.split_at_checked(end).unwrap_or_default();
-            self.character_keys(plain, cx);
+            self.send_character_keys(plain, cx);
             rest = others;
             if let Some((signal, others)) = others.split_first() {
-                self.take_signal(*signal, cx);
+                self.process_signal_key(*signal, cx);
                 rest = others;
             }
         }
-        self.character_keys(rest, cx);
+        self.send_character_keys(rest, cx);
     }
 
     /// Processes keys that are sent one by one.
-    fn character_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+    fn send_character_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if keys.is_empty() {
             return;
         }
@@ -77,7 +77,7 @@ impl Login {
         }
         if self.echoes_locally() {
             let mut echo = Vec::new();
-            keys.iter().for_each(|key| show_key(*key, &mut echo));
+            keys.iter().for_each(|key| append_key_echo(*key, &mut echo));
             self.show_echo(&echo, cx);
         } else {
             self.predict(keys, cx);
@@ -87,7 +87,7 @@ impl Login {
 
     /// Sends keys unchanged, except for the key at the end of a line.
     pub(super) fn send_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
-        let end = LineEnd::unencoded(self.line_end());
+        let end = LineEnd::engine_input(self.line_end());
         // The engine encodes a CR as CR NUL, so most keys are sent unchanged.
         if end == b"\r" || self.telnet.is_enabled(Side::Local, OptionCode::BINARY) {
             return self.send_text(keys, cx);
@@ -103,18 +103,18 @@ impl Login {
         }
     }
 
-    fn line_key(&mut self, key: u8, editing_keys: &EditingKeys, cx: &mut Cx<'_>) {
+    fn edit_line(&mut self, key: u8, editing_keys: &EditingKeys, cx: &mut Cx<'_>) {
         let mut echo = Vec::new();
         self.line.begin_at(self.screen.column());
         match self.line.key(key, editing_keys, &mut echo) {
-            KeyEffect::Taken => {}
-            KeyEffect::Ended => {
+            KeyEffect::Processed => {}
+            KeyEffect::LineComplete => {
                 let mut line = self.line.take();
-                line.extend_from_slice(LineEnd::unencoded(self.line_end()));
+                line.extend_from_slice(LineEnd::engine_input(self.line_end()));
                 self.send_text(&line, cx);
             }
             KeyEffect::Control(control) => {
-                show_key(control, &mut echo);
+                append_key_echo(control, &mut echo);
                 if control == INTERRUPT && self.is_telnet() {
                     // As at a Unix terminal, the line is discarded and the remote program
                     // interrupted, here by the Telnet command (RFC 854).
@@ -138,13 +138,14 @@ impl Login {
     }
 
     /// Converts and sends piped input: lines that end with LF are sent with the selected line end.
-    pub(super) fn piped(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+    pub(super) fn send_piped(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         if self.settings.is_binary {
             return self.send(data, cx);
         }
-        // At the other end of a serial line is a terminal device, whose line end key is CR.
-        let is_line = matches!(self.settings.protocol, Protocol::Serial | Protocol::ComPort(_));
-        let end = LineEnd::unencoded(self.settings.line_end.when(!is_line));
+        // A serial line leads to a terminal port of the remote machine, whose line end key is CR.
+        let is_line =
+            matches!(self.settings.protocol, LoginProtocol::Serial | LoginProtocol::ComPort(_));
+        let end = LineEnd::engine_input(self.settings.line_end.for_mode(!is_line));
         let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
         if std::mem::take(&mut self.has_cr) {
             encoded.push(b'\r');
@@ -173,7 +174,7 @@ impl Login {
 }
 
 /// Appends the local echo of a key.
-pub(super) fn show_key(key: u8, echo: &mut Vec<u8>) {
+pub(super) fn append_key_echo(key: u8, echo: &mut Vec<u8>) {
     match key {
         b'\r' | b'\n' => echo.extend_from_slice(b"\r\n"),
         0x08 | 0x7f => echo.extend_from_slice(b"\x08 \x08"),

@@ -28,7 +28,8 @@ pub(super) fn render(page: &Page, command: &Command) -> io::Result<String> {
     }
     sections(page).to_writer(&mut text)?;
     let text = String::from_utf8(text).map_err(io::Error::other)?;
-    // Each part begins with the definition of the apostrophe, of which one is enough.
+    // Each rendered part begins with the same preamble, a definition of the apostrophe. The page
+    // keeps the first one.
     let (preamble, rest) = text.split_at(text.find(".TH").unwrap_or_default());
     Ok(format!("{preamble}{}", rest.replace(preamble, "")))
 }
@@ -86,7 +87,7 @@ fn item(roff: &mut Roff, name: &str, meaning: &str) {
     roff.text([roman(meaning)]);
 }
 
-/// Adds lines that are not filled.
+/// Adds lines in no-fill mode, which preserves the line breaks.
 fn code<'a>(roff: &mut Roff, lines: impl Iterator<Item = &'a str>) {
     roff.control("RS", ["4"]);
     roff.control("nf", []);

@@ -1,15 +1,16 @@
 //! Markdown page of a command, for docs/commands.
 
 use super::PROGRAM;
-use super::pages::{Entry, Note, Page};
+use super::pages::{ManualEntry, Note, Page};
 use clap::{Arg, Command};
 use records::table::wrap;
 
 /// Maximum number of columns.
 const COLUMNS: usize = 120;
-/// Punctuation before and after a word.
-const BEFORE: &[char] = &['(', '"', '\'', '['];
-const AFTER: &[char] = &['.', ',', ';', ':', ')', '"', '\''];
+/// Punctuation that may precede a word.
+const LEADING_PUNCTUATION: &[char] = &['(', '"', '\'', '['];
+/// Punctuation that may follow a word.
+const TRAILING_PUNCTUATION: &[char] = &['.', ',', ';', ':', ')', '"', '\''];
 
 /// Renders the page of `command`.
 pub(super) fn render(page: &Page, command: &Command) -> String {
@@ -93,12 +94,12 @@ fn list(text: &mut String, members: &[&Arg]) {
         let (first, rest) = help.split_once("\n\n").unwrap_or((&help, ""));
         let default = default_of(member).map(|value| format!(" \\[default: `{value}`\\]"));
         let default = default.unwrap_or_default();
-        let first = format!("`{}`: {}{default}", spelling(member), inline(first));
-        item(text, &first, "");
+        let first_line = format!("`{}`: {}{default}", option_text(member), inline(first));
+        item(text, &first_line, "");
         if !rest.is_empty() {
             text.push('\n');
             paragraphs(text, rest, "  ");
-            // The list goes on without an empty line.
+            // The next item of the list follows without an empty line.
             text.pop();
         }
         for value in values_of(member) {
@@ -111,7 +112,7 @@ fn list(text: &mut String, members: &[&Arg]) {
 }
 
 /// Returns an option or argument as in the help.
-fn spelling(argument: &Arg) -> String {
+fn option_text(argument: &Arg) -> String {
     let short = argument.get_short().map(|short| format!("-{short}"));
     let long = argument.get_long().map(|long| format!("--{long}"));
     let mut text = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
@@ -149,7 +150,7 @@ fn values_of(argument: &Arg) -> Vec<String> {
     values.map(text).collect()
 }
 
-fn entries(text: &mut String, title: &str, groups: &[&[Entry]]) {
+fn entries(text: &mut String, title: &str, groups: &[&[ManualEntry]]) {
     if groups.is_empty() {
         return;
     }
@@ -191,29 +192,29 @@ fn lines(text: &mut String, content: &str, first: &str, next: &str) {
     }
 }
 
-/// Returns a text of the help as Markdown: options, names with punctuation and single signs become
+/// Converts text of the help to Markdown: options, paths and words with punctuation inside become
 /// code.
 fn inline(text: &str) -> String {
     text.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn word(word: &str) -> String {
-    let rest = word.trim_start_matches(BEFORE);
-    let before = word.strip_suffix(rest).unwrap_or_default();
-    let mut inside = rest;
+    let rest = word.trim_start_matches(LEADING_PUNCTUATION);
+    let leading_punctuation = word.strip_suffix(rest).unwrap_or_default();
+    let mut core = rest;
     loop {
-        let shorter = match inside.strip_suffix(']') {
+        let shorter = match core.strip_suffix(']') {
             Some(shorter) if shorter.ends_with(char::is_alphanumeric) => Some(shorter),
-            _ => inside.strip_suffix(AFTER),
+            _ => core.strip_suffix(TRAILING_PUNCTUATION),
         };
         let Some(shorter) = shorter else { break };
-        inside = shorter;
+        core = shorter;
     }
-    let after = rest.strip_prefix(inside).unwrap_or_default();
-    let before = escaped(before);
+    let after = rest.strip_prefix(core).unwrap_or_default();
+    let leading_punctuation = escaped(leading_punctuation);
     let after = escaped(after);
-    let quote = if is_code(inside) { "`" } else { "" };
-    format!("{before}{quote}{inside}{quote}{after}")
+    let quote = if is_code(core) { "`" } else { "" };
+    format!("{leading_punctuation}{quote}{core}{quote}{after}")
 }
 
 fn is_code(word: &str) -> bool {

@@ -38,12 +38,12 @@ pub(crate) struct Arguments {
 
 /// Writes the pages and the completions for `command`.
 pub(crate) fn run(arguments: &Arguments, command: Command) -> exit::Result {
-    let written = match arguments.markdown {
+    let write_result = match arguments.markdown {
         true => write_markdown(&arguments.directory, command),
         false => write_all(&arguments.directory, command),
     };
-    written.map_err(|error| {
-        exit::complain(&error);
+    write_result.map_err(|error| {
+        exit::print_error(&error);
         Failure::ThisMachine
     })
 }
@@ -191,8 +191,8 @@ mod tests {
     fn the_pages_in_docs_commands_are_generated() {
         let pages = markdown_pages(crate::cli::command());
         for (name, text) in &pages {
-            let long = text.lines().find(|line| line.chars().count() > 120);
-            assert_eq!(long, None, "{name}");
+            let long_line = text.lines().find(|line| line.chars().count() > 120);
+            assert_eq!(long_line, None, "{name}");
         }
         if std::env::var_os("PLUMB_UPDATE_DOCS").is_some_and(|value| value == "1") {
             write_markdown(Path::new(DOCS), crate::cli::command()).unwrap();

@@ -7,7 +7,7 @@
 use crate::serve;
 
 /// Environment variable or file, and its meaning.
-pub(super) type Entry = (&'static str, &'static str);
+pub(super) type ManualEntry = (&'static str, &'static str);
 
 /// Further section of a page: a text, or lines of a file or of an input.
 #[derive(Debug)]
@@ -30,9 +30,9 @@ pub(crate) struct Page {
     /// Exit codes and their meaning.
     pub(super) exit_status: &'static [(u8, &'static str)],
     /// Groups of environment variables.
-    pub(super) environment: &'static [&'static [Entry]],
+    pub(super) environment: &'static [&'static [ManualEntry]],
     /// Groups of files.
-    pub(super) files: &'static [&'static [Entry]],
+    pub(super) files: &'static [&'static [ManualEntry]],
     /// Related commands.
     pub(super) see_also: &'static [&'static str],
 }
@@ -70,22 +70,23 @@ pub(crate) fn page(name: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.command == name)
 }
 
-const STATE: Entry = (
+const STATE: ManualEntry = (
     "XDG_STATE_HOME",
-    "Directory of the state; plumb uses its subdirectory plumb [default: ~/.local/state, or \
-     /var/lib for root]",
+    "Base directory for persistent state; plumb uses its subdirectory plumb [default: \
+        ~/.local/state, or /var/lib for root]",
 );
-const HOME: Entry = ("HOME", "Home directory, which contains the other directories by default");
-const RUNTIME: Entry = (
+const HOME: ManualEntry =
+    ("HOME", "Home directory, which contains the other directories by default");
+const RUNTIME: ManualEntry = (
     "XDG_RUNTIME_DIR",
     "Directory of the sockets of the meters; plumb uses its subdirectory plumb [default: /run for \
      root, or /run/user/UID]",
 );
-const COLUMNS: Entry =
+const COLUMNS: ManualEntry =
     ("COLUMNS", "Width of the output, if the standard output is not a terminal [default: 80]");
 
 /// Variables of the client for Telnet.
-const LOGIN_VARIABLES: &[Entry] = &[
+const LOGIN_VARIABLES: &[ManualEntry] = &[
     STATE,
     RUNTIME,
     HOME,
@@ -93,19 +94,19 @@ const LOGIN_VARIABLES: &[Entry] = &[
     ("PLUMB_METER", "off disables the meters, for benchmarks"),
 ];
 /// Variables that determine what is sent to the terminal.
-const TERMINAL_VARIABLES: &[Entry] = &[
+const TERMINAL_VARIABLES: &[ManualEntry] = &[
     ("TERM", "Terminal type; linux selects the filter for the Linux console"),
-    ("LC_ALL, LC_CTYPE, LANG", "Locale, from which the character set of the terminal follows"),
+    ("LC_ALL, LC_CTYPE, LANG", "Locale; determines the character set of the terminal"),
 ];
 /// Variables that determine the format of a report.
-const REPORT_VARIABLES: &[Entry] = &[
+const REPORT_VARIABLES: &[ManualEntry] = &[
     COLUMNS,
     ("NO_COLOR", "Unless empty, print no colors"),
     ("TERM", "dumb disables colors"),
-    ("LC_ALL, LC_CTYPE, LANG", "Locale, from which the character set of the output follows"),
+    ("LC_ALL, LC_CTYPE, LANG", "Locale; determines the character set of the output"),
 ];
 /// Variables of the clients for FTP and TFTP.
-const FILE_VARIABLES: &[Entry] = &[
+const FILE_VARIABLES: &[ManualEntry] = &[
     ("PLUMB_FTP_PASSWORD", "Password for the FTP server, if the URL has none"),
     ("NETRC", "File with user names and passwords [default: ~/.netrc]"),
     (
@@ -117,26 +118,26 @@ const FILE_VARIABLES: &[Entry] = &[
     HOME,
     ("PLUMB_METER", "off disables the meters, for benchmarks"),
 ];
-const CONFIGURATION_VARIABLE: &[Entry] =
+const CONFIGURATION_VARIABLE: &[ManualEntry] =
     &[("XDG_CONFIG_HOME", "Directory of the configuration [default: ~/.config]")];
 
-const KNOWN_HOSTS: &[Entry] = &[(
+const KNOWN_HOSTS: &[ManualEntry] = &[(
     "~/.local/state/plumb/known_hosts",
     "Certificates of servers, saved at the first connection",
 )];
-const JOURNAL: &[Entry] =
+const JOURNAL: &[ManualEntry] =
     &[("~/.local/state/plumb/transfers/journal/", "Records of the transfers, in JSON")];
-const STORE: &[Entry] = &[(
+const STORE: &[ManualEntry] = &[(
     "~/.local/state/plumb/transfers/transfers.sqlite",
     "Store of the records, updated from the journal",
 )];
-const NETRC: &[Entry] = &[(
+const NETRC: &[ManualEntry] = &[(
     "~/.netrc",
     "User names and passwords of FTP servers; a file with passwords must not be readable by others",
 )];
-const CONFIGURATION: &[Entry] =
+const CONFIGURATION: &[ManualEntry] =
     &[("~/.config/plumb/config.toml", "Data types and word formats of hosts")];
-const METERS: &[Entry] = &[(
+const METERS: &[ManualEntry] = &[(
     "/run/user/UID/plumb/PID.sock",
     "Socket of the meters of a process; for root /run/plumb/PID.sock, and if the directory does \
      not exist /tmp/plumb-UID/PID.sock",
@@ -323,9 +324,9 @@ pub(super) const PAGES: &[Page] = &[
         notes: &[Note::Text(
             "Confirmation",
             "An empty path, the root, and paths that end with '.' or '..' are refused. Before \
-             several files or a directory are removed, their number is printed, and on a terminal \
-             rm asks. With -v each name is printed; with --json, each is a JSON line with \
-             \"what\", \"name\" and \"kind\".",
+                 several files or a directory are removed, their number is printed, and on a \
+                terminal rm asks for confirmation. With -v each name is printed; with --json, \
+                each is a JSON line with \"what\", \"name\" and \"kind\".",
         )],
         exit_status: REMOTE_FILE_STATUS,
         environment: &[FILE_VARIABLES],

@@ -1,8 +1,8 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
 use super::schedule::{Schedule, duration, large_size, size};
-use super::target::Target;
-use crate::carrier::{self, Family, Route};
+use super::target::MeasureTarget;
+use crate::carrier::{self, AddressFamilies, Route};
 use crate::heading;
 use anyhow::{Result, bail};
 use protocols::time::Duration;
@@ -29,14 +29,15 @@ pub(crate) struct Arguments {
     /// FILE.cast, recorded by plumb login --record; pid:NUMBER, a plumb that runs on this machine.
     /// Of several addresses the first that answers is measured
     #[arg(value_name = "target")]
-    pub(super) target: Target,
-    /// Count wrong bits, bytes, blocks and files of a known pattern: of the files that --write has
-    /// written, or of the echo of as many typed characters as there are keys
+    pub(super) target: MeasureTarget,
+    /// Count wrong bits, bytes, blocks and files with a known pattern: in the files written by
+    /// --write, or in the echo of as many typed characters as --keys specifies
     #[arg(long)]
     pub(super) pattern: bool,
 
-    /// Log in as this user at a login prompt; without it, Return is pressed only in a shell. The
-    /// password of a file server may also come from ~/.netrc or PLUMB_FTP_PASSWORD
+    /// Log in as this user at a login prompt; without this option, Return is pressed only at a
+    /// shell prompt. The password of a file server may also come from ~/.netrc or
+    /// PLUMB_FTP_PASSWORD
     #[arg(long = "user", alias = "login", value_name = "name", help_heading = heading::LOGIN)]
     pub(super) login: Option<String>,
     /// File whose first line is the password [default: a prompt on the terminal]
@@ -95,7 +96,7 @@ pub(crate) struct Arguments {
           default_value = "kernel", help_heading = heading::CONNECTION)]
     pub(super) via: Route,
     #[command(flatten)]
-    pub(super) family: Family,
+    pub(super) family: AddressFamilies,
     /// Timeout in seconds for opening the connection, and for any expected data
     #[arg(long, default_value_t = carrier::DEFAULT_TIMEOUT.as_secs(), value_name = "seconds",
           value_parser = clap::value_parser!(u64).range(1..=86_400),
@@ -121,33 +122,33 @@ impl Arguments {
     /// Returns an error with an explanation if the arguments are incompatible.
     pub(super) fn schedule(&self) -> Result<Schedule> {
         let is_series = self.count.is_some() || self.every.is_some() || self.length.is_some();
-        let is_of_files = matches!(self.target, Target::Files(_));
+        let is_of_files = matches!(self.target, MeasureTarget::Files(_));
         match &self.target {
             _ if self.estimate.is_some() && !is_of_files => {
                 bail!("--estimate requires a file server as its target")
             }
-            Target::Recording(_) if self.write || self.pattern => {
+            MeasureTarget::Recording(_) if self.write || self.pattern => {
                 bail!("--write and --pattern do not apply to a recording: omit them")
             }
-            Target::Recording(_) if is_series => {
+            MeasureTarget::Recording(_) if is_series => {
                 bail!("--tries, --every and --for do not apply to a recording: omit them")
             }
-            Target::Recording(_) | Target::Line(_) | Target::Running(_)
+            MeasureTarget::Recording(_) | MeasureTarget::Line(_) | MeasureTarget::Running(_)
                 if self.via != Route::Kernel =>
             {
                 bail!("--via applies only to hosts: omit it")
             }
-            Target::Running(_) if self.write || self.pattern => {
+            MeasureTarget::Running(_) if self.write || self.pattern => {
                 bail!("--write and --pattern do not apply to a running plumb: omit them")
             }
-            Target::Running(_) if self.count.is_some() || self.every.is_some() => {
+            MeasureTarget::Running(_) if self.count.is_some() || self.every.is_some() => {
                 bail!("a running plumb is observed once: use --for instead of --tries and --every")
             }
-            Target::Running(_) => Schedule::new(None, None, None),
-            Target::Login { .. } | Target::Line(_) if self.write => {
+            MeasureTarget::Running(_) => Schedule::new(None, None, None),
+            MeasureTarget::Login { .. } | MeasureTarget::Line(_) if self.write => {
                 bail!("--write requires a file server as its target")
             }
-            Target::Files(_) if self.pattern && !self.write => {
+            MeasureTarget::Files(_) if self.pattern && !self.write => {
                 bail!(
                     "--pattern requires --write: the content of the server's own files is unknown"
                 )

@@ -1,24 +1,24 @@
-//! Short answers of a shell, alternately acknowledged at once and with the usual delay.
+//! Response times of short shell commands, with immediate and with delayed acknowledgments in turn.
 //!
 //! A shell echoes the line first, and its command writes a moment later. If the remote host uses
-//! Nagle's algorithm, that second piece, which does not fill a segment, waits until the echo is
-//! acknowledged (RFC 9293 §3.7.4). It therefore arrives only after the acknowledgment was sent; a
-//! host that is merely slow takes equally long in both cases. A screenful does not always show
-//! this: its first segment is full, leaves at once, and causes an acknowledgment of itself and of
-//! the echo.
+//! Nagle's algorithm, that output, which does not fill a segment, is sent only after the echo is
+//! acknowledged (RFC 9293 §3.7.4). A delayed acknowledgment then delays the output. If the remote
+//! host is only slow, both kinds of acknowledgment give the same response time. A screenful does
+//! not always show this: its first segment is full, is sent at once, and causes an acknowledgment
+//! that covers the echo.
 
-use super::console::Console;
+use super::console::MeasureConsole;
 use super::prompt::{Prompt, Prompts, Wait};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// Command that prints [`MARK`] after the echo of the line was sent. The mark does not occur in the
-/// text of the command.
+/// Command that prints [`OUTPUT_MARK`] after the echo of the line was sent. The mark does not occur
+/// in the text of the command.
 const COMMAND: &str = "env true; printf '\\170\\n'\r";
 /// Output of the command.
-const MARK: u8 = b'x';
-/// Total number of answers; every second one is acknowledged with delay.
-const TRIES: usize = 10;
+const OUTPUT_MARK: u8 = b'x';
+/// Total number of commands. Every second response is acknowledged with delay.
+const COMMANDS_TOTAL: usize = 10;
 
 /// Times from Return to the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,52 +35,53 @@ pub(crate) struct CommandResponses {
     timeout: Duration,
     response_times: ResponseTimes,
     requested_at: Instant,
-    /// Wait for the next prompt, after the answer has arrived.
-    ending: Option<Wait>,
+    /// Wait for the next prompt, once the response to the command has arrived.
+    prompt_wait: Option<Wait>,
 }
 
 impl CommandResponses {
     /// Types the first command.
-    pub(crate) fn begin(timeout: Duration, console: &mut Console, cx: &mut Cx<'_>) -> Self {
+    pub(crate) fn begin(timeout: Duration, console: &mut MeasureConsole, cx: &mut Cx<'_>) -> Self {
         let response_times = ResponseTimes::default();
-        let mut responses = Self { timeout, response_times, requested_at: cx.now, ending: None };
+        let mut responses =
+            Self { timeout, response_times, requested_at: cx.now, prompt_wait: None };
         responses.request(console, cx);
         responses
     }
 
-    fn request(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
-        console.count_byte(MARK);
+    fn request(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
+        console.count_byte(OUTPUT_MARK);
         console.type_keys(COMMAND.as_bytes(), cx);
         self.requested_at = cx.now;
-        self.ending = None;
+        self.prompt_wait = None;
     }
 
     fn response_count(&self) -> usize {
         self.response_times.quick_ack.len() + self.response_times.delayed_ack.len()
     }
 
-    /// Returns whether acknowledgments are delayed in the current try. Data after the answer still
-    /// belongs to that try.
+    /// Returns whether acknowledgments are delayed during the current command. Data after its
+    /// response still belongs to the same command.
     pub(crate) fn is_delayed_ack(&self) -> bool {
-        let current = self.response_count() - usize::from(self.ending.is_some());
+        let current = self.response_count() - usize::from(self.prompt_wait.is_some());
         !current.is_multiple_of(2)
     }
 
-    /// Returns the times when all answers have arrived or one is missing.
+    /// Returns the response times after the last command, or after a command without a response.
     ///
     /// # Errors
     ///
-    /// Returns the time of the next call while answers are outstanding.
+    /// Returns the time of the next call while responses are outstanding.
     pub(crate) fn poll(
         &mut self,
         prompts: &Prompts,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Result<ResponseTimes, Instant> {
         loop {
-            if let Some(wait) = self.ending {
+            if let Some(wait) = self.prompt_wait {
                 let (prompt, _) = wait.poll(console, prompts, cx.now)?;
-                if prompt != Prompt::Shell || self.response_count() >= TRIES {
+                if prompt != Prompt::Shell || self.response_count() >= COMMANDS_TOTAL {
                     return Ok(std::mem::take(&mut self.response_times));
                 }
                 self.request(console, cx);
@@ -98,7 +99,7 @@ impl CommandResponses {
                 false => &mut self.response_times.quick_ack,
             };
             times.push(elapsed);
-            self.ending = Some(Wait::new(self.requested_at, self.timeout));
+            self.prompt_wait = Some(Wait::new(self.requested_at, self.timeout));
         }
     }
 }

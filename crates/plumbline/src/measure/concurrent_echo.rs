@@ -1,10 +1,10 @@
-//! Concurrent echoes: of keys typed at a steady pace, and of keys typed during the output of a
-//! command.
+//! Echo times of keys that are typed before the echoes of earlier keys have arrived: at a steady
+//! pace, or during the output of a command.
 //!
-//! An echo is recognized by its byte, which the command does not write. Echoes are assigned to keys
-//! in the order of typing.
+//! An echo is recognized by its character, which does not occur in the output of the command.
+//! Echoes are assigned to keys in the order of typing.
 
-use super::console::{Console, Watch};
+use super::console::{MeasureConsole, Watch};
 use super::prompt::{Prompts, Wait};
 use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
@@ -15,17 +15,17 @@ use protocols::time::{Duration, Instant};
 
 const CHARACTER: u8 = b'x';
 /// Interval between two keys of a fast typist.
-const PACE: Duration = Duration::from_nanos(records::verdict::TRAIN_PACE_NS);
+const KEY_INTERVAL: Duration = Duration::from_nanos(records::verdict::TRAIN_PACE_NS);
 /// Number of keys typed at a steady pace.
 pub(crate) const PACED_KEYS: usize = 20;
-/// Time limit for the last echoes.
-const LAST_KEYS: Duration = Duration::from_secs(2);
-/// Interval at which TCP is polled for the acknowledgment of a key.
-const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(5);
+/// Timeout for outstanding echoes after the last key.
+const LAST_ECHOES_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval at which TCP's state is polled while a key is unacknowledged.
+const ACK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Target duration of the output during which keys are typed.
 const LOAD_DURATION: Duration = Duration::from_millis(1_500);
-/// Minimum and maximum number of screens of the output.
-const LOAD_SCREENS: [u32; 2] = [2, 150];
+/// Minimum and maximum length of that output, in screens.
+const LOAD_SCREENS_RANGE: [u32; 2] = [2, 150];
 
 /// Typed keys and their echo times.
 #[derive(Debug, Default)]
@@ -35,16 +35,16 @@ struct Keys {
 }
 
 impl Keys {
-    fn type_key(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+    fn type_key(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
         self.typed_at.push(cx.now);
         console.type_keys(&[CHARACTER], cx);
     }
 
     /// Records the echoes that have arrived by now.
-    fn record_echoes(&mut self, console: &Console, now: Instant) {
-        let echoed = console.byte_count();
-        let waiting = self.typed_at.iter().skip(self.echo_times.len());
-        let new_echoes = waiting.take(echoed.saturating_sub(self.echo_times.len()));
+    fn record_echoes(&mut self, console: &MeasureConsole, now: Instant) {
+        let echo_count = console.byte_count();
+        let unechoed_keys = self.typed_at.iter().skip(self.echo_times.len());
+        let new_echoes = unechoed_keys.take(echo_count.saturating_sub(self.echo_times.len()));
         let new_echoes: Vec<Duration> = new_echoes.map(|typed_at| now - *typed_at).collect();
         self.echo_times.extend(new_echoes);
     }
@@ -59,17 +59,22 @@ impl Keys {
 pub(crate) struct PacedKeys {
     keys: Keys,
     next_at: Instant,
-    /// Erasing keys that remove all typed keys from the line.
-    erasers: Vec<u8>,
+    /// Erase characters that remove all typed keys from the command line.
+    erase_keys: Vec<u8>,
     /// Wait for the line to be cleared.
     clearing: Option<Wait>,
 }
 
 impl PacedKeys {
-    /// Starts to type [`PACED_KEYS`] keys, which `erasers` remove again.
-    pub(crate) fn begin(erasers: Vec<u8>, console: &mut Console, cx: &mut Cx<'_>) -> Self {
+    /// Starts to type [`PACED_KEYS`] keys. Afterwards `erase_keys` is typed, which removes them
+    /// from the command line.
+    pub(crate) fn begin(
+        erase_keys: Vec<u8>,
+        console: &mut MeasureConsole,
+        cx: &mut Cx<'_>,
+    ) -> Self {
         console.count_byte(CHARACTER);
-        Self { keys: Keys::default(), next_at: cx.now, erasers, clearing: None }
+        Self { keys: Keys::default(), next_at: cx.now, erase_keys, clearing: None }
     }
 
     /// Returns the echo times in the order of the keys, once the line is clear again.
@@ -79,7 +84,7 @@ impl PacedKeys {
     /// Returns the time of the next call while keys or echoes are outstanding.
     pub(crate) fn poll(
         &mut self,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Result<Vec<Duration>, Instant> {
         if let Some(wait) = &self.clearing {
@@ -90,18 +95,18 @@ impl PacedKeys {
         if self.keys.typed_at.len() < PACED_KEYS {
             if cx.now >= self.next_at {
                 self.keys.type_key(console, cx);
-                self.next_at = cx.now + PACE;
+                self.next_at = cx.now + KEY_INTERVAL;
             }
             return Err(self.next_at);
         }
-        let give_up_at = self.next_at + LAST_KEYS;
+        let give_up_at = self.next_at + LAST_ECHOES_TIMEOUT;
         if !self.keys.is_idle() && cx.now < give_up_at {
             return Err(give_up_at);
         }
-        console.type_keys(&self.erasers, cx);
-        let wait = Wait::new(cx.now, LAST_KEYS);
+        console.type_keys(&self.erase_keys, cx);
+        let wait = Wait::new(cx.now, LAST_ECHOES_TIMEOUT);
         self.clearing = Some(wait);
-        Err(wait.latest(console) + LAST_KEYS)
+        Err(wait.latest(console) + LAST_ECHOES_TIMEOUT)
     }
 }
 
@@ -126,7 +131,7 @@ pub(crate) struct KeysUnderLoad {
 /// retransmitted.
 #[derive(Debug, Default)]
 struct RoundTrips {
-    /// Time of the latest key, if it is not acknowledged yet.
+    /// Time at which the latest key was typed; `None` once it is acknowledged.
     typed_at: Option<Instant>,
     /// Whether the latest key has been passed to TCP.
     is_sent: bool,
@@ -139,7 +144,7 @@ impl RoundTrips {
         self.is_sent = false;
     }
 
-    /// Processes the acknowledgment state of all sent data at `now`.
+    /// Processes whether all data sent so far is acknowledged at `now`; `None` if this is unknown.
     fn on_acknowledgment(&mut self, is_acknowledged: Option<bool>, now: Instant) {
         let Some(typed_at) = self.typed_at else { return };
         match is_acknowledged {
@@ -173,11 +178,11 @@ impl KeysUnderLoad {
     pub(crate) fn begin(
         screenful: Duration,
         timeout: Duration,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Option<Self> {
         let screens = LOAD_DURATION.as_nanos() / screenful.as_nanos().max(1);
-        let [least, most] = LOAD_SCREENS;
+        let [least, most] = LOAD_SCREENS_RANGE;
         let screens = u32::try_from(screens).unwrap_or(most).min(most);
         (screens >= least).then(|| Self::of_screens(screens, timeout, console, cx))
     }
@@ -186,7 +191,7 @@ impl KeysUnderLoad {
     pub(crate) fn of_screens(
         screens: u32,
         timeout: Duration,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Self {
         let text =
@@ -234,15 +239,15 @@ impl KeysUnderLoad {
     pub(crate) fn poll(
         &mut self,
         prompts: &Prompts,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Result<EchoUnderLoad, Instant> {
         self.polled_at = cx.now;
         self.keys.record_echoes(console, cx.now);
-        let is_complete = console.watched().is_some_and(Watch::is_complete);
+        let is_complete = console.current_watch().is_some_and(Watch::is_complete);
         if is_complete || self.ended_at.is_some() {
             let ended_at = *self.ended_at.get_or_insert(cx.now);
-            let give_up_at = ended_at + LAST_KEYS;
+            let give_up_at = ended_at + LAST_ECHOES_TIMEOUT;
             if !self.keys.is_idle() && cx.now < give_up_at {
                 return Err(give_up_at);
             }
@@ -256,12 +261,12 @@ impl KeysUnderLoad {
                 return polled.map(|received| self.finish(received));
             }
         }
-        let has_begun = console.watched().is_some_and(|watch| watch.cells > SCREENFUL_CELLS);
+        let has_begun = console.current_watch().is_some_and(|watch| watch.cells > SCREENFUL_CELLS);
         let next_at = *self.next_at.get_or_insert(cx.now);
         if has_begun && self.keys.is_idle() && cx.now >= next_at {
             self.keys.type_key(console, cx);
             self.round_trips.begin(cx.now);
-            self.next_at = Some(cx.now + PACE);
+            self.next_at = Some(cx.now + KEY_INTERVAL);
         }
         match self.request.poll(prompts, console, cx) {
             // The output timed out.
@@ -269,9 +274,9 @@ impl KeysUnderLoad {
             Err(until) if self.keys.is_idle() && has_begun => {
                 Err(self.next_at.unwrap_or(until).min(until))
             }
-            // While a segment is missing, no data arrives whose processing would reveal the
-            // acknowledgment.
-            Err(until) if self.wants_status() => Err(until.min(cx.now + ACKNOWLEDGED_POLL)),
+            // While a segment is missing, no data arrives, so the acknowledgment is noticed only by
+            // polling.
+            Err(until) if self.wants_status() => Err(until.min(cx.now + ACK_POLL_INTERVAL)),
             Err(until) => Err(until),
         }
     }
@@ -286,7 +291,7 @@ mod tests {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let mut round_trips = RoundTrips::default();
         round_trips.begin(at(0));
-        // TCP does not have the key yet.
+        // The key has not been passed to TCP yet.
         round_trips.on_acknowledgment(Some(true), at(0));
         round_trips.on_acknowledgment(Some(false), at(1));
         round_trips.on_acknowledgment(Some(false), at(200));

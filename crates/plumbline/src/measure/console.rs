@@ -1,5 +1,5 @@
-//! Telnet with a terminal emulator and without a keyboard: the measurement types the keys and reads
-//! the screen. A serial line has no Telnet, and data passes unchanged.
+//! Telnet with a terminal emulator but without a keyboard: the measurement types the keys and reads
+//! the screen. A serial line does not use Telnet; its data passes unchanged.
 
 use super::timestamps::Stamp;
 use protocols::Cx;
@@ -14,11 +14,12 @@ const ROWS: u16 = 24;
 const CAPTURE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of bytes queued for a serial line.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of recorded arrivals; later data is added to the last recorded arrival.
+/// Maximum number of recorded arrivals. The bytes of later data are added to the last recorded
+/// arrival.
 const ARRIVALS_MAX: usize = 4096;
 
 /// Telnet engine and terminal emulator.
-pub(crate) struct Console {
+pub(crate) struct MeasureConsole {
     telnet: Telnet,
     /// Output queued for a serial line without Telnet; `None` with Telnet.
     line: Option<Vec<u8>>,
@@ -36,8 +37,8 @@ struct Screen {
     run_queue_wait: fn() -> Option<Duration>,
     /// Number of reads and their receive delays.
     reads: Reads,
-    /// Wait times at the start of the watch.
-    waited: Waits,
+    /// Wait times of this process when [`MeasureConsole::watch`] was called.
+    waits_at_start: Waits,
 }
 
 /// Wait times of this process since its start.
@@ -68,8 +69,8 @@ impl Waits {
         Some(self.run_queue?.saturating_sub(before.run_queue?))
     }
 
-    /// Returns the delay that waiting for a CPU has added to events since `before`: at most the
-    /// time that data waited to be read, if that is known.
+    /// Returns the delay of received data because this process waited for a CPU since `before`: at
+    /// most the time for which data was available but unread, if that time is known.
     pub(crate) fn since(&self, before: &Self) -> Option<Duration> {
         let run_queue = self.run_queue_since(before)?;
         let is_known =
@@ -86,7 +87,8 @@ struct ByteCounter {
     count: usize,
 }
 
-/// Cells written since the start of the watch, up to the requested number.
+/// Observations from the call of [`MeasureConsole::watch`] until the requested number of cells is
+/// written.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     /// Number of cells to wait for.
@@ -97,9 +99,9 @@ pub(crate) struct Watch {
     pub(crate) bytes: u64,
     /// Time at which the cells were requested, if known.
     pub(crate) requested: Option<Stamp>,
-    /// Time before the data with the first cell arrived.
+    /// Time just before the data that contains the first cell was received.
     pub(crate) before: Option<Stamp>,
-    /// Time at which the latest data reached Telnet.
+    /// Time at which the latest data was passed to Telnet.
     pub(crate) arrived: Option<Stamp>,
     /// Time just before the first cell was written.
     pub(crate) first: Option<Stamp>,
@@ -108,11 +110,11 @@ pub(crate) struct Watch {
     /// Time that this process waited for a CPU until the last cell was written.
     pub(crate) run_queue_wait: Option<Duration>,
     data_at: Option<Instant>,
-    /// Start of the watch.
+    /// Time at which [`MeasureConsole::watch`] was called.
     began_at: Option<Instant>,
-    /// Longest interval between two arrivals, from the arrival of the first cell.
+    /// Longest interval between two arrivals, beginning with the data that contains the first cell.
     pub(crate) longest_gap: Option<Duration>,
-    /// Arrivals since the start of the watch, from the data with the first cell.
+    /// Arrivals of data, beginning with the data that contains the first cell.
     pub(crate) arrivals: Vec<Arrival>,
 }
 
@@ -178,7 +180,7 @@ impl Watch {
     }
 }
 
-impl Console {
+impl MeasureConsole {
     /// Creates a console on a serial line.
     pub(crate) fn on_line() -> Self {
         Self { line: Some(Vec::new()), ..Self::new() }
@@ -202,7 +204,7 @@ impl Console {
                 data_at: None,
                 run_queue_wait: || None,
                 reads: Reads::default(),
-                waited: Waits::default(),
+                waits_at_start: Waits::default(),
             },
         }
     }
@@ -226,7 +228,8 @@ impl Console {
         }
     }
 
-    /// Returns whether every offer and request of this side has been answered.
+    /// Returns whether the remote host has answered every Telnet option offer and request of this
+    /// side.
     pub(crate) fn negotiation_is_quiet(&self) -> bool {
         self.line.is_some() || self.telnet.negotiation_is_quiet()
     }
@@ -249,7 +252,7 @@ impl Console {
         if self.line.is_some() { None } else { self.telnet.urgent_mark() }
     }
 
-    /// Notifies Telnet that urgent data is ahead in the input, or that it was received.
+    /// Notifies Telnet that urgent data follows in the input, or that all urgent data was received.
     pub(crate) fn urgent(&mut self, is_ahead: bool) {
         if is_ahead { self.telnet.urgent() } else { self.telnet.urgent_ended() }
     }
@@ -293,10 +296,10 @@ impl Console {
         }
     }
 
-    /// Starts to watch for `cells` cells.
+    /// Starts to observe received data until `cells` cells are written.
     pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
-        // Both readings of the wait time lie outside the interval between the stamps.
-        self.screen.waited = self.screen.waits();
+        // Reading the wait times takes time itself, so they are read before the first stamp.
+        self.screen.waits_at_start = self.screen.waits();
         let before = Some(Stamp::now(cx));
         let requested = before;
         self.screen.watch =
@@ -308,13 +311,13 @@ impl Console {
         self.screen.waits()
     }
 
-    /// Returns the time that this process has waited for a CPU since [`Console::watch`].
+    /// Returns the time that this process has waited for a CPU since [`MeasureConsole::watch`].
     pub(crate) fn run_queue_wait(&self) -> Option<Duration> {
-        self.screen.waits().run_queue_since(&self.screen.waited)
+        self.screen.waits().run_queue_since(&self.screen.waits_at_start)
     }
 
-    /// Returns the observations since [`Console::watch`].
-    pub(crate) fn watched(&self) -> Option<&Watch> {
+    /// Returns the observations since [`MeasureConsole::watch`].
+    pub(crate) fn current_watch(&self) -> Option<&Watch> {
         self.screen.watch.as_ref()
     }
 
@@ -323,7 +326,7 @@ impl Console {
         let screen = &mut self.screen;
         let mut watch = screen.watch.take()?;
         if watch.run_queue_wait.is_none() {
-            watch.run_queue_wait = screen.waits().since(&screen.waited);
+            watch.run_queue_wait = screen.waits().since(&screen.waits_at_start);
         }
         Some(watch)
     }
@@ -343,7 +346,7 @@ impl Console {
         self.screen.counter = Some(ByteCounter { byte, count: 0 });
     }
 
-    /// Returns the number of occurrences since [`Console::count_byte`].
+    /// Returns the number of occurrences since [`MeasureConsole::count_byte`].
     pub(crate) fn byte_count(&self) -> usize {
         self.screen.counter.map_or(0, |counter| counter.count)
     }
@@ -377,7 +380,7 @@ impl Screen {
         Waits { run_queue: (self.run_queue_wait)(), reads: self.reads }
     }
 
-    /// Processes a run of data.
+    /// Passes data without Telnet commands to the terminal emulator.
     fn show(&mut self, run: &[u8], cx: &mut Cx<'_>) {
         self.data_at = Some(cx.now);
         if let Some(captured) = &mut self.capture {
@@ -394,9 +397,9 @@ impl Screen {
                 let written = self.terminal.receive(run, cx);
                 watch.on_cells_written(before, run.len(), written.cells, cx);
                 if watch.is_complete() {
-                    let waited = self.waits().since(&self.waited);
+                    let waits_at_start = self.waits().since(&self.waits_at_start);
                     if let Some(watch) = &mut self.watch {
-                        watch.run_queue_wait = waited;
+                        watch.run_queue_wait = waits_at_start;
                     }
                 }
             }

@@ -1,11 +1,12 @@
-//! Echo time of one character: type it, wait for its cell, erase it.
+//! Echo time of a single character: it is typed, its cell on the screen is awaited, and it is
+//! erased.
 //!
-//! Keys are typed one at a time, each some milliseconds after the previous one is complete. No user
+//! Keys are typed one at a time, each some milliseconds after the echo of the previous key. No user
 //! types faster, and the remote host is idle by then. Each character is erased, so that the line
 //! never grows: with DEL if the remote host supports that, else with backspace, else by clearing
 //! the line with ^U from time to time.
 
-use super::console::{Console, Waits};
+use super::console::{MeasureConsole, Waits};
 use super::timestamps::{Rates, Spent, Stamp};
 use protocols::Cx;
 use protocols::meter::Account;
@@ -19,17 +20,17 @@ pub(crate) const KILL_LINE: u8 = 0x15;
 
 /// Pause between two keys.
 const KEY_PAUSE: Duration = Duration::from_millis(5);
-/// Minimum time limit of an erasure.
+/// Minimum timeout of an erasure.
 const ERASURE_TIMEOUT_MIN: Duration = Duration::from_secs(1);
-/// Time limit of an erasure as a multiple of the latest echo time.
-const ERASURE_ECHOES: u32 = 4;
+/// Timeout of an erasure, as a multiple of the latest echo time.
+const ERASURE_TIMEOUT_FACTOR: u32 = 4;
 /// Maximum number of characters on the line before ^U clears it.
 const LINE_KEYS_MAX: usize = 16;
 /// Maximum number of characters left on a line that cannot be erased.
 const UNERASED_KEYS_MAX: usize = 64;
 
-/// Timing of one typed character, in three parts: down to the carrier, away from this machine, and
-/// up to the cell on the screen.
+/// Timing of one typed character, in three parts: sending on this host, the network and the remote
+/// host, and receiving on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keystroke {
     /// From the key until the carrier has accepted it.
@@ -40,14 +41,14 @@ pub(crate) struct Keystroke {
     pub(crate) up: Spent,
     /// Time that the received echo waited because this process waited for a CPU.
     pub(crate) run_queue_wait: Option<Duration>,
-    /// Time that this process waited for a CPU until the carrier had accepted the key.
+    /// Time that this process waited for a CPU before the carrier accepted the key.
     pub(crate) send_wait: Option<Duration>,
 }
 
 impl Keystroke {
     /// Returns the total time.
     pub(crate) fn total(&self) -> Spent {
-        self.down.and(&self.away).and(&self.up)
+        self.down.plus(&self.away).plus(&self.up)
     }
 
     /// Returns the keystroke with [`Self::send_wait`] moved from the account of system calls to the
@@ -55,7 +56,7 @@ impl Keystroke {
     /// key is already in transit.
     pub(crate) fn without_send_wait(&self, rates: Rates) -> Self {
         let wait = self.send_wait.unwrap_or_default();
-        let down = rates.moved(&self.down, wait, Account::Interrupt, Account::Outside);
+        let down = rates.with_time_moved(&self.down, wait, Account::Interrupt, Account::Outside);
         Self { down, ..*self }
     }
 }
@@ -73,7 +74,7 @@ enum Eraser {
 enum State {
     Pausing { until: Instant },
     AwaitingEcho(PendingKey),
-    Erasing { since: Instant, position: (u16, u16), waited: Waits },
+    Erasing { since: Instant, position: (u16, u16), waits_before: Waits },
     Clearing { since: Instant },
 }
 
@@ -85,7 +86,7 @@ struct PendingKey {
     position: (u16, u16),
     /// Time at which the carrier accepted the key.
     sent: Option<Stamp>,
-    /// Time that this process waited for a CPU until the carrier had accepted the key.
+    /// Time that this process waited for a CPU before the carrier accepted the key.
     send_wait: Option<Duration>,
 }
 
@@ -94,7 +95,7 @@ struct PendingKey {
 pub(crate) enum Progress {
     /// The run continues at this time, or earlier if data arrives.
     Until(Instant),
-    /// All keys are measured.
+    /// All requested keys have been measured.
     Done,
     /// No more keys can be measured, for this reason.
     Stopped(&'static str),
@@ -105,38 +106,39 @@ pub(crate) enum Progress {
 /// A run of echo measurements.
 #[derive(Debug)]
 pub(crate) struct Echo {
-    wanted: usize,
+    wanted_keystrokes: usize,
     timeout: Duration,
     state: State,
     eraser: Eraser,
     /// Cursor position of the empty line.
     line_start: Option<(u16, u16)>,
     keys_on_line: usize,
-    latest: Duration,
+    latest_echo_time: Duration,
     /// Measured keystrokes.
     pub(crate) keystrokes: Vec<Keystroke>,
     /// Echo times of the erasing keys, without the time that this process waited for a CPU.
     pub(crate) erasures: Vec<Duration>,
-    /// Empty intervals, measured before each key with the stamps that measure keys.
+    /// Intervals between two consecutive stamps, taken before each key: the overhead of the
+    /// measurement.
     pub(crate) empty: Vec<Spent>,
     /// Number of typed keys, including erasing keys.
     pub(crate) typed_keys: usize,
 }
 
 impl Echo {
-    /// Starts a run of `wanted` echoes, each with the time limit `timeout`.
-    pub(crate) fn new(wanted: usize, timeout: Duration, now: Instant) -> Self {
+    /// Starts a run of `wanted_keystrokes` echoes, each with the time limit `timeout`.
+    pub(crate) fn new(wanted_keystrokes: usize, timeout: Duration, now: Instant) -> Self {
         Self {
-            wanted,
+            wanted_keystrokes,
             timeout,
             state: State::Pausing { until: now + KEY_PAUSE },
             eraser: Eraser::Delete,
             line_start: None,
             keys_on_line: 0,
-            latest: Duration::ZERO,
-            keystrokes: Vec::with_capacity(wanted),
-            erasures: Vec::with_capacity(wanted),
-            empty: Vec::with_capacity(wanted),
+            latest_echo_time: Duration::ZERO,
+            keystrokes: Vec::with_capacity(wanted_keystrokes),
+            erasures: Vec::with_capacity(wanted_keystrokes),
+            empty: Vec::with_capacity(wanted_keystrokes),
             typed_keys: 0,
         }
     }
@@ -157,22 +159,22 @@ impl Echo {
     }
 
     /// Records that the carrier has accepted all output.
-    pub(crate) fn output_written(&mut self, console: &Console, cx: &mut Cx<'_>) {
+    pub(crate) fn output_written(&mut self, console: &MeasureConsole, cx: &mut Cx<'_>) {
         if let State::AwaitingEcho(key @ PendingKey { sent: None, .. }) = &mut self.state {
             key.sent = Some(Stamp::now(cx));
             key.send_wait = console.run_queue_wait();
         }
     }
 
-    /// Processes the progress of the echo and types the next key when it is due.
-    pub(crate) fn poll(&mut self, console: &mut Console, cx: &mut Cx<'_>) -> Progress {
+    /// Processes received echoes, and types the next key when it is due.
+    pub(crate) fn poll(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) -> Progress {
         loop {
             let progress = match self.state {
                 State::Pausing { until } if cx.now < until => return Progress::Until(until),
                 State::Pausing { .. } => self.type_next_key(console, cx),
                 State::AwaitingEcho(key) => self.poll_echo(key, console, cx),
-                State::Erasing { since, position, waited } => {
-                    self.poll_erasure((since, position, waited), console, cx)
+                State::Erasing { since, position, waits_before } => {
+                    self.poll_erasure((since, position, waits_before), console, cx)
                 }
                 State::Clearing { since } => self.poll_clear_line(since, console, cx),
             };
@@ -182,8 +184,8 @@ impl Echo {
         }
     }
 
-    fn type_next_key(&mut self, console: &mut Console, cx: &mut Cx<'_>) -> Option<Progress> {
-        let is_enough = self.keystrokes.len() >= self.wanted;
+    fn type_next_key(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) -> Option<Progress> {
+        let is_enough = self.keystrokes.len() >= self.wanted_keystrokes;
         let is_full = match self.eraser {
             Eraser::Delete | Eraser::Backspace => false,
             Eraser::KillLine => {
@@ -223,16 +225,16 @@ impl Echo {
     fn poll_echo(
         &mut self,
         key: PendingKey,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         let PendingKey { stamp, typed_at, position, sent, send_wait } = key;
-        let written = console.watched().filter(|watch| watch.is_complete()).cloned();
+        let written = console.current_watch().filter(|watch| watch.is_complete()).cloned();
         if written.is_some() && !console.shows(position, char::from(CHARACTER)) {
-            // Something else was written, by the host or by another of its users.
+            // The written cell is not the echo but other output, such as a message to the terminal.
             console.watch(1, cx);
         } else if let Some(watch) = written {
-            self.latest = cx.now - typed_at;
+            self.latest_echo_time = cx.now - typed_at;
             let arrived = watch.arrived.unwrap_or(stamp);
             let written = watch.last.unwrap_or(stamp);
             let sent = sent.unwrap_or(stamp);
@@ -257,26 +259,26 @@ impl Echo {
         })
     }
 
-    fn erase(&mut self, position: (u16, u16), console: &mut Console, cx: &mut Cx<'_>) {
+    fn erase(&mut self, position: (u16, u16), console: &mut MeasureConsole, cx: &mut Cx<'_>) {
         let key = match self.eraser {
             Eraser::Delete => DELETE,
             Eraser::Backspace => BACKSPACE,
             Eraser::KillLine | Eraser::Nothing => return self.pause(cx),
         };
         self.typed_keys += 1;
-        let waited = console.waits();
+        let waits_before = console.waits();
         console.type_keys(&[key], cx);
-        self.state = State::Erasing { since: cx.now, position, waited };
+        self.state = State::Erasing { since: cx.now, position, waits_before };
     }
 
     fn poll_erasure(
         &mut self,
-        (since, position, waited): (Instant, (u16, u16), Waits),
-        console: &mut Console,
+        (since, position, waits_before): (Instant, (u16, u16), Waits),
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         if console.cursor() == position {
-            let own_wait = console.waits().since(&waited).unwrap_or_default();
+            let own_wait = console.waits().since(&waits_before).unwrap_or_default();
             self.erasures.push((cx.now - since).saturating_sub(own_wait));
             self.keys_on_line = self.keys_on_line.saturating_sub(1);
             self.pause(cx);
@@ -296,7 +298,7 @@ impl Echo {
         None
     }
 
-    fn clear_line(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+    fn clear_line(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
         self.typed_keys += 1;
         console.type_keys(&[KILL_LINE], cx);
         self.state = State::Clearing { since: cx.now };
@@ -305,7 +307,7 @@ impl Echo {
     fn poll_clear_line(
         &mut self,
         since: Instant,
-        console: &Console,
+        console: &MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         let line_start = self.line_start.unwrap_or_default();
@@ -324,11 +326,13 @@ impl Echo {
         None
     }
 
-    /// Returns the time limit of an erasure, or `None` if it has passed. A host that has erased
-    /// before gets the full timeout, because the path may have lost the key or its echo.
+    /// Returns the deadline of an erasure, or `None` if it has passed. If the host has erased a
+    /// character before, the full timeout applies, because the path may have lost the key or its
+    /// echo.
     fn erasure_ends_at(&self, since: Instant, now: Instant) -> Option<Instant> {
         let limit = match self.erasures.is_empty() {
-            true => ERASURE_TIMEOUT_MIN.max(self.latest.saturating_mul(ERASURE_ECHOES)),
+            true => ERASURE_TIMEOUT_MIN
+                .max(self.latest_echo_time.saturating_mul(ERASURE_TIMEOUT_FACTOR)),
             false => self.timeout,
         };
         let until = since + limit.min(self.timeout);

@@ -1,19 +1,21 @@
-//! Predictions, each computed only from observations made before the predicted event.
+//! Predictions of file transfers, each computed only from observations made before the predicted
+//! transfer.
 //!
 //! A file transfer is predicted from earlier transfers of at most a quarter of its size, its
-//! probes. TFTP sends data at once, so the probe of a TFTP transfer is the first quarter of the
-//! largest transfer.
+//! probes. TFTP has no login before the data, so its probe is the first quarter of the largest
+//! transfer.
 
 use records::prediction::{FileModel, Forecast, Model, Prediction, Quantity};
 use records::sizes::Sample;
 use records::statistics::median;
 use records::verdict::{Direction, FileTransfer, Flow, FlowCounts, Observation, Path};
 
-/// A transfer of at most this fraction of a file's size (1/n) is a probe for it.
-const PROBE_PART: u64 = 4;
-/// Files of at most this fraction of the largest size (1/n) are not predicted: they are short
-/// however fast the path is.
-const SMALL_PART: u64 = 16;
+/// A transfer is a probe for a file if its size is at most the size of the file divided by this
+/// number.
+const PROBE_SIZE_DIVISOR: u64 = 4;
+/// Files of at most the largest size divided by this number are not predicted: their transfers are
+/// short on any path.
+const SMALL_FILE_DIVISOR: u64 = 16;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Incoming, Direction::Outgoing];
 
@@ -24,27 +26,30 @@ const fn quantity(direction: Direction) -> Quantity {
     }
 }
 
-/// Predicts the large FTP transfers of `seen`, which is in chronological order, from the small
-/// transfers before them. If `estimate_bytes` is specified, also predicts a file of that size from
-/// all transfers. `connect_ns` is the time in which the control connection opened.
+/// Predicts the large FTP transfers of `earlier_transfers`, which is in chronological order, from
+/// the small transfers before them. If `estimate_bytes` is specified, also predicts a file of that
+/// size from all transfers. `connect_ns` is the time in which the control connection opened.
 pub(super) fn of_ftp(
-    seen: &[FileTransfer],
+    earlier_transfers: &[FileTransfer],
     connect_ns: Option<u64>,
     estimate_bytes: Option<u64>,
 ) -> Vec<Prediction> {
     let mut all = Vec::new();
     for direction in DIRECTIONS {
-        let same_direction =
-            || seen.iter().filter(|transfer| transfer.direction == direction && transfer.bytes > 0);
+        let same_direction = || {
+            earlier_transfers
+                .iter()
+                .filter(|transfer| transfer.direction == direction && transfer.bytes > 0)
+        };
         let most = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
         let mut sizes: Vec<u64> = same_direction().map(|transfer| transfer.bytes).collect();
-        sizes.retain(|bytes| *bytes > most / SMALL_PART);
+        sizes.retain(|bytes| *bytes > most / SMALL_FILE_DIVISOR);
         sizes.sort_unstable();
         sizes.dedup();
         for bytes in sizes {
             let before = same_direction().take_while(|transfer| transfer.bytes != bytes);
             let probe: Vec<_> =
-                before.filter(|transfer| transfer.bytes <= bytes / PROBE_PART).collect();
+                before.filter(|transfer| transfer.bytes <= bytes / PROBE_SIZE_DIVISOR).collect();
             let times = same_direction()
                 .filter(|transfer| transfer.bytes == bytes)
                 .map(|transfer| transfer.total_ns);
@@ -66,10 +71,10 @@ pub(super) fn of_ftp(
 }
 
 /// Predicts the large TFTP transfers in `samples` from the beginning of the largest transfer of
-/// `seen`, or else from the small transfers in `samples`. If `estimate_bytes` is specified, also
-/// predicts a file of that size.
+/// `earlier_transfers`, or else from the small transfers in `samples`. If `estimate_bytes` is
+/// specified, also predicts a file of that size.
 pub(super) fn of_tftp(
-    seen: &[FileTransfer],
+    earlier_transfers: &[FileTransfer],
     samples: &[Sample],
     estimate_bytes: Option<u64>,
 ) -> Vec<Prediction> {
@@ -80,24 +85,25 @@ pub(super) fn of_tftp(
             .filter(|sample| Direction::from(sample.direction) == direction && sample.bytes > 0)
             .map(|sample| (sample.bytes, sample.total_ns))
             .collect();
-        let same_direction = || seen.iter().filter(|transfer| transfer.direction == direction);
-        // The first of the largest transfers: everything that is predicted happened after its
-        // beginning.
+        let same_direction =
+            || earlier_transfers.iter().filter(|transfer| transfer.direction == direction);
+        // The probe is the beginning of the first of the largest transfers, which precedes every
+        // predicted event.
         let most = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
         let Some(largest) = same_direction().find(|transfer| transfer.bytes == most) else {
             continue;
         };
         let window = window_bytes(largest);
         let mut sizes: Vec<u64> = samples.iter().map(|(bytes, _)| *bytes).collect();
-        sizes.retain(|bytes| *bytes > most / SMALL_PART);
+        sizes.retain(|bytes| *bytes > most / SMALL_FILE_DIVISOR);
         sizes.sort_unstable();
         sizes.dedup();
         for bytes in sizes {
             let times = samples.iter().filter(|(size, _)| *size == bytes).map(|(_, ns)| *ns);
             let measured_ns = median(&times.collect::<Vec<_>>());
             let smaller: Vec<_> =
-                samples.iter().filter(|(n, _)| *n <= bytes / PROBE_PART).copied().collect();
-            let prediction = of_windows(largest, bytes / PROBE_PART)
+                samples.iter().filter(|(n, _)| *n <= bytes / PROBE_SIZE_DIVISOR).copied().collect();
+            let prediction = of_windows(largest, bytes / PROBE_SIZE_DIVISOR)
                 .and_then(|model| forecast(&model, direction, bytes))
                 .or_else(|| of_sizes(&smaller, window, direction, bytes));
             all.extend(
@@ -125,7 +131,7 @@ fn forecast(model: &FileModel, direction: Direction, bytes: u64) -> Option<Forec
 }
 
 /// Returns the observation of transfers by FTP, each from its command to its last reply.
-fn observed(seen: &[&FileTransfer], connect_ns: Option<u64>) -> Observation {
+fn observed(earlier_transfers: &[&FileTransfer], connect_ns: Option<u64>) -> Observation {
     let flow = |transfer: &&FileTransfer| Flow {
         direction: transfer.direction,
         bytes: transfer.bytes,
@@ -134,9 +140,9 @@ fn observed(seen: &[&FileTransfer], connect_ns: Option<u64>) -> Observation {
         counts: counts(transfer),
         ..Flow::default()
     };
-    let tcp = || seen.iter().map(|transfer| &transfer.tcp);
+    let tcp = || earlier_transfers.iter().map(|transfer| &transfer.tcp);
     let mut observed = Observation {
-        transfers: seen.iter().map(flow).collect(),
+        transfers: earlier_transfers.iter().map(flow).collect(),
         path: Path {
             min_rtt_ns: tcp().filter_map(|tcp| tcp.min_rtt_ns.or(tcp.rtt_ns)).min(),
             mss_bytes: tcp().flat_map(|tcp| [tcp.rcv_mss, tcp.snd_mss]).flatten().max(),
@@ -148,11 +154,11 @@ fn observed(seen: &[&FileTransfer], connect_ns: Option<u64>) -> Observation {
     observed
 }
 
-/// Minimum window of a kernel with window auto-tuning, in bytes: it starts with 64 KiB less
-/// overhead. A smaller window does not grow.
-const GROWING_WINDOW: u64 = 50_000;
+/// Minimum initial window in bytes of a kernel with window auto-tuning: 64 KiB less overhead. A
+/// smaller window is fixed.
+const AUTO_TUNED_WINDOW_MIN_BYTES: u64 = 50_000;
 
-/// Returns TCP's counters of lost segments, and the window if it is small enough to limit longer
+/// Returns TCP's counters of lost segments, and the window if it is so small that it limits longer
 /// transfers.
 fn counts(transfer: &FileTransfer) -> FlowCounts {
     let tcp = &transfer.tcp;
@@ -163,17 +169,18 @@ fn counts(transfer: &FileTransfer) -> FlowCounts {
     let retransmissions =
         tcp.total_retrans.map(|all| all.saturating_sub(tcp.dsack_dups.unwrap_or(0)));
     FlowCounts {
-        window_bytes: window_bytes.filter(|bytes| (1..GROWING_WINDOW).contains(bytes)),
+        window_bytes: window_bytes.filter(|bytes| (1..AUTO_TUNED_WINDOW_MIN_BYTES).contains(bytes)),
         retransmissions,
         out_of_order_in: tcp.rcv_ooopack,
         ..FlowCounts::default()
     }
 }
 
-/// Returns the model derived from the complete windows within the first `most` bytes of a file.
+/// Returns a model of the TFTP transfer `file`, derived from the complete windows within its first
+/// `most` bytes.
 fn of_windows(file: &FileTransfer, most: u64) -> Option<FileModel> {
     let window = window_bytes(file)?;
-    // Fewer than two windows would mean an incomplete one.
+    // A model needs at least two complete windows.
     let wanted = window.saturating_mul(Some(most / window).filter(|count| *count >= 2)?);
     let mut bytes = 0_u64;
     let is_within = |arrival: &&records::verdict::Arrival| {
@@ -190,9 +197,9 @@ fn window_bytes(transfer: &FileTransfer) -> Option<u64> {
     transfer.window_blocks?.checked_mul(transfer.block_bytes?).filter(|bytes| *bytes > 0)
 }
 
-/// Predicts a transfer from the smallest and the largest of `files`, which are `(bytes, ns)`.
-/// Returns `None` if all files are shorter than two windows: they do not show the wait for an
-/// answer, which a longer transfer has many times.
+/// Predicts a TFTP transfer from the smallest and the largest of `files`, which are `(bytes, ns)`.
+/// Returns `None` if all files are shorter than two windows: their times do not contain the wait
+/// for an acknowledgment, which a longer transfer repeats for each window.
 fn of_sizes(
     files: &[(u64, u64)],
     window_bytes: Option<u64>,
@@ -235,8 +242,8 @@ mod tests {
 
     #[test]
     fn small_files_predict_the_large_ones_and_one_that_is_not_transferred() {
-        let seen = [1_000, 4_000, 10_000, 40_000, 160_000].map(file);
-        let predictions = of_ftp(&seen, None, Some(1_000_000));
+        let earlier_transfers = [1_000, 4_000, 10_000, 40_000, 160_000].map(file);
+        let predictions = of_ftp(&earlier_transfers, None, Some(1_000_000));
         let sizes: Vec<_> = predictions.iter().map(|one| (one.bytes, one.measured_ns)).collect();
         let wanted = [(40_000, Some(100 * MS)), (160_000, Some(220 * MS)), (1_000_000, None)];
         assert_eq!(sizes, wanted);
@@ -254,19 +261,19 @@ mod tests {
 
     #[test]
     fn a_file_is_predicted_from_earlier_transfers_of_at_most_a_quarter_of_its_size() {
-        let seen = [file(100_000), file(160_000)];
-        assert_eq!(of_ftp(&seen, None, None), []);
-        let seen = [file(160_000), file(40_000)];
-        assert_eq!(of_ftp(&seen, None, None), []);
-        let seen = [file(40_000), file(160_000)];
-        assert_eq!(of_ftp(&seen, None, None).len(), 1);
+        let earlier_transfers = [file(100_000), file(160_000)];
+        assert_eq!(of_ftp(&earlier_transfers, None, None), []);
+        let earlier_transfers = [file(160_000), file(40_000)];
+        assert_eq!(of_ftp(&earlier_transfers, None, None), []);
+        let earlier_transfers = [file(40_000), file(160_000)];
+        assert_eq!(of_ftp(&earlier_transfers, None, None).len(), 1);
     }
 
     #[test]
     fn an_upload_is_predicted_from_its_acknowledgments() {
         let sent = |bytes| FileTransfer { direction: Direction::Outgoing, ..file(bytes) };
-        let seen = [4_000, 16_000, 64_000, 256_000].map(sent);
-        let predictions = of_ftp(&seen, None, None);
+        let earlier_transfers = [4_000, 16_000, 64_000, 256_000].map(sent);
+        let predictions = of_ftp(&earlier_transfers, None, None);
         assert_eq!(
             predictions.iter().map(|one| one.quantity).collect::<Vec<_>>(),
             [Quantity::Sent; 2]
@@ -285,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_first_windows_of_a_file_predict_the_rest_of_it() {
-        // An answer is awaited after each window.
+        // The sender waits for an acknowledgment after each window.
         let window = |at: u64| Arrival { at_ns: 60 * MS + at * 5 * MS, bytes: 1_000 };
         let transfer = FileTransfer {
             bytes: 160_000,

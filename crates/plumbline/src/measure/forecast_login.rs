@@ -1,11 +1,11 @@
 //! Predictions of a login from its beginning.
 //!
-//! Short outputs predict the screenful that was requested after them; the echo times during one
-//! output predict those during the longer output that followed. Each model uses only earlier
-//! observations.
+//! The screenful is predicted from the short outputs before it; the echo times during an output are
+//! predicted from those during a shorter output before it. Each model uses only observations that
+//! precede the predicted event.
 
 use super::concurrent_echo::EchoUnderLoad;
-use super::login_session::Findings;
+use super::login_session::SessionResults;
 use super::observed_session::{self, echoes};
 use super::record::{Carrier, Circumstances};
 use super::screen_output::SCREENFUL_CELLS;
@@ -16,7 +16,7 @@ use records::verdict::{Arrival, Flow, Observation, Path};
 
 /// Returns the predictions of the session together with the measured values.
 pub(super) fn of_session(
-    findings: &Findings,
+    findings: &SessionResults,
     circumstances: &Circumstances,
     phases: &Phases,
 ) -> Vec<Prediction> {
@@ -38,7 +38,7 @@ fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
 /// Returns the observation before the screenful was requested. Its transfers are the short outputs
 /// in chronological order.
 fn before_screenful(
-    findings: &Findings,
+    findings: &SessionResults,
     circumstances: &Circumstances,
     phases: &Phases,
 ) -> Observation {
@@ -56,8 +56,8 @@ fn before_screenful(
     before
 }
 
-/// Predicts the screenful from the observation `before` it.
-fn screenful(before: &Observation, findings: &Findings) -> Option<Prediction> {
+/// Predicts the screenful from `before`, the observation that precedes it.
+fn screenful(before: &Observation, findings: &SessionResults) -> Option<Prediction> {
     let longest = findings.short_outputs.iter().max_by_key(|output| output.cells)?;
     let bytes = (longest.bytes * SCREENFUL_CELLS).checked_div(longest.cells)?;
     let model = Model::of(before)?;
@@ -69,16 +69,17 @@ fn screenful(before: &Observation, findings: &Findings) -> Option<Prediction> {
     (*is_command && received.is_complete).then(|| forecast.with_measured(measured_ns))
 }
 
-/// Returns the output that filled the buffers, from which the last output is predicted.
-fn probe(findings: &Findings) -> Option<&EchoUnderLoad> {
+/// Returns the output that filled the buffers. The echo times during the last output are predicted
+/// from it.
+fn probe(findings: &SessionResults) -> Option<&EchoUnderLoad> {
     let longer = findings.sustained.as_ref().and_then(|sustained| sustained.probe.as_ref());
     longer.or(findings.under_load.as_ref())
 }
 
-/// Returns the observation before the last output: the output that filled the buffers, and the keys
-/// typed during it.
+/// Returns the observation before the last output: the output that filled the buffers, and the echo
+/// times of the keys typed during it.
 fn before_sustained(
-    findings: &Findings,
+    findings: &SessionResults,
     circumstances: &Circumstances,
     phases: &Phases,
 ) -> Observation {
@@ -102,8 +103,8 @@ fn before_sustained(
     before
 }
 
-/// Predicts the echo time during the longer output from the observation `before` it.
-fn echo(before: &Observation, findings: &Findings) -> Option<Prediction> {
+/// Predicts the echo time during the longer output from `before`, the observation that precedes it.
+fn echo(before: &Observation, findings: &SessionResults) -> Option<Prediction> {
     let sustained = findings.sustained.as_ref().filter(|sustained| sustained.is_settled)?;
     let first = probe(findings)?;
     let later = &sustained.under_load;

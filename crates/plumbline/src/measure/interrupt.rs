@@ -45,7 +45,8 @@ impl Interrupts {
                 if flag.swap(true, Ordering::SeqCst) {
                     std::process::exit(EXIT_BY_SIGINT);
                 }
-                // Ignored: without a reader the flag is sufficient.
+                // Ignored: if no descriptor is left to wake, [`Interrupts::is_interrupted`] still
+                // reports the signal.
                 _ = writer.write_all(b"!");
             }
         };

@@ -2,15 +2,16 @@
 
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
-use super::login_session::{Findings, Login, MeasureSession, Plan};
+use super::login_session::{Login, MeasureSession, SessionParameters, SessionResults};
 use super::outcome::{Failed, Measured};
 use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reason};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{Carrier, Circumstances, measurement, nanos, waterfall};
-use super::target::Line;
+use super::target::SerialTarget;
 use crate::carrier::{
-    self, EndedSession, EngineContext, NoAddress, Outcome, Route, Session, Target, Tls, Trust,
+    self, EndedSession, EngineContext, HostTarget, MaybeTls, NoAddress, Outcome, Route,
+    StreamSession, Trust,
 };
 use crate::exit::Failure;
 use anyhow::Result;
@@ -22,19 +23,19 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::SystemTime;
 
-/// Location of a login.
+/// Host or serial line on which logins are measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Location<'a> {
     /// Host; the flag selects TLS from the first byte.
-    Host(&'a Target, bool),
+    Host(&'a HostTarget, bool),
     /// Remote end of a serial line.
-    Line(&'a Line),
+    Line(&'a SerialTarget),
 }
 
 /// Measures logins at one location.
 pub(super) struct Logins<'a> {
     pub(super) location: Location<'a>,
-    /// Target as displayed.
+    /// Target as displayed in the report.
     pub(super) name: String,
     pub(super) arguments: &'a Arguments,
     pub(super) interrupts: &'a Interrupts,
@@ -95,7 +96,11 @@ impl Logins<'_> {
             true => self.run_probe(self.probe_parameters(self.arguments.keys.into()))?.ok(),
             false => None,
         };
-        Ok(Ok(measured(findings, &circumstances, accuracy.and_then(|probed| probed.accuracy))))
+        Ok(Ok(measured(
+            findings,
+            &circumstances,
+            accuracy.and_then(|probe_result| probe_result.accuracy),
+        )))
     }
 
     /// Determines whether the login is usable, and returns the time until it was usable, ns.
@@ -107,8 +112,9 @@ impl Logins<'_> {
         let began = std::time::Instant::now();
         // On a serial line an echo is the only sign of a remote host.
         let keys = if matches!(self.location, Location::Line(_)) { 1 } else { 0 };
-        Ok(self.run_probe(self.probe_parameters(keys))?.map(|probed| {
-            let waited = probed.usable_at.zip(probed.since).map(|(at, since)| at - since);
+        Ok(self.run_probe(self.probe_parameters(keys))?.map(|probe_result| {
+            let waited =
+                probe_result.usable_at.zip(probe_result.since).map(|(at, since)| at - since);
             waited.map_or_else(|| nanos(began.elapsed()), nanos)
         }))
     }
@@ -117,7 +123,7 @@ impl Logins<'_> {
         ProbeParameters { keys, timeout: self.timeout(), prompts: self.prompts() }
     }
 
-    /// Runs a short session and returns its result.
+    /// Runs a short availability probe and returns its result.
     fn run_probe(&self, parameters: ProbeParameters) -> Result<Result<ProbeResult, Failed>> {
         let interrupt = Some(self.interrupts.descriptor()?);
         let probe = match self.location {
@@ -129,27 +135,27 @@ impl Logins<'_> {
             Ok(ended) => ended,
             Err(failed) => return Ok(Err(failed)),
         };
-        let mut probed = ended.session.into_result();
-        if probed.is_interrupted {
+        let mut probe_result = ended.session.into_result();
+        if probe_result.is_interrupted {
             return Ok(Err(Failed::interrupted()));
         }
-        if probed.since.is_none() {
+        if probe_result.since.is_none() {
             return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
         }
-        if let Some(reason) = unusable_reason(&probed, ended.outcome) {
+        if let Some(reason) = unusable_reason(&probe_result, ended.outcome) {
             return Ok(Err(Failed::new(AttemptOutcome::NotUsable, Failure::RemoteHost, reason)));
         }
-        // The user's wait starts with the lookup of the name.
+        // The user's wait includes the name lookup, so its duration is added.
         if let Some(connecting_at) = ended.connecting_at {
             let resolve = ended.resolve.unwrap_or_default();
             let began = (connecting_at - Instant::ZERO).saturating_sub(resolve);
-            probed.since = Some(Instant::ZERO + began);
+            probe_result.since = Some(Instant::ZERO + began);
         }
-        Ok(Ok(probed))
+        Ok(Ok(probe_result))
     }
 
     /// Runs a session over the carrier of the location.
-    fn run_session<S: Session>(
+    fn run_session<S: StreamSession>(
         &self,
         session: S,
         context: &mut EngineContext,
@@ -191,14 +197,17 @@ impl Logins<'_> {
         let resolve = Some(connecting_at - lookup_began_at);
         let timeout = self.timeout();
         let session = match is_in_tls {
-            false => Tls::on_request(session, None, timeout),
+            false => MaybeTls::on_request(session, None, timeout),
             true => {
                 let ca = self.arguments.ca.as_deref();
-                Tls::from_start(session, Trust::new(&target.host, target.port, ca)?, timeout)
+                MaybeTls::from_start(session, Trust::new(&target.host, target.port, ca)?, timeout)
             }
         };
-        let EndedSession { session: Tls { session, refusal, handshake, .. }, outcome, address } =
-            carrier::run(session, via, &addresses, timeout, context)?;
+        let EndedSession {
+            session: MaybeTls { session, refusal, handshake, .. },
+            outcome,
+            address,
+        } = carrier::run(session, via, &addresses, timeout, context)?;
         let others = addresses.len().saturating_sub(1);
         let not_opened = match refusal {
             Some(refusal) => {
@@ -235,8 +244,8 @@ impl Logins<'_> {
         prompt.map_or_else(Prompts::default, Prompts::ending_in)
     }
 
-    fn plan(&self) -> Plan {
-        Plan {
+    fn plan(&self) -> SessionParameters {
+        SessionParameters {
             keys: usize::try_from(self.arguments.keys).unwrap_or(usize::MAX),
             login: self.login.clone(),
             prompts: self.prompts(),
@@ -250,13 +259,13 @@ impl Logins<'_> {
 }
 
 fn measured(
-    findings: Findings,
+    findings: SessionResults,
     circumstances: &Circumstances,
     accuracy: Option<records::accuracy::Accuracy>,
 ) -> Measured {
     let record = measurement(&findings, circumstances);
     let phases = &record.phases;
-    // A missing prompt is not an answer.
+    // Without a prompt, the silence after the connection is not counted as an answer.
     let steps = [phases.resolve_ns, phases.connect_ns, phases.tls_ns, phases.negotiation_ns];
     let before = steps.into_iter().flatten().fold(0, u64::saturating_add);
     let response_ns = match (phases.login_prompt_ns, &record.echo) {

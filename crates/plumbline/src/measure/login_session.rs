@@ -8,14 +8,14 @@
 //!            (a shell, all four)
 //! ```
 //!
-//! Each part is a small state machine that processes the console whenever data has arrived or its
-//! deadline has passed, and returns its next deadline. If a part fails, this is noted and the next
-//! part runs, so that the report contains everything that could be measured. Return is pressed only
-//! when a shell waits for a command, or when a user name and a password were given.
+//! Each stage is a small state machine. It processes the console whenever data has arrived or its
+//! deadline has passed, and returns its next deadline. If a stage fails, a note is recorded and the
+//! next stage runs, so that the report contains everything that could be measured. Return is
+//! pressed only at a shell prompt, or if a user name and a password were specified.
 
 use super::command_response::{CommandResponses, ResponseTimes};
 use super::concurrent_echo::{EchoUnderLoad, KeysUnderLoad, PACED_KEYS, PacedKeys};
-use super::console::{Console, Waits, Watch};
+use super::console::{MeasureConsole, Waits, Watch};
 use super::echo::{Echo, Keystroke, Progress};
 use super::long_output::{LongOutputs, SustainedEcho};
 use super::progress::ProgressLine;
@@ -26,7 +26,7 @@ use super::screen_output::{
 };
 use super::short_output::ShortOutputs;
 use super::timestamps::Spent;
-use crate::carrier::{AckPolicy, CarrierStatus, Outcome, Session};
+use crate::carrier::{AckPolicy, CarrierStatus, Outcome, StreamSession};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -36,13 +36,13 @@ use records::verdict::Unfinished;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Initial silence after which keys are typed on a serial line, whose prompt may have been printed
-/// long ago.
-const LINE_GREETING: Duration = Duration::from_secs(1);
+/// Initial silence on a serial line after which keys are typed: the prompt may have been printed
+/// before the session started.
+const SERIAL_LINE_SILENCE: Duration = Duration::from_secs(1);
 
 /// Parameters of the session.
 #[derive(Clone)]
-pub(crate) struct Plan {
+pub(crate) struct SessionParameters {
     /// Number of echoes to measure.
     pub(crate) keys: usize,
     /// Credentials for a login prompt.
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) command: Option<String>,
     /// Commands whose output is requested before the measurement.
     pub(crate) initial_commands: Vec<String>,
-    /// Time limit without any data.
+    /// Timeout for expected data.
     pub(crate) timeout: Duration,
     /// Reads the CPU time of this process.
     pub(crate) cpu_time: fn() -> Duration,
@@ -72,7 +72,7 @@ pub(crate) struct Login {
 
 /// Results of the session.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct SessionResults {
     /// Time at which the connection opened.
     pub(crate) opened_at: Option<Instant>,
     /// Time of the first data from the remote host.
@@ -81,8 +81,8 @@ pub(crate) struct Findings {
     pub(crate) negotiated_at: Option<Instant>,
     /// First prompt, and the time of its last character.
     pub(crate) prompt: Option<(Prompt, Instant)>,
-    /// Whether no data had arrived before the time in `prompt`, which is then only the timeout of
-    /// this side.
+    /// Whether no data had arrived at the time in `prompt`. That time is then only the expiration
+    /// of the session's own timeout.
     pub(crate) is_silent: bool,
     /// Commands with their output.
     pub(crate) initial_commands: Vec<(String, Vec<u8>)>,
@@ -90,9 +90,9 @@ pub(crate) struct Findings {
     pub(crate) keystrokes: Vec<Keystroke>,
     /// Echo times of the keys that erased the timed characters.
     pub(crate) erasures: Vec<Duration>,
-    /// Empty intervals between two stamps.
+    /// Intervals between two consecutive stamps: the overhead of the measurement.
     pub(crate) empty: Vec<Spent>,
-    /// CPU time per key.
+    /// CPU time of this process per typed key.
     pub(crate) cpu_per_key: Option<Duration>,
     /// Short outputs before the screenful.
     pub(crate) short_outputs: Vec<Watch>,
@@ -100,7 +100,7 @@ pub(crate) struct Findings {
     pub(crate) screenful: Option<(ReceivedOutput, bool)>,
     /// Echo times of keys typed at a steady pace.
     pub(crate) paced_echoes: Vec<Duration>,
-    /// A screenful with delayed acknowledgments, as in most programs.
+    /// A screenful whose segments are acknowledged with the usual delay of other programs.
     pub(crate) screenful_delayed_ack: Option<ReceivedOutput>,
     /// Short answers with immediate and with delayed acknowledgments.
     pub(crate) response_times: ResponseTimes,
@@ -112,7 +112,7 @@ pub(crate) struct Findings {
     pub(crate) is_refused: bool,
     /// Whether the remote host ended the session or stopped answering before all was measured.
     pub(crate) is_cut_off: bool,
-    /// Incomplete output.
+    /// The output or echo that ended the session because it was incomplete.
     pub(crate) unfinished: Option<Unfinished>,
     /// Time from the last answer to a login prompt until the shell's prompt.
     pub(crate) login: Option<Duration>,
@@ -148,12 +148,12 @@ enum Stage {
     Over,
 }
 
-/// The session that measures.
+/// The session that performs the measurement.
 pub(crate) struct MeasureSession {
-    console: Console,
-    plan: Plan,
-    /// Time limit for the first output.
-    greeting: Duration,
+    console: MeasureConsole,
+    plan: SessionParameters,
+    /// Timeout for the first output.
+    greeting_timeout: Duration,
     stage: Stage,
     is_in_shell: bool,
     /// Key that erases a character, if known.
@@ -162,20 +162,24 @@ pub(crate) struct MeasureSession {
     wants_status: bool,
     deadline: Option<Instant>,
     /// Wait times of this process when the connection was established.
-    waited_before: Waits,
+    waits_at_opening: Waits,
     interrupts: Option<UnixStream>,
     progress: ProgressLine,
-    findings: Findings,
+    findings: SessionResults,
 }
 
 impl MeasureSession {
     /// Creates a session that ends early when `interrupts` is readable.
-    pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
-        let mut console = Console::new();
+    pub(crate) fn new(
+        plan: SessionParameters,
+        interrupts: Option<UnixStream>,
+        progress: ProgressLine,
+    ) -> Self {
+        let mut console = MeasureConsole::new();
         console.account_run_queue(plan.run_queue_wait);
         Self {
             console,
-            greeting: plan.timeout,
+            greeting_timeout: plan.timeout,
             plan,
             stage: Stage::Opening,
             is_in_shell: false,
@@ -183,27 +187,28 @@ impl MeasureSession {
             has_outstanding_answers: true,
             wants_status: false,
             deadline: None,
-            waited_before: Waits::default(),
+            waits_at_opening: Waits::default(),
             interrupts,
             progress,
-            findings: Findings::default(),
+            findings: SessionResults::default(),
         }
     }
 
-    /// Creates a session over a serial line, which has no Telnet and sends nothing by itself.
+    /// Creates a session over a serial line, which does not use Telnet and may send nothing before
+    /// a key is typed.
     pub(crate) fn on_line(
-        plan: Plan,
+        plan: SessionParameters,
         interrupts: Option<UnixStream>,
         progress: ProgressLine,
     ) -> Self {
-        let mut console = Console::on_line();
+        let mut console = MeasureConsole::on_line();
         console.account_run_queue(plan.run_queue_wait);
         let session = Self::new(plan, interrupts, progress);
-        Self { console, greeting: LINE_GREETING, ..session }
+        Self { console, greeting_timeout: SERIAL_LINE_SILENCE, ..session }
     }
 
     /// Ends the session after its connection ended with `outcome`, and returns the findings.
-    pub(crate) fn into_findings(mut self, outcome: Outcome) -> Findings {
+    pub(crate) fn into_findings(mut self, outcome: Outcome) -> SessionResults {
         if !matches!(self.stage, Stage::Opening | Stage::Over) {
             self.findings.is_cut_off = !matches!(outcome, Outcome::Closed | Outcome::LocalClosed);
             match outcome {
@@ -358,8 +363,9 @@ impl MeasureSession {
     fn begin_echo(&mut self, cx: &mut Cx<'_>) {
         let echo = Echo::new(self.plan.keys, self.plan.timeout, cx.now);
         let cpu_before = (self.plan.cpu_time)();
-        // The steps of a login also wait for answers of this program, so the whole wait counts.
-        self.findings.login_wait = self.console.waits().run_queue_since(&self.waited_before);
+        // During a login the remote host also waits for this process, so every wait for a CPU
+        // counts, even without unread data.
+        self.findings.login_wait = self.console.waits().run_queue_since(&self.waits_at_opening);
         self.wants_status = true;
         self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
     }
@@ -425,8 +431,8 @@ impl MeasureSession {
         self.stage = Stage::Screenful { request, is_command };
     }
 
-    /// Returns whether the remote host waits for a user name or a password, so that many typed keys
-    /// would be taken for one.
+    /// Returns whether the remote host prompts for a user name or a password, and would take typed
+    /// keys as the answer.
     fn asks_for_user(&self) -> bool {
         let prompt = self.findings.prompt.map(|(prompt, _)| prompt);
         !self.is_in_shell && matches!(prompt, Some(Prompt::Login | Prompt::Password))
@@ -448,8 +454,7 @@ impl MeasureSession {
         if !is_complete || !is_command || self.plan.command.is_some() {
             return self.end();
         }
-        // The echo of Return is sent separately from the screen only if the command starts with a
-        // short delay.
+        // With a short delay before the output, the echo of Return is sent separately.
         let text = format!("env true; {SCREENFUL_COMMAND}");
         let source = OutputSource::Command { text, cells: Some(SCREENFUL_CELLS) };
         let request = OutputRequest::begin(source, self.plan.timeout, &mut self.console, cx);
@@ -457,8 +462,8 @@ impl MeasureSession {
         self.wants_status = true;
     }
 
-    /// Ends the session when no more keys can be measured: the characters left on the line would be
-    /// sent to the shell with the next command.
+    /// Ends the session because no more keys can be measured. The characters on the command line
+    /// could not be erased, so a further command would be preceded by them.
     fn stop_echoing(&mut self, reason: &str, is_silent: bool) {
         self.note(reason);
         self.store_echoes();
@@ -475,7 +480,7 @@ impl MeasureSession {
         self.stage = Stage::Over;
     }
 
-    /// Ends the session after incomplete output: further output would not arrive either.
+    /// Ends the session after incomplete output, because the remote host has stopped sending.
     fn on_stalled(&mut self, watch: &Watch) {
         let Watch { cells, wanted_cells, .. } = watch;
         self.findings
@@ -509,7 +514,7 @@ impl MeasureSession {
     }
 
     fn begin_load(&mut self, cx: &mut Cx<'_>) {
-        // The faster of the two screens was not delayed and gives the better estimate.
+        // The faster of the two screenfuls was not delayed, so it gives the better estimate.
         let first = self.findings.screenful.as_ref().map(|(received, _)| received);
         let last_at =
             |received: &ReceivedOutput| received.watch.arrivals.last().map(|last| last.at_ns);
@@ -552,8 +557,8 @@ impl MeasureSession {
         self.findings.notes.push(sentence.to_owned());
     }
 
-    /// Records the time of the initial negotiation: everything before the first data, and the
-    /// answers that are outstanding then. Some hosts leave a few requests unanswered.
+    /// Records the time of the initial negotiation. It ends with the first data, or, if requests
+    /// are outstanding then, with their answers. Some hosts leave a few requests unanswered.
     fn on_negotiation(&mut self, now: Instant) {
         let has_prompt = self.findings.prompt.is_some();
         let is_initial = self.console.data_at().is_none() || self.has_outstanding_answers;
@@ -581,9 +586,9 @@ impl MeasureSession {
 impl Stream for MeasureSession {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.findings.opened_at = Some(cx.now);
-        self.waited_before = self.console.waits();
+        self.waits_at_opening = self.console.waits();
         self.console.start(cx);
-        let timeout = self.greeting.min(self.plan.timeout);
+        let timeout = self.greeting_timeout.min(self.plan.timeout);
         self.stage = Stage::FirstPrompt(Wait::new(cx.now, timeout));
         self.progress.show("waiting for a prompt");
         self.poll(cx);
@@ -637,7 +642,7 @@ impl Stream for MeasureSession {
     }
 }
 
-impl Session for MeasureSession {
+impl StreamSession for MeasureSession {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         self.interrupts.iter().map(AsFd::as_fd).collect()
     }
@@ -693,7 +698,7 @@ impl Session for MeasureSession {
             Stage::Screenful { .. } => *before = Some(status.clone()),
             Stage::DelayedAckScreenful(_) => *after = Some(status.clone()),
             Stage::KeysUnderLoad(_) => self.findings.status_before = Some(status.clone()),
-            // The verdict is about output that ended before this status.
+            // The verdict refers to output that ended before this status was read.
             Stage::Over if self.findings.sustained.is_some() => {
                 self.findings.status_sustained = Some(status.clone());
                 return;

@@ -1,15 +1,15 @@
-//! Logins in virtual time with one injected fault each, measured by the session over the user-space
-//! TCP. The tests cover the code that a user runs, from the first prompt to the verdict.
+//! Logins in virtual time, each with one injected fault, measured over the user-space TCP. The
+//! tests cover the complete measurement, from the first prompt to the verdict.
 //!
-//! `cargo test -p plumbline --bin plumb login_session_cause -- --nocapture` prints how often each
-//! fault was named first. `crates/simulator/tests/causes` covers the faults that cannot be injected into
-//! a login or that need TLS.
+//! `cargo test -p plumbline --bin plumb login_session_cause -- --nocapture` prints in how many
+//! sessions the verdict names each fault first. `crates/simulator/tests/causes` covers the faults
+//! that cannot be injected into a login or that need TLS.
 
-use super::login_session::{Login, MeasureSession, Plan};
+use super::login_session::{Login, MeasureSession, SessionParameters};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{Carrier, Circumstances, measurement};
-use crate::carrier::{CarrierStatus, Outcome, Route, Session};
+use crate::carrier::{CarrierStatus, Outcome, Route, StreamSession};
 use impaired_path::{ImpairedPath, PathSettings};
 use os::clock::TickRate;
 use protocols::Cx;
@@ -20,7 +20,7 @@ use protocols::station::{Opening, Settings, TcpStreamApp};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Acknowledgment, Profile, ReceiveWindow, SendLimit};
 use records::Measurement;
-use records::verdict::Kind;
+use records::verdict::CauseKind;
 use simulator::transmission_line::Line;
 use simulator::{Host, World};
 use std::collections::VecDeque;
@@ -34,8 +34,8 @@ mod impaired_path;
 const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const REMOTE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 23;
-/// Time limit; every login ends long before.
-const LIMIT: Duration = Duration::from_secs(10_000);
+/// Time limit in virtual time; every login ends long before.
+const TIME_LIMIT: Duration = Duration::from_secs(10_000);
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -48,13 +48,13 @@ struct Shell {
     prompt: Duration,
     /// Time from the user name until the shell's prompt.
     login: Duration,
-    /// Delay before a key is answered.
-    think: Duration,
-    /// Size of one write of a program, bytes.
+    /// Time from the arrival of a key to its answer.
+    answer_delay: Duration,
+    /// Size of each write of a program, in bytes.
     write_bytes: usize,
 }
 
-/// Data to be written.
+/// Data that the shell sends.
 #[derive(Debug)]
 enum Answer {
     /// Echo of keys.
@@ -65,7 +65,7 @@ enum Answer {
 
 /// A simulated shell with its terminal: line discipline, echo and the output of a few commands.
 #[derive(Debug)]
-struct Serving {
+struct SimulatedShell {
     shell: Shell,
     line: Vec<u8>,
     has_name: bool,
@@ -74,11 +74,11 @@ struct Serving {
     rest: VecDeque<u8>,
     output: Vec<u8>,
     now: Instant,
-    /// Remaining bytes of a Telnet command.
-    skipped: usize,
+    /// Number of bytes until the end of the current Telnet command.
+    command_bytes_left: usize,
 }
 
-impl Serving {
+impl SimulatedShell {
     fn new(shell: Shell) -> Self {
         Self {
             shell,
@@ -88,7 +88,7 @@ impl Serving {
             rest: VecDeque::new(),
             output: Vec::new(),
             now: Instant::ZERO,
-            skipped: 0,
+            command_bytes_left: 0,
         }
     }
 
@@ -97,11 +97,11 @@ impl Serving {
         self.answers.push_back((at + after, answer));
     }
 
-    /// Processes a key, which is answered after `think`.
-    fn key(&mut self, key: u8, think: Duration) {
+    /// Processes a key, which is answered after `answer_delay`.
+    fn key(&mut self, key: u8, answer_delay: Duration) {
         match key {
             b'\r' => {
-                self.queue_answer(Answer::Echo(b"\r\n".to_vec()), think);
+                self.queue_answer(Answer::Echo(b"\r\n".to_vec()), answer_delay);
                 let line = String::from_utf8(std::mem::take(&mut self.line)).unwrap();
                 let after = if self.has_name { ms(1) } else { self.shell.login };
                 let written = if self.has_name { written(&line) } else { String::new() };
@@ -111,18 +111,18 @@ impl Serving {
             b'\n' | 0 => {}
             0x7f => {
                 if self.line.pop().is_some() {
-                    self.queue_answer(Answer::Echo(b"\x08 \x08".to_vec()), think);
+                    self.queue_answer(Answer::Echo(b"\x08 \x08".to_vec()), answer_delay);
                 }
             }
             key => {
                 self.line.push(key);
-                self.queue_answer(Answer::Echo(vec![key]), think);
+                self.queue_answer(Answer::Echo(vec![key]), answer_delay);
             }
         }
     }
 
-    /// Writes the next part once the previous one was sent; an echo precedes the rest of an
-    /// output.
+    /// Writes the next data once the previous data was sent. An echo is written before the rest of
+    /// a command's output.
     fn fill(&mut self) {
         if !self.output.is_empty() {
             return;
@@ -131,7 +131,7 @@ impl Serving {
         match self.answers.pop_front_if(|_| is_due) {
             Some((_, Answer::Echo(bytes))) => {
                 self.output = bytes;
-                // Echoes of the same moment are read together.
+                // Echoes that are due at the same time are sent in one write.
                 while let Some((_, Answer::Echo(more))) =
                     self.answers.pop_front_if(|(at, answer)| {
                         *at <= self.now && matches!(answer, Answer::Echo(_))
@@ -152,7 +152,7 @@ impl Serving {
     }
 }
 
-/// Returns the output of a command line, as a terminal receives it.
+/// Returns the output of a command line, with line ends as sent to a terminal.
 fn written(line: &str) -> String {
     if let Some((_, looped)) = line.split_once("while [ $i -lt ") {
         let (times, rest) = looped.split_once(" ]; do ").unwrap();
@@ -167,7 +167,7 @@ fn written(line: &str) -> String {
     numbers.into_iter().flatten().map(|number| format!("{number:0>80}\r\n")).collect()
 }
 
-impl Stream for Serving {
+impl Stream for SimulatedShell {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.now = cx.now;
         self.queue_answer(Answer::Echo(b"remote login: ".to_vec()), self.shell.prompt);
@@ -175,15 +175,15 @@ impl Stream for Serving {
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         self.now = cx.now;
-        // Data that arrives together is processed together.
-        let mut think = self.shell.think;
+        // Keys that arrive together are delayed only once.
+        let mut answer_delay = self.shell.answer_delay;
         for byte in data {
-            if self.skipped > 0 {
-                self.skipped -= 1;
+            if self.command_bytes_left > 0 {
+                self.command_bytes_left -= 1;
             } else if *byte == 0xff {
-                self.skipped = 2;
+                self.command_bytes_left = 2;
             } else {
-                self.key(*byte, std::mem::take(&mut think));
+                self.key(*byte, std::mem::take(&mut answer_delay));
             }
         }
         self.fill();
@@ -211,7 +211,7 @@ impl Stream for Serving {
     }
 
     fn wants_to_run(&self) -> bool {
-        // Each part is a separate write, which TCP sends before the next one.
+        // Each write of the program is passed to TCP separately, after the previous one was sent.
         self.output.is_empty() && !self.rest.is_empty()
     }
 
@@ -241,7 +241,7 @@ impl Scenario {
             nagle: false,
             ..Profile::BULK
         };
-        let shell = Shell { prompt: ms(5), login: ms(30), think: ms(1), write_bytes: 4_096 };
+        let shell = Shell { prompt: ms(5), login: ms(30), answer_delay: ms(1), write_bytes: 4_096 };
         Self {
             path: PathSettings::healthy(trip),
             local: tcp,
@@ -253,9 +253,9 @@ impl Scenario {
         }
     }
 
-    fn world(&self) -> World<TcpStreamApp<MeasureSession>, TcpStreamApp<Serving>> {
+    fn world(&self) -> World<TcpStreamApp<MeasureSession>, TcpStreamApp<SimulatedShell>> {
         let login = Login { user: "guest".to_owned(), password: None };
-        let plan = Plan {
+        let plan = SessionParameters {
             keys: 60,
             login: Some(login),
             prompts: Prompts::default(),
@@ -273,7 +273,7 @@ impl Scenario {
             |address| Settings { address, prefix_len: 24, packets: 1_024, ..Settings::default() };
         let local = TcpStreamApp::new(session, opening, self.local);
         let local = Host::new(link(), settings(LOCAL), self.local_costs, self.seed * 2 + 1, local);
-        let serving = Serving::new(self.shell);
+        let serving = SimulatedShell::new(self.shell);
         let remote = TcpStreamApp::new(serving, Opening::Passive { port: PORT }, self.remote);
         let remote = Host::new(link(), settings(REMOTE), Costs::default(), self.seed * 2, remote);
         let mut world = World::new(local, remote, Line::path(Duration::ZERO), self.seed);
@@ -294,7 +294,7 @@ impl Scenario {
                 tcp_app.stream.take_status(&status);
             }
             tcp_app.set_acknowledging(tcp_app.stream.ack_policy().predicate());
-            tcp_app.stream.is_over() || world.now() > Instant::ZERO + LIMIT
+            tcp_app.stream.is_over() || world.now() > Instant::ZERO + TIME_LIMIT
         });
         driven.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
         let findings = world.user.application.stream.into_findings(Outcome::LocalClosed);
@@ -314,67 +314,69 @@ impl Scenario {
 }
 
 /// Faults that can be injected into a login.
-const INJECTED: [Kind; 17] = [
-    Kind::NameServer,
-    Kind::SlowPrompt,
-    Kind::SlowLogin,
-    Kind::RemoteHost,
-    Kind::Distance,
-    Kind::LineRate,
-    Kind::Queue,
-    Kind::RateLimiter,
-    Kind::Nagle,
-    Kind::SmallWindow,
-    Kind::SmallPackets,
-    Kind::Loss,
-    Kind::RetransmissionTimeouts,
-    Kind::PathMtuBlackHole,
-    Kind::HalfDuplex,
-    Kind::Terminal,
-    Kind::LocalProcessor,
+const INJECTED: [CauseKind; 17] = [
+    CauseKind::NameServer,
+    CauseKind::SlowPrompt,
+    CauseKind::SlowLogin,
+    CauseKind::RemoteHost,
+    CauseKind::Distance,
+    CauseKind::LineRate,
+    CauseKind::Queue,
+    CauseKind::RateLimiter,
+    CauseKind::Nagle,
+    CauseKind::SmallWindow,
+    CauseKind::SmallPackets,
+    CauseKind::Loss,
+    CauseKind::RetransmissionTimeouts,
+    CauseKind::PathMtuBlackHole,
+    CauseKind::HalfDuplex,
+    CauseKind::Terminal,
+    CauseKind::LocalProcessor,
 ];
 
-fn inject(kind: Kind, size: usize, scenario: &mut Scenario) {
+fn inject(kind: CauseKind, size: usize, scenario: &mut Scenario) {
     let Scenario { path, local, remote, shell, .. } = scenario;
     let costs = |work, ns| Costs::default().with(work, ns);
     match kind {
-        Kind::NameServer => scenario.lookup = [ms(600), ms(3_000)][size],
-        Kind::SlowPrompt => shell.prompt = [ms(800), ms(10_000)][size],
-        Kind::SlowLogin => shell.login = [ms(800), ms(3_000)][size],
-        Kind::RemoteHost => shell.think = [ms(60), ms(200)][size],
-        Kind::Distance => {
+        CauseKind::NameServer => scenario.lookup = [ms(600), ms(3_000)][size],
+        CauseKind::SlowPrompt => shell.prompt = [ms(800), ms(10_000)][size],
+        CauseKind::SlowLogin => shell.login = [ms(800), ms(3_000)][size],
+        CauseKind::RemoteHost => shell.answer_delay = [ms(60), ms(200)][size],
+        CauseKind::Distance => {
             path.delay = [ms(60), ms(150)][size];
             path.queue_bytes = 1 << 20;
-            // A send buffer of fixed size would be a second cause.
+            // With a send buffer of fixed size, the verdict would have a second cause.
             remote.send_limit = SendLimit::Tuned { start: 16 << 10, limit: 4 << 20 };
             local.receive_window = ReceiveWindow::Bytes(1 << 20);
         }
-        // So slow that no longer output is requested, which would fill a queue.
-        Kind::LineRate => path.rate_bps = [9_600, 19_200][size],
-        Kind::Queue => {
+        // At these rates the measurement requests no longer output, which would fill a queue.
+        CauseKind::LineRate => path.rate_bps = [9_600, 19_200][size],
+        CauseKind::Queue => {
             path.rate_bps = [2_000_000, 4_000_000][size];
             path.queue_bytes = [250_000, 400_000][size];
             remote.send_limit = SendLimit::Tuned { start: 16 << 10, limit: 4 << 20 };
             local.receive_window = ReceiveWindow::Bytes(1 << 20);
         }
-        Kind::RateLimiter => path.bucket = Some([(60_000, 500_000), (100_000, 1_000_000)][size]),
-        Kind::Nagle => {
+        CauseKind::RateLimiter => {
+            path.bucket = Some([(60_000, 500_000), (100_000, 1_000_000)][size]);
+        }
+        CauseKind::Nagle => {
             remote.nagle = true;
             local.acknowledgment = Acknowledgment::Delayed([ms(40), ms(200)][size]);
         }
-        Kind::SmallWindow => {
+        CauseKind::SmallWindow => {
             path.delay = ms(20);
             local.receive_window = ReceiveWindow::Bytes([3_000, 6_000][size]);
         }
-        Kind::SmallPackets => {
+        CauseKind::SmallPackets => {
             shell.write_bytes = [80, 60][size];
             path.rate_bps = [19_200, 38_400][size];
         }
-        Kind::Loss => {
+        CauseKind::Loss => {
             path.loss_ppm = [40_000, 80_000][size];
             path.delay *= 2;
         }
-        Kind::RetransmissionTimeouts => {
+        CauseKind::RetransmissionTimeouts => {
             path.loss_ppm = [40_000, 60_000][size];
             for profile in [local, remote] {
                 profile.extensions = false;
@@ -382,13 +384,14 @@ fn inject(kind: Kind, size: usize, scenario: &mut Scenario) {
                 profile.rto_min = ms(1_000);
             }
         }
-        Kind::PathMtuBlackHole => path.hole_bytes = Some([1_400, 1_000][size]),
-        Kind::HalfDuplex => path.turnaround = Some([ms(30), ms(60)][size]),
-        Kind::Terminal => {
+        CauseKind::PathMtuBlackHole => path.hole_bytes = Some([1_400, 1_000][size]),
+        CauseKind::HalfDuplex => path.turnaround = Some([ms(30), ms(60)][size]),
+        CauseKind::Terminal => {
             scenario.local_costs = costs(Work::TerminalByte, [100_000, 692_000][size]);
         }
         _ => {
-            // Data that the host has not read yet fits into the queue of the path.
+            // The queue of the path is large enough for all data that the local host has not
+            // processed yet.
             path.queue_bytes = 1 << 20;
             scenario.local_costs = costs(Work::Segment, [20_000_000, 30_000_000][size]);
         }
@@ -398,9 +401,9 @@ fn inject(kind: Kind, size: usize, scenario: &mut Scenario) {
 #[test]
 fn the_verdict_names_injected_login_causes_first() {
     let mut named = 0;
-    let mut first_of_all = 0;
+    let mut named_first = 0;
     for kind in INJECTED {
-        let mut misnamed = Vec::new();
+        let mut wrong_causes = Vec::new();
         let mut all = 0;
         for size in [0, 1] {
             for (trip_ms, seed) in [(4, 1), (12, 20), (25, 300)] {
@@ -410,26 +413,26 @@ fn the_verdict_names_injected_login_causes_first() {
                 all += 1;
                 let first = record.causes.first().map(|cause| cause.name.clone());
                 if first.as_deref() != Some(kind.name()) {
-                    misnamed.push((size, trip_ms, first.unwrap_or_default()));
+                    wrong_causes.push((size, trip_ms, first.unwrap_or_default()));
                     println!("    {kind:?} {size} {trip_ms} ms: {}", record.verdict);
                 }
             }
         }
         println!(
-            "{:24} first {} of {all}; misnamed: {misnamed:?}",
+            "{:24} first {} of {all}; misnamed: {wrong_causes:?}",
             kind.name(),
-            all - misnamed.len()
+            all - wrong_causes.len()
         );
-        named += usize::from(misnamed.len() * 3 <= all);
-        first_of_all += all - misnamed.len();
+        named += usize::from(wrong_causes.len() * 3 <= all);
+        named_first += all - wrong_causes.len();
     }
     println!(
-        "{named} of {} named first in two sessions of three; {first_of_all} sessions",
+        "{named} of {} named first in two sessions of three; {named_first} sessions",
         INJECTED.len()
     );
     assert_eq!(named, INJECTED.len());
-    // Out of 102 sessions.
-    assert!(first_of_all >= 95, "{first_of_all}");
+    // There are 102 sessions.
+    assert!(named_first >= 95, "{named_first}");
 }
 
 #[test]

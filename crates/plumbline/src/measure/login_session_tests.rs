@@ -1,12 +1,12 @@
 //! Tests of the session against remote hosts that answer in virtual time.
 
-use super::login_session::{Findings, Login, MeasureSession, Plan};
+use super::login_session::{Login, MeasureSession, SessionParameters, SessionResults};
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
 use super::record::{Carrier, Circumstances, measurement};
-use super::target::Line;
+use super::target::SerialTarget;
 use super::timestamps::Spent;
-use crate::carrier::{CarrierStatus, Outcome, Route, Session};
+use crate::carrier::{CarrierStatus, Outcome, Route, StreamSession};
 use os::clock::TickRate;
 use os::serial::LineSettings;
 use protocols::Cx;
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 thread_local! {
-    /// Time of the test in this thread, in nanoseconds.
+    /// Virtual time of the test that runs in this thread, in nanoseconds.
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -40,7 +40,7 @@ fn circumstances(carrier: Carrier) -> Circumstances {
     }
 }
 
-/// A remote host, defined by its answers to keys.
+/// A simulated remote host.
 struct RemoteShell {
     prompt: &'static str,
     line: Vec<u8>,
@@ -51,10 +51,10 @@ struct RemoteShell {
     typed: Vec<u8>,
     /// Whether the host sends data ten times a second, independent of the input.
     sends_periodically: bool,
-    /// Number of keys after which the host closes the connection.
+    /// Number of further keys after which the host closes the connection.
     keys_left: usize,
     /// Key with a delayed answer, counted from 1, and the delay.
-    delayed: Option<(usize, Duration)>,
+    delayed_key: Option<(usize, Duration)>,
 }
 
 impl RemoteShell {
@@ -68,7 +68,7 @@ impl RemoteShell {
             typed: Vec::new(),
             sends_periodically: false,
             keys_left: usize::MAX,
-            delayed: None,
+            delayed_key: None,
         }
     }
 
@@ -123,8 +123,8 @@ impl RemoteShell {
     }
 }
 
-fn plan(keys: usize) -> Plan {
-    Plan {
+fn plan(keys: usize) -> SessionParameters {
+    SessionParameters {
         keys,
         login: None,
         prompts: Prompts::default(),
@@ -137,7 +137,7 @@ fn plan(keys: usize) -> Plan {
 }
 
 /// Runs a session to its end and returns the findings and the typed keys.
-fn run_session(plan: Plan, mut remote: RemoteShell) -> (Findings, Vec<u8>) {
+fn run_session(plan: SessionParameters, mut remote: RemoteShell) -> (SessionResults, Vec<u8>) {
     let mut session = MeasureSession::new(plan, None, ProgressLine::default());
     let mut meter = Meter::new(Clock::Counter(|| NOW_NS.get()));
     let mut rng = Rng::from_seed(1);
@@ -160,9 +160,10 @@ fn run_session(plan: Plan, mut remote: RemoteShell) -> (Findings, Vec<u8>) {
         let mut answer = Vec::new();
         keys.iter().for_each(|key| remote.key(*key, &mut answer));
         if !answer.is_empty() {
-            let delayed = remote.delayed.filter(|(number, _)| *number == remote.typed.len());
-            let delayed = delayed.map_or(Duration::ZERO, |(_, delay)| delay);
-            in_transit.push_back((now + LATENCY + delayed, answer));
+            let delayed_key =
+                remote.delayed_key.filter(|(number, _)| *number == remote.typed.len());
+            let answer_delay = delayed_key.map_or(Duration::ZERO, |(_, delay)| delay);
+            in_transit.push_back((now + LATENCY + answer_delay, answer));
         }
         in_transit.make_contiguous().sort_by_key(|(at, _)| *at);
         let arrival = in_transit.front().map(|(at, _)| *at);
@@ -186,7 +187,7 @@ fn run_session(plan: Plan, mut remote: RemoteShell) -> (Findings, Vec<u8>) {
     panic!("the session does not end");
 }
 
-/// Returns the keys in Telnet output, without the commands, which the remote host ignores.
+/// Returns the typed keys in Telnet output, without Telnet commands.
 fn typed_keys(output: &[u8]) -> Vec<u8> {
     let mut keys = Vec::new();
     let mut bytes = output.iter();
@@ -200,7 +201,7 @@ fn typed_keys(output: &[u8]) -> Vec<u8> {
     keys
 }
 
-fn echo_times(findings: &Findings) -> Vec<u64> {
+fn echo_times(findings: &SessionResults) -> Vec<u64> {
     findings.keystrokes.iter().map(|key| key.total().total_ticks()).collect()
 }
 
@@ -229,16 +230,18 @@ fn each_character_is_erased_before_the_next_one_is_typed() {
 
 #[test]
 fn a_delayed_erasure_is_awaited() {
-    let delayed = Some((4, Duration::from_secs(3)));
-    let (findings, typed) = run_session(plan(20), RemoteShell { delayed, ..RemoteShell::new() });
+    let delayed_key = Some((4, Duration::from_secs(3)));
+    let (findings, typed) =
+        run_session(plan(20), RemoteShell { delayed_key, ..RemoteShell::new() });
     assert_eq!(echo_times(&findings), [1_000_000; 20]);
     assert!(!typed.contains(&0x08), "{typed:?}");
 }
 
 #[test]
 fn a_missing_echo_ends_the_session_and_is_reported_as_unfinished() {
-    let delayed = Some((5, Duration::from_secs(1_000)));
-    let (findings, typed) = run_session(plan(20), RemoteShell { delayed, ..RemoteShell::new() });
+    let delayed_key = Some((5, Duration::from_secs(1_000)));
+    let (findings, typed) =
+        run_session(plan(20), RemoteShell { delayed_key, ..RemoteShell::new() });
     assert_eq!((echo_times(&findings).len(), typed.len()), (2, 5));
     let unfinished = findings.unfinished.unwrap();
     assert!(unfinished.is_echo);
@@ -289,7 +292,7 @@ fn the_screenful_follows_outputs_of_one_six_and_eighteen_lines() {
 
 #[test]
 fn a_user_defined_command_runs_once_and_without_short_outputs() {
-    let plan = Plan { command: Some("uname".to_owned()), ..plan(1) };
+    let plan = SessionParameters { command: Some("uname".to_owned()), ..plan(1) };
     let (findings, typed) = run_session(plan, RemoteShell::new());
     assert!(findings.short_outputs.is_empty());
     assert_eq!(typed.iter().filter(|key| **key == b'\r').count(), 1);
@@ -330,7 +333,7 @@ fn at_a_login_prompt_every_typed_character_is_erased() {
 fn a_name_and_a_password_lead_to_the_shell() {
     let questions = [("host login: ", "guest"), ("Password: ", "secret")].into();
     let login = Login { user: "guest".to_owned(), password: Some("secret".to_owned()) };
-    let plan = Plan { login: Some(login), ..plan(1) };
+    let plan = SessionParameters { login: Some(login), ..plan(1) };
     let (findings, _) = run_session(plan, RemoteShell { questions, ..RemoteShell::new() });
     assert!(findings.notes.is_empty(), "{:?}", findings.notes);
     assert!(findings.screenful.is_some_and(|(_, is_command)| is_command));
@@ -340,7 +343,7 @@ fn a_name_and_a_password_lead_to_the_shell() {
 fn a_wrong_password_is_sent_once_and_the_refusal_is_noted() {
     let questions = [("login: ", "guest"), ("Password: ", "secret")].into();
     let login = Login { user: "guest".to_owned(), password: Some("wrong".to_owned()) };
-    let plan = Plan { login: Some(login), ..plan(1) };
+    let plan = SessionParameters { login: Some(login), ..plan(1) };
     let (findings, typed) = run_session(plan, RemoteShell { questions, ..RemoteShell::new() });
     assert_eq!(findings.notes.first().map(String::as_str), Some("the login was refused"));
     assert_eq!(typed.iter().filter(|key| **key == b'\r').count(), 2);
@@ -373,7 +376,8 @@ fn the_local_timeout_for_a_missing_prompt_is_not_reported_as_a_time_of_the_remot
 fn a_line_faster_than_its_configured_rate_is_charged_with_no_time() {
     let (findings, _) = run_session(plan(30), RemoteShell::new());
     let settings = LineSettings::at(9_600);
-    let mut circumstances = circumstances(Carrier::Line(Line { device: "tty".into(), settings }));
+    let mut circumstances =
+        circumstances(Carrier::Line(SerialTarget { device: "tty".into(), settings }));
     circumstances.check_line_rate(&findings);
     let record = measurement(&findings, &circumstances);
     assert_eq!(record.refuted_line_bps, Some(9_600));
@@ -399,7 +403,7 @@ fn measurements_before_the_remote_host_closes_are_kept() {
 
 #[test]
 fn the_output_of_an_initial_command_is_returned() {
-    let plan = Plan { initial_commands: vec!["uname".to_owned()], ..plan(1) };
+    let plan = SessionParameters { initial_commands: vec!["uname".to_owned()], ..plan(1) };
     let (findings, _) = run_session(plan, RemoteShell::new());
     assert_eq!(findings.initial_commands, [("uname".to_owned(), b"\r\nPlumb\r\n$ ".to_vec())]);
 }

@@ -1,9 +1,9 @@
-//! Long outputs during which keys are typed: each is longer than the previous, until an output is
-//! long enough to fill the buffers of both ends. One more output follows. Its echo times are
+//! Echo times during long outputs. Each output is longer than the previous one, until an output is
+//! long enough to fill the buffers of both ends. One more output follows, whose echo times are
 //! predicted from the output that filled the buffers.
 //!
-//! While an output fits into the buffers, the echo of a key waits for the whole rest of the output,
-//! and the echo time shows the length of the output instead of the properties of the path. An
+//! While an output fits into the buffers, the echo of a key follows the whole rest of the output,
+//! so the echo time depends on the length of the output instead of the properties of the path. An
 //! output is long enough if it has at least three echoes, the longest echo time is at most half of
 //! the duration of the output, and the later echo times are not longer than the earlier echo times.
 //!
@@ -11,21 +11,21 @@
 //! before anything else is typed.
 
 use super::concurrent_echo::{EchoUnderLoad, KeysUnderLoad};
-use super::console::Console;
+use super::console::MeasureConsole;
 use super::prompt::{Prompts, Wait};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// Maximum number of outputs until one fills the buffers, including the first.
+/// Maximum number of outputs to fill the buffers, including the first.
 const PROBES_MAX: usize = 4;
-/// Ratio of the lengths of consecutive outputs.
-const TIMES: u32 = 3;
-/// Minimum number of echoes that can show equal echo times.
-const FEWEST_ECHOES: usize = 3;
-/// Time limit for clearing the line; on an empty line the erasing keys have no echo.
-const CLEARING: Duration = Duration::from_millis(500);
+/// Factor by which each output is longer than the previous one.
+const GROWTH_FACTOR: u32 = 3;
+/// Minimum number of echoes for a comparison of earlier and later echo times.
+const ECHOES_MIN: usize = 3;
+/// Timeout for erasing the command line. If the line is empty, the erase characters have no echo.
+const ERASURE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum estimated duration of an output.
-const LONG: Duration = Duration::from_secs(6);
+const OUTPUT_MAX_DURATION: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
 enum State {
@@ -62,8 +62,8 @@ pub(crate) struct LongOutputs {
 }
 
 impl LongOutputs {
-    /// Starts a sequence after `first`; `eraser` is the key that erases a character. Returns `None`
-    /// if longer outputs would give no more information.
+    /// Starts a sequence that follows the output `first`; `eraser` is the key that erases a
+    /// character. Returns `None` if longer outputs would give no more information.
     pub(crate) fn after(
         first: &EchoUnderLoad,
         eraser: u8,
@@ -92,7 +92,7 @@ impl LongOutputs {
     pub(crate) fn poll(
         &mut self,
         prompts: &Prompts,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Result<Option<SustainedEcho>, Instant> {
         loop {
@@ -100,7 +100,8 @@ impl LongOutputs {
                 State::AwaitingPrompt(wait) => {
                     wait.settle(console, cx.now)?;
                     console.type_keys(&self.erasers, cx);
-                    self.state = State::Clearing(Wait::new(cx.now, self.timeout.min(CLEARING)));
+                    self.state =
+                        State::Clearing(Wait::new(cx.now, self.timeout.min(ERASURE_TIMEOUT)));
                 }
                 State::Clearing(wait) => {
                     wait.settle(console, cx.now)?;
@@ -147,7 +148,8 @@ impl LongOutputs {
         }
     }
 
-    /// Selects the output after `last`; returns whether another output is useful.
+    /// Determines the length of the next output from the output `last`. Returns whether another
+    /// output is useful.
     fn plan_next(&mut self, last: &EchoUnderLoad, cx: &Cx<'_>) -> bool {
         let arrivals = &last.received.watch.arrivals;
         let first_and_last = arrivals.first().zip(arrivals.last());
@@ -155,15 +157,15 @@ impl LongOutputs {
             first_and_last.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
         let span = Duration::from_nanos(span_ns);
         let longest = last.echoes.iter().max();
-        let has_enough_echoes = last.echoes.len() >= FEWEST_ECHOES;
-        let longer = if span * TIMES <= LONG { TIMES } else { 2 };
-        let may_continue = self.probes < PROBES_MAX && span * longer <= LONG;
+        let has_enough_echoes = last.echoes.len() >= ECHOES_MIN;
+        let longer = if span * GROWTH_FACTOR <= OUTPUT_MAX_DURATION { GROWTH_FACTOR } else { 2 };
+        let may_continue = self.probes < PROBES_MAX && span * longer <= OUTPUT_MAX_DURATION;
         self.has_settled = !are_growing(&last.echoes);
         let is_enough = self.has_settled || !may_continue;
         self.is_last =
             has_enough_echoes && is_enough && longest.is_some_and(|echo| *echo * 2 <= span);
         let times = match self.is_last {
-            true if span * 2 <= LONG => 2,
+            true if span * 2 <= OUTPUT_MAX_DURATION => 2,
             true => 1,
             false => longer,
         };
@@ -178,8 +180,8 @@ impl LongOutputs {
 const GROWTH_DIVISOR: u32 = 4;
 const GROWTH_MIN: Duration = Duration::from_millis(10);
 
-/// Returns whether the later half of `echoes` is longer than the earlier one, because the queue
-/// fills.
+/// Returns whether the later half of `echoes` has longer echo times than the earlier half, which
+/// means that a queue is filling.
 fn are_growing(echoes: &[Duration]) -> bool {
     let (earlier, later) = echoes.split_at(echoes.len() / 2);
     let median = |half: &[Duration]| {

@@ -43,14 +43,14 @@ mod transfers;
 
 pub(crate) use arguments::{ABOUT, Arguments};
 pub(crate) use interrupt::Interrupts;
-pub(crate) use login_session::{Findings, Login, MeasureSession, Plan};
+pub(crate) use login_session::{Login, MeasureSession, SessionParameters, SessionResults};
 pub(crate) use progress::ProgressLine;
 pub(crate) use prompt::Prompts;
 pub(crate) use record::{Carrier, Circumstances, measurement, waterfall};
 
 pub(crate) use record::rfc_3339;
 
-use crate::exit::{self, Failure, complain};
+use crate::exit::{self, Failure, print_error};
 use crate::files::url;
 use anyhow::{Context, Result};
 use os::tty::{self, RawMode};
@@ -60,14 +60,14 @@ use records::summary;
 use series::{Ended, Series};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
-use target::Target;
+use target::MeasureTarget;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let schedule = match arguments.schedule() {
         Ok(schedule) => schedule,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             return Err(Failure::WrongArguments);
         }
     };
@@ -78,19 +78,19 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         Ok(result(&ended))
     });
     measured.unwrap_or_else(|error| {
-        complain(&error);
+        print_error(&error);
         Err(Failure::ThisMachine)
     })
 }
 
-/// Returns the credentials of a login, or the URL of a file server with user and password.
+/// Returns the credentials for a login, or the URL of a file server with its user and password.
 fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
     match &arguments.target {
-        Target::Login { .. } | Target::Line(_) => {
+        MeasureTarget::Login { .. } | MeasureTarget::Line(_) => {
             let login = arguments.login.as_ref().map(|user| login(user, arguments)).transpose()?;
             Ok((login, None))
         }
-        Target::Files(url) => {
+        MeasureTarget::Files(url) => {
             let mut url = url.clone();
             if let Some(user) = &arguments.login {
                 url.login.user = Some(user.clone().into_bytes());
@@ -100,7 +100,7 @@ fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
             }
             Ok((None, Some(url)))
         }
-        Target::Recording(_) | Target::Running(_) => Ok((None, None)),
+        MeasureTarget::Recording(_) | MeasureTarget::Running(_) => Ok((None, None)),
     }
 }
 
@@ -127,10 +127,10 @@ fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
     }
     let notes = measured.iter().flat_map(|measured| &measured.notes);
     for note in notes {
-        complain(&anyhow::anyhow!("{}: {note}", record.target));
+        print_error(&anyhow::anyhow!("{}: {note}", record.target));
     }
     if let Some(failed) = failed {
-        complain(&anyhow::anyhow!("{}", failed.reason));
+        print_error(&anyhow::anyhow!("{}", failed.reason));
     }
     if let (Some(file), Some(measured)) = (&arguments.html, measured) {
         let mut page = summary::report(record);

@@ -10,21 +10,24 @@ use records::Measurement;
 use records::arrivals::Arrival;
 use records::measurement::NamedCause;
 use records::verdict::{
-    self, Echoes, FileSession, FileTransfer, Flow, Limit, Observation, Operation, Origin, Protocol,
+    self, Echoes, FileSession, FileTransfer, Flow, LoginLimit, Observation, Operation, Origin,
+    Protocol,
 };
 
-/// Sets the verdict of `record` to the causes that follow from `observed`. Without a cause, the
-/// statement that there is no cause precedes the existing verdict.
+/// Sets the verdict of `record` to the causes that `observed` implies. If there is no cause, that
+/// statement is added before the existing verdict.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     let causes = verdict::causes(observed);
     record.causes = causes.iter().map(NamedCause::from).collect();
-    let accuses = matches!(verdict::limit(record), Limit::Retransmissions | Limit::NagleStall);
+    let is_problem =
+        matches!(verdict::limit(record), LoginLimit::Retransmissions | LoginLimit::NagleStall);
     let conclusion = verdict::conclusion(&causes);
     let is_of_a_transfer = causes.iter().any(|cause| cause.operation == Operation::Transfer);
     match causes.is_empty() {
-        true if accuses => {}
+        true if is_problem => {}
         true => record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned(),
-        // A statement about all sizes refers to other rates and times than those of one transfer.
+        // The existing verdict covers files of all sizes, so its rates and times do not match a
+        // cause found in a single transfer.
         false if observed.files.is_none() || is_of_a_transfer => record.verdict = conclusion,
         false => record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned(),
     }
@@ -99,9 +102,9 @@ pub(super) fn of_recording(record: &Measurement) -> Observation {
 /// Returns `sequence` shifted so that its first arrival is at `first_ns` after the command.
 pub(super) fn arrivals(sequence: &[Arrival], first_ns: u64) -> Vec<verdict::Arrival> {
     let from_ns = sequence.first().map_or(0, |first| first.at_ns);
-    let moved = sequence.iter().map(|arrival| verdict::Arrival {
+    let shifted = sequence.iter().map(|arrival| verdict::Arrival {
         at_ns: arrival.at_ns.saturating_sub(from_ns).saturating_add(first_ns),
         bytes: arrival.bytes,
     });
-    moved.collect()
+    shifted.collect()
 }

@@ -4,7 +4,7 @@ use super::command_response::ResponseTimes;
 use super::concurrent_echo::EchoUnderLoad;
 use super::console::Watch;
 use super::echo::Keystroke;
-use super::login_session::Findings;
+use super::login_session::SessionResults;
 use super::record::{Circumstances, nanos};
 use super::screen_output::ReceivedOutput;
 use super::timestamps::Rates;
@@ -19,7 +19,7 @@ use records::{Measurement, statistics};
 
 /// Returns the observations of the session that `record` describes.
 pub(super) fn of_session(
-    findings: &Findings,
+    findings: &SessionResults,
     circumstances: &Circumstances,
     record: &Measurement,
 ) -> Observation {
@@ -54,7 +54,7 @@ pub(super) fn of_session(
             tls_ns: phases.tls_ns,
             tls_cpu_ns: None,
             negotiation_ns: phases.negotiation_ns,
-            // Text that matches no known prompt may be anything.
+            // Text that matches no known prompt may be any output.
             prompt_ns: phases
                 .login_prompt_ns
                 .filter(|_| phases.prompt != Some(PromptKind::Silence)),
@@ -68,8 +68,9 @@ pub(super) fn of_session(
             let origin = if *is_command { Origin::Program } else { Origin::TypedEcho };
             let [before, after] = &findings.status_of_screenful;
             let after = after.as_ref().or(findings.status.as_ref());
-            let counted = before.as_ref().zip(after).map(|(before, after)| counts(before, after));
-            Some(Flow { counts: counted.unwrap_or_default(), ..flow(received, origin)? })
+            let tcp_counts =
+                before.as_ref().zip(after).map(|(before, after)| counts(before, after));
+            Some(Flow { counts: tcp_counts.unwrap_or_default(), ..flow(received, origin)? })
         }),
         screenful_delayed_ack: findings
             .screenful_delayed_ack
@@ -78,7 +79,7 @@ pub(super) fn of_session(
         answers: answers(&findings.response_times),
         transfers: transfers.into_iter().collect(),
         sustained,
-        blocked: blocked(findings, path.mss_bytes),
+        blocked: find_blocked_output(findings, path.mss_bytes),
         unfinished: findings.unfinished.map(|unfinished| {
             let is_acknowledged = findings.status.as_ref().and_then(CarrierStatus::is_acknowledged);
             Unfinished { is_acknowledged, ..unfinished }
@@ -88,9 +89,9 @@ pub(super) fn of_session(
     }
 }
 
-/// Returns the longest output during which keys were typed: during a short one the queues are not
-/// full yet.
-fn longest_load(findings: &Findings) -> Option<&EchoUnderLoad> {
+/// Returns the longest output during which keys were typed. A short output does not fill the
+/// queues.
+fn longest_load(findings: &SessionResults) -> Option<&EchoUnderLoad> {
     let sustained = findings.sustained.iter();
     let longer = sustained.flat_map(|output| output.probe.iter().chain([&output.under_load]));
     let all = findings.under_load.iter().chain(longer);
@@ -99,8 +100,8 @@ fn longest_load(findings: &Findings) -> Option<&EchoUnderLoad> {
 }
 
 /// Returns the TCP round-trip time during the longest output, or the smoothed round-trip time at
-/// the end of the output if no key has a sample.
-fn rtt_under_load_ns(findings: &Findings) -> Option<u64> {
+/// the end of the output if no key has a round-trip time sample.
+fn rtt_under_load_ns(findings: &SessionResults) -> Option<u64> {
     let samples = longest_load(findings).map(|under_load| under_load.round_trips.as_slice());
     let samples = samples.unwrap_or_default().iter().copied().map(nanos).collect::<Vec<u64>>();
     let status = findings.under_load.as_ref().and(findings.status_sustained.as_ref());
@@ -117,7 +118,7 @@ fn own_waits_ns(keys: &[Keystroke]) -> Vec<u64> {
 }
 
 /// Returns TCP's counters during the echoes, up to the missing echo if an echo is missing.
-fn counts_of_echoes(findings: &Findings) -> FlowCounts {
+fn counts_of_echoes(findings: &SessionResults) -> FlowCounts {
     let [before, after] = &findings.status_of_echoes;
     let is_silent = findings.unfinished.is_some_and(|unfinished| unfinished.is_echo);
     let at_the_end = findings.status.as_ref().filter(|_| is_silent);
@@ -160,21 +161,23 @@ fn flow(received: &ReceivedOutput, origin: Origin, rates: Rates) -> Option<Flow>
     })
 }
 
-/// Minimum duration of a delayed short output, ns.
-const HELD_UP_NS: u64 = 1_000_000_000;
+/// Minimum duration in ns at which a short output counts as delayed.
+const DELAYED_OUTPUT_MIN_NS: u64 = 1_000_000_000;
 
-/// Returns the short output that was delayed and then arrived in segments shorter than `mss_bytes`,
-/// if another short output was fast for its size. If the path drops long packets, the first loss
-/// makes the remote host send shorter segments, so that later output does not show the cause.
-fn blocked(findings: &Findings, mss_bytes: Option<u64>) -> Option<Flow> {
+/// Returns a short output that was delayed and whose segments were shorter than `mss_bytes`, if
+/// another short output was fast for its size. The cause is a path that drops long packets: after
+/// the first loss the remote host sends shorter segments, so later output no longer shows the
+/// cause.
+fn find_blocked_output(findings: &SessionResults, mss_bytes: Option<u64>) -> Option<Flow> {
     let ended_ns = |output: &Watch| output.arrivals.last().map(|last| last.at_ns);
     let is_slow = |output: &&Watch| {
-        let no_longer = findings.short_outputs.iter().filter(|other| other.cells <= output.cells);
-        let scaled = |other: &Watch| {
+        let other_outputs =
+            findings.short_outputs.iter().filter(|other| other.cells <= output.cells);
+        let scaled_ns = |other: &Watch| {
             Some(ended_ns(other)?.saturating_mul(output.cells.div_ceil(other.cells.max(1))))
         };
-        let quickest_ns = no_longer.filter_map(scaled).min().unwrap_or(u64::MAX);
-        ended_ns(output).is_some_and(|ns| ns >= HELD_UP_NS && ns / 4 > quickest_ns)
+        let quickest_ns = other_outputs.filter_map(scaled_ns).min().unwrap_or(u64::MAX);
+        ended_ns(output).is_some_and(|ns| ns >= DELAYED_OUTPUT_MIN_NS && ns / 4 > quickest_ns)
     };
     let delayed = findings.short_outputs.iter().find(is_slow)?;
     let most = delayed.arrivals.iter().map(|arrival| arrival.bytes).max()?;
@@ -198,8 +201,8 @@ pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances
         Some(CarrierStatus::Kernel(info, _)) => Path {
             rtt_ns: Some(u64::from(info.round_trip_us) * 1_000).filter(|ns| *ns > 0),
             min_rtt_ns: info.min_round_trip_us.map(|us| u64::from(us) * 1_000),
-            // The MSS is estimated from received segments, and a screenful may have been too short
-            // for that.
+            // The kernel estimates the receive MSS from received segments. A screenful may have
+            // been too short for that estimate, so the larger MSS is used.
             mss_bytes: Some(u64::from(info.receive_mss_bytes.max(info.send_mss_bytes))),
             mtu_bytes: Some(info.path_mtu_bytes.into()),
             own_ack_delay_ns: Some(0),
@@ -234,14 +237,23 @@ fn counts(before: &CarrierStatus, after: &CarrierStatus) -> FlowCounts {
             ..FlowCounts::default()
         },
         (CarrierStatus::UserSpace(old), CarrierStatus::UserSpace(new)) => {
-            let was = &old.statistics;
-            let is = &new.statistics;
+            let old_counters = &old.statistics;
+            let new_counters = &new.statistics;
             FlowCounts {
-                segments_out: Some(is.segments_out.saturating_sub(was.segments_out)),
-                retransmissions: Some(is.retransmissions.saturating_sub(was.retransmissions)),
-                timeouts: since(Some(was.timeouts), Some(is.timeouts)),
-                out_of_order_in: Some(is.out_of_order.saturating_sub(was.out_of_order)),
-                duplicate_reports: since(Some(was.duplicate_reports), Some(is.duplicate_reports)),
+                segments_out: Some(
+                    new_counters.segments_out.saturating_sub(old_counters.segments_out),
+                ),
+                retransmissions: Some(
+                    new_counters.retransmissions.saturating_sub(old_counters.retransmissions),
+                ),
+                timeouts: since(Some(old_counters.timeouts), Some(new_counters.timeouts)),
+                out_of_order_in: Some(
+                    new_counters.out_of_order.saturating_sub(old_counters.out_of_order),
+                ),
+                duplicate_reports: since(
+                    Some(old_counters.duplicate_reports),
+                    Some(new_counters.duplicate_reports),
+                ),
                 window_bytes: u64::try_from(new.receive_buffer).ok(),
                 ..FlowCounts::default()
             }

@@ -1,14 +1,14 @@
 //! A short session that only determines whether a login can be used, and how accurately typed
 //! characters are echoed.
 //!
-//! It connects, waits for the first prompt and disconnects. If a pattern is requested, it types the
-//! pattern in short lines, compares each echo with the typed text, and erases the line before the
-//! next one. Return is never pressed.
+//! It connects, waits for the first prompt and disconnects. If a pattern is requested, the session
+//! types the pattern in short lines, compares each echo with the typed text, and erases the line
+//! before the next one. Return is never pressed.
 
-use super::console::Console;
+use super::console::MeasureConsole;
 use super::echo::KILL_LINE;
 use super::prompt::{Prompt, Prompts, Wait};
-use crate::carrier::{CarrierStatus, Outcome, Session};
+use crate::carrier::{CarrierStatus, Outcome, StreamSession};
 use anyhow::Result;
 use protocols::Cx;
 use protocols::application::Stream;
@@ -17,13 +17,13 @@ use records::accuracy::{Accuracy, Comparison, printable_pattern};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Characters per line; shorter than the buffer of any login.
-const LINE_KEYS: u64 = 16;
-/// Silence after which keys are typed on a serial line, whose prompt may have been printed long
-/// ago.
-const LINE_GREETING: Duration = Duration::from_secs(1);
-/// Time limit without output after a line is erased: the erasure of an empty line has no output.
-const CLEARING: Duration = Duration::from_secs(1);
+/// Number of characters typed per line: fewer than fit into the input buffer of any login program.
+const KEYS_PER_LINE: u64 = 16;
+/// Initial silence on a serial line after which keys are typed: the prompt may have been printed
+/// before the session started.
+const SERIAL_LINE_SILENCE: Duration = Duration::from_secs(1);
+/// Maximum wait for output after the keys that erase a line. Erasing an empty line has no output.
+const ERASURE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Parameters of the session.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ enum Stage {
 
 /// A session that probes a login.
 pub(super) struct LoginProbe {
-    console: Console,
+    console: MeasureConsole,
     parameters: ProbeParameters,
     is_line: bool,
     stage: Stage,
@@ -80,7 +80,7 @@ impl LoginProbe {
     /// Creates a session with Telnet.
     pub(super) fn new(parameters: ProbeParameters, interrupts: Option<UnixStream>) -> Self {
         Self {
-            console: Console::new(),
+            console: MeasureConsole::new(),
             parameters,
             is_line: false,
             stage: Stage::Opening,
@@ -94,7 +94,7 @@ impl LoginProbe {
     /// Creates a session for a serial line.
     pub(super) fn on_line(parameters: ProbeParameters, interrupts: Option<UnixStream>) -> Self {
         let probe = Self::new(parameters, interrupts);
-        Self { console: Console::on_line(), is_line: true, ..probe }
+        Self { console: MeasureConsole::on_line(), is_line: true, ..probe }
     }
 
     /// Returns the result.
@@ -122,14 +122,16 @@ impl LoginProbe {
                     self.result.usable_at = Some(at);
                 }
                 if self.is_line {
-                    // Text left on the line by another user, and its echo, must not be counted.
+                    // The line may contain text typed by another user; erase it, so that its echo
+                    // is not counted.
                     self.clear_line(cx);
                 } else {
                     self.type_line(cx);
                 }
             }
             Stage::Line { wait, keys } => {
-                let is_complete = self.console.watched().is_none_or(|watch| watch.is_complete());
+                let is_complete =
+                    self.console.current_watch().is_none_or(|watch| watch.is_complete());
                 if !is_complete {
                     let quiet_at = wait.latest(&self.console) + self.parameters.timeout;
                     if cx.now < quiet_at {
@@ -148,7 +150,7 @@ impl LoginProbe {
     }
 
     fn type_line(&mut self, cx: &mut Cx<'_>) {
-        let keys = self.parameters.keys.saturating_sub(self.typed).min(LINE_KEYS);
+        let keys = self.parameters.keys.saturating_sub(self.typed).min(KEYS_PER_LINE);
         if keys == 0 {
             self.stage = Stage::Over;
             return;
@@ -166,7 +168,7 @@ impl LoginProbe {
     /// Compares the received echo of a line and erases the line.
     fn end_line(&mut self, keys: u64, cx: &mut Cx<'_>) {
         let echo = self.console.end_capture();
-        let accuracy = compared(self.typed, keys, &echo);
+        let accuracy = compare_echo(self.typed, keys, &echo);
         if !echo.is_empty() {
             // On a serial line an echo is the only sign of a remote host.
             self.result.usable_at = self.result.usable_at.or(self.console.data_at());
@@ -174,7 +176,7 @@ impl LoginProbe {
         self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().and(accuracy));
         self.typed += keys;
         if echo.is_empty() {
-            // Without any echo no more is typed.
+            // If nothing is echoed, typing ends.
             self.stage = Stage::Over;
             return;
         }
@@ -183,15 +185,15 @@ impl LoginProbe {
 
     fn clear_line(&mut self, cx: &mut Cx<'_>) {
         self.console.type_keys(&[KILL_LINE], cx);
-        let timeout = CLEARING.min(self.parameters.timeout);
+        let timeout = ERASURE_TIMEOUT.min(self.parameters.timeout);
         self.stage = Stage::Clearing(Wait::new(cx.now, timeout));
     }
 
-    /// Ends the session; the echo of an incomplete line is counted as far as it was received.
+    /// Ends the session. If a line is incomplete, its received echo is counted.
     fn finish(&mut self) {
         if let Stage::Line { keys, .. } = self.stage {
             let echo = self.console.end_capture();
-            let accuracy = compared(self.typed, keys, &echo);
+            let accuracy = compare_echo(self.typed, keys, &echo);
             self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().and(accuracy));
         }
         self.stage = Stage::Over;
@@ -199,16 +201,16 @@ impl LoginProbe {
 }
 
 /// Compares the echo of a line with the `keys` characters of the pattern from position `from`.
-fn compared(from: u64, keys: u64, echo: &[u8]) -> Accuracy {
-    let wanted: Vec<u8> = (from..from + keys).map(printable_pattern).collect();
+fn compare_echo(from: u64, keys: u64, echo: &[u8]) -> Accuracy {
+    let expected: Vec<u8> = (from..from + keys).map(printable_pattern).collect();
     let mut comparison = Comparison::new(printable_pattern, keys);
-    // The comparison counts positions from 0, so each byte is translated by its difference from the
-    // expected one.
-    let translated = echo.iter().enumerate().map(|(at, byte)| {
+    // `Comparison` expects the pattern from position 0. Each byte is therefore replaced by the
+    // pattern byte at its position, with the same bit errors as the received byte.
+    let shifted_echo = echo.iter().enumerate().map(|(at, byte)| {
         let position = u64::try_from(at).unwrap_or(u64::MAX);
-        byte ^ wanted.get(at).copied().unwrap_or(!byte) ^ printable_pattern(position)
+        byte ^ expected.get(at).copied().unwrap_or(!byte) ^ printable_pattern(position)
     });
-    comparison.take(&translated.collect::<Vec<_>>());
+    comparison.compare(&shifted_echo.collect::<Vec<_>>());
     comparison.finish()
 }
 
@@ -216,7 +218,7 @@ impl Stream for LoginProbe {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.result.since = Some(cx.now);
         self.console.start(cx);
-        let timeout = if self.is_line { LINE_GREETING } else { self.parameters.timeout };
+        let timeout = if self.is_line { SERIAL_LINE_SILENCE } else { self.parameters.timeout };
         self.stage = Stage::Prompt(Wait::new(cx.now, timeout.min(self.parameters.timeout)));
         self.poll(cx);
     }
@@ -259,7 +261,7 @@ impl Stream for LoginProbe {
     }
 }
 
-impl Session for LoginProbe {
+impl StreamSession for LoginProbe {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         self.interrupts.iter().map(AsFd::as_fd).collect()
     }
@@ -354,7 +356,7 @@ mod tests {
     fn a_line_without_echo_is_not_usable() {
         let result = run_probe(32, |_| Vec::new());
         assert_eq!(result.usable_at, None);
-        assert_eq!(result.accuracy.unwrap().bytes_wrong, LINE_KEYS);
+        assert_eq!(result.accuracy.unwrap().bytes_wrong, KEYS_PER_LINE);
         assert_eq!(
             unusable_reason(&result, Outcome::LocalClosed),
             Some("the remote host sent no data")

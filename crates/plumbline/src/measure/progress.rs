@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
-/// The progress line. Its text is set during the measurement and painted later, so that painting
-/// takes no time from the measurement.
+/// The progress line. Its text is set during the measurement and written to stderr later, so that
+/// the output does not disturb the measurement.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressLine {
     is_on: bool,
@@ -11,7 +11,7 @@ pub(crate) struct ProgressLine {
     painted: String,
 }
 
-/// Interval between displayed counts.
+/// A count is displayed at each multiple of this number.
 const COUNT_STEP: usize = 20;
 
 impl ProgressLine {
@@ -27,7 +27,7 @@ impl ProgressLine {
         }
     }
 
-    /// Sets the text to a count, once for every [`COUNT_STEP`].
+    /// Sets the text to a count, if `done` is a multiple of [`COUNT_STEP`].
     pub(crate) fn show_count(&mut self, what: &str, done: usize, all: usize) {
         if self.is_on && done.is_multiple_of(COUNT_STEP) {
             self.text = format!("{what} {done} of {all}");

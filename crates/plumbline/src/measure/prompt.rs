@@ -1,18 +1,19 @@
-//! Prompts of a remote host, recognized by its screen: user name, password, command.
+//! Recognition of the remote host's prompts on the screen: for a user name, a password or a
+//! command.
 
-use super::console::Console;
+use super::console::MeasureConsole;
 use protocols::time::{Duration, Instant};
 
 /// Kind of prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prompt {
-    /// User name.
+    /// Prompt for a user name.
     Login,
-    /// Password.
+    /// Prompt for a password.
     Password,
-    /// Command.
+    /// Prompt of a shell for a command.
     Shell,
-    /// No known prompt: the remote host has only stopped sending.
+    /// No known prompt; the remote host has only stopped sending.
     Silence,
 }
 
@@ -62,24 +63,24 @@ impl Prompts {
 pub(crate) struct Wait {
     /// Start of the wait.
     since: Instant,
-    /// Time limit without any data.
+    /// Timeout if no data arrives at all.
     timeout: Duration,
-    /// Time limit without further data after some was received.
+    /// Timeout for further data after the first data.
     silence: Duration,
 }
 
 /// Time without further data after which a text that looks like a prompt is accepted.
-const SETTLING: Duration = Duration::from_millis(150);
+const SILENCE_AFTER_KNOWN_PROMPT: Duration = Duration::from_millis(150);
 /// Time without further data after which the remote host is assumed to wait for input.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Wait {
     /// Starts a wait.
     pub(crate) fn new(since: Instant, timeout: Duration) -> Self {
-        Self { since, timeout, silence: SILENCE }
+        Self { since, timeout, silence: SILENCE_TIMEOUT }
     }
 
-    /// Starts a wait for an expected prompt: a login may pause after its first output.
+    /// Starts a wait for an expected prompt, during which output may pause for the whole timeout.
     pub(crate) fn for_known(since: Instant, timeout: Duration) -> Self {
         Self { since, timeout, silence: timeout }
     }
@@ -91,7 +92,7 @@ impl Wait {
     /// Returns the time of the next call while the prompt is undetermined.
     pub(crate) fn poll(
         &self,
-        console: &Console,
+        console: &MeasureConsole,
         prompts: &Prompts,
         now: Instant,
     ) -> Result<(Prompt, Instant), Instant> {
@@ -99,7 +100,7 @@ impl Wait {
         let (prompt, settled_at) = match data_at {
             None => (Prompt::Silence, self.since + self.timeout),
             Some(at) => match prompts.recognize(&console.line()) {
-                Some(prompt) => (prompt, at + SETTLING),
+                Some(prompt) => (prompt, at + SILENCE_AFTER_KNOWN_PROMPT),
                 // Text that ends with a line end is a greeting; the prompt is still to come.
                 None if console.line().trim().is_empty() => {
                     (Prompt::Silence, at + self.silence.max(self.timeout))
@@ -112,25 +113,26 @@ impl Wait {
     }
 
     /// Returns the time of the latest data, or the start of the wait.
-    pub(crate) fn latest(&self, console: &Console) -> Instant {
+    pub(crate) fn latest(&self, console: &MeasureConsole) -> Instant {
         console.data_at().map_or(self.since, |at| at.max(self.since))
     }
 
-    /// Succeeds once the output after the start of the wait has settled, or the wait has timed out.
+    /// Succeeds once no more output arrives, or the wait has timed out.
     ///
     /// # Errors
     ///
-    /// Returns the time of the next call while the output has not settled.
-    pub(crate) fn settle(&self, console: &Console, now: Instant) -> Result<(), Instant> {
+    /// Returns the time of the next call while output still arrives.
+    pub(crate) fn settle(&self, console: &MeasureConsole, now: Instant) -> Result<(), Instant> {
         let data_at = console.data_at().filter(|at| *at >= self.since);
-        let settled_at = data_at.map_or(self.since + self.timeout, |at| at + SETTLING);
+        let settled_at =
+            data_at.map_or(self.since + self.timeout, |at| at + SILENCE_AFTER_KNOWN_PROMPT);
         let settled_at = self.limited(settled_at);
         if now < settled_at { Err(settled_at) } else { Ok(()) }
     }
 
-    /// Returns `settled_at`, limited by the total timeout: some hosts never stop sending.
+    /// Returns `settled_at`, but at most the end of the whole wait: some hosts never stop sending.
     fn limited(&self, settled_at: Instant) -> Instant {
-        settled_at.min(self.since + self.timeout.max(SILENCE))
+        settled_at.min(self.since + self.timeout.max(SILENCE_TIMEOUT))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Conversion of the findings of a login session to the stored record.
 
 use super::echo::Keystroke;
-use super::login_session::Findings;
+use super::login_session::SessionResults;
 use super::prompt::Prompt;
-use super::target::Line;
+use super::target::SerialTarget;
 use super::timestamps::{LAYERS, Rates, Spent};
 use super::{forecast_login, observed, observed_session};
 use crate::carrier::{CarrierStatus, Route};
@@ -32,7 +32,7 @@ pub(crate) enum Carrier {
     /// A network.
     Network(Route),
     /// A serial line without a network layer.
-    Line(Line),
+    Line(SerialTarget),
 }
 
 impl fmt::Display for Carrier {
@@ -87,13 +87,13 @@ pub(crate) struct Circumstances {
     pub(crate) started_at: SystemTime,
     /// Duration of the name lookup.
     pub(crate) resolve: Option<Duration>,
-    /// Time of the connection attempt on the clock of the run; `None` for a serial line.
+    /// Time at which the connection attempt started; `None` for a serial line.
     pub(crate) connecting_at: Option<Instant>,
     /// Duration of the TLS handshake.
     pub(crate) tls: Option<Duration>,
-    /// Duration of a tick.
+    /// Duration of one tick of the meter's clock.
     pub(crate) tick: TickRate,
-    /// Evidence that a serial line does not run at its configured rate.
+    /// Data that arrived faster than the configured rate of the serial line permits.
     pub(crate) refutation: Option<Transit>,
 }
 
@@ -104,8 +104,9 @@ impl Circumstances {
         Rates { tick: self.tick, line_bps }
     }
 
-    /// Records whether `findings` show that a serial line does not run at its configured rate.
-    pub(crate) fn check_line_rate(&mut self, findings: &Findings) {
+    /// Stores in `self` whether `findings` show that a serial line is faster than its configured
+    /// rate.
+    pub(crate) fn check_line_rate(&mut self, findings: &SessionResults) {
         let Some(rate_bps) = self.carrier.nominal_bps() else { return };
         let tick = self.tick;
         let ns = |spent: &Spent| tick.to_nanos(spent.total_ticks());
@@ -115,7 +116,7 @@ impl Circumstances {
         let echo = median.map(|key| {
             let bytes = match self.carrier {
                 Carrier::Line(_) => ECHO_BYTES,
-                // Segments pass each other, because a line carries both directions at once.
+                // A line carries both directions at once, so only the bytes of one direction count.
                 Carrier::Network(_) => key.line_bytes / 2,
             };
             Transit { bytes, ns: ns(key) }
@@ -130,20 +131,21 @@ impl Circumstances {
         self.refutation = nominal::refutation(&transits, bits_per_byte, rate_bps.into());
     }
 
-    /// Returns the refuted rate of the line, with a sentence about it.
-    fn refuted(&self) -> Option<(u64, String)> {
+    /// Returns the configured rate of the line in bit/s if it was refuted, with a sentence about
+    /// it.
+    fn refuted_rate(&self) -> Option<(u64, String)> {
         let rate_bps = u64::from(self.carrier.nominal_bps()?);
         let bits_per_byte = self.carrier.bits_per_byte();
         Some((rate_bps, nominal::sentence(self.refutation?, bits_per_byte, rate_bps)))
     }
 }
 
-/// Number of bytes of a key and its echo, sent one after the other on a line without a network
-/// layer.
+/// Number of bytes of a key and its echo on a line without a network layer, where the echo follows
+/// the key.
 const ECHO_BYTES: u64 = 2;
 
 /// Returns a record without any measured values.
-pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Measurement {
+pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) -> Measurement {
     Measurement {
         schema: SCHEMA,
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -170,7 +172,7 @@ pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Meas
 }
 
 /// Returns the record of a run.
-pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) -> Measurement {
+pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> Measurement {
     let rates = circumstances.rates();
     let samples: Vec<_> = findings
         .keystrokes
@@ -192,13 +194,13 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
         line: screenful.as_ref().and_then(|screenful| line_rate(screenful, carrier)),
         screenful,
         tcp: findings.status.as_ref().and_then(tcp_figures),
-        ..blank(target.clone(), carrier.to_string(), *started_at)
+        ..empty_record(target.clone(), carrier.to_string(), *started_at)
     };
     measured.predictions = forecast_login::of_session(findings, circumstances, &measured.phases);
     measured.verdict = verdict::verdict(&measured);
     let samples = measured.echo.as_ref().map(|echo| echo.samples);
-    // The verdict already reports that there are too few echoes. The observation adds the reason if
-    // the session ended early.
+    // With too few echoes, the verdict already says so. If the session ended early, the
+    // observations are used anyway, because they give the reason.
     let is_enough = |count| count >= verdict::MIN_SAMPLES;
     let is_concluded = samples.map_or(measured.screenful.is_some(), is_enough);
     if is_concluded || findings.unfinished.is_some() {
@@ -208,7 +210,7 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     if findings.is_refused {
         measured.verdict = format!("The remote host refused the login. {}", measured.verdict);
     }
-    if let Some((rate_bps, sentence)) = circumstances.refuted() {
+    if let Some((rate_bps, sentence)) = circumstances.refuted_rate() {
         measured.refuted_line_bps = Some(rate_bps);
         measured.verdict = format!("{sentence} {}", measured.verdict);
     }
@@ -226,23 +228,24 @@ pub(super) fn host() -> HostInfo {
     }
 }
 
-fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
+fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
     let opened = findings.opened_at;
-    // Without a negotiation, the prompt follows the opening of the connection.
+    // Without a negotiation, the time until the prompt is counted from the opening of the
+    // connection.
     let before_prompt = findings.negotiated_at.or(opened);
-    let between = |from: Option<Instant>, to: Option<Instant>| Some(nanos(to? - from?));
+    let duration_between_ns = |from: Option<Instant>, to: Option<Instant>| Some(nanos(to? - from?));
     let prompt = findings.prompt;
-    // A connection that starts in TLS is reported as open after the handshake.
+    // If a connection starts with TLS, it is reported as open only after the handshake.
     let connected = opened.map(|at| match circumstances.tls {
         Some(tls) if at - Instant::ZERO >= tls => Instant::ZERO + (at - Instant::ZERO - tls),
         _ => at,
     });
     Phases {
         resolve_ns: circumstances.resolve.map(nanos),
-        connect_ns: between(circumstances.connecting_at, connected),
+        connect_ns: duration_between_ns(circumstances.connecting_at, connected),
         tls_ns: circumstances.tls.map(nanos),
-        negotiation_ns: between(opened, findings.negotiated_at),
-        login_prompt_ns: between(before_prompt, prompt.map(|(_, at)| at))
+        negotiation_ns: duration_between_ns(opened, findings.negotiated_at),
+        login_prompt_ns: duration_between_ns(before_prompt, prompt.map(|(_, at)| at))
             .filter(|_| !findings.is_silent),
         prompt: prompt.map(|(prompt, _)| match prompt {
             Prompt::Login => PromptKind::Login,
@@ -268,7 +271,7 @@ fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
     Some(LineRate { nominal_bps, ..rate })
 }
 
-fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
+fn screenful(findings: &SessionResults, rates: Rates) -> Option<Screenful> {
     let (received, is_command) = findings.screenful.as_ref()?;
     let watch = &received.watch;
     let first = watch.first?;
@@ -298,7 +301,7 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
 }
 
 /// Returns whether the user-space TCP was used, which counts the segments.
-fn has_segment_counts(findings: &Findings) -> bool {
+fn has_segment_counts(findings: &SessionResults) -> bool {
     matches!(findings.status, Some(CarrierStatus::UserSpace(_)))
 }
 
@@ -326,22 +329,22 @@ fn kernel_figures(info: &TcpInfo) -> TcpStats {
 }
 
 fn own_figures(status: &Status) -> TcpStats {
-    let counted = &status.statistics;
+    let tcp_statistics = &status.statistics;
     TcpStats {
         rtt_ns: status.srtt.map(nanos),
         rtt_deviation_ns: status.rttvar.map(nanos),
-        retransmissions: Some(counted.retransmissions),
-        segments_in: Some(counted.segments_in),
-        segments_out: Some(counted.segments_out),
-        bytes_in: Some(counted.bytes_in),
-        bytes_out: Some(counted.bytes_acknowledged),
+        retransmissions: Some(tcp_statistics.retransmissions),
+        segments_in: Some(tcp_statistics.segments_in),
+        segments_out: Some(tcp_statistics.segments_out),
+        bytes_in: Some(tcp_statistics.bytes_in),
+        bytes_out: Some(tcp_statistics.bytes_acknowledged),
         mss: Some(status.send_mss.into()),
         cwnd: Some(status.congestion_window.into()),
     }
 }
 
-/// Returns the passage of the median key through the layers, if any key was measured.
-pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> {
+/// Returns the time of the median keystroke by layer, if any keystroke was measured.
+pub(crate) fn waterfall(findings: &SessionResults, rates: Rates) -> Option<Waterfall> {
     let mut keys: Vec<_> = findings.keystrokes.iter().collect();
     keys.sort_by_key(|key| rates.total_ns(&key.total()));
     let key = statistics::nearest_rank(&keys, 50)?.without_send_wait(rates);
@@ -358,7 +361,7 @@ pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> 
     let waiting = [&key.down, &key.away, &key.up];
     let waiting = waiting.map(|spent| rates.account_ns(spent, Account::Outside));
     add("", Layer::RemoteHostAndNetwork, waiting.into_iter().sum());
-    for (layer, ns) in layer_times(&key.away.and(&key.up), rates) {
+    for (layer, ns) in layer_times(&key.away.plus(&key.up), rates) {
         add("up: ", layer, ns);
     }
     Some(Waterfall {
@@ -418,7 +421,7 @@ mod tests {
             tick: TickRate::calibrate(),
             refutation: None,
         };
-        let measured = measurement(&Findings::default(), &circumstances);
+        let measured = measurement(&SessionResults::default(), &circumstances);
         assert_eq!((measured.phases, measured.echo), (Phases::default(), None));
         assert_eq!((measured.screenful, measured.tcp), (None, None));
     }

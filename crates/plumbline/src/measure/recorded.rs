@@ -1,14 +1,17 @@
-//! A recorded session: the echoes of its keys, the gaps in its output, its longest output.
+//! Analysis of a recorded session: the echo times of its keys, the gaps in its output, and its
+//! longest output.
 //!
-//! An echo is the time from a character that was typed alone to the first output that contains it.
-//! A key is not counted if another was typed before its echo, or if it was not echoed within
-//! [`ECHO_MAX_NS`]: passwords have no echo. A gap is the time between two outputs without typed
-//! keys between them. If the keys were not recorded (`--record-input`), the gaps include pauses of
-//! the user. There are then no echoes, and only output that continues for a large part of a screen,
-//! without a pause as long as the shortest interval between two keys, counts as a screenful.
+//! An echo time is the time from a character that was typed alone to the first output that contains
+//! that character. A key is not counted if another was typed before its echo, or if it was not
+//! echoed within [`ECHO_MAX_NS`]: passwords have no echo. A gap is the time between two outputs
+//! without typed keys between them.
+//!
+//! If the keys were not recorded (`--record-input`), there are no echoes, and the gaps include
+//! pauses of the user. An output then counts as a screenful only if it covers a large part of a
+//! screen without a pause as long as the shortest interval between two keys.
 
 use crate::carrier::EngineContext;
-use crate::recording::{self, Event, Kind, Lines, ReadError};
+use crate::recording::{self, Kind, Lines, ReadError, RecordedEvent};
 use anyhow::{Context, Result};
 use protocols::Instant;
 use protocols::terminal::Terminal;
@@ -19,19 +22,19 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// Maximum time of an echo, ns.
+/// Maximum time from a key to its echo, in ns.
 const ECHO_MAX_NS: u64 = 5_000_000_000;
 /// Pause that separates one output from the next, ns.
 const PAUSE_NS: u64 = 1_000_000_000;
-/// Pause shorter than the interval between two keys at any typing or repeat rate, ns.
+/// Minimum interval between two keys at any typing speed or key repeat rate, in ns.
 const FLOW_PAUSE_NS: u64 = 25_000_000;
 /// Minimum number of cells of a screenful if no keys were recorded: a quarter of a screen, which is
-/// more than the echo of a line with its answer.
-const FLOW_CELLS: u64 = 480;
+/// more than the echo of a command line with a short answer.
+const FLOW_MIN_CELLS: u64 = 480;
 /// Maximum number of reported gaps.
-const GAPS_MAX: usize = 20;
+const REPORTED_GAPS_MAX: usize = 20;
 /// Maximum number of keys with an outstanding echo.
-const KEYS_MAX: usize = 64;
+const PENDING_KEYS_MAX: usize = 64;
 /// Maximum number of stored echoes.
 const ECHOES_MAX: usize = 100_000;
 /// Maximum number of stored arrivals of an output.
@@ -103,9 +106,9 @@ pub(super) fn read(path: &Path) -> Result<Result<RecordingAnalysis, String>> {
     Ok(Ok(found))
 }
 
-/// An output without a pause.
+/// Consecutive output without a long pause.
 #[derive(Debug)]
-struct Output {
+struct OutputBurst {
     began_ns: u64,
     last_ns: u64,
     bytes: u64,
@@ -124,16 +127,16 @@ struct Reader {
     output_at_ns: Option<u64>,
     /// Outputs separated by pauses of [`PAUSE_NS`] or by typed keys.
     outputs: Outputs,
-    /// Outputs without any pause in which a key could have been typed.
+    /// Outputs separated by pauses of [`FLOW_PAUSE_NS`], in which a key could have been typed.
     flows: Outputs,
 }
 
-/// The outputs of a recording; the longest is kept.
+/// Splits the output of a recording at pauses, and stores the longest part.
 struct Outputs {
     /// Pause that separates one output from the next, ns.
     pause_ns: u64,
-    current: Option<Output>,
-    longest: Option<Output>,
+    current: Option<OutputBurst>,
+    longest: Option<OutputBurst>,
 }
 
 impl Outputs {
@@ -143,11 +146,12 @@ impl Outputs {
 
     fn on_output(&mut self, at_ns: u64, bytes: u64, cells: u64) {
         let pause_ns = self.pause_ns;
-        let is_after_pause = |current: &Output| at_ns.saturating_sub(current.last_ns) > pause_ns;
+        let is_after_pause =
+            |current: &OutputBurst| at_ns.saturating_sub(current.last_ns) > pause_ns;
         if self.current.as_ref().is_none_or(is_after_pause) {
             self.end();
         }
-        let current = self.current.get_or_insert_with(|| Output {
+        let current = self.current.get_or_insert_with(|| OutputBurst {
             began_ns: at_ns,
             last_ns: at_ns,
             bytes: 0,
@@ -168,7 +172,7 @@ impl Outputs {
 
     fn end(&mut self) {
         let Some(current) = self.current.take() else { return };
-        let cells = |output: &Output| (output.cells, Reverse(output.began_ns));
+        let cells = |output: &OutputBurst| (output.cells, Reverse(output.began_ns));
         if self.longest.as_ref().is_none_or(|longest| cells(longest) < cells(&current)) {
             self.longest = Some(current);
         }
@@ -189,7 +193,7 @@ impl Reader {
         })
     }
 
-    fn on_event(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &RecordedEvent) {
         let at_ns = nanos(event.at_s);
         self.found.duration_ns = self.found.duration_ns.max(at_ns);
         match event.kind {
@@ -206,12 +210,12 @@ impl Reader {
         match (characters.next(), characters.next()) {
             (Some(key), None) if !key.is_control() => {
                 self.found.keys += 1;
-                if self.keys.len() < KEYS_MAX {
+                if self.keys.len() < PENDING_KEYS_MAX {
                     self.keys.push_back((key, at_ns));
                 }
             }
             (None, _) => {}
-            // Subsequent output is the answer to this input.
+            // More than a single character: the output that follows is an answer and not an echo.
             _ => {
                 self.found.keys += 1;
                 self.keys.clear();
@@ -229,7 +233,8 @@ impl Reader {
         let mut cx = self.context.cx();
         cx.now = Instant::ZERO + Duration::from_nanos(at_ns);
         let cells = self.terminal.receive(text.as_bytes(), &mut cx).cells;
-        // The responses of the terminal are part of the recorded input already.
+        // The emulator's responses are discarded: the recorded input already contains those of the
+        // real terminal.
         let answers = self.terminal.output().len();
         self.terminal.sent(answers);
         self.outputs.on_output(at_ns, bytes, cells);
@@ -255,9 +260,9 @@ impl Reader {
     fn insert_gap(&mut self, gap_ns: u64) {
         let gaps = &mut self.found.gaps_ns;
         let at = gaps.partition_point(|other| *other >= gap_ns);
-        if at < GAPS_MAX && gap_ns > 0 {
+        if at < REPORTED_GAPS_MAX && gap_ns > 0 {
             gaps.insert(at, gap_ns);
-            gaps.truncate(GAPS_MAX);
+            gaps.truncate(REPORTED_GAPS_MAX);
         }
     }
 
@@ -270,7 +275,7 @@ impl Reader {
             echo.layers.clear();
         }
         let longest = match self.found.keys {
-            0 => self.flows.longest.filter(|output| output.cells >= FLOW_CELLS),
+            0 => self.flows.longest.filter(|output| output.cells >= FLOW_MIN_CELLS),
             _ => self.outputs.longest,
         };
         let screenful = longest.filter(|output| output.last_ns > output.began_ns);
@@ -304,8 +309,8 @@ mod tests {
     use proptest::prelude::*;
     use records::arrivals::Arrival;
 
-    fn event(at_s: f64, kind: Kind, text: &str) -> Event {
-        Event { at_s, kind, text: text.to_owned() }
+    fn event(at_s: f64, kind: Kind, text: &str) -> RecordedEvent {
+        RecordedEvent { at_s, kind, text: text.to_owned() }
     }
 
     fn found(events: &[(f64, Kind, &str)]) -> RecordingAnalysis {
@@ -411,7 +416,7 @@ mod tests {
             let mut reader = Reader::new(80, 24).unwrap();
             for (at_s, is_input, text) in raw {
                 let kind = if is_input { Kind::Input } else { Kind::Output };
-                reader.on_event(&Event { at_s, kind, text });
+                reader.on_event(&RecordedEvent { at_s, kind, text });
             }
             _ = reader.finish();
         }

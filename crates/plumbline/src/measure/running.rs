@@ -1,7 +1,7 @@
 //! A running plumb, measured by its meters: its activity between two readings.
 
 use super::interrupt::Interrupts;
-use crate::meters::{Report, request_process_report};
+use crate::meters::{MeterReport, request_process_report};
 use anyhow::Result;
 use os::clock::Monotonic;
 use os::readiness::{self, PollFd, PollFlags};
@@ -12,7 +12,8 @@ use records::running::{PrimitiveTime, Running};
 /// Default observation time.
 pub(super) const OBSERVATION_TIME: Duration = Duration::from_secs(2);
 
-/// Reads the meters of process `pid` twice, separated by the requested time unless interrupted.
+/// Reads the meters of process `pid` twice, at the beginning and at the end of the requested time;
+/// an interrupt ends the wait early.
 ///
 /// # Errors
 ///
@@ -36,19 +37,19 @@ pub(super) fn observe(
     }
     let elapsed = clock.now() - Instant::ZERO;
     Ok(request_process_report(pid)
-        .map(|after| between(&before, &after, super::record::nanos(elapsed)))
+        .map(|after| activity_between(&before, &after, super::record::nanos(elapsed)))
         .map_err(|error| format!("{error:#}")))
 }
 
 /// Returns the activity between two readings.
-fn between(before: &Report, after: &Report, elapsed_ns: u64) -> Running {
+fn activity_between(before: &MeterReport, after: &MeterReport, elapsed_ns: u64) -> Running {
     let from = &before.all;
     let to = &after.all;
     let earlier = |name: &str| from.primitives.iter().find(|primitive| primitive.name == name);
     let mut primitives: Vec<PrimitiveTime> = to
         .primitives
         .iter()
-        // Waiting is not part of the work.
+        // A primitive without a share is waiting, which is not work.
         .filter(|primitive| primitive.share.is_some())
         .map(|primitive| {
             let before = earlier(&primitive.name);
@@ -65,7 +66,7 @@ fn between(before: &Report, after: &Report, elapsed_ns: u64) -> Running {
         pid: after.pid,
         command: after.command.clone(),
         uptime_ns: after.uptime_ns,
-        // The clock of the running process determines the time between the readings.
+        // The time between the readings is taken from the clock of the observed process.
         window_ns: match after.uptime_ns.saturating_sub(before.uptime_ns) {
             0 => elapsed_ns,
             uptime_ns => uptime_ns,

@@ -4,13 +4,13 @@ use anyhow::{Context, Result, bail};
 use protocols::time::Duration;
 
 /// Default interval between the starts of two tries.
-const EVERY: Duration = Duration::from_secs(60);
-/// Minimum interval, which limits the load on the target.
-const EVERY_MIN: Duration = Duration::from_millis(100);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+/// Minimum interval between the starts of two tries, which limits the load on the target.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Maximum duration of a run.
-const FOR_MAX: Duration = Duration::from_secs(31 * 86_400);
+const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 /// Maximum number of tries of a run: each is a line of its record.
-const COUNT_MAX: u64 = 100_000;
+const TRIES_MAX: u64 = 100_000;
 
 /// Schedule of the tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Creates a schedule from the options. A time limit is converted to a number of tries: each
-    /// occupies one interval.
+    /// Creates a schedule from the options. The duration in `--for` is converted to a number of
+    /// tries, each of which occupies one interval.
     ///
     /// # Errors
     ///
@@ -36,23 +36,24 @@ impl Schedule {
         if every.is_some() && count.is_none() && length.is_none() {
             bail!("--every needs an end: use --for or --tries");
         }
-        let every = every.unwrap_or(EVERY);
-        if every < EVERY_MIN {
+        let every = every.unwrap_or(DEFAULT_INTERVAL);
+        if every < INTERVAL_MIN {
             bail!("--every is at least 100ms");
         }
-        if length.is_some_and(|length| length > FOR_MAX) {
+        if length.is_some_and(|length| length > DURATION_MAX) {
             bail!("--for is at most 744h, which is a month");
         }
-        let within = length.map(|length| length.as_nanos() / every.as_nanos());
-        let within = within.map(|count| u64::try_from(count).unwrap_or(u64::MAX).max(1));
-        let count = match (count, within) {
+        let count_in_length = length.map(|length| length.as_nanos() / every.as_nanos());
+        let count_in_length =
+            count_in_length.map(|count| u64::try_from(count).unwrap_or(u64::MAX).max(1));
+        let count = match (count, count_in_length) {
             (None, None) => 1,
             (Some(count), None) => count,
-            (count, Some(within)) => count.unwrap_or(u64::MAX).min(within),
+            (count, Some(count_in_length)) => count.unwrap_or(u64::MAX).min(count_in_length),
         };
-        if count > COUNT_MAX {
+        if count > TRIES_MAX {
             bail!(
-                "--for and --every give {count} tries, but a run has at most {COUNT_MAX}: use a \
+                "--for and --every give {count} tries, but a run has at most {TRIES_MAX}: use a \
                 longer --every"
             );
         }
@@ -95,7 +96,8 @@ pub(super) fn size(text: &str) -> Result<u64> {
     })
 }
 
-/// Parses a size like [`size`], with a higher limit, for files that are not transferred.
+/// Parses the size of a file that is not transferred. It has the format of [`size`] and a higher
+/// limit.
 ///
 /// # Errors
 ///
@@ -123,15 +125,15 @@ fn any_size(text: &str) -> Option<u64> {
 }
 
 /// First size of a sequence, in bytes.
-const SIZE_FIRST: u64 = 1024;
+const SMALLEST_SIZE: u64 = 1024;
 /// Ratio of consecutive sizes.
 const SIZE_FACTOR: u64 = 4;
 
-/// Returns sizes from [`SIZE_FIRST`], each [`SIZE_FACTOR`] times the previous size, and `most` as
-/// the last size.
+/// Returns sizes from [`SMALLEST_SIZE`], each [`SIZE_FACTOR`] times the previous size, and `most`
+/// as the last size.
 pub(super) fn sizes(most: u64) -> Vec<u64> {
-    let growing = std::iter::successors(Some(SIZE_FIRST), |size| size.checked_mul(SIZE_FACTOR));
-    growing.take_while(|size| *size < most).chain([most]).collect()
+    let powers = std::iter::successors(Some(SMALLEST_SIZE), |size| size.checked_mul(SIZE_FACTOR));
+    powers.take_while(|size| *size < most).chain([most]).collect()
 }
 
 #[cfg(test)]
@@ -166,9 +168,9 @@ mod tests {
         let error = Schedule::new(None, Some(MINUTE), None).unwrap_err();
         assert!(error.to_string().contains("needs an end"));
         assert!(Schedule::new(Some(2), Some(Duration::from_millis(1)), None).is_err());
-        assert!(Schedule::new(None, None, Some(FOR_MAX + MINUTE)).is_err());
-        let often = Some(Duration::from_millis(100));
-        assert!(Schedule::new(None, often, Some(FOR_MAX)).is_err());
+        assert!(Schedule::new(None, None, Some(DURATION_MAX + MINUTE)).is_err());
+        let shortest_interval = Some(Duration::from_millis(100));
+        assert!(Schedule::new(None, shortest_interval, Some(DURATION_MAX)).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! One screen of output: of a command in a shell, or the echo of many keys without a shell.
+//! One screenful of output: from a command in a shell, or as the echo of many keys without a shell.
 
-use super::console::{Console, Watch};
+use super::console::{MeasureConsole, Watch};
 use super::echo::KILL_LINE;
 use super::prompt::{Prompt, Prompts, Wait};
 use protocols::Cx;
@@ -9,7 +9,7 @@ use protocols::time::{Duration, Instant};
 /// Prints 24 lines of 80 cells in any POSIX shell.
 pub(crate) const SCREENFUL_COMMAND: &str =
     "printf '%080d\\n' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24";
-/// Cells written by [`SCREENFUL_COMMAND`]: a screen of TM-233 6.2.2.
+/// Number of cells written by [`SCREENFUL_COMMAND`]: a screen as defined in TM-233 section 6.2.2.
 pub(crate) const SCREENFUL_CELLS: u64 = 24 * 80;
 /// Number of keys typed at once if no command can be run.
 pub(crate) const TYPED_CELLS: u16 = 2_000;
@@ -26,7 +26,7 @@ pub(crate) enum OutputSource {
 /// Observed output.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedOutput {
-    /// Cells and stamps.
+    /// Written cells, and the times at which they were written.
     pub(crate) watch: Watch,
     /// Received data up to the next prompt.
     pub(crate) output: Vec<u8>,
@@ -56,11 +56,11 @@ pub(crate) struct OutputRequest {
 }
 
 impl OutputRequest {
-    /// Types the command, or all the keys.
+    /// Types the command, or all keys of [`OutputSource::Typed`].
     pub(crate) fn begin(
         source: OutputSource,
         timeout: Duration,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Self {
         let wait = Wait::new(cx.now, timeout);
@@ -88,7 +88,7 @@ impl OutputRequest {
     pub(crate) fn poll(
         &mut self,
         prompts: &Prompts,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Result<ReceivedOutput, Instant> {
         loop {
@@ -98,7 +98,7 @@ impl OutputRequest {
                     self.press_return(console, cx);
                 }
                 State::Receiving(wait) => {
-                    let is_complete = console.watched().is_some_and(Watch::is_complete);
+                    let is_complete = console.current_watch().is_some_and(Watch::is_complete);
                     if !is_complete {
                         self.wait_for_more(*wait, prompts, console, cx.now)?;
                     }
@@ -121,7 +121,7 @@ impl OutputRequest {
         !matches!(self.state, State::Typed(_))
     }
 
-    fn press_return(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+    fn press_return(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
         let cells = match self.source {
             OutputSource::Command { cells, .. } => cells,
             OutputSource::Typed => None,
@@ -137,7 +137,7 @@ impl OutputRequest {
         &self,
         wait: Wait,
         prompts: &Prompts,
-        console: &Console,
+        console: &MeasureConsole,
         now: Instant,
     ) -> Result<(), Instant> {
         match self.source {
@@ -145,8 +145,8 @@ impl OutputRequest {
                 wait.poll(console, prompts, now).map(|_| ())
             }
             OutputSource::Command { .. } if has_prompt(prompts, console) => {
-                // The shell waits for the next command, so no output follows.
-                let quiet_at = wait.latest(console) + AFTER_PROMPT.min(self.timeout);
+                // The shell already displays its next prompt, so no further output is expected.
+                let quiet_at = wait.latest(console) + SILENCE_AFTER_PROMPT.min(self.timeout);
                 if now < quiet_at { Err(quiet_at) } else { Ok(()) }
             }
             OutputSource::Command { .. } | OutputSource::Typed => {
@@ -156,18 +156,18 @@ impl OutputRequest {
         }
     }
 
-    fn end(&mut self, console: &mut Console, cx: &mut Cx<'_>) {
+    fn end(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
         let mut since = cx.now;
         match self.source {
             OutputSource::Typed => console.type_keys(&[KILL_LINE], cx),
-            // The prompt may have arrived with the last cells, before this moment.
+            // The prompt may already have arrived together with the last cells.
             OutputSource::Command { .. } => since = console.data_at().unwrap_or(since),
         }
         self.state = State::Ending(Wait::new(since, self.timeout));
     }
 
     /// Ends the observation and returns the output received so far.
-    pub(crate) fn finish(&self, prompts: &Prompts, console: &mut Console) -> ReceivedOutput {
+    pub(crate) fn finish(&self, prompts: &Prompts, console: &mut MeasureConsole) -> ReceivedOutput {
         let has_prompt = has_prompt(prompts, console);
         let watch = console.end_watch().unwrap_or_else(|| Watch::new(0));
         let is_open_ended = matches!(self.source, OutputSource::Command { cells: None, .. });
@@ -177,10 +177,11 @@ impl OutputRequest {
     }
 }
 
-/// Time after which a prompt that arrived before the complete output is taken as the end.
-const AFTER_PROMPT: Duration = Duration::from_secs(2);
+/// Maximum silence after a prompt that arrived before the complete output. After this time the
+/// output is regarded as ended.
+const SILENCE_AFTER_PROMPT: Duration = Duration::from_secs(2);
 
 /// Returns whether a shell waits for a command.
-fn has_prompt(prompts: &Prompts, console: &Console) -> bool {
+fn has_prompt(prompts: &Prompts, console: &MeasureConsole) -> bool {
     prompts.recognize(&console.line()) == Some(Prompt::Shell)
 }

@@ -7,11 +7,11 @@ use super::login_runs::{Location, Logins};
 use super::login_session::Login;
 use super::observed;
 use super::outcome::{Failed, Measured};
-use super::record::{blank, nanos, rfc_3339};
+use super::record::{empty_record, nanos, rfc_3339};
 use super::recorded;
 use super::running;
 use super::schedule::Schedule;
-use super::target::Target;
+use super::target::MeasureTarget;
 use super::transfers::Files;
 use crate::exit::Failure;
 use crate::files::url::Url;
@@ -72,7 +72,7 @@ impl Series<'_> {
                 Some(_) => self.probe_availability()?.map(Some),
             };
             if self.interrupts.is_interrupted() && outcome.is_err() && number > 0 {
-                // An interrupted try gives no information about the target.
+                // An interrupted try is not counted: it gives no information about the target.
                 break;
             }
             tries.push(match &outcome {
@@ -110,7 +110,7 @@ impl Series<'_> {
                 let arguments = self.arguments;
                 let target = arguments.target.to_string();
                 let via = arguments.via.to_string();
-                let mut record = blank(target, via, started_at);
+                let mut record = empty_record(target, via, started_at);
                 record.verdict = format!(
                     "The target was usable in none of {} tries, so the limiting factor is unknown.",
                     tries.len()
@@ -142,8 +142,8 @@ impl Series<'_> {
 
     fn measure(&self) -> Result<Result<Measured, Failed>> {
         match (&self.arguments.target, &self.url) {
-            (Target::Recording(path), _) => measure_recording(path),
-            (Target::Running(pid), _) => self.measure_running(*pid),
+            (MeasureTarget::Recording(path), _) => measure_recording(path),
+            (MeasureTarget::Running(pid), _) => self.measure_running(*pid),
             (_, Some(url)) => Files { url, arguments: self.arguments }.measure(),
             _ => self
                 .logins()
@@ -165,7 +165,7 @@ impl Series<'_> {
                 )));
             }
         };
-        let mut record = blank(format!("pid:{pid}"), "meters".to_owned(), started_at);
+        let mut record = empty_record(format!("pid:{pid}"), "meters".to_owned(), started_at);
         record.verdict = found.sentence();
         record.running = Some(found);
         Ok(Ok(Measured {
@@ -191,9 +191,11 @@ impl Series<'_> {
 
     fn logins(&self) -> Option<Logins<'_>> {
         let location = match &self.arguments.target {
-            Target::Login { target, is_in_tls } => Location::Host(target, *is_in_tls),
-            Target::Line(line) => Location::Line(line),
-            Target::Files(_) | Target::Recording(_) | Target::Running(_) => return None,
+            MeasureTarget::Login { target, is_in_tls } => Location::Host(target, *is_in_tls),
+            MeasureTarget::Line(line) => Location::Line(line),
+            MeasureTarget::Files(_) | MeasureTarget::Recording(_) | MeasureTarget::Running(_) => {
+                return None;
+            }
         };
         Some(Logins {
             location,
@@ -232,9 +234,9 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     let began = found.timestamp.and_then(|s| UNIX_EPOCH.checked_add(Duration::from_secs(s)));
     let began = began.unwrap_or(UNIX_EPOCH);
     let name = path.display().to_string();
-    let mut record = blank(name, "recording".to_owned(), began);
+    let mut record = empty_record(name, "recording".to_owned(), began);
     record.started_at = rfc_3339(began);
-    // The recording may come from another machine or time.
+    // The recording may come from another machine, so this machine is not described.
     record.host = HostInfo::default();
     record.echo = found.echo;
     record.screenful = found.screenful;

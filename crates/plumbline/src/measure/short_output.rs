@@ -1,24 +1,24 @@
 //! Short outputs, from which the time of the screenful is predicted before it is requested.
 //!
-//! Outputs of one, six and eighteen lines alternate: the common part of their times is fixed, and
-//! the additional time of the longer outputs is the transmission time of the line. The longest
-//! output does not fit into one segment, so that it shows whether the remote host delays a short
-//! last segment (Nagle's algorithm). All outputs are requested and acknowledged like the screenful.
+//! Outputs of one, six and eighteen lines alternate. The time that all sizes have in common is
+//! fixed; the additional time of the longer outputs is transmission time. The longest output does
+//! not fit into one segment, so that it shows whether the remote host delays a short last segment
+//! (Nagle's algorithm). All outputs are requested and acknowledged like the screenful.
 
-use super::console::{Console, Watch};
+use super::console::{MeasureConsole, Watch};
 use super::prompt::Prompts;
 use super::screen_output::{OutputRequest, OutputSource};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// Number of lines of the outputs, in turn.
-const LINES: [u64; 3] = [1, 6, 18];
-/// Cells of a line.
+/// Lengths of the outputs in lines; the outputs have these lengths in turn.
+const OUTPUT_LINES: [u64; 3] = [1, 6, 18];
+/// Number of cells in a line.
 const COLUMNS: u64 = 80;
 /// Maximum number of outputs.
 const OUTPUTS_MAX: usize = 12;
-/// Duration after which no further output is started, once an output of each size was received.
-const LONG: Duration = Duration::from_secs(2);
+/// Time after which no further output is requested, once an output of each length was received.
+const OUTPUTS_MAX_DURATION: Duration = Duration::from_secs(2);
 
 /// A sequence of short outputs.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct ShortOutputs {
 
 impl ShortOutputs {
     /// Requests the first output.
-    pub(crate) fn begin(timeout: Duration, console: &mut Console, cx: &mut Cx<'_>) -> Self {
+    pub(crate) fn begin(timeout: Duration, console: &mut MeasureConsole, cx: &mut Cx<'_>) -> Self {
         let request = request_output(0, timeout, console, cx);
         Self { request, received: Vec::new(), began: cx.now, timeout }
     }
@@ -45,13 +45,14 @@ impl ShortOutputs {
     pub(crate) fn poll(
         &mut self,
         prompts: &Prompts,
-        console: &mut Console,
+        console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Result<(Vec<Watch>, Option<Watch>), Instant> {
         loop {
             let received = self.request.poll(prompts, console, cx)?;
             let count = self.received.len() + 1;
-            let is_long = cx.now - self.began >= LONG && count >= LINES.len();
+            let is_long =
+                cx.now - self.began >= OUTPUTS_MAX_DURATION && count >= OUTPUT_LINES.len();
             let is_last = count >= OUTPUTS_MAX || is_long;
             if !received.is_complete {
                 let stalled = received.is_stalled.then_some(received.watch);
@@ -70,10 +71,10 @@ impl ShortOutputs {
 fn request_output(
     index: usize,
     timeout: Duration,
-    console: &mut Console,
+    console: &mut MeasureConsole,
     cx: &mut Cx<'_>,
 ) -> OutputRequest {
-    let lines = LINES.iter().cycle().nth(index % LINES.len()).copied().unwrap_or(1);
+    let lines = OUTPUT_LINES.iter().cycle().nth(index % OUTPUT_LINES.len()).copied().unwrap_or(1);
     let numbers: String = (1..=lines).map(|line| format!(" {line}")).collect();
     let text = format!("printf '%080d\\n'{numbers}");
     let source = OutputSource::Command { text, cells: Some(lines * COLUMNS) };

@@ -17,16 +17,16 @@ const RECORDING: &str = ".cast";
 
 /// A target as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum MeasureTarget {
     /// A login over Telnet.
     Login {
         /// Host and port.
-        target: carrier::Target,
+        target: carrier::HostTarget,
         /// Whether TLS is used from the first byte.
         is_in_tls: bool,
     },
     /// A login over a serial line of this machine.
-    Line(Line),
+    Line(SerialTarget),
     /// Files of a server.
     Files(Url),
     /// A recorded session.
@@ -37,14 +37,14 @@ pub(crate) enum Target {
 
 /// A serial line of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct SerialTarget {
     /// Device path.
     pub(crate) device: PathBuf,
     /// Line parameters.
     pub(crate) settings: LineSettings,
 }
 
-impl Line {
+impl SerialTarget {
     /// Returns the number of bits per byte on the line, including start and stop bits.
     pub(crate) fn bits_per_byte(&self) -> u64 {
         let data = match self.settings.data_bits {
@@ -65,13 +65,13 @@ impl Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for SerialTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "serial:{}?baud={}", self.device.display(), self.settings.bits_per_second)
     }
 }
 
-impl FromStr for Target {
+impl FromStr for MeasureTarget {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -84,13 +84,14 @@ impl FromStr for Target {
                 );
             }
             let settings = line_settings(settings)?;
-            return Ok(Self::Line(Line { device: PathBuf::from(device), settings }));
+            return Ok(Self::Line(SerialTarget { device: PathBuf::from(device), settings }));
         }
         if let Some(process) = text.strip_prefix("pid:") {
             let number = process.parse().ok().filter(|number| *number > 0);
             return number.map(Self::Running).with_context(|| {
                 format!(
-                    "invalid process number 'pid:{}': plumb meters --list lists the running ones",
+                    "invalid process ID 'pid:{}': plumb meters --list lists the running plumb \
+                         processes",
                     process.escape_debug()
                 )
             });
@@ -106,7 +107,7 @@ impl FromStr for Target {
                     text.escape_debug()
                 );
             }
-            let target = carrier::Target::parse(text, Some(carrier::TELNET_PORT))?;
+            let target = carrier::HostTarget::parse(text, Some(carrier::TELNET_PORT))?;
             return Ok(Self::Login { target, is_in_tls: false });
         };
         let (is_in_tls, port) = match scheme {
@@ -115,19 +116,19 @@ impl FromStr for Target {
             "ftp" | "ftps" | "ftpes" | "tftp" => return text.parse().map(Self::Files),
             _ => bail!(
                 "'{}://' cannot be measured: use telnet, telnets, ftp, ftpes, ftps, tftp, \
-                 serial:DEVICE, pid:NUMBER and a recording, FILE{RECORDING}",
+                    serial:DEVICE, pid:NUMBER or a recording, FILE{RECORDING}",
                 scheme.escape_debug()
             ),
         };
-        let target = carrier::Target::parse(rest.trim_end_matches('/'), Some(port))?;
+        let target = carrier::HostTarget::parse(rest.trim_end_matches('/'), Some(port))?;
         Ok(Self::Login { target, is_in_tls })
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for MeasureTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Login { target: carrier::Target { host, port }, is_in_tls } => {
+            Self::Login { target: carrier::HostTarget { host, port }, is_in_tls } => {
                 let (scheme, usual) = match is_in_tls {
                     true => ("telnets://", TELNETS_PORT),
                     false => ("", carrier::TELNET_PORT),
@@ -152,19 +153,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn target(text: &str) -> Target {
+    fn target(text: &str) -> MeasureTarget {
         text.parse().unwrap()
     }
 
     #[test]
     fn the_scheme_selects_the_kind_of_target() {
-        assert!(matches!(target("host"), Target::Login { is_in_tls: false, .. }));
-        assert!(matches!(target("telnets://host"), Target::Login { is_in_tls: true, .. }));
+        assert!(matches!(target("host"), MeasureTarget::Login { is_in_tls: false, .. }));
+        assert!(matches!(target("telnets://host"), MeasureTarget::Login { is_in_tls: true, .. }));
         for scheme in ["ftp", "ftpes", "ftps", "tftp"] {
-            assert!(matches!(target(&format!("{scheme}://host/a")), Target::Files(_)));
+            assert!(matches!(target(&format!("{scheme}://host/a")), MeasureTarget::Files(_)));
         }
-        assert!(matches!(target("serial:/dev/ttyS0"), Target::Line(_)));
-        assert!(matches!(target("a/session.cast"), Target::Recording(_)));
+        assert!(matches!(target("serial:/dev/ttyS0"), MeasureTarget::Line(_)));
+        assert!(matches!(target("a/session.cast"), MeasureTarget::Recording(_)));
     }
 
     #[test]
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_invalid_target_has_its_own_message() {
-        let message = |text: &str| text.parse::<Target>().unwrap_err().to_string();
+        let message = |text: &str| text.parse::<MeasureTarget>().unwrap_err().to_string();
         assert!(message("ssh://host").contains("cannot be measured: use"));
         assert!(message("serial:").contains("no device in"));
         assert!(message("serial:/dev/x?baud=fast").contains("invalid setting of a serial line"));
@@ -191,7 +192,8 @@ mod tests {
 
     #[test]
     fn a_byte_on_a_line_has_its_start_parity_and_stop_bits() {
-        let Target::Line(line) = target("serial:/dev/ttyS0?bits=7&parity=even&stop=2") else {
+        let MeasureTarget::Line(line) = target("serial:/dev/ttyS0?bits=7&parity=even&stop=2")
+        else {
             panic!("not a serial line")
         };
         assert_eq!((line.bits_per_byte(), line.rate_bps()), (11, Some(9_600)));
@@ -200,7 +202,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_target_or_rejected_with_a_message_of_one_line(text: String) {
-            if let Err(error) = text.parse::<Target>() {
+            if let Err(error) = text.parse::<MeasureTarget>() {
                 let sentence = format!("{error:#}");
                 prop_assert!(!sentence.contains('\n'));
             }

@@ -1,10 +1,9 @@
 //! Stamps of the meter, and the time between two of them.
 //!
-//! A timestamp from another clock outside the engines would show when this program read the clock,
-//! not where the time went. A keystroke is therefore stamped with the clock of the meter: the
-//! values of all accounts of the meter at a moment. The time between two stamps is exactly the sum
-//! of the increases of the accounts. Time that is charged to no layer of plumb is waiting: for the
-//! remote host, the network or a CPU.
+//! A stamp contains the values of all accounts of the meter at one moment. The time between two
+//! stamps is exactly the sum of the increases of the accounts, so it shows the time spent in each
+//! layer. A timestamp from another clock would not show this. Time that is charged to no layer of
+//! plumb is waiting: for the remote host, the network or a CPU.
 
 use super::record::nanos;
 use os::clock::TickRate;
@@ -14,7 +13,7 @@ use protocols::time::Duration;
 use records::measurement::EchoSample;
 use records::{Layer, LayerTime};
 
-/// All accounts of the meter at one moment.
+/// Values of all accounts of the meter at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     accounts: [u64; Account::COUNT],
@@ -58,8 +57,8 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Returns the sum of both times.
-    pub(crate) fn and(mut self, other: &Self) -> Self {
+    /// Returns the sum of `self` and `other`, account by account.
+    pub(crate) fn plus(mut self, other: &Self) -> Self {
         for (sum, more) in self.ticks.iter_mut().zip(other.ticks) {
             *sum += more;
         }
@@ -87,7 +86,7 @@ pub(crate) struct Rates {
     pub(crate) line_bps: Option<u32>,
 }
 
-/// Start bit, eight data bits, stop bit.
+/// Bits per byte on a serial line: start bit, eight data bits, stop bit.
 const BITS_PER_BYTE: u64 = 10;
 
 impl Rates {
@@ -106,21 +105,28 @@ impl Rates {
         self.tick.to_nanos(spent.ticks(account))
     }
 
-    /// Returns `spent` with up to `time` moved from the account `from` to the account `to`.
-    pub(crate) fn moved(&self, spent: &Spent, time: Duration, from: Account, to: Account) -> Spent {
+    /// Returns a copy of `spent` in which up to `time` is moved from account `from` to account
+    /// `to`.
+    pub(crate) fn with_time_moved(
+        &self,
+        spent: &Spent,
+        time: Duration,
+        from: Account,
+        to: Account,
+    ) -> Spent {
         let ticks = u128::from(self.tick.ticks_per_second()) * time.as_nanos() / 1_000_000_000;
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX).min(spent.ticks(from));
-        let mut moved = *spent;
+        let mut adjusted = *spent;
         for (account, is_added) in [(from, false), (to, true)] {
-            if let Some(sum) = moved.ticks.get_mut(account as usize) {
+            if let Some(sum) = adjusted.ticks.get_mut(account as usize) {
                 *sum = if is_added { *sum + ticks } else { *sum - ticks };
             }
         }
-        moved
+        adjusted
     }
 
-    /// Returns the time of each of plumb's layers, from the line up. Layers without time are
-    /// omitted, such as TCP if the kernel's is used.
+    /// Returns the time of each of plumb's layers, from the lowest to the highest. Layers without
+    /// time are omitted, for example plumb's TCP if the kernel's is used.
     pub(crate) fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
         let line = self.line_bps.map(|rate_bps| {
             let bits = u128::from(spent.line_bytes * BITS_PER_BYTE);
@@ -133,24 +139,33 @@ impl Rates {
         line.into_iter().chain(charged).collect()
     }
 
-    /// Returns an echo that took `spent`, of which the process `waited` for a CPU.
-    pub(crate) fn echo_sample(&self, spent: &Spent, waited: Option<Duration>) -> EchoSample {
-        EchoSample { total_ns: self.total_ns(spent), parts: self.parts_with(spent, waited) }
+    /// Returns an echo that took the time `spent`; `run_queue_wait` is the part in which the
+    /// process waited for a CPU.
+    pub(crate) fn echo_sample(
+        &self,
+        spent: &Spent,
+        run_queue_wait: Option<Duration>,
+    ) -> EchoSample {
+        EchoSample { total_ns: self.total_ns(spent), parts: self.parts_with(spent, run_queue_wait) }
     }
 
-    /// Returns the parts of `spent` with the wait for a CPU. A wait in the middle of a layer's work
-    /// is in the account of that layer, so the separate part is at most the time charged to no
-    /// layer.
-    pub(crate) fn parts_with(&self, spent: &Spent, waited: Option<Duration>) -> Vec<LayerTime> {
-        let waited = waited.map(|waited| LayerTime {
+    /// Returns the time by layer, with the wait for a CPU as a separate part. A wait in the middle
+    /// of a layer's work is charged to that layer, so the separate part is at most the time charged
+    /// to no layer.
+    pub(crate) fn parts_with(
+        &self,
+        spent: &Spent,
+        run_queue_wait: Option<Duration>,
+    ) -> Vec<LayerTime> {
+        let run_queue_wait = run_queue_wait.map(|run_queue_wait| LayerTime {
             layer: Layer::RunQueue,
-            ns: nanos(waited).min(self.account_ns(spent, Account::Outside)),
+            ns: nanos(run_queue_wait).min(self.account_ns(spent, Account::Outside)),
         });
-        self.parts(spent).into_iter().chain(waited).collect()
+        self.parts(spent).into_iter().chain(run_queue_wait).collect()
     }
 }
 
-/// Accounts of plumb's layers, from the line up. Waiting belongs to no layer.
+/// Accounts of plumb's layers, from the lowest to the highest. Waiting belongs to no layer.
 pub(crate) const LAYERS: [(Account, Layer); 7] = [
     (Account::Interrupt, Layer::InterruptOrSystemCall),
     (Account::Link, Layer::Link),
@@ -191,10 +206,11 @@ mod tests {
         let mut spent = Spent::default();
         spent.ticks[Account::Interrupt as usize] = rates.tick.ticks_per_second();
         let half = Duration::from_millis(500);
-        let move_out = |time| rates.moved(&spent, time, Account::Interrupt, Account::Outside);
-        let moved = move_out(half);
-        assert_eq!(moved.total_ticks(), spent.total_ticks());
-        assert_eq!(moved.ticks(Account::Outside), rates.tick.ticks_per_second() / 2);
+        let move_out =
+            |time| rates.with_time_moved(&spent, time, Account::Interrupt, Account::Outside);
+        let adjusted = move_out(half);
+        assert_eq!(adjusted.total_ticks(), spent.total_ticks());
+        assert_eq!(adjusted.ticks(Account::Outside), rates.tick.ticks_per_second() / 2);
         assert_eq!(move_out(Duration::MAX).ticks(Account::Interrupt), 0);
     }
 

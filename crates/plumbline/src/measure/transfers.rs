@@ -5,14 +5,14 @@ use super::forecast;
 use super::observed;
 use super::outcome::{Failed, Measured};
 use super::progress::ProgressLine;
-use super::record::{blank, nanos};
+use super::record::{empty_record, nanos};
 use super::schedule::sizes;
 use crate::carrier;
 use crate::exit::Failure;
 use crate::files::ftp::{self, ProbeOptions, ProbePlan};
 use crate::files::tftp::{self, TransferSpec};
-use crate::files::url::{Scheme, Url};
-use crate::meters::Registry;
+use crate::files::url::{Url, UrlScheme};
+use crate::meters::MeterRegistry;
 use anyhow::Result;
 use protocols::application::tftp::Mode;
 use protocols::time::Duration;
@@ -27,7 +27,7 @@ use records::verdict::Observation;
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
-/// TFTP options requested, the same as by `plumb get`.
+/// Block size and window requested by TFTP options; `plumb get` requests the same.
 const TFTP_BLOCK_BYTES: u16 = 1428;
 const TFTP_WINDOW_BLOCKS: u16 = 16;
 
@@ -37,7 +37,7 @@ pub(super) struct Files<'a> {
     pub(super) arguments: &'a Arguments,
 }
 
-/// Results of either protocol.
+/// Results of a measurement over FTP or TFTP.
 struct FileResults {
     address: Option<SocketAddr>,
     phases: Phases,
@@ -61,13 +61,13 @@ impl Files<'_> {
     pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
         let started_at = SystemTime::now();
         let mut progress = ProgressLine::on_stderr();
-        let say = |status: &str| {
+        let show_progress = |status: &str| {
             progress.show(status);
             progress.paint();
         };
         let found = match self.url.scheme {
-            Scheme::Ftp(..) => self.by_ftp(say),
-            Scheme::Tftp(mode) => self.by_tftp(mode, say),
+            UrlScheme::Ftp(..) => self.by_ftp(show_progress),
+            UrlScheme::Tftp(mode) => self.by_tftp(mode, show_progress),
         };
         progress.clear();
         Ok(found?.map(|found| self.measured(found, started_at)))
@@ -81,10 +81,10 @@ impl Files<'_> {
     pub(super) fn probe_availability(&self) -> Result<Result<u64, Failed>> {
         let began = Instant::now();
         match self.url.scheme {
-            Scheme::Ftp(..) => Ok(ftp::probe_availability(self.url, &self.probe_options())
+            UrlScheme::Ftp(..) => Ok(ftp::probe_availability(self.url, &self.probe_options())
                 .map(|found| opening_ns(&found.opening))
                 .map_err(Failed::of_files)),
-            Scheme::Tftp(mode) => {
+            UrlScheme::Tftp(mode) => {
                 let spec = match self.spec(mode)? {
                     Ok(spec) => spec,
                     Err(failed) => return Ok(Err(failed)),
@@ -96,14 +96,14 @@ impl Files<'_> {
         }
     }
 
-    fn by_ftp(&self, say: impl FnMut(&str)) -> Result<Result<FileResults, Failed>> {
+    fn by_ftp(&self, show_progress: impl FnMut(&str)) -> Result<Result<FileResults, Failed>> {
         let plan = ProbePlan {
             sizes: sizes(self.arguments.bytes),
             rounds: self.arguments.rounds,
             writes: self.arguments.write,
             compares: self.arguments.pattern,
         };
-        let found = match ftp::probe(self.url, &self.probe_options(), &plan, say) {
+        let found = match ftp::probe(self.url, &self.probe_options(), &plan, show_progress) {
             Ok(found) => found,
             Err(error) => return Ok(Err(Failed::of_files(error))),
         };
@@ -136,7 +136,11 @@ impl Files<'_> {
         }))
     }
 
-    fn by_tftp(&self, mode: Mode, say: impl FnMut(&str)) -> Result<Result<FileResults, Failed>> {
+    fn by_tftp(
+        &self,
+        mode: Mode,
+        show_progress: impl FnMut(&str),
+    ) -> Result<Result<FileResults, Failed>> {
         let spec = match self.spec(mode)? {
             Ok(spec) => spec,
             Err(failed) => return Ok(Err(failed)),
@@ -145,7 +149,7 @@ impl Files<'_> {
         let rounds = self.arguments.rounds;
         let written = self.arguments.write.then_some(file_sizes.as_slice());
         let pattern = self.arguments.pattern;
-        let found = match tftp::probe::probe(&spec, written, rounds, pattern, say) {
+        let found = match tftp::probe::probe(&spec, written, rounds, pattern, show_progress) {
             Ok(found) => found,
             Err(error) => return Ok(Err(Failed::of_files(error))),
         };
@@ -218,14 +222,15 @@ impl Files<'_> {
             bytes_per_second: None,
             via: via.clone(),
             resolve_time: began.elapsed(),
-            registry: Registry::new(self.url.to_string()),
+            registry: MeterRegistry::new(self.url.to_string()),
         }))
     }
 
     fn measured(&self, found: FileResults, started_at: SystemTime) -> Measured {
         let transfers = Transfers::of(found.samples, found.sequence);
         let has_measured = !transfers.samples.is_empty();
-        let mut record = blank(self.url.to_string(), self.arguments.via.to_string(), started_at);
+        let mut record =
+            empty_record(self.url.to_string(), self.arguments.via.to_string(), started_at);
         record.address = found.address.map(|address| address.to_string());
         record.phases = found.phases;
         record.verdict = transfers.sentence();
@@ -274,8 +279,8 @@ fn sample(
     })
 }
 
-/// Returns the measured values of a TFTP transfer: after its last block it waits for the last
-/// acknowledgment.
+/// Returns the measured values of a TFTP transfer. The time includes the wait for the
+/// acknowledgment of the last block.
 fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) -> Option<Sample> {
     let sample = sample(direction, transfer, &ftp::CommandOffsets::default())?;
     let last_ns = arrivals.last().map(|last| last.at_ns.min(sample.total_ns));
@@ -289,14 +294,14 @@ fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) 
     })
 }
 
-/// Returns the first `bytes` of a transfer, if it was longer.
+/// Returns the time of the first `bytes` of a transfer, if the transfer was longer.
 fn beginning(bytes: u64, arrivals: &[Arrival]) -> Option<Sample> {
     let mut sum = 0_u64;
     let reached = arrivals.iter().find(|arrival| {
         sum = sum.saturating_add(arrival.bytes);
         sum >= bytes
     })?;
-    // A beginning that includes the last arrival would be the whole transfer.
+    // If the last arrival is needed, the result would be the whole transfer.
     let is_last = arrivals.last() == Some(reached);
     (!is_last).then_some(Sample {
         direction: Direction::Received,
@@ -315,7 +320,7 @@ fn beginning(bytes: u64, arrivals: &[Arrival]) -> Option<Sample> {
     })
 }
 
-/// Returns TCP's values of a data connection at its end.
+/// Returns TCP's statistics of a data connection when it was closed.
 fn tcp_figures(transfer: &Transfer) -> TcpStats {
     let tcp = &transfer.tcp;
     let ns = |us: Option<u64>| us.map(|us| us.saturating_mul(1_000));

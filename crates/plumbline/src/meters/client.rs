@@ -1,6 +1,6 @@
 //! Client that requests the meters of a running plumb.
 
-use super::meter_report::Report;
+use super::meter_report::MeterReport;
 use super::server::REQUEST;
 use super::socket_path;
 use anyhow::{Context, Result, bail};
@@ -24,7 +24,7 @@ pub(crate) fn running_processes() -> Vec<(u32, PathBuf)> {
 /// # Errors
 ///
 /// Returns an error if the process does not publish meters or does not answer.
-pub(crate) fn request_process_report(pid: u32) -> Result<Report> {
+pub(crate) fn request_process_report(pid: u32) -> Result<MeterReport> {
     let Some((_, path)) = running_processes().into_iter().find(|(number, _)| *number == pid) else {
         bail!("no plumb process {pid} of this user publishes meters: see plumb meters --list");
     };
@@ -36,25 +36,25 @@ pub(crate) fn request_process_report(pid: u32) -> Result<Report> {
 /// # Errors
 ///
 /// Returns an error if the socket does not answer or the answer is not a report.
-pub(crate) fn request_report(path: &Path) -> Result<Report> {
+pub(crate) fn request_report(path: &Path) -> Result<MeterReport> {
     let socket = path.display();
     let mut answer = Vec::new();
-    let received = (|| {
+    let answer_result = (|| {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.write_all(REQUEST)?;
         stream.take(ANSWER_MAX_BYTES).read_to_end(&mut answer)
     })();
-    received.with_context(|| format!("no answer from plumb at {socket}"))?;
-    let report: Report = serde_json::from_slice(&answer).with_context(|| {
+    answer_result.with_context(|| format!("no answer from plumb at {socket}"))?;
+    let report: MeterReport = serde_json::from_slice(&answer).with_context(|| {
         format!("invalid answer at {socket}: the process may be another version of plumb")
     })?;
     match report.format {
-        Report::FORMAT => Ok(report),
+        MeterReport::FORMAT => Ok(report),
         format => {
             bail!(
                 "plumb at {socket} uses format {format}, and this version knows {}",
-                Report::FORMAT
+                MeterReport::FORMAT
             )
         }
     }

@@ -1,8 +1,8 @@
 //! Periodically updated display of the meters on a terminal.
 
 use super::client;
-use super::meter_report::Report;
-use super::meter_table::{Before, columns, foot, head};
+use super::meter_report::MeterReport;
+use super::meter_table::{EarlierReading, columns, process_lines, total_lines};
 use anyhow::{Context, Result};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
@@ -16,14 +16,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Text of the last line.
-const KEYS: &str = "q: quit";
+const KEY_HELP: &str = "q: quit";
 
 /// Displays the meters at `path` until the user quits or the process ends.
 ///
 /// # Errors
 ///
 /// Returns an error if the terminal cannot be used.
-pub(super) fn show(path: &Path, first: Report, every: Duration) -> Result<()> {
+pub(super) fn show(path: &Path, first: MeterReport, every: Duration) -> Result<()> {
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let result = (|| {
         let mut view = View { report: first, before: None, has_ended: false };
@@ -42,10 +42,10 @@ pub(super) fn show(path: &Path, first: Report, every: Duration) -> Result<()> {
 /// Waits for `time`; returns whether the user wants to quit. A change of the terminal size ends the
 /// wait.
 fn waits_for_quit(time: Duration) -> Result<bool> {
-    let until = Instant::now() + time;
+    let deadline = Instant::now() + time;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if !event::poll(left)? {
+        let remaining_time = deadline.saturating_duration_since(Instant::now());
+        if !event::poll(remaining_time)? {
             return Ok(false);
         }
         match event::read()? {
@@ -66,8 +66,8 @@ fn is_quit_key(key: KeyEvent) -> bool {
 
 /// State of the display.
 struct View {
-    report: Report,
-    before: Option<Report>,
+    report: MeterReport,
+    before: Option<MeterReport>,
     has_ended: bool,
 }
 
@@ -87,8 +87,8 @@ impl View {
         let mut free_rows = frame.area().height.saturating_sub(1);
         let table_height = rows.saturating_add(1).min(free_rows);
         free_rows -= table_height;
-        let head = fitting(&head(&self.report), width, &mut free_rows);
-        let foot = fitting(&foot(&self.report), width, &mut free_rows);
+        let head = fitting(&process_lines(&self.report), width, &mut free_rows);
+        let foot = fitting(&total_lines(&self.report), width, &mut free_rows);
         let heights = [head.height(), usize::from(table_height), foot.height()];
         let [top, middle, bottom] =
             heights.map(|height| Constraint::Length(u16::try_from(height).unwrap_or(u16::MAX)));
@@ -100,12 +100,12 @@ impl View {
         frame.render_widget(foot, bottom);
         frame.render_widget(self.counters(usize::from(rest.height)), rest);
         let state = if self.has_ended { "The process has ended; " } else { "" };
-        let keys = Line::from(format!("{state}{KEYS}")).style(Modifier::DIM);
+        let keys = Line::from(format!("{state}{KEY_HELP}")).style(Modifier::DIM);
         frame.render_widget(keys, last);
     }
 
     fn table(&self, width: usize) -> Table<'_> {
-        let before = self.before.as_ref().map(|before| Before {
+        let before = self.before.as_ref().map(|before| EarlierReading {
             figures: &before.all,
             passed_ns: self.report.uptime_ns.saturating_sub(before.uptime_ns),
         });

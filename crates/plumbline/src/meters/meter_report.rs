@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Report of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Report {
+pub(crate) struct MeterReport {
     pub(crate) format: u32,
     pub(crate) version: String,
     pub(crate) pid: u32,
@@ -22,12 +22,12 @@ pub(crate) struct Report {
     /// not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) readings: Option<Readings>,
-    /// All meters together.
+    /// Sums over all meters.
     pub(crate) all: Figures,
     pub(crate) groups: Vec<Group>,
 }
 
-impl Report {
+impl MeterReport {
     /// Version of this format; it increases when the meaning of a field changes.
     pub(crate) const FORMAT: u32 = 1;
 }
@@ -36,7 +36,7 @@ impl Report {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Readings {
     pub(crate) count: u64,
-    /// CPU time of the thread that answers them, which does nothing else.
+    /// CPU time of the thread that serves the readings; it has no other work.
     pub(crate) cpu_ns: u64,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct Figures {
     pub(crate) busy_ns: u64,
     /// Accounts in layer order; accounts that were never entered are omitted.
     pub(crate) primitives: Vec<Primitive>,
-    /// Returns from a wait.
+    /// Number of returns from a wait.
     pub(crate) wakeups: u64,
-    /// Completed keys and commands.
+    /// Number of completed keys, lines and commands.
     pub(crate) transactions: u64,
     /// The last complete hundred transactions.
     pub(crate) last_hundred: Option<RecentWindow>,
-    /// Work in its units, and counters; zeros are omitted.
+    /// Amounts of work, each in its own unit, and event counters, by name; zeros are omitted.
     pub(crate) work: BTreeMap<String, u64>,
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) quantities: Vec<Spread>,
@@ -77,7 +77,7 @@ pub(crate) struct Figures {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Primitive {
     pub(crate) name: String,
-    /// Completed visits. A visit ends when another account is entered.
+    /// Number of completed visits. A visit ends when another account is entered.
     pub(crate) visits: u64,
     /// Total charged time, including the current visit.
     pub(crate) ns: u64,
@@ -99,7 +99,7 @@ pub(crate) struct RecentWindow {
     pub(crate) total_ns: u64,
 }
 
-/// Distribution of a quantity, in its own unit.
+/// Distribution of a quantity, in the unit of the quantity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) name: String,
@@ -115,7 +115,7 @@ impl Figures {
     pub(super) fn of(snapshot: &Snapshot, rate: TickRate) -> Self {
         let busy = snapshot.busy();
         let primitives = Account::ALL.iter().map(|account| primitive(snapshot, *account, rate));
-        let named = |names: Vec<(&str, u64)>| -> BTreeMap<String, u64> {
+        let to_named_counts = |names: Vec<(&str, u64)>| -> BTreeMap<String, u64> {
             let nonzero = names.into_iter().filter(|(_, count)| *count > 0);
             nonzero.map(|(name, count)| (name.to_owned(), count)).collect()
         };
@@ -136,8 +136,8 @@ impl Figures {
                 busy_ns: rate.to_nanos(hundred.busy),
                 total_ns: rate.to_nanos(hundred.total),
             }),
-            work: named(work.collect()),
-            counters: named(counters.collect()),
+            work: to_named_counts(work.collect()),
+            counters: to_named_counts(counters.collect()),
             quantities: quantities
                 .filter(|(_, values)| values.count() > 0)
                 .map(|(name, values)| spread(name, values))

@@ -1,15 +1,15 @@
 //! The meters as text: a row for each account, and the totals per transaction below the rows.
 
-use super::meter_report::{Figures, Primitive, Readings, RecentWindow, Report};
+use super::meter_report::{Figures, MeterReport, Primitive, Readings, RecentWindow};
 use records::format::{UNKNOWN, count, duration, duration_or_unknown};
 use records::table::Table;
 
 /// Minimum width of the table, in characters, for a column with the mean.
-const MIDDLE: usize = 50;
+const MEAN_MIN_WIDTH: usize = 50;
 /// Minimum width of the table, in characters, for all columns; a table with rates omits the median.
-const WIDE: usize = 78;
+const FULL_MIN_WIDTH: usize = 78;
 /// Minimum width of the table, in characters, for all columns of a table with rates.
-const WIDEST: usize = 90;
+const FULL_WITH_RATES_MIN_WIDTH: usize = 90;
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +29,12 @@ pub(super) enum Column {
 pub(super) fn columns(width: usize, has_before: bool) -> &'static [Column] {
     use Column::{Max, Mean, Name, P50, P99, PerSecond, Share, Visits};
     match (width, has_before) {
-        (WIDEST.., true) => &[Name, Visits, PerSecond, Mean, P50, P99, Max, Share],
-        (WIDE.., true) => &[Name, Visits, PerSecond, Mean, P99, Max, Share],
-        (WIDE.., false) => &[Name, Visits, Mean, P50, P99, Max, Share],
-        (MIDDLE.., _) => &[Name, Visits, Mean, P99, Share],
+        (FULL_WITH_RATES_MIN_WIDTH.., true) => {
+            &[Name, Visits, PerSecond, Mean, P50, P99, Max, Share]
+        }
+        (FULL_MIN_WIDTH.., true) => &[Name, Visits, PerSecond, Mean, P99, Max, Share],
+        (FULL_MIN_WIDTH.., false) => &[Name, Visits, Mean, P50, P99, Max, Share],
+        (MEAN_MIN_WIDTH.., _) => &[Name, Visits, Mean, P99, Share],
         _ => &[Name, Visits, P99, Share],
     }
 }
@@ -60,7 +62,7 @@ impl Column {
         }
     }
 
-    pub(super) fn cell(self, primitive: &Primitive, before: Option<&Before<'_>>) -> String {
+    pub(super) fn cell(self, primitive: &Primitive, before: Option<&EarlierReading<'_>>) -> String {
         match self {
             Self::Name => primitive.name.clone(),
             Self::Visits => count(primitive.visits),
@@ -75,16 +77,18 @@ impl Column {
 }
 
 /// An earlier reading, and the time since then.
-pub(super) struct Before<'a> {
+pub(super) struct EarlierReading<'a> {
     pub(super) figures: &'a Figures,
     pub(super) passed_ns: u64,
 }
 
-impl Before<'_> {
+impl EarlierReading<'_> {
     /// Returns the visits per second since the earlier reading.
     fn rate(&self, now: &Primitive) -> Option<String> {
-        let before = self.figures.primitives.iter().find(|primitive| primitive.name == now.name);
-        let visits = now.visits.saturating_sub(before.map_or(0, |primitive| primitive.visits));
+        let earlier_primitive =
+            self.figures.primitives.iter().find(|primitive| primitive.name == now.name);
+        let visits =
+            now.visits.saturating_sub(earlier_primitive.map_or(0, |primitive| primitive.visits));
         let per_second = u128::from(visits) * 1_000_000_000;
         let per_second = per_second.checked_div(u128::from(self.passed_ns))?;
         Some(count(u64::try_from(per_second).unwrap_or(u64::MAX)))
@@ -96,32 +100,32 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns a complete report as text of at most `width` columns.
-pub(super) fn text(report: &Report, width: usize) -> String {
-    let selected = columns(width, false);
+pub(super) fn text(report: &MeterReport, width: usize) -> String {
+    let visible_columns = columns(width, false);
     let mut table = Table::new();
-    for column in selected {
+    for column in visible_columns {
         table = match column {
             Column::Name => table.text(column.header()),
             _ => table.number(column.header()),
         };
     }
     for primitive in &report.all.primitives {
-        table.row(selected.iter().map(|column| column.cell(primitive, None)));
+        table.row(visible_columns.iter().map(|column| column.cell(primitive, None)));
     }
     let mut out = String::new();
-    for line in head(report) {
+    for line in process_lines(report) {
         push_wrapped(&mut out, &line, width);
     }
     out.push_str(&table.render(width));
-    for line in foot(report) {
+    for line in total_lines(report) {
         push_wrapped(&mut out, &line, width);
     }
     out
 }
 
 /// Returns the description of the process and its meters.
-pub(super) fn head(report: &Report) -> Vec<String> {
-    let Report { command, pid, uptime_ns, .. } = report;
+pub(super) fn process_lines(report: &MeterReport) -> Vec<String> {
+    let MeterReport { command, pid, uptime_ns, .. } = report;
     let groups = report.groups.iter().map(|group| match group.ended {
         0 => format!("{} {}", group.name, group.live),
         ended => format!("{} {} ({ended} ended)", group.name, group.live),
@@ -135,7 +139,7 @@ pub(super) fn head(report: &Report) -> Vec<String> {
 }
 
 /// Returns the totals, and the averages per transaction.
-pub(super) fn foot(report: &Report) -> Vec<String> {
+pub(super) fn total_lines(report: &MeterReport) -> Vec<String> {
     let all = &report.all;
     let mut lines = vec![format!(
         "Metered work {}; CPU time of the process {}.",
@@ -205,7 +209,7 @@ fn push_wrapped(out: &mut String, sentence: &str, width: usize) {
 
 /// A report of a server with two sessions, one of which has ended, for tests.
 #[cfg(test)]
-pub(super) fn example() -> Report {
+pub(super) fn example() -> MeterReport {
     use super::meter_report::Group;
     let primitive = |name: &str, visits, ns, p99: u64, share| Primitive {
         name: name.to_owned(),
@@ -236,8 +240,8 @@ pub(super) fn example() -> Report {
         }),
         ..Figures::default()
     };
-    Report {
-        format: Report::FORMAT,
+    MeterReport {
+        format: MeterReport::FORMAT,
         version: "0.1.0".to_owned(),
         pid: 4711,
         command: "serve".to_owned(),
@@ -281,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_plumb_without_meters_and_transactions_is_reported_as_such() {
-        let report = Report { all: Figures::default(), groups: Vec::new(), ..example() };
+        let report = MeterReport { all: Figures::default(), groups: Vec::new(), ..example() };
         let text = text(&report, 80);
         assert!(text.contains("Meters: none.\n"), "{text}");
         assert!(text.contains("0 wakeups, no transaction yet.\n"), "{text}");
@@ -289,10 +293,11 @@ mod tests {
 
     #[test]
     fn the_first_reading_reports_no_cost_of_earlier_ones() {
-        let first = Report { readings: Some(Readings::default()), ..example() };
-        assert!(!text(&first, 80).contains("readings so far"));
-        let third = "3 readings so far: 68.0 µs of CPU time each, in a thread of their own.\n";
-        assert!(text(&example(), 80).ends_with(third), "{}", text(&example(), 80));
+        let first_report = MeterReport { readings: Some(Readings::default()), ..example() };
+        assert!(!text(&first_report, 80).contains("readings so far"));
+        let third_reading_text =
+            "3 readings so far: 68.0 µs of CPU time each, in a thread of their own.\n";
+        assert!(text(&example(), 80).ends_with(third_reading_text), "{}", text(&example(), 80));
     }
 
     #[test]
@@ -300,7 +305,7 @@ mod tests {
         let before = example();
         let mut now = example();
         now.all.primitives[1].visits += 50;
-        let before = Before { figures: &before.all, passed_ns: 500_000_000 };
+        let before = EarlierReading { figures: &before.all, passed_ns: 500_000_000 };
         let rate = Column::PerSecond.cell(&now.all.primitives[1], Some(&before));
         assert_eq!(rate, "100");
     }

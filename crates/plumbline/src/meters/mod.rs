@@ -1,10 +1,10 @@
 //! `plumb meters`: displays the meters of a running plumb; also the server part in the running
 //! plumb.
 //!
-//! A long-running command has a [`Registry`] with the counter blocks of its meters and a
+//! A long-running command has a [`MeterRegistry`] with the counter blocks of its meters and a
 //! [`MeterServer`] that serves them: a socket in a directory that only its user may enter. The
-//! working threads write the counter blocks all the time, and the thread of the server reads them on
-//! request. A request does not stop, wake or query any working thread.
+//! working threads write the counter blocks all the time, and the thread of the server reads them
+//! on request. A request does not stop, wake or query any working thread.
 
 mod client;
 mod live;
@@ -15,8 +15,8 @@ mod server;
 mod socket_path;
 
 pub(crate) use client::request_process_report;
-pub(crate) use meter_report::Report;
-pub(crate) use registry::{Registration, Registry};
+pub(crate) use meter_report::MeterReport;
+pub(crate) use registry::{MeterRegistry, Registration};
 pub(crate) use server::MeterServer;
 
 use crate::exit::{self, Failure};
@@ -34,7 +34,7 @@ const PUBLISH_AFTER: Duration = Duration::from_secs(1);
 
 /// Serves the meters of `registry` once the run has lasted [`PUBLISH_AFTER`], until the future is
 /// dropped.
-pub(crate) async fn serve_long_run(registry: Arc<Registry>) {
+pub(crate) async fn serve_long_run(registry: Arc<MeterRegistry>) {
     tokio::time::sleep(PUBLISH_AFTER).await;
     // Ignored: the command runs without published meters.
     let _server = MeterServer::open(&registry);
@@ -59,7 +59,7 @@ thread, and the table shows the actual cost; the working threads are not stopped
 /// Arguments of `plumb meters`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Process ID [default: the only running one]
+    /// Process ID [default: the only running plumb process]
     #[arg(value_name = "pid")]
     pid: Option<u32>,
     /// List this user's plumb processes that publish their meters
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
 }
 
 /// Minimum interval between two readings.
-const EVERY_MIN: Duration = Duration::from_millis(20);
+const INTERVAL_MIN: Duration = Duration::from_millis(20);
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     let (digits, unit_ms) = match text.strip_suffix("ms") {
@@ -83,7 +83,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     };
     let time = digits.parse::<u32>().ok();
     let time = time.map(|count| Duration::from_millis(u64::from(count) * unit_ms));
-    let time = time.filter(|time| *time >= EVERY_MIN);
+    let time = time.filter(|time| *time >= INTERVAL_MIN);
     time.ok_or_else(|| "use a time such as 1s or 500ms, at least 20ms".to_owned())
 }
 
@@ -91,30 +91,30 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let running = client::running_processes();
     if arguments.list {
-        return list(&running, arguments.json).map_err(|error| complain(&error));
+        return list(&running, arguments.json).map_err(|error| print_error(&error));
     }
     let path = choose(arguments.pid, &running, arguments.json)?;
-    let first = client::request_report(&path).map_err(|error| {
-        exit::complain(&error);
+    let first_report = client::request_report(&path).map_err(|error| {
+        exit::print_error(&error);
         Failure::NothingMeasured
     })?;
     let is_live = !arguments.json && std::io::stdout().is_terminal();
     let every = arguments.every.or(is_live.then_some(Duration::from_secs(1)));
     let result = match every {
-        Some(every) if is_live => live::show(&path, first, every),
-        every => write_all(&path, first, every, arguments.json),
+        Some(every) if is_live => live::show(&path, first_report, every),
+        every => write_all(&path, first_report, every, arguments.json),
     };
-    result.map_err(|error| complain(&error))
+    result.map_err(|error| print_error(&error))
 }
 
-fn complain(error: &anyhow::Error) -> Failure {
-    exit::complain(error);
+fn print_error(error: &anyhow::Error) -> Failure {
+    exit::print_error(error);
     Failure::ThisMachine
 }
 
 /// Returns the process and socket that the arguments select.
 fn choose(pid: Option<u32>, running: &[(u32, PathBuf)], is_json: bool) -> Result<PathBuf, Failure> {
-    let found = match (pid, running) {
+    let selected = match (pid, running) {
         (Some(pid), running) => running.iter().find(|(number, _)| *number == pid),
         (None, [only]) => Some(only),
         (None, []) => None,
@@ -123,12 +123,14 @@ fn choose(pid: Option<u32>, running: &[(u32, PathBuf)], is_json: bool) -> Result
             if !is_json {
                 _ = list(running, false);
             }
-            exit::complain(&anyhow!("several plumb processes are running: use plumb meters PID"));
+            exit::print_error(&anyhow!(
+                "several plumb processes are running: use plumb meters PID"
+            ));
             return Err(Failure::WrongArguments);
         }
     };
-    found.map(|(_, path)| path.clone()).ok_or_else(|| {
-        exit::complain(&match pid {
+    selected.map(|(_, path)| path.clone()).ok_or_else(|| {
+        exit::print_error(&match pid {
             Some(pid) => anyhow!("no plumb process {pid} of this user publishes meters"),
             None => anyhow!("no plumb process of this user publishes meters"),
         });
@@ -142,7 +144,7 @@ fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
         running.iter().filter_map(|(pid, _)| request_process_report(*pid).ok()).collect();
     let text = if is_json {
         let list = reports.iter().map(|report| {
-            let Report { pid, command, uptime_ns, cpu_ns, .. } = report;
+            let MeterReport { pid, command, uptime_ns, cpu_ns, .. } = report;
             serde_json::json!({
                 "pid": pid, "command": command, "uptime_ns": uptime_ns, "cpu_ns": cpu_ns,
             })
@@ -166,7 +168,7 @@ fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
 /// Writes the meters, once or periodically, until the process ends.
 fn write_all(
     path: &std::path::Path,
-    first: Report,
+    first: MeterReport,
     every: Option<Duration>,
     is_json: bool,
 ) -> Result<()> {
@@ -203,9 +205,12 @@ mod tests {
 
     #[test]
     fn the_only_process_is_the_default() {
-        let only = (7, PathBuf::from("/seven"));
-        assert_eq!(choose(None, std::slice::from_ref(&only), false), Ok(only.1.clone()));
-        assert_eq!(choose(Some(8), &[only], false), Err(Failure::NothingMeasured));
+        let only_process = (7, PathBuf::from("/seven"));
+        assert_eq!(
+            choose(None, std::slice::from_ref(&only_process), false),
+            Ok(only_process.1.clone())
+        );
+        assert_eq!(choose(Some(8), &[only_process], false), Err(Failure::NothingMeasured));
         assert_eq!(choose(None, &[], false), Err(Failure::NothingMeasured));
     }
 }

@@ -1,7 +1,7 @@
 //! Registry of the meters of a running plumb: the counter blocks of live meters and the sums of
 //! ended meters. Meters with a common name form a group.
 
-use super::meter_report::{Figures, Group, Readings, Report};
+use super::meter_report::{Figures, Group, MeterReport, Readings};
 use os::clock::Calibration;
 use protocols::meter::{CounterBlock, Meter, Snapshot};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The meters of one process.
 #[derive(Debug)]
-pub(crate) struct Registry {
+pub(crate) struct MeterRegistry {
     command: String,
     began: Instant,
     calibration: Calibration,
@@ -24,7 +24,7 @@ struct Entries {
     ended: BTreeMap<&'static str, (u64, Snapshot)>,
 }
 
-impl Registry {
+impl MeterRegistry {
     /// Creates a registry without meters; `command` describes the command that runs.
     pub(crate) fn new(command: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
@@ -42,7 +42,7 @@ impl Registry {
         self.register_block(name, meter.counter_block())
     }
 
-    /// Like [`Registry::register`], for the counter block of a meter that is located elsewhere.
+    /// Like [`MeterRegistry::register`], for the counter block of a meter that is located elsewhere.
     #[must_use]
     pub(crate) fn register_block(
         self: &Arc<Self>,
@@ -60,8 +60,9 @@ impl Registry {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current figures. May take 10 ms if the registry is younger than that.
-    pub(super) fn report(&self, readings: Readings) -> Report {
+    /// Returns the current figures. The tick rate of the counter is known 10 ms after the creation
+    /// of the registry; an earlier call waits until then.
+    pub(super) fn report(&self, readings: Readings) -> MeterReport {
         let rate = self.calibration.finish();
         let mut groups: BTreeMap<&str, (u64, u64, Snapshot)> = BTreeMap::new();
         {
@@ -84,8 +85,8 @@ impl Registry {
             ended,
             figures: Figures::of(&snapshot, rate),
         });
-        Report {
-            format: Report::FORMAT,
+        MeterReport {
+            format: MeterReport::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             command: self.command.clone(),
@@ -101,7 +102,7 @@ impl Registry {
 /// Registration of a meter.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    registry: Arc<Registry>,
+    registry: Arc<MeterRegistry>,
     number: u64,
 }
 
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_ended_meter_stays_in_the_sum_and_is_counted_once() {
-        let registry = Registry::new("serve");
+        let registry = MeterRegistry::new("serve");
         let mut meters = [metered(), metered()];
         let [first, second] = &mut meters;
         let registration = registry.register("sessions", first);
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn meters_with_different_names_are_separate_groups_and_all_are_summed() {
-        let registry = Registry::new("serve");
+        let registry = MeterRegistry::new("serve");
         let mut meters = [metered(), metered()];
         let [logins, files] = &mut meters;
         let _registrations =

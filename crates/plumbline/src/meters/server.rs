@@ -1,12 +1,12 @@
 //! Server for the meters of a running plumb: a socket, and a thread that answers requests.
 //!
-//! The thread reads the counter blocks without any synchronization with the threads that write them.
-//! A slow client therefore delays only the next client. A request is one short line, and its answer is one
-//! document. Only the same user and root receive one: the directory excludes other users, and the
-//! kernel reports the user of each client.
+//! The thread reads the counter blocks without any synchronization with the threads that write
+//! them. A slow client therefore delays only the next client. A request is one short line, and its
+//! answer is one document. Only the same user and root receive an answer: the directory excludes
+//! other users, and the kernel reports the user of each client.
 
 use super::meter_report::Readings;
-use super::registry::Registry;
+use super::registry::MeterRegistry;
 use super::socket_path;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::fs;
@@ -40,11 +40,11 @@ impl MeterServer {
     /// # Errors
     ///
     /// Returns an error if no directory for the socket can be created, or the error of the kernel.
-    pub(crate) fn open(registry: &Arc<Registry>) -> io::Result<Self> {
+    pub(crate) fn open(registry: &Arc<MeterRegistry>) -> io::Result<Self> {
         Self::open_in(&socket_path::directories(), registry)
     }
 
-    fn open_in(directories: &[PathBuf], registry: &Arc<Registry>) -> io::Result<Self> {
+    fn open_in(directories: &[PathBuf], registry: &Arc<MeterRegistry>) -> io::Result<Self> {
         let directory = socket_path::create_private(directories)?;
         let (listener, path) = socket_path::listen(&directory, std::process::id())?;
         let stop_event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -66,7 +66,7 @@ impl Drop for MeterServer {
 }
 
 /// Answers clients one after the other until `stop_event` is signaled.
-fn serve_clients(listener: &UnixListener, stop_event: &OwnedFd, registry: &Registry) {
+fn serve_clients(listener: &UnixListener, stop_event: &OwnedFd, registry: &MeterRegistry) {
     let mut readings = Readings::default();
     loop {
         let mut descriptors =
@@ -95,8 +95,8 @@ fn serve_clients(listener: &UnixListener, stop_event: &OwnedFd, registry: &Regis
     }
 }
 
-fn answer(stream: &UnixStream, registry: &Registry, readings: Readings) -> io::Result<()> {
-    let until = Instant::now() + CLIENT_TIMEOUT;
+fn answer(stream: &UnixStream, registry: &MeterRegistry, readings: Readings) -> io::Result<()> {
+    let deadline = Instant::now() + CLIENT_TIMEOUT;
     if !is_authorized(os::socket::peer_user(stream)?, rustix::process::geteuid().as_raw()) {
         return Ok(());
     }
@@ -109,15 +109,15 @@ fn answer(stream: &UnixStream, registry: &Registry, readings: Readings) -> io::R
         Some(REQUEST) => serde_json::to_vec(&registry.report(readings))?,
         _ => br#"{"error":"unknown request: send 'meters 1'"}"#.to_vec(),
     };
-    let mut rest = document.as_slice();
-    while !rest.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+    let mut unsent = document.as_slice();
+    while !unsent.is_empty() {
+        let remaining_time = deadline.saturating_duration_since(Instant::now());
+        if remaining_time.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        stream.set_write_timeout(Some(left))?;
-        let count = (&*stream).write(rest)?;
-        rest = rest.get(count..).unwrap_or_default();
+        stream.set_write_timeout(Some(remaining_time))?;
+        let count = (&*stream).write(unsent)?;
+        unsent = unsent.get(count..).unwrap_or_default();
     }
     Ok(())
 }
@@ -138,8 +138,8 @@ mod tests {
         std::env::temp_dir().join(format!("plumb-meter-server-{name}-{}", std::process::id()))
     }
 
-    fn open(name: &str) -> (MeterServer, Arc<Registry>) {
-        let registry = Registry::new(name);
+    fn open(name: &str) -> (MeterServer, Arc<MeterRegistry>) {
+        let registry = MeterRegistry::new(name);
         (MeterServer::open_in(&[directory(name)], &registry).unwrap(), registry)
     }
 
@@ -161,11 +161,17 @@ mod tests {
         let (server, _board) = open("cost");
         let readings = || client::request_report(&server.path).unwrap().readings.unwrap();
         assert_eq!(readings(), Readings::default());
-        let second = readings();
-        assert_eq!(second.count, 1);
-        assert!(second.cpu_ns > 0 && second.cpu_ns < 1_000_000_000, "{second:?}");
-        let third = readings();
-        assert!(third.count == 2 && third.cpu_ns > second.cpu_ns, "{third:?}");
+        let second_reading = readings();
+        assert_eq!(second_reading.count, 1);
+        assert!(
+            second_reading.cpu_ns > 0 && second_reading.cpu_ns < 1_000_000_000,
+            "{second_reading:?}"
+        );
+        let third_reading = readings();
+        assert!(
+            third_reading.count == 2 && third_reading.cpu_ns > second_reading.cpu_ns,
+            "{third_reading:?}"
+        );
     }
 
     #[test]
@@ -204,8 +210,8 @@ mod tests {
     fn silent_and_slow_clients_delay_the_next_one_only_briefly() {
         let (server, _board) = open("slow");
         let _silent = connect(&server.path);
-        let mut slow = connect(&server.path);
-        slow.write_all(REQUEST).unwrap();
+        let mut slow_client = connect(&server.path);
+        slow_client.write_all(REQUEST).unwrap();
         assert!(client::request_report(&server.path).is_ok());
     }
 

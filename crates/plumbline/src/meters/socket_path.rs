@@ -11,23 +11,24 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// File mode bits for group and others.
-const OTHERS: u32 = 0o077;
+const GROUP_AND_OTHERS_BITS: u32 = 0o077;
 /// File name extension of a socket.
 const SUFFIX: &str = ".sock";
 
 /// Returns the directories in the order in which they are searched.
 pub(super) fn directories() -> Vec<PathBuf> {
     let uid = rustix::process::geteuid();
-    let configured = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let configured = configured
+    let runtime_directory = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime_directory = runtime_directory
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join("plumb"));
-    let default = match uid.is_root() {
+    let system_directory = match uid.is_root() {
         true => PathBuf::from("/run/plumb"),
         false => PathBuf::from(format!("/run/user/{}/plumb", uid.as_raw())),
     };
-    let last = PathBuf::from(format!("/tmp/plumb-{}", uid.as_raw()));
-    let mut directories: Vec<_> = configured.into_iter().chain([default, last]).collect();
+    let fallback = PathBuf::from(format!("/tmp/plumb-{}", uid.as_raw()));
+    let mut directories: Vec<_> =
+        runtime_directory.into_iter().chain([system_directory, fallback]).collect();
     directories.dedup();
     directories
 }
@@ -64,7 +65,7 @@ fn create(directory: &Path) -> io::Result<()> {
 fn is_private(directory: &Path) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(directory)?;
     let uid = rustix::process::geteuid().as_raw();
-    Ok(metadata.is_dir() && metadata.uid() == uid && metadata.mode() & OTHERS == 0)
+    Ok(metadata.is_dir() && metadata.uid() == uid && metadata.mode() & GROUP_AND_OTHERS_BITS == 0)
 }
 
 /// Listens in `directory` under a process ID and returns the path of the socket.
@@ -74,12 +75,12 @@ fn is_private(directory: &Path) -> io::Result<bool> {
 /// Returns the error of the operating system.
 pub(super) fn listen(directory: &Path, pid: u32) -> io::Result<(UnixListener, PathBuf)> {
     remove_stale(directory);
-    let unfinished = directory.join(format!("{pid}.new"));
+    let temporary_path = directory.join(format!("{pid}.new"));
     let path = path(directory, pid);
     // A leftover of an earlier process with the same ID.
-    _ = fs::remove_file(&unfinished);
-    let listener = UnixListener::bind(&unfinished)?;
-    fs::rename(&unfinished, &path)?;
+    _ = fs::remove_file(&temporary_path);
+    let listener = UnixListener::bind(&temporary_path)?;
+    fs::rename(&temporary_path, &path)?;
     Ok((listener, path))
 }
 
@@ -90,8 +91,8 @@ fn path(directory: &Path, pid: u32) -> PathBuf {
 /// Removes the sockets in `directory` whose process died without removing them.
 fn remove_stale(directory: &Path) {
     for (_, path) in sockets_in(directory) {
-        let refused = UnixStream::connect(&path).err().map(|error| error.kind());
-        if refused == Some(ErrorKind::ConnectionRefused) {
+        let connect_error = UnixStream::connect(&path).err().map(|error| error.kind());
+        if connect_error == Some(ErrorKind::ConnectionRefused) {
             // Ignored: another process may remove it at the same time.
             _ = fs::remove_file(path);
         }

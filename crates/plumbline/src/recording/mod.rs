@@ -8,7 +8,7 @@ mod lines;
 mod recorder;
 
 pub(crate) use lines::Lines;
-pub(crate) use recorder::Recorder;
+pub(crate) use recorder::SessionRecorder;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Kind {
 
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Event {
+pub(crate) struct RecordedEvent {
     /// Seconds since the start.
     pub(crate) at_s: f64,
     /// Kind of the event.
@@ -118,7 +118,7 @@ pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
 /// # Errors
 ///
 /// Returns an error if `line` is not an event.
-pub(crate) fn read_event(line: &str) -> Result<Event, ReadError> {
+pub(crate) fn read_event(line: &str) -> Result<RecordedEvent, ReadError> {
     let (at_s, kind, text): (f64, String, String) =
         serde_json::from_str(line).map_err(|_| ReadError::NoEvent)?;
     if !at_s.is_finite() || at_s < 0.0 {
@@ -131,7 +131,7 @@ pub(crate) fn read_event(line: &str) -> Result<Event, ReadError> {
         "m" => Kind::Marker,
         _ => Kind::Other,
     };
-    Ok(Event { at_s, kind, text })
+    Ok(RecordedEvent { at_s, kind, text })
 }
 
 #[cfg(test)]

@@ -7,16 +7,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A recording in progress.
+/// Writer of a recording.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub(crate) struct SessionRecorder {
     file: File,
-    /// Incomplete characters at the end of the output and of the input.
+    /// Incomplete UTF-8 character at the end of the output (0) and of the input (1).
     incomplete: [Vec<u8>; 2],
 }
 
-impl Recorder {
-    /// Begins a recording in a new file that only its owner can read. An existing device is opened.
+impl SessionRecorder {
+    /// Creates a recording as a new file that only its owner can read. If `path` is an existing
+    /// device, the recording is written to that device.
     ///
     /// # Errors
     ///
@@ -32,8 +33,8 @@ impl Recorder {
         Ok(Self { file, incomplete: Default::default() })
     }
 
-    /// Records `bytes` of text at time `at`. An incomplete character is kept until its rest
-    /// arrives.
+    /// Records `bytes` of text, `at` after the start of the recording. An incomplete UTF-8
+    /// character is buffered until its remaining bytes arrive.
     ///
     /// # Errors
     ///
@@ -62,7 +63,8 @@ impl Recorder {
     }
 }
 
-/// Takes all complete characters, and leaves an incomplete one. Invalid UTF-8 is replaced.
+/// Removes and returns all complete characters; an incomplete character at the end remains in
+/// `bytes`. Invalid UTF-8 is replaced.
 fn take_complete_characters(bytes: &mut Vec<u8>) -> String {
     let mut text = String::new();
     let mut rest = bytes.as_slice();
@@ -90,7 +92,7 @@ fn take_complete_characters(bytes: &mut Vec<u8>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Event, read_event, read_header};
+    use super::super::{RecordedEvent, read_event, read_header};
     use super::*;
     use proptest::prelude::*;
     use std::path::PathBuf;
@@ -103,14 +105,15 @@ mod tests {
     fn a_recording_is_read_as_it_was_written() {
         let path = file("made");
         let header = Header { version: 2, width: 80, height: 24, ..Header::default() };
-        let mut recorder = Recorder::create(&path, &header).unwrap();
+        let mut recorder = SessionRecorder::create(&path, &header).unwrap();
         recorder.put(Duration::from_millis(1), Kind::Output, b"caf\xc3").unwrap();
         recorder.put(Duration::from_millis(2), Kind::Output, b"\xa9 \x1b[0m\xff").unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let mut lines = text.lines();
         assert_eq!(read_header(lines.next().unwrap()).unwrap(), header);
-        let event = |at_s, text: &str| Event { at_s, kind: Kind::Output, text: text.to_owned() };
+        let event =
+            |at_s, text: &str| RecordedEvent { at_s, kind: Kind::Output, text: text.to_owned() };
         let events: Vec<_> = lines.map(|line| read_event(line).unwrap()).collect();
         assert_eq!(events, [event(0.001, "caf"), event(0.002, "\u{e9} \x1b[0m\u{fffd}")]);
     }
@@ -119,7 +122,7 @@ mod tests {
     fn an_existing_file_is_not_overwritten() {
         let path = file("there");
         std::fs::write(&path, "mine").unwrap();
-        let error = Recorder::create(&path, &Header::default()).unwrap_err();
+        let error = SessionRecorder::create(&path, &Header::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
         std::fs::remove_file(&path).unwrap();
@@ -127,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_reported_at_once() {
-        let error = Recorder::create(Path::new("/dev/full"), &Header::default()).unwrap_err();
+        let error =
+            SessionRecorder::create(Path::new("/dev/full"), &Header::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 

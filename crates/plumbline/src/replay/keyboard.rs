@@ -6,9 +6,9 @@ use os::readiness::{self, PollFd, PollFlags, Wake};
 use protocols::time::Instant;
 use rustix::io::Errno;
 
-/// Request of a key.
+/// Action requested by a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum ReplayRequest {
     /// Pause or continue.
     Pause,
     /// Increase the speed.
@@ -21,12 +21,12 @@ pub(super) enum Key {
     Quit,
 }
 
-/// Waits until `due` for keys of a terminal in raw mode; without `due`, indefinitely.
+/// Waits until `due` for keys from a terminal in raw mode, or indefinitely if `due` is `None`.
 ///
 /// # Errors
 ///
 /// Returns an error if the keyboard cannot be read.
-pub(super) fn wait(clock: &Monotonic, due: Option<Instant>) -> Result<Vec<Key>> {
+pub(super) fn wait(clock: &Monotonic, due: Option<Instant>) -> Result<Vec<ReplayRequest>> {
     let stdin = rustix::stdio::stdin();
     let mut ready = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
     if readiness::wait(&mut ready, clock, due)? == Wake::Deadline {
@@ -34,21 +34,21 @@ pub(super) fn wait(clock: &Monotonic, due: Option<Instant>) -> Result<Vec<Key>> 
     }
     let mut keys = [0; 64];
     match rustix::io::read(stdin, &mut keys) {
-        Ok(0) | Err(Errno::IO) => Ok(vec![Key::Quit]),
+        Ok(0) | Err(Errno::IO) => Ok(vec![ReplayRequest::Quit]),
         Ok(count) => Ok(keys.iter().take(count).filter_map(|key| meaning(*key)).collect()),
         Err(Errno::INTR | Errno::AGAIN) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn meaning(key: u8) -> Option<Key> {
+fn meaning(key: u8) -> Option<ReplayRequest> {
     match key {
-        b' ' => Some(Key::Pause),
-        b'+' | b'=' => Some(Key::Faster),
-        b'-' => Some(Key::Slower),
-        b'.' => Some(Key::Step),
+        b' ' => Some(ReplayRequest::Pause),
+        b'+' | b'=' => Some(ReplayRequest::Faster),
+        b'-' => Some(ReplayRequest::Slower),
+        b'.' => Some(ReplayRequest::Step),
         // In raw mode ^C and ^D are ordinary keys.
-        b'q' | 0x03 | 0x04 => Some(Key::Quit),
+        b'q' | 0x03 | 0x04 => Some(ReplayRequest::Quit),
         _ => None,
     }
 }

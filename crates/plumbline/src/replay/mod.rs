@@ -1,4 +1,4 @@
-//! `plumb replay`: plays a recording, at its own speed or another.
+//! `plumb replay`: plays a recording at its original or at a different speed.
 //!
 //! If the output is a pipe, keys are not read, and events are delayed only if a speed is specified.
 
@@ -6,19 +6,19 @@ mod keyboard;
 mod pace;
 
 use crate::exit::{self, Failure};
-use crate::recording::{self, Event, Header, Kind, Lines};
+use crate::recording::{self, Header, Kind, Lines, RecordedEvent};
 use crate::terminal_filter::TerminalFilter;
 use anyhow::{Context, Result};
-use keyboard::Key;
+use keyboard::ReplayRequest;
 use os::clock::Monotonic;
 use os::tty::{RawMode, WindowSize};
-use pace::Pace;
+use pace::ReplayTiming;
 use protocols::terminal::filter::Filter;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Factor by which a key changes the speed.
-const FASTER: f64 = 1.5;
+/// Factor by which the keys + and - change the speed.
+const SPEED_FACTOR: f64 = 1.5;
 
 /// Introduction of `plumb replay --help`.
 pub(crate) const ABOUT: &str = "\
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// The recording, or - for the standard input
     #[arg(value_name = "file")]
     file: PathBuf,
-    /// Speed, as a multiple of the recorded one [default: 1; in a pipe without delays]
+    /// Speed, as a multiple of the recorded speed [default: 1 on a terminal, no delays in a pipe]
     #[arg(long, value_name = "factor", value_parser = pace::parse_speed)]
     speed: Option<f64>,
     /// Wait at most this many seconds for the next event [default: as recorded]
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         Ok(None) => Ok(()),
         Ok(Some(message)) => Err(exit::remote_failure(message)),
         Err(error) => {
-            exit::complain(&error);
+            exit::print_error(&error);
             Err(Failure::ThisMachine)
         }
     }
@@ -75,12 +75,13 @@ fn try_run(arguments: &Arguments) -> Result<Option<String>> {
     };
     let has_keys =
         os::tty::is_stdout_terminal() && os::tty::is_stdin_terminal() && !is_stdin && is_paced;
-    warn_of_size(&header);
+    warn_of_small_window(&header);
     let raw = if has_keys { Some(RawMode::enter()?) } else { None };
     let mut player = Player {
         has_keys,
         clock: Monotonic::start(),
-        pace: is_paced.then(|| Pace::new(arguments.speed.unwrap_or(1.0), arguments.idle_limit)),
+        pace: is_paced
+            .then(|| ReplayTiming::new(arguments.speed.unwrap_or(1.0), arguments.idle_limit)),
         shows_negotiation: arguments.negotiation,
         is_in_line: false,
         filter: os::tty::is_stdout_terminal()
@@ -99,7 +100,7 @@ fn try_run(arguments: &Arguments) -> Result<Option<String>> {
 }
 
 /// Warns if the window is smaller than the recorded one.
-fn warn_of_size(header: &Header) {
+fn warn_of_small_window(header: &Header) {
     let Some(window) = WindowSize::of(rustix::stdio::stdout()) else { return };
     if window.columns < header.width || window.rows < header.height {
         let text = format!(
@@ -112,12 +113,12 @@ fn warn_of_size(header: &Header) {
     }
 }
 
-/// Plays one event after the other.
+/// Plays the events of a recording in order.
 struct Player<W> {
     has_keys: bool,
     clock: Monotonic,
     /// Timing of the events; `None` if events are shown without delays.
-    pace: Option<Pace>,
+    pace: Option<ReplayTiming>,
     shows_negotiation: bool,
     is_in_line: bool,
     /// Filter between the recording and a terminal.
@@ -125,7 +126,7 @@ struct Player<W> {
     output: W,
 }
 
-/// Whether to continue.
+/// Whether the replay continues after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Show,
@@ -157,8 +158,8 @@ impl<W: Write> Player<W> {
         Ok(None)
     }
 
-    /// Waits until an event is due, or until a key requests it.
-    fn wait_for(&mut self, event: &Event) -> Result<Next> {
+    /// Waits until `event` is due, or until the user presses a key that shows it at once or quits.
+    fn wait_for(&mut self, event: &RecordedEvent) -> Result<Next> {
         let Some(pace) = &mut self.pace else { return Ok(Next::Show) };
         pace.expect(event.at_s, self.clock.now());
         loop {
@@ -174,15 +175,17 @@ impl<W: Write> Player<W> {
             // Keys are read before each event, even if the display has fallen behind.
             for key in keyboard::wait(&self.clock, due)? {
                 match key {
-                    Key::Quit => return Ok(Next::Quit),
-                    Key::Pause => pace.toggle_pause(self.clock.now()),
-                    Key::Faster => pace.change_speed(FASTER, self.clock.now()),
-                    Key::Slower => pace.change_speed(1.0 / FASTER, self.clock.now()),
-                    Key::Step if pace.is_paused() => {
+                    ReplayRequest::Quit => return Ok(Next::Quit),
+                    ReplayRequest::Pause => pace.toggle_pause(self.clock.now()),
+                    ReplayRequest::Faster => pace.change_speed(SPEED_FACTOR, self.clock.now()),
+                    ReplayRequest::Slower => {
+                        pace.change_speed(1.0 / SPEED_FACTOR, self.clock.now());
+                    }
+                    ReplayRequest::Step if pace.is_paused() => {
                         pace.step();
                         return Ok(Next::Show);
                     }
-                    Key::Step => {}
+                    ReplayRequest::Step => {}
                 }
             }
             if is_due && !pace.is_paused() {
@@ -192,7 +195,7 @@ impl<W: Write> Player<W> {
     }
 
     /// Shows an event. Returns false if the reader has closed the output.
-    fn show(&mut self, event: &Event) -> Result<bool> {
+    fn show(&mut self, event: &RecordedEvent) -> Result<bool> {
         match event.kind {
             Kind::Output => {
                 let mut filter = self.filter.take();
@@ -212,7 +215,7 @@ impl<W: Write> Player<W> {
         }
     }
 
-    /// Resets the modes of the terminal that the recording has set.
+    /// Resets the modes of the terminal that the recorded session has set.
     fn restore(&mut self) -> Result<bool> {
         let is_in_line = self.is_in_line;
         let bytes = self.filter.as_mut().map(Filter::restore).unwrap_or_default();

@@ -3,44 +3,44 @@
 use protocols::time::{Duration, Instant};
 
 /// Minimum and maximum speed.
-const SPEEDS: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
+const SPEED_RANGE: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 
-/// Maximum wait that can be requested: a day.
-const SECONDS_MAX: f64 = 86_400.0;
+/// Maximum idle limit that the user can specify, in seconds: a day.
+const IDLE_LIMIT_MAX_S: f64 = 86_400.0;
 
 /// Timing of a replay.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ReplayTiming {
     speed: f64,
     idle_limit_s: Option<f64>,
     /// Recorded time of the last event, in seconds.
     last_s: f64,
     /// Recorded time left until the next event, in seconds.
-    left_s: f64,
-    /// Time from which `left_s` counts.
+    remaining_s: f64,
+    /// Time from which `remaining_s` counts.
     since: Instant,
     is_paused: bool,
 }
 
-impl Pace {
+impl ReplayTiming {
     pub(super) fn new(speed: f64, idle_limit_s: Option<f64>) -> Self {
         let last_s = 0.0;
-        let left_s = 0.0;
+        let remaining_s = 0.0;
         let since = Instant::ZERO;
-        Self { speed, idle_limit_s, last_s, left_s, since, is_paused: false }
+        Self { speed, idle_limit_s, last_s, remaining_s, since, is_paused: false }
     }
 
-    /// Starts to wait for an event at `at_s` of the recording.
+    /// Starts to wait for the event recorded `at_s` seconds after the start.
     pub(super) fn expect(&mut self, at_s: f64, now: Instant) {
         let wait_s = (at_s - self.last_s).max(0.0);
-        self.left_s = self.idle_limit_s.map_or(wait_s, |limit| wait_s.min(limit));
+        self.remaining_s = self.idle_limit_s.map_or(wait_s, |limit| wait_s.min(limit));
         self.last_s = at_s.max(self.last_s);
         self.since = now;
     }
 
     /// Returns the due time of the event, or `None` during a pause.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.is_paused).then(|| self.since + seconds(self.left_s / self.speed))
+        (!self.is_paused).then(|| self.since + seconds(self.remaining_s / self.speed))
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -48,32 +48,33 @@ impl Pace {
     }
 
     pub(super) fn toggle_pause(&mut self, now: Instant) {
-        self.take_time(now);
+        self.subtract_elapsed(now);
         self.is_paused = !self.is_paused;
     }
 
     pub(super) fn change_speed(&mut self, factor: f64, now: Instant) {
-        self.take_time(now);
-        self.speed = (self.speed * factor).clamp(*SPEEDS.start(), *SPEEDS.end());
+        self.subtract_elapsed(now);
+        self.speed = (self.speed * factor).clamp(*SPEED_RANGE.start(), *SPEED_RANGE.end());
     }
 
     /// Makes the next event due at once.
     pub(super) fn step(&mut self) {
-        self.left_s = 0.0;
+        self.remaining_s = 0.0;
     }
 
-    /// Subtracts the time that has been waited.
-    fn take_time(&mut self, now: Instant) {
+    /// Subtracts the time that has elapsed since `since`.
+    fn subtract_elapsed(&mut self, now: Instant) {
         if !self.is_paused {
-            self.left_s = (self.left_s - (now - self.since).as_secs_f64() * self.speed).max(0.0);
+            self.remaining_s =
+                (self.remaining_s - (now - self.since).as_secs_f64() * self.speed).max(0.0);
         }
         self.since = now;
     }
 }
 
 fn seconds(seconds: f64) -> Duration {
-    // A year is practically indefinite.
-    Duration::from_secs_f64(seconds.clamp(0.0, 365.0 * SECONDS_MAX))
+    // Longer waits are limited to a year, so that the conversion cannot panic.
+    Duration::from_secs_f64(seconds.clamp(0.0, 365.0 * IDLE_LIMIT_MAX_S))
 }
 
 /// Parses a speed.
@@ -82,7 +83,7 @@ fn seconds(seconds: f64) -> Duration {
 ///
 /// Returns an error if `text` is not a number from 0.01 to 1000.
 pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
-    let speed = text.parse().ok().filter(|speed| SPEEDS.contains(speed));
+    let speed = text.parse().ok().filter(|speed| SPEED_RANGE.contains(speed));
     speed.ok_or_else(|| "use a number from 0.01 to 1000".to_owned())
 }
 
@@ -92,7 +93,7 @@ pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
 ///
 /// Returns an error if `text` is not a number from 0 to 86400, a day.
 pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=IDLE_LIMIT_MAX_S).contains(seconds));
     seconds.ok_or_else(|| "use a number from 0 to 86400".to_owned())
 }
 
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn twice_the_speed_halves_the_wait_and_the_idle_limit_bounds_it() {
-        let mut pace = Pace::new(2.0, Some(3.0));
+        let mut pace = ReplayTiming::new(2.0, Some(3.0));
         pace.expect(1.0, at(0));
         assert_eq!(pace.due(), Some(at(500)));
         pace.expect(100.0, at(500));
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_paused_event_is_not_due_and_resumes_with_the_remaining_wait() {
-        let mut pace = Pace::new(1.0, None);
+        let mut pace = ReplayTiming::new(1.0, None);
         pace.expect(1.0, at(0));
         pace.toggle_pause(at(400));
         assert_eq!(pace.due(), None);
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_change_of_speed_scales_the_remaining_wait() {
-        let mut pace = Pace::new(1.0, None);
+        let mut pace = ReplayTiming::new(1.0, None);
         pace.expect(1.0, at(0));
         pace.change_speed(2.0, at(500));
         assert_eq!(pace.due(), Some(at(750)));
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_event_before_the_previous_one_is_due_at_once() {
-        let mut pace = Pace::new(1.0, None);
+        let mut pace = ReplayTiming::new(1.0, None);
         pace.expect(5.0, at(0));
         pace.expect(1.0, at(10));
         assert_eq!(pace.due(), Some(at(10)));

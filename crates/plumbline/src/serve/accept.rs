@@ -1,14 +1,14 @@
 //! Dispatch of accepted connections: TLS from the first byte, START_TLS after negotiation, or
 //! cleartext.
 //!
-//! When START_TLS is negotiated, the cleartext session ends and all its state is discarded. An
-//! attacker that injects data into the cleartext part reaches only the discarded session. Data
-//! injected after FOLLOWS is read by TLS, which rejects it. A new session begins inside TLS.
+//! When START_TLS is negotiated, the cleartext session ends and its state is discarded, including
+//! any data that an attacker has injected into the cleartext. TLS rejects data injected after the
+//! START_TLS subnegotiation FOLLOWS. A new session begins inside TLS.
 
 use super::LoginServer;
 use super::client_stream::{self, BufferedStream, ClientStream, Socket};
-use super::console::{Console, ConsoleSession};
-use super::log::Event;
+use super::console::{ConsoleSession, SerialConsole};
+use super::log::ServeEvent;
 use super::login_session::LoginSession;
 use super::metered::{Metered, MeteredStream};
 use super::session_end::SessionEnd;
@@ -28,20 +28,20 @@ use tokio_rustls::TlsAcceptor;
 /// Time limit of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// START_TLS policy of a listener in cleartext.
+/// Policy of a cleartext listener for the Telnet option START_TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum StartTls {
     /// START_TLS is not offered.
     #[default]
     Off,
-    /// Clients that support START_TLS use it.
+    /// START_TLS is offered; clients that do not support it continue in cleartext.
     Offered,
     /// Clients that do not support START_TLS are rejected.
     Required,
 }
 
-/// Options of a listener.
+/// TLS settings of a listener, and the console that it serves, if any.
 #[derive(Clone)]
 pub(super) struct ListenerOptions {
     /// TLS acceptor, used from the first byte or after START_TLS.
@@ -49,10 +49,10 @@ pub(super) struct ListenerOptions {
     /// START_TLS policy; `None` if the listener uses TLS from the first byte.
     pub(super) start_tls: Option<StartTls>,
     /// Serial line served instead of logins.
-    pub(super) console: Option<Rc<Console>>,
+    pub(super) console: Option<Rc<SerialConsole>>,
 }
 
-/// Accepted connection.
+/// Connection accepted by a listener.
 pub(super) enum AcceptedStream {
     Kernel(TcpStream),
     Userspace(os::host::Stream),
@@ -78,10 +78,10 @@ pub(super) async fn serve_connection(
             run_in_tls(stream, peer, options, server).await
         }
         (AcceptedStream::Kernel(stream), Some(policy)) => {
-            let ended = run_on_socket(stream.into_std()?, peer, policy, options, server).await?;
-            let Some((stream, rest)) = ended else { return Ok(()) };
+            let upgrade = run_on_socket(stream.into_std()?, peer, policy, options, server).await?;
+            let Some((stream, rest)) = upgrade else { return Ok(()) };
             let stream = TcpStream::from_std(stream)?;
-            run_in_tls(Resumed { rest, stream }, peer, options, server).await
+            run_in_tls(PrefixedStream { rest, stream }, peer, options, server).await
         }
         (AcceptedStream::Userspace(stream), Some(policy)) => {
             let stream = UserspaceTcp::new(stream);
@@ -90,7 +90,8 @@ pub(super) async fn serve_connection(
             else {
                 return Ok(());
             };
-            run_in_tls(Resumed { rest, stream: stream.into_stream() }, peer, options, server).await
+            run_in_tls(PrefixedStream { rest, stream: stream.into_stream() }, peer, options, server)
+                .await
         }
     }
 }
@@ -103,8 +104,8 @@ async fn run_in_tls<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<()> {
     let acceptor = options.acceptor.as_ref().context("no TLS certificate")?;
     let stream = MeteredStream::new(stream, Rc::clone(server), Account::Interrupt);
-    let accepted = server.charge_future(Account::Encryption, acceptor.accept(stream));
-    let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, accepted).await;
+    let handshake = server.charge_future(Account::Encryption, acceptor.accept(stream));
+    let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
     let stream = stream.context("TLS handshake timed out")?;
     let stream = stream.context("TLS handshake failed")?;
     let stream =
@@ -113,7 +114,8 @@ async fn run_in_tls<S: AsyncRead + AsyncWrite + Unpin>(
     run_session(stream, peer, StartTls::Off, options.console.as_ref(), server).await.map(drop)
 }
 
-/// Runs one session on a socket like [`run_session`]; logins run on the executor.
+/// Like [`run_session`], for a kernel socket. Login sessions run on the executor thread, console
+/// sessions on the calling thread.
 async fn run_on_socket(
     stream: std::net::TcpStream,
     peer: SocketAddr,
@@ -127,11 +129,11 @@ async fn run_on_socket(
         let stream = Socket::new(stream, &server.event_loop)?;
         return Ok(run_session(stream, peer, start_tls, console, server).await?.map(to_stream));
     };
-    let ended = executor.run(move |server| async move {
+    let session = executor.run(move |server| async move {
         let stream = Socket::new(stream, &server.event_loop)?;
         Ok(run_session(stream, peer, start_tls, None, &server).await?.map(to_stream))
     });
-    ended.await.context("the session task ended without a result")?
+    session.await.context("the session task ended without a result")?
 }
 
 /// Runs one session and logs its end. If the session is to continue in TLS, returns the client's
@@ -140,7 +142,7 @@ async fn run_session<W: ClientStream>(
     stream: W,
     peer: SocketAddr,
     start_tls: StartTls,
-    console: Option<&Rc<Console>>,
+    console: Option<&Rc<SerialConsole>>,
     server: &Rc<LoginServer>,
 ) -> Result<Option<(W, Vec<u8>)>> {
     let started_at = std::time::Instant::now();
@@ -162,7 +164,7 @@ async fn run_session<W: ClientStream>(
     if ending == SessionEnd::StartsTls {
         return Ok(Some(stream_and_rest));
     }
-    log.write(&Event::Ended {
+    log.write(&ServeEvent::Ended {
         from: peer,
         why: ending.description().to_owned(),
         seconds: started_at.elapsed().as_secs(),
@@ -172,14 +174,15 @@ async fn run_session<W: ClientStream>(
     Ok(None)
 }
 
-/// Stream with bytes that were already read from it.
+/// Stream that first returns the bytes in `rest`, which were already read, and then reads from the
+/// underlying stream.
 #[derive(Debug)]
-struct Resumed<S> {
+struct PrefixedStream<S> {
     rest: Vec<u8>,
     stream: S,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Resumed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PrefixedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut task::Context<'_>,
@@ -195,7 +198,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Resumed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Resumed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut task::Context<'_>,

@@ -6,7 +6,7 @@
 //! that connections alone never fill the server. Random refusal prevents an attacker that connects
 //! as fast as possible from taking every free slot.
 
-use super::metrics::{Protocol, Traffic};
+use super::metrics::{ProtocolTraffic, ServerProtocol};
 use super::source::source;
 use super::throttle::{Reservation, Throttle, WaitTooLong};
 use ipnet::IpNet;
@@ -26,7 +26,7 @@ const EARLY_REFUSALS_PPM: u64 = 300_000;
 
 /// Reason for refusing a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum AdmissionRefusal {
     /// The address prefix of the client is denied, or is not among the allowed prefixes.
     Prefix,
     /// The maximum number of sessions is reached.
@@ -37,7 +37,7 @@ pub(super) enum Refusal {
     Unauthenticated,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AdmissionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Prefix => "connections from this address are not allowed",
@@ -48,7 +48,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Admission rules.
+/// Address prefixes and session limits that decide whether a connection is admitted.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     /// If not empty, only these prefixes are admitted.
@@ -99,7 +99,7 @@ impl Admission {
 
     /// Admits a session from `address` if a session slot is free; [`Admission::release`] releases
     /// the slot.
-    pub(super) fn admit(&mut self, address: IpAddr) -> Result<(), Refusal> {
+    pub(super) fn admit(&mut self, address: IpAddr) -> Result<(), AdmissionRefusal> {
         let admission_result = self.reserve_session(address);
         self.count_admission(admission_result)
     }
@@ -111,10 +111,10 @@ impl Admission {
         &mut self,
         peer: SocketAddr,
         random_ppm: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AdmissionRefusal> {
         let has_room = self.sessions < self.rules.sessions_max;
         let admission_result = match has_room && random_ppm < self.early_refusals_ppm() {
-            true => Err(Refusal::Unauthenticated),
+            true => Err(AdmissionRefusal::Unauthenticated),
             false => self.reserve_session(peer.ip()),
         };
         if admission_result.is_ok() {
@@ -123,7 +123,10 @@ impl Admission {
         self.count_admission(admission_result)
     }
 
-    fn count_admission(&mut self, admission_result: Result<(), Refusal>) -> Result<(), Refusal> {
+    fn count_admission(
+        &mut self,
+        admission_result: Result<(), AdmissionRefusal>,
+    ) -> Result<(), AdmissionRefusal> {
         match admission_result {
             Ok(()) => self.tally.sessions += 1,
             Err(_) => self.tally.refusals += 1,
@@ -135,18 +138,18 @@ impl Admission {
     /// million.
     fn early_refusals_ppm(&self) -> u64 {
         let open_sessions = self.unauthenticated.len();
-        let places = self.rules.sessions_max;
-        let early = places.div_ceil(EARLY_SHARE);
-        let full = places.div_ceil(FULL_SHARE);
-        if open_sessions < early {
+        let slots = self.rules.sessions_max;
+        let early_limit = slots.div_ceil(EARLY_SHARE);
+        let full_limit = slots.div_ceil(FULL_SHARE);
+        if open_sessions < early_limit {
             return 0;
         }
-        if open_sessions >= full {
+        if open_sessions >= full_limit {
             return 1_000_000;
         }
-        let above_early = (open_sessions - early) as u64;
-        let range = (full - early) as u64;
-        EARLY_REFUSALS_PPM + (1_000_000 - EARLY_REFUSALS_PPM) * above_early / range
+        let above_early_limit = (open_sessions - early_limit) as u64;
+        let range = (full_limit - early_limit) as u64;
+        EARLY_REFUSALS_PPM + (1_000_000 - EARLY_REFUSALS_PPM) * above_early_limit / range
     }
 
     /// Records that the session with `peer` has logged in or needs no login.
@@ -160,19 +163,19 @@ impl Admission {
         self.release(peer.ip());
     }
 
-    fn reserve_session(&mut self, address: IpAddr) -> Result<(), Refusal> {
+    fn reserve_session(&mut self, address: IpAddr) -> Result<(), AdmissionRefusal> {
         let address = address.to_canonical();
         let contains = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&address));
         let is_allowed = self.rules.allow.is_empty() || contains(&self.rules.allow);
         if contains(&self.rules.deny) || !is_allowed {
-            return Err(Refusal::Prefix);
+            return Err(AdmissionRefusal::Prefix);
         }
         if self.sessions >= self.rules.sessions_max {
-            return Err(Refusal::Full);
+            return Err(AdmissionRefusal::Full);
         }
         let open_sessions = self.by_source.entry(source(address)).or_insert(0);
         if *open_sessions >= self.rules.sessions_per_source_max {
-            return Err(Refusal::SourceFull);
+            return Err(AdmissionRefusal::SourceFull);
         }
         *open_sessions += 1;
         self.sessions += 1;
@@ -211,8 +214,8 @@ impl Admission {
     }
 
     /// Returns the number of open sessions and the counts since the start.
-    pub(super) fn traffic(&self, protocol: Protocol) -> Traffic {
-        Traffic { protocol, open: self.sessions, tally: self.tally }
+    pub(super) fn traffic(&self, protocol: ServerProtocol) -> ProtocolTraffic {
+        ProtocolTraffic { protocol, open: self.sessions, tally: self.tally }
     }
 
     /// Counts a login that was refused without a password check.
@@ -273,14 +276,14 @@ mod tests {
     fn a_denied_prefix_wins_over_an_allowed_one() {
         let mut admission = admission(&["10.0.0.0/8"], &["10.9.0.0/16"], 9, 9);
         assert_eq!(admission.admit(ip("10.1.2.3")), Ok(()));
-        assert_eq!(admission.admit(ip("10.9.2.3")), Err(Refusal::Prefix));
-        assert_eq!(admission.admit(ip("192.0.2.1")), Err(Refusal::Prefix));
+        assert_eq!(admission.admit(ip("10.9.2.3")), Err(AdmissionRefusal::Prefix));
+        assert_eq!(admission.admit(ip("192.0.2.1")), Err(AdmissionRefusal::Prefix));
     }
 
     #[test]
     fn an_ipv4_mapped_address_is_the_ipv4_address() {
         let mut admission = admission(&[], &["192.0.2.0/24"], 9, 9);
-        assert_eq!(admission.admit(ip("::ffff:192.0.2.1")), Err(Refusal::Prefix));
+        assert_eq!(admission.admit(ip("::ffff:192.0.2.1")), Err(AdmissionRefusal::Prefix));
     }
 
     // attack row 64
@@ -289,7 +292,7 @@ mod tests {
         let mut admission = admission(&[], &[], 9, 2);
         assert_eq!(admission.admit(ip("2001:db8::1")), Ok(()));
         assert_eq!(admission.admit(ip("2001:db8::2")), Ok(()));
-        assert_eq!(admission.admit(ip("2001:db8::3")), Err(Refusal::SourceFull));
+        assert_eq!(admission.admit(ip("2001:db8::3")), Err(AdmissionRefusal::SourceFull));
         assert_eq!(admission.admit(ip("2001:db8:0:1::3")), Ok(()));
         admission.release(ip("2001:db8::1"));
         assert_eq!(admission.admit(ip("2001:db8::3")), Ok(()));
@@ -299,7 +302,7 @@ mod tests {
     fn sessions_are_counted_and_released() {
         let mut admission = admission(&[], &[], 1, 1);
         assert_eq!(admission.admit(ip("192.0.2.1")), Ok(()));
-        assert_eq!(admission.admit(ip("192.0.2.2")), Err(Refusal::Full));
+        assert_eq!(admission.admit(ip("192.0.2.2")), Err(AdmissionRefusal::Full));
         admission.release(ip("192.0.2.1"));
         assert_eq!(admission.admit(ip("192.0.2.2")), Ok(()));
         assert_eq!(admission.sessions(), 1);
@@ -316,7 +319,7 @@ mod tests {
 
     // attack row 119
     #[test]
-    fn unauthenticated_sessions_get_half_of_the_places_and_are_refused_at_random_above_a_quarter() {
+    fn unauthenticated_sessions_get_half_of_the_slots_and_are_refused_at_random_above_a_quarter() {
         let mut admission = admission(&[], &[], 100, 100);
         let mut number = 0_u16;
         let mut admit = |admission: &mut Admission, random_ppm| {
@@ -326,11 +329,11 @@ mod tests {
         for _ in 0..25 {
             assert_eq!(admit(&mut admission, 0), Ok(()));
         }
-        assert_eq!(admit(&mut admission, 299_999), Err(Refusal::Unauthenticated));
+        assert_eq!(admit(&mut admission, 299_999), Err(AdmissionRefusal::Unauthenticated));
         for _ in 25..50 {
             assert_eq!(admit(&mut admission, 999_999), Ok(()));
         }
-        assert_eq!(admit(&mut admission, 999_999), Err(Refusal::Unauthenticated));
+        assert_eq!(admit(&mut admission, 999_999), Err(AdmissionRefusal::Unauthenticated));
         assert_eq!((admission.sessions(), admission.tally.refusals), (50, 2));
         // Each login makes a slot available for another session that has not logged in.
         for number in 1..=25 {
@@ -341,13 +344,13 @@ mod tests {
     }
 
     #[test]
-    fn a_released_session_frees_its_place_and_its_unauthenticated_place() {
+    fn a_released_session_frees_both_its_slots() {
         let mut admission = admission(&[], &[], 2, 2);
         let peer = |port| SocketAddr::from(([192, 0, 2, 1], port));
         assert_eq!(admission.admit_unauthenticated(peer(1), 999_999), Ok(()));
         assert_eq!(
             admission.admit_unauthenticated(peer(2), 999_999),
-            Err(Refusal::Unauthenticated)
+            Err(AdmissionRefusal::Unauthenticated)
         );
         admission.release_session(peer(1));
         assert_eq!((admission.sessions(), admission.unauthenticated.len()), (0, 0));

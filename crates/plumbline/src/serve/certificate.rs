@@ -20,12 +20,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Paths of a certificate and its key, in PEM.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct CertificatePaths {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
 }
 
-impl Files {
+impl CertificatePaths {
     /// Returns the paths of the self-signed certificate.
     pub(super) fn self_signed() -> Self {
         let directory = state_directory();
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_self_signed_certificate_is_generated_once_and_its_key_is_private() {
         let directory = std::env::temp_dir().join(format!("plumb-tls-{}", std::process::id()));
-        let files = Files {
+        let files = CertificatePaths {
             certificate: directory.join("certificate.pem"),
             key: directory.join("key.pem"),
         };

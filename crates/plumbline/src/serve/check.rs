@@ -1,10 +1,10 @@
 //! `plumb serve --check`: validates the configuration without serving.
 //!
-//! The configuration and the files that it names (users, certificates, roots) are read as for
-//! serving. Nothing is created and no socket is opened, so an address in use is found only when the
-//! server starts. A directory that has rights of its own but does not exist is reported: the
-//! directory may be created later, or its name is misspelled and the intended directory lacks the
-//! rights.
+//! The check reads the configuration and the files that it names (users, certificates, roots). It
+//! creates nothing and opens no socket, so an address in use is detected only when the server
+//! starts. The check prints a warning for each directory that has its own access rights in the
+//! configuration but does not exist: the name may be misspelled, and then the intended directory
+//! lacks these rights.
 
 use super::configuration::File;
 use super::{Arguments, ftp_settings, prepare_logins, tftp};
@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &Arguments) -> exit::Result {
             Ok(())
         }
         Err(error) => {
-            exit::complain(&error);
+            exit::print_error(&error);
             Err(Failure::WrongArguments)
         }
     }
@@ -47,13 +47,13 @@ fn check(arguments: &Arguments) -> Result<Vec<String>> {
     let table = file.tftp.take();
     let root = &arguments.root;
     let is_root = os::user::is_root();
-    let tftp = tftp::Settings::complete(table, &arguments.tftp, root, prefixes, is_root)?;
+    let tftp = tftp::TftpSettings::complete(table, &arguments.tftp, root, prefixes, is_root)?;
     if let Some(tftp) = &tftp {
         tftp.check_root()?;
     }
     if arguments.wants_logins(&file, ftp.is_some() || tftp.is_some()) {
         let login_state = prepare_logins(arguments, file)?;
-        if !login_state.configuration.makes_certificate {
+        if !login_state.configuration.generates_certificate {
             login_state.configuration.certificate.configuration()?;
         }
     }
@@ -82,13 +82,13 @@ mod tests {
     #[test]
     fn check_and_server_reject_a_serial_line_alike() {
         let serial = arguments("serial:/dev/ttyS0?baud=9600&link=llp");
-        let checked = check(&serial);
-        let started = super::super::prepare(&serial);
-        let configured = [checked.map(|_| ()), started.map(|_| ())]
+        let check_result = check(&serial);
+        let prepare_result = super::super::prepare(&serial);
+        let messages = [check_result.map(|_| ()), prepare_result.map(|_| ())]
             .map(|result| format!("{:#}", result.unwrap_err()));
         let why = "a serial line leads to one host only, and this command needs a network: \
                    use tun: or tap:";
-        assert_eq!(configured, [why, why]);
+        assert_eq!(messages, [why, why]);
         assert_eq!(run(&serial), Err(Failure::WrongArguments));
         assert!(check(&arguments("tun:plumb9")).is_ok());
     }

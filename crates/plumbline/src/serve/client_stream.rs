@@ -22,9 +22,9 @@ const BUFFER_LEN: usize = 16 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ready {
     /// Data or the end of the stream can be read.
-    pub(super) to_read: bool,
+    pub(super) can_read: bool,
     /// Data can be written.
-    pub(super) to_write: bool,
+    pub(super) can_write: bool,
     /// Urgent data is ahead in the stream.
     pub(super) is_urgent: bool,
 }
@@ -69,8 +69,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Takes over a connection: disables Nagle's algorithm, keeps urgent data inline, and enables
-    /// keepalive to detect a dead peer.
+    /// Wraps an accepted connection: disables Nagle's algorithm, keeps urgent data inline, and
+    /// enables keepalive to detect a dead peer.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Socket {
 }
 
 impl Socket {
-    /// Returns the connection for further use by another reader.
+    /// Returns the underlying TCP stream.
     pub(super) fn into_stream(self) -> TcpStream {
         self.stream.into_inner()
     }
@@ -98,7 +98,8 @@ const UNSENT_BYTES: u32 = 65_536;
 /// detect a dead peer.
 pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
     socket::set_no_delay(stream, true)?;
-    // Without this option of the kernel, a terminal only displays more output after ^C.
+    // If the kernel does not support this option, more queued output is displayed after ^C, but the
+    // session works.
     _ = socket::set_unsent_limit(stream, UNSENT_BYTES);
     Ok(rustix::net::sockopt::set_socket_keepalive(stream, true)?)
 }
@@ -119,9 +120,9 @@ impl ClientStream for Socket {
             self.is_urgent_ahead = true;
         }
         Ok(Ready {
-            to_read: wants_read
+            can_read: wants_read
                 && (ready.is_readable() || ready.is_read_closed() || ready.is_error()),
-            to_write: ready.is_writable(),
+            can_write: ready.is_writable(),
             is_urgent,
         })
     }
@@ -244,14 +245,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
-            let to_write = self.outgoing.len() < BUFFER_LEN;
-            let to_read = wants_read
+            let can_write = self.outgoing.len() < BUFFER_LEN;
+            let can_read = wants_read
                 && match self.poll_incoming(context) {
                     Poll::Ready(read) => read.map(|()| true)?,
                     Poll::Pending => false,
                 };
-            if to_read || (wants_write && to_write) {
-                return Poll::Ready(Ok(Ready { to_read, to_write, is_urgent: false }));
+            if can_read || (wants_write && can_write) {
+                return Poll::Ready(Ok(Ready { can_read, can_write, is_urgent: false }));
             }
             Poll::Pending
         })
@@ -307,9 +308,9 @@ mod tests {
             let write = || local.write(&[0; 16_384]).ok();
             std::iter::from_fn(write).sum::<usize>()
         };
-        let prepared = accepted_bytes(true);
-        let usual = accepted_bytes(false);
-        assert!(prepared < usual / 2, "{prepared} and {usual}");
+        let limited_bytes = accepted_bytes(true);
+        let default_bytes = accepted_bytes(false);
+        assert!(limited_bytes < default_bytes / 2, "{limited_bytes} and {default_bytes}");
     }
 
     #[test]
@@ -334,8 +335,8 @@ mod tests {
             let mut stream = BufferedStream::new(local);
             tokio::io::AsyncWriteExt::write_all(&mut remote, b"typed").await.unwrap();
             let ready = stream.ready(false, true).await.unwrap();
-            assert_eq!(ready, Ready { to_read: false, to_write: true, is_urgent: false });
-            assert!(stream.ready(true, false).await.unwrap().to_read);
+            assert_eq!(ready, Ready { can_read: false, can_write: true, is_urgent: false });
+            assert!(stream.ready(true, false).await.unwrap().can_read);
             let mut bytes = [0; 64];
             let read = stream.read(&mut bytes).unwrap();
             assert_eq!(read, Some(Read { count: 5, ends_urgent: false }));
@@ -348,7 +349,7 @@ mod tests {
             let (local, remote) = tokio::io::duplex(64);
             drop(remote);
             let mut stream = BufferedStream::new(local);
-            assert!(stream.ready(true, false).await.unwrap().to_read);
+            assert!(stream.ready(true, false).await.unwrap().can_read);
             let end = Some(Read { count: 0, ends_urgent: false });
             assert_eq!(stream.read(&mut [0; 8]).unwrap(), end);
         });

@@ -2,7 +2,7 @@
 
 use super::accept::StartTls;
 use super::admission::Rules;
-use super::certificate::Files;
+use super::certificate::CertificatePaths;
 use super::console::{ConsoleFile, ConsoleSettings as Console};
 use super::suggest;
 use anyhow::{Context, Result, bail};
@@ -24,10 +24,10 @@ pub(super) struct File {
     /// The login server. Without this table, logins are served only if no other server is
     /// configured.
     pub(super) login: Option<Login>,
-    pub(super) tftp: Option<super::tftp::Table>,
-    pub(super) ftp: Option<super::ftp::Table>,
-    pub(super) tls: Option<Tls>,
-    /// Whether transfer records are kept; true by default.
+    pub(super) tftp: Option<super::tftp::TftpTable>,
+    pub(super) ftp: Option<super::ftp::FtpTable>,
+    pub(super) tls: Option<TlsTable>,
+    /// Whether a record of each transfer is written; true by default.
     pub(super) record: Option<bool>,
     /// Address of the metrics endpoint.
     pub(super) metrics: Option<SocketAddr>,
@@ -62,7 +62,7 @@ pub(super) struct Login {
 /// Table `[tls]`: the certificate and its key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Tls {
+pub(super) struct TlsTable {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
 }
@@ -100,9 +100,9 @@ pub(super) struct Configuration {
     motd: Option<PathBuf>,
     pub(super) login_timeout: Duration,
     pub(super) idle_timeout: Option<Duration>,
-    pub(super) certificate: Files,
+    pub(super) certificate: CertificatePaths,
     /// Whether a missing certificate is generated.
-    pub(super) makes_certificate: bool,
+    pub(super) generates_certificate: bool,
 }
 
 impl Configuration {
@@ -134,10 +134,10 @@ impl Configuration {
         if listen.is_empty() && listen_tls.is_empty() && consoles.is_empty() {
             bail!("no address for the login server: set listen or listen-tls");
         }
-        let makes_certificate = tls.is_none();
+        let generates_certificate = tls.is_none();
         let certificate = match tls {
-            Some(Tls { certificate, key }) => Files { certificate, key },
-            None => Files::self_signed(),
+            Some(TlsTable { certificate, key }) => CertificatePaths { certificate, key },
+            None => CertificatePaths::self_signed(),
         };
         Ok(Self {
             listen,
@@ -157,7 +157,7 @@ impl Configuration {
             login_timeout: Duration::from_secs(login.login_timeout_s.unwrap_or(60).max(1)),
             idle_timeout: login.idle_timeout_s.filter(|s| *s > 0).map(Duration::from_secs),
             certificate,
-            makes_certificate,
+            generates_certificate,
         })
     }
 
@@ -213,7 +213,7 @@ mod tests {
         assert!(configuration.listen.iter().all(|address| address.ip().is_loopback()));
         assert_eq!(configuration.listen[0].port(), 2323);
         assert_eq!(configuration.listen_tls[0].port(), 3292);
-        assert!(configuration.makes_certificate);
+        assert!(configuration.generates_certificate);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! sockets are tasks of the `executor`, whose wakeup costs one system call and little else. The
 //! types of this module hide the difference from sessions.
 
-use super::executor::{Registered, Registry, Shared};
+use super::executor::{Registered, Shared, TaskRegistry};
 use os::readiness::{self, OwnsDescriptor};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -18,13 +18,14 @@ use tokio::time::{Instant, Sleep};
 #[derive(Clone, Debug)]
 pub(super) enum EventLoop {
     Tokio,
-    Executor(Rc<Registry>),
+    Executor(Rc<TaskRegistry>),
 }
 
 impl Shared for EventLoop {}
 
 impl EventLoop {
-    /// Registers the descriptor of `owner`, to be awaited by the calling task.
+    /// Registers the descriptor of `owner` with the event loop, so that the calling task can wait
+    /// for its readiness.
     ///
     /// # Errors
     ///
@@ -36,7 +37,7 @@ impl EventLoop {
         Ok(match self {
             Self::Tokio => Descriptor::Tokio(readiness::register(owner, interest)?),
             Self::Executor(registry) => {
-                Descriptor::Executor(Registry::register(registry, owner, interest)?)
+                Descriptor::Executor(TaskRegistry::register(registry, owner, interest)?)
             }
         })
     }
@@ -110,7 +111,7 @@ impl<T: OwnsDescriptor + AsFd> Descriptor<T> {
 #[derive(Debug)]
 pub(super) enum Timer {
     Tokio(Pin<Box<Sleep>>),
-    Executor(Rc<Registry>, Option<Instant>),
+    Executor(Rc<TaskRegistry>, Option<Instant>),
 }
 
 impl Timer {
@@ -132,7 +133,8 @@ impl Timer {
                 registry.schedule(due);
             }
             (Self::Executor(registry, at @ Some(_)), None) => {
-                // `epoll_wait` with a timeout costs more than without one.
+                // Remove the timer, because `epoll_wait` costs more with a timeout than without
+                // one.
                 if let Some(at) = at.take() {
                     registry.unschedule(at);
                 }

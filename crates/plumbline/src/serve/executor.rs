@@ -2,8 +2,8 @@
 //!
 //! A keystroke costs a session two wakeups: the first reads the socket and writes the terminal, the
 //! second reads the terminal and writes the socket. Descriptors are registered once and
-//! edge-triggered. `epoll_wait` thus reports only new events and does not poll the terminal.
-//! Polling the terminal would block on the kernel thread that moves the echo. The readiness of a
+//! edge-triggered, so `epoll_wait` reports only new events and does not poll the terminal. Polling
+//! the terminal would wait for the kernel thread that copies the echo. The readiness of a
 //! descriptor is cached until a call would block.
 //!
 //! A task is polled when one of its descriptors has an event, when its timer expires, or when its
@@ -33,7 +33,7 @@ use tokio::time::Instant;
 /// Number of waits of a task that may complete immediately before other tasks are polled.
 const BUDGET: u32 = 128;
 /// Maximum number of events per wait.
-const EVENTS_LEN: usize = 256;
+const EVENTS_MAX: usize = 256;
 /// Maximum wait in milliseconds; the kernel uses a 32-bit count.
 const WAIT_MAX_MS: i64 = 3_600_000;
 /// Event data of the eventfd that announces messages.
@@ -51,14 +51,14 @@ pub(super) trait Shared: 'static {
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 type StartTask<W> = Box<dyn FnOnce(&Rc<W>) -> TaskFuture + Send>;
 
-/// Messages from other threads.
+/// Message from another thread to the executor thread.
 enum Message<W> {
     StartTask(StartTask<W>),
     Wake(TaskId),
     Stop,
 }
 
-/// Index of a task slot, and the number of tasks that used it before.
+/// Identifier of a task: the index of its slot, and the number of earlier tasks in this slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct TaskId {
     slot: usize,
@@ -108,7 +108,7 @@ impl<W: Shared> Executor<W> {
     /// Returns an error if no descriptor or thread can be created.
     pub(super) fn start(
         runtime: Handle,
-        share: impl FnOnce(Rc<Registry>) -> W + Send + 'static,
+        share: impl FnOnce(Rc<TaskRegistry>) -> W + Send + 'static,
     ) -> io::Result<Self> {
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -117,7 +117,7 @@ impl<W: Shared> Executor<W> {
         let thread_inbox = Arc::clone(&inbox);
         let thread = std::thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             let _context = runtime.enter();
-            let registry = Rc::new(Registry::new(epoll));
+            let registry = Rc::new(TaskRegistry::new(epoll));
             let shared = Rc::new(share(Rc::clone(&registry)));
             Tasks::new(registry, thread_inbox, shared).run();
         })?;
@@ -176,7 +176,7 @@ impl<W> Wake for TaskWaker<W> {
 
 /// Registered descriptors and timers of all tasks.
 #[derive(Debug)]
-pub(super) struct Registry {
+pub(super) struct TaskRegistry {
     epoll: OwnedFd,
     descriptors: RefCell<Vec<DescriptorState>>,
     free: RefCell<Vec<usize>>,
@@ -194,7 +194,7 @@ struct DescriptorState {
     ready: Ready,
 }
 
-impl Registry {
+impl TaskRegistry {
     fn new(epoll: OwnedFd) -> Self {
         Self {
             epoll,
@@ -325,8 +325,8 @@ fn ready_of(flags: EventFlags) -> Ready {
     ready
 }
 
-/// Returns the readiness flags that end a wait for `interest`, and the flags among them that a call
-/// clears when it would block.
+/// Returns two sets of readiness flags for `interest`: the flags that end a wait, and the subset
+/// that is cleared when a call would block.
 fn masks(interest: Interest) -> (Ready, Ready) {
     let mut wanted = Ready::EMPTY;
     let mut cleared = Ready::EMPTY;
@@ -347,7 +347,7 @@ fn masks(interest: Interest) -> (Ready, Ready) {
 #[derive(Debug)]
 pub(super) struct Registered<T: AsFd> {
     owner: Option<T>,
-    registry: Rc<Registry>,
+    registry: Rc<TaskRegistry>,
     slot: usize,
 }
 
@@ -396,8 +396,8 @@ impl<T: AsFd> Registered<T> {
     }
 
     fn deregister(&self) {
-        // A duplicate of the descriptor would keep the registration alive. The call fails if it was
-        // never added or has been closed elsewhere.
+        // Remove the registration explicitly, because a duplicate of the descriptor would keep it
+        // alive. An error means that the descriptor was never registered or is already closed.
         _ = epoll::delete(&self.registry.epoll, self.get_ref());
         self.registry.release_slot(self.slot);
     }
@@ -419,7 +419,7 @@ struct Task {
 
 /// State of the executor thread.
 struct Tasks<W> {
-    registry: Rc<Registry>,
+    registry: Rc<TaskRegistry>,
     inbox: Arc<Inbox<W>>,
     shared: Rc<W>,
     tasks: Vec<(u32, Option<Task>)>,
@@ -429,7 +429,7 @@ struct Tasks<W> {
 }
 
 impl<W: Shared> Tasks<W> {
-    fn new(registry: Rc<Registry>, inbox: Arc<Inbox<W>>, shared: Rc<W>) -> Self {
+    fn new(registry: Rc<TaskRegistry>, inbox: Arc<Inbox<W>>, shared: Rc<W>) -> Self {
         Self {
             registry,
             inbox,
@@ -441,14 +441,14 @@ impl<W: Shared> Tasks<W> {
     }
 
     fn run(&mut self) {
-        let mut events = Vec::with_capacity(EVENTS_LEN);
+        let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             let wait_limit = self.wait_limit();
             self.shared.before_wait();
-            let waited =
+            let wait_result =
                 epoll::wait(&self.registry.epoll, spare_capacity(&mut events), wait_limit.as_ref());
             self.shared.after_wait();
-            match waited {
+            match wait_result {
                 Ok(_) | Err(Errno::INTR) => {}
                 // With a valid descriptor and buffer no other error is possible.
                 Err(_) => return,
@@ -474,9 +474,9 @@ impl<W: Shared> Tasks<W> {
         if !self.over_budget.is_empty() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
-        let left = self.registry.next_timer()?.saturating_duration_since(Instant::now());
+        let remaining = self.registry.next_timer()?.saturating_duration_since(Instant::now());
         // The kernel counts whole milliseconds; rounding down would cause a useless early wakeup.
-        let milliseconds = i64::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
+        let milliseconds = i64::try_from(remaining.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
         let milliseconds = milliseconds.min(WAIT_MAX_MS);
         Some(Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 })
     }
@@ -523,8 +523,8 @@ impl<W: Shared> Tasks<W> {
         self.registry.budget.set(BUDGET);
         let mut context = Context::from_waker(&task.waker);
         // A panic in one session does not affect the others.
-        let polled = catch_unwind(AssertUnwindSafe(|| task.future.as_mut().poll(&mut context)));
-        match polled {
+        let result = catch_unwind(AssertUnwindSafe(|| task.future.as_mut().poll(&mut context)));
+        match result {
             Ok(Poll::Pending) if self.registry.budget.get() == 0 => self.over_budget.push(id),
             Ok(Poll::Pending) => {}
             Ok(Poll::Ready(())) | Err(_) => {
@@ -592,12 +592,12 @@ mod tests {
     fn a_timer_expires_at_its_changed_deadline() {
         run(|executor| async move {
             let task = executor.run(|event_loop| async move {
-                let begun = Instant::now();
-                let mut timer = event_loop.timer(begun + Duration::from_secs(3600));
+                let started_at = Instant::now();
+                let mut timer = event_loop.timer(started_at + Duration::from_secs(3600));
                 timer.set_deadline(None);
-                timer.set_deadline(Some(begun + Duration::from_millis(5)));
+                timer.set_deadline(Some(started_at + Duration::from_millis(5)));
                 timer.expired().await;
-                begun.elapsed()
+                started_at.elapsed()
             });
             assert!(task.await.unwrap() >= Duration::from_millis(5));
         });
@@ -636,9 +636,9 @@ mod tests {
     #[test]
     fn a_panic_in_one_task_does_not_affect_the_others() {
         run(|executor| async move {
-            let failed =
+            let result =
                 executor.run(|_| async { assert!(std::thread::panicking(), "on purpose") });
-            assert_eq!(failed.await, None);
+            assert_eq!(result.await, None);
             assert_eq!(executor.run(|_| async { 1 }).await, Some(1));
         });
     }

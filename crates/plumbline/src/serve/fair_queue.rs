@@ -52,7 +52,7 @@ impl FairQueue {
     ///
     /// Returns [`Busy`] if the queue is full, if the source has its maximum number of waiters, or
     /// if a waiter of another source displaces this waiter.
-    pub(super) async fn turn(&self, address: IpAddr) -> Result<Permit, Busy> {
+    pub(super) async fn acquire(&self, address: IpAddr) -> Result<Permit, Busy> {
         let source = source(address);
         let (sender, receiver) = oneshot::channel();
         let ticket = {
@@ -62,9 +62,9 @@ impl FairQueue {
                 drop(state);
                 return Ok(Permit(self.clone()));
             }
-            let entered = state.order.enter(source, sender)?;
+            let entry = state.order.enter(source, sender)?;
             drop(state);
-            entered.ticket
+            entry.ticket
             // The displaced waiter, if any, is dropped here, outside of the lock.
         };
         let waiting = Waiting { queue: self, source, ticket };
@@ -92,8 +92,8 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let left = self.queue.lock().order.leave(self.source, self.ticket);
-        drop(left);
+        let waiter = self.queue.lock().order.leave(self.source, self.ticket);
+        drop(waiter);
     }
 }
 
@@ -177,15 +177,15 @@ impl<T> Order<T> {
 
     fn leave(&mut self, source: IpAddr, ticket: u64) -> Option<T> {
         let waiters = self.by_source.get_mut(&source)?;
-        let at = waiters.iter().position(|(waiting, _)| *waiting == ticket)?;
-        let left = waiters.remove(at);
+        let index = waiters.iter().position(|(waiting, _)| *waiting == ticket)?;
+        let removed = waiters.remove(index);
         let is_last = waiters.is_empty();
         self.len -= 1;
         if is_last {
             self.by_source.remove(&source);
             self.turns.retain(|waiting| *waiting != source);
         }
-        left.map(|(_, waiter)| waiter)
+        removed.map(|(_, waiter)| waiter)
     }
 
     fn next(&mut self) -> Option<T> {
@@ -250,16 +250,16 @@ mod tests {
 
     // attack row 116
     #[tokio::test]
-    async fn a_waiter_that_is_dropped_leaves_the_queue_and_the_permit_passes_it_by() {
+    async fn a_dropped_waiter_leaves_the_queue_and_gets_no_permit() {
         let queue = queue(64, 64);
-        let running = queue.turn(at(1)).await.unwrap();
+        let running = queue.acquire(at(1)).await.unwrap();
         let honest = {
-            let gone: Vec<_> = (0..32).map(|_| Box::pin(queue.turn(at(2)))).collect();
-            for mut waiter in gone {
+            let dropped_waiters: Vec<_> = (0..32).map(|_| Box::pin(queue.acquire(at(2)))).collect();
+            for mut waiter in dropped_waiters {
                 assert!(polled(waiter.as_mut()).await.is_none());
             }
             assert_eq!(queue.waiting(), 0);
-            Box::pin(queue.turn(at(3)))
+            Box::pin(queue.acquire(at(3)))
         };
         let mut honest = honest;
         assert!(polled(honest.as_mut()).await.is_none());
@@ -271,69 +271,69 @@ mod tests {
     #[tokio::test]
     async fn a_permit_that_was_granted_to_a_dropped_waiter_passes_on() {
         let queue = queue(64, 64);
-        let running = queue.turn(at(1)).await.unwrap();
+        let running = queue.acquire(at(1)).await.unwrap();
         {
-            let mut first = pin!(queue.turn(at(2)));
+            let mut first = pin!(queue.acquire(at(2)));
             assert!(polled(first.as_mut()).await.is_none());
             drop(running);
             // The permit has been sent to the waiter, and the waiter is dropped now.
         }
         assert_eq!(queue.lock().running, 0);
-        assert!(queue.turn(at(3)).await.is_ok());
+        assert!(queue.acquire(at(3)).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_displaced_waiter_is_refused() {
         let queue = queue(2, 2);
-        let _running = queue.turn(at(1)).await.unwrap();
-        let mut kept = pin!(queue.turn(at(2)));
-        let mut displaced = pin!(queue.turn(at(2)));
-        assert!(polled(kept.as_mut()).await.is_none());
+        let _running = queue.acquire(at(1)).await.unwrap();
+        let mut waiter = pin!(queue.acquire(at(2)));
+        let mut displaced = pin!(queue.acquire(at(2)));
+        assert!(polled(waiter.as_mut()).await.is_none());
         assert!(polled(displaced.as_mut()).await.is_none());
-        let mut other = pin!(queue.turn(at(3)));
+        let mut other = pin!(queue.acquire(at(3)));
         assert!(polled(other.as_mut()).await.is_none());
         assert_eq!(polled(displaced.as_mut()).await.unwrap().err(), Some(Busy));
-        assert!(polled(kept.as_mut()).await.is_none());
+        assert!(polled(waiter.as_mut()).await.is_none());
     }
 
     #[tokio::test]
     async fn addresses_of_one_ipv6_network_are_one_source() {
         let queue = queue(8, 1);
-        let _running = queue.turn(at(1)).await.unwrap();
+        let _running = queue.acquire(at(1)).await.unwrap();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        let mut first = pin!(queue.turn(address("2001:db8::1")));
+        let mut first = pin!(queue.acquire(address("2001:db8::1")));
         assert!(polled(first.as_mut()).await.is_none());
-        let second = pin!(queue.turn(address("2001:db8::2")));
+        let second = pin!(queue.acquire(address("2001:db8::2")));
         assert_eq!(polled(second).await.unwrap().err(), Some(Busy));
     }
 
     proptest! {
         #[test]
-        fn no_source_is_served_twice_while_another_waits_for_its_first_turn(
+        fn no_source_is_served_twice_before_another_is_served_once(
             entries in prop::collection::vec((0_u8..5, any::<bool>()), 1..80)
         ) {
             let mut order = Order::new(40, 10);
-            let mut entered = 0_usize;
+            let mut waiter_count = 0_usize;
             for (number, leaves) in entries {
                 let before = order.len;
                 let Ok(Entered { ticket, _displaced }) = order.enter(at(number), number) else {
                     prop_assert_eq!(order.len, before);
                     continue;
                 };
-                entered += usize::from(_displaced.is_none());
+                waiter_count += usize::from(_displaced.is_none());
                 if leaves {
                     prop_assert_eq!(order.leave(at(number), ticket), Some(number));
-                    entered -= 1;
+                    waiter_count -= 1;
                 }
                 prop_assert!(order.len <= 40);
             }
-            prop_assert_eq!(order.len, entered);
+            prop_assert_eq!(order.len, waiter_count);
             let mut waiting: Vec<u8> = order.turns.iter().map(|source| match source {
                 IpAddr::V4(address) => address.octets()[3],
                 IpAddr::V6(_) => 0,
             }).collect();
             let served: Vec<u8> = std::iter::from_fn(|| order.next()).collect();
-            prop_assert_eq!(served.len(), entered);
+            prop_assert_eq!(served.len(), waiter_count);
             waiting.truncate(served.len());
             prop_assert_eq!(&served[..waiting.len()], waiting.as_slice());
         }

@@ -7,7 +7,7 @@ for every client.
 
 By default, unencrypted logins are accepted on loopback only (port 23; 2323 without root), and TLS \
 logins on all addresses (port 992; 3292 without root). The certificate is generated at the first \
-start, and its fingerprint is printed. The system's login needs root.
+start, and its fingerprint is printed. The system's login program needs root.
 
 With --tftp, the files of one directory are served by TFTP; logins are then served only if an \
 option for them is given. TFTP has no authentication, so it listens on loopback by default (port \
@@ -15,12 +15,12 @@ option for them is given. TFTP has no authentication, so it listens on loopback 
 lead out of the directory. A server that runs as root serves only files that are readable by \
 everyone. An uploaded file appears when it is complete.
 
-With --ftp, files are served by FTP: to anonymous users those of --root, read-only unless \
---write-once or --writable is given; to each user of a file (--ftp-users) those of that user's \
-root. By default, FTP listens on loopback (port 21; 2121 without root) and offers AUTH TLS. With \
---ftp-system-users, users of this machine get their home directories with their own rights. They \
-are authenticated with PAM (service plumb, or else other), and their shell must be in /etc/shells. \
-A server that runs as root serves all of them except root.
+With --ftp, files are served by FTP. Anonymous users get the files of --root, read-only unless \
+--write-once or --writable is given. Each user of a user file (--ftp-users) gets the files of that \
+user's root. By default, FTP listens on loopback (port 21; 2121 without root) and offers AUTH TLS. \
+With --ftp-system-users, users of this machine get their home directories with their own rights. \
+They are authenticated with PAM (service plumb, or else other), and their shell must be in \
+/etc/shells. A server that runs as root serves all of them except root.
 
 SIGHUP reloads the user files, the prefixes and the table [ftp] without ending a session. If \
 there is an error, it is logged and the old configuration stays in force. Use --check to check a \

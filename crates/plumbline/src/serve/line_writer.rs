@@ -9,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of queued bytes.
-const WAITING_MAX_BYTES: usize = 1 << 20;
+const QUEUE_MAX_BYTES: usize = 1 << 20;
 /// Pause of the writer thread after a write, so that many lines cost one wakeup and one write.
-const GATHERING: Duration = Duration::from_millis(10);
+const BATCH_DELAY: Duration = Duration::from_millis(10);
 
 /// Formats the line that reports the number of dropped lines.
-type Report = fn(u64) -> Vec<u8>;
+type DropReportFn = fn(u64) -> Vec<u8>;
 
 /// Handle of the queue. The writer thread runs until the output is closed or the process ends.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct State {
     waiting: Vec<u8>,
     dropped: u64,
     /// Formats the report of dropped lines.
-    report: Option<Report>,
+    report: Option<DropReportFn>,
     is_writing: bool,
     /// Whether the writer thread waits for a line.
     is_idle: bool,
@@ -48,21 +48,21 @@ impl LineWriter {
     /// Returns an error if no thread can be started.
     pub(super) fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let theirs = Arc::clone(&shared);
+        let thread_shared = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("log".to_owned());
-        drop(thread.spawn(move || write_all(&theirs, output))?);
+        drop(thread.spawn(move || write_all(&thread_shared, output))?);
         Ok(Self(shared))
     }
 
     /// Enqueues a line including its line end; `report` formats the count of dropped lines. Never
     /// blocks on the output.
-    pub(super) fn put(&self, line: &[u8], report: Report) {
+    pub(super) fn put(&self, line: &[u8], report: DropReportFn) {
         let mut state = self.0.lock();
         state.report = Some(report);
         if state.has_failed {
             return;
         }
-        if state.waiting.len() + line.len() > WAITING_MAX_BYTES {
+        if state.waiting.len() + line.len() > QUEUE_MAX_BYTES {
             state.dropped += 1;
             return;
         }
@@ -80,12 +80,12 @@ impl LineWriter {
         let until = Instant::now() + limit;
         let mut state = self.0.lock();
         while state.is_writing || !state.waiting.is_empty() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || state.has_failed {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() || state.has_failed {
                 return false;
             }
-            let waited = self.0.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let wait_result = self.0.changed.wait_timeout(state, remaining);
+            state = wait_result.unwrap_or_else(PoisonError::into_inner).0;
         }
         !state.has_failed
     }
@@ -117,7 +117,7 @@ fn write_all(shared: &Shared, mut output: impl Write) {
             state.is_writing = true;
         }
         if output.write_all(&lines).is_err() {
-            // The output is closed.
+            // The output is closed: drop this line and all further lines.
             let mut state = shared.lock();
             state.has_failed = true;
             state.is_writing = false;
@@ -128,7 +128,7 @@ fn write_all(shared: &Shared, mut output: impl Write) {
         lines.clear();
         // Release the memory of a burst.
         lines.shrink_to(64 * 1024);
-        std::thread::sleep(GATHERING);
+        std::thread::sleep(BATCH_DELAY);
     }
 }
 
@@ -192,13 +192,13 @@ mod tests {
         writer.put(b"first\n", report);
         has_begun.recv().unwrap();
         let line = [b'x'; 1024];
-        for _ in 0..2 * WAITING_MAX_BYTES / line.len() {
+        for _ in 0..2 * QUEUE_MAX_BYTES / line.len() {
             writer.put(&line, report);
         }
         assert_eq!(read.recv().unwrap(), b"first\n");
-        let kept = read.recv().unwrap();
-        assert!(kept.ends_with(b"x1024 dropped\n"), "{}", kept.len());
-        assert_eq!(kept.len(), WAITING_MAX_BYTES + b"1024 dropped\n".len());
+        let received = read.recv().unwrap();
+        assert!(received.ends_with(b"x1024 dropped\n"), "{}", received.len());
+        assert_eq!(received.len(), QUEUE_MAX_BYTES + b"1024 dropped\n".len());
         writer.put(b"last\n", report);
         assert_eq!(read.recv().unwrap(), b"last\n");
     }

@@ -3,7 +3,7 @@
 
 use super::LoginServer;
 use super::accept::{AcceptedStream, ListenerOptions, serve_connection};
-use super::log::Event;
+use super::log::ServeEvent;
 use anyhow::Result;
 use std::io;
 use std::net::SocketAddr;
@@ -11,21 +11,22 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Length of the kernel's queue of connections that are not accepted yet.
+/// Length of the kernel's queue of connections that are not accepted yet (the backlog of
+/// `listen(2)`).
 const BACKLOG: u32 = 1024;
 /// Delay after a failed accept, for example for lack of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A listener.
+/// Listening TCP socket of the kernel or of the user-space host.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(super) enum ServerListener {
     /// Kernel TCP.
     Kernel(TcpListener),
     /// User-space TCP.
     Userspace(os::host::Listener),
 }
 
-impl Listener {
+impl ServerListener {
     /// Opens a kernel listener at `address`.
     ///
     /// # Errors
@@ -37,8 +38,8 @@ impl Listener {
             SocketAddr::V6(_) => TcpSocket::new_v6(),
         }?;
         socket.set_reuseaddr(true)?;
-        let bound = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
-        bound.map(Self::Kernel).map_err(|error| {
+        let result = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
+        result.map(Self::Kernel).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::PermissionDenied => "ports below 1024 need root",
                 io::ErrorKind::AddrInUse => "the port is used by another program",
@@ -88,10 +89,10 @@ impl Listener {
                 }
             };
             let random_ppm = server.engine().rng.below(1_000_000);
-            let admitted = server.admission().admit_unauthenticated(peer, random_ppm);
-            if let Err(refusal) = admitted {
+            let result = server.admission().admit_unauthenticated(peer, random_ppm);
+            if let Err(refusal) = result {
                 let why = refusal.to_string();
-                server.log.write(&Event::Refused { from: peer, why });
+                server.log.write(&ServeEvent::Refused { from: peer, why });
                 if let (Some(_), AcceptedStream::Kernel(stream)) = (options.start_tls, &stream) {
                     // One attempt without blocking: a refused client gets no more of the server's
                     // time.
@@ -99,13 +100,15 @@ impl Listener {
                 }
                 continue;
             }
-            server.log.write(&Event::Connected { from: peer });
+            server.log.write(&ServeEvent::Connected { from: peer });
             let options = options.clone();
             let server = Rc::clone(&server);
             tokio::task::spawn_local(async move {
                 let result = serve_connection(stream, peer, &options, &server).await;
                 if let Err(error) = result {
-                    server.log.write(&Event::Refused { from: peer, why: format!("{error:#}") });
+                    server
+                        .log
+                        .write(&ServeEvent::Refused { from: peer, why: format!("{error:#}") });
                 }
                 server.admission().release_session(peer);
             });

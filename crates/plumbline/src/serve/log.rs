@@ -20,7 +20,7 @@ static STANDARD_ERROR: LazyLock<Option<LineWriter>> =
 /// Event of the login server or of `plumb serve` as a whole.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(super) enum Event<'a> {
+pub(super) enum ServeEvent<'a> {
     /// A listener is open.
     Listening { at: String, how: &'static str },
     /// SHA-256 fingerprint of the certificate.
@@ -61,7 +61,7 @@ pub(super) enum Event<'a> {
     Closing { sessions: usize },
 }
 
-impl std::fmt::Display for Event<'_> {
+impl std::fmt::Display for ServeEvent<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Listening { at, how } => write!(f, "listening on {at}, {how}"),
@@ -89,7 +89,7 @@ impl std::fmt::Display for Event<'_> {
             Self::NoMeters { why } => write!(f, "meters are not available: {why}"),
             Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
             Self::Writes { from, device } => write!(f, "{from} has write access to {device}"),
-            Self::ReloadedLogins => f.write_str("login users and prefixes reloaded"),
+            Self::ReloadedLogins => f.write_str("login users and address prefixes reloaded"),
             Self::NotReloaded { why } => {
                 write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
@@ -128,7 +128,7 @@ impl Log {
 }
 
 fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
-    line(is_json, &Event::LinesDropped { count }).into_bytes()
+    line(is_json, &ServeEvent::LinesDropped { count }).into_bytes()
 }
 
 /// Waits until all lines are written, at most `FLUSH_TIMEOUT`. Returns whether all lines were
@@ -152,8 +152,9 @@ pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) 
     }
 }
 
-/// Checks the lines of `events`, whose texts are all hostile. `number` returns the index of the
-/// variant of an event, and `events` must contain all `variants` variants.
+/// Asserts that the log lines of `events`, all of whose strings are [`HOSTILE`], contain no
+/// terminal commands and no forged lines. `number` returns the index of an event's variant;
+/// `events` must contain each of the `variants` variants.
 #[cfg(test)]
 pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
     events: &[E],
@@ -187,59 +188,59 @@ mod tests {
 
     // attack row 75
     #[test]
-    fn no_text_in_any_event_of_the_login_server_is_a_command_or_another_line() {
+    fn log_lines_contain_no_terminal_command_or_forged_line() {
         let from = "192.0.2.1:9".parse().unwrap();
         let text = || HOSTILE.to_owned();
         let name = HOSTILE;
         let events = [
-            Event::Listening { at: text(), how: "how" },
-            Event::Certificate { sha256: name },
-            Event::Connected { from },
-            Event::Refused { from, why: text() },
-            Event::LoginFailed { from, name },
-            Event::LoggedIn { from, name },
-            Event::Ended { from, why: text(), seconds: 1, bytes_in: 2, bytes_out: 3 },
-            Event::LineUp { device: name },
-            Event::LineDown { device: name, why: text() },
-            Event::NoRecord { why: text() },
-            Event::NoTransferRecord { why: text() },
-            Event::Metrics { at: from },
-            Event::NoMeters { why: text() },
-            Event::NoStartTls { why: text() },
-            Event::Writes { from, device: text() },
-            Event::ReloadedLogins,
-            Event::NotReloaded { why: text() },
-            Event::LinesDropped { count: 1 },
-            Event::Closing { sessions: 1 },
+            ServeEvent::Listening { at: text(), how: "how" },
+            ServeEvent::Certificate { sha256: name },
+            ServeEvent::Connected { from },
+            ServeEvent::Refused { from, why: text() },
+            ServeEvent::LoginFailed { from, name },
+            ServeEvent::LoggedIn { from, name },
+            ServeEvent::Ended { from, why: text(), seconds: 1, bytes_in: 2, bytes_out: 3 },
+            ServeEvent::LineUp { device: name },
+            ServeEvent::LineDown { device: name, why: text() },
+            ServeEvent::NoRecord { why: text() },
+            ServeEvent::NoTransferRecord { why: text() },
+            ServeEvent::Metrics { at: from },
+            ServeEvent::NoMeters { why: text() },
+            ServeEvent::NoStartTls { why: text() },
+            ServeEvent::Writes { from, device: text() },
+            ServeEvent::ReloadedLogins,
+            ServeEvent::NotReloaded { why: text() },
+            ServeEvent::LinesDropped { count: 1 },
+            ServeEvent::Closing { sessions: 1 },
         ];
         assert_lines_are_harmless(&events, 19, |event| match event {
-            Event::Listening { .. } => 0,
-            Event::Certificate { .. } => 1,
-            Event::Connected { .. } => 2,
-            Event::Refused { .. } => 3,
-            Event::LoginFailed { .. } => 4,
-            Event::LoggedIn { .. } => 5,
-            Event::Ended { .. } => 6,
-            Event::LineUp { .. } => 7,
-            Event::LineDown { .. } => 8,
-            Event::NoRecord { .. } => 9,
-            Event::NoTransferRecord { .. } => 10,
-            Event::Metrics { .. } => 11,
-            Event::NoMeters { .. } => 12,
-            Event::NoStartTls { .. } => 13,
-            Event::Writes { .. } => 14,
-            Event::Closing { .. } => 15,
-            Event::ReloadedLogins => 16,
-            Event::NotReloaded { .. } => 17,
-            Event::LinesDropped { .. } => 18,
+            ServeEvent::Listening { .. } => 0,
+            ServeEvent::Certificate { .. } => 1,
+            ServeEvent::Connected { .. } => 2,
+            ServeEvent::Refused { .. } => 3,
+            ServeEvent::LoginFailed { .. } => 4,
+            ServeEvent::LoggedIn { .. } => 5,
+            ServeEvent::Ended { .. } => 6,
+            ServeEvent::LineUp { .. } => 7,
+            ServeEvent::LineDown { .. } => 8,
+            ServeEvent::NoRecord { .. } => 9,
+            ServeEvent::NoTransferRecord { .. } => 10,
+            ServeEvent::Metrics { .. } => 11,
+            ServeEvent::NoMeters { .. } => 12,
+            ServeEvent::NoStartTls { .. } => 13,
+            ServeEvent::Writes { .. } => 14,
+            ServeEvent::Closing { .. } => 15,
+            ServeEvent::ReloadedLogins => 16,
+            ServeEvent::NotReloaded { .. } => 17,
+            ServeEvent::LinesDropped { .. } => 18,
         });
     }
 
     // attack row 75
     #[test]
-    fn a_name_with_control_characters_is_escaped_both_ways() {
+    fn a_name_with_control_characters_is_escaped_in_text_and_json() {
         let from = "192.0.2.1:9".parse().unwrap();
-        let event = Event::LoginFailed { from, name: "a\x1b[2J\nb\u{9b}c" };
+        let event = ServeEvent::LoginFailed { from, name: "a\x1b[2J\nb\u{9b}c" };
         let line = event.to_string();
         let json = serde_json::to_string(&event).unwrap();
         for text in [line, json] {

@@ -47,7 +47,8 @@ pub(super) struct LoginPrompt {
     line: Vec<u8>,
     is_too_long: bool,
     has_cr: bool,
-    /// Whether the client does its own echo.
+    /// Whether the client echoes typed characters itself, so that the server does not echo the
+    /// name.
     is_echo_off: bool,
 }
 
@@ -85,7 +86,7 @@ impl LoginPrompt {
                 None
             }
             // Other control characters are ignored. The name check rejects further unprintable
-            // bytes; a password may contain any.
+            // bytes; a password may contain any other byte.
             0..b' ' => None,
             _ => {
                 self.add(byte, output);

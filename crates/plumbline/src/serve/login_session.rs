@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Option negotiation comes first, for a limited time, because a program needs to know its terminal
-//! when it starts. Each turn then processes received data and the program's output, and sends
-//! everything in one write, so that a screenful leaves in one piece and nothing waits for an
-//! acknowledgment. The client and the program are each read only after the other side has accepted
-//! the earlier data.
+//! when it starts. Each iteration of the session loop then processes received data and the
+//! program's output, and sends everything in one write. A screenful of output is thus sent at once,
+//! and no part of it waits for an acknowledgment. The session reads from the client only after the
+//! program has accepted earlier input, and from the program only after the client has accepted
+//! earlier output.
 
 mod half_duplex;
 mod password_check;
@@ -19,7 +20,7 @@ use super::accept::StartTls;
 use super::client_stream::{ClientStream, Ready};
 use super::descriptor::{Descriptor, Timer};
 use super::login_prompt::LoginPrompt;
-use super::program::{self, Client, Running};
+use super::program::{self, Client, RunningProgram};
 use super::session_end::SessionEnd;
 use anyhow::{Context, Result};
 use half_duplex::{DEFAULT_WINDOW, GoAhead};
@@ -41,16 +42,18 @@ use tokio::time::Instant;
 
 /// Maximum time that negotiation delays the start of the program.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
-/// Number of bytes queued for the client at which the program is no longer read.
+/// Number of bytes queued for the client from which the session stops reading from the program.
 const OUTPUT_MAX_LEN: usize = 32 * 1024;
-/// Minimum length of the queued output at which an interrupt sends a Synch.
+/// Number of queued output bytes from which an interrupt sends a Synch to the client.
 const SYNCH_MIN_LEN: usize = 4096;
-/// Number of typed bytes queued for the program at which the client is no longer read.
+/// Number of typed bytes queued for the program from which the session stops reading from the
+/// client.
 const TYPED_MAX_LEN: usize = 4096;
 /// Maximum number of password attempts per session.
 const ATTEMPTS_MAX: u32 = 3;
-/// Idle time of a program after the client has closed its half, until the terminal is hung up.
-/// Input from a pipe is thus still answered, without typing anything that the client did not send.
+/// Time without program output after which the terminal is hung up, once the client has closed its
+/// half of the connection. A client whose input is a pipe thus still receives the output of its
+/// last command.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of answers to AYT per second.
 const AYT_PER_SECOND: u32 = 4;
@@ -81,7 +84,7 @@ enum Woken {
     /// kernel socket reports it on reading.
     Disconnected,
     Program {
-        to_read: bool,
+        can_read: bool,
     },
     Checked(CheckResult),
     Deadline,
@@ -89,7 +92,7 @@ enum Woken {
 
 /// Bytes carried by a session.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct SessionTraffic {
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
 }
@@ -111,8 +114,8 @@ pub(super) struct LoginSession<W> {
     go_ahead: GoAhead,
     /// Whether the client has refused the server's ECHO.
     is_echo_refused: bool,
-    /// Whether the last read from the client filled the buffer, so that the program's output goes
-    /// first.
+    /// Whether the last read from the client filled the buffer. In this case the program's output
+    /// is processed before the client's input.
     is_client_busy: bool,
     terminal: Option<String>,
     attempts: u32,
@@ -127,7 +130,7 @@ pub(super) struct LoginSession<W> {
     /// Set if TLS begins after the current output: the bytes already read beyond the cleartext
     /// session.
     tls_input: Option<Vec<u8>>,
-    pub(super) traffic: Traffic,
+    pub(super) traffic: SessionTraffic,
 }
 
 impl<W: ClientStream> LoginSession<W> {
@@ -170,7 +173,7 @@ impl<W: ClientStream> LoginSession<W> {
             half_closed_at: None,
             start_tls,
             tls_input: None,
-            traffic: Traffic::default(),
+            traffic: SessionTraffic::default(),
         }
     }
 
@@ -181,14 +184,14 @@ impl<W: ClientStream> LoginSession<W> {
     /// Returns an error if the connection fails or the program cannot be started.
     pub(super) async fn run(&mut self) -> Result<SessionEnd> {
         self.telnet.start(&mut self.server.engine().cx());
-        let ended = self.run_loop().await;
+        let result = self.run_loop().await;
         self.hang_up();
-        if matches!(ended, Ok(ending) if ending != SessionEnd::StartsTls) {
-            // The time limit applies to a client that accepts no data or does not close the
+        if matches!(result, Ok(ending) if ending != SessionEnd::StartsTls) {
+            // The time limit ends the wait for a client that accepts no data or does not close the
             // connection.
             _ = tokio::time::timeout(LINGER_TIMEOUT, self.close()).await;
         }
-        ended
+        result
     }
 
     /// Returns the client's stream. If the session is to continue in TLS, also returns the bytes
@@ -203,7 +206,7 @@ impl<W: ClientStream> LoginSession<W> {
         self.stream.close().await;
         let mut unread = [0; 512];
         loop {
-            if self.stream.ready(true, false).await?.to_read
+            if self.stream.ready(true, false).await?.can_read
                 && self.stream.read(&mut unread)?.is_some_and(|read| read.count == 0)
             {
                 return Ok(());
@@ -239,14 +242,14 @@ impl<W: ClientStream> LoginSession<W> {
                     if ready.is_urgent {
                         self.telnet.urgent();
                     }
-                    if ready.to_read && !self.read_client()? && !self.on_half_close() {
+                    if ready.can_read && !self.read_client()? && !self.on_half_close() {
                         return Ok(SessionEnd::ClientClosed);
                     }
                 }
                 Woken::Disconnected => return Ok(SessionEnd::ClientClosed),
-                Woken::Program { to_read } => {
+                Woken::Program { can_read } => {
                     self.write_program()?;
-                    if to_read {
+                    if can_read {
                         self.read_program()?;
                     }
                 }
@@ -279,8 +282,7 @@ impl<W: ClientStream> LoginSession<W> {
         let mut program_ready =
             pin!(stage_ready(&mut self.stage, self.writable.as_ref(), wants_output, has_typed));
         let mut expired = pin!(timer.expired());
-        // Polling order matters for latency. The program comes first only if the client sends
-        // continuously.
+        // The client is polled first, to reduce latency, unless it sends continuously.
         let is_client_busy = self.is_client_busy;
         poll_fn(|context| {
             if is_client_busy && let Poll::Ready(woken) = program_ready.as_mut().poll(context) {
@@ -381,7 +383,7 @@ impl<W: ClientStream> LoginSession<W> {
         // Input before the first answer means that the client does not negotiate. If TLS is
         // required, such input does not count, because an attacker may have injected it.
         let is_typing = !self.typed.is_empty() && self.start_tls != StartTls::Required;
-        // A client that has agreed to TLS starts in TLS or not at all.
+        // A client that has agreed to START_TLS is not served in cleartext.
         let awaits_tls = self.telnet.is_enabled(Side::Remote, OptionCode::START_TLS);
         if has_timed_out || (!awaits_tls && (is_negotiated || is_typing)) {
             self.start_service()?;
@@ -401,7 +403,7 @@ impl<W: ClientStream> LoginSession<W> {
         self.queue_output(&greeting);
         let client = self.client();
         let running = match &self.server.service {
-            super::Service::Nothing => anyhow::bail!("this server serves no logins"),
+            super::Service::Nothing => anyhow::bail!("this server accepts no logins"),
             super::Service::SystemLogin => program::start_login(&client)?,
             super::Service::Exec(program_arguments) => {
                 program::start_exec(program_arguments, &client)?
@@ -421,7 +423,7 @@ impl<W: ClientStream> LoginSession<W> {
         Client { address, terminal, window, is_echo_refused: self.is_echo_refused }
     }
 
-    fn attach(&mut self, running: Running) -> Result<()> {
+    fn attach(&mut self, running: RunningProgram) -> Result<()> {
         self.server.admission().mark_authenticated(self.peer);
         let program = self.server.event_loop.register(running.program, Interest::READABLE)?;
         self.stage = Stage::Program(program, running.entry);
@@ -435,7 +437,7 @@ impl<W: ClientStream> LoginSession<W> {
         prompt.start(&mut output);
         self.queue_output(&output);
         self.stage = Stage::LoginPrompt(prompt);
-        // Process input that arrived in the meantime.
+        // Process input that arrived during option negotiation.
         let typed = std::mem::take(&mut self.typed);
         self.process_input(&typed);
     }
@@ -551,7 +553,7 @@ impl<W: ClientStream> LoginSession<W> {
         }
     }
 
-    /// Answers AYT, limited to the rate of a client that waits for each answer (attack 58).
+    /// Replies to AYT (Are You There) at most [`AYT_PER_SECOND`] times per second (attack 58).
     fn answer_are_you_there(&mut self) {
         if self.ayt_window_start.elapsed() >= Duration::from_secs(1) {
             self.ayt_replies_left = AYT_PER_SECOND;
@@ -566,11 +568,11 @@ impl<W: ClientStream> LoginSession<W> {
     /// Queues bytes for the client.
     fn queue_output(&mut self, bytes: &[u8]) {
         self.go_ahead.on_output();
-        let taken = match self.unsent.is_empty() {
+        let queued_bytes = match self.unsent.is_empty() {
             true => self.telnet.send(bytes, &mut self.server.engine().cx()),
             false => 0,
         };
-        self.unsent.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+        self.unsent.extend_from_slice(bytes.get(queued_bytes..).unwrap_or_default());
     }
 
     /// Writes queued output to the client until it accepts no more.
@@ -590,8 +592,8 @@ impl<W: ClientStream> LoginSession<W> {
                 return Ok(());
             }
             let urgent = self.telnet.urgent_mark();
-            let sent = match self.server.charge_call(|| self.stream.write(output, urgent)) {
-                Ok(Some(sent)) => sent,
+            let written = match self.server.charge_call(|| self.stream.write(output, urgent)) {
+                Ok(Some(written)) => written,
                 Ok(None) => return Ok(()),
                 // The next read reports the lost connection too.
                 Err(error) if is_connection_lost(&error) => {
@@ -600,8 +602,8 @@ impl<W: ClientStream> LoginSession<W> {
                 }
                 Err(error) => return Err(error).context("the client connection failed"),
             };
-            self.traffic.bytes_out += sent as u64;
-            self.telnet.sent(sent);
+            self.traffic.bytes_out += written as u64;
+            self.telnet.sent(written);
         }
     }
 
@@ -672,7 +674,7 @@ impl<W: ClientStream> LoginSession<W> {
 
     /// Hangs up the program's terminal, if any, and waits for the program in the background.
     fn hang_up(&mut self) {
-        // This duplicate also keeps the terminal open.
+        // Drop the duplicate descriptor, which would keep the terminal open.
         self.writable = None;
         let stage = std::mem::replace(&mut self.stage, Stage::Ended(SessionEnd::ClientClosed));
         if let Stage::Program(program, entry) = stage {
@@ -719,10 +721,10 @@ async fn stage_ready(
             let mut writable = pin!(terminal_writable(writable));
             let woken = poll_fn(|context| {
                 if wants_output && let Poll::Ready(ready) = program.as_mut().poll(context) {
-                    return Poll::Ready(ready.map(|_| Woken::Program { to_read: true }));
+                    return Poll::Ready(ready.map(|_| Woken::Program { can_read: true }));
                 }
                 if has_typed && let Poll::Ready(ready) = writable.as_mut().poll(context) {
-                    return Poll::Ready(ready.map(|()| Woken::Program { to_read: false }));
+                    return Poll::Ready(ready.map(|()| Woken::Program { can_read: false }));
                 }
                 Poll::Pending
             });

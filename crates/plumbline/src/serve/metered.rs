@@ -1,11 +1,12 @@
 //! Streams and tasks whose processor time is charged to an account of the server's meter.
 //!
 //! ```text
-//! session ── Charged(encryption) ── TLS ── Charged(interrupt) ── socket
+//! session ── MeteredStream(encryption) ── TLS ── MeteredStream(interrupt) ── socket
 //! ```
 //!
-//! Each call enters its account and restores the previous one on return. TLS is thus separated from
-//! the system calls below it, and waiting is charged to neither account.
+//! Each call on a stream switches the meter to the account of the stream, and back to the previous
+//! account on return. The time of TLS is thus separated from that of the system calls below it, and
+//! waiting is charged to neither account.
 
 use crate::carrier::EngineContext;
 use protocols::meter::Account;
@@ -117,7 +118,7 @@ impl<S: AsyncWrite + Unpin, M: Metered> AsyncWrite for MeteredStream<S, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meters::Registry;
+    use crate::meters::MeterRegistry;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     struct TestServer(RefCell<EngineContext>);
@@ -130,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn nested_streams_charge_their_own_accounts_and_waits_none() {
-        let registry = Registry::new("serve");
+        let registry = MeterRegistry::new("serve");
         let server =
             Rc::new(TestServer(RefCell::new(EngineContext::published(&registry, "test").unwrap())));
         let (local, mut remote) = duplex(64);
@@ -143,8 +144,8 @@ mod tests {
         stream.read_exact(&mut buffer).await.unwrap();
         let mut engine = server.0.borrow_mut();
         assert_eq!(engine.meter.enter(Account::Outside), Account::Outside);
-        let charged = [Account::Encryption, Account::Interrupt, Account::Application]
+        let charged_times = [Account::Encryption, Account::Interrupt, Account::Application]
             .map(|account| engine.meter.charged(account) > 0);
-        assert_eq!(charged, [true, true, false]);
+        assert_eq!(charged_times, [true, true, false]);
     }
 }

@@ -42,23 +42,23 @@ mod userspace_tcp;
 use crate::carrier::{self, BorrowedContext, EngineContext, Route};
 use crate::exit::{self, Failure};
 use crate::heading;
-use crate::meters::{self, Registry};
+use crate::meters::{self, MeterRegistry};
 use crate::stats::journal_directory;
 use crate::transfer_recorder::RecordOptions;
 use accept::{ListenerOptions, StartTls};
 use admission::Admission;
 use anyhow::{Context, Result, bail};
 use configuration::{Configuration, File};
-use console::{Console, ConsoleFile};
+use console::{ConsoleFile, SerialConsole};
 use descriptor::EventLoop;
 use executor::Executor;
 use fair_queue::{FairQueue, Limits};
 pub(crate) use help::{ABOUT, CONFIGURATION, FTP_USER_FILE, LOGIN_USER_FILE};
 use ipnet::IpNet;
-use listener::Listener;
-use log::{Event, Log};
+use listener::ServerListener;
+use log::{Log, ServeEvent};
 use metered::Metered;
-use metrics::Protocol;
+use metrics::ServerProtocol;
 use os::host::Host;
 use protocols::meter::{Account, Counter};
 use std::cell::RefCell;
@@ -136,7 +136,7 @@ pub(crate) struct Arguments {
     ftp: ftp::Arguments,
     #[command(flatten)]
     tftp: tftp::Arguments,
-    /// Serve on a user-space host, as for login: the configured ports at all its addresses
+    /// Serve on plumb's own TCP/IP stack at this device, at all addresses of the stack
     #[arg(long, value_name = "kernel|tun:name|tap:name", default_value = "kernel",
           help_heading = heading::CONNECTION)]
     via: Route,
@@ -236,7 +236,7 @@ impl LoginServer {
 
     /// Creates the state of this thread, and starts the thread of cleartext logins on kernel
     /// sockets if they are configured.
-    fn open(login_state: LoginState, registry: &Arc<Registry>) -> Result<Self> {
+    fn open(login_state: LoginState, registry: &Arc<MeterRegistry>) -> Result<Self> {
         let login_state = Arc::new(login_state);
         let has_executor =
             login_state.via == Route::Kernel && !login_state.configuration.listen.is_empty();
@@ -257,7 +257,7 @@ impl LoginServer {
         BorrowedContext::from(&self.engine)
     }
 
-    /// Makes a call that moves bytes, charged to the account of system calls.
+    /// Executes a system call that reads or writes data, and charges its time to system calls.
     fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
         self.charge(Account::Interrupt, call)
     }
@@ -292,10 +292,10 @@ impl executor::Shared for LoginServer {
 /// Runs `plumb serve`.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.hash_password {
-        return hash_password().map_err(|error| complain(&error));
+        return hash_password().map_err(|error| print_error(&error));
     }
     if arguments.prove_system_user {
-        let code = ftp::prove_system_user().map_err(|error| complain(&error))?;
+        let code = ftp::prove_system_user().map_err(|error| print_error(&error))?;
         std::process::exit(code);
     }
     if arguments.check {
@@ -304,13 +304,13 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     #[cfg(target_env = "gnu")]
     os::heap::return_large_blocks();
     let prepared = prepare(arguments).map_err(|error| {
-        exit::complain(&error);
+        exit::print_error(&error);
         Failure::WrongArguments
     })?;
-    let served = serve(prepared);
-    // A log that is not read does not keep the server from ending.
+    let result = serve(prepared);
+    // The wait is limited: if nothing reads the log, the server ends nevertheless.
     let is_read = log::flush();
-    served.map_err(|error| if is_read { complain(&error) } else { Failure::ThisMachine })
+    result.map_err(|error| if is_read { print_error(&error) } else { Failure::ThisMachine })
 }
 
 /// All servers of the command, ready to start.
@@ -320,7 +320,7 @@ struct Prepared {
     ftp: Option<ftp::Server>,
     transfer_log: Rc<TransferLog>,
     metrics: Option<metrics::EndpointSettings>,
-    registry: Arc<Registry>,
+    registry: Arc<MeterRegistry>,
     has_meters_socket: bool,
     arguments: Arguments,
 }
@@ -334,12 +334,12 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let ftp = ftp_settings(arguments, &file)?;
     let table = file.tftp.take();
     let root = &arguments.root;
-    let settings = tftp::Settings::complete(table, &arguments.tftp, root, prefixes, is_root)?;
+    let settings = tftp::TftpSettings::complete(table, &arguments.tftp, root, prefixes, is_root)?;
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let is_recording = !arguments.record_options.no_record && file.record.unwrap_or(true);
     let journal = (is_recording && (settings.is_some() || ftp.is_some())).then(journal_directory);
     let transfer_log = Rc::new(TransferLog::new(journal.as_deref(), log));
-    let registry = Registry::new("serve");
+    let registry = MeterRegistry::new("serve");
     let has_meters_socket = !arguments.no_meters_socket && file.meters_socket.unwrap_or(true);
     let files = settings
         .map(|settings| tftp::Server::new(settings, log, Rc::clone(&transfer_log), &registry));
@@ -368,7 +368,7 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
 }
 
 /// Merges the configuration file and the command-line flags for FTP.
-fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settings>> {
+fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::FtpSettings>> {
     let root = &arguments.root;
     let has_tftp = arguments.tftp.is_requested() || file.tftp.is_some();
     let shared = ftp::Shared {
@@ -378,7 +378,7 @@ fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settin
         certificate: file.tls.as_ref(),
         is_root: os::user::is_root(),
     };
-    ftp::Settings::complete(file.ftp.clone(), &arguments.ftp, &shared)
+    ftp::FtpSettings::complete(file.ftp.clone(), &arguments.ftp, &shared)
 }
 
 /// Rereads the configuration and the user files, and applies the settings that can change at run
@@ -390,16 +390,16 @@ fn reload(arguments: &Arguments, served: &Served, log: Log) {
     };
     if let Some(ftp) = &served.ftp {
         ftp.reload(file().and_then(|file| {
-            ftp_settings(arguments, &file)?.context("the [ftp] table has been removed")
+            ftp_settings(arguments, &file)?.context("the [ftp] table is missing")
         }));
     }
     if let Some(login_server) = &served.login_server {
         log.write(&match file().and_then(|file| prepare_logins(arguments, file)) {
             Ok(login_state) => {
                 login_server.apply_reloadable(login_state);
-                Event::ReloadedLogins
+                ServeEvent::ReloadedLogins
             }
-            Err(error) => Event::NotReloaded { why: format!("{error:#}") },
+            Err(error) => ServeEvent::NotReloaded { why: format!("{error:#}") },
         });
     }
 }
@@ -419,8 +419,8 @@ impl Arguments {
     }
 }
 
-fn complain(error: &anyhow::Error) -> Failure {
-    exit::complain(error);
+fn print_error(error: &anyhow::Error) -> Failure {
+    exit::print_error(error);
     Failure::ThisMachine
 }
 
@@ -451,7 +451,7 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<LoginState> {
     }
     if arguments.via != Route::Kernel && login.listen.is_none() && login.listen_tls.is_none() {
         bail!(
-            "no port to serve at {}: use --listen-tls '[::]:992' or --listen '[::]:23'",
+            "no port for logins at {}: use --listen-tls '[::]:992' or --listen '[::]:23'",
             arguments.via
         );
     }
@@ -526,8 +526,8 @@ fn serve(prepared: Prepared) -> Result<()> {
     let local = LocalSet::new();
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let _meter_server = has_meters_socket.then(|| serve_meters(&registry, log));
-    // A separate task: `block_on` polls its own future whenever any task is woken.
-    let ended = local.block_on(&runtime, async {
+    // Separate task for the servers: `block_on` polls its own future whenever any task is woken.
+    let result = local.block_on(&runtime, async {
         let login_server =
             login_state.map(|login_state| LoginServer::open(login_state, &registry)).transpose()?;
         let served = Served {
@@ -544,21 +544,21 @@ fn serve(prepared: Prepared) -> Result<()> {
         if let Some(metrics) = metrics {
             serve_metrics(metrics, &transfer_log, &served, log).await?;
         }
-        let ended = tokio::task::spawn_local(run_servers(served, arguments, registry, log)).await?;
+        let result =
+            tokio::task::spawn_local(run_servers(served, arguments, registry, log)).await?;
         transfer_log.close();
-        ended
+        result
     });
     drop(local);
-    // A disk or a PAM module that does not answer does not keep the server from ending.
+    // Limit the wait, so that the server ends even if a disk or a PAM module does not respond.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-    ended
+    result
 }
 
 /// Opens the meter socket. If the socket cannot be opened, logs the reason.
-fn serve_meters(registry: &Arc<Registry>, log: Log) -> Option<meters::MeterServer> {
-    let opened = meters::MeterServer::open(registry);
-    let opened = opened.map_err(|error| log.write(&Event::NoMeters { why: error.to_string() }));
-    opened.ok()
+fn serve_meters(registry: &Arc<MeterRegistry>, log: Log) -> Option<meters::MeterServer> {
+    let report = |why: String| log.write(&ServeEvent::NoMeters { why });
+    meters::MeterServer::open(registry).map_err(|error| report(error.to_string())).ok()
 }
 
 /// Creates the user-space host of `via` for all servers, or `None` for the kernel's network stack.
@@ -603,7 +603,7 @@ async fn serve_metrics(
         let traffic = [
             login_server
                 .as_ref()
-                .map(|login_server| login_server.admission().traffic(Protocol::Telnet)),
+                .map(|login_server| login_server.admission().traffic(ServerProtocol::Telnet)),
             files.as_ref().map(|files| files.traffic()),
             ftp.as_ref().map(|ftp| ftp.traffic()),
         ];
@@ -611,7 +611,7 @@ async fn serve_metrics(
         transfer_log.metrics().text(&traffic)
     };
     let (at, attended) = metrics::serve(address, text).await?;
-    log.write(&Event::Metrics { at });
+    log.write(&ServeEvent::Metrics { at });
     tokio::task::spawn_local(attended);
     Ok(())
 }
@@ -620,12 +620,13 @@ async fn serve_metrics(
 async fn run_servers(
     served: Served,
     arguments: Arguments,
-    registry: Arc<Registry>,
+    registry: Arc<MeterRegistry>,
     log: Log,
 ) -> Result<()> {
     let Served { host, login_server, files, ftp } = &served;
-    let _shown =
-        host.as_ref().map(|host| registry.register_block("our own host", host.shared_counters()));
+    let _shown = host
+        .as_ref()
+        .map(|host| registry.register_block("own TCP/IP stack", host.shared_counters()));
     let mut services = JoinSet::new();
     if let Some(files) = files {
         services.spawn_local(Rc::clone(files).serve());
@@ -636,13 +637,13 @@ async fn run_servers(
     if let Some(login_server) = login_server {
         services.spawn_local(listen(Rc::clone(login_server), host.clone()));
     }
-    let ended = tokio::select! {
+    let ended_service = tokio::select! {
         result = until_terminated(|| reload(&arguments, &served, log)) => result,
-        Some(ended) = services.join_next() => ended?,
+        Some(result) = services.join_next() => result?,
     };
     if let Some(login_server) = login_server {
         let sessions = login_server.admission().sessions();
-        login_server.log.write(&Event::Closing { sessions });
+        login_server.log.write(&ServeEvent::Closing { sessions });
     }
     if let Some(files) = files {
         files.close().await;
@@ -654,7 +655,7 @@ async fn run_servers(
         // Data that is still queued would be lost with the host.
         _ = tokio::time::timeout(DRAIN_TIMEOUT, host.drained()).await;
     }
-    ended
+    ended_service
 }
 
 async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) -> Result<()> {
@@ -669,7 +670,7 @@ async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) -> Result<()>
     };
     listeners.open(&logins, None, &mut accept_tasks)?;
     for settings in &configuration.consoles {
-        let console = Rc::new(Console::new(settings.clone()));
+        let console = Rc::new(SerialConsole::new(settings.clone()));
         tokio::task::spawn_local(console::run_port(Rc::clone(&console), Rc::clone(&login_server)));
         let addresses = ListenAddresses {
             listen: &settings.listen,
@@ -678,8 +679,8 @@ async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) -> Result<()>
         };
         listeners.open(&addresses, Some(&console), &mut accept_tasks)?;
     }
-    let failed = accept_tasks.join_next().await.transpose()?;
-    failed.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
+    let first_end = accept_tasks.join_next().await.transpose()?;
+    first_end.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
 }
 
 /// Listen addresses of one service.
@@ -701,7 +702,7 @@ impl Listeners<'_> {
     fn open(
         &mut self,
         addresses: &ListenAddresses<'_>,
-        console: Option<&Rc<Console>>,
+        console: Option<&Rc<SerialConsole>>,
         accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
         for address in addresses.listen {
@@ -727,31 +728,30 @@ impl Listeners<'_> {
     fn start_tls(&mut self, configured: Option<StartTls>, is_loopback: bool) -> Result<StartTls> {
         let is_default = configured.is_none() && !is_loopback;
         match configured {
-            Some(StartTls::Off) => {}
-            Some(_) => _ = self.acceptor()?,
             None if is_default => {
                 if let Err(error) = self.acceptor() {
-                    self.login_server.log.write(&Event::NoStartTls { why: format!("{error:#}") });
+                    let why = format!("{error:#}");
+                    self.login_server.log.write(&ServeEvent::NoStartTls { why });
                     return Ok(StartTls::Off);
                 }
             }
-            None => {}
+            None | Some(StartTls::Off) => {}
+            Some(_) => _ = self.acceptor()?,
         }
         Ok(configured.unwrap_or(if is_default { StartTls::Offered } else { StartTls::Off }))
     }
 
-    /// Returns the TLS acceptor. The first call generates the certificate if necessary and logs its
-    /// fingerprint.
+    /// Returns the TLS acceptor. The first call generates a missing certificate and logs its hash.
     fn acceptor(&mut self) -> Result<TlsAcceptor> {
         if let Some(acceptor) = &self.acceptor {
             return Ok(acceptor.clone());
         }
         let configuration = &self.login_server.configuration;
-        if configuration.makes_certificate {
+        if configuration.generates_certificate {
             configuration.certificate.generate_if_missing()?;
         }
         let (acceptor, sha256) = configuration.certificate.acceptor()?;
-        self.login_server.log.write(&Event::Certificate { sha256: &sha256 });
+        self.login_server.log.write(&ServeEvent::Certificate { sha256: &sha256 });
         Ok(self.acceptor.insert(acceptor).clone())
     }
 
@@ -760,11 +760,12 @@ impl Listeners<'_> {
         address: SocketAddr,
         protection: &'static str,
         start_tls: Option<StartTls>,
-        console: Option<&Rc<Console>>,
+        console: Option<&Rc<SerialConsole>>,
         accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
         let listener = open(self.host, address)?;
-        self.login_server.log.write(&Event::Listening { at: listener.name()?, how: protection });
+        let at = listener.name()?;
+        self.login_server.log.write(&ServeEvent::Listening { at, how: protection });
         let options = ListenerOptions {
             acceptor: self.acceptor.clone(),
             start_tls,
@@ -775,13 +776,13 @@ impl Listeners<'_> {
     }
 }
 
-fn open(host: Option<&Host>, address: SocketAddr) -> Result<Listener> {
-    let Some(host) = host else { return Listener::open(address) };
+fn open(host: Option<&Host>, address: SocketAddr) -> Result<ServerListener> {
+    let Some(host) = host else { return ServerListener::open(address) };
     let port = address.port();
     let listener = host.listen(port);
     let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
     let listener = listener.with_context(failure)?;
-    Ok(Listener::Userspace(listener))
+    Ok(ServerListener::Userspace(listener))
 }
 
 /// Waits for SIGINT or SIGTERM. Calls `on_hangup` for each SIGHUP, which never ends the server.

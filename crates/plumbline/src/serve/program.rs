@@ -4,7 +4,7 @@
 //! itself, and the address passed to it is that of the connection. The only environment variable
 //! that a client influences is `TERM`, limited to a safe character set (attacks 51 and 57).
 
-use super::users::Account;
+use super::users::LoginUserEntry;
 use anyhow::{Context, Result};
 use os::pty::{Pty, PtyProgram};
 use os::tty::WindowSize;
@@ -37,7 +37,7 @@ pub(super) struct Client {
 
 /// Program on its pseudo-terminal.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningProgram {
     pub(super) program: PtyProgram,
     /// utmp and wtmp entry, closed at the end; `None` for a program without a login.
     pub(super) entry: Option<Entry>,
@@ -53,7 +53,7 @@ pub(super) fn login_path() -> Option<&'static Path> {
 /// # Errors
 ///
 /// Returns an error if the system has no login program or no pseudo-terminal is available.
-pub(super) fn start_login(client: &Client) -> Result<Running> {
+pub(super) fn start_login(client: &Client) -> Result<RunningProgram> {
     let path = login_path().context("this system has no login program")?;
     let mut command = Command::new(path);
     command.arg("-h").arg(client.address.to_string());
@@ -65,11 +65,11 @@ pub(super) fn start_login(client: &Client) -> Result<Running> {
 /// # Errors
 ///
 /// Returns an error if the program cannot be started or no pseudo-terminal is available.
-pub(super) fn start_exec(words: &[String], client: &Client) -> Result<Running> {
+pub(super) fn start_exec(words: &[String], client: &Client) -> Result<RunningProgram> {
     let (program, arguments) = words.split_first().context("no program to run")?;
     let mut command = Command::new(program);
     command.args(arguments);
-    Ok(Running { entry: None, ..start(command, client)? })
+    Ok(RunningProgram { entry: None, ..start(command, client)? })
 }
 
 /// Starts the program of `account` as its system user, and records the login of `name` in utmp.
@@ -78,7 +78,11 @@ pub(super) fn start_exec(words: &[String], client: &Client) -> Result<Running> {
 ///
 /// Returns an error if the program or user does not exist, the server cannot switch to the user, or
 /// no pseudo-terminal is available.
-pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> Result<Running> {
+pub(super) fn start_account(
+    name: &str,
+    account: &LoginUserEntry,
+    client: &Client,
+) -> Result<RunningProgram> {
     let system_name = account.runs_as.as_deref();
     let user = system_name.map(find).transpose()?;
     let shell = user.as_ref().map(|user| user.shell().to_owned());
@@ -105,7 +109,7 @@ pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> R
             command.env("HOME", home);
         }
     }
-    let running = start_in(command, client, user.as_ref())?;
+    let running = start_on_terminal(command, client, user.as_ref())?;
     // Errors are ignored, because many systems have no utmp or wtmp file.
     _ = running.entry.as_ref().map(|entry| entry.log_in(name));
     Ok(running)
@@ -125,16 +129,20 @@ fn login_shell(path: &Path) -> Command {
     command
 }
 
-fn start(mut command: Command, client: &Client) -> Result<Running> {
+fn start(mut command: Command, client: &Client) -> Result<RunningProgram> {
     command.env_clear();
     if let Some(home) = std::env::var_os("HOME") {
         command.env("HOME", home);
     }
-    start_in(command, client, None)
+    start_on_terminal(command, client, None)
 }
 
 /// Starts `command` on a new pseudo-terminal, owned by `owner` if given.
-fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Result<Running> {
+fn start_on_terminal(
+    mut command: Command,
+    client: &Client,
+    owner: Option<&User>,
+) -> Result<RunningProgram> {
     command.env("PATH", PATH);
     command.env("TERM", terminal_name(client.terminal.as_deref().unwrap_or_default()));
     for name in ["LANG", "LC_ALL", "TZ"] {
@@ -155,7 +163,7 @@ fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Resu
     let name = command.get_program().to_string_lossy().into_owned();
     let mut program = pty.start(command).with_context(|| format!("cannot start program {name}"))?;
     let entry = Entry::new(&path, program.program().id(), client.address);
-    Ok(Running { program, entry: Some(entry) })
+    Ok(RunningProgram { program, entry: Some(entry) })
 }
 
 /// Returns the terminal name for `TERM`: lowercase, from a character set that is harmless in paths
@@ -177,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_has_a_plain_name_or_is_dumb() {
+    fn an_unsafe_terminal_name_becomes_dumb() {
         assert_eq!(terminal_name("XTERM-256COLOR"), "xterm-256color");
         for wrong in ["", "-f", "../../etc/x", "a b", "a;b", "$(id)", "\x1b[2J", "a/b"] {
             assert_eq!(terminal_name(wrong), "dumb", "{wrong}");

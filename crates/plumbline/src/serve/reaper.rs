@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::io::Interest;
 
 /// Time that a program has to exit after its terminal was hung up.
-const GRACE: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits for `program` in the background, kills it after `GRACE`, and collects its exit status.
+/// Waits for `program` in the background, kills it after `EXIT_TIMEOUT`, and collects its exit status.
 pub(super) fn reap(mut program: Program) {
     if matches!(program.has_ended(), Ok(Some(_))) {
         return;
@@ -19,8 +19,8 @@ pub(super) fn reap(mut program: Program) {
     tokio::spawn(async move {
         // The terminal is hung up already. If waiting for the program fails, the program is killed
         // at once.
-        if let Ok(end) = program.end() {
-            _ = tokio::time::timeout(GRACE, ended(end)).await;
+        if let Ok(end) = program.exit_descriptor() {
+            _ = tokio::time::timeout(EXIT_TIMEOUT, ended(end)).await;
         }
         if !matches!(program.has_ended(), Ok(Some(_))) {
             _ = program.signal(Signal::KILL);

@@ -16,10 +16,10 @@ pub(super) fn with_suggestion(error: &toml::de::Error) -> anyhow::Error {
 fn suggestion(message: &str) -> Option<&str> {
     let rest = message.strip_prefix("unknown field `")?;
     let (unknown, expected) = rest.split_once('`')?;
-    let known = expected.split('`').skip(1).step_by(2);
-    let nearest = known.map(|known| (distance(unknown, known), known)).min()?;
-    let (distance, known) = nearest;
-    (distance <= 1 + unknown.chars().count() / 4).then_some(known)
+    let known_keys = expected.split('`').skip(1).step_by(2);
+    let nearest = known_keys.map(|key| (distance(unknown, key), key)).min()?;
+    let (distance, key) = nearest;
+    (distance <= 1 + unknown.chars().count() / 4).then_some(key)
 }
 
 /// Returns the optimal string alignment distance: the number of insertions, deletions,
@@ -34,15 +34,15 @@ fn distance(first: &str, second: &str) -> usize {
             let [before, last] = &rows;
             let cell =
                 |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX - 1);
-            let mut least = (cell(last, column) + usize::from(letter != other_letter))
+            let mut minimum = (cell(last, column) + usize::from(letter != other_letter))
                 .min(cell(last, column + 1) + 1)
                 .min(cell(&row, column) + 1);
             let letter_before = row_index.checked_sub(1).and_then(|row_index| first.get(row_index));
             let other_letter_before = column.checked_sub(1).and_then(|column| second.get(column));
             if letter_before == Some(other_letter) && other_letter_before == Some(letter) {
-                least = least.min(cell(before, column.wrapping_sub(1)) + 1);
+                minimum = minimum.min(cell(before, column.wrapping_sub(1)) + 1);
             }
-            row.push(least);
+            row.push(minimum);
         }
         let [_, last] = rows;
         rows = [last, row];
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_distance_is_the_same_both_ways_and_none_to_itself(first in ".{0,12}", second in ".{0,12}") {
+        fn the_distance_is_symmetric_and_zero_for_equal_words(first in ".{0,12}", second in ".{0,12}") {
             prop_assert_eq!(distance(&first, &second), distance(&second, &first));
             prop_assert_eq!(distance(&first, &first), 0);
             prop_assert_eq!(distance(&first, ""), first.chars().count());

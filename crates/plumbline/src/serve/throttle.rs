@@ -5,10 +5,10 @@
 //! Disconnecting does not avoid the delay, because the delay applies to the next check as well as
 //! to the answer of the failed check.
 //!
-//! Users behind one address share the delay of that address. Exception: a name that has logged in
-//! from the address before has a delay of its own, so that a guesser behind the same address
-//! translation does not lock the name out. The separate delay reveals to other users of the address
-//! that the name has logged in from the address.
+//! All users behind one address share the delay of that address. Exception: a name that has already
+//! logged in from the address has a separate delay, so that an attacker behind the same NAT cannot
+//! lock this user out. The separate delay reveals to other users of the address that the name has
+//! logged in from it.
 
 use super::fair_queue::{Busy, FairQueue, Permit};
 use super::source::source;
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Time for which a failed check counts against its source.
-const MEMORY: Duration = Duration::from_secs(600);
+const FAILURE_LIFETIME: Duration = Duration::from_secs(600);
 /// Delay after the first failed check; each further failure doubles it.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay, and maximum time that a check waits for its start time.
@@ -25,7 +25,7 @@ pub(super) const DELAY_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of sources whose failures are remembered.
 const SOURCES_MAX: usize = 4096;
 /// Maximum number of remembered pairs of a name and the source of its login.
-const KNOWN_MAX: usize = 4096;
+const KNOWN_LOGINS_MAX: usize = 4096;
 
 /// The check would have to wait longer than [`DELAY_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,19 +47,19 @@ pub(super) struct Reservation {
 /// # Errors
 ///
 /// Returns [`Busy`] if the queue is full, or if too many earlier checks of this source are waiting.
-pub(super) async fn turn(
+pub(super) async fn acquire(
     queue: &FairQueue,
     address: IpAddr,
     reserve: impl Fn() -> Result<Reservation, WaitTooLong>,
     failures: impl Fn() -> u32,
 ) -> Result<Permit, Busy> {
     loop {
-        let reserved = reserve().map_err(|WaitTooLong| Busy)?;
-        if !reserved.wait.is_zero() {
-            tokio::time::sleep(reserved.wait).await;
+        let reservation = reserve().map_err(|WaitTooLong| Busy)?;
+        if !reservation.wait.is_zero() {
+            tokio::time::sleep(reservation.wait).await;
         }
-        let permit = queue.turn(address).await?;
-        if failures() == reserved.failures {
+        let permit = queue.acquire(address).await?;
+        if failures() == reservation.failures {
             return Ok(permit);
         }
     }
@@ -93,7 +93,7 @@ impl Failures {
 pub(super) struct Throttle {
     failures: BTreeMap<DelayKey, Failures>,
     /// Time of the last login of each name from each source.
-    known: BTreeMap<(IpAddr, String), Instant>,
+    known_logins: BTreeMap<(IpAddr, String), Instant>,
 }
 
 impl Throttle {
@@ -110,11 +110,11 @@ impl Throttle {
         now: Instant,
     ) -> Result<Reservation, WaitTooLong> {
         let key = self.key(address, name);
-        let at_once = Reservation { wait: Duration::ZERO, failures: 0 };
-        let Some(failures) = self.failures.get_mut(&key) else { return Ok(at_once) };
-        if now.saturating_duration_since(failures.last) >= MEMORY {
+        let no_wait = Reservation { wait: Duration::ZERO, failures: 0 };
+        let Some(failures) = self.failures.get_mut(&key) else { return Ok(no_wait) };
+        if now.saturating_duration_since(failures.last) >= FAILURE_LIFETIME {
             self.failures.remove(&key);
-            return Ok(at_once);
+            return Ok(no_wait);
         }
         let wait = failures.next_check.saturating_duration_since(now);
         if wait > DELAY_MAX {
@@ -131,7 +131,8 @@ impl Throttle {
 
     /// Records a failed check of `name`. Returns the delay of its answer.
     pub(super) fn record_failure(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
-        self.failures.retain(|_, failures| now.saturating_duration_since(failures.last) < MEMORY);
+        self.failures
+            .retain(|_, failures| now.saturating_duration_since(failures.last) < FAILURE_LIFETIME);
         let key = self.key(address, name);
         if self.failures.len() >= SOURCES_MAX && !self.failures.contains_key(&key) {
             // The failure cannot be remembered, so its answer gets the maximum delay.
@@ -150,18 +151,19 @@ impl Throttle {
     pub(super) fn record_success(&mut self, address: IpAddr, name: &str, now: Instant) {
         let key = (source(address), name.to_owned());
         self.failures.remove(&DelayKey::Known(key.0, key.1.clone()));
-        if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&key) {
-            let oldest = self.known.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone());
+        if self.known_logins.len() >= KNOWN_LOGINS_MAX && !self.known_logins.contains_key(&key) {
+            let oldest =
+                self.known_logins.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone());
             if let Some(oldest) = oldest {
-                self.known.remove(&oldest);
+                self.known_logins.remove(&oldest);
             }
         }
-        self.known.insert(key, now);
+        self.known_logins.insert(key, now);
     }
 
     fn key(&self, address: IpAddr, name: &str) -> DelayKey {
         let key = (source(address), name.to_owned());
-        match self.known.contains_key(&key) {
+        match self.known_logins.contains_key(&key) {
             true => DelayKey::Known(key.0, key.1),
             false => DelayKey::Source(key.0),
         }
@@ -181,7 +183,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    const ONE: &str = "192.0.2.1";
+    const FIRST_ADDRESS: &str = "192.0.2.1";
 
     fn wait(
         throttle: &mut Throttle,
@@ -193,21 +195,21 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_of_a_source_costs_twice_the_last_up_to_a_limit_and_is_forgotten() {
+    fn each_failure_doubles_the_delay_up_to_a_limit_and_expires() {
         let mut throttle = Throttle::default();
         let now = Instant::now();
-        let mut fails = |at_s: u64| {
+        let mut record_failure_after = |at_s: u64| {
             let now = now + Duration::from_secs(at_s);
-            throttle.record_failure(at(ONE), "ann", now).as_secs()
+            throttle.record_failure(at(FIRST_ADDRESS), "ann", now).as_secs()
         };
-        let delays: Vec<_> = (0..40).map(&mut fails).collect();
+        let delays: Vec<_> = (0..40).map(&mut record_failure_after).collect();
         assert_eq!(delays[..7], [1, 2, 4, 8, 16, 30, 30]);
         assert_eq!(delays[39], 30);
-        assert_eq!(fails(10_000), 1);
+        assert_eq!(record_failure_after(10_000), 1);
     }
 
     #[test]
-    fn more_failing_sources_than_can_be_remembered_all_wait() {
+    fn sources_beyond_the_limit_get_the_maximum_delay() {
         let mut throttle = Throttle::default();
         let now = Instant::now();
         for number in 0..5000_u32 {
@@ -219,16 +221,16 @@ mod tests {
 
     /// Simulates `parallel` connections that guess for `seconds` without waiting for answers.
     /// Returns the number of checks made.
-    fn guesses(parallel: u64, seconds: u64) -> usize {
+    fn count_checks(parallel: u64, seconds: u64) -> usize {
         let mut throttle = Throttle::default();
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut checks = 0;
         for millis in (0..seconds * 1_000).step_by(50) {
-            let now = begun + Duration::from_millis(millis);
+            let now = started_at + Duration::from_millis(millis);
             for _ in 0..parallel {
-                // The guesser hangs up unless its check is made at once.
-                if wait(&mut throttle, ONE, "ann", now) == Ok(Duration::ZERO) {
-                    throttle.record_failure(at(ONE), "ann", now);
+                // The attacker disconnects if its check would be delayed.
+                if wait(&mut throttle, FIRST_ADDRESS, "ann", now) == Ok(Duration::ZERO) {
+                    throttle.record_failure(at(FIRST_ADDRESS), "ann", now);
                     checks += 1;
                 }
             }
@@ -239,10 +241,10 @@ mod tests {
     // attack row 98
     #[test]
     fn reconnecting_allows_no_more_password_checks_than_waiting() {
-        // 1 + 2 + 4 + 8 + 16 s, and from there one in 30 s.
-        let one_that_waits = 5 + (600 - 31) / 30 + 1;
+        // The delays are 1, 2, 4, 8 and 16 s, then 30 s each.
+        let checks_when_waiting = 5 + (600 - 31) / 30 + 1;
         for parallel in [1, 16] {
-            assert!(guesses(parallel, 600) <= one_that_waits, "{parallel}");
+            assert!(count_checks(parallel, 600) <= checks_when_waiting, "{parallel}");
         }
     }
 
@@ -252,26 +254,26 @@ mod tests {
         let mut throttle = Throttle::default();
         let now = Instant::now();
         for _ in 0..3 {
-            throttle.record_failure(at(ONE), "ann", now);
+            throttle.record_failure(at(FIRST_ADDRESS), "ann", now);
         }
-        assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(Duration::from_secs(4)));
+        assert_eq!(wait(&mut throttle, FIRST_ADDRESS, "ann", now), Ok(Duration::from_secs(4)));
         assert_eq!(wait(&mut throttle, "192.0.2.2", "ann", now), Ok(Duration::ZERO));
     }
 
     // attack row 98
     #[tokio::test]
-    async fn a_failure_voids_the_turns_of_checks_that_were_queued_before_it() {
+    async fn a_failure_voids_the_reservations_of_queued_checks() {
         let limits = Limits { running_max: 1, waiting_max: 9, waiting_per_source_max: 9 };
         let queue = FairQueue::new(limits);
         let throttle = RefCell::new(Throttle::default());
-        let reserve = || throttle.borrow_mut().reserve(at(ONE), "ann", Instant::now());
-        let failures = || throttle.borrow().failures(at(ONE), "ann");
-        let first = turn(&queue, at(ONE), reserve, failures).await.unwrap();
-        let mut second = pin!(turn(&queue, at(ONE), reserve, failures));
+        let reserve = || throttle.borrow_mut().reserve(at(FIRST_ADDRESS), "ann", Instant::now());
+        let failures = || throttle.borrow().failures(at(FIRST_ADDRESS), "ann");
+        let first = acquire(&queue, at(FIRST_ADDRESS), reserve, failures).await.unwrap();
+        let mut second = pin!(acquire(&queue, at(FIRST_ADDRESS), reserve, failures));
         let is_waiting = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_pending()));
         assert!(is_waiting.await);
         for _ in 0..6 {
-            throttle.borrow_mut().record_failure(at(ONE), "ann", Instant::now());
+            throttle.borrow_mut().record_failure(at(FIRST_ADDRESS), "ann", Instant::now());
         }
         drop(first);
         // The queue has a permit for the second check, but its start time is half a minute away.
@@ -281,13 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn checks_of_one_source_get_times_one_after_the_other_and_no_more_than_a_few_wait() {
+    fn checks_of_one_source_get_successive_start_times_and_only_a_few_wait() {
         let mut throttle = Throttle::default();
         let now = Instant::now();
         for _ in 0..8 {
-            throttle.record_failure(at(ONE), "ann", now);
+            throttle.record_failure(at(FIRST_ADDRESS), "ann", now);
         }
-        let waits: Vec<_> = (0..4).map(|_| wait(&mut throttle, ONE, "ann", now)).collect();
+        let waits: Vec<_> =
+            (0..4).map(|_| wait(&mut throttle, FIRST_ADDRESS, "ann", now)).collect();
         assert_eq!(waits[0], Ok(Duration::from_secs(30)));
         assert_eq!(waits[1..], [Err(WaitTooLong); 3]);
     }
@@ -296,28 +299,32 @@ mod tests {
     fn a_name_that_has_logged_in_from_a_source_has_a_delay_of_its_own_there() {
         let mut throttle = Throttle::default();
         let now = Instant::now();
-        throttle.record_success(at(ONE), "ann", now);
+        throttle.record_success(at(FIRST_ADDRESS), "ann", now);
         for _ in 0..9 {
-            throttle.record_failure(at(ONE), "bob", now);
+            throttle.record_failure(at(FIRST_ADDRESS), "bob", now);
         }
-        assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(Duration::ZERO));
-        assert_eq!(wait(&mut throttle, ONE, "bob", now), Ok(DELAY_MAX));
+        assert_eq!(wait(&mut throttle, FIRST_ADDRESS, "ann", now), Ok(Duration::ZERO));
+        assert_eq!(wait(&mut throttle, FIRST_ADDRESS, "bob", now), Ok(DELAY_MAX));
         // Guesses of this name from the same address are delayed too.
-        throttle.record_failure(at(ONE), "ann", now);
-        assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(FIRST_DELAY));
+        throttle.record_failure(at(FIRST_ADDRESS), "ann", now);
+        assert_eq!(wait(&mut throttle, FIRST_ADDRESS, "ann", now), Ok(FIRST_DELAY));
         assert_eq!(wait(&mut throttle, "192.0.2.2", "ann", now), Ok(Duration::ZERO));
     }
 
     #[test]
-    fn names_that_have_logged_in_are_remembered_up_to_a_limit_the_latest_ones() {
+    fn only_the_latest_logged_in_names_are_remembered() {
         let mut throttle = Throttle::default();
         let now = Instant::now();
-        for number in 0..KNOWN_MAX + 10 {
+        for number in 0..KNOWN_LOGINS_MAX + 10 {
             let now = now + Duration::from_secs(number as u64);
-            throttle.record_success(at(ONE), &format!("user{number}"), now);
+            throttle.record_success(at(FIRST_ADDRESS), &format!("user{number}"), now);
         }
-        assert_eq!(throttle.known.len(), KNOWN_MAX);
-        assert!(throttle.known.contains_key(&(at(ONE), format!("user{}", KNOWN_MAX + 9))));
-        assert!(!throttle.known.contains_key(&(at(ONE), "user9".to_owned())));
+        assert_eq!(throttle.known_logins.len(), KNOWN_LOGINS_MAX);
+        assert!(
+            throttle
+                .known_logins
+                .contains_key(&(at(FIRST_ADDRESS), format!("user{}", KNOWN_LOGINS_MAX + 9)))
+        );
+        assert!(!throttle.known_logins.contains_key(&(at(FIRST_ADDRESS), "user9".to_owned())));
     }
 }

@@ -7,9 +7,11 @@
 //! server therefore keeps the record and the connection, which is closed for writing, until all
 //! data is acknowledged.
 
-use super::log::{Event, Log};
+use super::log::{Log, ServeEvent};
 use super::metrics::Metrics;
-use crate::transfer_recorder::{Record, Recorder, Session, TICK, nanos, of_settled};
+use crate::transfer_recorder::{
+    Record, RecordedSession, TICK, TransferRecorder, nanos, of_settled,
+};
 use records::transfer::{Command, Host, Outcome, Role, Stack, Tcp};
 use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
@@ -26,12 +28,12 @@ const REFUSALS_MAX: f64 = 1000.0;
 const REFUSALS_PER_SECOND: f64 = 10.0;
 
 /// Maximum number of connections that wait for acknowledgment, and maximum wait of each connection.
-const UNSETTLED_MAX: usize = 64;
+const UNACKNOWLEDGED_MAX: usize = 64;
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A file that was handed to TCP and is not yet acknowledged.
 #[derive(Debug)]
-struct UnsettledFile {
+struct UnacknowledgedFile {
     record: Record,
     connection: OwnedFd,
     started_at: Instant,
@@ -41,9 +43,9 @@ struct UnsettledFile {
 /// Writer of transfer records.
 #[derive(Debug)]
 pub(super) struct TransferLog {
-    recorder: Recorder,
+    recorder: TransferRecorder,
     metrics: RefCell<Metrics>,
-    unsettled: RefCell<Vec<UnsettledFile>>,
+    unacknowledged: RefCell<Vec<UnacknowledgedFile>>,
     /// Whether a task that writes pending records is running.
     is_due: Cell<bool>,
     /// Token bucket for records of refused transfers: tokens left, and time of the last update.
@@ -57,11 +59,11 @@ impl TransferLog {
         // A failure to write records is an error, so it is logged in quiet mode too.
         let log = Log { is_quiet: false, ..log };
         let log_error =
-            move |why: &str| log.write(&Event::NoTransferRecord { why: why.to_owned() });
+            move |why: &str| log.write(&ServeEvent::NoTransferRecord { why: why.to_owned() });
         Self {
-            recorder: Recorder::open(directory, log_error),
+            recorder: TransferRecorder::open(directory, log_error),
             metrics: RefCell::default(),
-            unsettled: RefCell::default(),
+            unacknowledged: RefCell::default(),
             is_due: Cell::new(false),
             refusals: Cell::new((REFUSALS_MAX, Instant::now())),
         }
@@ -73,7 +75,7 @@ impl TransferLog {
     }
 
     /// Starts the records of a session.
-    pub(super) fn session(&self) -> Session {
+    pub(super) fn session(&self) -> RecordedSession {
         self.recorder.session()
     }
 
@@ -122,20 +124,20 @@ impl TransferLog {
     /// Queues the record of a file sent over `connection` since `started_at`. The record is written
     /// when all data is acknowledged or [`ACK_TIMEOUT`] has expired. If too many connections are
     /// already waiting, the record is written without the arrival time.
-    pub(super) fn keep_settled(
+    pub(super) fn keep_until_acknowledged(
         self: &Rc<Self>,
         mut record: Record,
         connection: OwnedFd,
         started_at: Instant,
     ) {
         self.metrics.borrow_mut().observe(&record.transfer);
-        if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
+        if !self.recorder.is_on() || self.unacknowledged.borrow().len() >= UNACKNOWLEDGED_MAX {
             // The arrival time is unknown.
             record.transfer.time.transfer_ns = None;
             return self.write(&record);
         }
         let handed_over_at = Instant::now();
-        self.unsettled.borrow_mut().push(UnsettledFile {
+        self.unacknowledged.borrow_mut().push(UnacknowledgedFile {
             record,
             connection,
             started_at,
@@ -153,9 +155,9 @@ impl TransferLog {
         tokio::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(FLUSH_DELAY).await;
-                transfer_log.write_settled();
+                transfer_log.write_acknowledged();
                 transfer_log.recorder.flush();
-                if transfer_log.unsettled.borrow().is_empty() {
+                if transfer_log.unacknowledged.borrow().is_empty() {
                     break transfer_log.is_due.set(false);
                 }
             }
@@ -164,16 +166,17 @@ impl TransferLog {
 
     /// Writes the records of sent files that are fully acknowledged or whose [`ACK_TIMEOUT`] has
     /// expired.
-    fn write_settled(&self) {
-        self.unsettled.borrow_mut().retain_mut(|file| {
+    fn write_acknowledged(&self) {
+        self.unacknowledged.borrow_mut().retain_mut(|file| {
             if let Some((ago, tcp)) = of_settled(&file.connection) {
                 // TCP_INFO ages have tick resolution. One tick is subtracted, so that an arrival
                 // within a tick of the recorded end does not replace the more precise time.
-                let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(file.handed_over_at);
-                file.record.last_until(arrived);
+                let arrived_at =
+                    Instant::now().checked_sub(ago + TICK).unwrap_or(file.handed_over_at);
+                file.record.extend_until(arrived_at);
                 let transfer = &mut file.record.transfer;
-                let sent = nanos(arrived.saturating_duration_since(file.started_at));
-                transfer.time.transfer_ns = transfer.time.transfer_ns.max(Some(sent));
+                let elapsed_ns = nanos(arrived_at.saturating_duration_since(file.started_at));
+                transfer.time.transfer_ns = transfer.time.transfer_ns.max(Some(elapsed_ns));
                 transfer.tcp = Tcp { streams: transfer.tcp.streams, ..tcp };
             } else if file.handed_over_at.elapsed() < ACK_TIMEOUT {
                 return true;
@@ -187,8 +190,8 @@ impl TransferLog {
 
     /// Writes all pending records, including those of files that are not fully acknowledged.
     pub(super) fn close(&self) {
-        self.write_settled();
-        for mut file in self.unsettled.take() {
+        self.write_acknowledged();
+        for mut file in self.unacknowledged.take() {
             // The arrival time remains unknown.
             file.record.transfer.time.transfer_ns = None;
             self.recorder.keep(&file.record);
@@ -219,7 +222,7 @@ mod tests {
         record.transfer.time.transfer_ns = Some(4_711);
         let local_set = tokio::task::LocalSet::new();
         let _entered = local_set.enter();
-        transfer_log.keep_settled(record.clone(), local.into(), Instant::now());
+        transfer_log.keep_until_acknowledged(record.clone(), local.into(), Instant::now());
         transfer_log.close();
         transfer_log.keep(&record);
         transfer_log.close();
@@ -241,7 +244,7 @@ mod tests {
         let _entered = local_set.enter();
         let mut record = transfer_log.begin(Some(Command::Retr));
         record.transfer.result.outcome = Some(Outcome::Refused);
-        // Fewer tokens than the limit are refilled meanwhile.
+        // The bucket holds 1000 tokens, and fewer than 1000 are refilled during the loop.
         (0..3000).for_each(|_| transfer_log.keep(&record));
         record.transfer.result.outcome = Some(Outcome::Complete);
         transfer_log.keep(&record);

@@ -18,7 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Entry of one user.
-pub(super) trait Account: Clone + DeserializeOwned {
+pub(super) trait UserEntry: Clone + DeserializeOwned {
     /// Returns the password hash as written in the file.
     fn password(&self) -> &str;
 
@@ -41,7 +41,7 @@ pub(super) struct UserFile<A> {
     placeholder_hash: String,
 }
 
-impl<A: Account> UserFile<A> {
+impl<A: UserEntry> UserFile<A> {
     /// Reads a file of users.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ mod tests {
         shelf: u8,
     }
 
-    impl Account for TestAccount {
+    impl UserEntry for TestAccount {
         fn password(&self) -> &str {
             &self.password
         }
@@ -144,11 +144,11 @@ mod tests {
 
     #[test]
     fn a_plaintext_password_and_an_unknown_key_are_rejected() {
-        let clear = "[mike]\npassword = \"secret\"\nshelf = 3\n";
-        assert!(UserFile::<TestAccount>::parse(clear).is_err());
+        let plaintext = "[mike]\npassword = \"secret\"\nshelf = 3\n";
+        assert!(UserFile::<TestAccount>::parse(plaintext).is_err());
         let hash = hash(b"x").unwrap();
-        let more = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\nshell = 1\n");
-        assert!(UserFile::<TestAccount>::parse(&more).is_err());
+        let unknown_key = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\nshell = 1\n");
+        assert!(UserFile::<TestAccount>::parse(&unknown_key).is_err());
     }
 
     #[test]

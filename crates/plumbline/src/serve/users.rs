@@ -15,7 +15,7 @@ use serde::Deserialize;
 /// Entry of one user.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Account {
+pub(super) struct LoginUserEntry {
     password: String,
     /// System user that runs the program; the user that runs the server by default.
     pub(super) runs_as: Option<String>,
@@ -24,9 +24,9 @@ pub(super) struct Account {
 }
 
 /// All users of the login server.
-pub(super) type Users = user_file::UserFile<Account>;
+pub(super) type Users = user_file::UserFile<LoginUserEntry>;
 
-impl user_file::Account for Account {
+impl user_file::UserEntry for LoginUserEntry {
     fn password(&self) -> &str {
         &self.password
     }

@@ -17,17 +17,17 @@ pub(super) struct UserspaceTcp {
     stream: Stream,
     outgoing: Vec<u8>,
     /// Number of urgent bytes at the start of `outgoing`.
-    urgent: usize,
+    urgent_len: usize,
     /// Whether the session has been notified that urgent data is ahead.
     is_urgent_reported: bool,
 }
 
 impl UserspaceTcp {
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, outgoing: Vec::new(), urgent: 0, is_urgent_reported: false }
+        Self { stream, outgoing: Vec::new(), urgent_len: 0, is_urgent_reported: false }
     }
 
-    /// Returns the connection for further use by another reader. `outgoing` must be empty.
+    /// Returns the underlying stream. `outgoing` must be empty.
     pub(super) fn into_stream(self) -> Stream {
         self.stream
     }
@@ -35,17 +35,17 @@ impl UserspaceTcp {
     /// Writes queued data until the connection accepts no more.
     fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.outgoing.is_empty() {
-            let written = match self.outgoing.get(..self.urgent).filter(|urgent| !urgent.is_empty())
-            {
-                Some(urgent) => self.stream.poll_write_urgent(context, urgent),
-                None => Pin::new(&mut self.stream).poll_write(context, &self.outgoing),
-            };
+            let written =
+                match self.outgoing.get(..self.urgent_len).filter(|urgent| !urgent.is_empty()) {
+                    Some(urgent) => self.stream.poll_write_urgent(context, urgent),
+                    None => Pin::new(&mut self.stream).poll_write(context, &self.outgoing),
+                };
             let written = match written {
                 Poll::Ready(written) => written?,
                 Poll::Pending => return Poll::Pending,
             };
             self.outgoing.drain(..written);
-            self.urgent = self.urgent.saturating_sub(written);
+            self.urgent_len = self.urgent_len.saturating_sub(written);
         }
         Poll::Ready(Ok(()))
     }
@@ -60,7 +60,7 @@ impl UserspaceTcp {
         let has_urgent = self.stream.urgent_ahead().is_ok_and(|ahead| ahead.is_some());
         let is_urgent = has_urgent && !self.is_urgent_reported;
         self.is_urgent_reported |= is_urgent;
-        Poll::Ready(Ok(Ready { to_read: true, is_urgent, to_write: false }))
+        Poll::Ready(Ok(Ready { can_read: true, is_urgent, can_write: false }))
     }
 }
 
@@ -74,12 +74,12 @@ impl ClientStream for UserspaceTcp {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
-            let to_write = self.outgoing.len() < OUTGOING_LEN;
+            let can_write = self.outgoing.len() < OUTGOING_LEN;
             let incoming = if wants_read { self.poll_incoming(context) } else { Poll::Pending };
             match incoming {
-                Poll::Ready(ready) => Poll::Ready(ready.map(|ready| Ready { to_write, ..ready })),
-                Poll::Pending if wants_write && to_write => {
-                    Poll::Ready(Ok(Ready { to_write, ..Ready::default() }))
+                Poll::Ready(ready) => Poll::Ready(ready.map(|ready| Ready { can_write, ..ready })),
+                Poll::Pending if wants_write && can_write => {
+                    Poll::Ready(Ok(Ready { can_write, ..Ready::default() }))
                 }
                 Poll::Pending => Poll::Pending,
             }
@@ -95,7 +95,7 @@ impl ClientStream for UserspaceTcp {
         let ahead = self.stream.urgent_ahead().unwrap_or_default();
         let len = ahead.unwrap_or(usize::MAX).min(bytes.len());
         let mut buffer = ReadBuf::new(bytes.get_mut(..len).unwrap_or_default());
-        // Waiting happens in `ready` only.
+        // This context is never woken, because only `ready` waits.
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer) {
             Poll::Ready(read) => read?,
@@ -112,7 +112,7 @@ impl ClientStream for UserspaceTcp {
         let count = bytes.len().min(OUTGOING_LEN.saturating_sub(self.outgoing.len()));
         if let Some(mark) = urgent.filter(|mark| *mark > 0) {
             // Data queued before the mark becomes urgent too, as in TCP itself.
-            self.urgent = self.outgoing.len() + mark.min(count);
+            self.urgent_len = self.outgoing.len() + mark.min(count);
         }
         self.outgoing.extend_from_slice(bytes.get(..count).unwrap_or_default());
         Ok((count > 0 || bytes.is_empty()).then_some(count))

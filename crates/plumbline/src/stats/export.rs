@@ -12,7 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 use records::store::{Filter, Store};
-use records::transfer::{Field, Kind, SCHEMA, Transfer, Value};
+use records::transfer::{Field, FieldKind, SCHEMA, Transfer, Value};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// Number of rows that are kept in memory until they are written together.
 const GROUP_ROWS: usize = 32_768;
 
-/// One column of a group: level 1 or 0 for each row with or without a value, and the values.
+/// One column of a row group: the definition level of each row (1 with a value, 0 for null), and
+/// the values.
 struct Column {
     number: u32,
     name: &'static str,
@@ -38,16 +39,16 @@ enum Values {
 /// Writes the transfers of `filter` to `file`, and returns their number.
 pub(super) fn parquet(store: &Store, filter: &Filter, file: &Path) -> Result<u64> {
     let Some(name) = file.file_name() else { bail!("not a file name") };
-    let mut part = name.to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = file.with_file_name(part);
-    let result = write(store, filter, &part).and_then(|count| {
-        std::fs::rename(&part, file)?;
+    let mut temporary_path = name.to_owned();
+    temporary_path.push(format!(".{}.part", std::process::id()));
+    let temporary_path = file.with_file_name(temporary_path);
+    let result = write(store, filter, &temporary_path).and_then(|count| {
+        std::fs::rename(&temporary_path, file)?;
         Ok(count)
     });
     if result.is_err() {
         // The file may not exist.
-        _ = std::fs::remove_file(&part);
+        _ = std::fs::remove_file(&temporary_path);
     }
     result
 }
@@ -61,11 +62,11 @@ fn write(store: &Store, filter: &Filter, part: &Path) -> Result<u64> {
         .build();
     let mut writer = SerializedFileWriter::new(output, schema(&columns)?, Arc::new(properties))?;
     let mut rows = 0;
-    let mut all = 0_u64;
+    let mut row_count = 0_u64;
     store.for_each(filter, |_, transfer| -> Result<()> {
         push(&mut columns, &transfer);
         rows += 1;
-        all += 1;
+        row_count += 1;
         if rows == GROUP_ROWS {
             write_group(writer.next_row_group()?, &mut columns)?;
             rows = 0;
@@ -76,18 +77,21 @@ fn write(store: &Store, filter: &Filter, part: &Path) -> Result<u64> {
         write_group(writer.next_row_group()?, &mut columns)?;
     }
     writer.into_inner()?.sync_all().context("cannot sync the file to the disk")?;
-    Ok(all)
+    Ok(row_count)
 }
 
 /// Returns the columns of the schema number, of the identifier, and of every field.
 fn columns() -> Vec<Column> {
-    let head = [(u32::MAX, "schema", Kind::Number), (0, "record_id", Kind::Identifier)];
-    let fields = head.iter().chain(Transfer::FIELDS);
-    let column = |(number, name, kind): &(u32, &'static str, Kind)| {
+    let leading_fields =
+        [(u32::MAX, "schema", FieldKind::Number), (0, "record_id", FieldKind::Identifier)];
+    let fields = leading_fields.iter().chain(Transfer::FIELDS);
+    let column = |(number, name, kind): &(u32, &'static str, FieldKind)| {
         let values = match kind {
-            Kind::Number => Values::Number(Vec::new()),
-            Kind::Flag => Values::Flag(Vec::new()),
-            Kind::Enum | Kind::Identifier | Kind::Address | Kind::Text => Values::Text(Vec::new()),
+            FieldKind::Number => Values::Number(Vec::new()),
+            FieldKind::Flag => Values::Flag(Vec::new()),
+            FieldKind::Enum | FieldKind::Identifier | FieldKind::Address | FieldKind::Text => {
+                Values::Text(Vec::new())
+            }
         };
         Column { number: *number, name, levels: Vec::new(), values }
     };

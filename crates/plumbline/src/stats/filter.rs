@@ -2,7 +2,7 @@
 
 use crate::heading;
 use records::calendar::{NS_PER_DAY, day_start_unix_ns};
-use records::store::{Axis, Filter, TransferContent};
+use records::store::{DivisionAxis, Filter, TransferContent};
 use records::transfer::{Command, Field, Outcome, Role};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -27,8 +27,8 @@ pub(super) struct Selection {
     #[arg(long, value_name = "user|server", value_parser = parse_role,
           help_heading = heading::SELECTION)]
     role: Option<Role>,
-    /// Only transfers by this command: RETR, STOR, APPE, TFTP-RRQ, ...; several with commas; by
-    /// default all that transfer files, but not LIST, NLST and MLSD
+    /// Only transfers by these commands, separated by commas: RETR, STOR, APPE, TFTP-RRQ, ...; by
+    /// default all commands that transfer files, but not LIST, NLST and MLSD
     #[arg(long, value_name = "command", value_delimiter = ',', value_parser = parse_command,
           help_heading = heading::SELECTION)]
     command: Vec<Command>,
@@ -57,30 +57,30 @@ pub(super) enum AnyOutcome {
 impl Selection {
     /// Returns the filter for the current time `now_unix_ns`.
     pub(super) fn filter(&self, now_unix_ns: u64) -> Filter {
-        let moment = |when: Option<When>| {
+        let to_unix_ns = |when: Option<When>| {
             when.map(|when| match when {
                 When::At(unix_ns) => unix_ns,
                 When::Ago(ns) => now_unix_ns.saturating_sub(ns),
             })
         };
-        let single = |outcome: &AnyOutcome| match outcome {
+        let single_outcome = |outcome: &AnyOutcome| match outcome {
             AnyOutcome::One(outcome) => Some(*outcome),
             AnyOutcome::All => None,
         };
         let outcomes = match self.outcome.as_slice() {
             [] => vec![Outcome::Complete],
             some if some.contains(&AnyOutcome::All) => Vec::new(),
-            some => some.iter().filter_map(single).collect(),
+            some => some.iter().filter_map(single_outcome).collect(),
         };
         Filter {
-            since_unix_ns: moment(self.since),
-            until_unix_ns: moment(self.until),
+            since_unix_ns: to_unix_ns(self.since),
+            until_unix_ns: to_unix_ns(self.until),
             host: self.host.clone(),
             user: self.user.clone(),
             role: self.role,
             commands: self.command.clone(),
             outcomes,
-            // Explicit commands select exactly these, listings included.
+            // With --command, listings are selected too if their command is named.
             content: self.command.is_empty().then_some(TransferContent::Files),
         }
     }
@@ -93,17 +93,17 @@ fn parse_when(text: &str) -> Result<When, String> {
         let number: u64 = number.parse().ok()?;
         number.checked_mul(unit_ns).map(When::Ago)
     };
-    let found = match text.as_bytes() {
+    let time = match text.as_bytes() {
         [.., b'm'] => text.strip_suffix('m').and_then(|number| ago(number, 60 * NS_PER_S)),
         [.., b'h'] => text.strip_suffix('h').and_then(|number| ago(number, 3_600 * NS_PER_S)),
         [.., b'd'] => text.strip_suffix('d').and_then(|number| ago(number, NS_PER_DAY)),
-        _ => moment(text).map(When::At),
+        _ => parse_moment(text).map(When::At),
     };
-    found.ok_or_else(|| expected().to_owned())
+    time.ok_or_else(|| expected().to_owned())
 }
 
 /// Parses `2026-11-01`, and with a time `2026-11-01T12:30` or `2026-11-01T12:30:15Z`.
-fn moment(text: &str) -> Option<u64> {
+fn parse_moment(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
     let mut parts = date.split('-');
     let year = parts.next()?;
@@ -111,11 +111,11 @@ fn moment(text: &str) -> Option<u64> {
     let day = parts.next()?;
     let began = day_start_unix_ns(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)?;
     let mut parts_of_time = time.trim_end_matches('Z').split(':');
-    let mut part = |limit: u64| match parts_of_time.next() {
+    let mut next_part = |limit: u64| match parts_of_time.next() {
         None => Some(0),
         Some(text) => text.parse().ok().filter(|number| *number < limit),
     };
-    let seconds = part(24)? * 3_600 + part(60)? * 60 + part(60)?;
+    let seconds = next_part(24)? * 3_600 + next_part(60)? * 60 + next_part(60)?;
     let is_complete = parts.next().is_none() && parts_of_time.next().is_none();
     is_complete.then_some(began + seconds * NS_PER_S)
 }
@@ -144,16 +144,16 @@ fn parse_outcome(text: &str) -> Result<AnyOutcome, String> {
 }
 
 /// Parses the axis of the subsets of a table.
-pub(super) fn parse_axis(text: &str) -> Result<Axis, String> {
+pub(super) fn parse_axis(text: &str) -> Result<DivisionAxis, String> {
     Ok(match text {
-        "type" => Axis::Type,
-        "program" | "role" | "direction" => Axis::Program,
-        "host" => Axis::Host,
-        "user" => Axis::User,
-        "day" => Axis::Day,
-        "size" => Axis::Size,
-        "command" => Axis::Command,
-        "outcome" => Axis::Outcome,
+        "type" => DivisionAxis::Type,
+        "program" | "role" | "direction" => DivisionAxis::Program,
+        "host" => DivisionAxis::Host,
+        "user" => DivisionAxis::User,
+        "day" => DivisionAxis::Day,
+        "size" => DivisionAxis::Size,
+        "command" => DivisionAxis::Command,
+        "outcome" => DivisionAxis::Outcome,
         _ => {
             let expected = "use one of type, program, host, user, day, size, command, outcome";
             return Err(expected.to_owned());

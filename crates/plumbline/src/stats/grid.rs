@@ -36,7 +36,8 @@ pub(super) const BITS: &[Unit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), 
 /// Units of a rate. The base unit is bit/s.
 pub(super) const RATES: &[Unit] =
     &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
-/// Units of CPU time per bit: RFC 573's s/Mbit, and one for current rates. The base unit is s/bit.
+/// Units of CPU time per bit: s/Mbit as in RFC 573, and s/GB for the rates of today. The base unit
+/// is s/bit.
 pub(super) const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
 /// Units of CPU time per bit, as in RFC 573's table III. The base unit is s/bit.
 pub(super) const TIMES_OF_A_BIT: &[Unit] = &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
@@ -153,19 +154,19 @@ impl Grid {
             Some(Cell::Figure(figure)) => Some(*figure),
             _ => None,
         });
-        let greatest = figures.fold(0.0, f64::max);
-        let fits = column.units.iter().find(|(_, size)| greatest >= *size);
-        fits.or(column.units.last()).copied()
+        let largest_figure = figures.fold(0.0, f64::max);
+        let unit = column.units.iter().find(|(_, size)| largest_figure >= *size);
+        unit.or(column.units.last()).copied()
     }
 
     /// Returns the rows as objects.
     pub(super) fn to_json(&self) -> Value {
-        let object = |row: &Vec<Cell>| {
+        let row_object = |row: &Vec<Cell>| {
             let fields = self.columns.iter().zip(row);
             let fields = fields.map(|(column, cell)| (column.key.to_owned(), cell.to_json()));
             Value::Object(fields.collect::<Map<_, _>>())
         };
-        json!({ "rows": self.rows.iter().map(object).collect::<Vec<_>>(), "notes": self.notes })
+        json!({ "rows": self.rows.iter().map(row_object).collect::<Vec<_>>(), "notes": self.notes })
     }
 
     /// Returns the rows below a line of names (RFC 4180, with LF line endings).

@@ -13,7 +13,8 @@ use records::store::{Key, Subset};
 /// Minimum number of transfers of a class.
 const FILES_MIN: u64 = 3;
 
-/// Returns a sentence about the knee of the rate against the size.
+/// Returns a sentence that states the knee: the file size above which the rate hardly depends on
+/// the size.
 pub(super) fn knee(subsets: &[Subset]) -> String {
     let classes: Vec<(u32, Sum)> = subsets
         .iter()
@@ -29,39 +30,39 @@ pub(super) fn knee(subsets: &[Subset]) -> String {
     };
     let (below, beyond) = classes.split_at_checked(at).unwrap_or_default();
     let Some((digits, _)) = beyond.first() else { return String::new() };
-    let rate = rate_text(&together(beyond));
+    let rate = rate_text(&total_of(beyond));
     if below.is_empty() {
         return format!(
             "No knee: from {} on the size makes little difference, {rate} overall.",
             size_text(*digits)
         );
     }
-    let slowest = below.iter().min_by(|(_, one), (_, other)| {
+    let slowest_class = below.iter().min_by(|(_, one), (_, other)| {
         one.bits_per_s().unwrap_or(0.0).total_cmp(&other.bits_per_s().unwrap_or(0.0))
     });
-    let slowest = slowest.map(|(_, sum)| rate_text(sum)).unwrap_or_default();
+    let slowest_rate = slowest_class.map(|(_, sum)| rate_text(sum)).unwrap_or_default();
     let kbit = (1_u64 << digits.saturating_sub(1).min(63)).div_ceil(1_000);
     format!(
         "The knee is at {} kbit ({}): beyond it the size makes little difference, {rate} in all; \
-         below it the rate falls to {slowest}. RFC 573 found it at 40 kbit.",
+         below it the rate falls to {slowest_rate}. RFC 573 found it at 40 kbit.",
         format::count(kbit),
         size_text(*digits)
     )
 }
 
-fn together(classes: &[(u32, Sum)]) -> Sum {
-    let mut all = Sum::default();
+fn total_of(classes: &[(u32, Sum)]) -> Sum {
+    let mut total = Sum::default();
     for (_, sum) in classes {
-        all.files += sum.files;
-        all.bits += sum.bits;
-        all.ns += sum.ns;
+        total.files += sum.files;
+        total.bits += sum.bits;
+        total.ns += sum.ns;
     }
-    all
+    total
 }
 
-/// Returns whether each of `classes` has at least four fifths of the rate of all.
+/// Returns whether each of `classes` has at least four fifths of their combined rate.
 fn is_level(classes: &[(u32, Sum)]) -> bool {
-    let Some(all) = together(classes).bits_per_s() else { return false };
+    let Some(all) = total_of(classes).bits_per_s() else { return false };
     classes.iter().all(|(_, sum)| sum.bits_per_s().is_some_and(|rate| rate >= 0.8 * all))
 }
 

@@ -11,14 +11,14 @@ mod knee;
 mod tests;
 mod transfer_tables;
 
-use crate::exit::{self, Failure, complain};
+use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use crate::state_dir::state_directory;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
 use grid::Grid;
 use records::aggregate::{Aggregate, Extreme};
-use records::store::{Axis, Filter, Source, Store, StoreError, Subset, TransferContent};
+use records::store::{DivisionAxis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ smallest, fastest and slowest transfer. Only complete transfers count, unless --
 others; directory listings are a separate subset that is not part of the total.";
 
 /// Default number of transfers in the list.
-const LIST_LENGTH: u32 = 25;
+const DEFAULT_LIST_LEN: u32 = 25;
 
 /// A table of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -53,11 +53,11 @@ enum ReportTable {
     Percentiles,
     /// Limiting factors
     Limits,
-    /// Cost, at --cpu-hour and --gigabyte
+    /// Cost at the prices of --cpu-hour and --gigabyte
     Cost,
     /// Outcomes
     Outcomes,
-    /// All of these; cost only with a price
+    /// All tables; cost only with --cpu-hour or --gigabyte
     All,
 }
 
@@ -67,10 +67,10 @@ pub(crate) struct Arguments {
     /// Tables to print [default: summary and extremes]
     #[arg(value_enum, value_name = "table")]
     tables: Vec<ReportTable>,
-    /// Axes of the subsets; several with commas
+    /// Properties by which the transfers are divided into subsets; separate several with commas
     #[arg(long, value_name = "type|program|host|user|day|size|command|outcome",
           value_delimiter = ',', value_parser = filter::parse_axis, default_value = "type,program")]
-    by: Vec<Axis>,
+    by: Vec<DivisionAxis>,
     /// Number of transfers in the list [default: 25], or number of lines that --xferlog writes
     /// [default: all]
     #[arg(long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     /// Price of an hour of CPU time, in any currency
     #[arg(long, value_name = "price", value_parser = parse_price)]
     cpu_hour: Option<f64>,
-    /// Price of carrying a gigabyte
+    /// Price of transferring a gigabyte
     #[arg(long, value_name = "price", value_parser = parse_price)]
     gigabyte: Option<f64>,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
     /// Write one table as CSV
     #[arg(long, help_heading = heading::OUTPUT)]
     csv: bool,
-    /// Write the transfers as xferlog lines, which omit most of each record
+    /// Write the transfers as xferlog lines, which contain only a part of each record
     #[arg(long, conflicts_with_all = ["json", "csv", "tables"], help_heading = heading::OUTPUT)]
     xferlog: bool,
     /// Write the complete records to a Parquet file
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     match try_run(arguments, &directory, now_unix_ns) {
         Ok(result) => result,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             Err(Failure::ThisMachine)
         }
     }
@@ -127,26 +127,26 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
 
 fn try_run(arguments: &Arguments, directory: &Path, now_unix_ns: u64) -> Result<exit::Result> {
     if let Err(error) = tables_of(arguments) {
-        complain(&error);
+        print_error(&error);
         return Ok(Err(Failure::WrongArguments));
     }
     let has_records = ["transfers.sqlite", "journal"].iter().any(|name| {
-        // An entry that may not be examined may exist.
+        // An entry whose existence cannot be checked may exist.
         directory.join(name).try_exists().unwrap_or(true)
     });
     if !has_records {
-        complain(&no_records_in(directory));
+        print_error(&no_records_in(directory));
         return Ok(Err(Failure::NothingMeasured));
     }
     let store = open(directory)?;
     let filter = filter_of(arguments, now_unix_ns);
     let files = |filter: &Filter| -> Result<u64> {
-        let all = store.subsets(filter, &[Axis::All], Source::Fastest)?;
+        let all = store.subsets(filter, &[DivisionAxis::All], Source::Fastest)?;
         Ok(all.iter().flatten().map(|subset| subset.aggregate.files).sum())
     };
     let with_listings = Filter { content: None, ..filter.clone() };
     if files(&with_listings)? == 0 {
-        complain(&match files(&Filter::default())? {
+        print_error(&match files(&Filter::default())? {
             0 => no_records_in(directory),
             all => anyhow!("none of the {all} recorded transfers matches"),
         });
@@ -205,25 +205,28 @@ fn xferlog_lines(
 /// Opens the store in `directory`, and imports new records of the journal.
 pub(crate) fn open(directory: &Path) -> Result<Store> {
     let path = directory.join("transfers.sqlite");
-    let named = |error: StoreError| anyhow!("the store {}: {error}", path.display());
+    let with_store_name =
+        |error: StoreError| anyhow!("cannot use the store {}: {error}", path.display());
     let mut store = match Store::open(&path) {
-        Err(StoreError::NotPermitted) => return Store::open_to_read(&path).map_err(named),
-        other => other.map_err(named)?,
+        Err(StoreError::NotPermitted) => {
+            return Store::open_to_read(&path).map_err(with_store_name);
+        }
+        other => other.map_err(with_store_name)?,
     };
     match store.import(&directory.join("journal")) {
         Ok(imported) if imported.unreadable > 0 => {
             let lines = imported.unreadable;
-            complain(&anyhow!("{lines} lines of the journal are not records and were skipped"));
+            print_error(&anyhow!("{lines} lines of the journal are not records and were skipped"));
         }
         Ok(_) => {}
-        // The store can be read, and shows what was imported before.
+        // The store is readable but not writable: it contains only the records imported earlier.
         Err(StoreError::NotPermitted) => {
-            complain(&anyhow!(
-                "cannot write the store {}; its present content is used",
+            print_error(&anyhow!(
+                "cannot write the store {}; the tables contain only the records imported earlier",
                 path.display()
             ));
         }
-        Err(error) => return Err(named(error)),
+        Err(error) => return Err(with_store_name(error)),
     }
     Ok(store)
 }
@@ -231,7 +234,7 @@ pub(crate) fn open(directory: &Path) -> Result<Store> {
 /// Returns the filter that `arguments` specify. Subsets by outcome include all outcomes by default.
 fn filter_of(arguments: &Arguments, now_unix_ns: u64) -> Filter {
     let mut filter = arguments.selection.filter(now_unix_ns);
-    let is_by_outcome = arguments.by.contains(&Axis::Outcome);
+    let is_by_outcome = arguments.by.contains(&DivisionAxis::Outcome);
     if is_by_outcome && filter.outcomes == [Outcome::Complete] {
         filter.outcomes.clear();
     }
@@ -283,54 +286,59 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
     let mut text = texts.join("\n");
     let all_outcomes = Filter { outcomes: Vec::new(), ..filter.clone() };
     let counts = [filter, &all_outcomes].map(|filter| {
-        let all = store.subsets(filter, &[Axis::All], Source::Fastest);
+        let all = store.subsets(filter, &[DivisionAxis::All], Source::Fastest);
         all.map(|all| all.iter().flatten().map(|subset| subset.aggregate.files).sum::<u64>())
     });
     if let [Ok(selected), Ok(all)] = counts
         && filter.outcomes == [Outcome::Complete]
         && all > selected
     {
-        let others = records::format::count(all - selected);
-        let sentence = format!("{others} more did not complete (plumb stats outcomes).");
+        let incomplete_count = records::format::count(all - selected);
+        let sentence = format!("{incomplete_count} more did not complete (plumb stats outcomes).");
         text.push_str(&format!("\n{}\n", records::table::wrap(&sentence, width).join("\n")));
     }
     Ok(text)
 }
 
 fn grid(table: ReportTable, arguments: &Arguments, store: &Store, filter: &Filter) -> Result<Grid> {
-    let by = |axes: &[Axis]| -> Result<Vec<Subset>> {
+    let subsets_by = |axes: &[DivisionAxis]| -> Result<Vec<Subset>> {
         let subsets = store.subsets(filter, axes, Source::Fastest)?;
         Ok(subsets.into_iter().flatten().collect())
     };
-    let selected = || {
-        let axes: Vec<Axis> = [Axis::All].into_iter().chain(arguments.by.iter().copied()).collect();
-        by(&axes)
+    let selected_subsets = || {
+        let axes: Vec<DivisionAxis> =
+            [DivisionAxis::All].into_iter().chain(arguments.by.iter().copied()).collect();
+        subsets_by(&axes)
     };
     Ok(match table {
         ReportTable::Summary => {
-            transfer_tables::summary(&selected()?, listings(store, filter)?.as_ref())
+            transfer_tables::summary(&selected_subsets()?, listings(store, filter)?.as_ref())
         }
-        ReportTable::Extremes => transfer_tables::extremes(&extremes(store, &by(&[Axis::All])?)?),
+        ReportTable::Extremes => {
+            transfer_tables::extremes(&extremes(store, &subsets_by(&[DivisionAxis::All])?)?)
+        }
         ReportTable::List => {
-            let last = arguments.last.unwrap_or(LIST_LENGTH);
+            let last = arguments.last.unwrap_or(DEFAULT_LIST_LEN);
             let count = usize::try_from(last).unwrap_or(usize::MAX);
             transfer_tables::list(&store.newest(filter, count)?)
         }
-        ReportTable::Operations => transfer_tables::operations(&by(&[Axis::Operation])?),
-        ReportTable::Sizes => transfer_tables::sizes(&by(&[Axis::Size])?),
-        ReportTable::Percentiles => transfer_tables::percentiles(&selected()?),
-        ReportTable::Limits => transfer_tables::limits(&selected()?),
+        ReportTable::Operations => {
+            transfer_tables::operations(&subsets_by(&[DivisionAxis::Operation])?)
+        }
+        ReportTable::Sizes => transfer_tables::sizes(&subsets_by(&[DivisionAxis::Size])?),
+        ReportTable::Percentiles => transfer_tables::percentiles(&selected_subsets()?),
+        ReportTable::Limits => transfer_tables::limits(&selected_subsets()?),
         ReportTable::Cost | ReportTable::All => {
             let cpu_hour = arguments.cpu_hour.unwrap_or(0.0);
             let gigabyte = arguments.gigabyte.unwrap_or(0.0);
-            transfer_tables::costs(&selected()?, Prices { cpu_hour, gigabyte })
+            transfer_tables::costs(&selected_subsets()?, Prices { cpu_hour, gigabyte })
         }
         ReportTable::Outcomes => {
             let filter = match filter.outcomes.as_slice() {
                 [Outcome::Complete] => Filter { outcomes: Vec::new(), ..filter.clone() },
                 _ => filter.clone(),
             };
-            let subsets = store.subsets(&filter, &[Axis::Outcome], Source::Fastest)?;
+            let subsets = store.subsets(&filter, &[DivisionAxis::Outcome], Source::Fastest)?;
             transfer_tables::outcomes(&subsets.into_iter().flatten().collect::<Vec<_>>())
         }
     })
@@ -342,7 +350,7 @@ fn listings(store: &Store, filter: &Filter) -> Result<Option<Aggregate>> {
         return Ok(None);
     }
     let filter = Filter { content: Some(TransferContent::Listings), ..filter.clone() };
-    let all = store.subsets(&filter, &[Axis::All], Source::Fastest)?;
+    let all = store.subsets(&filter, &[DivisionAxis::All], Source::Fastest)?;
     Ok(all.into_iter().flatten().next().map(|subset| subset.aggregate))
 }
 
@@ -355,12 +363,12 @@ fn extremes(store: &Store, all: &[Subset]) -> Result<Vec<(&'static str, u64, Tra
         ("fastest", aggregate.fastest),
         ("slowest", aggregate.slowest),
     ];
-    let mut found = Vec::new();
+    let mut extreme_transfers = Vec::new();
     for (kind, extreme) in extremes {
         let Some(Extreme { id, .. }) = extreme else { continue };
-        found.extend(store.transfer(id)?.map(|transfer| (kind, id, transfer)));
+        extreme_transfers.extend(store.transfer(id)?.map(|transfer| (kind, id, transfer)));
     }
-    Ok(found)
+    Ok(extreme_transfers)
 }
 
 fn parse_price(text: &str) -> Result<f64, String> {

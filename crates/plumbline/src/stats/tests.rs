@@ -122,10 +122,10 @@ fn xferlog_has_the_newest_lines_if_their_number_is_given() {
         xferlog_lines(&of_1973(), &Filter::default(), last, &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    let all = lines(None);
-    let last = lines(Some(3));
-    assert_eq!((all.len(), last.len()), (304, 3));
-    assert!(last.iter().all(|line| all.contains(line)));
+    let all_lines = lines(None);
+    let last_lines = lines(Some(3));
+    assert_eq!((all_lines.len(), last_lines.len()), (304, 3));
+    assert!(last_lines.iter().all(|line| all_lines.contains(line)));
 }
 
 #[test]

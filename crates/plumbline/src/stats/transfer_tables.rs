@@ -6,11 +6,11 @@
 
 use super::grid::{BITS, COSTS, Cell, Grid, PRICES, RATES, TIMES_OF_A_BIT};
 use super::knee::knee;
-use records::aggregate::{Aggregate, FASTEST_MIN_NS};
+use records::aggregate::{Aggregate, MIN_FASTEST_NS};
 use records::calendar::Moment;
 use records::histogram::Histogram;
 use records::store::{Key, Subset};
-use records::transfer::{Command, Limit, Outcome, Role, Transfer, Type, derived};
+use records::transfer::{Command, Outcome, Role, Transfer, TransferLimit, Type, derived};
 
 /// Prices of an hour of CPU time and of a gigabyte.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,9 +28,10 @@ pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>) -> Grid 
         .figure("bits_per_file", "average file", BITS)
         .figure("rate_bps", "speed", RATES)
         .figure("cpu_s_per_bit", "CPU", COSTS);
-    let named = subsets.iter().map(|Subset { key, aggregate }| (label(key), aggregate));
+    let labeled_aggregates =
+        subsets.iter().map(|Subset { key, aggregate }| (label(key), aggregate));
     for (label, aggregate) in
-        named.chain(listings.map(|aggregate| ("listings".to_owned(), aggregate)))
+        labeled_aggregates.chain(listings.map(|aggregate| ("listings".to_owned(), aggregate)))
     {
         let average = (aggregate.size.files > 0)
             .then(|| aggregate.size.bits as f64 / aggregate.size.files as f64);
@@ -70,7 +71,7 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
         let identity = &transfer.identity;
         let request = &transfer.request;
         let path = match request.command {
-            // The name that the server has chosen is that of the file.
+            // STOU: the server chooses the name of the file.
             Some(Command::Stou) => request.path_real.as_ref().or(request.path_requested.as_ref()),
             _ => request.path_requested.as_ref().or(request.path_real.as_ref()),
         };
@@ -89,7 +90,7 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
                 Role::User => "U",
                 Role::Server => "S",
             })),
-            Cell::text(transfer.limit().map(Limit::text)),
+            Cell::text(transfer.limit().map(TransferLimit::text)),
         ];
         if !are_complete {
             cells.push(Cell::text(transfer.result.outcome.map(Outcome::text)));
@@ -144,7 +145,7 @@ pub(super) fn sizes(subsets: &[Subset]) -> Grid {
     grid
 }
 
-/// Returns the spread of times, rates and costs.
+/// Returns the percentiles of times, rates and costs.
 pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
     let mut grid = Grid::new("percentiles", "Percentiles 50, 90 and 99")
         .text("subset", "subset")
@@ -180,7 +181,7 @@ pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
     grid
 }
 
-/// Returns how many transfers each factor has limited.
+/// Returns the number of transfers that each factor has limited.
 pub(super) fn limits(subsets: &[Subset]) -> Grid {
     let mut grid = Grid::new("limits", "Limiting factors")
         .text("subset", "subset")
@@ -192,9 +193,12 @@ pub(super) fn limits(subsets: &[Subset]) -> Grid {
         .number("app", "program")
         .number("unknown", "none or unknown");
     for Subset { key, aggregate } in subsets {
-        let known: u64 = aggregate.limited.iter().sum();
-        let counts =
-            aggregate.limited.iter().copied().chain([aggregate.files.saturating_sub(known)]);
+        let limited_files: u64 = aggregate.limited.iter().sum();
+        let counts = aggregate
+            .limited
+            .iter()
+            .copied()
+            .chain([aggregate.files.saturating_sub(limited_files)]);
         let shares = counts.map(|count| Cell::Share(count, aggregate.files));
         grid.row([Cell::Text(label(key)), Cell::Count(aggregate.files)].into_iter().chain(shares));
     }
@@ -205,8 +209,8 @@ pub(super) fn limits(subsets: &[Subset]) -> Grid {
 pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
     let title = format!(
         "Cost at {} per hour of CPU time and {} per GB",
-        plain(prices.cpu_hour),
-        plain(prices.gigabyte)
+        format_price(prices.cpu_hour),
+        format_price(prices.gigabyte)
     );
     let mut grid = Grid::new("cost", title)
         .text("subset", "subset")
@@ -269,20 +273,20 @@ pub(super) fn extremes(found: &[(&'static str, u64, Transfer)]) -> Grid {
             Cell::figure(rate.map(|rate| rate as f64)),
         ]);
     }
-    let minimum = records::format::duration(FASTEST_MIN_NS);
+    let minimum = records::format::duration(MIN_FASTEST_NS);
     grid.note(format!("The fastest transfer is chosen among those that took {minimum} or more."));
     grid
 }
 
 /// Returns the outcomes of the transfers.
 pub(super) fn outcomes(subsets: &[Subset]) -> Grid {
-    let all: u64 = subsets.iter().map(|subset| subset.aggregate.files).sum();
+    let total_files: u64 = subsets.iter().map(|subset| subset.aggregate.files).sum();
     let mut grid = Grid::new("outcomes", "Outcomes")
         .text("outcome", "outcome")
         .number("files", "files")
         .number("share", "share");
     for Subset { key, aggregate } in subsets {
-        let share = Cell::Share(aggregate.files, all);
+        let share = Cell::Share(aggregate.files, total_files);
         grid.row([Cell::Text(label(key)), Cell::Count(aggregate.files), share]);
     }
     grid
@@ -292,8 +296,8 @@ fn cost(aggregate: &Aggregate) -> Cell {
     Cell::figure(aggregate.cost.s_per_megabit().map(|cost| cost / 1e6))
 }
 
-/// Returns a price as it was given.
-fn plain(price: f64) -> String {
+/// Formats a price without rounding.
+fn format_price(price: f64) -> String {
     format!("{price}")
 }
 
@@ -346,9 +350,9 @@ pub(super) fn size_text(digits: u32) -> String {
         _ => {
             let power = digits - 4;
             let unit = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-            let at = usize::try_from(power / 10).unwrap_or(0);
+            let unit_index = usize::try_from(power / 10).unwrap_or(0);
             let lowest = 1_u64 << (power % 10);
-            format!("{lowest} to {} {}", lowest * 2, unit.get(at).copied().unwrap_or("EiB"))
+            format!("{lowest} to {} {}", lowest * 2, unit.get(unit_index).copied().unwrap_or("EiB"))
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Records of all transfers, made by the program that runs the transfer.
 //!
-//! A [`Recorder`] begins a [`Record`], the program fills it, and the recorder stores it as a line of
-//! the journal (`records::journal`), from which `plumb stats` makes its tables. Values that were
-//! not measured stay unknown. A journal that cannot be written is reported in one message and never
-//! ends a transfer.
+//! A [`TransferRecorder`] begins a [`Record`], the program fills it, and the recorder stores it as
+//! a line of the journal (`records::journal`), from which `plumb stats` makes its tables. Values
+//! that were not measured stay unknown. A journal that cannot be written is reported in one message
+//! and never ends a transfer.
 //!
 //! The CPU time of a record is that of the transfer alone (`processor`). The TCP values of its data
 //! connection have the same names for the kernel and for the user-space TCP/IP (`tcp`).
@@ -19,9 +19,9 @@ use crate::heading;
 
 pub(crate) use processor::timed;
 pub(crate) use record::{Record, local_outcome, nanos};
-pub(crate) use recorder::{Recorder, Session};
-pub(crate) use summary::{spent, summary};
-pub(crate) use tcp::{TICK, of_info, of_kernel, of_own, of_settled};
+pub(crate) use recorder::{RecordedSession, TransferRecorder};
+pub(crate) use summary::{summary, time_breakdown};
+pub(crate) use tcp::{TICK, of_info, of_kernel, of_settled, of_userspace};
 pub(crate) use tls::DataTls;
 
 /// Option of the commands that turns records off.

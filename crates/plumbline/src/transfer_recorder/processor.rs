@@ -1,29 +1,29 @@
 //! CPU time of one task among others of the same thread.
 //!
-//! Other tasks run between two readings of the thread's CPU clock, and reading it around each poll
-//! costs more than many polls. Therefore each poll is timed by the monotonic clock, which is cheap,
-//! and the sum is limited to the CPU time of the whole thread meanwhile. Neither value is less than
-//! the CPU time of the task. The result exceeds it only if the thread was preempted during a poll
-//! and its other tasks had work too.
+//! Other tasks run between two readings of the thread's CPU clock, and a reading at each poll would
+//! cost more than many polls. Therefore each poll is timed by the monotonic clock, which is cheap,
+//! and the sum is limited to the CPU time of the whole thread in the same period. Both values are
+//! at least the CPU time of the task. The result is larger than the CPU time of the task only if
+//! the thread was preempted during a poll and its other tasks also ran.
 
 use os::clock::thread_cpu_time;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// Runs `future`, which stays on this thread, and returns the CPU time of its polls too.
+/// Runs `future` on this thread. Returns its output and the CPU time of its polls.
 pub(crate) async fn timed<F: Future>(future: F) -> (F::Output, Duration) {
     let mut future = pin!(future);
-    let before = thread_cpu_time();
-    let mut spent = Duration::ZERO;
+    let thread_time_before = thread_cpu_time();
+    let mut poll_time = Duration::ZERO;
     let output = poll_fn(|context| {
         let began = Instant::now();
-        let polled = future.as_mut().poll(context);
-        spent += began.elapsed();
-        polled
+        let poll_result = future.as_mut().poll(context);
+        poll_time += began.elapsed();
+        poll_result
     });
     let output = output.await;
-    (output, spent.min(thread_cpu_time().saturating_sub(before)))
+    (output, poll_time.min(thread_cpu_time().saturating_sub(thread_time_before)))
 }
 
 #[cfg(test)]

@@ -43,9 +43,10 @@ impl Record {
             ftp::Structure::Record => Structure::Record,
             ftp::Structure::Page => Structure::Page,
         });
-        let known = WordFormat::ALL.iter().find(|(one, _)| *one == representation.word_format);
+        let named_format =
+            WordFormat::ALL.iter().find(|(one, _)| *one == representation.word_format);
         let is_words = data_type == Type::Local && bits != 8;
-        request.word_format = known.filter(|_| is_words).map(|(_, name)| Text::from(*name));
+        request.word_format = named_format.filter(|_| is_words).map(|(_, name)| Text::from(*name));
     }
 
     /// Records the number of bits that have moved: bytes times their size, as in RFC 573.
@@ -71,8 +72,8 @@ impl Record {
 
     /// Adds CPU time to the record.
     pub(crate) fn add_cpu(&mut self, time: Duration) {
-        let before = self.transfer.cpu.cpu_ns.unwrap_or(0);
-        self.transfer.cpu.cpu_ns = Some(before.saturating_add(nanos(time)));
+        let previous_ns = self.transfer.cpu.cpu_ns.unwrap_or(0);
+        self.transfer.cpu.cpu_ns = Some(previous_ns.saturating_add(nanos(time)));
     }
 
     /// Returns the number of bytes of the file that have moved.
@@ -90,7 +91,7 @@ impl Record {
 
     /// Extends the duration of the transfer to `arrived`, the time of the last byte, if that byte
     /// arrived after the last reply.
-    pub(crate) fn last_until(&mut self, arrived: Instant) {
+    pub(crate) fn extend_until(&mut self, arrived: Instant) {
         let lasted = Some(nanos(arrived.saturating_duration_since(self.began)));
         let time = &mut self.transfer.time;
         if lasted > time.total_ns {

@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Value of `sysinfo(2)` for a load average of 1.
-const LOAD_ONE: u64 = 1 << 16;
+const LOAD_SCALE: u64 = 1 << 16;
 
 /// Creates records and keeps them.
-pub(crate) struct Recorder {
+pub(crate) struct TransferRecorder {
     /// `None` if no records are kept.
     journal: Option<Mutex<Journal>>,
     /// Random number that distinguishes the identifiers of this process from those of other
@@ -29,20 +29,20 @@ pub(crate) struct Recorder {
     report: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for TransferRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("is_on", &self.journal.is_some()).finish()
+        f.debug_struct("TransferRecorder").field("is_on", &self.journal.is_some()).finish()
     }
 }
 
 /// A session whose transfers are numbered.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct RecordedSession {
     id: Identifier,
     transfers: u64,
 }
 
-impl Session {
+impl RecordedSession {
     /// Assigns `record` its number in the session, and returns whether it is the first record.
     pub(crate) fn number(&mut self, record: &mut Record) -> bool {
         self.transfers += 1;
@@ -52,11 +52,11 @@ impl Session {
     }
 }
 
-impl Recorder {
+impl TransferRecorder {
     /// Creates a recorder for a client command.
     pub(crate) fn for_client(is_wanted: bool) -> Self {
         let directory = crate::stats::journal_directory();
-        let report = |message: &str| exit::complain(&anyhow::Error::msg(message.to_owned()));
+        let report = |message: &str| exit::print_error(&anyhow::Error::msg(message.to_owned()));
         Self::open(is_wanted.then_some(directory.as_path()), report)
     }
 
@@ -67,14 +67,14 @@ impl Recorder {
         report: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let journal = directory.and_then(|directory| {
-            let opened = Journal::open(directory, Settings::default());
-            let failed = |error| {
+            let open_result = Journal::open(directory, Settings::default());
+            let report_failure = |error| {
                 report(&format!(
                     "cannot record transfers in {}: {error}; use --no-record to disable records",
                     directory.display()
                 ));
             };
-            opened.map_err(failed).ok()
+            open_result.map_err(report_failure).ok()
         });
         let machine = journal.is_some().then(Machine::this);
         let host = machine.map(|machine| Host {
@@ -103,8 +103,8 @@ impl Recorder {
     }
 
     /// Begins a session.
-    pub(crate) fn session(&self) -> Session {
-        Session { id: self.new_identifier(unix_ns()), transfers: 0 }
+    pub(crate) fn session(&self) -> RecordedSession {
+        RecordedSession { id: self.new_identifier(unix_ns()), transfers: 0 }
     }
 
     /// Begins the record of a transfer whose command is given now.
@@ -124,9 +124,12 @@ impl Recorder {
     /// Returns the machine and its load, for the first record of a session.
     pub(crate) fn host(&self) -> Host {
         let load = rustix::system::sysinfo().loads.first().copied();
-        let hundredths = |load: u64| load.saturating_mul(100) / LOAD_ONE;
+        let hundredths = |load: u64| load.saturating_mul(100) / LOAD_SCALE;
         // The kernel's `long` has 32 bits on some machines.
-        #[allow(clippy::useless_conversion, reason = "not of this size on every machine")]
+        #[allow(
+            clippy::useless_conversion,
+            reason = "the element type of `loads` differs between platforms"
+        )]
         let load = load.and_then(|load| u64::try_from(load).ok());
         Host { load1_hundredths: load.map(hundredths), ..self.host.clone() }
     }

@@ -1,7 +1,7 @@
 //! Summary of a transfer for the user: size, time, rate and cost.
 
 use records::format::{count, count_or_unknown, duration};
-use records::transfer::{Limit, Transfer, derived};
+use records::transfer::{Transfer, TransferLimit, derived};
 
 /// Minimum duration for a meaningful CPU time per gigabyte.
 const CPU_REPORT_MIN_NS: u64 = 100_000_000;
@@ -32,11 +32,11 @@ pub(crate) fn summary(transfer: &Transfer) -> String {
     }
     if let Some(limit) = transfer.limit() {
         text.push_str(match limit {
-            Limit::Peer => ", limited by the remote host",
-            Limit::Network => ", limited by the network or the remote host",
-            Limit::Processor => ", limited by the local CPU",
-            Limit::Disk => ", limited by the local disk",
-            Limit::Application => ", limited by this program",
+            TransferLimit::Peer => ", limited by the remote host",
+            TransferLimit::Network => ", limited by the network or the remote host",
+            TransferLimit::Processor => ", limited by the local CPU",
+            TransferLimit::Disk => ", limited by the local disk",
+            TransferLimit::Application => ", limited by this program",
         });
     }
     text
@@ -44,30 +44,31 @@ pub(crate) fn summary(transfer: &Transfer) -> String {
 
 /// Returns the distribution of a transfer's time, as far as it was measured: the steps of the
 /// session, the parts of the data transfer, and the CPU time.
-pub(crate) fn spent(transfer: &Transfer) -> String {
+pub(crate) fn time_breakdown(transfer: &Transfer) -> String {
     let time = &transfer.time;
     let sum = |parts: &[Option<u64>]| parts.iter().flatten().copied().reduce(u64::saturating_add);
-    let joined = |parts: &[(Option<u64>, &str)]| {
+    let joined_text = |parts: &[(Option<u64>, &str)]| {
         let parts =
             parts.iter().filter_map(|(ns, name)| Some(format!("{} {name}", duration((*ns)?))));
         parts.collect::<Vec<_>>().join(", ")
     };
-    let opening = [time.resolve_ns, time.control_connect_ns, time.control_tls_ns, time.login_ns];
-    let within = joined(&[
+    let session_times =
+        [time.resolve_ns, time.control_connect_ns, time.control_tls_ns, time.login_ns];
+    let data_steps = joined_text(&[
         (time.network_wait_ns, "waiting for the network"),
         (time.crypto_ns, "in TLS"),
         (time.conversion_ns, "converting"),
         (sum(&[time.file_read_ns, time.file_write_ns, time.disk_wait_ns]), "in file I/O"),
     ]);
-    let steps = joined(&[
-        (sum(&opening), "to open the session"),
+    let steps = joined_text(&[
+        (sum(&session_times), "to open the session"),
         (time.command_to_150_ns, "from the command to its reply"),
         (time.transfer_ns, "from the first byte to the last"),
     ]);
-    let within = if within.is_empty() { within } else { format!(" ({within})") };
+    let data_steps = if data_steps.is_empty() { data_steps } else { format!(" ({data_steps})") };
     let cpu = sum(&[transfer.cpu.cpu_ns, transfer.cpu.cpu_user_ns, transfer.cpu.cpu_sys_ns]);
     let cpu = cpu.map(|ns| format!(", and {} of CPU", duration(ns))).unwrap_or_default();
-    format!("time: {steps}{within}{cpu}")
+    format!("time: {steps}{data_steps}{cpu}")
 }
 
 #[cfg(test)]
@@ -98,7 +99,7 @@ mod tests {
         transfer.cpu.cpu_ns = Some(5_000_000);
         let expected = "time: 3.00 ms to open the session, 40.0 ms from the first byte to the last \
                     (30.0 ms waiting for the network, 9.00 ms in file I/O), and 5.00 ms of CPU";
-        assert_eq!(spent(&transfer), expected);
+        assert_eq!(time_breakdown(&transfer), expected);
     }
 
     #[test]

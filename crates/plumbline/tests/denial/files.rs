@@ -12,8 +12,8 @@ fn hashes_end_with_their_sessions_and_with_the_server() {
     fs::write(directories.remote_path("small"), b"abc").unwrap();
     for number in 0..40 {
         let mut attacker = Control::new(ATTACKER, &server);
-        assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
-        attacker.sends("HASH sparse\n");
+        assert_eq!(attacker.log_in("ftp", "a@b"), WELCOME);
+        attacker.send_without_waiting("HASH sparse\n");
         // Half of the attackers stay connected.
         if number % 2 == 0 {
             attacker.resets();
@@ -24,22 +24,22 @@ fn hashes_end_with_their_sessions_and_with_the_server() {
     // The server computes the small hash and checks this login before it continues the attackers'
     // hashes.
     let mut honest = Control::new(OTHER, &server);
-    assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
+    assert_eq!(honest.log_in("ann", "secret"), WELCOME);
     assert_eq!(honest.send_and_read("HASH small"), 213);
-    assert!(threads(&server.program) < 16, "{}", threads(&server.program));
-    ends(&mut server.program);
+    assert!(thread_count(&server.program) < 16, "{}", thread_count(&server.program));
+    assert_exits(&mut server.program);
 }
 
 /// Logs in, hashes the file `small` 20 times, and returns the processor time of the login and the
 /// hashes.
-fn cost_of_hashes(server: &Server) -> u64 {
-    let before = ticks(&server.program);
+fn measure_hash_ticks(server: &Server) -> u64 {
+    let before = processor_ticks(&server.program);
     let mut honest = Control::new(OTHER, server);
-    assert_eq!(honest.logs_in("ftp", "a@b"), WELCOME);
+    assert_eq!(honest.log_in("ftp", "a@b"), WELCOME);
     for _ in 0..20 {
         assert_eq!(honest.send_and_read("HASH small"), 213);
     }
-    (ticks(&server.program) - before).max(1)
+    (processor_ticks(&server.program) - before).max(1)
 }
 
 // attack row 117
@@ -49,19 +49,19 @@ fn hashing_stops_with_its_session() {
     let mut server = ftp_server(&directories, "");
     fs::File::create(directories.remote_path("sparse")).unwrap().set_len(3 << 30).unwrap();
     fs::File::create(directories.remote_path("small")).unwrap().set_len(4 << 20).unwrap();
-    let alone = cost_of_hashes(&server);
+    let alone = measure_hash_ticks(&server);
     let attackers = many_sources().map(|source| {
         let mut attacker = Control::new(source, &server);
-        assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
-        attacker.sends("HASH sparse\n");
+        assert_eq!(attacker.log_in("ftp", "a@b"), WELCOME);
+        attacker.send_without_waiting("HASH sparse\n");
         attacker
     });
     attackers.collect::<Vec<_>>().into_iter().for_each(Control::resets);
-    // The permits to compute alternate between source addresses: each attacker's hash that
-    // continued would use as much processor time as the hashes measured here.
-    let after = cost_of_hashes(&server);
+    // The queue alternates between source addresses, so a hash that still ran for an attacker would
+    // use as much processor time as the hashes measured here.
+    let after = measure_hash_ticks(&server);
     assert!(after < alone * 10, "{alone} {after}");
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_hash_in_steps_is_the_hash_of_the_file_and_an_anonymous_user_has_a_limit() {
 }
 
 /// Returns how often `other` got a reply while `lister` waited for the end of its command.
-fn replies_meanwhile(lister: &mut Control, other: &mut Control) -> usize {
+fn count_replies_during_command(lister: &mut Control, other: &mut Control) -> usize {
     let mut count = 0;
     lister.0.get_mut().set_nonblocking(true).unwrap();
     let mut byte = [0];
@@ -107,24 +107,24 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
     }
     let mut server = ftp_server(&directories, "");
     let mut other = Control::new(OTHER, &server);
-    assert_eq!(other.logs_in("ftp", "a@b"), WELCOME);
+    assert_eq!(other.log_in("ftp", "a@b"), WELCOME);
     for command in ["NLST zzz*", "STAT zzz*", "NLST -a"] {
         // Other processes may occupy the processor during some of the rounds.
         let most = (0..10).map(|_| {
             let mut line = ftp_harness::ControlConnection::logged_in(&server);
             let data = command.starts_with("NLST").then(|| line.passive());
             let mut lister = Control(line.0);
-            lister.sends(&format!("{command}\n"));
+            lister.send_without_waiting(&format!("{command}\n"));
             let replies = match &data {
                 Some(data) => {
                     assert_eq!(lister.reply(), 150);
                     let mut data = data.try_clone().unwrap();
-                    let reading = thread::spawn(move || rest_of(&mut data).len());
-                    let replies = replies_meanwhile(&mut lister, &mut other);
+                    let reading = thread::spawn(move || read_to_end_of_stream(&mut data).len());
+                    let replies = count_replies_during_command(&mut lister, &mut other);
                     assert!(reading.join().unwrap() == 0 || command == "NLST -a");
                     replies
                 }
-                None => replies_meanwhile(&mut lister, &mut other),
+                None => count_replies_during_command(&mut lister, &mut other),
             };
             assert!([226, 212, 213, 211].contains(&lister.reply()));
             replies
@@ -132,7 +132,7 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
         let most = most.max().unwrap();
         assert!(most >= 10, "{command}: {most}");
     }
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 // attack row 117
@@ -143,19 +143,19 @@ fn a_hash_that_waits_for_its_turn_takes_little_memory() {
     fs::File::create(directories.remote_path("sparse")).unwrap().set_len(3 << 30).unwrap();
     fs::write(directories.remote_path("small"), b"abc").unwrap();
     let mut honest = Control::new(OTHER, &server);
-    assert_eq!(honest.logs_in("ftp", "a@b"), WELCOME);
+    assert_eq!(honest.log_in("ftp", "a@b"), WELCOME);
     let mut attackers: Vec<_> = (0..200).map(|_| Control::new(ATTACKER, &server)).collect();
-    assert!(attackers.iter_mut().all(|attacker| attacker.logs_in("ftp", "a@b") == WELCOME));
+    assert!(attackers.iter_mut().all(|attacker| attacker.log_in("ftp", "a@b") == WELCOME));
     let before = resident_kib(&server.program);
-    attackers.iter_mut().for_each(|attacker| attacker.sends("HASH sparse\n"));
+    attackers.iter_mut().for_each(|attacker| attacker.send_without_waiting("HASH sparse\n"));
     // The server alternates between source addresses, so during each of these hashes it also
     // computes one step of one attacker's hash.
     for _ in 0..250 {
         assert_eq!(honest.send_and_read("HASH small"), 213);
     }
-    let more = resident_kib(&server.program).saturating_sub(before);
-    assert!(more < 200 * 100, "{more} KiB");
-    ends(&mut server.program);
+    let added_kib = resident_kib(&server.program).saturating_sub(before);
+    assert!(added_kib < 200 * 100, "{added_kib} KiB");
+    assert_exits(&mut server.program);
 }
 
 // attack row 149
@@ -169,26 +169,26 @@ fn conversion_of_files_delays_no_other_session() {
     let mut attackers = Vec::new();
     for command in ["TYPE A", "MODE C"].into_iter().chain(std::iter::repeat_n("MODE Z", 20)) {
         let mut attacker = Control::new(ATTACKER, &server);
-        assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
+        assert_eq!(attacker.log_in("ftp", "a@b"), WELCOME);
         assert_eq!(attacker.send_and_read(command), 200);
         let data = attacker.passive();
-        attacker.sends("RETR sparse\n");
+        attacker.send_without_waiting("RETR sparse\n");
         assert_eq!(attacker.reply(), 150);
         thread::spawn(move || std::io::copy(&mut { data }, &mut std::io::sink()));
         attackers.push(attacker);
     }
     let mut honest = Control::new(OTHER, &server);
-    assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
+    assert_eq!(honest.log_in("ann", "secret"), WELCOME);
     for _ in 0..200 {
         assert_eq!(honest.send_and_read("NOOP"), 200);
     }
     // All transfers of the attackers share one permit, and do not start a thread each.
-    assert!(threads(&server.program) < 16, "{}", threads(&server.program));
+    assert!(thread_count(&server.program) < 16, "{}", thread_count(&server.program));
     for attacker in &mut attackers {
         attacker.0.get_mut().set_nonblocking(true).unwrap();
         let error = attacker.0.get_ref().peek(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "a file of 64 GiB has ended");
     }
     drop(attackers);
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }

@@ -5,12 +5,12 @@ use super::*;
 
 /// Logs ann in by FTP from an address that is not the attacker's, and returns the processor time of
 /// the password check.
-fn cost_of_a_check(server: &Server) -> u64 {
-    let before = ticks(&server.program);
+fn measure_check_ticks(server: &Server) -> u64 {
+    let before = processor_ticks(&server.program);
     let mut honest = Control::new(OTHER, server);
-    assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
+    assert_eq!(honest.log_in("ann", "secret"), WELCOME);
     assert_eq!(honest.send_and_read("QUIT"), 221);
-    (ticks(&server.program) - before).max(1)
+    (processor_ticks(&server.program) - before).max(1)
 }
 
 // attack row 64
@@ -19,21 +19,21 @@ fn cost_of_a_check(server: &Server) -> u64 {
 fn password_checks_of_ftp_end_with_their_connections() {
     let directories = TestDirectories::new();
     let mut server = ftp_server(&directories, "");
-    let check = cost_of_a_check(&server);
-    let before = ticks(&server.program);
+    let check = measure_check_ticks(&server);
+    let before = processor_ticks(&server.program);
     // From a single address only the first attempt would be checked; the other attempts would wait
     // until the delay between attempts has passed.
     for source in many_sources() {
         let mut attacker = Control::new(source, &server);
-        attacker.sends("USER ann\nPASS wrong\n");
+        attacker.send_without_waiting("USER ann\nPASS wrong\n");
         assert_eq!(attacker.reply(), 220);
         attacker.resets();
     }
     let mut honest = Control::new(OTHER, &server);
-    assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
-    let checks = (ticks(&server.program) - before) / check;
+    assert_eq!(honest.log_in("ann", "secret"), WELCOME);
+    let checks = (processor_ticks(&server.program) - before) / check;
     assert!(checks < 30, "{checks}");
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 // attack row 116
@@ -43,36 +43,37 @@ fn a_source_with_many_logins_is_refused_temporarily_and_another_is_served() {
     let mut server = ftp_server(&directories, "");
     let mut attackers: Vec<_> = (0..60).map(|_| Control::new(ATTACKER, &server)).collect();
     for attacker in &mut attackers {
-        attacker.sends("USER ann\nPASS wrong\n");
+        attacker.send_without_waiting("USER ann\nPASS wrong\n");
     }
     let mut honest = Control::new(OTHER, &server);
-    assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
+    assert_eq!(honest.log_in("ann", "secret"), WELCOME);
     // The server refuses a login whose password check would be too far in the future; the other
     // logins wait for their checks.
     for attacker in &mut attackers {
         attacker.0.get_mut().set_nonblocking(true).unwrap();
     }
-    let refused = |attacker: &mut Control| {
+    let is_refused = |attacker: &mut Control| {
         let mut messages = Vec::new();
         _ = attacker.0.get_mut().read_to_end(&mut messages);
         String::from_utf8(messages).unwrap().contains("421 Too many logins")
     };
-    let count = attackers.iter_mut().filter_map(|attacker| refused(attacker).then_some(())).count();
+    let count =
+        attackers.iter_mut().filter_map(|attacker| is_refused(attacker).then_some(())).count();
     assert!(count >= 20, "{count}");
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 /// Logs ann in by FTP 24 times from an address that is not the attacker's, each time after
 /// `before`, and returns the total processor time.
-fn cost_of_logins(server: &Server, mut before: impl FnMut() -> Option<Control>) -> u64 {
-    let start = ticks(&server.program);
+fn measure_login_ticks(server: &Server, mut before: impl FnMut() -> Option<Control>) -> u64 {
+    let start = processor_ticks(&server.program);
     for _ in 0..24 {
         let earlier = before();
         let mut honest = Control::new(OTHER, server);
-        assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
+        assert_eq!(honest.log_in("ann", "secret"), WELCOME);
         earlier.into_iter().for_each(Control::resets);
     }
-    ticks(&server.program) - start
+    processor_ticks(&server.program) - start
 }
 
 // attack row 98
@@ -80,10 +81,10 @@ fn cost_of_logins(server: &Server, mut before: impl FnMut() -> Option<Control>) 
 fn disconnecting_does_not_shorten_the_delay_after_a_wrong_password() {
     let directories = TestDirectories::new();
     let server = ftp_server(&directories, "");
-    let logins = cost_of_logins(&server, || None);
-    let with_guesses = cost_of_logins(&server, || {
+    let logins = measure_login_ticks(&server, || None);
+    let with_guesses = measure_login_ticks(&server, || {
         let mut guesser = Control::new(ATTACKER, &server);
-        guesser.sends("USER ann\nPASS wrong\n");
+        guesser.send_without_waiting("USER ann\nPASS wrong\n");
         assert_eq!((guesser.reply(), guesser.reply()), (220, 331));
         // Only one password check runs at a time. When ann's login gets its reply, a correct guess
         // would already have got a reply, so the guesser disconnects after ann's login.
@@ -94,17 +95,17 @@ fn disconnecting_does_not_shorten_the_delay_after_a_wrong_password() {
 }
 
 /// Tries `name` with a wrong password from six addresses, and returns the processor time.
-fn cost_of_failures(server: &Server, name: &str, network: u8) -> u64 {
-    let before = ticks(&server.program);
+fn measure_failure_ticks(server: &Server, name: &str, network: u8) -> u64 {
+    let before = processor_ticks(&server.program);
     let sources = (1..7).map(|host| Ipv4Addr::new(127, 0, network, host));
     let mut tries: Vec<_> = sources.map(|source| Control::new(source, server)).collect();
     for attempt in &mut tries {
-        attempt.sends(&format!("USER {name}\nPASS wrong\n"));
+        attempt.send_without_waiting(&format!("USER {name}\nPASS wrong\n"));
     }
     for attempt in &mut tries {
         assert_eq!([attempt.reply(), attempt.reply(), attempt.reply()], [220, 331, 530]);
     }
-    ticks(&server.program) - before
+    processor_ticks(&server.program) - before
 }
 
 // attack row 98
@@ -112,19 +113,22 @@ fn cost_of_failures(server: &Server, name: &str, network: u8) -> u64 {
 fn an_unknown_name_takes_as_long_as_a_known_one() {
     let directories = TestDirectories::new();
     let server = ftp_server(&directories, "");
-    let known = cost_of_failures(&server, "ann", 2);
-    let unknown = cost_of_failures(&server, "nobody-has-this", 3);
-    assert!(unknown * 2 > known && unknown < known * 2, "{known} {unknown}");
+    let known_name_ticks = measure_failure_ticks(&server, "ann", 2);
+    let unknown_name_ticks = measure_failure_ticks(&server, "nobody-has-this", 3);
+    assert!(
+        unknown_name_ticks * 2 > known_name_ticks && unknown_name_ticks < known_name_ticks * 2,
+        "{known_name_ticks} {unknown_name_ticks}"
+    );
 }
 
 /// Starts a login server at a free local port.
 fn login_server(directories: &TestDirectories, words: &[&str]) -> (ServeProcess, u16) {
     let users = directories.users_file("exec = [\"/bin/sh\", \"-c\", \"echo is''in; cat\"]");
-    let usual = ["--listen", "127.0.0.1:0", "--tls", "off", "--users", &users];
-    let served = ServeProcess::start_with(&[&usual[..], words].concat());
-    let line = served.wait_for_log("listening on 127.0.0.1:");
+    let options = ["--listen", "127.0.0.1:0", "--tls", "off", "--users", &users];
+    let server = ServeProcess::start_with(&[&options[..], words].concat());
+    let line = server.wait_for_log("listening on 127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
-    (served, port.parse().unwrap())
+    (server, port.parse().unwrap())
 }
 
 /// Logs ann in by Telnet from `source`.
@@ -144,10 +148,10 @@ fn telnet_login(source: Ipv4Addr, port: u16) -> RawClient {
 fn password_checks_of_logins_end_with_their_connections() {
     let directories = TestDirectories::new();
     let (mut server, port) = login_server(&directories, &[]);
-    let before = ticks(&server.program);
+    let before = processor_ticks(&server.program);
     drop(telnet_login(OTHER, port));
-    let check = (ticks(&server.program) - before).max(1);
-    let before = ticks(&server.program);
+    let check = (processor_ticks(&server.program) - before).max(1);
+    let before = processor_ticks(&server.program);
     for source in many_sources() {
         let mut attacker = RawClient::on(connect(source, port));
         attacker.send(b"ann\r\nwrong\r\n");
@@ -155,9 +159,9 @@ fn password_checks_of_logins_end_with_their_connections() {
         reset(attacker.stream);
     }
     let _honest = telnet_login(OTHER, port);
-    let checks = (ticks(&server.program) - before) / check;
+    let checks = (processor_ticks(&server.program) - before) / check;
     assert!(checks < 30, "{checks}");
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 // attack row 119
@@ -168,11 +172,11 @@ fn unauthenticated_sessions_are_limited_and_authenticated_ones_stay() {
     let mut server = ftp_server(&directories, limits);
     let mut users: Vec<_> = (0..8).map(|_| Control::new(OTHER, &server)).collect();
     for user in &mut users {
-        assert_eq!(user.logs_in("ftp", "a@b"), WELCOME);
+        assert_eq!(user.log_in("ftp", "a@b"), WELCOME);
     }
     let mut silent: Vec<_> = (0..60).map(|_| Control::new(ATTACKER, &server)).collect();
-    let greeted = silent.iter_mut().map(Control::reply).filter(|code| *code == 220).count();
-    assert!((10..=20).contains(&greeted), "{greeted}");
+    let greeting_count = silent.iter_mut().map(Control::reply).filter(|code| *code == 220).count();
+    assert!((10..=20).contains(&greeting_count), "{greeting_count}");
     assert!(users.iter_mut().all(|user| user.send_and_read("NOOP") == 200));
     silent.into_iter().for_each(Control::resets);
     let mut late = login_harness::poll_until_timeout(|| {
@@ -180,7 +184,7 @@ fn unauthenticated_sessions_are_limited_and_authenticated_ones_stay() {
         (late.reply() == 220).then_some(late)
     });
     assert_eq!((late.send_and_read("USER ftp"), late.send_and_read("PASS a@b")), (331, 230));
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 // attack row 120
@@ -188,12 +192,12 @@ fn unauthenticated_sessions_are_limited_and_authenticated_ones_stay() {
 fn sighup_reloads_the_users_without_ending_the_login_server() {
     let directories = TestDirectories::new();
     let (mut server, port) = login_server(&directories, &[]);
-    let mut old = telnet_login(OTHER, port);
+    let mut old_session = telnet_login(OTHER, port);
     let path = directories.local_path("users.toml");
     let users = fs::read_to_string(&path).unwrap();
     fs::write(&path, users.replace("[ann]", "[kim]")).unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.wait_for_log("login users and prefixes reloaded");
+    server.wait_for_log("login users and address prefixes reloaded");
     let mut client = RawClient::on(connect(OTHER, port));
     client.wait_for(b"login: ");
     client.send(b"kim\r\nsecret\r\n");
@@ -202,10 +206,10 @@ fn sighup_reloads_the_users_without_ending_the_login_server() {
     server.program.signal(Signal::HUP).unwrap();
     let line = server.wait_for_log("configuration not reloaded");
     assert!(line.starts_with("plumb: ") && line.contains("users.toml"), "{line}");
-    old.send(b"still here\r\n");
-    old.wait_for(b"still here");
+    old_session.send(b"still here\r\n");
+    old_session.wait_for(b"still here");
     assert!(!server.lines().iter().any(|line| !line.starts_with("plumb: ")));
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 // attack row 118
@@ -228,7 +232,7 @@ fn an_unread_log_blocks_neither_sessions_nor_shutdown() {
     // A pipe holds 64 KiB, and each session logs about a hundred bytes.
     for _ in 0..1500 {
         let mut control = Control(BufReader::new(connect(ATTACKER, port)));
-        assert_eq!(control.logs_in("ftp", "a@b"), WELCOME);
+        assert_eq!(control.log_in("ftp", "a@b"), WELCOME);
     }
-    ends(&mut program);
+    assert_exits(&mut program);
 }

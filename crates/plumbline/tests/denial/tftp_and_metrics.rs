@@ -26,14 +26,14 @@ fn tftp_server(directories: &TestDirectories, limits: &str) -> (Program, u16) {
 }
 
 /// Sends one read request from `source`, and no other packet.
-fn asks_once(source: Ipv4Addr, port: u16) -> UdpSocket {
+fn request_once(source: Ipv4Addr, port: u16) -> UdpSocket {
     let socket = UdpSocket::bind((source, 0)).unwrap();
     socket.send_to(b"\0\x01file\0octet\0", (Ipv4Addr::LOCALHOST, port)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     socket
 }
 
-fn gets_block(socket: &UdpSocket, block: u8) -> SocketAddrV4 {
+fn receives_block(socket: &UdpSocket, block: u8) -> SocketAddrV4 {
     let mut bytes = [0; 600];
     loop {
         let (len, from) = socket.recv_from(&mut bytes).unwrap();
@@ -46,24 +46,24 @@ fn gets_block(socket: &UdpSocket, block: u8) -> SocketAddrV4 {
 
 // attack row 121
 #[test]
-fn unanswered_requests_free_their_places_for_new_ones() {
+fn unanswered_requests_free_their_slots_for_new_requests() {
     let directories = TestDirectories::new();
     fs::write(directories.remote_path("file"), ftp_harness::pattern(2_000)).unwrap();
     let (_server, port) =
         tftp_server(&directories, "transfers-max = 8\ntransfers-per-source-max = 4\n");
     // A client that acknowledges keeps its transfer slot.
-    let honest = asks_once(OTHER, port);
-    let transfer = gets_block(&honest, 1);
+    let honest = request_once(OTHER, port);
+    let transfer = receives_block(&honest, 1);
     honest.send_to(&[0, 4, 0, 1], transfer).unwrap();
-    gets_block(&honest, 2);
+    receives_block(&honest, 2);
     let mut silent = Vec::new();
     for number in 0..60 {
-        let forged = asks_once(Ipv4Addr::new(127, 0, 1, number % 10), port);
-        gets_block(&forged, 1);
+        let forged = request_once(Ipv4Addr::new(127, 0, 1, number % 10), port);
+        receives_block(&forged, 1);
         silent.push(forged);
     }
     honest.send_to(&[0, 4, 0, 2], transfer).unwrap();
-    gets_block(&honest, 3);
+    receives_block(&honest, 3);
 }
 
 // attack row 121
@@ -73,12 +73,12 @@ fn a_request_that_is_not_answered_takes_no_memory_of_a_transfer() {
     fs::write(directories.remote_path("file"), ftp_harness::pattern(2_000_000)).unwrap();
     let limits = "transfers-max = 200\ntransfers-per-source-max = 200\n";
     let (server, port) = tftp_server(&directories, limits);
-    gets_block(&asks_once(OTHER, port), 1);
+    receives_block(&request_once(OTHER, port), 1);
     let before = resident_kib(&server);
-    let silent: Vec<_> = (0..200).map(|_| asks_once(ATTACKER, port)).collect();
-    silent.iter().for_each(|socket| _ = gets_block(socket, 1));
-    let more = resident_kib(&server).saturating_sub(before);
-    assert!(more < 200 * 100, "{more} KiB");
+    let silent: Vec<_> = (0..200).map(|_| request_once(ATTACKER, port)).collect();
+    silent.iter().for_each(|socket| _ = receives_block(socket, 1));
+    let added_kib = resident_kib(&server).saturating_sub(before);
+    assert!(added_kib < 200 * 100, "{added_kib} KiB");
 }
 
 /// Starts an FTP server with metrics, and returns the port of the metrics.
@@ -90,10 +90,10 @@ fn with_metrics(directories: &TestDirectories) -> (Server, u16) {
     (server, port.parse().unwrap())
 }
 
-fn scrapes(port: u16, host: &str) -> String {
+fn scrape(port: u16, host: &str) -> String {
     let mut stream = connect(OTHER, port);
     stream.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
-    String::from_utf8(rest_of(&mut stream)).unwrap()
+    String::from_utf8(read_to_end_of_stream(&mut stream)).unwrap()
 }
 
 // attack row 122
@@ -109,7 +109,7 @@ fn silent_connections_delay_no_scrape() {
     };
     let is_served_first = (0..10).any(|_| {
         let silent: Vec<_> = (0..40).map(|_| connect(ATTACKER, port)).collect();
-        assert!(scrapes(port, "127.0.0.1").starts_with("HTTP/1.1 200 "));
+        assert!(scrape(port, "127.0.0.1").starts_with("HTTP/1.1 200 "));
         // The scrape does not wait for the newest connections, and the server closes the oldest
         // ones.
         let open = silent.iter().filter(|silent| is_open(silent)).count();
@@ -117,7 +117,7 @@ fn silent_connections_delay_no_scrape() {
         is_open(&silent[28])
     });
     assert!(is_served_first);
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 // attack row 108
@@ -126,10 +126,10 @@ fn dns_rebinding_does_not_expose_the_metrics() {
     let directories = TestDirectories::new();
     let (server, port) = with_metrics(&directories);
     for host in ["attacker.example", "127.0.0.1.attacker.example", "attacker.example:9559"] {
-        let answer = scrapes(port, host);
+        let answer = scrape(port, host);
         assert!(answer.starts_with("HTTP/1.1 421 ") && !answer.contains("plumb_"), "{answer}");
     }
-    assert!(scrapes(port, "localhost").contains("plumb_sessions_open"));
+    assert!(scrape(port, "localhost").contains("plumb_sessions_open"));
     drop(server);
 }
 
@@ -142,8 +142,8 @@ fn a_program_of_a_session_inherits_no_descriptor_and_no_limit_of_the_server() {
     command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_plumb"), "serve", "--tls", "off"]);
     command.args(["--listen", "127.0.0.1:0", "--exec", "sh", "-c"]);
     command.arg("echo fds: $(ls /proc/$$/fd | tr '\\n' ' '), limit: $(ulimit -n).");
-    let served = ServeProcess::run(command);
-    let line = served.wait_for_log("listening on 127.0.0.1:");
+    let server = ServeProcess::run(command);
+    let line = server.wait_for_log("listening on 127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
     let mut client = RawClient::on(connect(OTHER, port.parse().unwrap()));
     client.send(b"\r\n");
@@ -152,7 +152,7 @@ fn a_program_of_a_session_inherits_no_descriptor_and_no_limit_of_the_server() {
     let fds = messages.split("fds: ").nth(1).unwrap().split(',').next().unwrap();
     // The shell of the session opens descriptors of its own, so only 9 is checked.
     assert!(!fds.split_whitespace().any(|fd| fd == "9"), "{messages}");
-    poll_until_timeout(|| served.has_logged("disconnected").then_some(()));
+    poll_until_timeout(|| server.has_logged("disconnected").then_some(()));
 }
 
 /// An LD_PRELOAD library that shifts the wall clock by the seconds in `CLOCK_OFFSET_FILE`.
@@ -183,21 +183,21 @@ fn jumps_of_the_clock_end_no_session_and_no_server() {
     let file = format!("CLOCK_OFFSET_FILE={}", directories.local_path("offset").display());
     let words = ["--writable", "--ftp-listen", "127.0.0.1:0"];
     let mut server = Server::start_by(&directories, &["env", &preload, &file], &words);
-    let mut old = ftp_harness::ControlConnection::logged_in(&server);
+    let mut old_session = ftp_harness::ControlConnection::logged_in(&server);
     // Offsets: one day, twenty years, and a time before 1970.
     for (number, offset) in ["86400", "630720000", "-3153600000", "0"].iter().enumerate() {
         fs::write(directories.local_path("offset"), offset).unwrap();
-        assert_eq!(old.send("NOOP"), 200, "{offset}");
-        assert_eq!(old.store(&format!("STOR file{number}"), b"whole"), 226, "{offset}");
-        assert_eq!(old.retrieve(&format!("RETR file{number}")).unwrap(), b"whole");
-        assert!(!old.retrieve("LIST").unwrap().is_empty());
+        assert_eq!(old_session.send("NOOP"), 200, "{offset}");
+        assert_eq!(old_session.store(&format!("STOR file{number}"), b"whole"), 226, "{offset}");
+        assert_eq!(old_session.retrieve(&format!("RETR file{number}")).unwrap(), b"whole");
+        assert!(!old_session.retrieve("LIST").unwrap().is_empty());
         assert_eq!(
             ftp_harness::ControlConnection::logged_in(&server).send("QUIT"),
             221,
             "{offset}"
         );
     }
-    ends(&mut server.program);
+    assert_exits(&mut server.program);
 }
 
 // attack row 147
@@ -207,13 +207,13 @@ fn one_source_holds_at_most_a_quarter_of_the_passive_ports() {
     let server = ftp_server(&directories, "passive-ports = [47300, 47307]\n");
     let passive = |source| {
         let mut control = Control::new(source, &server);
-        assert_eq!(control.logs_in("ftp", "a@b"), WELCOME);
+        assert_eq!(control.log_in("ftp", "a@b"), WELCOME);
         let reply = control.send_and_read("EPSV");
         (control, reply)
     };
     let attackers: Vec<_> = (0..8).map(|_| passive(ATTACKER)).collect();
-    let held = attackers.iter().filter(|(_, reply)| *reply == 229).count();
-    assert_eq!(held, 2);
+    let held_ports = attackers.iter().filter(|(_, reply)| *reply == 229).count();
+    assert_eq!(held_ports, 2);
     assert_eq!(passive(OTHER).1, 229);
     drop(attackers);
     // The ports of ended sessions become free again.
@@ -229,6 +229,6 @@ fn a_missing_handshake_does_not_delay_shutdown() {
     assert_eq!((silent.reply(), silent.send_and_read("AUTH TLS")), (220, 234));
     server.program.signal(Signal::TERM).unwrap();
     // The handshake timeout itself is 15 s.
-    let ended = server.program.wait_for_end(Duration::from_secs(10)).unwrap();
-    assert_eq!(ended.expect("the server ends").code(), Some(0));
+    let status = server.program.wait_for_end(Duration::from_secs(10)).unwrap();
+    assert_eq!(status.expect("the server ends").code(), Some(0));
 }

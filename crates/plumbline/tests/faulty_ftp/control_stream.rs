@@ -14,10 +14,11 @@ pub(super) struct Certificate(Arc<ServerConfig>);
 
 impl Certificate {
     pub(super) fn new() -> Self {
-        let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let certificate = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key =
+            PrivateKeyDer::from(PrivatePkcs8KeyDer::from(certificate.signing_key.serialize_der()));
         let configuration = ServerConfig::builder().with_no_client_auth();
-        let chain = vec![made.cert.der().clone()];
+        let chain = vec![certificate.cert.der().clone()];
         Self(Arc::new(configuration.with_single_cert(chain, key).unwrap()))
     }
 }
@@ -75,12 +76,12 @@ impl ControlStream {
         }
     }
 
-    /// Shuts down the sending direction; in TLS, sends close_notify before that if `is_said`.
-    pub(super) fn end(&mut self, is_said: bool) -> io::Result<()> {
+    /// Shuts down the sending direction. In TLS, sends close_notify first, if requested.
+    pub(super) fn end(&mut self, sends_close_notify: bool) -> io::Result<()> {
         match self {
             Self::Clear(stream) => stream.shutdown(Shutdown::Write),
             Self::Tls(stream) => {
-                if is_said {
+                if sends_close_notify {
                     stream.conn.send_close_notify();
                 }
                 stream.flush()?;

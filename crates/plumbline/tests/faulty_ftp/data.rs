@@ -13,17 +13,17 @@ impl Session {
         }
         let path = self.path_of(argument);
         let file = self.shared.files.lock().unwrap().get(&path).cloned();
-        let file = file.filter(|_| !self.is_too_far(argument));
+        let file = file.filter(|_| !self.is_unsupported_path(argument));
         match (verb, file) {
             ("SIZE", _) if !self.is_image && self.shared.has(Quirk::SizeOfImages) => {
-                self.say("550 SIZE not allowed in ASCII mode")
+                self.send_reply("550 SIZE not allowed in ASCII mode")
             }
-            ("SIZE", Some(file)) => self.say(&format!("213 {}", file.len())),
-            ("MDTM", Some(_)) => self.say("213 20200102030405"),
+            ("SIZE", Some(file)) => self.send_reply(&format!("213 {}", file.len())),
+            ("MDTM", Some(_)) => self.send_reply("213 20200102030405"),
             ("MLST", Some(file)) => {
                 let size = file.len();
                 let facts = format!("type=file;size={size};modify=20200102030405; {argument}");
-                self.say(&format!("250-this\n {facts}\n250 end"))
+                self.send_reply(&format!("250-this\n {facts}\n250 end"))
             }
             ("RETR", Some(file)) => {
                 let offset = std::mem::take(&mut self.offset).min(file.len());
@@ -42,11 +42,11 @@ impl Session {
                 let text = self.listing(verb, argument);
                 self.send(text.as_bytes())
             }
-            ("ABOR", _) => self.say("226 closed"),
+            ("ABOR", _) => self.send_reply("226 closed"),
             ("MLFL", _) => self.receive(format!("mail/{argument}"), None),
             ("MAIL", _) => self.take_mail(argument),
-            ("SIZE" | "MDTM" | "MLST" | "RETR", None) => self.say("550 no such file"),
-            _ => self.say("502 not here"),
+            ("SIZE" | "MDTM" | "MLST" | "RETR", None) => self.send_reply("550 no such file"),
+            _ => self.send_reply("502 not here"),
         }
     }
 
@@ -58,22 +58,22 @@ impl Session {
     }
 
     fn send_endless(&mut self, text: &str) -> io::Result<()> {
-        self.say("150 here it comes")?;
+        self.send_reply("150 here it comes")?;
         let Some(mut stream) = self.open()? else { return Ok(()) };
         let piece = text.repeat(65_536 / text.len() + 1);
         while stream.write_all(piece.as_bytes()).is_ok() {}
-        self.say("426 you have hung up")
+        self.send_reply("426 you have hung up")
     }
 
     fn take_mail(&mut self, user: &str) -> io::Result<()> {
-        self.say("350 go on")?;
+        self.send_reply("350 go on")?;
         let mut text = String::new();
         while let Some(line) = self.control.line(false)?.filter(|line| line != ".") {
             text.push_str(&line);
             text.push_str("\r\n");
         }
         self.shared.files.lock().unwrap().insert(format!("mail/{user}"), text.into_bytes());
-        self.say("256 delivered")
+        self.send_reply("256 delivered")
     }
 
     fn listing(&self, verb: &str, argument: &str) -> String {
@@ -108,19 +108,19 @@ impl Session {
 
     /// Opens the data connection. If that fails, sends an error reply and returns `None`.
     fn open(&mut self) -> io::Result<Option<ControlStream>> {
-        let stream = match (self.door.take(), self.active.take()) {
-            (Some(door), _) => door.accept()?.0,
+        let stream = match (self.passive_listener.take(), self.active.take()) {
+            (Some(passive_listener), _) => passive_listener.accept()?.0,
             (None, Some(to)) => TcpStream::connect(to)?,
             (None, None) => {
-                self.say("425 first PASV or PORT")?;
+                self.send_reply("425 first PASV or PORT")?;
                 return Ok(None);
             }
         };
         let mut stream = ControlStream::Clear(stream);
         if self.is_protected {
             stream = stream.in_tls(self.shared.certificate.as_ref())?;
-            if self.shared.has(Quirk::MustResume) && !stream.is_resumed() {
-                self.say("522 the session of the control connection must be resumed")?;
+            if self.shared.has(Quirk::RequiresTlsResumption) && !stream.is_resumed() {
+                self.send_reply("522 the session of the control connection must be resumed")?;
                 return Ok(None);
             }
         }
@@ -153,31 +153,32 @@ impl Session {
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (begins, ends) = self.reported();
-        if self.shared.has(Quirk::BothAtOnce) {
-            self.say(&format!("{begins}\n{ends}"))?;
+        if self.shared.has(Quirk::RepliesInOneSegment) {
+            self.send_reply(&format!("{begins}\n{ends}"))?;
         } else {
-            self.say(begins)?;
+            self.send_reply(begins)?;
         }
-        if self.shared.has(Quirk::EndsBeforeData) {
-            self.say(ends)?;
+        if self.shared.has(Quirk::FinalReplyBeforeData) {
+            self.send_reply(ends)?;
         }
         let Some(mut stream) = self.open()? else { return Ok(()) };
         let cut = self.cut(bytes.len());
         let until = cut.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
         // A client that has enough data closes the connection.
         if self.write_paced(&mut stream, bytes.get(..until).unwrap_or_default()).is_err() {
-            return self.say("426 you have hung up");
+            return self.send_reply("426 you have hung up");
         }
         if let Some((_, cut)) = cut {
             return self.cut_off(stream, cut);
         }
-        if stream.end(!self.shared.has(Quirk::NoFarewell)).is_err() {
-            return self.say("426 you have hung up");
+        if stream.end(!self.shared.has(Quirk::NoCloseNotify)).is_err() {
+            return self.send_reply("426 you have hung up");
         }
         // Further data from the client is ignored.
         _ = io::copy(&mut stream, &mut io::sink());
-        let is_said = self.shared.has(Quirk::BothAtOnce) || self.shared.has(Quirk::EndsBeforeData);
-        if is_said { Ok(()) } else { self.say(ends) }
+        let has_replied = self.shared.has(Quirk::RepliesInOneSegment)
+            || self.shared.has(Quirk::FinalReplyBeforeData);
+        if has_replied { Ok(()) } else { self.send_reply(ends) }
     }
 
     /// Writes all bytes at once, or at the pace of a quirk.
@@ -199,26 +200,26 @@ impl Session {
         match cut {
             Cut::Closed => {
                 stream.end(true)?;
-                self.say("226 done")
+                self.send_reply("226 done")
             }
-            Cut::Told => {
+            Cut::ReportedAborted => {
                 stream.end(true)?;
-                self.say("426 cut off")
+                self.send_reply("426 cut off")
             }
             Cut::DiskFull => {
                 drop(stream);
-                self.say("552 the disk is full")
+                self.send_reply("552 the disk is full")
             }
             Cut::Reset => {
                 stream.reset()?;
-                self.say("226 done")
+                self.send_reply("226 done")
             }
             Cut::Stalled => {
                 // The next command ends the transfer.
                 let line = self.control.line(false)?;
                 drop(stream);
-                self.say("426 given up")?;
-                if line.is_some() { self.say("226 aborted") } else { Ok(()) }
+                self.send_reply("426 given up")?;
+                if line.is_some() { self.send_reply("226 aborted") } else { Ok(()) }
             }
             Cut::WithControl => {
                 drop(stream);
@@ -230,7 +231,7 @@ impl Session {
 
     fn receive(&mut self, path: String, before: Option<Vec<u8>>) -> io::Result<()> {
         let (begins, ends) = self.reported();
-        self.say(begins)?;
+        self.send_reply(begins)?;
         let Some(mut stream) = self.open()? else { return Ok(()) };
         let mut bytes = before.unwrap_or_default();
         let cut = self.cut(usize::MAX);
@@ -247,6 +248,6 @@ impl Session {
         }
         // The client waits for close_notify.
         _ = stream.end(true);
-        self.say(ends)
+        self.send_reply(ends)
     }
 }

@@ -28,21 +28,21 @@ pub(crate) enum Quirk {
     /// low byte.
     Passive(&'static str, &'static str),
     /// EPSV or PASV announces a port on which nothing listens.
-    NobodyAt(&'static str),
+    ClosedPort(&'static str),
     /// Reply at the start of a transfer; no reply if empty.
     Begins(&'static str),
     /// Reply at the end of a transfer; no reply if empty.
     Ends(&'static str),
     /// The final reply is sent before the data.
-    EndsBeforeData,
+    FinalReplyBeforeData,
     /// Both replies of a transfer are sent in one segment.
-    BothAtOnce,
+    RepliesInOneSegment,
     /// Replies are sent one byte at a time.
     Bytewise,
     /// Lines of replies end with LF only.
     LineFeeds,
     /// REST is accepted and ignored.
-    ForgetsRest,
+    IgnoresRest,
     /// The first transfer stops after this many bytes.
     Cut(usize, Cut),
     /// Every transfer stops after this many bytes.
@@ -71,13 +71,13 @@ pub(crate) enum Quirk {
     /// The server uses implicit TLS.
     ImplicitTls,
     /// TLS data connections end without close_notify.
-    NoFarewell,
+    NoCloseNotify,
     /// Data connections must resume a TLS session.
-    MustResume,
+    RequiresTlsResumption,
     /// PBSZ and PROT are accepted only after the login.
-    ProtectsLater,
+    ProtectionAfterLogin,
     /// EPSV and PASV require PRET first.
-    WantsPret,
+    RequiresPret,
     /// A byte 255 in a name is sent once, not doubled as Telnet requires.
     NoTelnet,
     /// The data of a command is this text, repeated until the client closes.
@@ -89,9 +89,9 @@ pub(crate) enum Quirk {
 
 /// Returns whether the client has closed its end of this connection.
 fn has_closed(stream: &TcpStream) -> bool {
-    let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+    let mut poll_fds = [PollFd::new(stream, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut polled, Some(&now)).unwrap() > 0
+    rustix::event::poll(&mut poll_fds, Some(&now)).unwrap() > 0
 }
 
 /// Way in which a transfer ends too early.
@@ -100,7 +100,7 @@ pub(crate) enum Cut {
     /// The data connection is closed, and the reply reports success.
     Closed,
     /// The data connection is closed, and the reply reports an aborted transfer (426).
-    Told,
+    ReportedAborted,
     /// The data connection is reset, and the reply reports success.
     Reset,
     /// The server sends nothing more.
@@ -142,11 +142,11 @@ impl FaultyFtpServer {
             received: Mutex::default(),
             certificate: is_tls.then(Certificate::new),
         });
-        let served = Arc::clone(&shared);
+        let server_shared = Arc::clone(&shared);
         thread::spawn(move || {
             let mut callers: Vec<TcpStream> = Vec::new();
             for client in listener.incoming() {
-                let (Ok(client), shared) = (client, Arc::clone(&served)) else { return };
+                let (Ok(client), shared) = (client, Arc::clone(&server_shared)) else { return };
                 // Evaluated before the thread of the session starts, so that the result depends on
                 // the order of the client's connections and not on thread scheduling.
                 let is_alone = callers.iter().all(has_closed);
@@ -176,7 +176,7 @@ impl FaultyFtpServer {
     }
 
     /// Returns whether this exact command line was received.
-    pub(crate) fn has_heard(&self, line: &str) -> bool {
+    pub(crate) fn has_received(&self, line: &str) -> bool {
         self.shared.received.lock().unwrap().iter().any(|received| received == line)
     }
 }
@@ -199,7 +199,7 @@ struct Session {
     shared: Arc<Shared>,
     control: ControlStream,
     peer: SocketAddr,
-    door: Option<TcpListener>,
+    passive_listener: Option<TcpListener>,
     active: Option<SocketAddr>,
     offset: usize,
     is_image: bool,
@@ -222,7 +222,7 @@ impl Session {
             shared,
             control,
             peer,
-            door: None,
+            passive_listener: None,
             active: None,
             offset: 0,
             is_image: false,
@@ -246,7 +246,7 @@ impl Session {
             self.shared.received.lock().unwrap().push("a second session".to_owned());
             greeting = "421 one session at a time";
         }
-        self.say(greeting)?;
+        self.send_reply(greeting)?;
         if greeting.starts_with(['4', '5']) {
             return Ok(());
         }
@@ -254,9 +254,9 @@ impl Session {
             let (verb, argument) = line.split_once(' ').unwrap_or((&line, ""));
             let verb = verb.to_ascii_uppercase();
             self.shared.received.lock().unwrap().push(line.clone());
-            match self.oddly(&verb) {
+            match self.replacement_reply(&verb) {
                 Some(text) => {
-                    self.say(text)?;
+                    self.send_reply(text)?;
                     if text.starts_with("421") {
                         while self.shared.has(Quirk::OneSession)
                             && self.control.line(false)?.is_some()
@@ -264,15 +264,15 @@ impl Session {
                         return Ok(());
                     }
                 }
-                None if verb == "QUIT" => return self.say("221 bye"),
-                None => self.obey(&verb, argument)?,
+                None if verb == "QUIT" => return self.send_reply("221 bye"),
+                None => self.execute(&verb, argument)?,
             }
         }
         Ok(())
     }
 
     /// Returns the reply that replaces the execution of a command.
-    fn oddly(&self, verb: &str) -> Option<&'static str> {
+    fn replacement_reply(&self, verb: &str) -> Option<&'static str> {
         self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::On(known, text) if *known == verb => Some(*text),
             Quirk::Once(known, text) if *known == verb && self.shared.is_first(*quirk) => {
@@ -283,7 +283,7 @@ impl Session {
     }
 
     /// Sends a reply; `\n` in `text` separates its lines.
-    fn say(&mut self, text: &str) -> io::Result<()> {
+    fn send_reply(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
@@ -298,36 +298,38 @@ impl Session {
         Ok(())
     }
 
-    fn obey(&mut self, verb: &str, argument: &str) -> io::Result<()> {
+    fn execute(&mut self, verb: &str, argument: &str) -> io::Result<()> {
         match verb {
-            "USER" => self.say("331 and the password"),
+            "USER" => self.send_reply("331 and the password"),
             "PASS" | "ACCT" => {
                 self.is_logged_in = true;
-                self.say("230 in")
+                self.send_reply("230 in")
             }
-            "FEAT" => self.tell_features(),
+            "FEAT" => self.send_features(),
             "TYPE" => {
                 self.is_image = argument.starts_with('I');
-                self.say("200 so be it")
+                self.send_reply("200 so be it")
             }
-            "OPTS" | "MODE" | "STRU" | "NOOP" | "ALLO" => self.say("200 so be it"),
+            "OPTS" | "MODE" | "STRU" | "NOOP" | "ALLO" => self.send_reply("200 so be it"),
             "PRET" => {
                 self.is_announced = true;
-                self.say("200 expected")
+                self.send_reply("200 expected")
             }
             "AUTH" if self.shared.has(Quirk::Tls) => {
-                self.say("234 begin")?;
+                self.send_reply("234 begin")?;
                 let clear = std::mem::replace(&mut self.control, ControlStream::Gone);
                 self.control = clear.in_tls(self.shared.certificate.as_ref())?;
                 Ok(())
             }
-            "PBSZ" | "PROT" if !self.is_logged_in && self.shared.has(Quirk::ProtectsLater) => {
-                self.say("503 log in first")
+            "PBSZ" | "PROT"
+                if !self.is_logged_in && self.shared.has(Quirk::ProtectionAfterLogin) =>
+            {
+                self.send_reply("503 log in first")
             }
-            "PBSZ" => self.say("200 PBSZ=0"),
+            "PBSZ" => self.send_reply("200 PBSZ=0"),
             "PROT" => {
                 self.is_protected = argument == "P";
-                self.say("200 so be it")
+                self.send_reply("200 so be it")
             }
             "CWD" => {
                 let path = self.path_of(argument);
@@ -336,38 +338,38 @@ impl Session {
                         name.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'))
                     });
                 let is_own = matches!(argument, "." | "/");
-                if !is_there && !is_own || self.is_too_far(argument) {
-                    return self.say("550 no such folder");
+                if !is_there && !is_own || self.is_unsupported_path(argument) {
+                    return self.send_reply("550 no such folder");
                 }
                 self.directory = if is_own { String::new() } else { path };
-                self.say("250 there")
+                self.send_reply("250 there")
             }
             "PWD" => {
                 let directory = format!("257 \"/{}\"", self.directory);
-                self.say(&directory)
+                self.send_reply(&directory)
             }
             "EPSV" | "PASV" => self.passive(verb),
             "EPRT" | "PORT" => self.port(argument),
             "REST" => {
-                let is_forgotten = self.shared.has(Quirk::ForgetsRest);
+                let is_forgotten = self.shared.has(Quirk::IgnoresRest);
                 self.offset = if is_forgotten { 0 } else { argument.parse().unwrap_or(0) };
-                self.say("350 go on")
+                self.send_reply("350 go on")
             }
             _ => self.execute_file_command(verb, argument),
         }
     }
 
-    fn tell_features(&mut self) -> io::Result<()> {
-        let reported = self.shared.quirks.iter().find_map(|quirk| match quirk {
+    fn send_features(&mut self) -> io::Result<()> {
+        let features = self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::Features(text) => Some(*text),
             _ => None,
         });
-        let reported = reported.unwrap_or(" SIZE\n MDTM\n REST STREAM\n UTF8");
-        self.say(&format!("211-these\n{reported}\n211 end"))
+        let features = features.unwrap_or(" SIZE\n MDTM\n REST STREAM\n UTF8");
+        self.send_reply(&format!("211-these\n{features}\n211 end"))
     }
 
     /// Returns whether the server does not support the name because it is a path.
-    fn is_too_far(&self, name: &str) -> bool {
+    fn is_unsupported_path(&self, name: &str) -> bool {
         self.shared.has(Quirk::NoPaths) && name.len() > 1 && name.contains('/')
     }
 
@@ -380,19 +382,19 @@ impl Session {
     }
 
     fn passive(&mut self, verb: &str) -> io::Result<()> {
-        if self.shared.has(Quirk::WantsPret) && !self.is_announced {
-            return self.say("500 You need to use a client supporting PRET");
+        if self.shared.has(Quirk::RequiresPret) && !self.is_announced {
+            return self.send_reply("500 You need to use a client supporting PRET");
         }
-        let door = TcpListener::bind("127.0.0.1:0")?;
-        let port = door.local_addr()?.port();
-        self.door = Some(door);
+        let passive_listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = passive_listener.local_addr()?.port();
+        self.passive_listener = Some(passive_listener);
         if self
             .shared
             .quirks
             .iter()
-            .any(|quirk| matches!(quirk, Quirk::NobodyAt(it) if *it == verb))
+            .any(|quirk| matches!(quirk, Quirk::ClosedPort(it) if *it == verb))
         {
-            self.door = None;
+            self.passive_listener = None;
         }
         let server = self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::Passive(known, text) if *known == verb => Some(*text),
@@ -405,7 +407,7 @@ impl Session {
         let [high, low] = port.to_be_bytes();
         let text = text.replace("%P", &port.to_string());
         let text = text.replace("%H", &high.to_string()).replace("%L", &low.to_string());
-        self.say(&text)
+        self.send_reply(&text)
     }
 
     fn port(&mut self, argument: &str) -> io::Result<()> {
@@ -417,9 +419,9 @@ impl Session {
                 numbers.get(4).zip(numbers.get(5)).map(|(high, low)| high * 256 + low)
             }
         };
-        let Some(port) = port else { return self.say("501 what?") };
+        let Some(port) = port else { return self.send_reply("501 what?") };
         self.active = Some(SocketAddr::new(self.peer.ip(), port));
-        self.door = None;
-        self.say("200 I shall call")
+        self.passive_listener = None;
+        self.send_reply("200 I shall call")
     }
 }

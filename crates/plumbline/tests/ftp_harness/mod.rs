@@ -113,8 +113,8 @@ impl Server {
     pub(crate) fn start_by(directories: &TestDirectories, before: &[&str], words: &[&str]) -> Self {
         let plumb = env!("CARGO_BIN_EXE_plumb");
         let mut command = Command::new(before.first().unwrap_or(&plumb));
-        if let Some(more) = before.get(1..) {
-            command.args(more).arg(plumb);
+        if let Some(prefix_arguments) = before.get(1..) {
+            command.args(prefix_arguments).arg(plumb);
         }
         command.args(["serve", "--ftp", "--root"]).arg(directories.remote_path("")).args(words);
         command.env("XDG_STATE_HOME", directories.0.join("state"));

@@ -23,7 +23,7 @@ pub(crate) enum ClientProgram {
 }
 
 /// Time limit for one transfer.
-const LIMIT: Duration = Duration::from_secs(60);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 const FTPLIB: &str = "
 import ftplib, ssl, sys
 direction, in_tls, passive, host, port, user, password, name = sys.argv[1:]
@@ -80,17 +80,17 @@ impl ClientProgram {
     }
 
     /// Finds the client's programs, and prints their versions under the name of the calling test.
-    pub(crate) fn meet(self) {
-        for sends in [true, false] {
-            _ = self.command(sends);
+    pub(crate) fn find_programs(self) {
+        for is_upload in [true, false] {
+            _ = self.command(is_upload);
         }
     }
 
-    fn command(self, sends: bool) -> Command {
+    fn command(self, is_upload: bool) -> Command {
         match self {
             Self::Curl => peers::CURL.command(),
             Self::Lftp => peers::LFTP.command(),
-            Self::Ncftp if sends => peers::NCFTPPUT.command(),
+            Self::Ncftp if is_upload => peers::NCFTPPUT.command(),
             Self::Ncftp => peers::NCFTPGET.command(),
             Self::Tnftp => peers::TNFTP.command(),
             Self::Inetutils => peers::INETUTILS_FTP.command(),
@@ -102,7 +102,7 @@ impl ClientProgram {
 
     /// Returns whether the client supports `case`: only some support TLS, and one lacks IPv6. curl
     /// before 8.0 does not use TLS on connections that it accepts.
-    fn knows(self, case: Case) -> bool {
+    fn supports(self, case: Case) -> bool {
         match self {
             Self::Curl => !(case.in_tls && case.is_active),
             Self::Lftp | Self::Ftplib | Self::Suppaftp | Self::Plumb => true,
@@ -113,53 +113,53 @@ impl ClientProgram {
 
     /// Uploads the file `name` into the directory `in`; `None` if the client does not support the
     /// case.
-    pub(crate) fn sends(
+    pub(crate) fn upload(
         self,
         server: &Server,
         case: Case,
         here: &Path,
         name: &str,
     ) -> Option<ClientResult> {
-        self.moves(server, case, here, name, true)
+        self.transfer(server, case, here, name, true)
     }
 
     /// Downloads the file `name` from the server's root; `None` if the client does not support the
     /// case.
-    pub(crate) fn gets(
+    pub(crate) fn download(
         self,
         server: &Server,
         case: Case,
         here: &Path,
         name: &str,
     ) -> Option<ClientResult> {
-        self.moves(server, case, here, name, false)
+        self.transfer(server, case, here, name, false)
     }
 
-    fn moves(
+    fn transfer(
         self,
         server: &Server,
         case: Case,
         here: &Path,
         name: &str,
-        sends: bool,
+        is_upload: bool,
     ) -> Option<ClientResult> {
-        (self.knows(case) && server.kind.knows(case)).then_some(())?;
-        let mut command = self.command(sends);
+        (self.supports(case) && server.kind.supports(case)).then_some(())?;
+        let mut command = self.command(is_upload);
         let typed = match self {
-            Self::Curl => curl(&mut command, server, case, name, sends),
-            Self::Lftp => lftp(&mut command, server, case, name, sends),
-            Self::Ncftp => ncftp(&mut command, server, case, name, sends),
+            Self::Curl => curl(&mut command, server, case, name, is_upload),
+            Self::Lftp => lftp(&mut command, server, case, name, is_upload),
+            Self::Ncftp => ncftp(&mut command, server, case, name, is_upload),
             Self::Tnftp => {
                 command.args(["-n", "-v"]).args(case.is_active.then_some("-A"));
-                classic(server, name, sends)
+                classic(server, name, is_upload)
             }
             Self::Inetutils => {
                 command.args(["-n", "-v", if case.is_active { "-A" } else { "-p" }]);
-                classic(server, name, sends)
+                classic(server, name, is_upload)
             }
-            Self::Ftplib => ftplib(&mut command, server, case, name, sends),
-            Self::Suppaftp => suppaftp(&mut command, server, case, name, sends),
-            Self::Plumb => plumb(&mut command, server, case, name, sends),
+            Self::Ftplib => ftplib(&mut command, server, case, name, is_upload),
+            Self::Suppaftp => suppaftp(&mut command, server, case, name, is_upload),
+            Self::Plumb => plumb(&mut command, server, case, name, is_upload),
         };
         Some(run(command, here, &typed))
     }
@@ -173,30 +173,30 @@ fn run(mut command: Command, here: &Path, typed: &str) -> ClientResult {
     command.current_dir(here).env("HOME", here).env("XDG_STATE_HOME", here.join("state"));
     command.stdin(File::open(input).unwrap()).stdout(output.try_clone().unwrap()).stderr(output);
     let mut program = Program::start(&mut command).unwrap();
-    let status = program.wait_for_end(LIMIT).unwrap();
+    let status = program.wait_for_end(TRANSFER_TIMEOUT).unwrap();
     let messages = fs::read(messages).unwrap();
     let messages = String::from_utf8_lossy(&messages).into_owned();
     match status {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("{status}: {messages}")),
-        None => Err(format!("it had not ended after {} s: {messages}", LIMIT.as_secs())),
+        None => Err(format!("it had not ended after {} s: {messages}", TRANSFER_TIMEOUT.as_secs())),
     }
 }
 
-fn curl(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+fn curl(command: &mut Command, server: &Server, case: Case, name: &str, is_upload: bool) -> String {
     let (client, password) = server.kind.client();
     let url = format!("ftp://{}:{}", server.host_in_url(), server.port);
     command.args(["-q", "-sS", "--globoff", "-u", &format!("{client}:{password}")]);
     command.args(case.in_tls.then_some(["--ssl-reqd", "-k"]).into_iter().flatten());
     command.args(case.is_active.then_some(["-P", "-"]).into_iter().flatten());
-    match sends {
+    match is_upload {
         true => command.args(["-T", name, &format!("{url}/in/{name}")]),
         false => command.args(["-o", name, &format!("{url}/{name}")]),
     };
     String::new()
 }
 
-fn lftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+fn lftp(command: &mut Command, server: &Server, case: Case, name: &str, is_upload: bool) -> String {
     let (client, password) = server.kind.client();
     let tls = match case.in_tls {
         false => "set ftp:ssl-allow no",
@@ -205,25 +205,31 @@ fn lftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: b
              set ftp:ssl-allow-anonymous yes"
         }
     };
-    let what = match sends {
+    let transfer_command = match is_upload {
         true => format!("put {name} -o in/{name}"),
         false => format!("get {name}"),
     };
     let passive = if case.is_active { "no" } else { "yes" };
     command.arg("--norc").arg("-c").arg(format!(
         "{tls}; set ftp:passive-mode {passive}; set cmd:fail-exit yes; set net:max-retries 1; \
-         open -u {client},{password} ftp://{}:{}; {what}",
+         open -u {client},{password} ftp://{}:{}; {transfer_command}",
         server.host_in_url(),
         server.port
     ));
     String::new()
 }
 
-fn ncftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+fn ncftp(
+    command: &mut Command,
+    server: &Server,
+    case: Case,
+    name: &str,
+    is_upload: bool,
+) -> String {
     let (client, password) = server.kind.client();
     command.args(["-V", "-u", client, "-p", password, "-P", &server.port.to_string()]);
     command.args([if case.is_active { "-E" } else { "-F" }, server.host()]);
-    match sends {
+    match is_upload {
         true => command.args(["in", name]),
         false => command.args([".", name]),
     };
@@ -231,44 +237,66 @@ fn ncftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: 
 }
 
 /// Returns the input for the interactive clients with the command set of BSD ftp.
-fn classic(server: &Server, name: &str, sends: bool) -> String {
+fn classic(server: &Server, name: &str, is_upload: bool) -> String {
     let (client, password) = server.kind.client();
-    let what = match sends {
+    let commands = match is_upload {
         true => format!("put {name} in/{name}"),
         false => format!("get {name}"),
     };
     let host = server.host();
     let port = server.port;
-    format!("open {host} {port}\nuser {client} {password}\nbinary\n{what}\nquit\n")
+    format!("open {host} {port}\nuser {client} {password}\nbinary\n{commands}\nquit\n")
 }
 
-fn ftplib(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+fn ftplib(
+    command: &mut Command,
+    server: &Server,
+    case: Case,
+    name: &str,
+    is_upload: bool,
+) -> String {
     let (client, password) = server.kind.client();
     let python = |messages: bool| if messages { "True" } else { "False" };
-    command.args(["-c", FTPLIB, if sends { "send" } else { "get" }, python(case.in_tls)]);
+    command.args(["-c", FTPLIB, if is_upload { "send" } else { "get" }, python(case.in_tls)]);
     command.args([python(!case.is_active), server.host(), &server.port.to_string()]);
     command.args([client, password, name]);
     String::new()
 }
 
-fn suppaftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+fn suppaftp(
+    command: &mut Command,
+    server: &Server,
+    case: Case,
+    name: &str,
+    is_upload: bool,
+) -> String {
     let (client, password) = server.kind.client();
     let word = |messages: bool| if messages { "yes" } else { "no" };
-    command.args([if sends { "send" } else { "get" }, word(case.in_tls), word(!case.is_active)]);
+    command.args([
+        if is_upload { "send" } else { "get" },
+        word(case.in_tls),
+        word(!case.is_active),
+    ]);
     command.args([server.host(), &server.port.to_string(), client, password, name]);
     String::new()
 }
 
-fn plumb(command: &mut Command, server: &Server, case: Case, name: &str, sends: bool) -> String {
+fn plumb(
+    command: &mut Command,
+    server: &Server,
+    case: Case,
+    name: &str,
+    is_upload: bool,
+) -> String {
     let (client, password) = server.kind.client();
     let scheme = if case.in_tls { "ftpes" } else { "ftp" };
     let url = format!("{scheme}://{client}@{}:{}", server.host_in_url(), server.port);
     command.env("PLUMB_FTP_PASSWORD", password);
     // libunftp reads the first bytes of TLS as a command if they arrive early.
     let tries = if server.kind == Kind::Libunftp && case.in_tls { "4" } else { "1" };
-    command.args([if sends { "put" } else { "get" }, "--quiet", "--tries", tries]);
+    command.args([if is_upload { "put" } else { "get" }, "--quiet", "--tries", tries]);
     command.args(case.is_active.then_some("--active"));
-    match sends {
+    match is_upload {
         true => command.args([name, &format!("{url}/in/{name}")]),
         false => command.arg(format!("{url}/{name}")),
     };

@@ -110,8 +110,8 @@ impl ServerSite<'_> {
     /// its path.
     fn users(&self, kind: &str, tail: &str) -> PathBuf {
         let mut openssl = peers::OPENSSL.command();
-        let made = openssl.args(["passwd", "-1", "secret"]).output().unwrap();
-        let hash = String::from_utf8(made.stdout).unwrap();
+        let output = openssl.args(["passwd", "-1", "secret"]).output().unwrap();
+        let hash = String::from_utf8(output.stdout).unwrap();
         let root = self.at("root");
         self.file(kind, &format!("me:{}:1000:1000::{root}{tail}\n", hash.trim()))
     }
@@ -142,7 +142,7 @@ impl Kind {
 
     /// Returns whether the server supports `case`. libunftp has no EPRT, so its active mode is IPv4
     /// only.
-    pub(crate) fn knows(self, case: Case) -> bool {
+    pub(crate) fn supports(self, case: Case) -> bool {
         self != Self::Libunftp || !case.is_active || !case.is_v6
     }
 
@@ -161,7 +161,7 @@ impl Kind {
 /// vsftpd, with the resumption of TLS sessions required on data connections.
 fn vsftpd(site: &ServerSite<'_>) -> Option<Command> {
     let program = is_root_of_the_machine().then(|| peers::VSFTPD.path())?;
-    let at = site.directory.display();
+    let directory = site.directory.display();
     let port = site.port;
     let host = site.host();
     let listen = match site.is_v6 {
@@ -172,10 +172,10 @@ fn vsftpd(site: &ServerSite<'_>) -> Option<Command> {
         "{listen}\nlisten_port={port}\nbackground=NO\n\
          anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
          anon_mkdir_write_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\n\
-         anon_root={at}/root\nno_anon_password=YES\nftp_username=games\n\
-         secure_chroot_dir={at}/empty\nssl_enable=YES\nallow_anon_ssl=YES\n\
+         anon_root={directory}/root\nno_anon_password=YES\nftp_username=games\n\
+         secure_chroot_dir={directory}/empty\nssl_enable=YES\nallow_anon_ssl=YES\n\
          force_anon_data_ssl=NO\nforce_anon_logins_ssl=NO\nrequire_ssl_reuse=YES\n\
-         rsa_cert_file={at}/cert.pem\nrsa_private_key_file={at}/key.pem\n\
+         rsa_cert_file={directory}/cert.pem\nrsa_private_key_file={directory}/key.pem\n\
          seccomp_sandbox=NO\nisolate_network=NO\n"
     );
     let mut command = Command::new(program);
@@ -186,17 +186,18 @@ fn vsftpd(site: &ServerSite<'_>) -> Option<Command> {
 fn pure_ftpd(site: &ServerSite<'_>) -> Option<Command> {
     let program = is_root_of_the_machine().then(|| peers::PURE_FTPD.path())?;
     // An unpacked package has `pure-pw` in another directory of the same tree.
-    let beside = program.with_file_name("tree/usr/bin/pure-pw");
-    let maker = if beside.is_file() { beside } else { PathBuf::from("pure-pw") };
+    let unpacked_program = program.with_file_name("tree/usr/bin/pure-pw");
+    let password_program =
+        if unpacked_program.is_file() { unpacked_program } else { PathBuf::from("pure-pw") };
     let users = site.users("pure-users", "/./::::::::::::");
     let database = site.at(&format!("pure-{}.pdb", site.port));
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    let made = Command::new(maker)
+    let status = Command::new(password_program)
         .env("LD_LIBRARY_PATH", program.with_file_name(libraries))
         .args(["mkdb", &database, "-f"])
         .arg(users)
         .output();
-    assert!(made.unwrap().status.success(), "pure-pw");
+    assert!(status.unwrap().status.success(), "pure-pw");
     let mut command = Command::new(program);
     command.args(["-S", &format!("{},{}", site.host(), site.port), "-c", "50", "-C", "50"]);
     command.args(["-E", "-H", "-A", "-u", "1", "-l", &format!("puredb:{database}")]);
@@ -208,20 +209,24 @@ fn pure_ftpd(site: &ServerSite<'_>) -> Option<Command> {
 /// ProFTPD, which by default requires the resumption of TLS sessions on data connections.
 fn proftpd(site: &ServerSite<'_>) -> Option<Command> {
     let program = is_root_of_the_machine().then(|| peers::PROFTPD.path())?;
-    let beside = program.with_file_name("tree/usr/lib/proftpd");
-    let modules = if beside.is_dir() { beside } else { PathBuf::from("/usr/lib/proftpd") };
+    let modules_directory = program.with_file_name("tree/usr/lib/proftpd");
+    let modules = if modules_directory.is_dir() {
+        modules_directory
+    } else {
+        PathBuf::from("/usr/lib/proftpd")
+    };
     let users = site.users("proftpd-users", ":/bin/sh");
-    let at = site.directory.display();
+    let directory = site.directory.display();
     let port = site.port;
     let host = site.host();
     let text = format!(
         "ServerType standalone\nServerName matrix\nUseIPv6 on\nDefaultAddress {host}\nPort {port}\n\
          SocketBindTight on\nUser nobody\nGroup nogroup\nModulePath {}\nLoadModule mod_tls.c\n\
-         PidFile {at}/proftpd-{port}.pid\nScoreboardFile none\nDelayEngine off\n\
+         PidFile {directory}/proftpd-{port}.pid\nScoreboardFile none\nDelayEngine off\n\
          UseReverseDNS off\nAuthUserFile {}\nAuthOrder mod_auth_file.c\nRequireValidShell off\n\
          AllowOverwrite on\nWtmpLog off\nSystemLog none\nTransferLog none\nTLSEngine on\n\
-         TLSRequired off\nTLSRSACertificateFile {at}/cert.pem\n\
-         TLSRSACertificateKeyFile {at}/key.pem\n",
+         TLSRequired off\nTLSRSACertificateFile {directory}/cert.pem\n\
+         TLSRSACertificateKeyFile {directory}/key.pem\n",
         modules.display(),
         users.display()
     );
@@ -254,13 +259,13 @@ fn plumb(site: &ServerSite<'_>) -> Command {
 }
 
 fn make_certificate(directory: &Path) {
-    let made = peers::OPENSSL
+    let status = peers::OPENSSL
         .command()
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
         .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
         .current_dir(directory)
         .output();
-    assert!(made.unwrap().status.success(), "openssl makes no certificate");
+    assert!(status.unwrap().status.success(), "openssl makes no certificate");
     let read = |name| fs::read(directory.join(name)).unwrap();
     fs::write(directory.join("both.pem"), [read("key.pem"), read("cert.pem")].concat()).unwrap();
 }

@@ -10,7 +10,7 @@ use std::thread;
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 
 /// Sends a command after a Synch (RFC 959 §4.1.3: Telnet's IP, and DM as urgent data).
-fn say_behind_a_synch(line: &mut ControlConnection, command: &[u8]) {
+fn send_after_synch(line: &mut ControlConnection, command: &[u8]) {
     let stream = line.0.get_mut();
     rustix::net::send(&*stream, b"\xff\xf4\xff", SendFlags::OOB).unwrap();
     stream.write_all(&[b"\xf2", command, b"\r\n"].concat()).unwrap();
@@ -27,7 +27,7 @@ fn a_synch_aborts_a_transfer_that_the_client_does_not_read() {
         line.send("TYPE I");
         let _unread = line.passive();
         assert_eq!(line.send("RETR large"), 150);
-        say_behind_a_synch(&mut line, b"ABOR");
+        send_after_synch(&mut line, b"ABOR");
         assert_eq!((line.read_reply(), line.read_reply()), (426, 226));
         assert_eq!(line.send("NOOP"), 200);
     }
@@ -39,7 +39,7 @@ fn a_synch_without_a_transfer_is_answered() {
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let mut line = ControlConnection::logged_in(&server);
     for _ in 0..20 {
-        say_behind_a_synch(&mut line, b"NOOP");
+        send_after_synch(&mut line, b"NOOP");
         assert_eq!(line.read_reply(), 200);
     }
 }
@@ -53,15 +53,15 @@ fn an_invalid_local_file_keeps_the_remote_one_and_is_not_retried() {
     fs::write(directories.local_path("bad"), words).unwrap();
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let url = server.url("127.0.0.1", "keep");
-    let tried =
+    let output =
         directories.run_client(PLUMB, &["put", "--store", "c36", "--force", "bad", &url], "");
-    let messages = String::from_utf8(tried.stderr).unwrap();
-    assert!(!tried.status.success() && !messages.contains("attempt"), "{messages}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && !messages.contains("attempt"), "{messages}");
     assert_eq!(fs::read(directories.remote_path("keep")).unwrap(), b"old", "{messages}");
 }
 
 #[test]
-fn the_parts_of_a_file_arrive_without_delay_at_their_ends() {
+fn parallel_segments_of_a_file_end_without_delay() {
     let directories = TestDirectories::new();
     fs::write(directories.remote_path("file"), pattern(3_000_000)).unwrap();
     let server = Server::writable(&directories, "127.0.0.1", &[]);

@@ -45,16 +45,16 @@ fn words_are_read_back_from_every_format_and_offset() {
     line.send("TYPE L 36");
     for format in ["h36", "data8", "c36", "a36", "u36", "oct", "text"] {
         for count in [1, 2, 20_001] {
-            let sent = words(count, format == "text");
-            assert_eq!(line.store(&format!("STOR {format}/file"), &sent), 226, "{format}");
-            assert!(line.retrieve(&format!("RETR {format}/file")).unwrap() == sent, "{format}");
-            let size = format!("213 {}\r\n", sent.len());
+            let content = words(count, format == "text");
+            assert_eq!(line.store(&format!("STOR {format}/file"), &content), 226, "{format}");
+            assert!(line.retrieve(&format!("RETR {format}/file")).unwrap() == content, "{format}");
+            let size = format!("213 {}\r\n", content.len());
             assert_eq!(line.send_and_read(&format!("SIZE {format}/file")), size, "{format}");
         }
-        let sent = words(20_001, format == "text");
+        let content = words(20_001, format == "text");
         assert_eq!(line.send("REST 12345"), 350);
         let rest = line.retrieve(&format!("RETR {format}/file")).unwrap();
-        assert!(rest == sent[12_345..], "{format}");
+        assert!(rest == content[12_345..], "{format}");
         line.send("REST 900000");
         assert_eq!(line.retrieve(&format!("RETR {format}/file")), Err(554), "{format}");
     }
@@ -69,18 +69,18 @@ fn skipping_words_before_an_offset_does_not_block_other_sessions() {
     // A sparse file takes no disk space and a long time to read.
     let file = fs::File::create(directories.remote_path("c36/file")).unwrap();
     file.set_len(8_000_000_000).unwrap();
-    let mut busy = ControlConnection::logged_in(&server);
+    let mut busy_session = ControlConnection::logged_in(&server);
     let mut other = ControlConnection::logged_in(&server);
-    assert_eq!((busy.send("TYPE L 36"), busy.send("REST 7000000000")), (200, 350));
-    let data = busy.passive();
-    assert_eq!(busy.send("RETR c36/file"), 150);
+    assert_eq!((busy_session.send("TYPE L 36"), busy_session.send("REST 7000000000")), (200, 350));
+    let data = busy_session.passive();
+    assert_eq!(busy_session.send("RETR c36/file"), 150);
     for _ in 0..3 {
         assert_eq!(other.send("NOOP"), 200);
     }
     data.set_nonblocking(true).unwrap();
     let nothing_yet = (&data).read(&mut [0]).unwrap_err().kind();
     assert_eq!(nothing_yet, std::io::ErrorKind::WouldBlock);
-    assert_eq!((busy.send("ABOR"), other.send("NOOP")), (426, 200));
+    assert_eq!((busy_session.send("ABOR"), other.send("NOOP")), (426, 200));
 }
 
 #[test]
@@ -97,18 +97,18 @@ fn a_text_directory_rejects_words_that_it_cannot_store_exactly() {
 fn files_of_words_are_transferred_with_every_storage_format() {
     let directories = TestDirectories::new();
     let server = with_word_formats(&directories);
-    let sent = words(3_000, false);
-    fs::write(directories.local_path("up"), &sent).unwrap();
+    let content = words(3_000, false);
+    fs::write(directories.local_path("up"), &content).unwrap();
     for format in ["h36", "data8", "c36", "a36", "u36", "oct"] {
         let url = server.url("127.0.0.1", &format!("{format}/file"));
-        let how = ["--type", "L36", "--store", "h36", "--no-record"];
-        directories.run_client_ok(PLUMB, &[&["put"], &how[..], &["up", &url]].concat(), "");
+        let options = ["--type", "L36", "--store", "h36", "--no-record"];
+        directories.run_client_ok(PLUMB, &[&["put"], &options[..], &["up", &url]].concat(), "");
         directories.run_client_ok(
             PLUMB,
-            &[&["get"], &how[..], &[&url, "--output", format]].concat(),
+            &[&["get"], &options[..], &[&url, "--output", format]].concat(),
             "",
         );
-        assert!(fs::read(directories.local_path(format)).unwrap() == sent, "{format}");
+        assert!(fs::read(directories.local_path(format)).unwrap() == content, "{format}");
     }
 }
 
@@ -205,22 +205,22 @@ fn the_second_of_two_concurrent_appends_is_refused_and_no_data_is_lost() {
     fs::write(directories.remote_path("empty"), b"").unwrap();
     fs::write(directories.remote_path("old"), b"old").unwrap();
     let server = Server::configured(&directories, "rights = \"writable\"\n", &[]);
-    let mut one = ControlConnection::logged_in(&server);
+    let mut first_session = ControlConnection::logged_in(&server);
     let mut other = ControlConnection::logged_in(&server);
     for (name, whole, second) in [("old", "olderr", 450), ("empty", "err", 450), ("no", "err", 550)]
     {
-        let mut ways = [one.passive(), other.passive()];
+        let mut data_connections = [first_session.passive(), other.passive()];
         let append = format!("APPE {name}");
-        assert_eq!((one.send(&append), other.send(&append)), (150, 150), "{name}");
-        for way in &mut ways {
+        assert_eq!((first_session.send(&append), other.send(&append)), (150, 150), "{name}");
+        for way in &mut data_connections {
             way.write_all(b"er").unwrap();
         }
-        let [first, last] = ways;
+        let [first, last] = data_connections;
         drop(first);
-        assert_eq!(one.read_reply(), 226, "{name}");
+        assert_eq!(first_session.read_reply(), 226, "{name}");
         drop(last);
         assert_eq!(other.read_reply(), second, "{name}");
-        assert_eq!(one.store(&append, b"r"), 226, "{name}");
+        assert_eq!(first_session.store(&append, b"r"), 226, "{name}");
         assert_eq!(fs::read_to_string(directories.remote_path(name)).unwrap(), whole, "{name}");
     }
     server.wait_for_log("the file changed during the upload");
@@ -294,13 +294,13 @@ fn a_reply_names_the_exceeded_limit() {
         reply
     };
     assert_eq!(stores("large", 1001), "552 File exceeds this server's size limit\r\n");
-    assert_eq!(stores("more", 700), "552 Quota used up, remove something first\r\n");
+    assert_eq!(stores("more", 700), "552 Quota exceeded, delete files first\r\n");
     line.send("REST 901");
     assert_eq!(line.send_and_read("RETR file"), "554 REST is beyond the end of the file\r\n");
     line.send("REST 901");
     assert_eq!(line.send_and_read("STOR file"), "554 REST is beyond the end of the file\r\n");
     assert_eq!(line.send_and_read("ALLO 1001"), "504 File exceeds this server's size limit\r\n");
-    assert_eq!(line.send_and_read("ALLO 700"), "504 Quota used up, remove something first\r\n");
+    assert_eq!(line.send_and_read("ALLO 700"), "504 Quota exceeded, delete files first\r\n");
     assert_eq!((line.send("ALLO 600"), line.send("ALLO 600 R 80")), (200, 200));
     line.send("TYPE L 36");
     assert_eq!((line.send("ALLO 133"), line.send("ALLO 134")), (200, 504));
@@ -366,11 +366,11 @@ fn with_hosts(directories: &TestDirectories) -> Server {
     fs::create_dir(&org).unwrap();
     fs::write(org.join("whose"), b"org").unwrap();
     fs::write(directories.remote_path("whose"), b"ours").unwrap();
-    let made = rcgen::generate_simple_self_signed(["ftp.example.org".to_owned()]).unwrap();
-    fs::write(directories.local_path("org.pem"), made.cert.pem()).unwrap();
-    fs::write(directories.local_path("org.key"), made.signing_key.serialize_pem()).unwrap();
-    let here = directories.local_path("").display().to_string();
-    let lines = HOSTS.replace("ORG", org.to_str().unwrap()).replace("HERE/", &here);
+    let certificate = rcgen::generate_simple_self_signed(["ftp.example.org".to_owned()]).unwrap();
+    fs::write(directories.local_path("org.pem"), certificate.cert.pem()).unwrap();
+    fs::write(directories.local_path("org.key"), certificate.signing_key.serialize_pem()).unwrap();
+    let local_directory = directories.local_path("").display().to_string();
+    let lines = HOSTS.replace("ORG", org.to_str().unwrap()).replace("HERE/", &local_directory);
     // ftplib does not resume TLS sessions.
     let lines = format!("requires-session-reuse = false\n{lines}");
     Server::configured(directories, &lines, &[])
@@ -381,19 +381,19 @@ fn host_selects_the_files_of_a_virtual_host_until_rein() {
     let directories = TestDirectories::new();
     let server = with_hosts(&directories);
     let mut line = ControlConnection::to(&server);
-    let whose = |line: &mut ControlConnection| {
+    let read_owner = |line: &mut ControlConnection| {
         assert_eq!((line.send("USER ftp"), line.send("PASS a@b")), (331, 230));
         line.send("TYPE I");
         line.retrieve("RETR whose").unwrap()
     };
     assert_eq!(line.send_and_read("HOST www.example.org"), "504 Unknown virtual host name\r\n");
     assert_eq!(line.send_and_read("HOST Example.ORG"), "220 This is org\r\n");
-    assert_eq!(whose(&mut line), b"org");
+    assert_eq!(read_owner(&mut line), b"org");
     assert_eq!(line.send("HOST localhost"), 503);
     assert_eq!(line.send("REIN"), 220);
-    assert_eq!(whose(&mut line), b"ours");
+    assert_eq!(read_owner(&mut line), b"ours");
     assert_eq!((line.send("REIN"), line.send("HOST 127.0.0.1")), (220, 220));
-    assert_eq!(whose(&mut line), b"ours");
+    assert_eq!(read_owner(&mut line), b"ours");
 }
 
 #[test]

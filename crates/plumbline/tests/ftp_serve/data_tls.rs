@@ -19,9 +19,9 @@ use tokio_rustls::rustls::{
 
 /// Accepts any certificate: the server's is self-signed.
 #[derive(Debug)]
-struct AnyCertificate;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -61,7 +61,9 @@ fn client(versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_protocol_versions(versions).unwrap().dangerous();
     Arc::new(
-        builder.with_custom_certificate_verifier(Arc::new(AnyCertificate)).with_no_client_auth(),
+        builder
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate))
+            .with_no_client_auth(),
     )
 }
 
@@ -101,25 +103,25 @@ impl Control {
     /// Retrieves `file` over a data connection with the settings of `client`, and returns the data
     /// and the last reply.
     fn retrieve(&mut self, client: &Arc<ClientConfig>) -> (Vec<u8>, String) {
-        let reported = self.send_and_read("EPSV");
-        let port = reported.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+        let reply = self.send_and_read("EPSV");
+        let port = reply.split('|').nth(3).unwrap().parse::<u16>().unwrap();
         let data = TcpStream::connect(("127.0.0.1", port)).unwrap();
         assert!(self.send_and_read("RETR file").starts_with("150"));
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         // The server may close a refused data connection at any point of its handshake.
-        _ = in_tls(client, data).read_to_end(&mut came);
-        (came, self.read_reply())
+        _ = in_tls(client, data).read_to_end(&mut received);
+        (received, self.read_reply())
     }
 }
 
-fn only_sessions_of_the_control_connection(versions: &[&'static SupportedProtocolVersion]) {
+fn assert_only_own_sessions_are_accepted(versions: &[&'static SupportedProtocolVersion]) {
     let directories = TestDirectories::new();
     fs::write(directories.remote_path("file"), b"secret").unwrap();
     let users =
         directories.users_file(&format!("root = \"{}\"", directories.remote_path("").display()));
     let server = Server::configured(&directories, "anonymous = true\n", &["--ftp-users", &users]);
     let user = client(versions);
-    let stranger = client(versions);
+    let other_client = client(versions);
     let mut control = Control::logged_in(&server, &user, "ftp");
     for _ in 0..5 {
         let (came, reply) = control.retrieve(&user);
@@ -127,9 +129,9 @@ fn only_sessions_of_the_control_connection(versions: &[&'static SupportedProtoco
         assert!(reply.starts_with("226"), "{reply}");
     }
     // A TLS session of another control connection is not accepted for this connection's data.
-    let mut other = Control::logged_in(&server, &stranger, "ann");
-    assert_eq!(other.retrieve(&stranger).0, b"secret");
-    for fresh in [stranger, client(versions)] {
+    let mut other = Control::logged_in(&server, &other_client, "ann");
+    assert_eq!(other.retrieve(&other_client).0, b"secret");
+    for fresh in [other_client, client(versions)] {
         let (came, reply) = control.retrieve(&fresh);
         assert_eq!(came, b"", "{reply}");
         assert!(reply.starts_with("522") && reply.contains("requires-session-reuse"), "{reply}");
@@ -140,13 +142,13 @@ fn only_sessions_of_the_control_connection(versions: &[&'static SupportedProtoco
 // attack row 97
 #[test]
 fn a_data_connection_must_resume_the_tls_session() {
-    only_sessions_of_the_control_connection(&[&TLS13]);
+    assert_only_own_sessions_are_accepted(&[&TLS13]);
 }
 
 // attack row 97
 #[test]
 fn a_data_connection_must_resume_the_tls_1_2_session() {
-    only_sessions_of_the_control_connection(&[&TLS12]);
+    assert_only_own_sessions_are_accepted(&[&TLS12]);
 }
 
 // attack row 97

@@ -38,20 +38,20 @@ fn with_service(
         .concat();
     // The account has been expired since 2 January 1970.
     let shadow = format!("{shadow}old:{SHADOW}:19000:::::1:\n");
-    let reported = etc.join("told").display().to_string();
+    let log_path = etc.join("told").display().to_string();
     let script = etc.join("script").display().to_string();
     let pam = format!(
         "auth required pam_unix.so\naccount required pam_unix.so\n\
          session required pam_exec.so /bin/sh {script}\n{more_rules}"
     );
-    let tell = format!("echo $PAM_TYPE $PAM_USER $PAM_RHOST $PAM_SERVICE >> {reported}\n");
+    let log_command = format!("echo $PAM_TYPE $PAM_USER $PAM_RHOST $PAM_SERVICE >> {log_path}\n");
     for (name, text) in [
         ("passwd", passwd.as_str()),
         ("shadow", &shadow),
         ("group", "root:x:0:\nann:x:61001:\nshared:x:61009:ann\n"),
         ("shells", "/bin/sh\n"),
         ("rules", &pam),
-        ("script", &tell),
+        ("script", &log_command),
     ] {
         fs::write(etc.join(name), text).unwrap();
     }
@@ -61,15 +61,15 @@ fn with_service(
          mount -t tmpfs none /etc/pam.d; cp {etc}/rules /etc/pam.d/{service}; exec \"$@\""
     );
     let before = ["unshare", "--mount", "--propagation", "private", "sh", "-c", &script, "sh"];
-    let usual = ["--ftp-system-users", "--ftp-listen", "127.0.0.1:0"];
-    Server::start_by(directories, &before, &[&usual, words].concat())
+    let options = ["--ftp-system-users", "--ftp-listen", "127.0.0.1:0"];
+    Server::start_by(directories, &before, &[&options, words].concat())
 }
 
 /// Waits until PAM has logged `count` session starts and ends, and returns them.
-fn sessions(directories: &TestDirectories, count: usize) -> Vec<String> {
+fn wait_for_session_log(directories: &TestDirectories, count: usize) -> Vec<String> {
     poll_until_timeout(|| {
-        let reported = fs::read_to_string(directories.local_path("etc/told")).unwrap_or_default();
-        (reported.lines().count() >= count).then(|| reported.lines().map(str::to_owned).collect())
+        let log_text = fs::read_to_string(directories.local_path("etc/told")).unwrap_or_default();
+        (log_text.lines().count() >= count).then(|| log_text.lines().map(str::to_owned).collect())
     })
 }
 
@@ -95,21 +95,21 @@ fn a_pam_session_is_open_as_long_as_the_ftp_session() {
     let mut line = ControlConnection::to(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS wrong")), (331, 530));
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
-    assert_eq!(sessions(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
+    assert_eq!(wait_for_session_log(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
     assert_eq!(line.store("STOR file", b"hers"), 226);
     assert_eq!(fs::metadata(directories.remote_path("ann/file")).unwrap().uid(), 61001);
-    assert_eq!(sessions(&directories, 1).len(), 1);
+    assert_eq!(wait_for_session_log(&directories, 1).len(), 1);
     assert_eq!(line.send("QUIT"), 221);
-    assert_eq!(sessions(&directories, 2)[1], "close_session ann 127.0.0.1 plumb");
+    assert_eq!(wait_for_session_log(&directories, 2)[1], "close_session ann 127.0.0.1 plumb");
     // The PAM session also ends when the connection breaks or the server is killed.
     let mut broken = ControlConnection::to(&server);
     assert_eq!((broken.send("USER ann"), broken.send("PASS secret")), (331, 230));
     drop(broken);
-    assert_eq!(sessions(&directories, 4)[3], "close_session ann 127.0.0.1 plumb");
+    assert_eq!(wait_for_session_log(&directories, 4)[3], "close_session ann 127.0.0.1 plumb");
     let mut last = ControlConnection::to(&server);
     assert_eq!((last.send("USER ann"), last.send("PASS secret")), (331, 230));
     server.program.child().kill().unwrap();
-    assert_eq!(sessions(&directories, 6)[5], "close_session ann 127.0.0.1 plumb");
+    assert_eq!(wait_for_session_log(&directories, 6)[5], "close_session ann 127.0.0.1 plumb");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_denied_user_gets_no_session() {
     }
     let mut line = ControlConnection::to(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
-    assert_eq!(sessions(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
+    assert_eq!(wait_for_session_log(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn the_configured_pam_service_applies_and_a_failed_session_denies_the_login() {
     let server = with_service(&directories, "files", &rule, &words);
     let mut line = ControlConnection::to(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
-    assert_eq!(sessions(&directories, 1), ["open_session ann 127.0.0.1 files"]);
+    assert_eq!(wait_for_session_log(&directories, 1), ["open_session ann 127.0.0.1 files"]);
     drop(line);
-    sessions(&directories, 2);
+    wait_for_session_log(&directories, 2);
     fs::write(&list, "nobody\n").unwrap();
     let mut line = ControlConnection::to(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 530));
@@ -211,17 +211,17 @@ fn a_user_without_a_shell_root_and_an_unknown_user_get_the_same_reply() {
     let directories = TestDirectories::new();
     fs::create_dir(directories.remote_path("ann")).unwrap();
     let server = with_system_users(&directories);
-    let mut reported = Vec::new();
+    let mut replies = Vec::new();
     for name in ["bob", "root", "super", "nobody-here", "-froot"] {
         let mut line = ControlConnection::to(&server);
         assert_eq!(line.send(&format!("USER {name}")), 331);
-        reported.push(line.send_and_read("PASS secret"));
+        replies.push(line.send_and_read("PASS secret"));
     }
-    assert!(reported.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{reported:?}");
+    assert!(replies.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{replies:?}");
 }
 
 /// Returns the number of child processes of `server` that check a system user with PAM.
-fn asking(server: &Server) -> usize {
+fn count_pam_processes(server: &Server) -> usize {
     let children = format!("/proc/{0}/task", server.program.id());
     let tasks = fs::read_dir(children).unwrap().flatten();
     let children: String =
@@ -258,7 +258,7 @@ fn a_hanging_pam_module_delays_no_configured_user_and_ends_with_its_session() {
     fs::set_permissions(&users, fs::Permissions::from_mode(0o600)).unwrap();
     let words = ["--ftp-users", users.to_str().unwrap()];
     let mut server = with_service(&directories, "plumb", &rules, &words);
-    let wait = |count| poll_until_timeout(|| (asking(&server) == count).then_some(()));
+    let wait = |count| poll_until_timeout(|| (count_pam_processes(&server) == count).then_some(()));
     let mut waiting = ControlConnection::to(&server);
     assert_eq!(waiting.send("USER ann"), 331);
     waiting.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
@@ -273,8 +273,8 @@ fn a_hanging_pam_module_delays_no_configured_user_and_ends_with_its_session() {
     last.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
     wait(1);
     server.program.signal(rustix::process::Signal::TERM).unwrap();
-    let ended = server.program.wait_for_end(protocols::time::Duration::from_secs(20)).unwrap();
-    assert_eq!(ended.unwrap().code(), Some(0));
+    let status = server.program.wait_for_end(protocols::time::Duration::from_secs(20)).unwrap();
+    assert_eq!(status.unwrap().code(), Some(0));
     // The programs that the modules started end too.
     let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
     while rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).is_ok() {

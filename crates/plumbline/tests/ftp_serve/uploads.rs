@@ -20,19 +20,19 @@ fn reset(stream: &TcpStream) {
 }
 
 /// Starts an upload of `bytes` and resets its data connection.
-fn break_off(line: &mut ControlConnection, command: &str, bytes: &[u8]) {
+fn interrupt_upload(line: &mut ControlConnection, command: &str, bytes: &[u8]) {
     let mut data = line.passive();
     assert_eq!(line.send(command), 150);
     data.write_all(bytes).unwrap();
     // A reset discards data that the server has not read, so wait until it has read everything.
-    let asked = format!("{} bytes", bytes.len());
-    poll_until_timeout(|| line.send_and_read("STAT").contains(&asked).then_some(()));
+    let expected_text = format!("{} bytes", bytes.len());
+    poll_until_timeout(|| line.send_and_read("STAT").contains(&expected_text).then_some(()));
     reset(&data);
     drop(data);
     assert_eq!(line.read_reply(), 426);
 }
 
-fn drafts(directories: &TestDirectories) -> usize {
+fn count_temporary_files(directories: &TestDirectories) -> usize {
     let names =
         fs::read_dir(directories.remote_path("")).unwrap().map(|entry| entry.unwrap().file_name());
     names.filter(|name| name.to_string_lossy().starts_with(".plumb-draft-")).count()
@@ -66,7 +66,7 @@ fn a_client_that_closes_both_connections_in_order_after_its_data_replaces_nothin
         }
         drop(line);
         stop(rustix::process::Signal::CONT);
-        poll_until_timeout(|| (drafts(&directories) == 0).then_some(()));
+        poll_until_timeout(|| (count_temporary_files(&directories) == 0).then_some(()));
         assert_eq!(fs::read(directories.remote_path("file")).ok().as_deref(), old, "round {round}");
     }
     server.wait_for_log("control connection closed");
@@ -80,14 +80,14 @@ fn an_upload_is_committed_with_its_reply_and_confirmed_by_the_next_command() {
     line.send("TYPE I");
     line.send("ALLO 5");
     assert_eq!(line.store("STOR announced", b"whole"), 226);
-    assert_eq!(drafts(&directories), 0, "it is known to be whole");
+    assert_eq!(count_temporary_files(&directories), 0, "it is known to be whole");
     fs::write(directories.remote_path("old"), b"old").unwrap();
     for name in ["new", "old"] {
         assert_eq!(line.store(&format!("STOR {name}"), b"whole"), 226);
         assert_eq!(fs::read(directories.remote_path(name)).unwrap(), b"whole", "{name}");
-        assert_eq!(drafts(&directories), 1, "it can be taken back");
+        assert_eq!(count_temporary_files(&directories), 1, "it can be taken back");
         assert_eq!(line.send("NOOP"), 200);
-        poll_until_timeout(|| (drafts(&directories) == 0).then_some(()));
+        poll_until_timeout(|| (count_temporary_files(&directories) == 0).then_some(()));
     }
     for name in ["announced", "new", "old"] {
         assert_eq!(fs::read(directories.remote_path(name)).unwrap(), b"whole", "{name}");
@@ -102,7 +102,7 @@ fn an_upload_is_kept_if_the_client_reads_the_reply_and_closes_without_quit() {
         let mut line = ControlConnection::logged_in(&server);
         assert_eq!(line.store("STOR file", format!("{round}").as_bytes()), 226);
         drop(line);
-        poll_until_timeout(|| (drafts(&directories) == 0).then_some(()));
+        poll_until_timeout(|| (count_temporary_files(&directories) == 0).then_some(()));
         assert_eq!(
             fs::read(directories.remote_path("file")).unwrap(),
             format!("{round}").as_bytes()
@@ -126,7 +126,7 @@ fn quit_during_an_upload_keeps_the_complete_file() {
 
 /// Starts a client that uploads slowly, kills it during the transfer, and checks the files left
 /// behind.
-fn killed(
+fn upload_and_kill_client(
     server: &Server,
     directories: &TestDirectories,
     name: &str,
@@ -135,7 +135,7 @@ fn killed(
 ) {
     let old = fs::read(directories.remote_path(name)).ok();
     let url = server.url("127.0.0.1", name);
-    let mut came = 0;
+    let mut interrupted_rounds = 0;
     for round in 0..rounds {
         let mut command = Command::new(client[0]);
         let words = client[1..].iter().map(|word| if *word == "URL" { &url } else { *word });
@@ -146,9 +146,9 @@ fn killed(
         command.env("XDG_STATE_HOME", directories.0.join("user"));
         let mut program =
             Program::start(command.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
-        poll_until_timeout(|| (drafts(directories) > 0).then_some(()));
+        poll_until_timeout(|| (count_temporary_files(directories) > 0).then_some(()));
         // The client is killed at a different point of the transfer in each round.
-        let moved = |directories: &TestDirectories| {
+        let received_bytes = |directories: &TestDirectories| {
             let entries = fs::read_dir(directories.remote_path("")).unwrap().flatten();
             let drafts = entries
                 .filter(|entry| entry.file_name().to_string_lossy().starts_with(".plumb-draft-"));
@@ -156,15 +156,16 @@ fn killed(
         };
         let wanted = u64::try_from(round % 5).unwrap() * 10_000 + 1;
         poll_until_timeout(|| {
-            (moved(directories) >= wanted || drafts(directories) == 0).then_some(())
+            (received_bytes(directories) >= wanted || count_temporary_files(directories) == 0)
+                .then_some(())
         });
-        came += drafts(directories);
+        interrupted_rounds += count_temporary_files(directories);
         program.child().kill().unwrap();
         program.child().wait().unwrap();
-        poll_until_timeout(|| (drafts(directories) == 0).then_some(()));
+        poll_until_timeout(|| (count_temporary_files(directories) == 0).then_some(()));
         assert_eq!(fs::read(directories.remote_path(name)).ok(), old, "{client:?}, round {round}");
     }
-    assert_eq!(came, rounds, "{client:?} was killed before its data came");
+    assert_eq!(interrupted_rounds, rounds, "{client:?} was killed before its data came");
 }
 
 const SLOW_PYTHON: &str = r#"
@@ -179,7 +180,7 @@ while True:
     time.sleep(0.002)
 "#;
 
-fn clients_are_killed(name: &str) {
+fn kill_each_client(name: &str) {
     let directories = TestDirectories::new();
     fs::write(directories.local_path("up"), pattern(8_000_000)).unwrap();
     if name == "old" {
@@ -187,25 +188,25 @@ fn clients_are_killed(name: &str) {
     }
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let curl = ["curl", "-s", "--limit-rate", "2M", "-T", "up", "URL"];
-    killed(&server, &directories, name, 20, &curl);
-    killed(&server, &directories, name, 20, &["python3", "-c", SLOW_PYTHON, "URL"]);
+    upload_and_kill_client(&server, &directories, name, 20, &curl);
+    upload_and_kill_client(&server, &directories, name, 20, &["python3", "-c", SLOW_PYTHON, "URL"]);
     let plumb = env!("CARGO_BIN_EXE_plumb");
     let put = [plumb, "put", "--limit-rate", "2M", "up", "URL"];
-    killed(&server, &directories, name, 20, &put);
+    upload_and_kill_client(&server, &directories, name, 20, &put);
 }
 
 // attack row 126
 #[test]
 #[ignore = "needs curl and Python"]
 fn clients_killed_during_an_upload_keep_the_old_file() {
-    clients_are_killed("old");
+    kill_each_client("old");
 }
 
 // attack row 126
 #[test]
 #[ignore = "needs curl and Python"]
 fn clients_killed_during_an_upload_leave_no_new_file() {
-    clients_are_killed("new");
+    kill_each_client("new");
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn an_interrupted_upload_is_resumed_from_its_partial_file() {
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
-    break_off(&mut line, "STOR file", b"12345");
+    interrupt_upload(&mut line, "STOR file", b"12345");
     // The partial upload is not accessible as the file and is not listed.
     for (command, code) in [("MLST file", 550), ("MDTM file", 550), ("RNFR file", 550)] {
         assert_eq!(line.send(command), code, "{command}");
@@ -239,13 +240,13 @@ fn appe_resumes_an_interrupted_upload_only_after_size() {
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
-    break_off(&mut line, "STOR log", b"12345");
+    interrupt_upload(&mut line, "STOR log", b"12345");
     assert_eq!(line.send_and_read("SIZE log"), "213 5\r\n");
-    break_off(&mut line, "APPE log", b"67");
+    interrupt_upload(&mut line, "APPE log", b"67");
     assert_eq!(line.send_and_read("SIZE log"), "213 7\r\n");
     assert_eq!(line.store("APPE log", b"89"), 226);
     assert_eq!(fs::read(directories.remote_path("log")).unwrap(), b"123456789");
-    break_off(&mut line, "STOR other", b"12345");
+    interrupt_upload(&mut line, "STOR other", b"12345");
     assert_eq!(line.store("APPE other", b"new"), 226);
     assert_eq!(fs::read(directories.remote_path("other")).unwrap(), b"new");
 }
@@ -258,7 +259,7 @@ fn an_interrupted_replacement_is_resumed_by_site_partial_and_the_old_file_stays_
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
     assert_eq!(line.send("SITE PARTIAL file"), 550);
-    break_off(&mut line, "STOR file", b"12345");
+    interrupt_upload(&mut line, "STOR file", b"12345");
     assert_eq!(line.send_and_read("SIZE file"), "213 11\r\n");
     assert_eq!(line.send_and_read("SITE PARTIAL file"), "213 5\r\n");
     assert_eq!(line.send_and_read("SIZE file"), "213 5\r\n");
@@ -284,12 +285,12 @@ fn partial_uploads_are_limited_in_number_and_bytes_and_count_in_the_quota() {
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
     for number in 0..20 {
-        break_off(&mut line, &format!("STOR file{number}"), &[1; 5_000]);
+        interrupt_upload(&mut line, &format!("STOR file{number}"), &[1; 5_000]);
     }
     assert_eq!(line.send_and_read("AVBL"), "213 85000\r\n");
-    break_off(&mut line, "STOR large", &[1; 18_000]);
+    interrupt_upload(&mut line, "STOR large", &[1; 18_000]);
     assert_eq!(line.send_and_read("AVBL"), "213 82000\r\n");
-    break_off(&mut line, "STOR larger", &[1; 20_001]);
+    interrupt_upload(&mut line, "STOR larger", &[1; 20_001]);
     assert_eq!(line.send_and_read("AVBL"), "213 82000\r\n");
     let kept = fs::read_dir(directories.remote_path(".plumb-partial")).unwrap();
     assert_eq!(kept.count(), 1);
@@ -303,7 +304,7 @@ fn a_partial_upload_is_removed_when_it_is_older_than_its_limit() {
     let server = Server::configured(&directories, lines, &[]);
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
-    break_off(&mut line, "STOR file", b"part");
+    interrupt_upload(&mut line, "STOR file", b"part");
     assert_eq!(line.send("SIZE file"), 213);
     let kept = directories.remote_path(".plumb-partial");
     let file = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
@@ -319,7 +320,7 @@ fn a_partial_upload_is_no_file_of_the_root_and_its_directory_has_no_name_there()
     let directories = TestDirectories::new();
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let mut line = ControlConnection::logged_in(&server);
-    break_off(&mut line, "STOR file", b"12345");
+    interrupt_upload(&mut line, "STOR file", b"12345");
     let key =
         fs::read_dir(directories.remote_path(".plumb-partial")).unwrap().next().unwrap().unwrap();
     let key = key.file_name().into_string().unwrap();
@@ -342,7 +343,7 @@ fn a_quota_holds_while_several_sessions_replace_one_file() {
     let directories = TestDirectories::new();
     let lines = "rights = \"writable\"\nquota-bytes = 1000000\n";
     let server = Server::configured(&directories, lines, &[]);
-    let free = |line: &mut ControlConnection| {
+    let free_bytes = |line: &mut ControlConnection| {
         let reported = line.send_and_read("AVBL");
         reported.trim().strip_prefix("213 ").unwrap().parse::<u64>().unwrap()
     };
@@ -371,12 +372,12 @@ fn a_quota_holds_while_several_sessions_replace_one_file() {
             }
         });
         first.send("NOOP");
-        poll_until_timeout(|| (drafts(&directories) == 0).then_some(()));
-        let stored: u64 = fs::read_dir(directories.remote_path(""))
+        poll_until_timeout(|| (count_temporary_files(&directories) == 0).then_some(()));
+        let stored_bytes: u64 = fs::read_dir(directories.remote_path(""))
             .unwrap()
             .map(|e| e.unwrap().metadata().unwrap().len())
             .sum();
-        assert_eq!(free(&mut first), 1_000_000 - stored, "round {round}");
+        assert_eq!(free_bytes(&mut first), 1_000_000 - stored_bytes, "round {round}");
     }
 }
 
@@ -398,10 +399,10 @@ fn a_quota_notices_files_removed_outside_of_ftp_and_ignores_links() {
 // attack row 152
 #[test]
 fn a_quota_limits_the_number_of_files_and_directories() {
-    const MOST: usize = 1000;
+    const ENTRIES_MAX: usize = 1000;
     let directories = TestDirectories::new();
     fs::create_dir(directories.remote_path("many")).unwrap();
-    for number in 0..MOST - 6 {
+    for number in 0..ENTRIES_MAX - 6 {
         fs::write(directories.remote_path(&format!("many/{number}")), b"").unwrap();
     }
     let lines = "rights = \"writable\"\nquota-bytes = 100000\nrecount-s = 1\n";
@@ -415,7 +416,7 @@ fn a_quota_limits_the_number_of_files_and_directories() {
     }
     assert_eq!(line.store("STOR empty", b""), 226);
     assert_eq!(line.send("MKD one-more"), 552);
-    assert_eq!(line.send_and_read("STOR other"), "552 Quota used up, remove something first\r\n");
+    assert_eq!(line.send_and_read("STOR other"), "552 Quota exceeded, delete files first\r\n");
     assert_eq!(line.store("STOR empty", b"replaced"), 226);
     assert_eq!(line.send("RMD /d/d/d/d"), 250);
     assert_eq!(line.store("STOR other", b""), 226);
@@ -452,7 +453,7 @@ fn a_record_counts_the_transferred_bytes() {
     assert_eq!(line.store("STOR large", &large), 226);
     assert_eq!(line.store("APPE large", &large), 226);
     let records = records(&directories, 6);
-    let found: Vec<_> = records
+    let uploads: Vec<_> = records
         .iter()
         .map(|record| {
             let number = |field: &str| record[field].as_u64();
@@ -467,18 +468,18 @@ fn a_record_counts_the_transferred_bytes() {
         (Some(2_000_000), Some(16_000_000), None),
         (Some(2_000_000), Some(16_000_000), Some(2_000_000)),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(uploads, expected);
 }
 
 /// Breaks off an upload, runs a client that resumes it, and checks that it resumed at the break.
-fn resumed(client: impl Fn(&TestDirectories, &Server)) {
+fn interrupt_and_resume(client: impl Fn(&TestDirectories, &Server)) {
     let directories = TestDirectories::new();
     let data = pattern(300_000);
     fs::write(directories.local_path("file"), &data).unwrap();
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
-    break_off(&mut line, "STOR file", &data[..100_000]);
+    interrupt_upload(&mut line, "STOR file", &data[..100_000]);
     client(&directories, &server);
     assert!(fs::read(directories.remote_path("file")).unwrap() == data);
     let records = records(&directories, 2);
@@ -489,7 +490,7 @@ fn resumed(client: impl Fn(&TestDirectories, &Server)) {
 #[test]
 #[ignore = "needs curl"]
 fn curl_resumes_an_interrupted_upload() {
-    resumed(|directories, server| {
+    interrupt_and_resume(|directories, server| {
         let url = server.url("127.0.0.1", "file");
         directories.run_client_ok("curl", &["-sS", "-C", "-", "-T", "file", &url], "");
     });
@@ -498,7 +499,7 @@ fn curl_resumes_an_interrupted_upload() {
 #[test]
 #[ignore = "needs lftp"]
 fn lftp_resumes_an_interrupted_upload() {
-    resumed(|directories, server| {
+    interrupt_and_resume(|directories, server| {
         let script = format!(
             "set net:max-retries 1; set cmd:fail-exit yes; open ftp://127.0.0.1:{}; reput file; bye",
             server.port
@@ -531,20 +532,20 @@ fn a_line_of_a_quarter_of_a_gigabyte_costs_the_server_no_memory_and_is_refused_o
 
 // attack row 96
 #[test]
-fn ten_thousand_pasv_leave_the_server_one_more_descriptor() {
+fn ten_thousand_pasv_commands_leak_no_descriptors() {
     let directories = TestDirectories::new();
     let server = Server::writable(&directories, "127.0.0.1", &["--ftp-tls", "off"]);
     let mut line = ControlConnection::logged_in(&server);
     line.send("NOOP");
     let descriptors = || fs::read_dir(format!("/proc/{}/fd", server.program.id())).unwrap().count();
     let before = descriptors();
-    let mut most = 0;
+    let mut max_descriptors = 0;
     for _ in 0..200 {
         line.0.get_mut().write_all(&b"PASV\r\n".repeat(50)).unwrap();
         for _ in 0..50 {
             assert_eq!(line.read_reply(), 227);
         }
-        most = descriptors().max(most);
+        max_descriptors = descriptors().max(max_descriptors);
     }
-    assert!(most <= before + 2, "{before} to {most} descriptors");
+    assert!(max_descriptors <= before + 2, "{before} to {max_descriptors} descriptors");
 }

@@ -41,10 +41,10 @@ impl ServeProcess {
         thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| read.lock().unwrap().push(line));
         });
-        let served = Self { program, output };
-        served.wait_for_output("serving TFTP at UDP port 6969 of plumb's own TCP/IP stack");
-        served.wait_for_output("serving FTP at port 2990 of plumb's own TCP/IP stack, with TLS");
-        served
+        let process = Self { program, output };
+        process.wait_for_output("serving TFTP at UDP port 6969 of plumb's own TCP/IP stack");
+        process.wait_for_output("serving FTP at port 2990 of plumb's own TCP/IP stack, with TLS");
+        process
     }
 
     fn wait_for_output(&self, text: &str) {
@@ -59,7 +59,7 @@ fn sha256(path: &Path) -> Vec<u8> {
 }
 
 /// Uploads and downloads a file with curl and these options, and compares the digests.
-fn curl_moves(directories: &TestDirectories, url: &str, options: &[&str], len: usize) {
+fn transfer_with_curl(directories: &TestDirectories, url: &str, options: &[&str], len: usize) {
     let run = |more: &[&str]| {
         let words = [&["-sS", "--max-time", "60", "-k"], options, more].concat();
         directories.run_client_ok("curl", &words, "");
@@ -93,11 +93,11 @@ fn curl_transfers_files_over_userspace_tcp_in_every_mode() {
             &["--disable-epsv", "--ssl-reqd"],
             &["--ssl-reqd"],
         ] {
-            curl_moves(&directories, FTP, options, 3_000_000);
+            transfer_with_curl(&directories, FTP, options, 3_000_000);
         }
-        curl_moves(&directories, "ftps://10.0.0.2:2990/", &["--ssl-reqd"], 300_000);
+        transfer_with_curl(&directories, "ftps://10.0.0.2:2990/", &["--ssl-reqd"], 300_000);
         for len in [0, 1, 1000, 300_000] {
-            curl_moves(&directories, FTP, &[], len);
+            transfer_with_curl(&directories, FTP, &[], len);
         }
     });
 }
@@ -171,7 +171,7 @@ fn tftp_hpa_transfers_files_over_userspace_udp() {
 fn a_broadcast_tftp_request_is_not_answered() {
     in_new_network(|| {
         let directories = TestDirectories::new();
-        let served = ServeProcess::start(&directories, &[]);
+        let server = ServeProcess::start(&directories, &[]);
         fs::write(directories.remote_path("file"), b"text").unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::new(10, 0, 0, 1), 0)).unwrap();
         socket.set_broadcast(true).unwrap();
@@ -184,8 +184,8 @@ fn a_broadcast_tftp_request_is_not_answered() {
         let mut room = [0; 600];
         let (count, _) = socket.recv_from(&mut room).unwrap();
         assert_eq!(room[..4], [0, 5, 0, 1], "{:?}", &room[..count]);
-        served.wait_for_output("'missing'");
-        assert!(!served.output.lock().unwrap().iter().any(|line| line.contains("'file'")));
+        server.wait_for_output("'missing'");
+        assert!(!server.output.lock().unwrap().iter().any(|line| line.contains("'file'")));
     });
 }
 
@@ -194,11 +194,11 @@ fn a_broadcast_tftp_request_is_not_answered() {
 fn logins_and_files_share_one_userspace_host() {
     in_new_network(|| {
         let directories = TestDirectories::new();
-        let more = ["--listen", "[::]:2323", "--tls", "off", "--exec", "echo", "logged in"];
-        let served = ServeProcess::start(&directories, &more);
-        served.wait_for_output("listening on port 2323 of plumb's own TCP/IP stack");
-        curl_moves(&directories, FTP, &[], 100_000);
-        TerminalUser::over(&[OURS, "2323"]).sees("logged in");
+        let options = ["--listen", "[::]:2323", "--tls", "off", "--exec", "echo", "logged in"];
+        let server = ServeProcess::start(&directories, &options);
+        server.wait_for_output("listening on port 2323 of plumb's own TCP/IP stack");
+        transfer_with_curl(&directories, FTP, &[], 100_000);
+        TerminalUser::with_arguments(&[OURS, "2323"]).wait_for_text("logged in");
     });
 }
 
@@ -207,10 +207,10 @@ fn logins_and_files_share_one_userspace_host() {
 fn a_file_server_on_a_userspace_host_ends_with_its_device() {
     in_new_network(|| {
         let directories = TestDirectories::new();
-        let mut served = ServeProcess::start(&directories, &[]);
+        let mut server = ServeProcess::start(&directories, &[]);
         let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
         assert!(status.success());
-        let ended = served.program.wait_for_end(Duration::from_secs(10)).unwrap();
-        assert_eq!(ended.unwrap().code(), Some(4));
+        let end_status = server.program.wait_for_end(Duration::from_secs(10)).unwrap();
+        assert_eq!(end_status.unwrap().code(), Some(4));
     });
 }

@@ -45,14 +45,14 @@ pub(crate) fn make_tree(root: &Path) {
 
 /// Checks that the tree at `root` has these files and no others.
 pub(crate) fn check_tree(root: &Path) {
-    let mut found = BTreeMap::new();
-    collect(root, "", &mut found);
+    let mut found_files = BTreeMap::new();
+    collect(root, "", &mut found_files);
     // A client (wget) may leave its listings in the directory.
-    found.retain(|name, _| !name.ends_with(".listing"));
+    found_files.retain(|name, _| !name.ends_with(".listing"));
     let wanted = files();
-    assert!(found.keys().eq(wanted.keys()), "{:?}", found.keys());
+    assert!(found_files.keys().eq(wanted.keys()), "{:?}", found_files.keys());
     for (name, bytes) in wanted {
-        assert!(found.get(&name) == Some(&bytes), "{name} has other bytes");
+        assert!(found_files.get(&name) == Some(&bytes), "{name} has other bytes");
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 /// Runs plumb with an address space of `megabytes` MiB, and returns its exit code and standard
 /// error.
-fn limited(directory: &TestDirectory, megabytes: u64, words: &[&str]) -> (Option<i32>, String) {
+fn run_limited(directory: &TestDirectory, megabytes: u64, words: &[&str]) -> (Option<i32>, String) {
     let plumb = directory.plumb();
     let mut shell = Command::new("sh");
     let line = format!("ulimit -v {} && exec \"$0\" \"$@\"", megabytes * 1024);
@@ -35,7 +35,7 @@ fn an_endless_listing_is_refused_within_a_bounded_memory() {
         let server = FaultyFtpServer::start(quirks, &[]);
         let url = format!("ftp://127.0.0.1:{}/d/", server.port);
         for words in [&["ls", &url][..], &["mirror", &url, "here"], &["get", "-r", &url, "here"]] {
-            let (code, messages) = limited(&directory, 1500, words);
+            let (code, messages) = run_limited(&directory, 1500, words);
             assert_eq!(code, Some(1), "{words:?}: {messages}");
             assert!(messages.contains("the listing has more than 1000000 entries"), "{messages}");
         }
@@ -48,7 +48,7 @@ fn an_endless_line_of_a_listing_is_refused_within_a_bounded_memory() {
     let directory = TestDirectory::new("endless-line");
     let server = FaultyFtpServer::start(ENDLESS_LINE, &[]);
     let (code, messages) =
-        limited(&directory, 600, &["ls", &format!("ftp://127.0.0.1:{}/d/", server.port)]);
+        run_limited(&directory, 600, &["ls", &format!("ftp://127.0.0.1:{}/d/", server.port)]);
     assert_eq!(code, Some(1), "{messages}");
     assert!(messages.contains("the listing is longer than 64 MiB"), "{messages}");
 }
@@ -73,7 +73,7 @@ fn more_bytes_than_announced_are_an_error_and_the_old_file_stays() {
                 continue;
             }
             let words = ["get", "--force", "--type", kind, &url];
-            let (code, messages) = limited(&directory, 600, &words);
+            let (code, messages) = run_limited(&directory, 600, &words);
             assert_eq!(code, Some(1), "{kind}: {messages}");
             assert!(messages.contains("bytes that the server reports"), "{kind}: {messages}");
             assert_eq!(directory.read("x"), b"old");
@@ -101,7 +101,7 @@ fn deflated_data_that_becomes_more_than_announced_is_an_error() {
     let server = FaultyFtpServer::start(BOMB, &[("x", bomb)]);
     fs::write(directory.0.join("x"), "old").unwrap();
     let url = format!("ftp://127.0.0.1:{}/x", server.port);
-    let (code, _, messages) = directory.ran(&["get", "--force", "--mode", "Z", &url]);
+    let (code, _, messages) = directory.run(&["get", "--force", "--mode", "Z", &url]);
     assert_eq!(code, Some(1), "{messages}");
     assert!(messages.contains("more than the 4 bytes that the server reports"), "{messages}");
     assert_eq!(directory.read("x"), b"old");
@@ -128,7 +128,7 @@ fn unparsable_listing_lines_are_reported_with_exit_code_1() {
         &["mirror", &url, "mirrored"],
         &["cat", &format!("{url};type=d")],
     ] {
-        let (code, _, messages) = directory.ran(words);
+        let (code, _, messages) = directory.run(words);
         assert_eq!(code, Some(1), "{words:?}: {messages}");
         assert!(messages.contains(sentence), "{words:?}: {messages}");
     }
@@ -136,10 +136,10 @@ fn unparsable_listing_lines_are_reported_with_exit_code_1() {
     for name in ["f1", "got/f1", "mirrored/f1"] {
         assert_eq!(directory.read(name), [7; 9], "{name}");
     }
-    let (code, _, messages) = directory.ran(&["mirror", "--delete", &url, "mirrored"]);
+    let (code, _, messages) = directory.run(&["mirror", "--delete", &url, "mirrored"]);
     assert_eq!(code, Some(1), "{messages}");
     assert!(messages.contains(sentence) && messages.contains("nothing is deleted"), "{messages}");
-    let (_, messages) = directory.types(&url, "ls\n");
+    let (_, messages) = directory.run_shell(&url, "ls\n");
     assert!(messages.contains(sentence), "{messages}");
 }
 
@@ -150,14 +150,14 @@ fn a_directory_that_does_not_exist_is_not_listed_as_an_empty_one() {
     let directory = TestDirectory::new("no-directory");
     let server = FaultyFtpServer::start(SILENT, &[("d/f1", vec![7; 9])]);
     let url = format!("ftp://127.0.0.1:{}", server.port);
-    let at = |name: &str| format!("{url}/{name}");
+    let url_of = |name: &str| format!("{url}/{name}");
     for name in ["nosuch", "nosuch/"] {
-        let (code, stdout, messages) = directory.ran(&["ls", &at(name)]);
+        let (code, stdout, messages) = directory.run(&["ls", &url_of(name)]);
         assert_eq!((code, stdout.as_str()), (Some(1), ""), "{name}: {messages}");
         assert!(messages.contains("there is no directory 'nosuch"), "{messages}");
     }
     for name in ["d", "d/", ""] {
-        let (code, _, messages) = directory.ran(&["ls", &at(name)]);
+        let (code, _, messages) = directory.run(&["ls", &url_of(name)]);
         assert_eq!(code, Some(0), "{name}: {messages}");
     }
 }
@@ -168,7 +168,7 @@ const NO_FTP: &[Quirk] = &[Quirk::Greeting("SSH-2.0-OpenSSH_9.2p1")];
 fn the_banner_of_a_non_ftp_server_is_quoted() {
     let directory = TestDirectory::new("no-ftp");
     let server = FaultyFtpServer::start(NO_FTP, &[]);
-    let (code, _, messages) = directory.ran(&["ls", &format!("ftp://127.0.0.1:{}/", server.port)]);
+    let (code, _, messages) = directory.run(&["ls", &format!("ftp://127.0.0.1:{}/", server.port)]);
     assert_eq!(code, Some(1), "{messages}");
     let quoted = "not an FTP reply: \"SSH-2.0-OpenSSH_9.2p1\" (an SSH server)";
     assert!(messages.contains(quoted), "{messages}");
@@ -181,9 +181,9 @@ fn after_421_the_old_connection_is_closed_before_the_new_one_is_opened() {
     let directory = TestDirectory::new("one-session");
     let server = FaultyFtpServer::start(ONE_SESSION, &[("x", vec![7; 9])]);
     let (code, _, messages) =
-        directory.ran(&["get", &format!("ftp://127.0.0.1:{}/x", server.port)]);
+        directory.run(&["get", &format!("ftp://127.0.0.1:{}/x", server.port)]);
     assert_eq!(code, Some(0), "{messages}");
-    assert!(!server.has_heard("a second session"), "{:?}", server.received());
+    assert!(!server.has_received("a second session"), "{:?}", server.received());
 }
 
 #[test]
@@ -192,36 +192,36 @@ fn a_directory_is_not_downloaded_as_a_file_and_a_missing_local_one_is_named() {
     let (_server, url) = directory.serve("");
     fs::write(directory.0.join("there/a"), "a").unwrap();
     for url in [&url, &format!("{url}/")] {
-        let (code, _, messages) = directory.ran(&["get", url]);
+        let (code, _, messages) = directory.run(&["get", url]);
         assert_eq!(code, Some(1), "{messages}");
         assert!(
             messages.contains("is a directory: list it with plumb ls, or use -r"),
             "{messages}"
         );
     }
-    directory.done(&["get", "-r", &format!("{url}/"), "all"]);
+    directory.run_ok(&["get", "-r", &format!("{url}/"), "all"]);
     assert_eq!(directory.read("all/a"), b"a");
-    let (code, _, messages) = directory.ran(&["get", &format!("{url}/*"), "-o", "none"]);
+    let (code, _, messages) = directory.run(&["get", &format!("{url}/*"), "-o", "none"]);
     assert_eq!(code, Some(2), "{messages}");
     assert!(messages.contains("none is not a directory: several files need one"), "{messages}");
-    let (code, stdout, messages) = directory.ran(&["get", &format!("{url}/;type=D")]);
+    let (code, stdout, messages) = directory.run(&["get", &format!("{url}/;type=D")]);
     assert_eq!((code, stdout.as_str()), (Some(0), "a\n"), "{messages}");
 }
 
 #[test]
 fn a_transfer_that_stops_fails_a_measurement_that_has_others() {
     let directory = TestDirectory::new("stops");
-    let stops: &[Quirk] = &[Quirk::CutBeyond(20_000, Cut::Stalled)];
-    let server = FaultyFtpServer::start(stops, &[("file", vec![b'x'; 65_536])]);
+    let stall_quirk: &[Quirk] = &[Quirk::CutBeyond(20_000, Cut::Stalled)];
+    let server = FaultyFtpServer::start(stall_quirk, &[("file", vec![b'x'; 65_536])]);
     let url = format!("ftp://127.0.0.1:{}/file", server.port);
-    let measure = ["measure", "--bytes", "64K", "--rounds", "1", "--timeout", "2", &url];
-    let (code, stdout, messages) = directory.ran(&measure);
+    let arguments = ["measure", "--bytes", "64K", "--rounds", "1", "--timeout", "2", &url];
+    let (code, stdout, messages) = directory.run(&arguments);
     assert_eq!(code, Some(1), "{stdout}{messages}");
     assert!(stdout.contains(" 16,384 "), "{stdout}{messages}");
-    let whole = FaultyFtpServer::start(&[], &[("file", vec![b'x'; 65_536])]);
-    let url = format!("ftp://127.0.0.1:{}/file", whole.port);
+    let complete_server = FaultyFtpServer::start(&[], &[("file", vec![b'x'; 65_536])]);
+    let url = format!("ftp://127.0.0.1:{}/file", complete_server.port);
     let (code, stdout, messages) =
-        directory.ran(&["measure", "--bytes", "64K", "--rounds", "1", &url]);
+        directory.run(&["measure", "--bytes", "64K", "--rounds", "1", &url]);
     assert_eq!(code, Some(0), "{stdout}{messages}");
 }
 
@@ -231,8 +231,8 @@ fn a_transfer_that_goes_on_slowly_does_not_time_out() {
     // The transfer takes twice the timeout, but each piece takes only a quarter of it.
     let server = FaultyFtpServer::start(&[Quirk::Paced(512, 500)], &[("file", vec![b'x'; 4_096])]);
     let url = format!("ftp://127.0.0.1:{}/file", server.port);
-    let measure = ["measure", "--bytes", "4K", "--rounds", "1", "--timeout", "2", &url];
-    let (code, stdout, messages) = directory.ran(&measure);
+    let arguments = ["measure", "--bytes", "4K", "--rounds", "1", "--timeout", "2", &url];
+    let (code, stdout, messages) = directory.run(&arguments);
     assert_eq!(code, Some(0), "{stdout}{messages}");
     assert!(stdout.contains(" 4,096 "), "{stdout}{messages}");
 }

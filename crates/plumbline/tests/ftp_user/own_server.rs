@@ -29,13 +29,13 @@ impl TestDirectory {
         command
     }
 
-    pub(crate) fn done(&self, words: &[&str]) {
-        let (code, _, messages) = self.ran(words);
+    pub(crate) fn run_ok(&self, words: &[&str]) {
+        let (code, _, messages) = self.run(words);
         assert_eq!(code, Some(0), "{words:?}: {messages}");
     }
 
     /// Runs plumb, and returns its exit code, standard output and standard error.
-    pub(crate) fn ran(&self, words: &[&str]) -> (Option<i32>, String, String) {
+    pub(crate) fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
         let output = self.plumb().args(words).stdin(Stdio::null()).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
@@ -43,7 +43,7 @@ impl TestDirectory {
 
     /// Runs the interactive client with `lines` as input, and returns its standard output and
     /// standard error.
-    pub(crate) fn types(&self, url: &str, lines: &str) -> (String, String) {
+    pub(crate) fn run_shell(&self, url: &str, lines: &str) -> (String, String) {
         let mut command = self.plumb();
         command.args(["ftp", url]).stdin(Stdio::piped());
         let mut shell = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -90,17 +90,17 @@ fn words_of_36_bits_are_transferred_in_every_format() {
     let directory = TestDirectory::new("words");
     let (_server, url) = directory.serve("");
     fs::write(directory.0.join("text"), "HELLO, WORLD\nTHIS IS TEXT OF 36 BITS.\n").unwrap();
-    let there = format!("{url}/words");
-    directory.done(&["put", "--type", "L 36", "--store", "text", "text", &there]);
-    directory.done(&["get", "--type", "L36", "--store", "h36", &there, "h36"]);
+    let remote_url = format!("{url}/words");
+    directory.run_ok(&["put", "--type", "L 36", "--store", "text", "text", &remote_url]);
+    directory.run_ok(&["get", "--type", "L36", "--store", "h36", &remote_url, "h36"]);
     for format in ["h36", "c36", "a36", "u36", "data8", "oct", "text"] {
-        let here = format!("w.{format}");
-        let again = format!("{url}/again.{format}");
-        directory.done(&["get", "--type", "L36", "--store", format, &there, &here]);
-        directory.done(&["put", "--store", format, &here, &again]);
-        let back = format!("back.{format}");
-        directory.done(&["get", "--store", "h36", &again, &back]);
-        assert_eq!(directory.read(&back), directory.read("h36"), "{format}");
+        let local_name = format!("w.{format}");
+        let second_url = format!("{url}/again.{format}");
+        directory.run_ok(&["get", "--type", "L36", "--store", format, &remote_url, &local_name]);
+        directory.run_ok(&["put", "--store", format, &local_name, &second_url]);
+        let downloaded_name = format!("back.{format}");
+        directory.run_ok(&["get", "--store", "h36", &second_url, &downloaded_name]);
+        assert_eq!(directory.read(&downloaded_name), directory.read("h36"), "{format}");
     }
     assert_eq!(directory.read("w.text"), directory.read("text"));
     assert_eq!(directory.read("w.data8").len() / 8, directory.read("w.c36").len() / 5);
@@ -113,11 +113,11 @@ fn words_of_other_sizes_are_unchanged_after_a_round_trip() {
     let bytes: Vec<u8> = (0..7200_u32).map(|at| u8::try_from(at * 7 % 256).unwrap()).collect();
     fs::write(directory.0.join("bits"), &bytes).unwrap();
     for size in ["L8", "L16", "L32", "L64", "L 9", "L1"] {
-        let there = format!("{url}/of-{}", size.replace(' ', ""));
-        let back = format!("b{size}");
-        directory.done(&["put", "--type", size, "--store", "h36", "bits", &there]);
-        directory.done(&["get", "--type", size, "--store", "h36", &there, &back]);
-        assert!(directory.read(&back) == bytes, "{size}");
+        let remote_url = format!("{url}/of-{}", size.replace(' ', ""));
+        let downloaded_name = format!("b{size}");
+        directory.run_ok(&["put", "--type", size, "--store", "h36", "bits", &remote_url]);
+        directory.run_ok(&["get", "--type", size, "--store", "h36", &remote_url, &downloaded_name]);
+        assert!(directory.read(&downloaded_name) == bytes, "{size}");
     }
 }
 
@@ -129,7 +129,7 @@ fn mail_is_delivered_only_to_an_existing_mailbox() {
     let lines = format!("mail-spool = \"{spool}\"\nmail-from-anonymous = true\n");
     let (_server, url) = directory.serve(&lines);
     fs::write(directory.0.join("letter"), "dear ann\n.\nbye\n").unwrap();
-    directory.done(&["mail", "letter", &format!("{url}/ann")]);
+    directory.run_ok(&["mail", "letter", &format!("{url}/ann")]);
     let mails = fs::read_dir(directory.0.join("spool/ann/new")).unwrap();
     let texts = mails.map(|mail| fs::read_to_string(mail.unwrap().path()).unwrap());
     let texts: Vec<_> = texts.collect();
@@ -141,7 +141,7 @@ fn mail_is_delivered_only_to_an_existing_mailbox() {
         directory.plumb().args(["mail", "letter", &format!("{url}/bob")]).output().unwrap();
     let messages = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), messages.lines().count()), (Some(1), 1), "{messages}");
-    assert!(messages.contains("cannot mail to 'bob': the server said 550"), "{messages}");
+    assert!(messages.contains("cannot mail to 'bob': the server replied 550"), "{messages}");
 }
 
 const STALLS: &[Quirk] = &[Quirk::Cut(30_000, Cut::Stalled)];
@@ -153,17 +153,17 @@ fn an_interrupt_ends_the_transfer_and_not_the_shell() {
     let server = FaultyFtpServer::start(STALLS, &[("file", file.clone())]);
     let mut command = directory.plumb();
     command.args(["ftp", &format!("127.0.0.1:{}", server.port)]);
-    let mut user = TerminalUser::running(command);
-    user.sees("plumb ftp>");
-    user.types("get file\r");
+    let mut user = TerminalUser::run(command);
+    user.wait_for_text("plumb ftp>");
+    user.type_keys("get file\r");
     poll_until_timeout(|| server.received().iter().any(|verb| verb == "RETR").then_some(()));
-    user.types("\x03");
-    user.sees("interrupted");
-    user.types("get file whole\r");
-    user.sees("downloaded '/file': 100,000 bytes");
+    user.type_keys("\x03");
+    user.wait_for_text("interrupted");
+    user.type_keys("get file whole\r");
+    user.wait_for_text("downloaded '/file': 100,000 bytes");
     assert!(directory.read("whole") == file);
-    user.types("quit\r");
-    assert_eq!(user.leaves().code(), Some(0));
+    user.type_keys("quit\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
 }
 
 #[test]
@@ -172,11 +172,11 @@ fn sigterm_ends_the_shell_at_its_prompt() {
     let server = FaultyFtpServer::start(&[], &[("file", vec![7; 9])]);
     let mut command = directory.plumb();
     command.args(["ftp", &format!("127.0.0.1:{}", server.port)]);
-    let mut user = TerminalUser::running(command);
-    user.sees("plumb ftp>");
-    user.is_sent(rustix::process::Signal::TERM);
-    assert_eq!(user.leaves().code(), Some(3));
-    user.has_a_sane_terminal();
+    let mut user = TerminalUser::run(command);
+    user.wait_for_text("plumb ftp>");
+    user.send_signal(rustix::process::Signal::TERM);
+    assert_eq!(user.wait_for_exit().code(), Some(3));
+    user.assert_sane_terminal();
 }
 
 #[test]
@@ -187,17 +187,17 @@ fn progress_fits_a_terminal_of_40_columns() {
     let url = format!("ftp://127.0.0.1:{}/file", server.port);
     command.args(["get", "--limit-rate", "60K", &url]);
     let pty = Pty::open(WindowSize { rows: 24, columns: 40 }).unwrap().start(command).unwrap();
-    let mut shown = Vec::new();
+    let mut output = Vec::new();
     let mut room = [0; 4096];
     poll_until_timeout(|| match pty.read(&mut room).unwrap() {
         Some(0) => Some(()),
         Some(count) => {
-            shown.extend_from_slice(&room[..count]);
+            output.extend_from_slice(&room[..count]);
             None
         }
         None => None,
     });
-    let text = String::from_utf8_lossy(&shown).into_owned();
+    let text = String::from_utf8_lossy(&output).into_owned();
     let bars: Vec<_> = text.split(['\r', '\n', '\x1b']).filter(|part| part.contains('%')).collect();
     assert!(!bars.is_empty(), "{text:?}");
     let widths = bars.iter().map(|bar| bar.trim_start_matches("[2K").trim_end().chars().count());
@@ -214,7 +214,7 @@ fn a_download_writes_into_an_existing_pipe() {
         let pipe = pipe.clone();
         move || fs::read(pipe).unwrap()
     });
-    directory.done(&["get", "-f", &format!("ftp://127.0.0.1:{}/file", server.port), "pipe"]);
+    directory.run_ok(&["get", "-f", &format!("ftp://127.0.0.1:{}/file", server.port), "pipe"]);
     assert!(reader.join().unwrap() == vec![7; 300_000]);
     assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
 }
@@ -222,8 +222,9 @@ fn a_download_writes_into_an_existing_pipe() {
 #[test]
 fn a_refused_connection_is_reported_without_retrying() {
     let directory = TestDirectory::new("nobody");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let output = directory.plumb().args(["get", &format!("ftp://{free}/file")]).output().unwrap();
+    let unused_address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output =
+        directory.plumb().args(["get", &format!("ftp://{unused_address}/file")]).output().unwrap();
     let messages = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{messages}");
     assert!(messages.contains("refuses") && !messages.contains("attempt"), "{messages}");
@@ -269,7 +270,7 @@ fn names_with_line_ends_are_omitted_and_reported() {
 }
 
 /// Starts plumb and waits until the server has started the transfer (150).
-fn begun(
+fn start_transfer(
     directory: &TestDirectory,
     words: &[&str],
 ) -> (Program, std::sync::mpsc::Receiver<String>) {
@@ -284,18 +285,18 @@ fn begun(
 }
 
 /// Sends SIGINT, and returns the exit code and the messages printed afterwards.
-fn interrupted(
+fn interrupt(
     (mut program, messages): (Program, std::sync::mpsc::Receiver<String>),
 ) -> (Option<i32>, Vec<String>) {
     program.signal(rustix::process::Signal::INT).unwrap();
-    let ended = poll_until_timeout(|| program.has_ended().unwrap());
+    let status = poll_until_timeout(|| program.has_ended().unwrap());
     let messages = messages.iter().filter(|line| !line.starts_with("plumb: <")).collect();
-    (ended.code(), messages)
+    (status.code(), messages)
 }
 
 /// Waits until a file that plumb writes below `directory`, under any name, has at least `len`
 /// bytes.
-fn grows(directory: &TestDirectory, program: &Program, len: u64) {
+fn wait_for_growth(directory: &TestDirectory, program: &Program, len: u64) {
     let directory_path = format!("/proc/{}/fd", program.id());
     let is_here = |path: &Path| {
         // Libraries, which are open during startup, and files in plumb's own state directory do not
@@ -320,8 +321,9 @@ fn an_interrupted_upload_keeps_the_old_file_in_every_state() {
     for (limit, lines) in [("500K", ""), ("900M", "bytes-per-second-max = 500000\n")] {
         let (_server, url) = directory.serve(lines);
         fs::write(directory.0.join("there/up"), "old").unwrap();
-        let put = begun(&directory, &["put", "--limit-rate", limit, "up", &format!("{url}/up")]);
-        let (code, messages) = interrupted(put);
+        let put =
+            start_transfer(&directory, &["put", "--limit-rate", limit, "up", &format!("{url}/up")]);
+        let (code, messages) = interrupt(put);
         assert_eq!((code, messages), (Some(3), vec!["plumb: interrupted".to_owned()]));
         assert_eq!(directory.read("there/up"), b"old", "{limit}");
     }
@@ -334,21 +336,18 @@ fn an_interrupted_download_reports_its_partial_file_and_resumes_it() {
     let file: Vec<u8> = (0..30_000_000_u32).map(|at| (at / 7).to_le_bytes()[0]).collect();
     fs::write(directory.0.join("there/file"), &file).unwrap();
     let from = format!("{url}/file");
-    let get = begun(&directory, &["get", "--limit-rate", "2M", &from]);
-    grows(&directory, &get.0, 100_000);
-    let (code, messages) = interrupted(get);
+    let download = start_transfer(&directory, &["get", "--limit-rate", "2M", &from]);
+    wait_for_growth(&directory, &download.0, 100_000);
+    let (code, messages) = interrupt(download);
     assert_eq!((code, messages.len()), (Some(3), 2), "{messages:?}");
     assert!(messages[0].contains(" bytes of 'file' in 'file.part'"), "{messages:?}");
     assert_eq!(messages[1], "plumb: interrupted");
-    let kept = directory.read("file.part").len();
+    let partial_len = directory.read("file.part").len();
     let output = directory.plumb().args(["get", "--continue", &from]).output().unwrap();
-    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        directory.read("file") == file && !directory.0.join("file.part").exists(),
-        "{reported}"
-    );
-    let rest = records::format::count(u64::try_from(file.len() - kept + 4096).unwrap());
-    assert!(reported.contains(&format!("downloaded 'file': {rest} bytes")), "{reported}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(directory.read("file") == file && !directory.0.join("file.part").exists(), "{stderr}");
+    let rest = records::format::count(u64::try_from(file.len() - partial_len + 4096).unwrap());
+    assert!(stderr.contains(&format!("downloaded 'file': {rest} bytes")), "{stderr}");
 }
 
 #[test]
@@ -364,7 +363,7 @@ fn an_interrupted_mirror_is_reported_once_and_the_next_one_resumes() {
     let mut command = directory.plumb();
     command.args(["mirror", "--limit-rate", "2M", &from, "here"]).stderr(Stdio::piped());
     let mut mirror = Program::start(&mut command).unwrap();
-    grows(&directory, &mirror, 100_000);
+    wait_for_growth(&directory, &mirror, 100_000);
     mirror.signal(rustix::process::Signal::INT).unwrap();
     let mut messages = String::new();
     std::io::Read::read_to_string(&mut mirror.child().stderr.take().unwrap(), &mut messages)
@@ -372,11 +371,8 @@ fn an_interrupted_mirror_is_reported_once_and_the_next_one_resumes() {
     assert_eq!(messages.matches("interrupted").count(), 1, "{messages}");
     assert!(directory.0.join("here/a.part").exists(), "{messages}");
     let output = directory.plumb().args(["mirror", "--delete", &from, "here"]).output().unwrap();
-    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        reported.contains("mirrored 2 files") && !reported.contains("40,000,000"),
-        "{reported}"
-    );
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("mirrored 2 files") && !stderr.contains("40,000,000"), "{stderr}");
     assert!(directory.read("here/a") == file && directory.read("here/b") == file);
     assert!(!directory.0.join("here/a.part").exists());
 }
@@ -431,14 +427,15 @@ fn the_shell_explains_errors_in_known_commands() {
     let directory = TestDirectory::new("arity");
     let (_server, url) = directory.serve("");
     fs::create_dir(directory.0.join("there/d")).unwrap();
-    let (_, messages) = directory.types(&url, "get\nfrobnicate\nmkdir d\nget no*\ngte a\nquit\n");
+    let (_, messages) =
+        directory.run_shell(&url, "get\nfrobnicate\nmkdir d\nget no*\ngte a\nquit\n");
     let messages: Vec<_> = messages.lines().collect();
     let usage = "plumb: wrong arguments for 'get', usage: get [-cf] NAME [LOCAL]";
     assert_eq!(messages[0], usage, "{messages:?}");
     assert_eq!(messages[1], "plumb: unknown command: 'help' lists all");
     assert_eq!(messages[4], "plumb: unknown command 'gte': did you mean 'get'?");
     assert!(
-        messages[2].contains("cannot create the directory '/d': the server said 550"),
+        messages[2].contains("cannot create the directory '/d': the server replied 550"),
         "{messages:?}"
     );
     assert_eq!(messages[3], "plumb: nothing on the server matches 'no*'");

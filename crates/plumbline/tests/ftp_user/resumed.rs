@@ -30,37 +30,37 @@ fn put_continue_appends_nothing_to_another_file() {
     fs::write(directory.0.join("new"), &new).unwrap();
     for old in [b"precious old content\n".repeat(100), content(60_000), vec![1; 50_000]] {
         fs::write(directory.0.join("there/doc.txt"), &old).unwrap();
-        let (code, _, messages) = directory.ran(&["put", "-c", "new", &url]);
+        let (code, _, messages) = directory.run(&["put", "-c", "new", &url]);
         assert_eq!(code, Some(1), "{messages}");
         assert!(messages.contains("it was not changed; to replace it, use --force"), "{messages}");
         assert!(directory.read("there/doc.txt") == old);
     }
-    directory.done(&["put", "-c", "--force", "new", &url]);
+    directory.run_ok(&["put", "-c", "--force", "new", &url]);
     assert!(directory.read("there/doc.txt") == new);
     fs::write(directory.0.join("there/doc.txt"), "precious").unwrap();
-    directory.done(&["put", "new", &url]);
+    directory.run_ok(&["put", "new", &url]);
     assert!(directory.read("there/doc.txt") == new);
 }
 
 /// Runs plumb, and returns the number of bytes it transferred according to its record.
-fn moved(directory: &TestDirectory, words: &[&str]) -> u64 {
-    let (code, stdout, messages) = directory.ran(words);
+fn transferred_bytes(directory: &TestDirectory, words: &[&str]) -> u64 {
+    let (code, stdout, messages) = directory.run(words);
     assert_eq!(code, Some(0), "{messages}");
     let record: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     record["wire_bytes"].as_u64().unwrap()
 }
 
 #[test]
-fn put_continue_sends_the_rest_of_a_part_that_is_the_same() {
+fn put_continue_sends_the_rest_of_an_identical_partial_file() {
     let directory = TestDirectory::new("put-part");
     let (_server, url) = directory.serve("");
     let url = format!("{url}/doc.txt");
     let new = content(50_000);
     fs::write(directory.0.join("new"), &new).unwrap();
     fs::write(directory.0.join("there/doc.txt"), &new[..20_000]).unwrap();
-    assert_eq!(moved(&directory, &["put", "-c", "--json", "new", &url]), 30_000);
+    assert_eq!(transferred_bytes(&directory, &["put", "-c", "--json", "new", &url]), 30_000);
     assert!(directory.read("there/doc.txt") == new);
-    let (code, _, messages) = directory.ran(&["put", "-c", "new", &url]);
+    let (code, _, messages) = directory.run(&["put", "-c", "new", &url]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(messages.contains("is already complete"), "{messages}");
 }
@@ -76,20 +76,20 @@ fn put_continue_without_hash_compares_time_and_the_last_bytes() {
         FaultyFtpServer::start(&[], &[("part", new[..150_000].to_vec()), ("other", other.clone())]);
     let url = |name: &str| format!("ftp://127.0.0.1:{}/{name}", server.port);
     old_file(&directory.0.join("new"), &new);
-    let (code, _, messages) = directory.ran(&["put", "-c", "new", &url("other")]);
+    let (code, _, messages) = directory.run(&["put", "-c", "new", &url("other")]);
     assert_eq!(code, Some(1), "{messages}");
     assert!(messages.contains("is not known to be the beginning"), "{messages}");
     assert!(server.file("other").unwrap() == other);
-    directory.done(&["put", "-c", "new", &url("part")]);
+    directory.run_ok(&["put", "-c", "new", &url("part")]);
     // REST with STOR, not APPE: APPE would append at the wrong offset if an earlier session still
     // delivered received data.
-    assert!(server.file("part").unwrap() == new && server.has_heard("REST 150000"));
-    assert!(!server.has_heard("APPE part"));
+    assert!(server.file("part").unwrap() == new && server.has_received("REST 150000"));
+    assert!(!server.has_received("APPE part"));
     // The local file is newer than the partial one on the server.
     let server = FaultyFtpServer::start(&[], &[("part", new[..150_000].to_vec())]);
     fs::write(directory.0.join("new"), &new).unwrap();
     let url = format!("ftp://127.0.0.1:{}/part", server.port);
-    let (code, _, messages) = directory.ran(&["put", "-c", "new", &url]);
+    let (code, _, messages) = directory.run(&["put", "-c", "new", &url]);
     assert_eq!(code, Some(1), "{messages}");
     assert!(server.file("part").unwrap() == new[..150_000]);
 }
@@ -103,54 +103,54 @@ fn put_continue_appends_without_rest() {
         &[("part", new[..150_000].to_vec())],
     );
     old_file(&directory.0.join("new"), &new);
-    directory.done(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
-    assert!(server.file("part").unwrap() == new && server.has_heard("APPE part"));
+    directory.run_ok(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
+    assert!(server.file("part").unwrap() == new && server.has_received("APPE part"));
 }
 
-const FORGETS: &[Quirk] = &[Quirk::ForgetsRest, Quirk::On("RETR", "550 not for you")];
+const FORGETS: &[Quirk] = &[Quirk::IgnoresRest, Quirk::On("RETR", "550 not for you")];
 
 #[test]
-fn put_continue_sends_all_of_a_file_whose_size_is_wrong_behind_the_rest() {
+fn put_continue_resends_a_file_whose_final_size_is_wrong() {
     let directory = TestDirectory::new("put-forgets");
     let new = content(200_000);
     let server = FaultyFtpServer::start(FORGETS, &[("part", new[..150_000].to_vec())]);
     old_file(&directory.0.join("new"), &new);
-    directory.done(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
+    directory.run_ok(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
     assert!(server.file("part").unwrap() == new);
 }
 
 const NO_READING: &[Quirk] = &[Quirk::On("RETR", "550 not for you")];
 
 #[test]
-fn put_continue_compares_times_if_nothing_may_be_read() {
+fn put_continue_compares_times_if_the_remote_file_is_unreadable() {
     let directory = TestDirectory::new("put-unread");
     let new = content(200_000);
     let server = FaultyFtpServer::start(NO_READING, &[("part", new[..150_000].to_vec())]);
     old_file(&directory.0.join("new"), &new);
-    directory.done(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
+    directory.run_ok(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
     assert!(server.file("part").unwrap() == new);
 }
 
 /// Starts a rate-limited download of `big`, and kills it once its temporary file has 256 KiB.
-fn killed(directory: &TestDirectory, url: &str) {
+fn kill_download(directory: &TestDirectory, url: &str) {
     let mut command = directory.plumb();
     command.args(["get", "--limit-rate", "1M", url, "big"]);
     let mut running = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     poll_until_timeout(|| {
-        let draft = drafts(directory).pop()?;
-        let len = fs::metadata(draft).ok()?.len();
+        let temporary_file = temporary_files(directory).pop()?;
+        let len = fs::metadata(temporary_file).ok()?.len();
         (len >= 256 * 1024).then_some(())
     });
     running.kill().unwrap();
     running.wait().unwrap();
 }
 
-fn drafts(directory: &TestDirectory) -> Vec<std::path::PathBuf> {
+fn temporary_files(directory: &TestDirectory) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().path());
-    let is_draft = |path: &std::path::PathBuf| {
+    let is_temporary = |path: &std::path::PathBuf| {
         path.file_name().unwrap().to_string_lossy().starts_with(".plumb-draft-")
     };
-    entries.filter(is_draft).collect()
+    entries.filter(is_temporary).collect()
 }
 
 #[test]
@@ -160,28 +160,28 @@ fn a_killed_download_is_resumed_or_its_temporary_file_is_removed() {
     let url = format!("{url}/big");
     let big = content(8_000_000);
     fs::write(directory.0.join("there/big"), &big).unwrap();
-    killed(&directory, &url);
-    assert_eq!(drafts(&directory).len(), 1);
-    let rest = moved(&directory, &["get", "--continue", "--json", &url, "big"]);
+    kill_download(&directory, &url);
+    assert_eq!(temporary_files(&directory).len(), 1);
+    let rest = transferred_bytes(&directory, &["get", "--continue", "--json", &url, "big"]);
     assert!((1..8_000_000 - 200_000).contains(&rest), "{rest}");
-    assert!(directory.read("big") == big && drafts(&directory).is_empty());
+    assert!(directory.read("big") == big && temporary_files(&directory).is_empty());
     fs::remove_file(directory.0.join("big")).unwrap();
-    killed(&directory, &url);
-    assert_eq!(moved(&directory, &["get", "--json", &url, "big"]), 8_000_000);
-    assert!(directory.read("big") == big && drafts(&directory).is_empty());
+    kill_download(&directory, &url);
+    assert_eq!(transferred_bytes(&directory, &["get", "--json", &url, "big"]), 8_000_000);
+    assert!(directory.read("big") == big && temporary_files(&directory).is_empty());
 }
 
 /// Starts a rate-limited upload of `big`, and kills it once the server has 256 KiB of it.
-fn killed_upload(directory: &TestDirectory, url: &str) {
+fn kill_upload(directory: &TestDirectory, url: &str) {
     let mut command = directory.plumb();
     command.args(["put", "--limit-rate", "1M", "big", url]);
     let mut running = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     poll_until_timeout(|| {
         let entries = fs::read_dir(directory.0.join("there")).unwrap().map(|entry| entry.unwrap());
-        let draft = entries
+        let temporary_file = entries
             .into_iter()
             .find(|entry| entry.file_name().to_string_lossy().starts_with(".plumb-draft-"))?;
-        (draft.metadata().ok()?.len() >= 256 * 1024).then_some(())
+        (temporary_file.metadata().ok()?.len() >= 256 * 1024).then_some(())
     });
     running.kill().unwrap();
     running.wait().unwrap();
@@ -199,14 +199,14 @@ fn put_continue_sends_the_rest_of_a_killed_upload() {
         let big = content(8_000_000);
         fs::write(directory.0.join("big"), &big).unwrap();
         for old in [None, Some("an older file")] {
-            let there = directory.0.join("there/big");
+            let remote_path = directory.0.join("there/big");
             match old {
-                Some(old) => fs::write(&there, old).unwrap(),
-                None => _ = fs::remove_file(&there),
+                Some(old) => fs::write(&remote_path, old).unwrap(),
+                None => _ = fs::remove_file(&remote_path),
             }
-            killed_upload(&directory, &url);
-            assert_eq!(fs::read_to_string(&there).ok().as_deref(), old);
-            let rest = moved(&directory, &["put", "--continue", "--json", "big", &url]);
+            kill_upload(&directory, &url);
+            assert_eq!(fs::read_to_string(&remote_path).ok().as_deref(), old);
+            let rest = transferred_bytes(&directory, &["put", "--continue", "--json", "big", &url]);
             assert!((1..8_000_000 - 200_000).contains(&rest), "{scheme} {old:?}: {rest}");
             assert!(directory.read("there/big") == big);
             assert!(!directory.0.join("there/.plumb-partial").exists());

@@ -15,17 +15,17 @@ fn words_stored_in_another_format_by_the_server_are_not_a_size_mismatch() {
     let words: Vec<u8> = (0..90).collect();
     let server = FaultyFtpServer::start(OWN_FORM, &[("words", words.clone())]);
     let url = format!("ftp://127.0.0.1:{}/words", server.port);
-    directory.done(&["get", "--store", "h36", "--tries", "1", &url]);
+    directory.run_ok(&["get", "--store", "h36", "--tries", "1", &url]);
     assert_eq!(directory.read("words"), words);
     let (code, _, messages) =
-        directory.ran(&["get", "--store", "h36", "-c", "-f", "--tries", "1", &url]);
+        directory.run(&["get", "--store", "h36", "-c", "-f", "--tries", "1", &url]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(messages.contains("whole files are transferred in TYPE L 36"), "{messages}");
 }
 
 /// A server that breaks off the first transfer and reports the hash of its own storage format.
 const BREAKS_OFF: &[Quirk] = &[
-    Quirk::Cut(40, Cut::Told),
+    Quirk::Cut(40, Cut::ReportedAborted),
     Quirk::Features(" SIZE\n HASH SHA-256*"),
     Quirk::On("HASH", "213 SHA-256 0-90 00 words"),
 ];
@@ -35,9 +35,10 @@ fn words_received_at_the_second_attempt_are_not_compared_with_another_format() {
     let directory = TestDirectory::new("own-hash");
     let words: Vec<u8> = (0..90).collect();
     let server = FaultyFtpServer::start(BREAKS_OFF, &[("words", words.clone())]);
-    directory.done(&["get", "--store", "h36", &format!("ftp://127.0.0.1:{}/words", server.port)]);
-    let asked = |verb: &str| server.received().iter().filter(|received| *received == verb).count();
-    assert_eq!((asked("RETR"), asked("HASH")), (2, 0));
+    directory.run_ok(&["get", "--store", "h36", &format!("ftp://127.0.0.1:{}/words", server.port)]);
+    let count_requests =
+        |verb: &str| server.received().iter().filter(|received| *received == verb).count();
+    assert_eq!((count_requests("RETR"), count_requests("HASH")), (2, 0));
     assert_eq!(directory.read("words"), words);
 }
 
@@ -48,15 +49,15 @@ fn type_auto_requests_words_from_a_36_bit_system() {
     let directory = TestDirectory::new("auto");
     let server = FaultyFtpServer::start(TOPS20, &[("words", vec![0x12; 9])]);
     let url = format!("ftp://127.0.0.1:{}/words", server.port);
-    let (code, _, messages) = directory.ran(&["get", "--type", "auto", "--store", "oct", &url]);
+    let (code, _, messages) = directory.run(&["get", "--type", "auto", "--store", "oct", &url]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(messages.contains("the server is TOPS20: its words have 36 bits"), "{messages}");
-    assert!(server.has_heard("TYPE L 36"));
+    assert!(server.has_received("TYPE L 36"));
     assert_eq!(directory.read("words"), b"044110220441\n102204411022\n");
     let unix =
         FaultyFtpServer::start(&[Quirk::On("SYST", "215 UNIX Type: L8")], &[("a", vec![7; 9])]);
-    directory.done(&["get", "--type", "auto", &format!("ftp://127.0.0.1:{}/a", unix.port)]);
-    assert!(unix.has_heard("TYPE I"));
+    directory.run_ok(&["get", "--type", "auto", &format!("ftp://127.0.0.1:{}/a", unix.port)]);
+    assert!(unix.has_received("TYPE I"));
 }
 
 #[test]
@@ -64,14 +65,14 @@ fn type_auto_reports_the_selected_type() {
     let directory = TestDirectory::new("auto-shell");
     let unix = FaultyFtpServer::start(&[Quirk::On("SYST", "215 UNIX Type: L8")], &[]);
     let url = format!("127.0.0.1:{}", unix.port);
-    let (stdout, messages) = directory.types(&url, "type A\ntype auto\ntype\n");
+    let (stdout, messages) = directory.run_shell(&url, "type A\ntype auto\ntype\n");
     assert!(stdout.contains("TYPE I, MODE S"), "{stdout}");
     assert!(messages.contains("the server is UNIX: files are transferred as TYPE I"), "{messages}");
     let tops = FaultyFtpServer::start(TOPS20, &[("pages", Vec::new())]);
     let url = format!("ftp://127.0.0.1:{}/pages", tops.port);
-    directory.ran(&["get", "--type", "auto", "--stru", "P", "--tries", "1", &url]);
-    assert!(tops.has_heard("TYPE L 36") && tops.has_heard("STRU P"));
-    let (code, _, messages) = directory.ran(&[
+    directory.run(&["get", "--type", "auto", "--stru", "P", "--tries", "1", &url]);
+    assert!(tops.has_received("TYPE L 36") && tops.has_received("STRU P"));
+    let (code, _, messages) = directory.run(&[
         "get",
         "--type",
         "auto",
@@ -91,7 +92,7 @@ fn a_mirror_of_a_36_bit_host_does_not_suggest_resuming() {
     let configuration = directory.0.join("config/plumb/config.toml");
     fs::write(configuration, "[host.\"127.0.0.1\"]\nimage = \"auto\"\n").unwrap();
     let (code, _, messages) =
-        directory.ran(&["mirror", &format!("ftp://127.0.0.1:{}/d", tops.port), "here"]);
+        directory.run(&["mirror", &format!("ftp://127.0.0.1:{}/d", tops.port), "here"]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(
         !messages.contains("--continue") && messages.contains("transferred as TYPE L 36"),
@@ -107,22 +108,23 @@ fn the_meaning_of_type_i_of_a_host_is_configurable() {
     fs::create_dir_all(directory.0.join("config/plumb")).unwrap();
     let configuration = directory.0.join("config/plumb/config.toml");
     fs::write(&configuration, "[host.\"127.0.0.1\"]\nimage = \"L36\"\nstore = \"oct\"\n").unwrap();
-    let (_, stdout, messages) = directory.ran(&["get", "--json", &url]);
+    let (_, stdout, messages) = directory.run(&["get", "--json", &url]);
     assert_eq!(directory.read("words"), b"044110220441\n102204411022\n", "{messages}");
     assert!(stdout.contains(r#""byte_size":36"#), "{stdout}");
-    assert!(server.has_heard("TYPE L 36") && !server.has_heard("TYPE I"));
+    assert!(server.has_received("TYPE L 36") && !server.has_received("TYPE I"));
     let (stdout, messages) =
-        directory.types(&format!("127.0.0.1:{}", server.port), "type A\ntype I\ntype\n");
+        directory.run_shell(&format!("127.0.0.1:{}", server.port), "type A\ntype I\ntype\n");
     assert!(stdout.contains("TYPE L 36, MODE S, STRU F, local words as oct"), "{messages}");
-    let (stdout, messages) = directory.types(&format!("127.0.0.1:{}", server.port), "cat words\n");
+    let (stdout, messages) =
+        directory.run_shell(&format!("127.0.0.1:{}", server.port), "cat words\n");
     assert_eq!(stdout, "044110220441\n102204411022\n", "{messages}");
-    let (_, stdout, messages) = directory.ran(&["cat", &url]);
+    let (_, stdout, messages) = directory.run(&["cat", &url]);
     assert_eq!(stdout, "044110220441\n102204411022\n", "{messages}");
-    directory.done(&["get", "--type", "L8", &url, "octets"]);
+    directory.run_ok(&["get", "--type", "L8", &url, "octets"]);
     assert_eq!(directory.read("octets"), [0x12; 9]);
-    assert!(server.has_heard("TYPE L 8"));
+    assert!(server.has_received("TYPE L 8"));
     fs::write(configuration, "[host.a]\nimage = \"A\"\n").unwrap();
-    let (code, _, messages) = directory.ran(&["get", &url]);
+    let (code, _, messages) = directory.run(&["get", &url]);
     assert_eq!(code, Some(2), "{messages}");
     assert!(messages.contains("an image is not text"), "{messages}");
 }
@@ -133,11 +135,11 @@ fn paged_files_are_words_by_default_and_other_types_are_refused() {
     let (_server, url) = directory.serve("");
     let words: Vec<u8> = (0..=255).cycle().take(9 * 700).collect();
     fs::write(directory.0.join("words"), &words).unwrap();
-    directory.done(&["put", "--stru", "P", "words", &format!("{url}/pages")]);
-    directory.done(&["get", "--stru", "P", &format!("{url}/pages"), "back"]);
+    directory.run_ok(&["put", "--stru", "P", "words", &format!("{url}/pages")]);
+    directory.run_ok(&["get", "--stru", "P", &format!("{url}/pages"), "back"]);
     assert_eq!(directory.read("back"), words);
     let (code, _, messages) =
-        directory.ran(&["get", "--stru", "P", "--type", "I", &format!("{url}/pages")]);
+        directory.run(&["get", "--stru", "P", "--type", "I", &format!("{url}/pages")]);
     assert_eq!((code, messages.lines().count()), (Some(2), 1), "{messages}");
     assert!(messages.contains("STRU P counts pages and words in logical bytes"), "{messages}");
 }
@@ -159,11 +161,11 @@ fn features_that_a_protocol_lacks_are_refused() {
         &["--active"],
     ] {
         let words = [&["get"], flags, &["tftp://127.0.0.1:9/a"]].concat();
-        let (code, _, messages) = directory.ran(&words);
+        let (code, _, messages) = directory.run(&words);
         assert_eq!((code, messages.lines().count()), (Some(2), 1), "{flags:?}: {messages}");
         assert!(messages.starts_with("plumb: TFTP has no --"), "{flags:?}: {messages}");
     }
-    let (code, _, messages) = directory.ran(&["put", "--window", "4", "a", "ftp://127.0.0.1:9/a"]);
+    let (code, _, messages) = directory.run(&["put", "--window", "4", "a", "ftp://127.0.0.1:9/a"]);
     assert_eq!((code, messages.as_str()), (Some(2), "plumb: FTP has no --window\n"));
 }
 
@@ -183,34 +185,42 @@ fn words_of_36_bits_are_read_back_from_directories_of_every_format() {
     fs::write(directory.0.join("words"), &words).unwrap();
     fs::write(directory.0.join("text"), "HELLO, WORLD\nTHIS IS TEXT OF 36 BITS.\n").unwrap();
     for directory_path in [&forms[..], &["plain"]].concat() {
-        let there = |name: &str| format!("{url}/{directory_path}/{name}");
-        directory.done(&["put", "--store", "h36", "words", &there("words")]);
+        let remote_url = |name: &str| format!("{url}/{directory_path}/{name}");
+        directory.run_ok(&["put", "--store", "h36", "words", &remote_url("words")]);
         for form in forms {
-            directory.done(&[
+            directory.run_ok(&[
                 "get",
                 "-f",
                 "--store",
                 form,
                 "--tries",
                 "1",
-                &there("words"),
+                &remote_url("words"),
                 "here",
             ]);
-            directory.done(&["put", "--store", form, "--tries", "1", "here", &there("again")]);
-            directory.done(&[
+            directory.run_ok(&[
+                "put",
+                "--store",
+                form,
+                "--tries",
+                "1",
+                "here",
+                &remote_url("again"),
+            ]);
+            directory.run_ok(&[
                 "get",
                 "-f",
                 "--store",
                 "h36",
                 "--tries",
                 "1",
-                &there("again"),
+                &remote_url("again"),
                 "back",
             ]);
             assert_eq!(directory.read("back"), words, "{directory_path} {form}");
         }
-        directory.done(&["put", "--store", "text", "text", &there("text")]);
-        directory.done(&["get", "-f", "--store", "text", &there("text"), "back"]);
+        directory.run_ok(&["put", "--store", "text", "text", &remote_url("text")]);
+        directory.run_ok(&["get", "-f", "--store", "text", &remote_url("text"), "back"]);
         assert_eq!(directory.read("back"), directory.read("text"), "{directory_path}");
     }
     assert_eq!(directory.read("there/c36/words").len(), 400 * 5);

@@ -1,6 +1,6 @@
 //! File transfers over plumb's own TCP, on a TUN.
 
-use super::{Kind, PORT, content, meet_over_a_tun, work};
+use super::{Kind, PORT, content, manage_files, with_server_and_tun};
 use std::fs;
 
 const TUN: [&str; 2] = ["--via", "tun:plumb0"];
@@ -8,11 +8,11 @@ const TUN: [&str; 2] = ["--via", "tun:plumb0"];
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn files_are_transferred_over_userspace_tcp_in_plaintext_and_in_tls() {
-    meet_over_a_tun(Kind::Vsftpd, "tun", |fixture, host| {
+    with_server_and_tun(Kind::Vsftpd, "tun", |fixture, host| {
         for (scheme, name) in [("ftp", "f28"), ("ftpes", "f29")] {
             let url = format!("{scheme}://{host}:{PORT}");
-            fixture.done(&[&["get"], &TUN[..], &[&format!("{url}/pub/{name}")]].concat());
-            fixture.done(&[&["put"], &TUN[..], &[name, &format!("{url}/incoming/")]].concat());
+            fixture.run_ok(&[&["get"], &TUN[..], &[&format!("{url}/pub/{name}")]].concat());
+            fixture.run_ok(&[&["put"], &TUN[..], &[name, &format!("{url}/incoming/")]].concat());
             assert!(fixture.read_remote(&format!("incoming/{name}")) == fixture.read_local(name));
         }
         assert!(
@@ -24,16 +24,16 @@ fn files_are_transferred_over_userspace_tcp_in_plaintext_and_in_tls() {
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn many_files_are_downloaded_over_userspace_tcp_in_passive_and_active_mode() {
-    meet_over_a_tun(Kind::Vsftpd, "tun-many", |fixture, host| {
+    with_server_and_tun(Kind::Vsftpd, "tun-many", |fixture, host| {
         let from = format!("ftp://{host}:{PORT}/pub/f*");
-        fixture.done(&[&["get", "-j", "3"], &TUN[..], &[&from, "."]].concat());
+        fixture.run_ok(&[&["get", "-j", "3"], &TUN[..], &[&from, "."]].concat());
         assert!(
             (0..super::FILES)
                 .all(|index| fixture.read_local(&format!("f{index}")) == content(index))
         );
         fs::remove_file(fixture.directory.join("here/f7")).unwrap();
-        let one = format!("ftp://{host}:{PORT}/pub/f7");
-        fixture.done(&[&["get", "--active"], &TUN[..], &[&one]].concat());
+        let file_url = format!("ftp://{host}:{PORT}/pub/f7");
+        fixture.run_ok(&[&["get", "--active"], &TUN[..], &[&file_url]].concat());
         assert_eq!(fixture.read_local("f7"), content(7));
     });
 }
@@ -41,17 +41,18 @@ fn many_files_are_downloaded_over_userspace_tcp_in_passive_and_active_mode() {
 #[test]
 #[ignore = "needs root or a user namespace, and vsftpd"]
 fn records_of_transfers_over_userspace_tcp_contain_its_statistics() {
-    meet_over_a_tun(Kind::Vsftpd, "tun-records", |fixture, host| {
+    with_server_and_tun(Kind::Vsftpd, "tun-records", |fixture, host| {
         let url = format!("ftp://{host}:{PORT}");
-        let got =
-            fixture.done(&[&["get", "--json"], &TUN[..], &[&format!("{url}/pub/f29")]].concat());
+        let download_record =
+            fixture.run_ok(&[&["get", "--json"], &TUN[..], &[&format!("{url}/pub/f29")]].concat());
         let to = format!("{url}/incoming/");
-        let put = fixture.done(&[&["put", "--json"], &TUN[..], &["f29", &to]].concat());
-        let kernels = fixture.done(&["get", "--json", "-f", &format!("{url}/pub/f29"), "again"]);
-        let [got, put, kernels] = [&got, &put, &kernels]
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let upload_record = fixture.run_ok(&[&["put", "--json"], &TUN[..], &["f29", &to]].concat());
+        let kernels = fixture.run_ok(&["get", "--json", "-f", &format!("{url}/pub/f29"), "again"]);
+        let [download_record, upload_record, kernels] =
+            [&download_record, &upload_record, &kernels]
+                .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let bytes = content(29).len() as u64;
-        for record in [&got, &put] {
+        for record in [&download_record, &upload_record] {
             assert_eq!(
                 (&record["stack"], &record["congestion_control"]),
                 (&"plumbline".into(), &"cubic".into())
@@ -64,9 +65,13 @@ fn records_of_transfers_over_userspace_tcp_contain_its_statistics() {
         }
         // One system call carries many datagrams, so system calls are not counted for this
         // transfer.
-        assert!(got.get("syscalls").is_none() && got["voluntary_switches"].is_u64(), "{got}");
-        assert_eq!(got["bytes_received"], bytes);
-        assert!(put["bytes_acked"].is_u64());
+        assert!(
+            download_record.get("syscalls").is_none()
+                && download_record["voluntary_switches"].is_u64(),
+            "{download_record}"
+        );
+        assert_eq!(download_record["bytes_received"], bytes);
+        assert!(upload_record["bytes_acked"].is_u64());
         assert_eq!(kernels["stack"], "kernel");
         assert!(kernels.get("acks_out").is_none(), "{kernels}");
     });
@@ -75,10 +80,10 @@ fn records_of_transfers_over_userspace_tcp_contain_its_statistics() {
 #[test]
 #[ignore = "needs root or a user namespace, and pyftpdlib"]
 fn kernel_and_userspace_tcp_transfer_identical_files() {
-    meet_over_a_tun(Kind::Pyftpdlib, "tun-both", |fixture, host| {
-        work(fixture, &format!("ftp://me:secret@{host}:{PORT}"));
+    with_server_and_tun(Kind::Pyftpdlib, "tun-both", |fixture, host| {
+        manage_files(fixture, &format!("ftp://me:secret@{host}:{PORT}"));
         let url = format!("ftp://me:secret@{host}:{PORT}/pub/f9");
-        fixture.done(&[&["get", "-f"], &TUN[..], &[&url, "other"]].concat());
+        fixture.run_ok(&[&["get", "-f"], &TUN[..], &[&url, "other"]].concat());
         assert_eq!(fixture.read_local("other"), fixture.read_local("f9"));
     });
 }

@@ -1,7 +1,7 @@
 //! Login over a serial line; the other end is a pseudo-terminal of the test.
 
 use crate::login_harness::{TerminalUser, poll_until_timeout};
-use crate::{plumb, refused};
+use crate::{assert_error, plumb};
 use os::pty::Pty;
 use os::tty::WindowSize;
 use std::io::Write;
@@ -39,48 +39,48 @@ impl SerialLine {
 #[test]
 fn return_sends_cr_on_a_serial_line() {
     let line = SerialLine::new();
-    let mut user = TerminalUser::over(&[&line.destination()]);
-    user.sees("Connected to serial line /dev/pts/");
-    user.sees("9600 bit/s, 8 bits, parity none, 1 stop bit, flow control none");
-    user.types("ls\r");
+    let mut user = TerminalUser::with_arguments(&[&line.destination()]);
+    user.wait_for_text("Connected to serial line /dev/pts/");
+    user.wait_for_text("9600 bit/s, 8 bits, parity none, 1 stop bit, flow control none");
+    user.type_keys("ls\r");
     line.wait_for(b"ls\r");
     line.send(b"boot> \xe2\x82\xac");
-    user.sees("boot> \u{20ac}");
-    user.types("\x1dsend brk\r");
-    user.types("\x1dsend ayt\r");
-    user.sees("This command needs Telnet");
-    user.types("status\r");
-    user.sees("CPU time of plumb");
-    user.types("close\r");
-    assert_eq!(user.leaves().code(), Some(0));
-    user.sees("Connection closed here after");
-    user.has_a_sane_terminal();
+    user.wait_for_text("boot> \u{20ac}");
+    user.type_keys("\x1dsend brk\r");
+    user.type_keys("\x1dsend ayt\r");
+    user.wait_for_text("This command needs Telnet");
+    user.type_keys("status\r");
+    user.wait_for_text("CPU time of plumb");
+    user.type_keys("close\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
+    user.wait_for_text("Connection closed here after");
+    user.assert_sane_terminal();
 }
 
 #[test]
 fn a_serial_line_uses_the_given_framing() {
     let line = SerialLine::new();
-    let mut user = TerminalUser::over(&["--encoding", "cp437", &line.destination()]);
-    user.sees("Escape character");
-    user.types("\u{e4}");
+    let mut user = TerminalUser::with_arguments(&["--encoding", "cp437", &line.destination()]);
+    user.wait_for_text("Escape character");
+    user.type_keys("\u{e4}");
     line.wait_for(b"\x84");
     line.send(b"\xc9\xbb");
-    user.sees("\u{2554}\u{2557}");
-    user.types("\x1dclose\r");
-    assert_eq!(user.leaves().code(), Some(0));
+    user.wait_for_text("\u{2554}\u{2557}");
+    user.type_keys("\x1dclose\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0));
 }
 
 #[test]
 fn a_lost_serial_line_is_reported() {
     let line = SerialLine::new();
-    let mut user = TerminalUser::over(&[&line.destination()]);
-    user.sees("Escape character");
-    user.types("x");
+    let mut user = TerminalUser::with_arguments(&[&line.destination()]);
+    user.wait_for_text("Escape character");
+    user.type_keys("x");
     line.wait_for(b"x");
     drop(line);
-    assert_eq!(user.leaves().code(), Some(4));
-    user.sees("the device hung up");
-    user.has_a_sane_terminal();
+    assert_eq!(user.wait_for_exit().code(), Some(4));
+    user.wait_for_text("the device hung up");
+    user.assert_sane_terminal();
 }
 
 #[test]
@@ -99,9 +99,13 @@ fn input_from_a_pipe_is_answered_before_plumb_exits() {
 
 #[test]
 fn an_invalid_serial_line_is_rejected_with_one_error_line() {
-    refused(&plumb(&["login", "serial:/dev/ttyNONE"]), 4, &["there is no serial device"]);
-    refused(&plumb(&["login", "serial:/dev/null"]), 4, &["is not a serial device"]);
-    refused(&plumb(&["login", "serial:/dev/x?bits=9"]), 2, &["bits=5 to 8"]);
-    refused(&plumb(&["login", "--via", "tun:a", "serial:/dev/x"]), 2, &["--via does not apply"]);
-    refused(&plumb(&["login", "serial:/dev/x", "23"]), 2, &["a serial line has no port"]);
+    assert_error(&plumb(&["login", "serial:/dev/ttyNONE"]), 4, &["there is no serial device"]);
+    assert_error(&plumb(&["login", "serial:/dev/null"]), 4, &["is not a serial device"]);
+    assert_error(&plumb(&["login", "serial:/dev/x?bits=9"]), 2, &["bits=5 to 8"]);
+    assert_error(
+        &plumb(&["login", "--via", "tun:a", "serial:/dev/x"]),
+        2,
+        &["--via does not apply"],
+    );
+    assert_error(&plumb(&["login", "serial:/dev/x", "23"]), 2, &["a serial line has no port"]);
 }

@@ -1,7 +1,7 @@
 //! Scripts at a login on a pseudo-terminal.
 
 use crate::lines::SerialLine;
-use crate::{TempDirectory, plumb, refused};
+use crate::{TempDirectory, assert_error, plumb};
 use std::thread;
 
 const LOGIN: &str = "\
@@ -51,7 +51,7 @@ fn a_prompt_that_does_not_come_is_exit_code_5_with_the_line_of_the_script() {
     let directory = TempDirectory::new("script-late");
     let line = SerialLine::new();
     let output = run(&directory, "timeout 0.1\n\nexpect /never/", &line);
-    refused(&output, 5, &["script line 3: /never/ was not received within 0.1 s"]);
+    assert_error(&output, 5, &["script line 3: /never/ was not received within 0.1 s"]);
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn an_invalid_script_is_rejected_before_connecting() {
     let directory = TempDirectory::new("script-wrong");
     let script = directory.write("script", "send \"a\"\nexpect /(/\n");
     let run = |arguments: &[&str]| plumb(&[&["login", "serial:/dev/ttyNONE"], arguments].concat());
-    refused(&run(&["--script", &script]), 2, &["script line 2: invalid pattern"]);
-    refused(&run(&["--script", &directory.path("none")]), 2, &["cannot read the script"]);
+    assert_error(&run(&["--script", &script]), 2, &["script line 2: invalid pattern"]);
+    assert_error(&run(&["--script", &directory.path("none")]), 2, &["cannot read the script"]);
     let script = directory.write("home", "send \"${HOME}\"");
-    refused(&run(&["--script", &script]), 2, &["line 1", "--env HOME"]);
-    let unset = run(&["--script", &script, "--env", "PLUMB_TEST_UNSET"]);
-    refused(&unset, 2, &["PLUMB_TEST_UNSET", "environment variable not found"]);
+    assert_error(&run(&["--script", &script]), 2, &["line 1", "--env HOME"]);
+    let output = run(&["--script", &script, "--env", "PLUMB_TEST_UNSET"]);
+    assert_error(&output, 2, &["PLUMB_TEST_UNSET", "environment variable not found"]);
 }

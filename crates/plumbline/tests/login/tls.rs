@@ -48,20 +48,20 @@ fn fingerprint(certificate: &str) -> String {
 fn start_login(directory: &TempDirectory, arguments: &[&str]) -> TerminalUser {
     let mut command = crate::login_harness::plumb();
     command.args(arguments).env("XDG_STATE_HOME", directory.as_path());
-    TerminalUser::running(command)
+    TerminalUser::run(command)
 }
 
-fn works(user: &mut TerminalUser) {
-    user.types("plumb\r");
-    user.sees("bmulp");
-    user.types("\x1dstatus\r");
-    user.sees("Encrypted by TLS 1.");
-    user.types("close\r");
-    assert_eq!(user.leaves().code(), Some(0), "{}", user.screen());
-    user.has_a_sane_terminal();
+fn assert_works(user: &mut TerminalUser) {
+    user.type_keys("plumb\r");
+    user.wait_for_text("bmulp");
+    user.type_keys("\x1dstatus\r");
+    user.wait_for_text("Encrypted by TLS 1.");
+    user.type_keys("close\r");
+    assert_eq!(user.wait_for_exit().code(), Some(0), "{}", user.screen());
+    user.assert_sane_terminal();
 }
 
-fn meets_a_server(tcp_stack: TcpStack, version: &'static str) {
+fn connect_and_pin_certificate(tcp_stack: TcpStack, version: &'static str) {
     let directory = TempDirectory::new(&format!("tls-{tcp_stack:?}{version}"));
     let certificate = make_certificate(&directory, "first.pem");
     let mut server = serve(&directory, &certificate, version);
@@ -69,48 +69,48 @@ fn meets_a_server(tcp_stack: TcpStack, version: &'static str) {
     let [via, tcp_stack] = tcp_stack.arguments();
     let arguments = [via, tcp_stack, "--no-negotiation", to.as_str()];
     let mut first = start_login(&directory, &arguments);
-    let known = directory.path("plumb/known_hosts");
-    first.sees("known_hosts.");
-    works(&mut first);
-    let pinned = std::fs::read_to_string(&known).unwrap();
-    assert_eq!(pinned, format!("{SERVER}:992 {}\n", fingerprint(&certificate)));
+    let known_hosts = directory.path("plumb/known_hosts");
+    first.wait_for_text("known_hosts.");
+    assert_works(&mut first);
+    let known_hosts_text = std::fs::read_to_string(&known_hosts).unwrap();
+    assert_eq!(known_hosts_text, format!("{SERVER}:992 {}\n", fingerprint(&certificate)));
     let mut second = start_login(&directory, &arguments);
-    second.sees("Escape character");
-    works(&mut second);
+    second.wait_for_text("Escape character");
+    assert_works(&mut second);
     assert!(!second.screen().contains("known_hosts"));
     server.signal(rustix::process::Signal::KILL).unwrap();
     server.wait_for_end(Duration::from_secs(5)).unwrap();
     let other = make_certificate(&directory, "other.pem");
     let _server = serve(&directory, &other, version);
     let mut third = start_login(&directory, &arguments);
-    assert_eq!(third.leaves().code(), Some(1));
-    third.sees("has changed, and nothing was sent");
+    assert_eq!(third.wait_for_exit().code(), Some(1));
+    third.wait_for_text("has changed, and nothing was sent");
     // With --ca plumb trusts certificates of the authority, and ignores the remembered certificate.
-    let mut vouched = start_login(&directory, &[&["--ca", &other], &arguments[..]].concat());
-    vouched.sees("Escape character");
-    works(&mut vouched);
-    let mut unvouched =
+    let mut trusted_login = start_login(&directory, &[&["--ca", &other], &arguments[..]].concat());
+    trusted_login.wait_for_text("Escape character");
+    assert_works(&mut trusted_login);
+    let mut untrusted_login =
         start_login(&directory, &[&["--ca", &certificate], &arguments[..]].concat());
-    assert_eq!(unvouched.leaves().code(), Some(1));
-    unvouched.sees("certificate does not verify against");
+    assert_eq!(untrusted_login.wait_for_exit().code(), Some(1));
+    untrusted_login.wait_for_text("certificate does not verify against");
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and openssl"]
 fn a_certificate_is_known_from_its_first_use_and_another_one_is_refused() {
-    in_new_network(|| meets_a_server(TcpStack::Kernel, "-tls1_3"));
+    in_new_network(|| connect_and_pin_certificate(TcpStack::Kernel, "-tls1_3"));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and openssl"]
 fn certificates_are_pinned_over_userspace_tcp_too() {
-    in_new_network(|| meets_a_server(TcpStack::Tun, "-tls1_3"));
+    in_new_network(|| connect_and_pin_certificate(TcpStack::Tun, "-tls1_3"));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and openssl"]
 fn certificates_are_pinned_with_tls_1_2_too() {
-    in_new_network(|| meets_a_server(TcpStack::Kernel, "-tls1_2"));
+    in_new_network(|| connect_and_pin_certificate(TcpStack::Kernel, "-tls1_2"));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_server_without_tls_is_refused() {
         _ = client.read_to_end(&mut Vec::new());
     });
     let output = crate::plumb(&["login", &format!("telnets://127.0.0.1:{port}")]);
-    crate::refused(&output, 1, &["the TLS handshake failed", "check that the server"]);
+    crate::assert_error(&output, 1, &["the TLS handshake failed", "check that the server"]);
     server.join().unwrap();
 }
 
@@ -132,8 +132,8 @@ fn a_server_without_tls_is_refused() {
 fn an_empty_ca_file_is_rejected() {
     let to = "telnets://127.0.0.1:1";
     let run = |file| crate::plumb(&["login", "--ca", file, to]);
-    crate::refused(&run("/dev/null"), 4, &["no certificate"]);
-    crate::refused(&run("/nowhere/ca.pem"), 4, &["cannot read the certificates"]);
+    crate::assert_error(&run("/dev/null"), 4, &["no certificate"]);
+    crate::assert_error(&run("/nowhere/ca.pem"), 4, &["cannot read the certificates"]);
 }
 
 #[test]

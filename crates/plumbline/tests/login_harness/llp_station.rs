@@ -77,8 +77,8 @@ fn serve(pty: &Pty, llp: Llp) -> Option<CloseReason> {
         let mut cx = Cx { now: clock.now(), rng: &mut rng, meter: &mut meter };
         scheduler.run(&mut station, &mut tcp_app, &mut cx);
         while station.transmit_into(&mut wire, usize::MAX, &mut cx) > 0 {}
-        let taken = pty.write(&wire).unwrap().unwrap_or(0);
-        wire.drain(..taken);
+        let written = pty.write(&wire).unwrap().unwrap_or(0);
+        wire.drain(..written);
         if tcp_app.is_over() {
             break;
         }

@@ -39,7 +39,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs `test` in a new network namespace with a TUN for plumb.
 pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
-    in_network_of(
+    in_configured_network(
         &[
             &["tuntap", "add", "plumb0", "mode", "tun"],
             &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
@@ -50,7 +50,7 @@ pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Runs `test` in a new network namespace, configured by `ip` with these arguments.
-pub(crate) fn in_network_of(
+pub(crate) fn in_configured_network(
     arguments: &'static [&'static [&'static str]],
     test: impl FnOnce() + Send + 'static,
 ) {
@@ -76,7 +76,7 @@ pub(crate) fn quiet_network() -> Tun {
 
 /// Waits until a packet of this IP protocol has been sent to `address` in one of the subnets of
 /// `quiet`.
-pub(crate) fn is_sent_without_answer(quiet: &Tun, protocol: u8, address: IpAddr) {
+pub(crate) fn wait_for_unanswered_packet(quiet: &Tun, protocol: u8, address: IpAddr) {
     let mut packet = [0; 1500];
     poll_until_timeout(|| {
         let count = quiet.read(&mut packet).unwrap()?;
@@ -201,14 +201,14 @@ pub(crate) fn start_inetutils(
     let port = listener.local_addr().unwrap().port();
     let mut command = peers::INETUTILS_TELNETD.command();
     let program = Arc::new(Mutex::new(None));
-    let started = Arc::clone(&program);
+    let thread_program = Arc::clone(&program);
     thread::spawn(move || {
         let (client, _) = listener.accept().unwrap();
         let socket = OwnedFd::from(client);
         command.args(["-h", "-E", "/bin/sh"]).args(arguments);
         command.stdin(Stdio::from(socket.try_clone().unwrap()));
         command.stdout(Stdio::from(socket)).stderr(Stdio::null());
-        *started.lock().unwrap() = Some(Program::start(&mut command).unwrap());
+        *thread_program.lock().unwrap() = Some(Program::start(&mut command).unwrap());
     });
     Running { port, _program: program }
 }
@@ -217,8 +217,8 @@ pub(crate) fn start_inetutils(
 pub(crate) fn poll_until_timeout<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let clock = Monotonic::start();
     loop {
-        if let Some(found) = attempt() {
-            return found;
+        if let Some(value) = attempt() {
+            return value;
         }
         assert!(clock.now() - Instant::ZERO < LIMIT, "nothing within ten seconds");
         thread::yield_now();
@@ -239,25 +239,25 @@ impl TerminalUser {
     /// Starts `plumb login` to this port of the server.
     pub(crate) fn at(tcp_stack: TcpStack, port: u16) -> Self {
         let [via, tcp_stack] = tcp_stack.arguments();
-        Self::over(&[via, tcp_stack, SERVER, &port.to_string()])
+        Self::with_arguments(&[via, tcp_stack, SERVER, &port.to_string()])
     }
 
     /// Starts `plumb login` with these arguments.
-    pub(crate) fn over(arguments: &[&str]) -> Self {
+    pub(crate) fn with_arguments(arguments: &[&str]) -> Self {
         let mut command = plumb();
         command.args(arguments);
-        Self::running(command)
+        Self::run(command)
     }
 
     /// Starts `plumb login` with these arguments and a password for PPP.
     pub(crate) fn with_password(password: &str, arguments: &[&str]) -> Self {
         let mut command = plumb();
         command.args(arguments).env("PLUMB_PPP_PASSWORD", password);
-        Self::running(command)
+        Self::run(command)
     }
 
     /// Starts a command that runs `plumb login`.
-    pub(crate) fn running(command: Command) -> Self {
+    pub(crate) fn run(command: Command) -> Self {
         Self {
             pty: Pty::open(SIZE).unwrap().start(command).unwrap(),
             terminal: Terminal::new(SIZE.columns, SIZE.rows),
@@ -267,34 +267,34 @@ impl TerminalUser {
         }
     }
 
-    pub(crate) fn types(&mut self, keys: &str) {
+    pub(crate) fn type_keys(&mut self, keys: &str) {
         assert_eq!(self.pty.write(keys.as_bytes()).unwrap(), Some(keys.len()));
     }
 
     /// Waits until the terminal's output buffer is full, without reading from it.
-    pub(crate) fn has_a_full_display(&mut self) {
-        let held = || rustix::io::ioctl_fionread(&self.pty).unwrap();
-        poll_until_timeout(|| (held() >= TERMINAL_LEN).then_some(()));
+    pub(crate) fn wait_for_full_display(&mut self) {
+        let unread_bytes = || rustix::io::ioctl_fionread(&self.pty).unwrap();
+        poll_until_timeout(|| (unread_bytes() >= TERMINAL_LEN).then_some(()));
     }
 
-    pub(crate) fn resizes(&mut self, size: WindowSize) {
+    pub(crate) fn set_window_size(&mut self, size: WindowSize) {
         self.terminal.resize(size.columns, size.rows);
         self.pty.resize(size).unwrap();
     }
 
-    pub(crate) fn is_sent(&mut self, signal: rustix::process::Signal) {
+    pub(crate) fn send_signal(&mut self, signal: rustix::process::Signal) {
         self.pty.program().signal(signal).unwrap();
     }
 
     /// Waits for the shell's prompt, and changes the prompt to a text that no command contains.
-    pub(crate) fn has_a_shell(&mut self) {
-        self.sees("# ");
-        self.types("PS1=rea''dy:\r");
-        self.sees("ready:");
+    pub(crate) fn wait_for_shell(&mut self) {
+        self.wait_for_text("# ");
+        self.type_keys("PS1=rea''dy:\r");
+        self.wait_for_text("ready:");
     }
 
     /// Waits until `text` has been written. Lines on the screen end with `\n`.
-    pub(crate) fn sees(&mut self, text: &str) {
+    pub(crate) fn wait_for_text(&mut self, text: &str) {
         let clock = Monotonic::start();
         let until = clock.now() + LIMIT;
         while !self.has_seen(text) {
@@ -327,7 +327,7 @@ impl TerminalUser {
     }
 
     /// Reads output for this time.
-    pub(crate) fn reads_for(&mut self, time: Duration) {
+    pub(crate) fn read_for(&mut self, time: Duration) {
         let clock = Monotonic::start();
         let until = clock.now() + time;
         loop {
@@ -349,7 +349,7 @@ impl TerminalUser {
     }
 
     /// Waits until plumb has ended, and reads its output.
-    pub(crate) fn leaves(&mut self) -> ExitStatus {
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let status = self.pty.program().wait_for_end(LIMIT).unwrap();
         let status = status.unwrap_or_else(|| panic!("plumb still runs:\n{}", self.screen()));
         while self.has_unread() && self.read() {}
@@ -357,13 +357,13 @@ impl TerminalUser {
     }
 
     /// Reads the display until plumb has ended.
-    pub(crate) fn reads_to_the_end(&mut self) -> ExitStatus {
+    pub(crate) fn read_until_exit(&mut self) -> ExitStatus {
         poll_until_timeout(|| (!self.read()).then_some(()));
-        self.leaves()
+        self.wait_for_exit()
     }
 
     /// Returns all output so far.
-    pub(crate) fn written(&self) -> &str {
+    pub(crate) fn all_output(&self) -> &str {
         &self.written
     }
 
@@ -374,7 +374,7 @@ impl TerminalUser {
     }
 
     /// Checks that the terminal edits lines, echoes and handles ^C as before.
-    pub(crate) fn has_a_sane_terminal(&self) {
+    pub(crate) fn assert_sane_terminal(&self) {
         let modes = tcgetattr(&self.pty).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG));
     }

@@ -28,17 +28,17 @@ pub(crate) fn start(server: SocketAddr, path: Path) -> u16 {
         for stream in [&local, &remote] {
             stream.set_nodelay(true).unwrap();
         }
-        let near_reader = local.try_clone().unwrap();
-        let far_reader = remote.try_clone().unwrap();
-        thread::spawn(move || carry(near_reader, remote, path));
-        carry(far_reader, local, Path { seed: path.seed + 1, ..path });
+        let client_reader = local.try_clone().unwrap();
+        let server_reader = remote.try_clone().unwrap();
+        thread::spawn(move || relay_direction(client_reader, remote, path));
+        relay_direction(server_reader, local, Path { seed: path.seed + 1, ..path });
     });
     port
 }
 
 /// Relays one direction. Chunks due at the same time are written together, so that the reader gets
 /// an echo and its acknowledgment in one read.
-fn carry(mut from: TcpStream, mut to: TcpStream, path: Path) {
+fn relay_direction(mut from: TcpStream, mut to: TcpStream, path: Path) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
         while let Ok((due, mut bytes)) = receiver.recv() {

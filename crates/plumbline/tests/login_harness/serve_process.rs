@@ -23,8 +23,8 @@ pub(crate) struct ServeProcess {
 impl ServeProcess {
     /// Starts a cleartext server at 10.0.0.1 with further arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let at = format!("{SERVER}:{PORT}");
-        Self::start_with(&[&["--listen", &at, "--tls", "off"], arguments].concat())
+        let address = format!("{SERVER}:{PORT}");
+        Self::start_with(&[&["--listen", &address, "--tls", "off"], arguments].concat())
     }
 
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
@@ -143,8 +143,8 @@ impl RawClient {
         let mut bytes = [0; 4096];
         loop {
             let unread = &self.received[self.read..];
-            if let Some(at) = unread.windows(text.len()).position(|window| window == text) {
-                self.read += at + text.len();
+            if let Some(position) = unread.windows(text.len()).position(|window| window == text) {
+                self.read += position + text.len();
                 return;
             }
             // Do not search the same bytes again, except the last ones, which may begin `text`.

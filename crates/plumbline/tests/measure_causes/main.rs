@@ -39,35 +39,36 @@ fn number(name: &str) -> Option<u64> {
 /// Measures repeatedly. Returns the number of measurements and the verdicts that did not begin with
 /// one of `beginnings`. Other load on the machine may spoil one measurement, so a cause that is not
 /// named first is measured twice more.
-fn named(
+fn measure_repeatedly(
     injected: &str,
     beginnings: &[&str],
     mut measure: impl FnMut() -> Measurement,
 ) -> (usize, Vec<String>) {
-    let mut all = 0;
-    let mut wanted = rounds();
-    let mut instead = Vec::new();
-    while all < wanted {
-        let measured = measure();
-        all += 1;
-        if !beginnings.iter().any(|beginning| measured.verdict.starts_with(beginning)) {
-            instead.push(measured.verdict);
-            wanted = wanted.max(3);
+    let mut count = 0;
+    let mut wanted_count = rounds();
+    let mut other_verdicts = Vec::new();
+    while count < wanted_count {
+        let record = measure();
+        count += 1;
+        if !beginnings.iter().any(|beginning| record.verdict.starts_with(beginning)) {
+            other_verdicts.push(record.verdict);
+            wanted_count = wanted_count.max(3);
         }
     }
-    println!("{injected}: named first {} of {all}; instead: {instead:?}", all - instead.len());
-    (all, instead)
+    let named_count = count - other_verdicts.len();
+    println!("{injected}: named first {named_count} of {count}; instead: {other_verdicts:?}");
+    (count, other_verdicts)
 }
 
 /// Measures repeatedly, and checks that at least two of three verdicts begin with one of
 /// `beginnings`.
-fn names_first(injected: &str, beginnings: &[&str], measure: impl FnMut() -> Measurement) {
-    let (all, instead) = named(injected, beginnings, measure);
-    assert!(instead.len() * 3 <= all, "{injected}: {instead:#?}");
+fn assert_named_first(injected: &str, beginnings: &[&str], measure: impl FnMut() -> Measurement) {
+    let (count, others) = measure_repeatedly(injected, beginnings, measure);
+    assert!(others.len() * 3 <= count, "{injected}: {others:#?}");
 }
 
 /// Measures repeatedly, and checks that no verdict names Nagle's algorithm at the server.
-fn no_nagle(healthy: &str, mut measure: impl FnMut() -> Measurement) {
+fn assert_nagle_not_named(healthy: &str, mut measure: impl FnMut() -> Measurement) {
     for _ in 0..rounds() {
         let verdict = measure().verdict;
         assert!(!verdict.contains("Nagle"), "{healthy}: {verdict}");
@@ -78,63 +79,71 @@ fn no_nagle(healthy: &str, mut measure: impl FnMut() -> Measurement) {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn nagle_of_a_telnet_server_on_a_short_path_is_named_first() {
-    names_first("Nagle of busybox telnetd", &[NAGLE], || {
-        measured_servers::measured(RelayedPath::default(), BUSYBOX)
+    assert_named_first("Nagle of busybox telnetd", &[NAGLE], || {
+        measured_servers::measure_login(RelayedPath::default(), BUSYBOX)
     });
-    names_first("Nagle of inetutils telnetd", &[NAGLE], || {
-        measured_servers::measured(RelayedPath::default(), INETUTILS)
+    assert_named_first("Nagle of inetutils telnetd", &[NAGLE], || {
+        measured_servers::measure_login(RelayedPath::default(), INETUTILS)
     });
-    names_first("Nagle of busybox telnetd, for a TCP of plumb's own", &[NAGLE], || {
-        measured_servers::measured_over_tun(BUSYBOX)
+    assert_named_first("Nagle of busybox telnetd, for a TCP of plumb's own", &[NAGLE], || {
+        measured_servers::measure_over_tun(BUSYBOX)
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn nagle_is_not_named_for_a_server_without_it() {
-    no_nagle("busybox telnetd with TCP_NODELAY", || {
-        measured_servers::measured(RelayedPath::default(), BUSYBOX.promptly())
+    assert_nagle_not_named("busybox telnetd with TCP_NODELAY", || {
+        measured_servers::measure_login(RelayedPath::default(), BUSYBOX.with_nodelay())
     });
-    no_nagle("inetutils telnetd with TCP_NODELAY", || {
-        measured_servers::measured(RelayedPath::default(), INETUTILS.promptly())
+    assert_nagle_not_named("inetutils telnetd with TCP_NODELAY", || {
+        measured_servers::measure_login(RelayedPath::default(), INETUTILS.with_nodelay())
     });
-    no_nagle("busybox telnetd with TCP_NODELAY, for a TCP of plumb's own", || {
-        measured_servers::measured_over_tun(BUSYBOX.promptly())
+    assert_nagle_not_named("busybox telnetd with TCP_NODELAY, for a TCP of plumb's own", || {
+        measured_servers::measure_over_tun(BUSYBOX.with_nodelay())
     });
-    no_nagle("plumb serve", || measured_servers::measured_at_plumb(RelayedPath::default()));
+    assert_nagle_not_named("plumb serve", || {
+        measured_servers::measure_plumb_serve(RelayedPath::default())
+    });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_long_path_is_named_together_with_nagle() {
     let path = RelayedPath { delay: ms(60), ..RelayedPath::default() };
-    let measured = measured_servers::measured(path, BUSYBOX);
+    let measured = measured_servers::measure_login(path, BUSYBOX);
     // Nagle's algorithm adds one round trip for each screen, and for keys typed in quick
     // succession.
-    let named = [NAGLE, "The round-trip time of the path costs 12"];
-    assert!(named.iter().all(|one| measured.verdict.contains(one)), "{}", measured.verdict);
+    let accepted_verdicts = [NAGLE, "The round-trip time of the path costs 12"];
+    assert!(
+        accepted_verdicts.iter().all(|one| measured.verdict.contains(one)),
+        "{}",
+        measured.verdict
+    );
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_long_path_to_a_server_without_nagle_is_named_first() {
     let path = RelayedPath { delay: ms(60), ..RelayedPath::default() };
-    names_first("distance", &["The round-trip time of the path costs 12"], || {
-        measured_servers::measured(path, BUSYBOX.promptly())
+    assert_named_first("distance", &["The round-trip time of the path costs 12"], || {
+        measured_servers::measure_login(path, BUSYBOX.with_nodelay())
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_loss_of_one_packet_in_fifteen_is_named_first() {
-    let path = RelayedPath { delay: ms(10), loses_one_in: Some(15), ..RelayedPath::default() };
+    let path = RelayedPath { delay: ms(10), loss_divisor: Some(15), ..RelayedPath::default() };
     // The wording of the verdict depends on which packets were lost.
     let beginnings = [
         "Packet loss costs",
         "Occasional packet loss costs",
         "Waiting for retransmission timeouts costs",
     ];
-    names_first("loss", &beginnings, || measured_servers::measured(path, BUSYBOX.promptly()));
+    assert_named_first("loss", &beginnings, || {
+        measured_servers::measure_login(path, BUSYBOX.with_nodelay())
+    });
 }
 
 /// Accepted verdicts for a token bucket in front of a login: an empty bucket resembles a slow line.
@@ -151,8 +160,8 @@ const BUCKET_OF_FILES: [&str; 2] = [
 fn a_token_bucket_in_front_of_a_login_is_named_first() {
     let limit = &["tbf", "rate", "1mbit", "burst", "40kb", "latency", "50ms"];
     let path = RelayedPath { limit, delay: ms(2), ..RelayedPath::default() };
-    names_first("tbf of 1 Mbit/s, a login", &BUCKET_OF_LOGIN, || {
-        measured_servers::measured(path, BUSYBOX.promptly())
+    assert_named_first("tbf of 1 Mbit/s, a login", &BUCKET_OF_LOGIN, || {
+        measured_servers::measure_login(path, BUSYBOX.with_nodelay())
     });
 }
 
@@ -167,10 +176,10 @@ fn a_token_bucket_in_front_of_files_is_named_first() {
     for (rate, limit, bytes) in limits {
         for delay in [Duration::ZERO, ms(5)] {
             let path = RelayedPath { limit, delay, ..RelayedPath::default() };
-            let injected = format!("tbf of {rate} Mbit/s, files, {delay:?}");
+            let description = format!("tbf of {rate} Mbit/s, files, {delay:?}");
             let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
-            let measure = || measured_servers::measured_files(path, bytes, words);
-            names_first(&injected, &BUCKET_OF_FILES, measure);
+            let measure = || measured_servers::measure_files(path, bytes, words);
+            assert_named_first(&description, &BUCKET_OF_FILES, measure);
         }
     }
 }
@@ -181,10 +190,10 @@ fn a_small_receive_buffer_of_the_server_is_named_first() {
     let buffers = [Some(4_096), None];
     let path = RelayedPath { buffers, delay: ms(10), ..RelayedPath::default() };
     let words = &["--write", "--bytes", "256K", "--rounds", "1", "ftp://10.0.0.1:2121/incoming/"];
-    names_first(
+    assert_named_first(
         "receive buffer of the server",
         &["The server's small receive window costs"],
-        || measured_servers::measured_files(path, 1, words),
+        || measured_servers::measure_files(path, 1, words),
     );
 }
 
@@ -194,32 +203,34 @@ fn a_small_local_receive_buffer_is_named_first() {
     let buffers = [None, Some(4_096)];
     let path = RelayedPath { buffers, delay: ms(10), ..RelayedPath::default() };
     let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
-    names_first("receive buffer of this host", &["This host's small receive window costs"], || {
-        measured_servers::measured_files(path, 200_000, words)
-    });
+    assert_named_first(
+        "receive buffer of this host",
+        &["This host's small receive window costs"],
+        || measured_servers::measure_files(path, 200_000, words),
+    );
 }
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_server_that_takes_a_second_before_its_first_output_is_named_first() {
-    let server = Telnetd { command: measured_servers::slow_at_first, is_prompt: true };
-    names_first("slow prompt", &["The remote host's late login prompt costs"], || {
-        measured_servers::measured(RelayedPath::default(), server)
+    let server = Telnetd { command: measured_servers::with_slow_start, has_nodelay: true };
+    assert_named_first("slow prompt", &["The remote host's late login prompt costs"], || {
+        measured_servers::measure_login(RelayedPath::default(), server)
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_name_server_that_answers_late_is_named_first() {
-    names_first("name server", &["Name resolution costs"], || {
-        measured_servers::measured_by_name(ms(600))
+    assert_named_first("name server", &["Name resolution costs"], || {
+        measured_servers::measure_by_host_name(ms(600))
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_slow_tls_handshake_of_the_server_is_named_first() {
-    names_first("handshake of TLS", &["The remote host's TLS handshake costs"], || {
-        measured_servers::measured_with_slow_tls(ms(800))
+    assert_named_first("handshake of TLS", &["The remote host's TLS handshake costs"], || {
+        measured_servers::measure_with_slow_tls(ms(800))
     });
 }

@@ -23,16 +23,16 @@ use test_support::peers;
 pub(crate) struct Telnetd {
     pub(crate) command: fn() -> Command,
     /// `true` if the server's socket has `TCP_NODELAY` set.
-    pub(crate) is_prompt: bool,
+    pub(crate) has_nodelay: bool,
 }
 
-pub(crate) const BUSYBOX: Telnetd = Telnetd { command: busybox, is_prompt: false };
-pub(crate) const INETUTILS: Telnetd = Telnetd { command: inetutils, is_prompt: false };
+pub(crate) const BUSYBOX: Telnetd = Telnetd { command: busybox, has_nodelay: false };
+pub(crate) const INETUTILS: Telnetd = Telnetd { command: inetutils, has_nodelay: false };
 
 impl Telnetd {
     /// Returns the server with `TCP_NODELAY` set.
-    pub(crate) const fn promptly(self) -> Self {
-        Self { is_prompt: true, ..self }
+    pub(crate) const fn with_nodelay(self) -> Self {
+        Self { has_nodelay: true, ..self }
     }
 }
 
@@ -49,7 +49,7 @@ fn inetutils() -> Command {
 }
 
 /// Returns a server whose login program waits for a second before it starts the shell.
-pub(crate) fn slow_at_first() -> Command {
+pub(crate) fn with_slow_start() -> Command {
     let script = unique("slow");
     fs::write(&script, "#!/bin/sh\nsleep 1\nexec /bin/sh -i\n").unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
@@ -76,33 +76,33 @@ pub(crate) fn measure(command: &mut Command, words: &[&str]) -> Measurement {
 }
 
 /// Measures the login at `server`, which serves one client, over `path`.
-pub(crate) fn measured(path: RelayedPath, server: Telnetd) -> Measurement {
+pub(crate) fn measure_login(path: RelayedPath, server: Telnetd) -> Measurement {
     run_over_path(path, move |remote| {
         let listener =
             in_server_network(remote, || TcpListener::bind((SERVER_ADDRESS, 2323)).unwrap());
-        measured_at(listener, server, "kernel")
+        measure_at(listener, server, "kernel")
     })
 }
 
 /// Measures the login at `server` through plumb's own TCP on a TUN.
-pub(crate) fn measured_over_tun(server: Telnetd) -> Measurement {
+pub(crate) fn measure_over_tun(server: Telnetd) -> Measurement {
     run_on_a_tun(move || {
-        measured_at(TcpListener::bind((SERVER_ADDRESS, 2323)).unwrap(), server, "tun:plumb0")
+        measure_at(TcpListener::bind((SERVER_ADDRESS, 2323)).unwrap(), server, "tun:plumb0")
     })
 }
 
-fn measured_at(listener: TcpListener, server: Telnetd, via: &str) -> Measurement {
-    let served = thread::spawn(move || {
+fn measure_at(listener: TcpListener, server: Telnetd, via: &str) -> Measurement {
+    let server_thread = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        stream.set_nodelay(server.is_prompt).unwrap();
+        stream.set_nodelay(server.has_nodelay).unwrap();
         let mut command = (server.command)();
         command.stdout(OwnedFd::from(stream.try_clone().unwrap()));
         Program::start(command.stdin(OwnedFd::from(stream))).unwrap()
     });
     let words = ["--via", via, "10.0.0.1:2323", "--keys", "60"];
-    let measured = measure(&mut Command::new(PLUMB), &words);
-    drop(served.join().unwrap());
-    measured
+    let record = measure(&mut Command::new(PLUMB), &words);
+    drop(server_thread.join().unwrap());
+    record
 }
 
 /// Starts `plumb serve` in the network namespace of this thread, and waits until it listens.
@@ -114,7 +114,7 @@ fn plumb_serve(words: &[&str]) -> Program {
 }
 
 /// Waits until a server listens at `port` of 10.0.0.1.
-fn has_begun(port: u16) {
+fn wait_for_listener(port: u16) {
     let give_up_at = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect((SERVER_ADDRESS, port)).is_err() {
         assert!(Instant::now() < give_up_at, "nobody listens");
@@ -123,24 +123,24 @@ fn has_begun(port: u16) {
 }
 
 /// Measures a login at `plumb serve`.
-pub(crate) fn measured_at_plumb(path: RelayedPath) -> Measurement {
+pub(crate) fn measure_plumb_serve(path: RelayedPath) -> Measurement {
     run_over_path(path, |remote| {
         let words = ["--listen", "10.0.0.1:2323", "--tls", "off"];
         let server = in_server_network(remote, || plumb_serve(&words));
-        has_begun(2323);
-        let measured = measure(&mut Command::new(PLUMB), &["10.0.0.1:2323", "--keys", "60"]);
+        wait_for_listener(2323);
+        let record = measure(&mut Command::new(PLUMB), &["10.0.0.1:2323", "--keys", "60"]);
         drop(server);
-        measured
+        record
     })
 }
 
 /// Measures a login in TLS at a server whose first answer, and therefore the handshake, is delayed
 /// by `late`.
-pub(crate) fn measured_with_slow_tls(late: Duration) -> Measurement {
+pub(crate) fn measure_with_slow_tls(late: Duration) -> Measurement {
     run_over_path(RelayedPath::default(), move |remote| {
         let words = ["--listen-tls", "10.0.0.1:993"];
         let server = in_server_network(remote, || plumb_serve(&words));
-        has_begun(993);
+        wait_for_listener(993);
         let listener =
             in_server_network(remote, || TcpListener::bind((SERVER_ADDRESS, 992)).unwrap());
         let network =
@@ -150,19 +150,19 @@ pub(crate) fn measured_with_slow_tls(late: Duration) -> Measurement {
             for client in listener.incoming().flatten() {
                 let callee = TcpStream::connect((SERVER_ADDRESS, 993)).unwrap();
                 let [to, from] = [&callee, &client].map(|it| it.try_clone().unwrap());
-                thread::spawn(move || pass_on(from, to, Duration::ZERO));
-                thread::spawn(move || pass_on(callee, client, late));
+                thread::spawn(move || forward_with_delay(from, to, Duration::ZERO));
+                thread::spawn(move || forward_with_delay(callee, client, late));
             }
         });
         let words = ["telnets://10.0.0.1", "--keys", "60"];
-        let measured = measure(&mut Command::new(PLUMB), &words);
+        let record = measure(&mut Command::new(PLUMB), &words);
         drop(server);
-        measured
+        record
     })
 }
 
 /// Forwards one direction of a connection, delaying the first data by `late`.
-fn pass_on(mut from: TcpStream, mut to: TcpStream, late: Duration) {
+fn forward_with_delay(mut from: TcpStream, mut to: TcpStream, late: Duration) {
     _ = to.set_nodelay(true);
     let mut bytes = [0; 16_384];
     let mut late = Some(late);
@@ -178,11 +178,11 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, late: Duration) {
 }
 
 /// Measures a login at a host name whose name server delays each answer by `late`.
-pub(crate) fn measured_by_name(late: Duration) -> Measurement {
+pub(crate) fn measure_by_host_name(late: Duration) -> Measurement {
     run_over_path(RelayedPath::default(), move |remote| {
         let words = ["--listen", "10.0.0.1:2323", "--tls", "off"];
         let server = in_server_network(remote, || plumb_serve(&words));
-        has_begun(2323);
+        wait_for_listener(2323);
         let names = UdpSocket::bind("127.0.0.1:53").unwrap();
         thread::spawn(move || {
             let mut query = [0; 512];
@@ -200,9 +200,9 @@ pub(crate) fn measured_by_name(late: Duration) -> Measurement {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
         command.args(["--mount", "sh", "-c", script, "sh"]).arg(file).arg(PLUMB);
-        let measured = measure(&mut command, &["far.example:2323", "--keys", "60"]);
+        let record = measure(&mut command, &["far.example:2323", "--keys", "60"]);
         drop(server);
-        measured
+        record
     })
 }
 
@@ -223,12 +223,12 @@ fn answer(query: &[u8]) -> Vec<u8> {
 
 /// Writes vsftpd's configuration for a directory.
 fn vsftpd_settings(directory: &Path) -> PathBuf {
-    let at = directory.display();
+    let base = directory.display();
     let text = format!(
         "listen=YES\nlisten_address={SERVER_ADDRESS}\nlisten_port=2121\nbackground=NO\n\
          anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
-         anon_other_write_enable=YES\nanon_umask=022\nanon_root={at}/root\nno_anon_password=YES\n\
-         ftp_username=games\nsecure_chroot_dir={at}/empty\nseccomp_sandbox=NO\nisolate_network=NO\n"
+         anon_other_write_enable=YES\nanon_umask=022\nanon_root={base}/root\nno_anon_password=YES\n\
+         ftp_username=games\nsecure_chroot_dir={base}/empty\nseccomp_sandbox=NO\nisolate_network=NO\n"
     );
     let file = directory.join("vsftpd.conf");
     fs::write(&file, text).unwrap();
@@ -236,7 +236,7 @@ fn vsftpd_settings(directory: &Path) -> PathBuf {
 }
 
 /// Measures a vsftpd server with a file of `bytes` bytes and a directory for uploads.
-pub(crate) fn measured_files(
+pub(crate) fn measure_files(
     path: RelayedPath,
     bytes: usize,
     words: &'static [&'static str],
@@ -253,11 +253,11 @@ pub(crate) fn measured_files(
         command.arg(vsftpd_settings(&directory));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = in_server_network(remote, || Program::start(&mut command).unwrap());
-        has_begun(2121);
-        let measured = measure(&mut Command::new(PLUMB), words);
+        wait_for_listener(2121);
+        let record = measure(&mut Command::new(PLUMB), words);
         drop(server);
         // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&directory);
-        measured
+        record
     })
 }

@@ -21,7 +21,7 @@ pub(crate) struct RelayedPath {
     /// Delay of each packet, in each direction.
     pub(crate) delay: Duration,
     /// If `Some(n)`, one packet in n is dropped on average.
-    pub(crate) loses_one_in: Option<u64>,
+    pub(crate) loss_divisor: Option<u64>,
     /// Queueing discipline of the server's interface, in the syntax of `tc qdisc add`.
     pub(crate) limit: &'static [&'static str],
     /// Maximum receive buffers in bytes: the server's, and plumb's.
@@ -57,7 +57,7 @@ fn next_seed(path: &RelayedPath) -> u64 {
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
     let round = ROUNDS.fetch_add(1, Ordering::Relaxed);
     let seed = crate::number("PLUMB_CAUSES_SEED").unwrap_or(1).wrapping_add(round);
-    if path.loses_one_in.is_some() {
+    if path.loss_divisor.is_some() {
         println!("packets are dropped as with PLUMB_CAUSES_SEED={seed}");
     }
     seed
@@ -75,7 +75,7 @@ fn relay(from: Arc<Tun>, to: Arc<Tun>, path: RelayedPath, seed: u64) {
             // The sequence of draws is not periodic: a period could drop the same packet of every
             // exchange.
             let draw = (count ^ seed << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            if path.loses_one_in.is_some_and(|one_in| count > 20 && draw.is_multiple_of(one_in)) {
+            if path.loss_divisor.is_some_and(|one_in| count > 20 && draw.is_multiple_of(one_in)) {
                 continue;
             }
             if sender.send((Instant::now() + path.delay, packet.to_vec())).is_err() {
@@ -94,9 +94,9 @@ fn relay(from: Arc<Tun>, to: Arc<Tun>, path: RelayedPath, seed: u64) {
 /// Waits until `due`.
 pub(crate) fn wait_until(due: Instant) {
     let (_never, alarm) = mpsc::channel::<()>();
-    let left = due.saturating_duration_since(Instant::now());
+    let remaining = due.saturating_duration_since(Instant::now());
     // Nothing is ever sent on this channel; it serves as a timer.
-    while !left.is_zero() && alarm.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {}
+    while !remaining.is_zero() && alarm.recv_timeout(remaining) != Err(RecvTimeoutError::Timeout) {}
 }
 
 /// Creates the two network namespaces, and runs `test` in plumb's.
@@ -104,7 +104,7 @@ pub(crate) fn run_over_path<T: Send + 'static>(
     path: RelayedPath,
     test: impl FnOnce(&Network) -> T + Send + 'static,
 ) -> T {
-    let tested = thread::spawn(move || {
+    let test_thread = thread::spawn(move || {
         enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
         let remote = tun("far0", "10.0.0.1/24");
         limit_buffers(path.buffers[0]);
@@ -120,29 +120,29 @@ pub(crate) fn run_over_path<T: Send + 'static>(
         relay(local, remote, path, seed);
         test(&far_network)
     });
-    tested.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    test_thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Creates one network namespace in which the server uses the kernel's TCP, with a TUN for plumb's
 /// own TCP, and runs `test` in this namespace.
 pub(crate) fn run_on_a_tun<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
-    let tested = thread::spawn(move || {
+    let test_thread = thread::spawn(move || {
         enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
         run("ip", &["tuntap", "add", "plumb0", "mode", "tun"]);
         run("ip", &["address", "add", "10.0.0.1/24", "dev", "plumb0"]);
         run("ip", &["link", "set", "plumb0", "up"]);
         test()
     });
-    tested.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    test_thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Runs `start` in the server's network namespace.
 pub(crate) fn in_server_network<T: Send>(remote: &Network, start: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
-        let started = scope.spawn(|| {
+        let server_thread = scope.spawn(|| {
             remote.enter().unwrap();
             start()
         });
-        started.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        server_thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -15,7 +15,7 @@ pub(crate) const SERVER: &str = "10.0.0.1";
 const PACKET_LEN: usize = 1_600;
 /// Longest queueing delay of the relay. The rate counts IP and TCP headers too, and the queue holds
 /// more than any window used here.
-const QUEUE: Duration = Duration::from_secs(8);
+const QUEUE_DELAY_MAX: Duration = Duration::from_secs(8);
 
 /// Component that limits the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum Limiter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NetworkPath {
     /// Round-trip time, ms.
-    pub(crate) trip_ms: u64,
+    pub(crate) round_trip_ms: u64,
     /// Rate towards plumb, kbit/s; `None` for a path that only delays.
     pub(crate) rate_kbps: Option<u64>,
     pub(crate) limiter: Limiter,
@@ -45,16 +45,16 @@ impl fmt::Display for NetworkPath {
         let rate = self.rate_kbps.map_or("no limit".to_owned(), |rate| format!("{rate} kbit/s"));
         let limiter = if self.limiter == Limiter::Tbf { " (tbf)" } else { "" };
         let buffer = self.send_buffer.map_or(String::new(), |bytes| format!(", {bytes} buffered"));
-        write!(f, "{} ms, {rate}{limiter}, {}{buffer}", self.trip_ms, self.control)
+        write!(f, "{} ms, {rate}{limiter}, {}{buffer}", self.round_trip_ms, self.control)
     }
 }
 
 impl NetworkPath {
     /// A path limited by the relay, with the CUBIC congestion control.
-    pub(crate) const fn new(trip_ms: u64, rate_kbps: u64) -> Self {
+    pub(crate) const fn new(round_trip_ms: u64, rate_kbps: u64) -> Self {
         let limiter = Limiter::Relay;
         let rate_kbps = Some(rate_kbps);
-        Self { trip_ms, rate_kbps, limiter, control: "cubic", send_buffer: None }
+        Self { round_trip_ms, rate_kbps, limiter, control: "cubic", send_buffer: None }
     }
 
     /// Creates the network namespaces of plumb and of the server and the path between them, and
@@ -80,7 +80,7 @@ impl NetworkPath {
         enter_new_network().unwrap();
         let local = tun("near0", "10.0.0.2/24");
         let rate_kbps = self.rate_kbps.filter(|_| self.limiter == Limiter::Relay);
-        let delay = Duration::from_millis(self.trip_ms) / 2;
+        let delay = Duration::from_millis(self.round_trip_ms) / 2;
         relay(Arc::clone(&remote), Arc::clone(&local), delay, rate_kbps);
         relay(local, remote, delay, None);
         network
@@ -109,13 +109,13 @@ fn tun(name: &str, address: &str) -> Arc<Tun> {
 /// Relays packets from one TUN to the other until the test process ends.
 fn relay(from: Arc<Tun>, to: Arc<Tun>, delay: Duration, rate_kbps: Option<u64>) {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || take(&from, delay, rate_kbps, &sender));
-    thread::spawn(move || give(&to, &receiver));
+    thread::spawn(move || receive_and_queue(&from, delay, rate_kbps, &sender));
+    thread::spawn(move || deliver_delayed(&to, &receiver));
 }
 
 type Due = (Instant, Vec<u8>);
 
-fn take(from: &Tun, delay: Duration, rate_kbps: Option<u64>, sender: &Sender<Due>) {
+fn receive_and_queue(from: &Tun, delay: Duration, rate_kbps: Option<u64>, sender: &Sender<Due>) {
     let mut free_at = Instant::now();
     let mut packet = vec![0; PACKET_LEN];
     while let Ok(read) = from.read(&mut packet) {
@@ -124,7 +124,7 @@ fn take(from: &Tun, delay: Duration, rate_kbps: Option<u64>, sender: &Sender<Due
         let bits = packet.len() as u64 * 8;
         let serial = rate_kbps.map_or(0, |rate| bits * 1_000_000 / rate);
         free_at = free_at.max(now) + Duration::from_nanos(serial);
-        if free_at - now > QUEUE {
+        if free_at - now > QUEUE_DELAY_MAX {
             continue;
         }
         if sender.send((free_at + delay, packet.to_vec())).is_err() {
@@ -133,12 +133,12 @@ fn take(from: &Tun, delay: Duration, rate_kbps: Option<u64>, sender: &Sender<Due
     }
 }
 
-fn give(to: &Tun, receiver: &Receiver<Due>) {
+fn deliver_delayed(to: &Tun, receiver: &Receiver<Due>) {
     let (_never, alarm) = mpsc::channel::<()>();
     while let Ok((due, packet)) = receiver.recv() {
-        let left = due.saturating_duration_since(Instant::now());
+        let remaining = due.saturating_duration_since(Instant::now());
         // Nothing is ever sent on this channel; it serves as a timer.
-        if left.is_zero() || alarm.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+        if remaining.is_zero() || alarm.recv_timeout(remaining) == Err(RecvTimeoutError::Timeout) {
             _ = to.write(&packet);
         }
     }

@@ -95,12 +95,12 @@ impl Peer {
             Self::InetutilsTelnetd => {
                 let mut command = peers::INETUTILS_TELNETD.command();
                 command.args(["-h", "-E", "/bin/sh"]);
-                return for_one_caller(command);
+                return serve_one_client(command);
             }
             Self::BusyboxTelnetd => {
                 let mut command = peers::BUSYBOX.command();
                 command.args(["telnetd", "-i", "-l", "/bin/sh"]);
-                return for_one_caller(command);
+                return serve_one_client(command);
             }
             Self::PlumbLogin => {
                 let mut command = plumb(directory);
@@ -141,16 +141,16 @@ impl Peer {
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let program = Program::start(&mut command).unwrap();
-        assert!(self.is_there(), "{} does not answer", self.name());
+        assert!(self.is_answering(), "{} does not answer", self.name());
         program
     }
 
     /// Waits until the server answers.
-    fn is_there(self) -> bool {
+    fn is_answering(self) -> bool {
         const ATTEMPTS_MAX: usize = 200;
         match self {
             Self::TftpdHpa | Self::Atftpd | Self::PlumbTftp => {
-                (0..ATTEMPTS_MAX).any(|_| answers_by_tftp())
+                (0..ATTEMPTS_MAX).any(|_| is_tftp_answering())
             }
             _ => {
                 poll_until_timeout(|| TcpStream::connect((SERVER, PORT)).ok());
@@ -161,7 +161,7 @@ impl Peer {
 }
 
 /// Requests a file that does not exist, and returns whether any reply arrives.
-fn answers_by_tftp() -> bool {
+fn is_tftp_answering() -> bool {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     socket.send_to(b"\0\x01none\0octet\0", (SERVER, PORT)).unwrap();
@@ -170,7 +170,7 @@ fn answers_by_tftp() -> bool {
 
 /// Accepts one connection and runs `command` with it as stdin and stdout. Returns a placeholder
 /// process (`cat` with an input that never ends) for callers that expect a program.
-fn for_one_caller(mut command: Command) -> Program {
+fn serve_one_client(mut command: Command) -> Program {
     let listener = TcpListener::bind((SERVER, PORT)).unwrap();
     thread::spawn(move || {
         let Ok((client, _)) = listener.accept() else { return };
@@ -190,11 +190,11 @@ pub(crate) fn plumb(directory: &TempDirectory) -> Command {
 }
 
 fn vsftpd(directory: &Path) -> Command {
-    let at = directory.display();
+    let base = directory.display();
     let text = format!(
         "listen=YES\nlisten_address={SERVER}\nlisten_port={PORT}\nbackground=NO\n\
-         anonymous_enable=YES\nlocal_enable=NO\nanon_root={at}/served\nno_anon_password=YES\n\
-         ftp_username=games\nsecure_chroot_dir={at}/empty\nseccomp_sandbox=NO\n\
+         anonymous_enable=YES\nlocal_enable=NO\nanon_root={base}/served\nno_anon_password=YES\n\
+         ftp_username=games\nsecure_chroot_dir={base}/empty\nseccomp_sandbox=NO\n\
          isolate_network=NO\n"
     );
     let file = directory.join("vsftpd.conf");
@@ -206,20 +206,20 @@ fn vsftpd(directory: &Path) -> Command {
 
 /// Returns the hash of the password `secret` for a users' file.
 fn hash() -> String {
-    let made = peers::OPENSSL.command().args(["passwd", "-1", "secret"]).output().unwrap();
-    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    let output = peers::OPENSSL.command().args(["passwd", "-1", "secret"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 fn proftpd(directory: &Path) -> Command {
     let users = directory.join("proftpd-users");
-    let at = directory.display();
-    fs::write(&users, format!("me:{}:1000:1000::{at}:/bin/sh\n", hash())).unwrap();
+    let base = directory.display();
+    fs::write(&users, format!("me:{}:1000:1000::{base}:/bin/sh\n", hash())).unwrap();
     fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
     let text = format!(
         "ServerType standalone\nServerName predicted\nDefaultAddress {SERVER}\nPort {PORT}\n\
-         SocketBindTight on\nUser nobody\nGroup nogroup\nPidFile {at}/proftpd.pid\n\
-         ScoreboardFile none\nDelayEngine off\nUseReverseDNS off\nDefaultRoot {at}\n\
-         AuthUserFile {at}/proftpd-users\nAuthOrder mod_auth_file.c\nRequireValidShell off\n\
+         SocketBindTight on\nUser nobody\nGroup nogroup\nPidFile {base}/proftpd.pid\n\
+         ScoreboardFile none\nDelayEngine off\nUseReverseDNS off\nDefaultRoot {base}\n\
+         AuthUserFile {base}/proftpd-users\nAuthOrder mod_auth_file.c\nRequireValidShell off\n\
          AllowRetrieveRestart on\nWtmpLog off\nSystemLog none\nTransferLog none\n"
     );
     let file = directory.join("proftpd.conf");
@@ -232,8 +232,9 @@ fn proftpd(directory: &Path) -> Command {
 fn pure_ftpd(directory: &Path) -> Command {
     let program = peers::PURE_FTPD.path();
     // An unpacked package has `pure-pw` in another directory of the same tree.
-    let beside = program.with_file_name("tree/usr/bin/pure-pw");
-    let maker = if beside.is_file() { beside } else { PathBuf::from("pure-pw") };
+    let unpacked_program = program.with_file_name("tree/usr/bin/pure-pw");
+    let password_program =
+        if unpacked_program.is_file() { unpacked_program } else { PathBuf::from("pure-pw") };
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let libraries = program.with_file_name(libraries);
     let hash = hash();
@@ -241,9 +242,14 @@ fn pure_ftpd(directory: &Path) -> Command {
     let database = directory.join("users.pdb");
     let path = format!("me:{hash}:1000:1000::{}/served/./::::::::::::\n", directory.display());
     fs::write(&users, path).unwrap();
-    let mut maker = Command::new(maker);
-    maker.env("LD_LIBRARY_PATH", libraries).arg("mkdb").arg(&database).arg("-f").arg(&users);
-    assert!(maker.status().unwrap().success(), "pure-pw");
+    let mut password_program = Command::new(password_program);
+    password_program
+        .env("LD_LIBRARY_PATH", libraries)
+        .arg("mkdb")
+        .arg(&database)
+        .arg("-f")
+        .arg(&users);
+    assert!(password_program.status().unwrap().success(), "pure-pw");
     let mut command = Command::new(program);
     command.args(["-S", &format!("{SERVER},{PORT}"), "-E", "-H", "-A", "-u", "1", "-l"]);
     command.arg(format!("puredb:{}", database.display()));

@@ -23,7 +23,7 @@ pub trait Stream {
         true
     }
 
-    /// Reports that urgent data is ahead in the stream, or that none is ahead any more.
+    /// Reports whether the received stream has urgent data that is still to be read.
     fn urgent(&mut self, is_ahead: bool);
 
     /// Returns the bytes that are queued for sending.

@@ -3,12 +3,12 @@
 //! A host has several addresses of both families, each with the length of its network's prefix and
 //! the times until which it is preferred and valid (RFC 4862 §5.5.4). An address that is still
 //! *tentative*, because another host may have it, is neither a source nor an accepted destination.
-//! A *deprecated* one is used only for communication that uses it already.
+//! A *deprecated* address is used only by existing connections.
 //!
 //! The rules of RFC 6724 for features that a host with one link does not have are left out: home
-//! addresses (4), outgoing interfaces (5), and native transports (destination rule 7). The
-//! preference for temporary addresses (7) is left out as well, because this host forms none. The
-//! policy table is the default one of section 2.1.
+//! addresses (rule 4), outgoing interfaces (rule 5), and native transports (destination rule 7).
+//! The preference for temporary addresses (source rule 7) is left out as well, because this host
+//! forms none. The policy table is the default one of section 2.1.
 
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -27,9 +27,10 @@ pub struct Address {
     pub prefix_len: u8,
     /// State of the address.
     pub state: State,
-    /// End of the time in which new connections use it; `None` for no limit.
+    /// End of the preferred lifetime, after which new connections should use another address;
+    /// `None` for no limit.
     pub preferred_until: Option<Instant>,
-    /// End of the time in which the address is valid; `None` for no limit.
+    /// End of the valid lifetime, after which the address is removed; `None` for no limit.
     pub valid_until: Option<Instant>,
 }
 
@@ -151,7 +152,7 @@ impl Addresses {
         self.get(address).is_some_and(|known| known.state != State::Tentative)
     }
 
-    /// Returns when the next address stops being preferred, or valid.
+    /// Returns the earliest end of a preferred or valid lifetime.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let ends = self.addresses.iter().flat_map(|address| {
@@ -165,8 +166,8 @@ impl Addresses {
     pub fn timeout(&mut self, now: Instant) {
         self.addresses.retain(|address| address.valid_until.is_none_or(|until| until > now));
         for address in &mut self.addresses {
-            let is_over = address.preferred_until.is_some_and(|until| until <= now);
-            if is_over && address.state == State::Preferred {
+            let is_expired = address.preferred_until.is_some_and(|until| until <= now);
+            if is_expired && address.state == State::Preferred {
                 address.state = State::Deprecated;
             }
         }
@@ -178,7 +179,7 @@ impl Addresses {
         let usable = self.addresses.iter().filter(|known| {
             known.state != State::Tentative && known.address.is_ipv4() == destination.is_ipv4()
         });
-        // Of several equally good ones the first is kept, as `min_by_key` does.
+        // `min_by_key` returns the first of several addresses with the same rank.
         usable.min_by_key(|known| source_rank(known, destination)).map(|best| best.address)
     }
 
@@ -226,18 +227,19 @@ struct DestinationRank {
 
 impl DestinationRank {
     fn new(destination: IpAddr, source: Option<&Address>) -> Self {
-        let policy_of_it = policy(destination);
-        let scope_of_it = scope(destination);
+        let destination_policy = policy(destination);
+        let destination_scope = scope(destination);
         let common = source.map_or(0, |source| {
             common_prefix_len(source.address, destination).min(source.prefix_len)
         });
         Self {
             has_no_source: source.is_none(),
-            differs_in_scope: source.is_some_and(|s| scope(s.address) != scope_of_it),
+            differs_in_scope: source.is_some_and(|s| scope(s.address) != destination_scope),
             has_deprecated_source: source.is_some_and(|s| s.state == State::Deprecated),
-            differs_in_label: source.is_some_and(|s| policy(s.address).label != policy_of_it.label),
-            precedence: Reverse(policy_of_it.precedence),
-            scope: scope_of_it,
+            differs_in_label: source
+                .is_some_and(|s| policy(s.address).label != destination_policy.label),
+            precedence: Reverse(destination_policy.precedence),
+            scope: destination_scope,
             common_prefix_len: Reverse(common),
         }
     }
@@ -370,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_replaced_by_its_namesake() {
+    fn adding_an_address_again_replaces_its_entry() {
         let mut addresses = ours(&["10.0.0.1/24"]);
         addresses.add(Address::lasting(ip("10.0.0.1"), 8)).unwrap();
         assert_eq!(addresses.as_slice(), [Address::lasting(ip("10.0.0.1"), 8)]);
     }
 
     #[test]
-    fn a_tentative_address_is_not_ours_yet() {
+    fn a_tentative_address_is_not_local_yet() {
         let mut addresses = Addresses::default();
         let tentative = Address { state: State::Tentative, ..Address::lasting(ip("fe80::1"), 64) };
         addresses.add(tentative).unwrap();
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_whose_time_is_over_is_removed() {
+    fn an_address_with_an_expired_lifetime_is_removed() {
         let mut addresses = ours(&["10.0.0.1/24"]);
         let until = NOW + Duration::from_secs(10);
         let leased = Address { valid_until: Some(until), ..Address::lasting(ip("10.0.0.2"), 24) };

@@ -19,7 +19,7 @@ pub(super) enum Origin {
     Loopback,
 }
 
-/// A position in an IPv6 datagram from which its headers are walked on.
+/// The position in an IPv6 datagram at which the walk over its headers starts or continues.
 #[derive(Clone, Copy)]
 struct HeaderPosition {
     next_header: u8,
@@ -27,12 +27,12 @@ struct HeaderPosition {
     next_header_at: usize,
 }
 
-/// Minimum length of a TCP header in a first fragment (RFC 3128): a shorter one may have deceived a
-/// filter on the path.
+/// Minimum length of a TCP header in a first fragment (RFC 3128). A shorter one may be an attempt
+/// to evade a packet filter.
 const TCP_HEADER_LEN: usize = 20;
 
 impl Internet {
-    pub(super) fn sort(
+    pub(super) fn process_datagram(
         &mut self,
         packet: Packet,
         origin: Origin,
@@ -40,12 +40,12 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
         match packet.data().first().map(|first| first >> 4) {
-            Some(6) => self.sort_v6(packet, origin, pool, cx),
-            _ => self.sort_v4(packet, origin, pool, cx),
+            Some(6) => self.process_v6(packet, origin, pool, cx),
+            _ => self.process_v4(packet, origin, pool, cx),
         }
     }
 
-    fn sort_v4(
+    fn process_v4(
         &mut self,
         mut packet: Packet,
         origin: Origin,
@@ -60,19 +60,20 @@ impl Internet {
             cx.meter.count(Counter::IpOptionsSkipped);
         }
         let ipv4::Header { source, destination, protocol, time_to_live, .. } = parsed.header;
-        let ends = Some((source.into(), destination.into()));
-        if origin != Origin::Link || self.recent.arrived != ends || time_to_live == 0 {
+        let endpoints = Some((source.into(), destination.into()));
+        if origin != Origin::Link || self.recent.last_received != endpoints || time_to_live == 0 {
             if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
                 return drop(packet, counter, pool, cx);
             }
-            // TCP segments are accepted only from a unicast address and to a local one.
-            self.recent.arrived = ends.filter(|_| protocol == Protocol::Tcp);
+            // Only TCP is remembered: if a TCP segment was accepted, its source is a unicast
+            // address and its destination a local one, so the next segment needs no check.
+            self.recent.last_received = endpoints.filter(|_| protocol == Protocol::Tcp);
         }
         packet.resize(parsed.total_len);
         if parsed.is_fragment {
             let whole = self.reassemble_v4(packet, &parsed, pool, cx)?;
             packet = join(&whole, pool, cx)?;
-            // From here on the header of the first fragment applies.
+            // The header of the first fragment is the header of the reassembled datagram.
             parsed = match ipv4::Header::parse(packet.data()) {
                 Ok(first) => first,
                 Err(error) => return drop(packet, counter_of(error), pool, cx),
@@ -83,7 +84,7 @@ impl Internet {
         let header = Header::from(parsed.header);
         let datagram = Datagram { header, header_len: parsed.header_len, packet };
         if parsed.options == Options::RouteUnfinished {
-            // RFC 1122 §3.3.5: a host that does not forward SHOULD report this.
+            // RFC 1122 §3.3.5: a host that does not forward SHOULD send Source Route Failed.
             cx.meter.count(Counter::IpAddressErrors);
             self.report(datagram, super::icmp::Unreachable::SourceRouteFailed, pool, cx);
             return None;
@@ -109,11 +110,12 @@ impl Internet {
                 return Err(Counter::IpAddressErrors);
             }
         }
-        // RFC 1122 §3.2.1.3 MUST. A host that does not know its address yet sends from 0.0.0.0, but
-        // only to the broadcast address.
-        let to_everybody = matches!(header.destination, IpAddr::V4(v4) if v4.is_broadcast());
-        let knows_no_address = header.source.is_unspecified() && to_everybody;
-        if !(self.interface.may_be_source(header.source) || is_udp && knows_no_address) {
+        // RFC 1122 §3.2.1.3: an invalid source MUST be discarded. The exception is a host that does
+        // not know its address yet: it sends from 0.0.0.0, but only to the broadcast address.
+        let is_limited_broadcast =
+            matches!(header.destination, IpAddr::V4(v4) if v4.is_broadcast());
+        let has_no_address_yet = header.source.is_unspecified() && is_limited_broadcast;
+        if !(self.interface.may_be_source(header.source) || is_udp && has_no_address_yet) {
             return Err(Counter::IpSourceErrors);
         }
         // RFC 791 §3.2: a datagram with a time to live of zero is destroyed. RFC 1122 §3.2.1.7: a
@@ -159,11 +161,11 @@ impl Internet {
         pool.put(packet);
         match outcome {
             Outcome::Whole(whole) => Some(whole),
-            Outcome::Kept | Outcome::Dropped(_) => None,
+            Outcome::Stored | Outcome::Dropped(_) => None,
         }
     }
 
-    fn sort_v6(
+    fn process_v6(
         &mut self,
         mut packet: Packet,
         origin: Origin,
@@ -200,14 +202,15 @@ impl Internet {
         }
         // RFC 4862 §5.4.2: a host that checks whether an address is free has no source address.
         let is_icmp = Protocol::from(parsed.next_header) == Protocol::ICMPV6;
-        let asks_for_one = source.is_unspecified() && destination.is_multicast() && is_icmp;
-        if !self.interface.may_be_source(source.into()) && !asks_for_one {
+        let is_address_probe = source.is_unspecified() && destination.is_multicast() && is_icmp;
+        if !self.interface.may_be_source(source.into()) && !is_address_probe {
             return Err(Counter::IpSourceErrors);
         }
         Ok(())
     }
 
-    /// Walks the extension headers of an IPv6 datagram, whose packet is unpulled.
+    /// Walks the extension headers of an IPv6 datagram. `packet` still begins with the fixed
+    /// header.
     fn walk(
         &mut self,
         packet: Packet,
@@ -267,7 +270,7 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
         let (headers, data) = packet.data().split_at_checked(position.at).unwrap_or_default();
-        if fragment.offset == 0 && !holds_all_headers(data, position) {
+        if fragment.offset == 0 && !contains_all_headers(data, position) {
             // RFC 7112 §5: such a first fragment is dropped, and SHOULD be reported.
             let refusal = Refusal::Problem {
                 problem: Problem::FirstFragment,
@@ -310,7 +313,7 @@ impl Internet {
                 }
                 None
             }
-            Outcome::Kept => {
+            Outcome::Stored => {
                 pool.put(packet);
                 None
             }
@@ -335,7 +338,8 @@ impl Internet {
         self.report_v6(packet, fixed.source, fixed.destination, (report, to_groups), pool, cx);
     }
 
-    /// Delivers a datagram. `next_header_at` is the offset of its protocol field in IPv6.
+    /// Delivers a datagram. For IPv6, `next_header_at` is the offset of the Next Header field that
+    /// specifies its protocol.
     fn deliver(
         &mut self,
         datagram: Datagram,
@@ -357,7 +361,7 @@ impl Internet {
             Protocol::ICMPV6 if is_v6 => return self.receive_icmpv6(datagram, pool, cx),
             Protocol::Other(number) if self.registered_protocols.contains(&number) => {}
             Protocol::Icmp | Protocol::Other(_) => {
-                self.report_unknown(datagram, next_header_at, pool, cx);
+                self.report_unknown_protocol(datagram, next_header_at, pool, cx);
                 return None;
             }
         }
@@ -391,24 +395,24 @@ fn position_after_headers(headers: &[u8]) -> Option<HeaderPosition> {
     Some(HeaderPosition { next_header, at, next_header_at })
 }
 
-/// Returns whether a first fragment holds all headers including that of its upper-layer protocol,
-/// at least the minimum length of any such header.
-fn holds_all_headers(data: &[u8], position: HeaderPosition) -> bool {
+/// Returns whether a first fragment contains its complete header chain: all extension headers, and
+/// at least the shortest possible upper-layer header.
+fn contains_all_headers(data: &[u8], position: HeaderPosition) -> bool {
     match ipv6::walk(position.next_header, data, position.at, position.next_header_at) {
         Ok(walk) => {
-            let least = match walk.end {
+            let min_len = match walk.end {
                 End::Upper(Protocol::Tcp) => TCP_HEADER_LEN,
                 End::Upper(Protocol::Udp | Protocol::ICMPV6) => 8,
                 _ => 0,
             };
-            data.len() - walk.len >= least
+            data.len() - walk.len >= min_len
         }
-        // Other errors are found when the datagram is complete.
+        // Other errors are detected after reassembly.
         Err(refusal) => refusal != Refusal::Truncated,
     }
 }
 
-/// Returns the report about a fragment that is invalid by itself (RFC 8200 §4.5); `at` is the
+/// Returns the ICMPv6 error for a fragment that is invalid by itself (RFC 8200 §4.5); `at` is the
 /// offset of its data.
 fn problem_of(refusal: super::reassembly::Refusal, at: usize) -> Option<Refusal> {
     use super::reassembly::Refusal::{Duplicate, Empty, Invalidated, Misaligned, TooLong};

@@ -1,5 +1,6 @@
-//! Rows of the attack table that concern IPv4 and ICMP, by number. Those of IPv6 are in
-//! `dual_stack_tests.rs`, those of reassembly alone in `reassembly/tests.rs`.
+//! Tests for the rows of the attack table that concern IPv4 and ICMP, named by row number. The
+//! tests for IPv6 are in `dual_stack_tests.rs`, those for reassembly alone in
+//! `reassembly/tests.rs`.
 
 use super::ipv4::{Header, Options};
 use super::testing::*;
@@ -15,7 +16,7 @@ fn echo(options: &[u8], data: &[u8]) -> Vec<u8> {
 
 // attack row 6
 #[test]
-fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
+fn row_6_a_false_total_length_is_dropped_with_and_without_fragments() {
     let mut host = Host::default();
     let whole = datagram(&header(Protocol::Udp), &[], &[7; 40]);
     let delivered = (0..=300_u16).flat_map(|len| [0x0000, 0x2000, 0x0001].map(|f| (len, f)));
@@ -40,7 +41,7 @@ fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
 
 // attack row 7
 #[test]
-fn row_7_an_echo_with_a_lying_length_gets_only_bytes_that_were_received() {
+fn row_7_an_echo_with_a_false_length_returns_only_received_bytes() {
     let mut host = Host::default();
     let received: Vec<u8> = echo(&[], &[0xA5; 32]);
     let replies = (20..=200_u16).filter_map(|len| {
@@ -89,10 +90,11 @@ fn row_8_an_icmp_message_cut_at_any_byte_is_dropped() {
 }
 
 /// Returns whether an option followed by 38 bytes of No Operation has a valid length.
-fn option_is_right(kind: u8, len: u8) -> bool {
+fn is_valid_option(kind: u8, len: u8) -> bool {
     match kind {
         0 => true,
-        // The length byte is then an option of its own, and the byte after it a length of one.
+        // No Operation has no length byte, so `len` is the kind of the next option. Kinds above 1
+        // have a length byte, and the byte after `len` would make it the invalid length 1.
         1 => len <= 1,
         131 | 137 => (3..=40).contains(&len),
         _ => (2..=40).contains(&len),
@@ -110,11 +112,11 @@ fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
         let options = [&[*kind, *len], [1; 38].as_slice()].concat();
         let bytes = datagram(&header(Protocol::Udp), &options, &[7; 40]);
         host.refuse(&bytes);
-        let Some(error) = host.transmit() else { return option_is_right(*kind, *len) };
+        let Some(error) = host.transmit() else { return is_valid_option(*kind, *len) };
         let parsed = Header::parse(&error).unwrap();
         assert_eq!((parsed.header_len, parsed.header.destination), (20, THEIRS));
         assert_eq!(error[28..], bytes[..60 + 8]);
-        !option_is_right(*kind, *len)
+        !is_valid_option(*kind, *len)
     });
     assert_eq!(wrong.count(), 0);
     assert_eq!(host.pool.lent(), 0);
@@ -193,15 +195,15 @@ fn row_14_an_echo_request_to_broadcast_or_multicast_is_not_answered() {
 fn row_15_a_datagram_with_our_own_address_as_source_is_dropped() {
     let mut host = Host::default();
     let delivered = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp].iter().filter(|protocol| {
-        let land = Header { source: OURS, ..header(**protocol) };
-        host.receive(&datagram(&land, &[], &message(ECHO, b"data"))).is_some()
+        let land_attack = Header { source: OURS, ..header(**protocol) };
+        host.receive(&datagram(&land_attack, &[], &message(ECHO, b"data"))).is_some()
     });
     assert_eq!(delivered.count(), 0);
     assert_eq!(host.transmit(), None);
     assert_eq!((host.counted(Counter::IpSourceErrors), host.pool.lent()), (3, 0));
 }
 
-fn errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
+fn count_errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
     let bytes = datagram(&Header { source, ..header(Protocol::Udp) }, &[], &[7; 8]);
     let answered = (0..datagrams).filter(|_| {
         host.refuse(&bytes);
@@ -212,16 +214,17 @@ fn errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
 
 // attack row 19
 #[test]
-fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
-    let mut quiet = Host::default();
-    let mut busy = Host::default();
-    // Before the errors for the other host, both test hosts have drawn the same random numbers.
-    errors_for(&mut quiet, THEIRS, 1);
-    errors_for(&mut busy, THEIRS, 1000);
+fn row_19_the_errors_for_one_host_do_not_limit_those_for_another() {
+    let mut quiet_host = Host::default();
+    let mut busy_host = Host::default();
+    // After these calls both test hosts have drawn equally many random numbers, so that their
+    // limits for the other destination are equal.
+    count_errors_for(&mut quiet_host, THEIRS, 1);
+    count_errors_for(&mut busy_host, THEIRS, 1000);
     let other = Ipv4Addr::new(10, 0, 0, 3);
-    let errors = errors_for(&mut quiet, other, 1000);
+    let errors = count_errors_for(&mut quiet_host, other, 1000);
     assert!((4..=12).contains(&errors), "{errors}");
-    assert_eq!(errors_for(&mut busy, other, 1000), errors);
+    assert_eq!(count_errors_for(&mut busy_host, other, 1000), errors);
 }
 
 // attack row 19
@@ -229,7 +232,7 @@ fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
 fn row_19_the_limit_is_not_the_same_for_every_host() {
     let mut host = Host::default();
     let mut limits: Vec<_> =
-        (2..40).map(|i| errors_for(&mut host, Ipv4Addr::new(10, 0, 0, i), 20)).collect();
+        (2..40).map(|i| count_errors_for(&mut host, Ipv4Addr::new(10, 0, 0, i), 20)).collect();
     limits.sort_unstable();
     limits.dedup();
     assert!(limits.len() > 3, "{limits:?}");
@@ -237,11 +240,11 @@ fn row_19_the_limit_is_not_the_same_for_every_host() {
 
 // attack row 19
 #[test]
-fn row_19_a_thousand_hosts_that_want_errors_do_not_silence_us_towards_one_more() {
+fn row_19_errors_for_a_thousand_hosts_do_not_suppress_those_for_another() {
     let mut host = Host::default();
     let silent = (0..1000_u32).filter(|i| {
         let source = Ipv4Addr::from_bits(0xC000_0200 + i);
-        errors_for(&mut host, source, 1) == 0
+        count_errors_for(&mut host, source, 1) == 0
     });
     assert_eq!(silent.count(), 0);
 }
@@ -263,9 +266,9 @@ fn row_19_a_full_queue_of_answers_does_not_always_drop_the_last() {
 #[test]
 fn row_19_a_host_gets_one_more_error_a_second() {
     let mut host = Host::default();
-    errors_for(&mut host, THEIRS, 100);
+    count_errors_for(&mut host, THEIRS, 100);
     host.context.advance_millis(3_500);
-    assert_eq!(errors_for(&mut host, THEIRS, 100), 3);
+    assert_eq!(count_errors_for(&mut host, THEIRS, 100), 3);
 }
 
 // attack row 1
@@ -290,7 +293,7 @@ fn row_1_fragments_that_overlap_never_reach_a_transport() {
 
 // attack row 17
 #[test]
-fn row_17_a_fragment_that_parts_the_header_of_tcp_is_dropped() {
+fn row_17_a_fragment_that_splits_the_tcp_header_is_dropped() {
     let mut host = Host::default();
     let header = Header { dont_fragment: false, identification: 9, ..header(Protocol::Tcp) };
     let mut delivered = [(0, 16), (8, 24)].into_iter().filter(|(offset, data_len)| {
@@ -306,7 +309,7 @@ fn row_17_a_fragment_that_parts_the_header_of_tcp_is_dropped() {
 
 // attack row 18
 #[test]
-fn row_18_what_has_df_has_no_identification_and_fragments_have_one_of_their_own() {
+fn row_18_only_datagrams_without_df_have_an_identification() {
     let mut host = Host::default();
     let whole = host.send(&[7; 100], THEIRS.into(), Protocol::Udp);
     let cut = host.send(&[7; 3000], THEIRS.into(), Protocol::Udp);

@@ -15,7 +15,7 @@ const ICMPV6: u8 = 58;
 const ECHO: [u8; 8] = [128, 0, 0, 0, 0, 1, 0, 1];
 
 /// Returns a host at the other end of the link, with the addresses swapped.
-fn them() -> Host {
+fn remote_host() -> Host {
     let mut host = Host::default();
     host.internet.set_address(THEIRS, 24);
     host.internet.remove_address(OURS_V6.into());
@@ -25,9 +25,9 @@ fn them() -> Host {
 
 /// Feeds datagrams and returns the data of the first one delivered.
 fn delivered(host: &mut Host, datagrams: &[Vec<u8>]) -> Option<Vec<u8>> {
-    let found = datagrams.iter().find_map(|bytes| host.receive(bytes))?;
-    let data = found.packet.data().to_vec();
-    host.pool.put(found.packet);
+    let first_data = datagrams.iter().find_map(|bytes| host.receive(bytes))?;
+    let data = first_data.packet.data().to_vec();
+    host.pool.put(first_data.packet);
     Some(data)
 }
 
@@ -67,15 +67,15 @@ proptest! {
         seed: u64,
     ) {
         let mut host = Host::default();
-        let mut them = them();
+        let mut remote_host = remote_host();
         let destination = if is_v6 { THEIRS_V6.into() } else { IpAddr::V4(THEIRS) };
         let mut sent = host.send(&data, destination, Protocol::Udp);
         prop_assert!(sent.iter().all(|bytes| bytes.len() <= 1500));
         let mut rng = crate::rng::Rng::from_seed(seed);
         sent.sort_by_cached_key(|_| rng.next_u64());
-        prop_assert_eq!(delivered(&mut them, &sent), Some(data));
-        prop_assert_eq!((host.pool.lent(), them.pool.lent()), (0, 0));
-        prop_assert!(them.internet.reassembler.is_empty());
+        prop_assert_eq!(delivered(&mut remote_host, &sent), Some(data));
+        prop_assert_eq!((host.pool.lent(), remote_host.pool.lent()), (0, 0));
+        prop_assert!(remote_host.internet.reassembler.is_empty());
     }
 
     #[test]
@@ -125,33 +125,33 @@ fn an_echo_of_ipv6_is_answered_from_the_address_that_was_asked() {
 #[test]
 fn an_ipv6_echo_reply_is_reported_with_its_round_trip() {
     let mut host = Host::default();
-    let mut them = them();
+    let mut remote_host = remote_host();
     let pool = &mut host.pool;
     let cx = &mut host.context.cx();
-    let made = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 56, pool, cx);
-    them.receive(made.unwrap().unwrap().data());
+    let request_result = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 56, pool, cx);
+    remote_host.receive(request_result.unwrap().unwrap().data());
     host.context.advance_millis(25);
-    host.receive(&them.transmit().unwrap());
+    host.receive(&remote_host.transmit().unwrap());
     let Some(Event::EchoReply(reply)) = host.internet.event() else { panic!("an echo reply") };
     assert_eq!(reply.round_trip, Duration::from_millis(25));
     assert_eq!((reply.source, reply.payload_len), (THEIRS_V6.into(), 56));
 }
 
 #[test]
-fn an_echo_longer_than_the_link_takes_goes_and_comes_in_fragments() {
+fn an_echo_longer_than_the_mtu_is_sent_and_answered_in_fragments() {
     let mut host = Host::default();
-    let mut them = them();
+    let mut remote_host = remote_host();
     let pool = &mut host.pool;
     let cx = &mut host.context.cx();
-    let made = host.internet.make_echo_request(THEIRS.into(), 7, 1, 4000, pool, cx);
-    assert!(made.unwrap().is_none());
+    let request_result = host.internet.make_echo_request(THEIRS.into(), 7, 1, 4000, pool, cx);
+    assert!(request_result.unwrap().is_none());
     let requests: Vec<_> = core::iter::from_fn(|| host.transmit()).collect();
-    requests.iter().for_each(|bytes| assert!(them.receive(bytes).is_none()));
-    let replies: Vec<_> = core::iter::from_fn(|| them.transmit()).collect();
+    requests.iter().for_each(|bytes| assert!(remote_host.receive(bytes).is_none()));
+    let replies: Vec<_> = core::iter::from_fn(|| remote_host.transmit()).collect();
     replies.iter().for_each(|bytes| assert!(host.receive(bytes).is_none()));
     assert_eq!((requests.len(), replies.len()), (3, 3));
     assert!(matches!(host.internet.event(), Some(Event::EchoReply(_))));
-    assert_eq!((host.pool.lent(), them.pool.lent()), (0, 0));
+    assert_eq!((host.pool.lent(), remote_host.pool.lent()), (0, 0));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn host_checksum(message: &[u8]) -> [u8; 2] {
 }
 
 #[test]
-fn an_unknown_option_is_reported_or_not_as_it_asks() {
+fn an_unknown_option_is_reported_only_if_it_requests_so() {
     let mut host = Host::default();
     let answered = [0x3E, 0x7E, 0xBE, 0xFE].map(|kind| {
         let options = [UDP, 0, kind, 2, 0, 0, 0, 0];
@@ -205,7 +205,7 @@ fn an_unknown_option_is_reported_or_not_as_it_asks() {
 }
 
 #[test]
-fn a_protocol_that_was_asked_for_is_delivered() {
+fn a_registered_protocol_is_delivered() {
     let mut host = Host::default();
     assert!(host.internet.register_protocol(89) && !host.internet.register_protocol(6));
     let v4 = datagram(&header(Protocol::Other(89)), &[], b"four");
@@ -218,7 +218,7 @@ fn a_protocol_that_was_asked_for_is_delivered() {
 }
 
 #[test]
-fn neighbor_discovery_from_the_link_is_given_on_and_from_beyond_it_is_dropped() {
+fn neighbor_discovery_is_delivered_only_from_the_link() {
     let mut host = Host::default();
     let solicitation = message_v6([135, 0, 0, 0, 0, 0, 0, 0], &OURS_V6.octets());
     let mut reaches = |hop_limit| {
@@ -235,7 +235,7 @@ fn datagrams_to_our_own_address_are_looped_back_without_the_link() {
     let mut host = Host::default();
     let ours =
         [OURS.into(), OURS_V6.into(), Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    let back = ours.map(|ours: IpAddr| {
+    let looped_back = ours.map(|ours: IpAddr| {
         let sent = host.send(b"data", ours, Protocol::Udp);
         let datagram =
             host.internet.receive_looped(&mut host.pool, &mut host.context.cx()).unwrap();
@@ -243,7 +243,7 @@ fn datagrams_to_our_own_address_are_looped_back_without_the_link() {
         host.pool.put(datagram.packet);
         sent.is_empty() && is_ours
     });
-    assert_eq!((back, host.pool.lent()), ([true; 4], 0));
+    assert_eq!((looped_back, host.pool.lent()), ([true; 4], 0));
     assert!(!host.internet.has_looped());
 }
 
@@ -252,8 +252,9 @@ fn an_echo_to_ourselves_is_answered_by_ourselves() {
     let mut host = Host::default();
     let pool = &mut host.pool;
     let cx = &mut host.context.cx();
-    let made = host.internet.make_echo_request(Ipv6Addr::LOCALHOST.into(), 7, 1, 56, pool, cx);
-    assert!(made.unwrap().is_none());
+    let request_result =
+        host.internet.make_echo_request(Ipv6Addr::LOCALHOST.into(), 7, 1, 56, pool, cx);
+    assert!(request_result.unwrap().is_none());
     while host.internet.has_looped() {
         let delivered = host.internet.receive_looped(&mut host.pool, &mut host.context.cx());
         assert!(delivered.is_none());
@@ -311,7 +312,7 @@ fn a_host_without_an_address_broadcasts_its_request() {
 }
 
 #[test]
-fn a_lowered_path_mtu_cuts_datagrams_but_never_segments() {
+fn a_lowered_path_mtu_fragments_datagrams_but_never_segments() {
     let mut host = Host::default();
     let lowered = host.internet.lower_path_mtu(THEIRS.into(), 1000, &mut host.context.cx());
     assert_eq!(lowered, Some(1000));
@@ -325,7 +326,7 @@ fn a_lowered_path_mtu_cuts_datagrams_but_never_segments() {
 
 // attack row 20
 #[test]
-fn below_the_floor_of_ipv4_routers_may_cut() {
+fn below_the_ipv4_floor_routers_may_fragment() {
     let mut host = Host::default();
     host.internet.lower_path_mtu(THEIRS.into(), 68, &mut host.context.cx());
     let sent = host.send(&[7; 100], THEIRS.into(), Protocol::Tcp);
@@ -339,22 +340,22 @@ fn packet_too_big_about_our_echo_lowers_the_path_mtu_and_about_no_echo_does_not(
     let mut host = Host::default();
     let pool = &mut host.pool;
     let cx = &mut host.context.cx();
-    let made = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 1400, pool, cx);
-    let mut quoted = made.unwrap().unwrap().data()[..60].to_vec();
+    let request_result = host.internet.make_echo_request(THEIRS_V6.into(), 7, 1, 1400, pool, cx);
+    let mut quoted = request_result.unwrap().unwrap().data()[..60].to_vec();
     let mut path_mtu_after = |quoted: &[u8]| {
         let error = message_v6([2, 0, 0, 0, 0, 0, 5, 0x14], quoted);
         host.receive(&datagram_v6(ICMPV6, &error));
         host.internet.mtu_to(THEIRS_V6.into(), host.context.now)
     };
-    let honest = quoted.clone();
-    // Another sequence number.
+    let genuine_quote = quoted.clone();
+    // A wrong sequence number: the quoted echo request was never sent.
     quoted[47] = 9;
-    assert_eq!((path_mtu_after(&quoted), path_mtu_after(&honest)), (1500, 1300));
+    assert_eq!((path_mtu_after(&quoted), path_mtu_after(&genuine_quote)), (1500, 1300));
     assert_eq!(host.counted(Counter::IpPathMtusLowered), 1);
 }
 
 #[test]
-fn a_router_that_says_no_mtu_is_taken_to_mean_the_next_plateau() {
+fn a_missing_next_hop_mtu_is_replaced_by_the_next_plateau() {
     let mut host = Host::default();
     let ours = ipv4::Header { source: OURS, destination: THEIRS, ..header(Protocol::Tcp) };
     let quoted = [ours.emit(1500).as_slice(), b"portsseq"].concat();
@@ -378,7 +379,7 @@ fn an_error_about_our_first_fragment_is_reported_and_about_a_later_one_is_not() 
 }
 
 #[test]
-fn a_datagram_of_fragments_has_the_header_of_the_first_and_the_congestion_of_any() {
+fn a_reassembled_datagram_has_the_first_header_and_any_congestion_mark() {
     let mut host = Host::default();
     let fragment = |dscp_ecn, offset: u16, options: &[u8], data: &[u8]| {
         let header = ipv4::Header { dscp_ecn, dont_fragment: false, ..header(Protocol::Udp) };
@@ -413,7 +414,7 @@ fn an_incomplete_datagram_is_reported_after_60_seconds() {
 }
 
 #[test]
-fn no_more_than_four_datagrams_are_being_cut() {
+fn at_most_four_datagrams_are_fragmented_at_once() {
     let mut host = Host::default();
     let refused = [(); 5].map(|()| {
         let packet = host.packet(&[7; 3000]);
@@ -428,7 +429,7 @@ fn no_more_than_four_datagrams_are_being_cut() {
 }
 
 #[test]
-fn fragments_wait_for_a_packet_and_are_no_output_before() {
+fn fragments_wait_for_a_free_packet() {
     let mut host = Host { pool: Pool::new(2, 1600), ..Host::default() };
     let packet = host.packet(&[7; 3000]);
     let header = Header::to(THEIRS.into(), Protocol::Udp);
@@ -452,7 +453,7 @@ fn an_ipv6_fragment_that_ends_beyond_the_longest_payload_is_reported_at_its_offs
 
 // attack row 6
 #[test]
-fn a_payload_length_of_ipv6_that_lies_is_dropped_with_and_without_fragments() {
+fn a_false_ipv6_payload_length_is_dropped_with_and_without_fragments() {
     let mut host = Host::default();
     let reached = [datagram_v6(UDP, &[7; 40]), fragment_v6(0, false, &[7; 32])].map(|whole| {
         let lens = (0..=200_u16).filter(|len| {
@@ -469,7 +470,7 @@ fn a_payload_length_of_ipv6_that_lies_is_dropped_with_and_without_fragments() {
 
 // attack row 7
 #[test]
-fn an_echo_of_ipv6_with_a_lying_length_gets_only_bytes_that_were_received() {
+fn an_ipv6_echo_with_a_false_length_returns_only_received_bytes() {
     let mut host = Host::default();
     let wrong = (0..=200_u16).filter(|len| {
         let mut bytes = datagram_v6(ICMPV6, &[ECHO.as_slice(), &[0xA5; 32]].concat());
@@ -544,14 +545,14 @@ fn an_echo_of_ipv6_to_a_group_is_not_answered() {
 fn a_datagram_of_ipv6_with_our_own_address_as_source_is_dropped() {
     let mut host = Host::default();
     let header = ipv6::Header { source: OURS_V6, ..header_v6() };
-    let land = [header.emit(TCP, 20).as_slice(), &[0; 20]].concat();
-    assert_eq!(delivered(&mut host, &[land]), None);
+    let land_attack = [header.emit(TCP, 20).as_slice(), &[0; 20]].concat();
+    assert_eq!(delivered(&mut host, &[land_attack]), None);
     assert_eq!(host.counted(Counter::IpSourceErrors), 1);
 }
 
 // attack row 16
 #[test]
-fn an_atomic_fragment_has_nothing_to_do_with_other_fragments_of_its_name() {
+fn an_atomic_fragment_is_independent_of_fragments_with_its_identification() {
     let mut host = Host::default();
     assert_eq!(delivered(&mut host, &[fragment_v6(0, true, &[1; 16])]), None);
     assert_eq!(delivered(&mut host, &[fragment_v6(0, false, &[2; 24])]).unwrap(), [2; 24]);

@@ -82,8 +82,8 @@ pub enum ErrorKind {
     Unreachable(Unreachable),
     /// The datagram is longer than the MTU of a link on its path, and has DF set (RFC 1191).
     FragmentationNeeded {
-        /// The MTU of the link in bytes, if the router provides it. The value must not be trusted
-        /// below a length that the transport knows to pass (RFC 5927 §7).
+        /// The MTU of the link in bytes, if the router provides it. A transport must reject a value
+        /// below a length that is known to reach the destination (RFC 5927 §7).
         next_hop_mtu: Option<u16>,
     },
     /// The time to live expired.
@@ -129,7 +129,7 @@ pub struct EchoReply {
     pub time_to_live: u8,
 }
 
-/// A parsed message.
+/// A parsed ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// An echo request.
@@ -201,8 +201,8 @@ impl Message {
             _ => return Ok(Self::Ignored),
         };
         let quoted = Header::parse_quoted(body).map_err(|_| MessageError::Quote)?;
-        let behind = body.get(quoted.header_len..).unwrap_or_default();
-        let first_bytes = *behind.first_chunk().ok_or(MessageError::Quote)?;
+        let payload = body.get(quoted.header_len..).unwrap_or_default();
+        let first_bytes = *payload.first_chunk().ok_or(MessageError::Quote)?;
         Ok(Self::Error { kind, quoted, first_bytes })
     }
 }
@@ -223,8 +223,8 @@ pub(super) fn echo_request(identifier: u16, sequence: u16) -> [u8; HEADER_LEN] {
 }
 
 /// Returns the header of an error without its checksum.
-pub(super) fn unreachable(why: Unreachable) -> [u8; HEADER_LEN] {
-    [UNREACHABLE, why.code(), 0, 0, 0, 0, 0, 0]
+pub(super) fn unreachable(reason: Unreachable) -> [u8; HEADER_LEN] {
+    [UNREACHABLE, reason.code(), 0, 0, 0, 0, 0, 0]
 }
 
 /// Writes the checksum into a message that is otherwise complete.

@@ -28,9 +28,10 @@ pub(super) struct Probe {
 
 /// Maximum number of echo requests that wait for a reply.
 pub(super) const PROBES_LIMIT: usize = 64;
-/// The DSCP bits; an echo reply has the priority of its request but no ECN bits of its own.
+/// Mask of the DSCP bits. An echo reply copies the DSCP of its request, but not the ECN bits.
 const DSCP: u8 = 0xFC;
-/// RFC 4861 §4: a message that no router has forwarded has this hop limit.
+/// Hop limit of every message of Neighbor Discovery (RFC 4861 §4). A message with 255 was not
+/// forwarded by a router.
 const HOP_LIMIT_MAX: u8 = 255;
 
 impl Internet {
@@ -42,7 +43,7 @@ impl Internet {
     pub fn report(
         &mut self,
         datagram: Datagram,
-        why: Unreachable,
+        reason: Unreachable,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) {
@@ -51,7 +52,7 @@ impl Internet {
         match (header.source, header.destination) {
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 packet.unpull(header_len);
-                let report = (Report::Unreachable(why), false);
+                let report = (Report::Unreachable(reason), false);
                 self.report_v6(packet, source, destination, report, pool, cx);
             }
             _ => {
@@ -59,14 +60,14 @@ impl Internet {
                 // sent, and is not: 500 bytes take half a second at 9,600 bit/s.
                 packet.resize(packet.len().min(icmp::QUOTED_LEN));
                 packet.unpull(header_len);
-                self.report_v4(packet, &header, icmp::unreachable(why), pool, cx);
+                self.report_v4(packet, &header, icmp::unreachable(reason), pool, cx);
             }
         }
         cx.meter.enter(caller);
     }
 
     /// Reports that a datagram's protocol is not supported.
-    pub(super) fn report_unknown(
+    pub(super) fn report_unknown_protocol(
         &mut self,
         datagram: Datagram,
         next_header_at: usize,
@@ -77,7 +78,7 @@ impl Internet {
         let (IpAddr::V6(source), IpAddr::V6(destination)) =
             (datagram.header.source, datagram.header.destination)
         else {
-            // RFC 1122 §3.2.2.1: this SHOULD be reported.
+            // RFC 1122 §3.2.2.1: a host SHOULD report an unsupported protocol.
             return self.report(datagram, Unreachable::Protocol, pool, cx);
         };
         let mut packet = datagram.packet;
@@ -109,7 +110,8 @@ impl Internet {
         self.report_v4(packet, &header, icmp::REASSEMBLY_TIME_EXCEEDED, pool, cx);
     }
 
-    /// Makes an ICMP error from the packet that it quotes, a datagram with `header`.
+    /// Turns `packet`, which holds the bytes to quote, into an ICMP error. `header` is the header
+    /// of the quoted datagram.
     fn report_v4(
         &mut self,
         mut packet: Packet,
@@ -133,7 +135,7 @@ impl Internet {
         self.enqueue((packet, Counter::IcmpErrorsOut), reply, pool, cx);
     }
 
-    /// Makes an ICMPv6 error from the datagram that it is about, whose packet is unpulled.
+    /// Turns `packet`, a datagram with its headers, into an ICMPv6 error that quotes the datagram.
     pub(super) fn report_v6(
         &mut self,
         mut packet: Packet,
@@ -178,13 +180,13 @@ impl Internet {
                 return self.enqueue(pending, reply, pool, cx);
             }
             Ok(icmp::Message::EchoReply { identifier, sequence, payload_len }) => {
-                self.learn_reply(&header, (identifier, sequence), payload_len, cx);
+                self.process_reply(&header, (identifier, sequence), payload_len, cx);
             }
             Ok(icmp::Message::Error { kind, quoted, first_bytes }) => {
                 if quoted.fragment_offset == 0 {
                     let error = quoted.header.into();
                     let lengths = (quoted.total_len, first_bytes);
-                    self.learn_error(header.source, kind, &error, lengths, cx);
+                    self.process_error(header.source, kind, &error, lengths, cx);
                 } else {
                     cx.meter.count(Counter::IcmpErrors);
                 }
@@ -211,7 +213,7 @@ impl Internet {
         };
         let header = datagram.header;
         match icmpv6::Message::parse(source, destination, datagram.packet.data()) {
-            // RFC 4861 §6.1, §7.1: a message from beyond the link is dropped.
+            // RFC 4861 §6.1, §7.1: a message with a lower hop limit was forwarded and is dropped.
             Ok(icmpv6::Message::NeighborDiscovery) if header.hop_limit == HOP_LIMIT_MAX => {
                 cx.meter.count(Counter::IpDatagramsDelivered);
                 return Some(datagram);
@@ -230,14 +232,14 @@ impl Internet {
                 return None;
             }
             Ok(icmpv6::Message::EchoReply { identifier, sequence, payload_len }) => {
-                self.learn_reply(&header, (identifier, sequence), payload_len, cx);
+                self.process_reply(&header, (identifier, sequence), payload_len, cx);
             }
             Ok(icmpv6::Message::Error { kind, quoted, first_bytes })
                 if !quoted.is_later_fragment =>
             {
-                let about = Header::of_v6(&quoted.parsed.header, quoted.protocol);
+                let quoted_header = Header::of_v6(&quoted.parsed.header, quoted.protocol);
                 let lengths = (quoted.parsed.total_len, first_bytes);
-                self.learn_error(header.source, kind, &about, lengths, cx);
+                self.process_error(header.source, kind, &quoted_header, lengths, cx);
             }
             Ok(icmpv6::Message::EchoRequest | icmpv6::Message::Ignored) => {
                 cx.meter.count(Counter::IcmpIgnored);
@@ -250,25 +252,26 @@ impl Internet {
         None
     }
 
-    /// Processes an error about a datagram with the header `about`, its total length, and its first
-    /// data bytes.
-    fn learn_error(
+    /// Processes an ICMP error. The quoted datagram has the header `quoted_header`, the length
+    /// `total_len` and the payload `first_bytes`.
+    fn process_error(
         &mut self,
         reporter: IpAddr,
         kind: ErrorKind,
-        about: &Header,
+        quoted_header: &Header,
         (total_len, first_bytes): (usize, [u8; icmp::QUOTED_LEN]),
         cx: &mut Cx<'_>,
     ) {
-        let Header { protocol, source, destination, .. } = *about;
-        // A datagram sent here always has a local source.
+        let Header { protocol, source, destination, .. } = *quoted_header;
+        // This host sends only from local addresses, so an error that quotes another source is
+        // forged.
         if self.interface.destination_kind(source) != DestinationKind::Local {
             return cx.meter.count(Counter::IcmpErrors);
         }
         let kind = match kind {
             ErrorKind::FragmentationNeeded { next_hop_mtu } => {
                 let mtu = next_hop_mtu.unwrap_or_else(|| plateau_below(total_len));
-                if self.is_probe(about, first_bytes) {
+                if self.is_probe(quoted_header, first_bytes) {
                     self.lower_path_mtu(destination, mtu, cx);
                 }
                 ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) }
@@ -279,23 +282,28 @@ impl Internet {
         self.push_event(Event::Error(error), cx);
     }
 
-    /// Returns whether these are the first bytes of an unanswered echo request of this host.
-    fn is_probe(&self, about: &Header, [message_type, .., i0, i1, s0, s1]: [u8; 8]) -> bool {
+    /// Returns whether an ICMP error quotes an unanswered echo request of this host: the array
+    /// holds the first bytes of the quoted payload.
+    fn is_probe(
+        &self,
+        quoted_header: &Header,
+        [message_type, .., i0, i1, s0, s1]: [u8; 8],
+    ) -> bool {
         let identifier = u16::from_be_bytes([i0, i1]);
         let sequence = u16::from_be_bytes([s0, s1]);
-        let is_echo = match about.protocol {
+        let is_echo = match quoted_header.protocol {
             Protocol::Icmp => message_type == icmp::ECHO_REQUEST,
             Protocol::ICMPV6 => message_type == icmpv6::ECHO_REQUEST,
             _ => false,
         };
         is_echo
             && self.probes.iter().any(|probe| {
-                probe.destination == about.destination
+                probe.destination == quoted_header.destination
                     && (probe.identifier, probe.sequence) == (identifier, sequence)
             })
     }
 
-    fn learn_reply(
+    fn process_reply(
         &mut self,
         header: &Header,
         (identifier, sequence): (u16, u16),
@@ -332,9 +340,11 @@ impl Internet {
         self.events.push_back(event);
     }
 
-    /// Makes an echo request with `payload_len` bytes of data, and returns it as [`Self::send`]
-    /// does. Its reply is reported as [`Event::EchoReply`], if it arrives before 64 later requests
-    /// were made.
+    /// Makes an echo request with `payload_len` bytes of data. Like [`Self::send`], returns the
+    /// datagram for the link, or `None` if it was looped back or is fragmented.
+    ///
+    /// The reply is reported as [`Event::EchoReply`] if it arrives before the next 64 requests are
+    /// made.
     ///
     /// # Errors
     ///
@@ -348,7 +358,7 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
-        // The check is made before a buffer grows to that length.
+        // Check the length before the packet grows to it.
         let payload_len = usize::from(payload_len);
         let message_len = payload_len + icmp::HEADER_LEN;
         if message_len + ipv4::HEADER_LEN > usize::from(u16::MAX) {
@@ -410,16 +420,16 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) {
         packet.offload = Offload::default();
-        match self.depart(packet, header, pool, cx) {
+        match self.prepare_output(packet, header, pool, cx) {
             Ok(SendOutcome::Whole(packet)) => self.pending.push_back((packet, counter)),
             Ok(SendOutcome::Fragmented | SendOutcome::Loopback) => return cx.meter.count(counter),
             Err(_) => return cx.meter.count(Counter::IpOutputDropped),
         }
         if self.pending.len() > PENDING_LIMIT {
             cx.meter.count(Counter::IpOutputDropped);
-            let lot = cx.rng.below(self.pending.len() as u64);
-            let lot = usize::try_from(lot).unwrap_or(0);
-            if let Some((loser, _)) = self.pending.remove(lot) {
+            let random_index = cx.rng.below(self.pending.len() as u64);
+            let random_index = usize::try_from(random_index).unwrap_or(0);
+            if let Some((loser, _)) = self.pending.remove(random_index) {
                 pool.put(loser);
             }
         }

@@ -92,7 +92,7 @@ impl Message {
         let Some((header, body)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Err(MessageError::Truncated);
         };
-        // A longer message exceeds any datagram, and is never from the wire.
+        // No datagram holds a message longer than 65,535 bytes.
         let len = u16::try_from(bytes.len()).map_err(|_| MessageError::Truncated)?;
         let sum = ipv6::pseudo_header(source, destination, Protocol::ICMPV6, len);
         if !sum.bytes(bytes).is_good() {
@@ -112,7 +112,7 @@ impl Message {
             (ECHO_REQUEST.., _) => return Ok(Self::Ignored),
             (PACKET_TOO_BIG, _) => {
                 let mtu = u32::from_be_bytes([b4, b5, b6, b7]);
-                // A larger MTU than any datagram means no limit.
+                // An MTU above the maximum length of a datagram is no limit.
                 let next_hop_mtu = Some(u16::try_from(mtu).unwrap_or(u16::MAX));
                 ErrorKind::FragmentationNeeded { next_hop_mtu }
             }
@@ -120,12 +120,12 @@ impl Message {
             (PARAMETER_PROBLEM, CODE_NEXT_HEADER) => ErrorKind::Unreachable(Unreachable::Protocol),
             (PARAMETER_PROBLEM, _) => ErrorKind::ParameterProblem,
             (UNREACHABLE, code) => ErrorKind::Unreachable(unreachable_of(code)),
-            // RFC 4443 §2.4 a: an error of an unknown type is passed on.
+            // RFC 4443 §2.4 a: an error of an unknown type is passed to the transport.
             (_, code) => ErrorKind::Unreachable(Unreachable::Other(code)),
         };
         let quoted = ipv6::parse_quoted(body).map_err(|_| MessageError::Quote)?;
-        let behind = body.get(quoted.headers_len..).unwrap_or_default();
-        let first_bytes = *behind.first_chunk().ok_or(MessageError::Quote)?;
+        let payload = body.get(quoted.headers_len..).unwrap_or_default();
+        let first_bytes = *payload.first_chunk().ok_or(MessageError::Quote)?;
         Ok(Self::Error { kind, quoted, first_bytes })
     }
 }
@@ -163,7 +163,7 @@ impl Report {
     /// Returns the header of the error without its checksum.
     pub(super) fn header(self) -> [u8; HEADER_LEN] {
         let (message_type, code, field) = match self {
-            Self::Unreachable(why) => (UNREACHABLE, code_of(why), 0),
+            Self::Unreachable(reason) => (UNREACHABLE, code_of(reason), 0),
             Self::PacketTooBig(mtu) => (PACKET_TOO_BIG, 0, mtu),
             Self::ReassemblyTimeExceeded => (TIME_EXCEEDED, CODE_REASSEMBLY, 0),
             Self::ParameterProblem { problem, pointer } => {
@@ -182,7 +182,7 @@ impl Report {
 
     /// Returns whether this error may be sent about a datagram to a group (RFC 4443 §2.4 e.3).
     /// `to_groups` is true if the unknown option requests an error even for a group.
-    fn reaches_groups(self, to_groups: bool) -> bool {
+    fn is_allowed_for_groups(self, to_groups: bool) -> bool {
         match self {
             Self::PacketTooBig(_) => true,
             Self::ParameterProblem { problem: Problem::Option, .. } => to_groups,
@@ -191,8 +191,8 @@ impl Report {
     }
 }
 
-fn code_of(why: Unreachable) -> u8 {
-    match why {
+fn code_of(reason: Unreachable) -> u8 {
+    match reason {
         Unreachable::Network => CODE_NO_ROUTE,
         Unreachable::Prohibited => CODE_PROHIBITED,
         Unreachable::Port => CODE_PORT,
@@ -203,8 +203,8 @@ fn code_of(why: Unreachable) -> u8 {
 
 /// Returns whether RFC 4443 §2.4 e allows an error about a datagram.
 ///
-/// `content` is its ICMPv6 message, or empty if it carries another protocol. `to_groups` is true if
-/// an option requests the error even for a datagram to a group.
+/// `content` is the ICMPv6 message in the datagram, or empty if the datagram carries another
+/// protocol. `to_groups` is true if an option requests the error even for a datagram to a group.
 #[must_use]
 pub fn may_report(
     report: Report,
@@ -213,11 +213,13 @@ pub fn may_report(
     content: &[u8],
     to_groups: bool,
 ) -> bool {
-    // An error about a message whose type is cut off might be an error about an error.
+    // No error may be sent about an ICMPv6 error (a type below Echo Request) or a redirect.
     let is_forbidden = content.first().is_some_and(|t| *t < ECHO_REQUEST || *t == REDIRECT);
-    let is_one_host = !source.is_unspecified() && !source.is_multicast() && !source.is_loopback();
-    let is_addressed = !destination.is_multicast() || report.reaches_groups(to_groups);
-    !is_forbidden && is_one_host && is_addressed
+    let is_source_allowed =
+        !source.is_unspecified() && !source.is_multicast() && !source.is_loopback();
+    let is_destination_allowed =
+        !destination.is_multicast() || report.is_allowed_for_groups(to_groups);
+    !is_forbidden && is_source_allowed && is_destination_allowed
 }
 
 /// Turns the echo request in `message` into its reply, without its checksum; the data is unchanged.
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_above_that_of_any_datagram_is_the_highest() {
+    fn an_mtu_above_the_maximum_datagram_length_is_no_limit() {
         let next_hop_mtu = Some(u16::MAX);
         assert_eq!(
             kind_of([2, 0, 0, 0, 0, 1, 0, 0]),
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_a_type_that_is_not_known_is_passed_on() {
+    fn an_error_of_an_unknown_type_is_passed_to_the_transport() {
         let kind = ErrorKind::Unreachable(Unreachable::Other(9));
         assert_eq!(kind_of([100, 9, 0, 0, 0, 0, 0, 0]), kind);
     }
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn each_report_is_read_as_what_it_says() {
+    fn each_report_is_parsed_back() {
         let pointer = 40;
         let reports = [
             Report::Unreachable(Unreachable::Port),

@@ -1,13 +1,14 @@
 //! The identification of datagrams that may be fragmented (RFC 6864, RFC 7739).
 //!
-//! A datagram with DF, or an unfragmented IPv6 datagram, needs no identification and has 0. For all
-//! others the identifications of one destination must not repeat soon, and must reveal nothing
-//! about those of another destination: a shared counter would let any host count the datagrams sent
-//! to others (CVE-2019-10638), and a predictable number would let an attacker disrupt reassembly.
-//! The identifications of a destination therefore start at a keyed hash of the two ends, and their
-//! progress is kept in one of a table of counters chosen by another keyed hash (RFC 7739 §5.3). A
-//! destination that shares a counter sees random steps, and cannot determine with which other
-//! destination it shares the counter.
+//! A datagram with DF, or an unfragmented IPv6 datagram, needs no identification and has 0. All
+//! other identifications for one destination must not repeat soon, and must reveal nothing about
+//! those for another destination: a shared counter would let any host count the datagrams sent to
+//! others (CVE-2019-10638), and a predictable number would let an attacker disrupt reassembly.
+//!
+//! The identifications for a destination therefore start at a keyed hash of source and destination,
+//! and advance with a counter from a shared table. Another keyed hash selects the counter (RFC 7739
+//! §5.3). A destination that shares a counter sees random steps, and cannot determine with which
+//! other destination it shares the counter.
 
 use crate::rng::Rng;
 use alloc::boxed::Box;
@@ -18,7 +19,8 @@ use siphasher::sip::SipHasher13;
 
 /// Number of counters; a power of two.
 const COUNTERS: usize = 1024;
-/// Maximum step of a counter. 16 bits then last for at least 8,192 datagrams.
+/// Maximum increment of a counter for one datagram. The 16 bits of IPv4 then repeat after 8,192
+/// datagrams at the earliest.
 const STEP_MAX: u64 = 8;
 
 /// The state of the identifications of all destinations.
@@ -45,9 +47,9 @@ impl Identifications {
     ) -> u32 {
         let hash = self.hash(source, destination, protocol);
         let [h0, h1, h2, h3, p0, p1, ..] = hash.to_be_bytes();
-        let place = usize::from(u16::from_be_bytes([p0, p1])) % COUNTERS;
+        let index = usize::from(u16::from_be_bytes([p0, p1])) % COUNTERS;
         let step = u32::try_from(1 + rng.below(STEP_MAX)).unwrap_or(1);
-        let Some(counter) = self.counters.get_mut(place) else { return 0 };
+        let Some(counter) = self.counters.get_mut(index) else { return 0 };
         *counter = counter.wrapping_add(step);
         u32::from_be_bytes([h0, h1, h2, h3]).wrapping_add(*counter)
     }

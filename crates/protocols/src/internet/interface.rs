@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_address_nothing_is_for_us() {
+    fn without_an_address_no_destination_is_local() {
         let destination_kind = Interface::default().destination_kind(ip("0.0.0.0"));
         assert_eq!(destination_kind, DestinationKind::Invalid);
     }

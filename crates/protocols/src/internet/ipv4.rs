@@ -153,7 +153,7 @@ impl Header {
     /// Panics if `total_len` is less than the header, which is a bug in this crate.
     #[must_use]
     pub fn emit_fragment(&self, total_len: u16, offset: u16, more: bool) -> [u8; HEADER_LEN] {
-        assert!(usize::from(total_len) >= HEADER_LEN, "the total length counts the header");
+        assert!(usize::from(total_len) >= HEADER_LEN, "total_len is less than the header length");
         let [t0, t1] = total_len.to_be_bytes();
         let [i0, i1] = self.identification.to_be_bytes();
         let dont_fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };

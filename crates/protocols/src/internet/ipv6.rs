@@ -171,8 +171,8 @@ pub struct HeaderChain {
     pub end: End,
     /// Number of bytes walked.
     pub len: usize,
-    /// Offset, from the start of the datagram, of the field with the number of the next header: the
-    /// pointer of an error about an unknown protocol.
+    /// Offset from the start of the datagram of the last Next Header field: the pointer of an error
+    /// about an unknown protocol.
     pub next_header_at: usize,
 }
 
@@ -196,8 +196,8 @@ pub enum Refusal {
     TooMany,
     /// An unknown option requests a silent drop.
     Option,
-    /// The source gets an error if it is a unicast address. The destination must be a unicast
-    /// address too, unless `to_groups` is true.
+    /// An error that is reported with Parameter Problem if the source is a unicast address. The
+    /// destination must be a unicast address too, unless `to_groups` is true.
     Problem {
         /// The kind of problem.
         problem: Problem,
@@ -221,10 +221,11 @@ pub enum Problem {
     FirstFragment,
 }
 
-/// Walks the extension headers at the start of `bytes`, of which the first is a `next_header`.
+/// Walks the extension headers at the start of `bytes`. The first header has the type
+/// `next_header`.
 ///
-/// `start` is the offset of `bytes` in the datagram, and `next_header_at` that of the field with
-/// the number of the first header.
+/// `start` is the offset of `bytes` in the datagram, and `next_header_at` is the offset of the Next
+/// Header field that contains `next_header`.
 ///
 /// # Errors
 ///
@@ -301,8 +302,8 @@ impl<'a> HeaderChainParser<'a> {
         }
     }
 
-    /// Takes a header whose second byte is its length in units of 8 bytes, excluding the first 8,
-    /// and returns its next header and the bytes after these two.
+    /// Splits off a header whose second byte is its length in units of 8 bytes, excluding the first
+    /// 8. Returns the Next Header value and the bytes after the length.
     fn take(&mut self) -> Result<(u8, &'a [u8]), Refusal> {
         let [next_header, units, ..] = *self.rest else { return Err(Refusal::Truncated) };
         let len = (usize::from(units) + 1) * 8;
@@ -313,7 +314,7 @@ impl<'a> HeaderChainParser<'a> {
         Ok((next_header, header.get(2..).unwrap_or_default()))
     }
 
-    /// Checks the options of the last header taken.
+    /// Checks the options of the last header that was split off.
     fn walk_options(&mut self, mut options: &[u8]) -> Result<(), Refusal> {
         while let [kind, rest @ ..] = options {
             if *kind == PAD_1 {
@@ -323,8 +324,8 @@ impl<'a> HeaderChainParser<'a> {
             let at = self.at - options.len();
             // The length does not count the two bytes of kind and length.
             let len = rest.first().ok_or(field(Problem::Field, at))?;
-            let behind = rest.get(1 + usize::from(*len)..);
-            options = behind.ok_or(field(Problem::Field, at + 1))?;
+            let after_option = rest.get(1 + usize::from(*len)..);
+            options = after_option.ok_or(field(Problem::Field, at + 1))?;
             if *kind == PAD_N {
                 continue;
             }
@@ -381,8 +382,8 @@ pub fn parse_quoted(bytes: &[u8]) -> Result<QuotedHeaders, HeaderError> {
     // Datagrams sent here have at most one fragment header, after which the walk continues once.
     for _ in 0..2 {
         let rest = bytes.get(headers_len..).unwrap_or_default();
-        let walked = walk(next_header, rest, headers_len, next_header_at);
-        let walk = walked.map_err(|_| HeaderError::Truncated)?;
+        let result = walk(next_header, rest, headers_len, next_header_at);
+        let walk = result.map_err(|_| HeaderError::Truncated)?;
         headers_len += walk.len;
         next_header_at = walk.next_header_at;
         match walk.end {
@@ -444,7 +445,7 @@ mod tests {
     }
 
     /// Walks the headers after a fixed header.
-    fn walked(next_header: u8, bytes: &[u8]) -> Result<HeaderChain, Refusal> {
+    fn walk_headers(next_header: u8, bytes: &[u8]) -> Result<HeaderChain, Refusal> {
         walk(next_header, bytes, HEADER_LEN, NEXT_HEADER_AT)
     }
 
@@ -458,7 +459,7 @@ mod tests {
         fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>, next_header: u8) {
             let _ = Header::parse(&bytes);
             let _ = parse_quoted(&bytes);
-            let _ = walked(next_header, &bytes);
+            let _ = walk_headers(next_header, &bytes);
         }
 
         #[test]
@@ -466,7 +467,7 @@ mod tests {
             bytes in prop::collection::vec(prop::sample::select(&[0, 1, 5, 43, 44, 60, 6]), 0..200),
             next_header in prop::sample::select(&[0, 43, 44, 60]),
         ) {
-            if let Ok(walk) = walked(next_header, &bytes) {
+            if let Ok(walk) = walk_headers(next_header, &bytes) {
                 prop_assert!(walk.len <= bytes.len());
                 prop_assert!(walk.next_header_at < HEADER_LEN + bytes.len());
             }
@@ -498,7 +499,7 @@ mod tests {
             next_header: u8, units in 0..=0x1FFF_u16, more: bool, identification: u32
         ) {
             let fragment = Fragment { next_header, offset: units * 8, more, identification };
-            let walk = walked(FRAGMENT, &fragment.emit()).unwrap();
+            let walk = walk_headers(FRAGMENT, &fragment.emit()).unwrap();
             prop_assert_eq!(walk.end, End::Fragment(fragment));
             prop_assert_eq!((walk.len, walk.next_header_at), (8, 40));
         }
@@ -523,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_version_4_is_refused() {
+    fn a_header_of_version_4_is_rejected() {
         assert_eq!(Header::parse(&[0x45; 40]), Err(HeaderError::Version));
     }
 
@@ -535,7 +536,7 @@ mod tests {
             [60, 0, 0, 0, 0, 0, 0, 0],
             [TCP, 0, 5, 2, 0, 0, 0, 0],
         ];
-        let walk = walked(0, bytes.as_flattened()).unwrap();
+        let walk = walk_headers(0, bytes.as_flattened()).unwrap();
         let end = End::Upper(Protocol::Tcp);
         assert_eq!(walk, HeaderChain { end, len: 32, next_header_at: 64 });
     }
@@ -544,26 +545,26 @@ mod tests {
     fn hop_by_hop_options_anywhere_but_first_are_a_next_header_that_is_not_known() {
         let bytes = [[0, 0, 0, 0, 0, 0, 0, 0], [TCP, 0, 0, 0, 0, 0, 0, 0]];
         let refused = Err(field(Problem::NextHeader, 40));
-        assert_eq!(walked(60, bytes.as_flattened()), refused);
-        assert_eq!(walked(0, bytes.as_flattened()), refused);
+        assert_eq!(walk_headers(60, bytes.as_flattened()), refused);
+        assert_eq!(walk_headers(0, bytes.as_flattened()), refused);
     }
 
     #[test]
     fn a_route_of_type_0_is_skipped_when_walked_and_refused_when_not() {
-        let route = |segments_left| walked(43, &[TCP, 0, 0, segments_left, 0, 0, 0, 0]);
+        let route = |segments_left| walk_headers(43, &[TCP, 0, 0, segments_left, 0, 0, 0, 0]);
         assert_eq!(route(0).unwrap().end, End::Upper(Protocol::Tcp));
         assert_eq!(route(1), Err(field(Problem::Field, 42)));
     }
 
     #[test]
     fn no_next_header_ends_the_walk() {
-        assert_eq!(walked(59, b"rest").unwrap().end, End::Nothing);
+        assert_eq!(walk_headers(59, b"rest").unwrap().end, End::Nothing);
     }
 
     #[test]
     fn an_unknown_option_is_treated_as_its_two_highest_bits_request() {
-        let refused =
-            [0x3E, 0x7E, 0xBE, 0xFE].map(|kind| walked(60, &options([0, kind, 2, 7, 7, 0])).err());
+        let refused = [0x3E, 0x7E, 0xBE, 0xFE]
+            .map(|kind| walk_headers(60, &options([0, kind, 2, 7, 7, 0])).err());
         let problem = Problem::Option;
         assert_eq!(
             refused,
@@ -578,9 +579,9 @@ mod tests {
 
     #[test]
     fn an_option_that_leaves_its_header_is_a_field_in_error() {
-        let refused = walked(60, &options([0, 0x3E, 4, 0, 0, 0]));
+        let refused = walk_headers(60, &options([0, 0x3E, 4, 0, 0, 0]));
         assert_eq!(refused, Err(field(Problem::Field, 44)));
-        assert_eq!(walked(60, &options([0, 0, 0, 0, 0, 1])), Err(field(Problem::Field, 47)));
+        assert_eq!(walk_headers(60, &options([0, 0, 0, 0, 0, 1])), Err(field(Problem::Field, 47)));
     }
 
     #[test]
@@ -588,8 +589,8 @@ mod tests {
         let chain = |before| {
             [[60, 0, 1, 4, 0, 0, 0, 0].repeat(before), vec![59, 0, 1, 4, 0, 0, 0, 0]].concat()
         };
-        assert_eq!(walked(60, &chain(7)).unwrap().end, End::Nothing);
-        assert_eq!(walked(60, &chain(8)), Err(Refusal::TooMany));
+        assert_eq!(walk_headers(60, &chain(7)).unwrap().end, End::Nothing);
+        assert_eq!(walk_headers(60, &chain(8)), Err(Refusal::TooMany));
     }
 
     #[test]
@@ -601,8 +602,8 @@ mod tests {
             bytes.resize(len, 0);
             bytes
         };
-        assert!(walked(60, &header(16)).is_ok());
-        assert_eq!(walked(60, &header(17)), Err(Refusal::TooMany));
+        assert!(walk_headers(60, &header(16)).is_ok());
+        assert_eq!(walk_headers(60, &header(17)), Err(Refusal::TooMany));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use core::net::IpAddr;
 const BUCKETS: usize = 64;
 /// Minimum and maximum burst of errors for a destination.
 const BURST: (u64, u64) = (4, 12);
-/// Time in which a bucket gains one token: a flood gets one small datagram per second.
+/// Time in which a bucket gains one token: after its burst, a flood causes one error per second.
 const REFILL: Duration = Duration::from_secs(1);
 
 /// A token bucket for each destination that was recently sent an error.
@@ -50,8 +50,8 @@ impl Limiter {
             self.buckets.push(bucket);
             return;
         }
-        let place = cx.rng.below(BUCKETS as u64);
-        if let Some(old) = self.buckets.iter_mut().zip(0..).find(|(_, i)| *i == place) {
+        let index = cx.rng.below(BUCKETS as u64);
+        if let Some(old) = self.buckets.iter_mut().zip(0..).find(|(_, i)| *i == index) {
             *old.0 = bucket;
         }
     }
@@ -59,14 +59,15 @@ impl Limiter {
 
 impl Bucket {
     fn refill(&mut self, cx: &mut Cx<'_>) {
-        let passed = cx.now.since(self.refilled_at);
-        let gained = passed.as_secs() / REFILL.as_secs();
-        if gained == 0 {
+        let elapsed = cx.now.since(self.refilled_at);
+        let gained_tokens = elapsed.as_secs() / REFILL.as_secs();
+        if gained_tokens == 0 {
             return;
         }
-        // The rest of a second counts towards the next token.
-        self.refilled_at = self.refilled_at + REFILL * u32::try_from(gained).unwrap_or(u32::MAX);
-        self.tokens = self.tokens.saturating_add(gained).min(burst(cx));
+        // The remaining fraction of a second counts towards the next token.
+        self.refilled_at =
+            self.refilled_at + REFILL * u32::try_from(gained_tokens).unwrap_or(u32::MAX);
+        self.tokens = self.tokens.saturating_add(gained_tokens).min(burst(cx));
     }
 }
 

@@ -7,22 +7,22 @@
 //! without their headers and the link's padding. TCP gets only datagrams to a local address, the
 //! other transports also those to broadcast addresses and joined groups.
 //!
-//! Output (`output.rs`) gets the best local address as its source, unless its transport has chosen
-//! one, and the header. A datagram longer than the path MTU is fragmented, except for TCP, which
-//! fits its segments to the path (RFC 8900). A datagram to a local address is looped back without
-//! the link.
+//! Output (`output.rs`) adds the header. The source is the best local address, unless the transport
+//! has chosen one. A datagram longer than the path MTU is fragmented, except for TCP, which fits
+//! its segments to the path (RFC 8900). A datagram to a local address is looped back without the
+//! link.
 //!
-//! Echo replies and errors are made in the buffer of the datagram that they answer. They are *owed*
-//! until the station's output step collects them with [`Internet::transmit`]. The queue is short.
-//! When it is full, a random one of all candidates is dropped, because a queue that always drops
-//! the last one would reveal to a sender the result of datagrams sent before its own.
+//! Echo replies and errors are made in the buffer of the datagram that they answer. They are
+//! *pending* until the station's output step collects them with [`Internet::transmit`]. The queue
+//! is short. When it is full, a random one of all candidates is dropped, because a queue that
+//! always drops the last one would reveal to a sender the result of datagrams sent before its own.
 //!
 //! Errors obey RFC 1122 §3.2.2 and RFC 4443 §2.4: none about errors, about fragments except the
 //! first, about datagrams to more than one host, or to a source that is not a unicast address.
 //! Their rate is limited per destination.
 //!
-//! A point-to-point link needs no routes: every destination that is not local is the other end of
-//! it. A new layer assumes such a link until [`Internet::routes_mut`] is used.
+//! A point-to-point link needs no routes: its other end is the next hop of every destination that
+//! is not local. A new layer assumes such a link until [`Internet::routes_mut`] is used.
 
 pub mod addresses;
 pub mod arp;
@@ -96,9 +96,9 @@ pub struct Internet {
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     /// Source and destination of the last datagram received for TCP.
-    arrived: Option<(IpAddr, IpAddr)>,
+    last_received: Option<(IpAddr, IpAddr)>,
     /// Source and destination of the last datagram sent whole to a unicast address.
-    departed: Option<(IpAddr, IpAddr)>,
+    last_sent: Option<(IpAddr, IpAddr)>,
 }
 
 /// A datagram for a transport: the fields of its header, and a packet with its data only.
@@ -145,8 +145,8 @@ pub enum Event {
 /// Reasons why a datagram cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// The datagram is too long: for TCP longer than the MTU of the link, because TCP is not
-    /// fragmented; for others longer than any datagram.
+    /// The datagram is too long. A TCP datagram is not fragmented and must fit the MTU of the link;
+    /// any other must not exceed the maximum length of a datagram.
     TooBig {
         /// Length of the longest datagram in bytes, including the header.
         mtu: u16,
@@ -164,10 +164,11 @@ pub enum SendError {
 
 /// Minimum MTU of every link (RFC 791 §3.2), in bytes.
 const MTU_MIN: u16 = 68;
-/// RFC 1700, and RFC 1122 §3.2.1.7: configurable, and enough to cross the Internet.
+/// Default time to live (RFC 1700). RFC 1122 §3.2.1.7: it must be configurable, and large enough to
+/// cross the Internet.
 const TIME_TO_LIVE: u8 = 64;
-/// A quarter of the default pool, so that a flood of echo requests leaves buffers for other
-/// traffic.
+/// Maximum number of pending answers: a quarter of the default pool, so that a flood of echo
+/// requests leaves buffers for other traffic.
 const PENDING_LIMIT: usize = 8;
 const EVENTS_LIMIT: usize = 32;
 
@@ -198,7 +199,7 @@ impl Internet {
         };
         internet.set_address(address, prefix_len);
         for everywhere in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
-            // The table is empty, and the prefix has length zero.
+            // Cannot fail: the table is empty, and a prefix length of zero is valid.
             _ = internet.routes.add(Route::on_link(everywhere, 0));
         }
         internet
@@ -290,13 +291,13 @@ impl Internet {
         &self.routes
     }
 
-    /// Returns the routes, to change them.
+    /// Returns the routes for modification.
     pub fn routes_mut(&mut self) -> &mut Routes {
         self.recent = Recent::default();
         &mut self.routes
     }
 
-    /// Returns the host on the link to send to for `destination`: itself or a router.
+    /// Returns the next hop for `destination`: the destination itself or a router.
     #[must_use]
     pub fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
         self.routes.next_hop(destination)
@@ -375,7 +376,7 @@ impl Internet {
     ) -> Option<Datagram> {
         let caller = cx.meter.enter(Account::Internet);
         cx.meter.count(Counter::IpDatagramsIn);
-        let datagram = self.sort(packet, arrives::Origin::Link, pool, cx);
+        let datagram = self.process_datagram(packet, arrives::Origin::Link, pool, cx);
         cx.meter.enter(caller);
         datagram
     }
@@ -397,24 +398,26 @@ impl Internet {
     pub fn receive_looped(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
         let packet = self.looped.pop_front()?;
         let caller = cx.meter.enter(Account::Internet);
-        let datagram = self.sort(packet, arrives::Origin::Loopback, pool, cx);
+        let datagram = self.process_datagram(packet, arrives::Origin::Loopback, pool, cx);
         cx.meter.enter(caller);
         datagram
     }
 
-    /// Returns whether an answer or a fragment is pending and can be made.
+    /// Returns whether [`Self::transmit`] can return an answer or a fragment now. A fragment also
+    /// needs a free packet.
     #[must_use]
     pub fn has_output(&self, pool: &Pool) -> bool {
         !self.pending.is_empty() || self.can_fragment(pool)
     }
 
-    /// Returns whether an answer or a fragment is pending, even if it cannot be made now.
+    /// Returns whether an answer or a fragment is pending, even if no packet is free for the
+    /// fragment.
     #[must_use]
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty() || !self.fragmented_datagrams.is_empty()
     }
 
-    /// Returns the next pending answer or fragment, a complete datagram for the link.
+    /// Returns the next pending answer or fragment as a complete datagram for the link.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
         if let Some((packet, counter)) = self.pending.pop_front() {
             let caller = cx.meter.enter(Account::Internet);

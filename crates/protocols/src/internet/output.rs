@@ -37,7 +37,7 @@ pub(super) enum SendOutcome {
     Loopback,
 }
 
-/// The parameters for sending a datagram.
+/// The path of a datagram: looped back, or over the link whole or in fragments.
 #[derive(Clone, Copy)]
 enum SendMode {
     Loopback,
@@ -62,9 +62,9 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
         let caller = cx.meter.enter(Account::Internet);
-        let departed = self.depart(packet, header, pool, cx);
+        let outcome = self.prepare_output(packet, header, pool, cx);
         cx.meter.enter(caller);
-        match departed? {
+        match outcome? {
             SendOutcome::Whole(packet) => {
                 cx.meter.count(Counter::IpDatagramsOut);
                 Ok(Some(packet))
@@ -73,7 +73,7 @@ impl Internet {
         }
     }
 
-    pub(super) fn depart(
+    pub(super) fn prepare_output(
         &mut self,
         mut packet: Packet,
         mut header: Header,
@@ -97,7 +97,7 @@ impl Internet {
                 let is_unicast =
                     self.interface.destination_kind(header.destination) == DestinationKind::Other;
                 let ends = Some((header.source, header.destination));
-                self.recent.departed = ends.filter(|_| is_unicast);
+                self.recent.last_sent = ends.filter(|_| is_unicast);
                 self.push_header(&mut packet, &header, !path.is_below_floor, cx);
                 Ok(SendOutcome::Whole(packet))
             }
@@ -136,7 +136,7 @@ impl Internet {
     /// fits the MTU of the link, while no lower path MTU is known.
     fn matches_last_sent(&self, packet: &Packet, header: &Header) -> bool {
         let limit = if packet.offload.segment_size == 0 { self.mtu.into() } else { LEN_MAX };
-        self.recent.departed == Some((header.source, header.destination))
+        self.recent.last_sent == Some((header.source, header.destination))
             && self.paths.is_empty()
             && fits(packet, header, limit)
     }
@@ -157,10 +157,10 @@ impl Internet {
         let destination_kind = self.interface.destination_kind(destination);
         let is_local = destination_kind == DestinationKind::Local || destination.is_loopback();
         // TCP needs a unicast peer, and an echo request to a group would cause a flood of replies.
-        let needs_one_host = matches!(header.protocol, Protocol::Tcp | Protocol::Icmp);
+        let needs_unicast = matches!(header.protocol, Protocol::Tcp | Protocol::Icmp);
         match destination_kind {
             DestinationKind::Local | DestinationKind::Other => {}
-            DestinationKind::Group if !needs_one_host => {}
+            DestinationKind::Group if !needs_unicast => {}
             DestinationKind::Invalid if is_local => {}
             DestinationKind::Group | DestinationKind::Invalid => {
                 return Err(SendError::Destination);
@@ -172,8 +172,8 @@ impl Internet {
             return Err(SendError::NoAddress);
         }
         // A host without an address requests one by broadcast from 0.0.0.0 (RFC 2131 §4.1).
-        let asks_for_one = destination == IpAddr::V4(Ipv4Addr::BROADCAST);
-        if header.source.is_unspecified() && !(asks_for_one && header.protocol == Protocol::Udp)
+        let is_address_request = destination == IpAddr::V4(Ipv4Addr::BROADCAST);
+        if header.source.is_unspecified() && !(is_address_request && header.protocol == Protocol::Udp)
             || header.source.is_ipv4() != destination.is_ipv4()
             // RFC 1122 §3.2.1.3 g: a datagram from a loopback address never leaves the host.
             || header.source.is_loopback() && !is_local
@@ -198,13 +198,13 @@ impl Internet {
             return Err(SendError::NoRoute);
         }
         let path = self.path_to(destination, cx.now);
-        // A super-segment is cut by the device; its transport ensures the size of the segments.
+        // The device splits a super-segment, and its transport has chosen a segment size that fits.
         let limit = if packet.offload.segment_size == 0 { path.mtu.into() } else { LEN_MAX };
         if fits(packet, header, limit) {
             return Ok(SendMode::Whole(path));
         }
         if header.protocol == Protocol::Tcp {
-            // TCP does not know the path MTU yet, and will learn it.
+            // The segment exceeds the path MTU because TCP has not learned the path MTU yet.
             return match fits(packet, header, self.mtu.into()) {
                 true => Ok(SendMode::Whole(path)),
                 false => Err(SendError::TooBig { mtu: self.mtu }),
@@ -254,8 +254,9 @@ impl Internet {
     }
 
     fn identification(&mut self, header: &Header, cx: &mut Cx<'_>) -> u32 {
-        let drawn = self.identifications.get_or_insert_with(|| Identifications::draw(cx.rng));
-        drawn.next(header.source, header.destination, header.protocol.into(), cx.rng)
+        let identifications =
+            self.identifications.get_or_insert_with(|| Identifications::draw(cx.rng));
+        identifications.next(header.source, header.destination, header.protocol.into(), cx.rng)
     }
 
     /// Returns whether a fragment can be made now. All fragments of a datagram except the last one
@@ -263,34 +264,40 @@ impl Internet {
     pub(super) fn can_fragment(&self, pool: &Pool) -> bool {
         self.fragmented_datagrams
             .front()
-            .is_some_and(|cut| cut.is_at_last() || !pool.is_exhausted())
+            .is_some_and(|unsent| unsent.is_last() || !pool.is_exhausted())
     }
 
     /// Returns the next fragment, if there is a packet for it.
     pub(super) fn next_fragment(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
-        let cut = self.fragmented_datagrams.front_mut()?;
-        if cut.is_at_last() {
-            let mut cut = self.fragmented_datagrams.pop_front()?;
+        let unsent = self.fragmented_datagrams.front_mut()?;
+        if unsent.is_last() {
+            let mut unsent = self.fragmented_datagrams.pop_front()?;
             cx.meter.count(Counter::IpFragmentsOut);
             push_fragment_header(
-                &mut cut.packet,
-                &cut.header,
-                cut.identification,
-                cut.offset,
+                &mut unsent.packet,
+                &unsent.header,
+                unsent.identification,
+                unsent.offset,
                 false,
             );
-            return Some(cut.packet);
+            return Some(unsent.packet);
         }
         if pool.is_exhausted() {
             return None;
         }
         let mut fragment = pool.take(cx.meter)?;
-        let len = cut.fragment_data_max() & !7;
-        fragment.extend(cut.packet.data().get(..len).unwrap_or_default());
-        push_fragment_header(&mut fragment, &cut.header, cut.identification, cut.offset, true);
-        cut.packet.pull(len);
-        // The whole is at most 65,535 bytes long.
-        cut.offset = cut.offset.saturating_add(len_field(len));
+        let len = unsent.fragment_data_max() & !7;
+        fragment.extend(unsent.packet.data().get(..len).unwrap_or_default());
+        push_fragment_header(
+            &mut fragment,
+            &unsent.header,
+            unsent.identification,
+            unsent.offset,
+            true,
+        );
+        unsent.packet.pull(len);
+        // No overflow: the whole datagram is at most 65,535 bytes long.
+        unsent.offset = unsent.offset.saturating_add(len_field(len));
         cx.meter.count(Counter::IpFragmentsOut);
         Some(fragment)
     }
@@ -302,7 +309,7 @@ impl FragmentedDatagram {
         usize::from(self.mtu).saturating_sub(headers_len(&self.header))
     }
 
-    fn is_at_last(&self) -> bool {
+    fn is_last(&self) -> bool {
         self.packet.len() <= self.fragment_data_max()
     }
 }
@@ -379,7 +386,7 @@ fn v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Lengths fit into 16 bits once [`fits`] has been checked.
+/// Converts a length to a header field. The length fits into 16 bits, because [`fits`] was checked.
 fn len_field(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }

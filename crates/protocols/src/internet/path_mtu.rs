@@ -15,8 +15,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
 
 /// The lowest IPv4 path MTU that is accepted, in bytes. RFC 791 allows 68, with which an attacker
-/// could split every datagram into 20 (CVE-2004-1060). If a link really has a lower MTU, its router
-/// fragments datagrams without DF.
+/// could split every datagram into 20 fragments (CVE-2004-1060). If a link really has a lower MTU,
+/// its router fragments datagrams without DF.
 pub const IPV4_FLOOR: u16 = 552;
 /// Maximum number of destinations recorded.
 pub const PATHS_MAX: usize = 1024;
@@ -70,8 +70,9 @@ impl PathMtus {
             IpAddr::V6(_) => ipv6::MTU_MIN,
         };
         let lowered = PathMtu { mtu: mtu.max(floor), is_below_floor: mtu < floor };
-        let is_news = lowered.mtu < known.mtu || lowered.is_below_floor && !known.is_below_floor;
-        if !is_news {
+        let is_new_limit =
+            lowered.mtu < known.mtu || lowered.is_below_floor && !known.is_below_floor;
+        if !is_new_limit {
             return None;
         }
         self.forget(destination);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_that_nothing_is_known_of_has_the_mtu_of_the_link() {
+    fn an_unknown_destination_has_the_mtu_of_the_link() {
         let known = PathMtus::default().get(V6, 1500, NOW);
         assert_eq!(known, PathMtu { mtu: 1500, is_below_floor: false });
     }
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_takes_less_than_the_floor_sets_the_path_mtu() {
+    fn a_link_mtu_below_the_floor_is_the_path_mtu() {
         let mut paths = PathMtus::default();
         paths.lower(V4, 100, 296, NOW);
         assert_eq!(paths.get(V4, 296, NOW), PathMtu { mtu: 296, is_below_floor: true });
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_destinations_pushes_out_the_oldest() {
+    fn a_flood_of_destinations_evicts_the_oldest() {
         let mut paths = PathMtus::default();
         for n in 0..100_000_u32 {
             let now = NOW + Duration::from_millis(u64::from(n));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_that_does_not_say_its_mtu_takes_the_next_plateau() {
+    fn a_missing_next_hop_mtu_is_replaced_by_the_next_plateau() {
         let plateaus = [65_535, 1500, 1492, 600, 68, 0].map(plateau_below);
         assert_eq!(plateaus, [32_000, 1492, 1006, 508, 68, 68]);
     }

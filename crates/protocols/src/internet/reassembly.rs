@@ -95,7 +95,7 @@ pub struct Fragment<'a> {
 #[derive(Debug)]
 pub enum Outcome {
     /// The fragment is stored until the other fragments arrive.
-    Kept,
+    Stored,
     /// The fragment completes the datagram.
     Whole(Whole),
     /// The fragment was dropped.
@@ -214,7 +214,7 @@ impl Reassembler {
             }
             return Outcome::Dropped(refusal);
         }
-        let number = self.number_of(fragment.key, cx);
+        let number = self.number_for(fragment.key, cx);
         let Some(Datagram { state: State::Unfinished(parts), .. }) =
             self.datagrams.get_mut(&number)
         else {
@@ -227,7 +227,7 @@ impl Reassembler {
         match added {
             Ok(false) => {
                 self.evict_for(number, cx);
-                Outcome::Kept
+                Outcome::Stored
             }
             Ok(true) => self.finish(number, cx),
             Err(Refusal::Duplicate) => {
@@ -242,7 +242,7 @@ impl Reassembler {
         }
     }
 
-    /// Returns the timeout of the oldest datagram.
+    /// Returns the time at which the oldest datagram times out.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.datagrams.values().next().map(|datagram| datagram.expires_at)
@@ -283,13 +283,13 @@ impl Reassembler {
 
     /// Returns the serial number of a datagram, which is assigned now if this is its first
     /// fragment.
-    fn number_of(&mut self, key: Key, cx: &mut Cx<'_>) -> Number {
+    fn number_for(&mut self, key: Key, cx: &mut Cx<'_>) -> Number {
         if let Some(number) = self.numbers.get(&Probed(key)) {
             return *number;
         }
-        let mine = (key.source, Probed(0))..=(key.source, Probed(u64::MAX));
-        if self.by_source.range(mine.clone()).count() >= SOURCE_MAX
-            && let Some((_, oldest)) = self.by_source.range(mine).next().copied()
+        let same_source = (key.source, Probed(0))..=(key.source, Probed(u64::MAX));
+        if self.by_source.range(same_source.clone()).count() >= SOURCE_MAX
+            && let Some((_, oldest)) = self.by_source.range(same_source).next().copied()
         {
             self.evict(oldest, cx);
         }
@@ -307,8 +307,8 @@ impl Reassembler {
         number
     }
 
-    /// Drops the oldest datagrams until the bytes are within their limit. Datagram `number` itself
-    /// is dropped last.
+    /// Drops the oldest datagrams until the total is at most [`BYTES_MAX`]. Datagram `number`
+    /// itself is dropped last.
     fn evict_for(&mut self, number: Number, cx: &mut Cx<'_>) {
         while self.bytes > BYTES_MAX {
             let others = self.datagrams.keys().find(|other| **other != number).copied();
@@ -331,7 +331,7 @@ impl Reassembler {
 
     /// Frees the fragments of a datagram and records that the rest must be dropped.
     fn spoil(&mut self, key: Key, cx: &mut Cx<'_>) {
-        let number = self.number_of(key, cx);
+        let number = self.number_for(key, cx);
         let Some(datagram) = self.datagrams.get_mut(&number) else { return };
         if let State::Unfinished(_) = datagram.state {
             cx.meter.count(Counter::IpReassemblyErrors);
@@ -386,9 +386,9 @@ impl Parts {
         // Only the adjacent pieces can overlap with it, because stored pieces do not overlap.
         let before = self.pieces.range(..=Probed(start)).next_back();
         if let Some((Probed(place), piece)) = before {
-            let is_same = *place == start && piece.as_ref() == fragment.data;
+            let is_duplicate = *place == start && piece.as_ref() == fragment.data;
             let is_last = self.end == Some(place + piece.len());
-            if is_same && is_last != fragment.more {
+            if is_duplicate && is_last != fragment.more {
                 return Err(Refusal::Duplicate);
             }
             if place + piece.len() > start {
@@ -444,15 +444,15 @@ fn check(fragment: &Fragment<'_>) -> Result<(), Refusal> {
 const NOT_ECT: u8 = 0;
 const CE: u8 = 3;
 
-/// Returns the ECN bits of a datagram from one bit for each value of its fragments, or `None` if
-/// the values cannot be of one datagram (RFC 3168 §5.3).
+/// Returns the ECN bits of a reassembled datagram, or `None` if its fragments have contradictory
+/// values (RFC 3168 §5.3). Bit n of `seen` is set if a fragment has the ECN value n.
 fn combine_ecn(seen: u8) -> Option<u8> {
     let has = |ecn: u8| seen & 1 << ecn != 0;
     match (has(CE), has(NOT_ECT)) {
         (true, true) => None,
         (true, false) => Some(CE),
         (false, true) => Some(NOT_ECT),
-        // ECT(0) is used if both kinds were received.
+        // ECT(0) is used if ECT(0) and ECT(1) were received.
         (false, false) => [2, 1].into_iter().find(|ecn| has(*ecn)),
     }
 }

@@ -1,7 +1,7 @@
 //! The routing table: on-link prefixes, static routes, default routers.
 //!
-//! A default router is a route for every destination (RFC 1122 §3.3.1, RFC 4861 §5.2). Of the
-//! routes that cover a destination the one with the longest prefix is used, then the one with the
+//! A default router is a route for every destination (RFC 1122 §3.3.1, RFC 4861 §5.2). Among the
+//! routes that cover a destination, the one with the longest prefix is used, then the one with the
 //! lowest metric, then the one added first. A route learned from a router has a lifetime. The table
 //! is short and is searched from front to back, best first.
 
@@ -99,9 +99,9 @@ impl Routes {
     /// Removes the route with this prefix and router, and returns whether the table had such a
     /// route.
     pub fn remove(&mut self, prefix: IpAddr, prefix_len: u8, router: Option<IpAddr>) -> bool {
-        let gone = Route { router, ..Route::on_link(prefix, prefix_len) };
+        let index = Route { router, ..Route::on_link(prefix, prefix_len) };
         let before = self.routes.len();
-        self.routes.retain(|known| !known.is_same_route(&gone));
+        self.routes.retain(|known| !known.is_same_route(&index));
         self.routes.len() < before
     }
 
@@ -118,8 +118,8 @@ impl Routes {
         self.next_hop_by(destination, |_| 0)
     }
 
-    /// Like [`Self::next_hop`], but if several routers are possible, returns the first one with the
-    /// lowest `doubt`, where 0 means no doubt (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
+    /// Like [`Self::next_hop`], but selects among several possible routers the first one with the
+    /// lowest `doubt`, where 0 means that it is reachable (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
     #[must_use]
     pub fn next_hop_by(
         &self,
@@ -161,7 +161,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn default_by(router: &str) -> Route {
+    fn default_route_via(router: &str) -> Route {
         let router = ip(router);
         Route::via(router, ip(if router.is_ipv4() { "0.0.0.0" } else { "::" }), 0)
     }
@@ -177,7 +177,7 @@ mod tests {
     // req RFC1122:3.3.1.1-MUST-1, RFC1122:3.3.1.2-MUST-2
     #[test]
     fn a_destination_on_the_link_is_sent_to_itself_and_any_other_to_the_router() {
-        let table = table(&[default_by("10.0.0.254"), Route::on_link(ip("10.0.0.1"), 24)]);
+        let table = table(&[default_route_via("10.0.0.254"), Route::on_link(ip("10.0.0.1"), 24)]);
         assert_eq!(table.next_hop(ip("10.0.0.9")), Some(ip("10.0.0.9")));
         assert_eq!(table.next_hop(ip("10.0.1.9")), Some(ip("10.0.0.254")));
         assert_eq!(table.next_hop(ip("2001:db8::1")), None);
@@ -187,7 +187,7 @@ mod tests {
     fn the_longest_prefix_is_taken() {
         let long = Route::via(ip("fe80::2"), ip("2001:db8:1::"), 48);
         let short = Route::via(ip("fe80::1"), ip("2001:db8::"), 32);
-        let table = table(&[default_by("fe80::3"), short, long]);
+        let table = table(&[default_route_via("fe80::3"), short, long]);
         let next = ["2001:db8:1::9", "2001:db8:2::9", "2001::9"].map(|to| table.next_hop(ip(to)));
         assert_eq!(next, ["fe80::2", "fe80::1", "fe80::3"].map(|router| Some(ip(router))));
     }
@@ -195,14 +195,14 @@ mod tests {
     #[test]
     fn the_lowest_metric_is_taken_and_then_the_first() {
         let routes = [("10.0.0.1", 5), ("10.0.0.2", 3), ("10.0.0.3", 3)];
-        let table = table(&routes.map(|(by, metric)| Route { metric, ..default_by(by) }));
+        let table = table(&routes.map(|(by, metric)| Route { metric, ..default_route_via(by) }));
         assert_eq!(table.next_hop(ip("192.0.2.1")), Some(ip("10.0.0.2")));
     }
 
     // req RFC1122:3.3.1.2-MUST-3, RFC1122:3.3.1.5-MUST-1
     #[test]
-    fn a_router_that_is_down_is_passed_over_as_long_as_there_is_another() {
-        let table = table(&[default_by("10.0.0.1"), default_by("10.0.0.2")]);
+    fn an_unreachable_router_is_used_only_without_an_alternative() {
+        let table = table(&[default_route_via("10.0.0.1"), default_route_via("10.0.0.2")]);
         let destination = ip("192.0.2.1");
         let one = |router| usize::from(router == ip("10.0.0.1"));
         let one_down = table.next_hop_by(destination, one);
@@ -211,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_replaced_by_its_namesake_and_removed() {
-        let mut table = table(&[default_by("10.0.0.1")]);
-        table.add(Route { metric: 9, ..default_by("10.0.0.1") }).unwrap();
+    fn adding_a_route_again_replaces_it_until_it_is_removed() {
+        let mut table = table(&[default_route_via("10.0.0.1")]);
+        table.add(Route { metric: 9, ..default_route_via("10.0.0.1") }).unwrap();
         assert_eq!(table.as_slice().len(), 1);
         assert!(table.remove(ip("0.0.0.0"), 0, Some(ip("10.0.0.1"))));
         assert!(!table.remove(ip("0.0.0.0"), 0, Some(ip("10.0.0.1"))));
@@ -221,16 +221,17 @@ mod tests {
     }
 
     #[test]
-    fn a_route_whose_time_is_over_is_removed() {
+    fn an_expired_route_is_removed() {
         let until = Instant::ZERO + Duration::from_secs(1800);
-        let mut table = table(&[Route { valid_until: Some(until), ..default_by("fe80::1") }]);
+        let mut table =
+            table(&[Route { valid_until: Some(until), ..default_route_via("fe80::1") }]);
         assert_eq!(table.deadline(), Some(until));
         table.timeout(until);
         assert_eq!((table.deadline(), table.next_hop(ip("2001:db8::1"))), (None, None));
     }
 
     #[test]
-    fn a_route_that_makes_no_sense_or_is_one_too_many_is_refused() {
+    fn an_invalid_or_excess_route_is_rejected() {
         let mut table = Routes::default();
         let mixed = Route::via(ip("10.0.0.1"), ip("::"), 0);
         assert_eq!(table.add(mixed), Err(RouteError::Family));

@@ -30,7 +30,7 @@ const SOLICITATIONS: u8 = 1;
 /// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10): hosts that start together must not send together.
 const START_DELAY: Duration = Duration::from_secs(1);
 /// RETRANS_TIMER (RFC 4861 §10): time in which the owner of an address can answer.
-const ANSWER_WAIT: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// IDGEN_RETRIES (RFC 7217 §6).
 const IDENTIFIERS_MAX: u8 = 3;
 /// Remaining lifetime that an advertisement cannot shorten (RFC 4862 §5.5.3 e).
@@ -130,7 +130,7 @@ impl Addresses {
     /// Forms a link-local address, which every interface needs (RFC 4862 §5.3).
     pub fn make_link_local(&mut self, cx: &mut Cx<'_>) {
         let prefix = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0);
-        self.make(prefix, 0, None, None, cx);
+        self.form_address(prefix, 0, None, None, cx);
     }
 
     /// Adds an address configured by the user, without a time limit, after Duplicate Address
@@ -158,18 +158,20 @@ impl Addresses {
             if valid_s != 0 {
                 let preferred = until(preferred_s, cx);
                 let valid = until(valid_s, cx);
-                self.make(prefix.prefix, 0, preferred, valid, cx);
+                self.form_address(prefix.prefix, 0, preferred, valid, cx);
             }
             return;
         };
         entry.preferred_until = until(preferred_s, cx);
-        let offered = Duration::from_secs(valid_s.into());
-        let left = entry.valid_until.map(|at| at.since(cx.now));
+        let advertised = Duration::from_secs(valid_s.into());
+        let remaining = entry.valid_until.map(|at| at.since(cx.now));
         if valid_s == INFINITE {
             entry.valid_until = None;
-        } else if offered > TWO_HOURS || left.is_some_and(|left| offered > left) {
-            entry.valid_until = Some(cx.now + offered);
-        } else if left.is_none_or(|left| left > TWO_HOURS) {
+        } else if advertised > TWO_HOURS
+            || remaining.is_some_and(|remaining| advertised > remaining)
+        {
+            entry.valid_until = Some(cx.now + advertised);
+        } else if remaining.is_none_or(|remaining| remaining > TWO_HOURS) {
             entry.valid_until = Some(cx.now + TWO_HOURS);
         }
         if entry.state == State::Deprecated && entry.preferred_until.is_none_or(|at| at > cx.now) {
@@ -220,7 +222,7 @@ impl Addresses {
         if nonce == Some(ours) {
             cx.meter.count(Counter::NdIgnored);
         } else {
-            self.abandon(target, cx);
+            self.give_up(target, cx);
         }
         true
     }
@@ -236,7 +238,7 @@ impl Addresses {
             // attack.
             cx.meter.count(Counter::NdDuplicates);
         } else {
-            self.abandon(target, cx);
+            self.give_up(target, cx);
         }
         true
     }
@@ -291,7 +293,7 @@ impl Addresses {
                 };
                 self.pending.push_back(Outgoing { destination: solicited_node(address), message });
                 let sent = sent + 1;
-                let due = cx.now + ANSWER_WAIT;
+                let due = cx.now + ANSWER_TIMEOUT;
                 entry.state = State::Tentative { sent, nonce, due };
             }
             State::Tentative { .. } => {
@@ -309,7 +311,7 @@ impl Addresses {
     }
 
     /// Gives up an address that another host has, and tries the next identifier.
-    fn abandon(&mut self, address: Ipv6Addr, cx: &mut Cx<'_>) {
+    fn give_up(&mut self, address: Ipv6Addr, cx: &mut Cx<'_>) {
         let Some(place) = self.entries.iter().position(|entry| entry.address == address) else {
             return;
         };
@@ -320,11 +322,11 @@ impl Addresses {
         let Some(tried) = entry.identifiers_tried else { return };
         if tried + 1 < IDENTIFIERS_MAX {
             let prefix = prefix_of(address, PREFIX_LEN);
-            self.make(prefix, tried + 1, entry.preferred_until, entry.valid_until, cx);
+            self.form_address(prefix, tried + 1, entry.preferred_until, entry.valid_until, cx);
         }
     }
 
-    fn make(
+    fn form_address(
         &mut self,
         prefix: Ipv6Addr,
         tried: u8,
@@ -430,19 +432,19 @@ mod tests {
         preferred_s: 14_400,
     };
 
-    struct Bench {
+    struct Fixture {
         addresses: Addresses,
         context: TestContext,
     }
 
-    impl Default for Bench {
+    impl Default for Fixture {
         fn default() -> Self {
             let addresses = Addresses::new(MAC, Secret([1, 2]));
             Self { addresses, context: TestContext::default() }
         }
     }
 
-    impl Bench {
+    impl Fixture {
         fn advertise(&mut self, valid_s: u32, preferred_s: u32) {
             let prefix = Prefix { valid_s, preferred_s, ..PREFIX };
             self.addresses.advertise(&prefix, &mut self.context.cx());
@@ -470,16 +472,16 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_tried_with_one_solicitation_before_it_is_ours() {
-        let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.context.cx());
-        assert_eq!(bench.addresses.link_local(), None);
-        bench.run_seconds(3);
-        let ours = bench.addresses.link_local().unwrap();
-        let sent = bench.addresses.transmit().unwrap();
+    fn an_address_is_assigned_after_one_unanswered_solicitation() {
+        let mut fixture = Fixture::default();
+        fixture.addresses.make_link_local(&mut fixture.context.cx());
+        assert_eq!(fixture.addresses.link_local(), None);
+        fixture.run_seconds(3);
+        let ours = fixture.addresses.link_local().unwrap();
+        let sent = fixture.addresses.transmit().unwrap();
         assert_eq!(sent.destination, solicited_node(ours));
-        assert_eq!(bench.addresses.transmit(), None);
-        assert_eq!(bench.events(), [Event::Assigned { address: ours, prefix_len: 64 }]);
+        assert_eq!(fixture.addresses.transmit(), None);
+        assert_eq!(fixture.events(), [Event::Assigned { address: ours, prefix_len: 64 }]);
     }
 
     #[test]
@@ -502,113 +504,113 @@ mod tests {
 
     #[test]
     fn a_duplicate_address_is_replaced_by_the_next_until_three_were_tried() {
-        let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.context.cx());
+        let mut fixture = Fixture::default();
+        fixture.addresses.make_link_local(&mut fixture.context.cx());
         for _ in 0..3 {
-            let tried = bench.addresses.listened().next().unwrap();
-            assert!(bench.addresses.process_claim(tried, &mut bench.context.cx()));
+            let tried = fixture.addresses.listened().next().unwrap();
+            assert!(fixture.addresses.process_claim(tried, &mut fixture.context.cx()));
         }
-        assert_eq!(bench.addresses.listened().count(), 0);
-        assert_eq!(bench.context.counted(Counter::NdDuplicates), 3);
+        assert_eq!(fixture.addresses.listened().count(), 0);
+        assert_eq!(fixture.context.counted(Counter::NdDuplicates), 3);
     }
 
     #[test]
     fn two_hosts_that_try_the_same_address_both_give_it_up() {
-        let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.context.cx());
-        let tried = bench.addresses.listened().next().unwrap();
-        assert!(bench.addresses.process_probe(tried, None, &mut bench.context.cx()));
-        assert_eq!(bench.events(), [Event::Duplicate(tried)]);
+        let mut fixture = Fixture::default();
+        fixture.addresses.make_link_local(&mut fixture.context.cx());
+        let tried = fixture.addresses.listened().next().unwrap();
+        assert!(fixture.addresses.process_probe(tried, None, &mut fixture.context.cx()));
+        assert_eq!(fixture.events(), [Event::Duplicate(tried)]);
     }
 
     #[test]
-    fn our_own_solicitation_that_comes_back_is_no_duplicate() {
-        let mut bench = Bench::default();
-        bench.addresses.make_link_local(&mut bench.context.cx());
-        bench.run_seconds(1);
+    fn a_looped_back_solicitation_is_no_duplicate() {
+        let mut fixture = Fixture::default();
+        fixture.addresses.make_link_local(&mut fixture.context.cx());
+        fixture.run_seconds(1);
         let Some(Outgoing { message: Message::NeighborSolicitation { target, nonce, .. }, .. }) =
-            bench.addresses.transmit()
+            fixture.addresses.transmit()
         else {
             panic!("a solicitation")
         };
-        assert!(bench.addresses.process_probe(target, nonce, &mut bench.context.cx()));
-        bench.run_seconds(3);
-        assert_eq!(bench.addresses.link_local(), Some(target));
+        assert!(fixture.addresses.process_probe(target, nonce, &mut fixture.context.cx()));
+        fixture.run_seconds(3);
+        assert_eq!(fixture.addresses.link_local(), Some(target));
     }
 
     #[test]
-    fn an_address_that_is_ours_is_not_given_up_for_a_claim() {
-        let mut bench = Bench::default();
-        bench.advertise(86_400, 14_400);
-        bench.run_seconds(3);
-        let ours = bench.only().address;
-        assert!(bench.addresses.process_claim(ours, &mut bench.context.cx()));
-        assert!(bench.addresses.holds(ours));
+    fn an_assigned_address_is_not_given_up_because_of_a_claim() {
+        let mut fixture = Fixture::default();
+        fixture.advertise(86_400, 14_400);
+        fixture.run_seconds(3);
+        let ours = fixture.only().address;
+        assert!(fixture.addresses.process_claim(ours, &mut fixture.context.cx()));
+        assert!(fixture.addresses.holds(ours));
     }
 
     #[test]
-    fn an_address_is_deprecated_and_then_gone() {
-        let mut bench = Bench::default();
-        bench.advertise(86_400, 14_400);
-        bench.run_seconds(3);
-        let address = bench.only().address;
-        bench.run_seconds(14_400);
-        assert!(!bench.only().is_preferred);
-        bench.run_seconds(86_400);
-        assert_eq!(bench.addresses.iter().count(), 0);
+    fn an_address_is_deprecated_and_then_removed() {
+        let mut fixture = Fixture::default();
+        fixture.advertise(86_400, 14_400);
+        fixture.run_seconds(3);
+        let address = fixture.only().address;
+        fixture.run_seconds(14_400);
+        assert!(!fixture.only().is_preferred);
+        fixture.run_seconds(86_400);
+        assert_eq!(fixture.addresses.iter().count(), 0);
         let assigned = Event::Assigned { address, prefix_len: 64 };
         let expected = [assigned, Event::Deprecated(address), Event::Removed(address)];
-        assert_eq!(bench.events(), expected);
+        assert_eq!(fixture.events(), expected);
     }
 
     #[test]
-    fn a_deprecated_address_is_preferred_again_when_the_router_says_so() {
-        let mut bench = Bench::default();
-        bench.advertise(86_400, 10);
-        bench.run_seconds(20);
-        assert!(!bench.only().is_preferred);
-        bench.advertise(86_400, 10);
-        assert!(bench.only().is_preferred);
+    fn an_advertisement_makes_a_deprecated_address_preferred_again() {
+        let mut fixture = Fixture::default();
+        fixture.advertise(86_400, 10);
+        fixture.run_seconds(20);
+        assert!(!fixture.only().is_preferred);
+        fixture.advertise(86_400, 10);
+        assert!(fixture.only().is_preferred);
     }
 
     #[test]
-    fn an_advertisement_cannot_shorten_a_life_below_two_hours() {
-        let mut bench = Bench::default();
-        bench.advertise(86_400, 14_400);
-        bench.run_seconds(3);
-        bench.advertise(0, 0);
-        bench.run_seconds(7199);
-        assert_eq!(bench.addresses.iter().count(), 1);
-        bench.run_seconds(2);
-        assert_eq!(bench.addresses.iter().count(), 0);
+    fn an_advertisement_cannot_shorten_a_lifetime_below_two_hours() {
+        let mut fixture = Fixture::default();
+        fixture.advertise(86_400, 14_400);
+        fixture.run_seconds(3);
+        fixture.advertise(0, 0);
+        fixture.run_seconds(7199);
+        assert_eq!(fixture.addresses.iter().count(), 1);
+        fixture.run_seconds(2);
+        assert_eq!(fixture.addresses.iter().count(), 0);
     }
 
     #[test]
-    fn a_life_of_less_than_two_hours_is_left_as_it_is_by_a_shorter_one() {
-        let mut bench = Bench::default();
-        bench.advertise(3600, 3600);
-        bench.run_seconds(3);
-        bench.advertise(10, 10);
-        bench.run_seconds(3590);
-        assert_eq!(bench.addresses.iter().count(), 1);
-        bench.run_seconds(10);
-        assert_eq!(bench.addresses.iter().count(), 0);
+    fn a_lifetime_below_two_hours_is_not_shortened() {
+        let mut fixture = Fixture::default();
+        fixture.advertise(3600, 3600);
+        fixture.run_seconds(3);
+        fixture.advertise(10, 10);
+        fixture.run_seconds(3590);
+        assert_eq!(fixture.addresses.iter().count(), 1);
+        fixture.run_seconds(10);
+        assert_eq!(fixture.addresses.iter().count(), 0);
     }
 
     #[test]
-    fn an_endless_life_can_be_made_two_hours() {
-        let mut bench = Bench::default();
-        bench.advertise(INFINITE, INFINITE);
-        bench.run_seconds(3);
-        bench.advertise(60, 60);
-        bench.run_seconds(7100);
-        assert_eq!(bench.addresses.iter().count(), 1);
-        bench.run_seconds(200);
-        assert_eq!(bench.addresses.iter().count(), 0);
+    fn an_infinite_lifetime_can_be_shortened_to_two_hours() {
+        let mut fixture = Fixture::default();
+        fixture.advertise(INFINITE, INFINITE);
+        fixture.run_seconds(3);
+        fixture.advertise(60, 60);
+        fixture.run_seconds(7100);
+        assert_eq!(fixture.addresses.iter().count(), 1);
+        fixture.run_seconds(200);
+        assert_eq!(fixture.addresses.iter().count(), 0);
     }
 
     #[test]
-    fn a_prefix_that_no_address_can_be_made_in_is_left_alone() {
+    fn a_prefix_unsuitable_for_addresses_is_ignored() {
         let wrong = [
             Prefix { is_autonomous: false, ..PREFIX },
             Prefix { len: 48, ..PREFIX },
@@ -616,19 +618,21 @@ mod tests {
             Prefix { valid_s: 0, preferred_s: 0, ..PREFIX },
             Prefix { prefix: Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0), ..PREFIX },
         ];
-        let mut bench = Bench::default();
-        wrong.iter().for_each(|prefix| bench.addresses.advertise(prefix, &mut bench.context.cx()));
-        assert_eq!(bench.addresses.listened().count(), 0);
+        let mut fixture = Fixture::default();
+        wrong
+            .iter()
+            .for_each(|prefix| fixture.addresses.advertise(prefix, &mut fixture.context.cx()));
+        assert_eq!(fixture.addresses.listened().count(), 0);
     }
 
     #[test]
-    fn a_flood_of_prefixes_takes_bounded_room() {
-        let mut bench = Bench::default();
+    fn a_flood_of_prefixes_uses_bounded_memory() {
+        let mut fixture = Fixture::default();
         for third in 0..1000 {
             let prefix = Ipv6Addr::new(0x2001, 0xDB8, third, 0, 0, 0, 0, 0);
-            bench.addresses.advertise(&Prefix { prefix, ..PREFIX }, &mut bench.context.cx());
+            fixture.addresses.advertise(&Prefix { prefix, ..PREFIX }, &mut fixture.context.cx());
         }
-        assert_eq!(bench.addresses.listened().count(), ADDRESSES_LIMIT);
-        assert_eq!(bench.context.counted(Counter::NdEntriesRefused), 1000 - 16);
+        assert_eq!(fixture.addresses.listened().count(), ADDRESSES_LIMIT);
+        assert_eq!(fixture.context.counted(Counter::NdEntriesRefused), 1000 - 16);
     }
 }

@@ -1,4 +1,5 @@
-//! The test environment: one host whose link is fed by the test, and datagrams for it.
+//! Test environment: a host whose link input comes from the test, and functions that build
+//! datagrams for it.
 
 use super::icmp::Unreachable;
 use super::ipv4::HEADER_LEN;
@@ -34,7 +35,7 @@ impl Host {
         Self { internet, pool: Pool::new(32, 1600), context: TestContext::with_seed(seed) }
     }
 
-    /// Lends a packet that holds `bytes`.
+    /// Allocates a packet with the content `bytes` from the pool.
     pub(crate) fn packet(&mut self, bytes: &[u8]) -> Packet {
         let mut packet = self.pool.take(&mut self.context.meter).unwrap();
         packet.extend(bytes);

@@ -123,8 +123,9 @@ fn a_transport_gets_the_data_without_header_options_and_padding() {
 // req RFC9293:MUST-50
 // req RFC1122:3.2.1.8-MUST-3
 #[test]
-fn a_transport_gets_the_data_behind_options_that_are_not_known() {
-    // Security, an experiment, router alert, and an unassigned one, each of four bytes.
+fn a_transport_gets_the_data_after_unknown_options() {
+    // Option kinds: Security, an experiment, Router Alert, and an unassigned one. Each option is
+    // four bytes long.
     for kind in [130, 30, 148, 0x5F] {
         let mut host = Host::default();
         let sent = datagram(&header(Protocol::Tcp), &[kind, 4, 0xFF, 0xFF], b"data");
@@ -169,7 +170,7 @@ fn a_broadcast_reaches_udp_but_not_tcp() {
 #[test]
 fn a_source_that_no_host_may_have_is_counted_and_dropped() {
     let mut host = Host::default();
-    let impossible = [
+    let invalid_sources = [
         [0, 0, 0, 0],
         [0, 1, 2, 3],
         [127, 0, 0, 1],
@@ -179,7 +180,7 @@ fn a_source_that_no_host_may_have_is_counted_and_dropped() {
         [10, 0, 0, 255],
         [10, 0, 0, 0],
     ];
-    let delivered = impossible.iter().filter(|source| {
+    let delivered = invalid_sources.iter().filter(|source| {
         let header = Header { source: (**source).into(), ..header(Protocol::Udp) };
         host.receive(&datagram(&header, &[], b"data")).is_some()
     });
@@ -222,7 +223,7 @@ fn an_unknown_protocol_is_reported_with_header_and_eight_bytes() {
 }
 
 #[test]
-fn a_source_route_that_leads_on_is_reported_as_failed() {
+fn an_unfinished_source_route_is_reported_as_failed() {
     let mut host = Host::default();
     let bytes = datagram(&header(Protocol::Udp), &[137, 7, 4, 192, 0, 2, 9], b"01234567");
     assert!(host.receive(&bytes).is_none());
@@ -241,7 +242,7 @@ fn nothing_is_reported_about_a_broadcast() {
 
 // req RFC1122:3.2.2-MUST-1, RFC1122:3.2.2.9-MUST-5
 #[test]
-fn messages_of_a_type_that_asks_nothing_of_us_are_dropped_in_silence() {
+fn messages_that_request_nothing_are_dropped_silently() {
     let mut host = Host::default();
     let answered = [1, 2, 7, 9, 10, 13, 15, 17, 41, 255].iter().filter(|kind| {
         receive_icmp(&mut host, &message([**kind, 0, 0, 0, 0, 1, 0, 1], &[0; 12]));
@@ -253,7 +254,7 @@ fn messages_of_a_type_that_asks_nothing_of_us_are_dropped_in_silence() {
 
 // req RFC1122:3.2.1.1-MUST-1
 #[test]
-fn a_datagram_of_another_version_is_dropped_in_silence() {
+fn a_datagram_of_another_version_is_dropped_silently() {
     let mut host = Host::default();
     let delivered = [0, 1, 2, 3, 5, 7, 8, 15].iter().filter(|version| {
         let mut bytes = datagram(&header(Protocol::Udp), &[], b"data");
@@ -319,7 +320,7 @@ fn an_echo_reply_keeps_the_priority_of_its_request_and_marks_no_congestion() {
 }
 
 #[test]
-fn a_flood_of_echoes_is_owed_no_more_than_eight_answers() {
+fn a_flood_of_echoes_queues_at_most_eight_answers() {
     let mut host = Host::default();
     (0..100).for_each(|_| receive_icmp(&mut host, &message(ECHO, b"data")));
     assert_eq!(host.pool.lent(), 8);
@@ -329,7 +330,7 @@ fn a_flood_of_echoes_is_owed_no_more_than_eight_answers() {
 // req RFC9293:MUST-54
 // req RFC1122:3.2.2-MUST-3, RFC1122:3.2.2.1-MUST-1, RFC1122:3.4-MUST-5, RFC1122:3.4-MUST-6
 #[test]
-fn an_error_about_a_datagram_of_ours_is_reported_with_its_first_bytes() {
+fn an_error_about_a_sent_datagram_is_reported_with_its_first_bytes() {
     let mut host = Host::default();
     let quoted = datagram(&ours(Protocol::Tcp), &[], b"portsseq");
     receive_icmp(&mut host, &message([3, 4, 0, 0, 0, 0, 0x05, 0x78], &quoted));
@@ -346,7 +347,7 @@ fn an_error_about_a_datagram_of_ours_is_reported_with_its_first_bytes() {
 }
 
 #[test]
-fn an_error_about_a_datagram_that_was_not_ours_is_counted_and_dropped() {
+fn an_error_about_a_datagram_of_another_host_is_counted_and_dropped() {
     let mut host = Host::default();
     let quoted = datagram(&header(Protocol::Tcp), &[], b"portsseq");
     receive_icmp(&mut host, &message(UNREACHABLE, &quoted));
@@ -403,7 +404,7 @@ fn nothing_is_sent_to_an_invalid_address_or_over_tcp_to_a_group() {
 }
 
 #[test]
-fn nothing_is_sent_before_we_have_an_address() {
+fn nothing_is_sent_before_an_address_is_set() {
     let mut host = Host::default();
     host.internet.set_address(Ipv4Addr::UNSPECIFIED, 0);
     let refused = send(&mut host, b"data", [10, 0, 0, 2], Protocol::Udp);
@@ -412,7 +413,7 @@ fn nothing_is_sent_before_we_have_an_address() {
 
 // req RFC1122:3.2.1.7-MUST-4
 #[test]
-fn what_is_sent_has_df_no_identification_and_the_time_to_live_that_was_set() {
+fn output_has_df_no_identification_and_the_configured_time_to_live() {
     let mut host = Host::default();
     host.internet.set_time_to_live(9);
     let packet = host.packet(b"data");
@@ -491,7 +492,7 @@ fn an_echo_reply_of_another_length_or_from_another_host_is_ignored() {
 }
 
 #[test]
-fn an_echo_request_longer_than_any_datagram_is_refused_before_a_buffer_is_asked_for() {
+fn an_echo_request_longer_than_any_datagram_is_rejected_without_a_buffer() {
     let mut host = Host { pool: Pool::new(0, 1600), ..Host::default() };
     let cx = &mut host.context.cx();
     let refused = [65_507, 65_508].map(|payload_len| {
@@ -503,17 +504,17 @@ fn an_echo_request_longer_than_any_datagram_is_refused_before_a_buffer_is_asked_
 }
 
 #[test]
-fn an_echo_request_to_everybody_is_refused() {
+fn an_echo_request_to_the_broadcast_address_is_rejected() {
     let mut host = Host::default();
     let cx = &mut host.context.cx();
-    let everybody = Ipv4Addr::BROADCAST;
-    let refused = host.internet.make_echo_request(everybody.into(), 7, 1, 56, &mut host.pool, cx);
+    let broadcast = Ipv4Addr::BROADCAST;
+    let refused = host.internet.make_echo_request(broadcast.into(), 7, 1, 56, &mut host.pool, cx);
     assert_eq!(refused.unwrap_err(), SendError::Destination);
     assert_eq!(host.pool.lent(), 0);
 }
 
 #[test]
-fn an_echo_request_is_forgotten_after_sixty_four_later_ones() {
+fn an_echo_request_is_dropped_after_sixty_four_later_ones() {
     let mut host = Host::default();
     let reply = answer(&ask(&mut host));
     (2..=65).for_each(|sequence| {
@@ -527,7 +528,7 @@ fn an_echo_request_is_forgotten_after_sixty_four_later_ones() {
 }
 
 #[test]
-fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
+fn time_is_charged_to_the_internet_account_and_then_to_the_caller_again() {
     static CLOCK: AtomicU64 = AtomicU64::new(0);
     let mut host = Host::default();
     host.context.meter = Meter::new(Clock::Counter(|| CLOCK.fetch_add(1, Ordering::Relaxed)));
@@ -566,7 +567,7 @@ fn send_from_ours(host: &mut Host, len: usize) -> Result<usize, SendError> {
 }
 
 #[test]
-fn what_has_come_before_is_not_accepted_for_an_address_that_has_gone() {
+fn a_repeated_datagram_is_rejected_after_its_destination_is_removed() {
     let mut host = Host::default();
     let segment = datagram(&header(Protocol::Tcp), &[], &[0; 20]);
     let before: Vec<bool> = (0..3).map(|_| host.receive(&segment).is_some()).collect();
@@ -576,7 +577,7 @@ fn what_has_come_before_is_not_accepted_for_an_address_that_has_gone() {
 }
 
 #[test]
-fn what_has_come_before_is_dropped_when_it_comes_without_hops_left() {
+fn a_repeated_datagram_is_dropped_without_hops_left() {
     let mut host = Host::default();
     assert!(host.receive(&datagram(&header(Protocol::Tcp), &[], &[0; 20])).is_some());
     let spent = Header { time_to_live: 0, ..header(Protocol::Tcp) };
@@ -585,7 +586,7 @@ fn what_has_come_before_is_dropped_when_it_comes_without_hops_left() {
 }
 
 #[test]
-fn what_has_left_before_does_not_leave_without_a_route() {
+fn a_repeated_datagram_is_not_sent_without_a_route() {
     let mut host = Host::default();
     let before = (0..3).map(|_| send_from_ours(&mut host, 100)).collect::<Vec<_>>();
     host.internet.routes_mut().remove(Ipv4Addr::UNSPECIFIED.into(), 0, None);
@@ -594,7 +595,7 @@ fn what_has_left_before_does_not_leave_without_a_route() {
 }
 
 #[test]
-fn what_has_left_before_does_not_leave_from_an_address_that_has_gone() {
+fn a_repeated_datagram_is_not_sent_from_a_removed_address() {
     let mut host = Host::default();
     assert_eq!(send_from_ours(&mut host, 100), Ok(120));
     host.internet.remove_address(OURS.into());
@@ -602,7 +603,7 @@ fn what_has_left_before_does_not_leave_from_an_address_that_has_gone() {
 }
 
 #[test]
-fn what_has_left_before_is_no_longer_than_the_link_takes() {
+fn a_repeated_datagram_must_fit_the_mtu_of_the_link() {
     let mut host = Host::default();
     let lens: Vec<_> =
         [1480, 1480, 1481].into_iter().map(|len| send_from_ours(&mut host, len)).collect();

@@ -1,8 +1,8 @@
 //! A device that carries whole datagrams, such as a TUN: no framing, no escaping.
 //!
-//! One call of [`Datagram::receive`] is one datagram from the device and one call of
-//! [`Datagram::transmit_into`] is one datagram for it. A datagram that is longer than a buffer, or
-//! finds no buffer, is counted and dropped, as on a wire.
+//! One call of [`Datagram::receive`] processes one datagram from the device, and one call of
+//! [`Datagram::transmit_into`] returns one datagram for the device. A datagram is counted and
+//! dropped if it is longer than a buffer or if no buffer is free.
 
 use super::queue::{OutputQueue, UsedQueue};
 use super::{Event, QUEUE_LIMIT, charged};
@@ -77,7 +77,8 @@ impl Datagram {
         })
     }
 
-    /// Removes the first queued datagram; [`Self::put_back`] may follow.
+    /// Removes the first queued datagram. If the device has no space for it, call
+    /// [`Self::put_back`].
     pub fn take_waiting(&mut self) -> Option<Packet> {
         self.output.take_first()
     }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_datagram_that_was_sent_is_given_back() {
+    fn an_empty_datagram_is_returned_after_sending() {
         let mut link = Datagram::new(1500);
         let mut context = TestContext::default();
         link.send(Packet::from_slice(b""), &mut context.cx()).unwrap();
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn full_queues_refuse_and_count() {
+    fn full_queues_reject_and_count_packets() {
         let mut link = Datagram::with_queue_limit(1500, 1);
         let mut context = TestContext::default();
         let mut pool = Pool::new(8, 100);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_longer_than_the_mtu_is_given_back() {
+    fn a_packet_longer_than_the_mtu_is_returned() {
         let mut link = Datagram::new(4);
         let mut context = TestContext::default();
         let refused = link.send(Packet::from_slice(b"12345"), &mut context.cx()).unwrap_err();
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_super_segment_may_be_longer_than_the_mtu_as_the_device_cuts_it() {
+    fn a_super_segment_may_be_longer_than_the_mtu() {
         let mut link = Datagram::new(4);
         let mut context = TestContext::default();
         let mut packet = Packet::from_slice(b"12345");
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_gives_every_buffer_back() {
+    fn reset_returns_every_buffer() {
         let mut link = Datagram::new(1500);
         let mut context = TestContext::default();
         let mut pool = Pool::new(8, 100);

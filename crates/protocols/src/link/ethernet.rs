@@ -2,10 +2,10 @@
 //!
 //! Frames are DIX Ethernet II (RFC 894, RFC 2464): two addresses and a type. A frame with a length
 //! in place of the type (802.3 with LLC, RFC 1042) is counted and dropped. An 802.1Q tag with VLAN
-//! 0 only carries a priority and is skipped; with another VLAN the frame belongs to a network that
-//! this host is not part of, and is dropped. The device computes the check sequence. A frame
-//! shorter than the minimum of a wire is padded with zeros, and the padding of a received datagram
-//! is cut off by the datagram's own length.
+//! 0 only carries a priority and is skipped. A frame with any other VLAN belongs to a network that
+//! this host is not part of, and is dropped. The device computes the frame check sequence. A frame
+//! shorter than the minimum length is padded with zeros. The padding of a received frame is cut off
+//! according to the length field of its datagram.
 //!
 //! The neighbor cache that maps addresses is not here, but in the layer that makes and parses
 //! frames.
@@ -51,7 +51,7 @@ impl Ethernet {
         Self { frames: Datagram::new(mtu + HEADERS_MAX_LEN) }
     }
 
-    /// Removes the first queued frame; [`Self::put_back`] may follow.
+    /// Removes the first queued frame. If the device has no space for it, call [`Self::put_back`].
     pub fn take_waiting(&mut self) -> Option<Packet> {
         self.frames.take_waiting()
     }
@@ -279,7 +279,7 @@ impl Header {
     }
 }
 
-/// Pads a frame with zeros to the minimum length of a wire.
+/// Pads a frame with zeros to [`FRAME_MIN_LEN`].
 pub fn pad(frame: &mut Packet) {
     if frame.len() < FRAME_MIN_LEN {
         frame.resize(FRAME_MIN_LEN);
@@ -291,18 +291,18 @@ pub fn pad(frame: &mut Packet) {
 pub struct Filter {
     ours: MacAddress,
     groups: Vec<MacAddress>,
-    takes_all_groups: bool,
+    accepts_all_groups: bool,
 }
 
 impl Filter {
     /// Returns a filter that accepts frames to `ours` and broadcasts.
     #[must_use]
     pub fn new(ours: MacAddress) -> Self {
-        Self { ours, groups: Vec::new(), takes_all_groups: false }
+        Self { ours, groups: Vec::new(), accepts_all_groups: false }
     }
 
-    /// Also accepts frames to `group`. With more than 32 groups every group is accepted, as by
-    /// hardware interfaces, and only the layers above filter.
+    /// Also accepts frames to `group`. With more than 32 groups every group is accepted, as
+    /// hardware interfaces do, and unwanted frames are dropped by the layers above.
     pub fn join(&mut self, group: MacAddress) {
         if self.groups.contains(&group) {
             return;
@@ -310,14 +310,14 @@ impl Filter {
         if self.groups.len() < GROUPS_LIMIT {
             self.groups.push(group);
         } else {
-            self.takes_all_groups = true;
+            self.accepts_all_groups = true;
         }
     }
 
     /// Removes all groups.
     pub fn leave_all(&mut self) {
         self.groups.clear();
-        self.takes_all_groups = false;
+        self.accepts_all_groups = false;
     }
 
     /// Returns whether a frame to `destination` is accepted.
@@ -326,7 +326,7 @@ impl Filter {
         destination == self.ours
             || destination == MacAddress::BROADCAST
             || destination.is_multicast()
-                && (self.takes_all_groups || self.groups.contains(&destination))
+                && (self.accepts_all_groups || self.groups.contains(&destination))
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_address_is_refused() {
+    fn an_invalid_address_string_is_rejected() {
         let wrong = ["", "1", "02:00:00:00:00", "02:00:00:00:00:01:02", "02:00:00:00:00:+1"];
         assert!(wrong.iter().all(|text| text.parse::<MacAddress>().is_err()));
         assert_eq!("02:00:00:00:00:01".parse(), Ok(OURS));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_a_vlan_is_not_ours() {
+    fn a_frame_of_a_vlan_is_dropped() {
         let tagged = frame(&[0x81, 0x00, 0x00, 0x07, 0x08, 0x00]);
         assert_eq!(Header::parse(&tagged), Err(FrameError::Vlan));
         let twice = frame(&[0x81, 0x00, 0x00, 0x00, 0x81, 0x00, 0, 0, 8, 0]);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_with_too_many_groups_takes_every_group() {
+    fn a_filter_with_too_many_groups_accepts_every_group() {
         let mut filter = Filter::new(OURS);
         (0..40).for_each(|i| filter.join(MacAddress::new([0x33, 0x33, 0, 0, 0, i])));
         assert_eq!(filter.groups.len(), GROUPS_LIMIT);
@@ -423,7 +423,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_that_is_written_is_read_back(
+        fn an_emitted_header_is_parsed_back(
             destination: [u8; 6], source: [u8; 6], ether_type in TYPE_MIN..,
         ) {
             let destination = MacAddress(destination);
@@ -435,14 +435,14 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_no_further_than_they_go(bytes: Vec<u8>) {
+        fn no_bytes_are_read_beyond_their_end(bytes: Vec<u8>) {
             if let Ok(parsed) = Header::parse(&bytes) {
                 prop_assert!(parsed.header_len <= bytes.len());
             }
         }
 
         #[test]
-        fn an_address_that_is_written_is_read_back(octets: [u8; 6]) {
+        fn an_emitted_address_is_parsed_back(octets: [u8; 6]) {
             let address = MacAddress(octets);
             prop_assert_eq!(address.to_string().parse(), Ok(address));
         }

@@ -1,10 +1,10 @@
 //! The link layer: conversion between the bytes or frames of a wire and whole datagrams.
 //!
-//! [`Link`] is one of five link types with the same interface. Bytes from the wire are passed to
-//! [`Link::receive`], split anywhere. Output is appended to a buffer of the driver by
-//! [`Link::transmit_into`], in pieces as small as the driver wants. A driver that models a slow
-//! line requests one byte at a time, so that an acknowledgment can be inserted between two bytes of
-//! a packet; a serial port takes a chunk.
+//! [`Link`] is one of five link types with the same interface. [`Link::receive`] processes bytes
+//! from the wire, in chunks of any size. [`Link::transmit_into`] appends output to a buffer of the
+//! driver, at most as many bytes as the driver requests. A driver that models a slow line requests
+//! one byte at a time, so that an acknowledgment can be inserted between two bytes of a packet. A
+//! driver of a serial port requests a larger chunk.
 //!
 //! A packet has one owner at a time. [`Link::send`] takes ownership; [`Event::Sent`] or
 //! [`Event::Failed`] returns the packet, and the owner returns it to the [`Pool`]. The link takes
@@ -69,7 +69,7 @@ impl Event {
     }
 }
 
-/// A wire and the protocol on it.
+/// A link: a device or serial line, and the protocol on it.
 #[derive(Debug)]
 pub enum Link {
     /// A device that carries whole datagrams, such as a TUN.
@@ -85,8 +85,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// Processes bytes from the wire, split anywhere; for [`Link::Datagram`] one whole datagram and
-    /// for [`Link::Ethernet`] one frame.
+    /// Processes bytes from the wire, in chunks of any size. For [`Link::Datagram`], `bytes` is one
+    /// whole datagram, and for [`Link::Ethernet`] one frame.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
@@ -125,8 +125,8 @@ impl Link {
         }
     }
 
-    /// Appends at most `limit` bytes for the wire, and returns their number; for [`Link::Datagram`]
-    /// one whole datagram, regardless of the limit.
+    /// Appends at most `limit` bytes for the wire, and returns their number. [`Link::Datagram`] and
+    /// [`Link::Ethernet`] append one whole datagram or frame, regardless of the limit.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
@@ -262,7 +262,7 @@ mod tests {
         to.receive(&wire, pool, &mut context.cx());
     }
 
-    /// Opens the line, if necessary, and processes the events of that.
+    /// Opens the line if it is a PPP line, and discards the events of opening it.
     fn open([a, b]: &mut [Link; 2], pool: &mut Pool, context: &mut TestContext) {
         for end in [&mut *a, &mut *b] {
             if let Link::Ppp(ppp) = end {
@@ -280,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_kind_of_link_carries_datagrams_and_gives_each_buffer_back(
+        fn every_kind_of_link_carries_datagrams_and_returns_each_buffer(
             kind in 0..4_usize,
             datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
         ) {

@@ -1,8 +1,8 @@
 //! The two queues between a link and the layer above, each with its limit.
 //!
-//! TM-233 §5.4 calls the incoming one the used queue. The outgoing one also holds sent and failed
-//! packets until their owner collects them, so that a station that does not collect them gets an
-//! error instead of running out of buffers unnoticed.
+//! TM-233 §5.4 calls the queue of received packets the used queue. The output queue also holds sent
+//! and failed packets until their owner collects them, so that a station that does not collect them
+//! gets an error instead of running out of buffers unnoticed.
 
 use super::Event;
 use crate::cx::Cx;
@@ -25,8 +25,8 @@ impl UsedQueue {
 
     /// Returns whether there is no space for another packet.
     ///
-    /// A link checks this before it takes a buffer for a packet. It receives one packet at a time,
-    /// so the space is still available when the packet is complete.
+    /// A link checks this before it allocates a buffer for a packet. It receives one packet at a
+    /// time, so the space is still available when the packet is complete.
     pub(super) fn is_full(&self) -> bool {
         self.packets.len() >= self.limit
     }
@@ -58,7 +58,7 @@ pub(super) struct OutputQueue {
     waiting: VecDeque<Packet>,
     finished: VecDeque<Event>,
     /// Number of packets accepted and not collected yet.
-    held: usize,
+    uncollected: usize,
     limit: usize,
     mtu: usize,
 }
@@ -66,7 +66,7 @@ pub(super) struct OutputQueue {
 impl OutputQueue {
     /// Makes a queue of at most `limit` packets of at most `mtu` bytes.
     pub(super) fn new(mtu: usize, limit: usize) -> Self {
-        Self { waiting: VecDeque::new(), finished: VecDeque::new(), held: 0, limit, mtu }
+        Self { waiting: VecDeque::new(), finished: VecDeque::new(), uncollected: 0, limit, mtu }
     }
 
     /// Returns the length of the longest packet, in bytes.
@@ -81,7 +81,7 @@ impl OutputQueue {
 
     /// Accepts a packet, or counts the rejection and returns the packet.
     pub(super) fn accept(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
-        // The device cuts a super-segment into short enough packets.
+        // A super-segment may be longer than the MTU: the device splits it into shorter packets.
         if packet.len() > self.mtu && packet.offload.segment_size == 0 {
             cx.meter.count(Counter::LinkPacketsTooLong);
             return Err(packet);
@@ -90,14 +90,14 @@ impl OutputQueue {
             cx.meter.count(Counter::LinkPacketsDropped);
             return Err(packet);
         }
-        self.held += 1;
+        self.uncollected += 1;
         self.waiting.push_back(packet);
         Ok(())
     }
 
     /// Returns whether the next packet would be rejected.
     pub(super) fn is_full(&self) -> bool {
-        self.held >= self.limit
+        self.uncollected >= self.limit
     }
 
     /// Returns whether a packet is queued.
@@ -110,21 +110,22 @@ impl OutputQueue {
         self.waiting.front()
     }
 
-    /// Removes the next packet for the wire; [`Self::finish`] returns it.
+    /// Removes the next packet for the wire, which still counts towards the limit. The link returns
+    /// it with [`Self::finish`].
     pub(super) fn next(&mut self) -> Option<Packet> {
         self.waiting.pop_front()
     }
 
-    /// Removes the first packet permanently.
+    /// Removes the next packet for the wire, which no longer counts towards the limit.
     pub(super) fn take_first(&mut self) -> Option<Packet> {
         let packet = self.waiting.pop_front()?;
-        self.held = self.held.saturating_sub(1);
+        self.uncollected = self.uncollected.saturating_sub(1);
         Some(packet)
     }
 
     /// Puts a packet at the front, even if the queue is full.
     pub(super) fn put_first(&mut self, packet: Packet) {
-        self.held += 1;
+        self.uncollected += 1;
         self.waiting.push_front(packet);
     }
 
@@ -136,16 +137,16 @@ impl OutputQueue {
     /// Removes the first sent or failed packet.
     pub(super) fn event(&mut self) -> Option<Event> {
         let event = self.finished.pop_front()?;
-        self.held = self.held.saturating_sub(1);
+        self.uncollected = self.uncollected.saturating_sub(1);
         Some(event)
     }
 
     /// Returns every packet to the pool.
     ///
-    /// The link must have returned the packet that it was sending to the queue before.
+    /// Before this call, the link must have returned the packet that it was sending to the queue.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
         self.waiting.drain(..).for_each(|packet| pool.put(packet));
         self.finished.drain(..).filter_map(Event::into_packet).for_each(|packet| pool.put(packet));
-        self.held = 0;
+        self.uncollected = 0;
     }
 }

@@ -1,23 +1,24 @@
-//! SLIP (RFC 1055): a datagram, escaped, between two ENDs.
+//! SLIP (RFC 1055): an escaped datagram between two END bytes.
 //!
-//! Theory of operation. END (192) ends a packet. A data byte END is sent as ESC ESC_END and ESC as
-//! ESC ESC_ESC. As the RFC advises, a packet also begins with END, which ends any noise received
-//! from the line, and an empty packet is ignored. There is no handshake, no header and no checksum.
-//! The protocol has no timers, so there is no deadline.
+//! Theory of operation. END (192) ends a packet. A data byte END is sent as ESC ESC_END, and a data
+//! byte ESC as ESC ESC_ESC. As the RFC advises, a packet also begins with END, which ends any noise
+//! received from the line, and an empty packet is ignored. There is no handshake, no header and no
+//! checksum. The protocol has no timers, so there is no deadline.
 //!
-//! A buffer is taken from the pool at the first byte of a packet. Without a buffer, or with a full
-//! used queue, the packet is counted and skipped up to its END.
+//! A buffer is allocated from the pool at the first byte of a packet. If no buffer is free or the
+//! used queue is full, the packet is counted and skipped up to its END.
 //!
-//! The RFC's sample code keeps a byte in the packet that may not follow ESC. Here the packet is
-//! dropped instead and counted: it is known to be damaged, and a UDP datagram without a checksum
+//! If an invalid byte follows ESC, the RFC's sample code keeps it in the packet. Here the packet is
+//! counted and dropped instead: it is known to be damaged, and a UDP datagram without a checksum
 //! would deliver the damage to a user. An END always ends the packet, even after ESC, so that two
-//! packets are never merged. The RFC's sample truncates a packet that is too long; here it is
-//! dropped, too.
+//! packets are never merged. The RFC's sample code truncates a packet that is too long; here such a
+//! packet is dropped, too.
 //!
 //! With header compression (CSLIP) the first byte of a packet identifies its kind (RFC 1144
-//! §3.2.3): a datagram begins with its version, 4 or 6, in the upper half, a TCP segment that fills
-//! a slot has 7 there, and a compressed one has the uppermost bit set. Both ends must be configured
-//! for it, because SLIP has no negotiation.
+//! §3.2.3). In a datagram its upper half is the IP version, 4 or 6. In a TCP segment with
+//! uncompressed headers, which fills a slot, the upper half is 7. In a compressed segment the
+//! uppermost bit is set. Both ends must be configured for header compression, because SLIP has no
+//! negotiation.
 
 use super::queue::{OutputQueue, UsedQueue};
 use super::stuffing::{Code, Stuffing};
@@ -40,9 +41,11 @@ pub const ESC_ESC: u8 = 221;
 
 /// Bit in the first byte of a packet: TCP with compressed headers.
 const COMPRESSED_TCP: u8 = 0x80;
-/// Value of the upper half of the first byte: TCP with the number of its slot as protocol.
+/// Value of the upper half of the first byte: TCP with uncompressed headers, whose protocol field
+/// contains the number of a slot.
 const UNCOMPRESSED_TCP: u8 = 0x70;
-/// IP version 4 in the upper half of a byte, and a mask that keeps the lower half.
+/// Mask that changes the upper half of the first byte from 7 ([`UNCOMPRESSED_TCP`]) to IP version
+/// 4.
 const VERSION_4: u8 = 0x4F;
 
 const CODE: Code = Code { ordinary_run, escape };
@@ -57,7 +60,7 @@ pub struct Slip {
     compression: Option<Compression>,
 }
 
-/// Both ends of the header compression.
+/// State of the header compression in both directions.
 #[derive(Debug)]
 struct Compression {
     compressor: Compressor,
@@ -181,7 +184,7 @@ impl Slip {
         *is_escaped = true;
     }
 
-    /// Takes a buffer if this is the first byte of a packet, or skips the packet without one.
+    /// Allocates a buffer at the first byte of a packet. If no buffer is free, skips the packet.
     fn begin(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
         let Incoming::Empty = self.incoming else { return };
         let packet = if self.used.is_full() {
@@ -300,7 +303,7 @@ impl Slip {
         }
     }
 
-    /// Compresses the headers, and writes the resulting kind into the first byte of the packet.
+    /// Compresses the headers, and writes the kind of the compressed packet into its first byte.
     fn compress(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) {
         let Some(Compression { compressor, .. }) = &mut self.compression else { return };
         let mark = match compressor.compress(packet, cx.meter) {
@@ -380,7 +383,7 @@ fn escape(byte: u8) -> [u8; 2] {
 mod tests {
     use super::*;
     use crate::cx::testing::TestContext;
-    use crate::link::vj::testing::typed;
+    use crate::link::vj::testing::segment_with_byte;
     use proptest::prelude::*;
 
     const MTU: usize = 60;
@@ -406,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_with_both_special_bytes_goes_out_as_the_rfc_says() {
+    fn a_packet_with_both_special_bytes_is_escaped_as_in_the_rfc() {
         let mut slip = Slip::new(MTU);
         let mut context = TestContext::default();
         slip.send(Packet::from_slice(&[1, 192, 2, 219, 220, 221]), &mut context.cx()).unwrap();
@@ -449,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_longer_than_the_mtu_is_dropped_and_the_next_one_comes() {
+    fn a_packet_longer_than_the_mtu_is_dropped_and_the_next_one_is_received() {
         let mut slip = Slip::new(3);
         let mut context = TestContext::default();
         let mut pool = Pool::new(4, MTU);
@@ -469,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_packets_are_ignored_and_take_no_buffer() {
+    fn empty_packets_are_ignored_and_use_no_buffer() {
         let mut slip = Slip::new(MTU);
         let mut context = TestContext::default();
         let mut pool = Pool::new(0, MTU);
@@ -496,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_output_queue_gives_the_packet_back_until_one_is_collected() {
+    fn a_full_output_queue_rejects_packets_until_one_is_collected() {
         let mut slip = Slip::with_queue_limit(MTU, 1);
         let mut context = TestContext::default();
         slip.send(Packet::from_slice(b"a"), &mut context.cx()).unwrap();
@@ -508,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_gives_every_buffer_back() {
+    fn reset_returns_every_buffer() {
         let mut slip = Slip::new(MTU);
         let mut context = TestContext::default();
         let mut pool = Pool::new(8, MTU);
@@ -523,13 +526,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_says_what_header_compression_has_made_of_a_packet() {
+    fn the_first_byte_identifies_the_kind_of_a_compressed_packet() {
         let mut context = TestContext::default();
         let mut pool = Pool::new(4, MTU);
         let [mut a, mut b] = [0, 1].map(|_| Slip::new(MTU).with_header_compression());
         let mut firsts = Vec::new();
         for identification in 0..3 {
-            let segment = typed(identification);
+            let segment = segment_with_byte(identification);
             a.send(Packet::from_slice(&segment), &mut context.cx()).unwrap();
             let mut wire = Vec::new();
             a.transmit_into(&mut wire, 100, &mut context.cx());
@@ -540,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_damaged_packet_compressed_ones_are_tossed_until_one_comes_whole() {
+    fn compressed_packets_are_tossed_after_damage_until_an_uncompressed_one() {
         let mut context = TestContext::default();
         let mut pool = Pool::new(4, MTU);
         let mut slip = Slip::new(MTU).with_header_compression();
@@ -565,7 +568,7 @@ mod tests {
         }
 
         #[test]
-        fn packets_come_whole_and_in_order_however_the_line_splits_them(
+        fn packets_arrive_complete_and_in_order_for_any_split(
             packets in prop::collection::vec(
                 prop::collection::vec(prop_oneof![any::<u8>(), Just(END), Just(ESC)], 1..MTU),
                 0..6,
@@ -593,7 +596,7 @@ mod tests {
         }
 
         #[test]
-        fn after_any_noise_an_end_makes_the_line_clean_and_no_buffer_is_lost(
+        fn after_any_noise_an_end_byte_resynchronizes_and_no_buffer_is_lost(
             noise in prop::collection::vec(
                 prop_oneof![any::<u8>(), Just(END), Just(ESC), ESC_END..=ESC_ESC],
                 0..300,

@@ -1,8 +1,8 @@
 //! Byte stuffing: a packet is sent in runs of ordinary bytes, and each byte with a special meaning
-//! in the protocol is sent as two.
+//! in the protocol is sent as two bytes.
 //!
-//! The packet is not copied first. The state records the position in it, even between the two bytes
-//! of an escape, so that the wire may take one byte at a time.
+//! The packet is not copied first. [`Stuffing`] records the position in the packet, even between
+//! the two bytes of an escape, so that the driver may request one byte at a time.
 
 use alloc::vec::Vec;
 
@@ -20,18 +20,19 @@ pub(super) struct Code {
 pub(super) struct Stuffing {
     position: usize,
     /// The second byte of an escape whose first byte has been sent.
-    half: Option<u8>,
+    pending_byte: Option<u8>,
 }
 
 impl Stuffing {
     /// Appends the second byte of an escape, if its first byte was the last one sent.
     pub(super) fn finish_escape(&mut self, wire: &mut Vec<u8>) {
-        wire.extend(self.half.take());
+        wire.extend(self.pending_byte.take());
     }
 
-    /// Appends at most `max_bytes` bytes of the rest of `data`, and returns the number of escapes begun.
+    /// Appends at most `max_bytes` bytes of the escaped rest of `data`, and returns the number of
+    /// bytes that were escaped.
     ///
-    /// If it appends less than `max_bytes` bytes, all of `data` has been sent.
+    /// If it appends fewer than `max_bytes` bytes, all of `data` has been sent.
     pub(super) fn fill(
         &mut self,
         data: &[u8],
@@ -42,7 +43,7 @@ impl Stuffing {
         let end = wire.len().saturating_add(max_bytes);
         let mut escapes = 0;
         while wire.len() < end {
-            if self.half.is_some() {
+            if self.pending_byte.is_some() {
                 self.finish_escape(wire);
                 continue;
             }
@@ -57,7 +58,7 @@ impl Stuffing {
             if let Some(byte) = special.first() {
                 let [first, second] = (code.escape)(*byte);
                 wire.push(first);
-                self.half = Some(second);
+                self.pending_byte = Some(second);
                 self.position += 1;
                 escapes += 1;
             }

@@ -1,9 +1,9 @@
 //! Van Jacobson's compression of TCP/IPv4 headers for slow serial lines (RFC 1144).
 //!
-//! Theory of operation. Of the 40 bytes of headers of a segment most are the same from one segment
-//! of a connection to the next, and most of the others change by little. Both ends of the line keep
-//! the headers of the last segment of each of a few connections, each in a numbered slot. The
-//! compressor sends a datagram as one of three kinds, which the link below marks:
+//! Theory of operation. Most of the 40 header bytes of a segment are the same as in the previous
+//! segment of the connection, and most of the others change by little. For a few connections, both
+//! ends of the line store the headers of the last segment, each in a numbered slot. The compressor
+//! sends a datagram as one of three kinds, which the link below marks:
 //!
 //! - [`Kind::Ip`]: unchanged. Everything that is not TCP, fragments, and segments with SYN, FIN or
 //!   RST.
@@ -21,26 +21,28 @@
 //! ```
 //!
 //! A difference of 1 in the identification needs no byte. Two masks that can hardly occur represent
-//! the two most frequent segments: SWU the echo of a character, where both sequence number and
-//! acknowledgment advance by the data of the previous segment, and SAWU bulk data, where the
-//! sequence number does. A segment whose real changes give one of these is sent uncompressed. So is
-//! a segment without changes, because it is a retransmission and the peer may lack the previous
-//! segment.
+//! the two most frequent segments. SWU is the echo of a character: sequence number and
+//! acknowledgment both advance by the length of the previous segment's data. SAWU is bulk data:
+//! only the sequence number advances by that length. A segment whose real changes have one of these
+//! two masks is sent uncompressed. A segment without changes is sent uncompressed too, because it
+//! is a retransmission and the peer may lack the previous segment.
 //!
 //! After a loss the slot of the decompressor is outdated, and the segments made from it have a
-//! wrong TCP checksum, until the retransmission arrives uncompressed (§4.1). After a loss that the
-//! link has detected the decompressor may also not know the current slot, and tosses all segments
-//! until one names its slot (§4.2). After an undetected loss it may apply the changes of one
-//! connection to the slot of another. Only TCP's checksum rejects the result, and it does not if
-//! the lost changes have the same sum on both connections. The slot number may be omitted only if
-//! the link reports its errors (RFC 1332 §4); SLIP reports those that it can detect.
+//! wrong TCP checksum, until the retransmission arrives uncompressed (§4.1). If the link has
+//! detected the loss, the decompressor may also not know the current slot. It then tosses all
+//! segments until one contains its slot number (§4.2). After an undetected loss it may apply the
+//! changes of one connection to the slot of another. Only TCP's checksum rejects the result, and it
+//! does not if the lost changes have the same sum on both connections. The slot number may be
+//! omitted only if the link reports its errors (RFC 1332 §4); SLIP reports those that it can
+//! detect.
 //!
-//! The damage that a loss can hide in its own slot is limited, but not zero: if it makes two fields
-//! wrong by amounts whose one's complement sum is zero, no checksum detects it. A lost segment
-//! whose window shrinks by exactly the data before it does that, and the special case of an echo
-//! can, when the lost segment and the one before had data of different lengths. RFC 1144 accepts
-//! this; a link with a checksum of its own, such as PPP, does not help, because nothing is damaged.
-//! The IP identification is not covered by any checksum that is sent, and is wrong after a loss.
+//! A loss may also cause errors in its own slot that no checksum detects: two fields are wrong by
+//! amounts whose one's complement sum is zero. This happens if the window of the lost segment
+//! shrinks by exactly the length of the data before it. It can also happen in the special case of
+//! an echo, if the lost segment and the previous one have data of different lengths. RFC 1144
+//! accepts this; a link with a checksum of its own, such as PPP, does not help, because nothing is
+//! damaged. The IP identification is not covered by any checksum that is sent, and is wrong after a
+//! loss.
 //!
 //! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any)
 //! gets the identification after that of its slot, because an identification that does not increase
@@ -63,7 +65,7 @@ pub const SLOTS_MAX: u8 = 16;
 
 /// IPv4 and TCP headers, each with the maximum of options.
 const HEADERS_LEN_MAX: usize = 120;
-const _: () = assert!(HEADERS_LEN_MAX <= HEADROOM, "headers are put in front of received data");
+const _: () = assert!(HEADERS_LEN_MAX <= HEADROOM, "the headroom must hold decompressed headers");
 
 /// The kinds of packets on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +78,7 @@ pub enum Kind {
     CompressedTcp,
 }
 
-/// Reasons why a received packet gives no datagram.
+/// Reasons why a received packet cannot be converted into a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The packet is truncated, or refers to a slot that is empty or does not exist.
@@ -95,23 +97,24 @@ mod mask {
     pub(super) const WINDOW: u8 = 0x02;
     pub(super) const URGENT: u8 = 0x01;
     pub(super) const SPECIALS: u8 = SEQUENCE | ACKNOWLEDGMENT | WINDOW | URGENT;
-    /// The mask of a segment that echoes a character.
+    /// Special mask for an echoed character: sequence number and acknowledgment both advance by the
+    /// length of the previous data.
     pub(super) const ECHO: u8 = SEQUENCE | WINDOW | URGENT;
-    /// The mask of a segment with bulk data.
+    /// Special mask for bulk data: the sequence number advances by the length of the previous data.
     pub(super) const BULK: u8 = SPECIALS;
 }
 
 const PROTOCOL_AT: usize = 9;
 const PROTOCOL_TCP: u8 = 6;
 const FRAGMENT: u16 = 0x3FFF;
-/// Mask in the byte with the flags.
+/// The DF bit in byte 6 of the IPv4 header.
 const DONT_FRAGMENT: u8 = 0x40;
 const FIN_SYN_RST: u8 = 0x07;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const URG: u8 = 0x20;
 
-/// The sending end.
+/// The header compressor of the sending end.
 #[derive(Debug)]
 pub struct Compressor {
     slots: Vec<Slot>,
@@ -120,11 +123,11 @@ pub struct Compressor {
     /// slot.
     last: Option<u8>,
     may_omit_slot: bool,
-    /// Number of segments so far, as the age of the slots.
+    /// Number of segments compressed so far, to find the least recently used slot.
     clock: u64,
 }
 
-/// The receiving end.
+/// The header decompressor of the receiving end.
 #[derive(Debug)]
 pub struct Decompressor {
     slots: Vec<Option<Slot>>,
@@ -171,10 +174,10 @@ impl Compressor {
             return Kind::Ip;
         }
         self.clock += 1;
-        let (number, changes) = self.enter(&headers);
+        let (number, changes) = self.store_headers(&headers);
         let headers_len = headers.len();
         let checksum = [headers.tcp[16], headers.tcp[17]];
-        let names_slot = !self.may_omit_slot || self.last != Some(number);
+        let has_slot_number = !self.may_omit_slot || self.last != Some(number);
         self.last = Some(number);
         let Some(changes) = changes else {
             if let Some(protocol) = packet.data_mut().get_mut(PROTOCOL_AT) {
@@ -186,7 +189,7 @@ impl Compressor {
         packet.pull(headers_len);
         packet.push(changes.deltas());
         packet.push(&checksum);
-        if names_slot {
+        if has_slot_number {
             packet.push(&[changes.mask | mask::CONNECTION, number]);
         } else {
             packet.push(&[changes.mask]);
@@ -200,7 +203,7 @@ impl Compressor {
     fn set_identification(&self, packet: &mut Packet) {
         let Some(headers) = Headers::read(packet.data()) else { return };
         let is_atomic = headers.ip[6] & DONT_FRAGMENT != 0 && headers.ip[4..6] == [0, 0];
-        let slot = self.slots.iter().find(|slot| slot.is_of(&headers));
+        let slot = self.slots.iter().find(|slot| slot.is_same_connection(&headers));
         let (true, Some(slot)) = (is_atomic, slot) else { return };
         let mut ip = *headers.ip;
         [ip[4], ip[5]] = slot.ip_identification().wrapping_add(1).to_be_bytes();
@@ -214,9 +217,9 @@ impl Compressor {
 
     /// Puts `headers` into the slot of their connection. Returns the slot's number, and the changes
     /// if they can be sent compressed.
-    fn enter(&mut self, headers: &Headers<'_>) -> (u8, Option<Changes>) {
+    fn store_headers(&mut self, headers: &Headers<'_>) -> (u8, Option<Changes>) {
         let mut numbered = (0..).zip(&mut self.slots);
-        if let Some((number, slot)) = numbered.find(|(_, slot)| slot.is_of(headers)) {
+        if let Some((number, slot)) = numbered.find(|(_, slot)| slot.is_same_connection(headers)) {
             let changes = slot.changes(headers);
             slot.store(headers, self.clock);
             return (number, changes);
@@ -254,12 +257,12 @@ impl Decompressor {
         Self { slots: (0..slots).map(|_| None).collect(), last: None, is_tossing: false }
     }
 
-    /// Converts a received packet into a whole datagram in place. The packet still has its
-    /// headroom, except at most the length of a link's own header.
+    /// Converts a received packet into a whole datagram in place. Up to the length of a link's own
+    /// header, the headroom of the packet may have been used.
     ///
     /// # Errors
     ///
-    /// Returns an error, which is counted, if the packet gives no datagram.
+    /// Returns an error, which is counted, if the packet cannot be converted.
     pub fn decompress(
         &mut self,
         kind: Kind,
@@ -378,14 +381,14 @@ impl Slot {
         u16::from_be_bytes([self.ip[4], self.ip[5]])
     }
 
-    /// Returns whether the slot has these addresses and ports.
-    fn is_of(&self, headers: &Headers<'_>) -> bool {
+    /// Returns whether the slot and `headers` have the same addresses and ports.
+    fn is_same_connection(&self, headers: &Headers<'_>) -> bool {
         self.ip.get(12..) == headers.ip.get(12..) && self.tcp.get(..4) == headers.tcp.get(..4)
     }
 
     /// Returns the changes to send, or `None` if the headers must be sent whole.
     fn changes(&self, headers: &Headers<'_>) -> Option<Changes> {
-        if !self.is_alike(headers) {
+        if !self.has_same_fixed_fields(headers) {
             return None;
         }
         let old = &self.tcp;
@@ -394,7 +397,8 @@ impl Slot {
         if new[13] & URG != 0 {
             changes.put(mask::URGENT, u16::from_be_bytes([new[18], new[19]]));
         } else if old[18..] != new[18..] {
-            // The pointer has changed although URG is not set.
+            // The urgent pointer has changed although URG is not set, which cannot be sent
+            // compressed.
             return None;
         }
         let window = difference(&[new[14], new[15]], &[old[14], old[15]])?;
@@ -427,7 +431,7 @@ impl Slot {
 
     /// Returns whether the slot and `headers` are equal in all fields that a compressed segment
     /// cannot change.
-    fn is_alike(&self, headers: &Headers<'_>) -> bool {
+    fn has_same_fixed_fields(&self, headers: &Headers<'_>) -> bool {
         let flags = |tcp: &[u8; 20]| tcp[13] & !(PSH | URG);
         self.ip[..2] == headers.ip[..2]
             && self.ip[6..10] == headers.ip[6..10]
@@ -512,7 +516,7 @@ fn add(field: &mut [u8], by: u16) {
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
     mask: u8,
-    /// Five fields of at most three bytes.
+    /// Room for five fields of at most three bytes.
     bytes: [u8; 15],
     len: usize,
 }
@@ -543,7 +547,7 @@ impl Changes {
     }
 }
 
-/// The rest of a compressed segment.
+/// A reader of the bytes of a compressed segment.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -566,9 +570,9 @@ impl Cursor<'_> {
 pub(super) mod testing {
     use super::*;
 
-    /// Returns a segment of one byte with `count` as identification, sequence number and
+    /// Returns a segment with one byte of data. `count` is its identification, sequence number and
     /// acknowledgment.
-    pub(in crate::link) fn typed(count: u8) -> Vec<u8> {
+    pub(in crate::link) fn segment_with_byte(count: u8) -> Vec<u8> {
         #[rustfmt::skip]
         let mut datagram = [
             0x45, 0, 0, 41, 0, count, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,

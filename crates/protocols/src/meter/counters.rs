@@ -1,6 +1,7 @@
-//! The closed lists of counters, quantities, accounts and kinds of work, each member with its text.
+//! The lists of counters, quantities, accounts and kinds of work, each member with the text
+//! displayed for it.
 
-/// Declares a closed list whose members know their own text and can be iterated in order.
+/// Declares an enum whose variants have a displayed text and can be listed in order.
 macro_rules! closed_list {
     ($(#[$list:meta])* $name:ident { $($(#[$member:meta])* $variant:ident $text:literal,)+ }) => {
         $(#[$list])*
@@ -13,7 +14,7 @@ macro_rules! closed_list {
             /// Number of members.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// Returns the text that is displayed.
+            /// Returns the text displayed for this member.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
@@ -25,34 +26,35 @@ macro_rules! closed_list {
 closed_list! {
     /// Accounts to which CPU time is charged.
     Account {
-        /// Waiting, and everything outside this program.
+        /// Time in which the program waits, or other programs run.
         Outside "outside",
-        /// The interrupt level of 1982; today the system calls that move bytes.
+        /// System calls that transfer bytes; in the simulation of TM-233, the interrupt level.
         Interrupt "interrupt or system call",
-        /// LLP, SLIP.
+        /// The link protocols: LLP, SLIP.
         Link "link",
-        /// IP, ICMP, UDP.
+        /// The protocols IP, ICMP and UDP.
         Internet "internet",
-        /// TCP, per segment.
+        /// TCP: the cost per segment, independent of its length.
         TcpFixed "TCP, fixed",
-        /// TCP, per data byte: checksum and copy.
+        /// TCP: the cost per data byte, for checksum and copy.
         TcpByte "TCP, per byte",
         /// TLS: keys, encryption and decryption.
         Encryption "encryption",
-        /// Telnet.
+        /// The Telnet protocol.
         Telnet "Telnet",
         /// The terminal: the grid and its rendering.
         Terminal "terminal",
-        /// Files: reading, writing, and converting between the file's form and the wire's.
+        /// Files: reading, writing, and converting between the local format and the format of the
+        /// protocol.
         Files "files",
-        /// FTP, and the connections and servers of sessions: the work of this program that belongs
-        /// to no other account.
+        /// FTP, session handling, and all other work of this program that no other account
+        /// contains.
         Application "application",
     }
 }
 
 closed_list! {
-    /// Kinds of work of a layer, in units that have a cost on a simulated machine.
+    /// Kinds of work, counted in units that have a fixed cost on a simulated machine.
     Work {
         /// A byte received from or sent to the line at interrupt level.
         LineByte "line bytes",
@@ -64,11 +66,11 @@ closed_list! {
         TelnetByte "Telnet bytes",
         /// A byte written to the terminal.
         TerminalByte "terminal bytes",
-        /// A new line, which scrolls the whole screen up.
+        /// A line feed on the terminal, which scrolls the screen.
         NewLine "new lines",
-        /// A change of control from one step of a station to another.
+        /// A switch from one step of a station to another.
         Switch "changes of control",
-        /// A byte moved between a file and the connection that carries it.
+        /// A byte transferred between a file and a connection.
         FileByte "file bytes",
     }
 }
@@ -93,15 +95,15 @@ impl Work {
 closed_list! {
     /// Quantities whose values are recorded as a distribution.
     Quantity {
-        /// Time from sending a segment to its acknowledgment, ns.
+        /// Time from sending a segment to its acknowledgment, in ns.
         RoundTrip "round trip",
-        /// Retransmission timeout in force when it expired, ns.
+        /// Retransmission timeout that expired, in ns.
         RetransmissionTimeout "retransmission timeout",
         /// Data bytes in a segment received.
         SegmentBytesIn "data bytes in a segment received",
         /// Data bytes in a segment sent.
         SegmentBytesOut "data bytes in a segment sent",
-        /// Time from the request to send to its acknowledgment, ns.
+        /// Time from an LLP request to send (REQ) to its acknowledgment, in ns.
         LlpAckWait "wait for the link's acknowledgment",
     }
 }
@@ -110,20 +112,20 @@ closed_list! {
     /// Event counters.
     Counter {
         // Waits and their results.
-        /// Returns from a wait.
+        /// Returns from a wait for events.
         Wakeups "wakeups",
-        /// Completed transactions: keys, commands.
+        /// Completed transactions, such as keystrokes or commands.
         Transactions "transactions",
         // Packet buffers.
-        /// No packet buffer was free.
+        /// Requests for a packet buffer while none was free.
         PacketsRefused "packet requests refused, no free buffer",
         // Several stations on one interface.
-        /// Datagrams and errors handed over to the next station, because this one had no use for
-        /// them.
+        /// Datagrams and errors handed over to the next station, because they match no connection
+        /// or port of this one.
         MisdeliveredOut "packets handed over to another station",
         /// Datagrams and errors received from another station.
         MisdeliveredIn "packets taken over from another station",
-        /// Datagrams and errors dropped at a full queue between two stations.
+        /// Datagrams and errors for another station dropped because the queue to it was full.
         MisdeliveredDropped "packets for another station dropped, full queue",
         // Link: LLP, SLIP.
         /// Complete packets received from the line.
@@ -136,33 +138,34 @@ closed_list! {
         LinkPacketsTooLong "link packets too long",
         /// Packets with an unknown local header.
         LinkHeadersUnknown "link headers unknown",
-        /// Bytes received when none was expected.
+        /// Bytes received outside a packet.
         LinkBytesUnexpected "link bytes unexpected",
-        /// Escapes sent.
+        /// Bytes sent as an escape sequence.
         LinkEscapesOut "link escapes out",
-        /// Escapes received.
+        /// Bytes received as an escape sequence.
         LinkEscapesIn "link escapes in",
-        /// Escapes whose second byte is not defined by the protocol.
+        /// Escape sequences whose second byte the protocol does not define.
         LinkEscapesWrong "link escapes invalid",
         /// Requests to send (REQ) sent.
         LlpRequestsOut "LLP REQs sent",
         /// Requests to send (REQ) received.
         LlpRequestsIn "LLP REQs received",
-        /// Requests received in the middle of a packet, which is dropped.
+        /// Requests to send (REQ) received in the middle of a packet; the incomplete packet is
+        /// dropped.
         LlpRequestsInPacket "LLP REQs inside a packet",
         /// Requests left unanswered because no packet buffer was free or the used queue was full.
         LlpRequestsRefused "LLP REQs left unanswered, no free buffer",
-        /// Acknowledgments sent.
+        /// LLP acknowledgments sent.
         LlpAcksOut "LLP ACKs sent",
-        /// Acknowledgments received.
+        /// LLP acknowledgments received.
         LlpAcksIn "LLP ACKs received",
-        /// Acknowledgments received when none was outstanding.
+        /// LLP acknowledgments received when none was outstanding.
         LlpAcksUnexpected "LLP ACKs unexpected",
         /// Timeouts while waiting for an acknowledgment.
         LlpAckTimeouts "LLP ACK timeouts",
-        /// Packets given up after the last retry.
+        /// Packets dropped after the last retry.
         LlpPacketsGivenUp "LLP packets given up",
-        /// Packets whose bytes stopped arriving in the middle for too long.
+        /// Incomplete packets dropped because no further byte arrived in time.
         LlpPacketTimeouts "LLP packet timeouts",
         /// Address requests sent.
         LlpAddressRequestsOut "LLP address requests sent",
@@ -170,7 +173,8 @@ closed_list! {
         LlpAddressRequestsIn "LLP address requests answered",
         /// Address requests that timed out.
         LlpAddressTimeouts "LLP address timeouts",
-        /// Packets from the line dropped at a full used queue.
+        /// Received packets dropped because the used queue, which passes packets to the host, was
+        /// full.
         LinkPacketsRefused "link packets dropped, full used queue",
         /// Frames that are truncated or have a group address as source.
         EthernetFrameErrors "Ethernet frames in error",
@@ -190,7 +194,7 @@ closed_list! {
         VjUncompressedIn "segments received whole for header compression",
         /// Compressed headers that are truncated or refer to an empty slot.
         VjErrorsIn "compressed headers in error",
-        /// Segments with compressed headers dropped after the loss of an earlier one.
+        /// Segments with compressed headers dropped because an earlier segment was lost.
         VjTossed "compressed headers dropped after a loss",
         /// PPP frames whose check sequence is wrong.
         PppCheckErrors "PPP frames with a wrong check sequence",
@@ -206,7 +210,7 @@ closed_list! {
         PppTimeouts "PPP timeouts",
         /// Unanswered PPP echo requests.
         PppEchoesLost "PPP echoes unanswered",
-        /// Signs that a PPP line is looped back to this host.
+        /// Received PPP packets which indicate that the line is looped back to this host.
         PppLoopbacks "PPP packets looped back",
         /// Failed PPP authentications, in either direction.
         PppAuthenticationsFailed "PPP authentications failed",
@@ -221,11 +225,11 @@ closed_list! {
         IpHeaderErrors "IP header errors",
         /// Headers whose checksum is wrong.
         IpChecksumErrors "IP header checksum errors",
-        /// Datagrams for other hosts.
+        /// Datagrams whose destination is another host.
         IpAddressErrors "IP datagrams for other hosts",
-        /// Datagrams with a source address that no host may have.
+        /// Datagrams with an invalid source address, such as a broadcast address.
         IpSourceErrors "IP source addresses invalid",
-        /// Headers with options, which are skipped.
+        /// Headers with IP options, which are ignored.
         IpOptionsSkipped "IP headers with options",
         /// Fragments, which are dropped.
         IpFragmentsDropped "IP fragments dropped",
@@ -245,13 +249,14 @@ closed_list! {
         IpReassemblyErrors "IP datagrams with fragments in error",
         /// Datagrams whose fragments did not all arrive in time.
         IpReassemblyTimeouts "IP datagrams not reassembled in time",
-        /// Incomplete datagrams evicted for later datagrams.
+        /// Incomplete datagrams evicted to reassemble later ones.
         IpReassemblyEvicted "IP datagrams evicted before reassembly",
         /// Fragments sent.
         IpFragmentsOut "IP fragments out",
         /// Path MTUs lowered by an ICMP error.
         IpPathMtusLowered "IP path MTUs lowered",
-        /// Datagrams of an application's protocol dropped at a full queue.
+        /// Datagrams for an application that implements its own IP protocol, dropped because the
+        /// queue was full.
         IpRawQueueFull "IP datagrams dropped at the application's queue",
         /// ICMP messages received.
         IcmpIn "ICMP messages in",
@@ -271,17 +276,17 @@ closed_list! {
         /// ICMP events dropped at a full queue.
         IcmpEventsDropped "ICMP events dropped",
         // Neighbors: ARP, Neighbor Discovery and address configuration.
-        /// Neighbors not added to a full cache.
+        /// Neighbors not added because the cache was full.
         NeighborEntriesRefused "neighbors not added, full cache",
-        /// Neighbors evicted for others.
+        /// Neighbors evicted from a full cache.
         NeighborsForgotten "neighbors evicted from the cache",
         /// Neighbors that did not answer.
         NeighborsUnreachable "neighbors unreachable",
-        /// Unsolicited answers.
+        /// Answers of neighbors that were not requested.
         NeighborsUnasked "neighbor answers unsolicited",
-        /// Claims of an address that belongs to another neighbor.
+        /// ARP or ND packets that claim the address of another neighbor, which are ignored.
         NeighborOverwritesRefused "claims of another neighbor's address refused",
-        /// Packets dropped for lack of space while waiting for a neighbor.
+        /// Packets dropped because the queue for an unresolved neighbor was full.
         NeighborPacketsDropped "packets dropped before a neighbor answered",
         /// Requests for a neighbor's address sent.
         NeighborSolicitationsOut "neighbor solicitations sent",
@@ -291,28 +296,29 @@ closed_list! {
         NeighborAnswersDropped "neighbor answers dropped",
         /// Neighbor or address events dropped at a full queue.
         NeighborEventsDropped "neighbor events dropped",
-        /// ARP packets in.
+        /// ARP packets received.
         ArpIn "ARP packets in",
-        /// ARP packets out.
+        /// ARP packets sent.
         ArpOut "ARP packets out",
         /// ARP packets that are truncated, have a wrong length or are invalid.
         ArpErrors "ARP packets in error",
         /// ARP packets from another host that uses or probes a local address.
         ArpConflicts "ARP address conflicts",
-        /// Messages of Neighbor Discovery in.
+        /// Neighbor Discovery messages received.
         NdIn "ND messages in",
-        /// Messages of Neighbor Discovery out.
+        /// Neighbor Discovery messages sent.
         NdOut "ND messages out",
-        /// Messages of Neighbor Discovery that are truncated, were forwarded or are invalid.
+        /// Neighbor Discovery messages that are truncated or invalid, or that a router has
+        /// forwarded.
         NdErrors "ND messages in error",
-        /// Options of Neighbor Discovery whose length is wrong.
+        /// Neighbor Discovery options with a wrong length.
         NdOptionErrors "ND options with a wrong length",
-        /// Messages of Neighbor Discovery that are not trusted or concern no neighbor or address of
-        /// this host.
+        /// Neighbor Discovery messages that are not trusted, or that concern no neighbor or address
+        /// of this host.
         NdIgnored "ND messages ignored",
-        /// Local addresses that another host has.
+        /// Local addresses that another host already uses.
         NdDuplicates "ND duplicate addresses",
-        /// Routers, prefixes, addresses or servers over the limit.
+        /// Routers, prefixes, addresses or servers ignored because their limit was reached.
         NdEntriesRefused "ND entries over the limit",
         // UDP.
         /// Datagrams delivered.
@@ -329,7 +335,7 @@ closed_list! {
         UdpErrors "UDP datagrams in error",
         /// Datagrams dropped at a full receive queue.
         UdpQueueFull "UDP datagrams dropped, full receive queue",
-        /// Binds refused because of a limit.
+        /// Sockets not bound because a limit was reached.
         UdpBindsRefused "UDP binds over the limit",
         // TCP.
         /// Segments received.
@@ -346,19 +352,20 @@ closed_list! {
         TcpActiveOpens "TCP active opens",
         /// Passive opens: connections created by a SYN.
         TcpPassiveOpens "TCP passive opens",
-        /// Opens refused because of a limit.
+        /// Connections not opened because a limit was reached.
         TcpOpensRefused "TCP opens over the limit",
-        /// Connections that were reset by either side.
+        /// Connections reset by either side.
         TcpResets "TCP connections reset",
         /// Resets sent.
         TcpResetsOut "TCP resets sent",
         /// Resets not sent because too many were queued.
         TcpResetsSuppressed "TCP resets suppressed",
-        /// Resets in the window but not at its edge, or outside the window.
+        /// Resets ignored because they were outside the window, had not exactly the next expected
+        /// sequence number (RFC 5961), or arrived in TIME-WAIT.
         TcpResetsIgnored "TCP resets ignored",
         /// Challenge acknowledgments sent.
         TcpChallengeAcks "TCP challenge ACKs",
-        /// Challenge acknowledgments suppressed by the limit.
+        /// Challenge acknowledgments not sent because of the rate limit.
         TcpChallengeAcksSuppressed "TCP challenge ACKs suppressed",
         /// Segments retransmitted.
         TcpRetransmissions "TCP segments retransmitted",
@@ -370,19 +377,19 @@ closed_list! {
         TcpTailProbes "TCP tail probes",
         /// Spurious reductions of the congestion window that were undone.
         TcpRecoveriesUndone "TCP recoveries undone",
-        /// Acknowledgments that report a duplicate segment.
+        /// Acknowledgments which report that a segment arrived twice (D-SACK).
         TcpDuplicateReports "TCP ACKs that report a duplicate segment",
         /// Segments delivered out of order.
         TcpReordered "TCP deliveries out of order",
-        /// SACK blocks that are impossible or too many.
+        /// SACK blocks ignored because they are impossible or too many.
         TcpBlocksRefused "TCP SACK blocks invalid or too many",
         /// Peers that dropped data they had selectively acknowledged (reneging).
         TcpReneged "TCP SACK data dropped by the peer",
         /// Segments with a congestion mark (ECN).
         TcpMarksIn "TCP segments with an ECN mark",
-        /// Reductions of the congestion window because of a mark.
+        /// Reductions of the congestion window because of an ECN mark.
         TcpMarkReductions "TCP window reductions by an ECN mark",
-        /// Connections given up because nothing was acknowledged for too long.
+        /// Connections closed because no data was acknowledged in time.
         TcpGivenUp "TCP connections timed out",
         /// Duplicate acknowledgments received.
         TcpDuplicateAcks "TCP duplicate ACKs in",
@@ -400,7 +407,7 @@ closed_list! {
         TcpOutOfOrderDropped "TCP out-of-order segments dropped",
         /// Bytes received twice.
         TcpDuplicateBytes "TCP bytes received twice",
-        /// Probes of a closed window.
+        /// Probes sent to a closed window.
         TcpWindowProbes "TCP window probes",
         /// Acknowledgments without data.
         TcpPureAcksOut "TCP ACKs without data sent",
@@ -412,39 +419,39 @@ closed_list! {
         TcpUrgentIn "TCP urgent segments in",
         /// Segments with urgent data sent.
         TcpUrgentOut "TCP urgent segments out",
-        /// Data received after the user had closed, which causes a reset.
+        /// Segments with data received after the application had closed, which cause a reset.
         TcpDataAfterClose "TCP data after close",
         /// Keep-alive probes.
         TcpKeepAlives "TCP keep-alive probes",
-        /// SYNs answered by a cookie because too many connections were half open.
+        /// SYNs answered with a SYN cookie because too many connections were half open.
         TcpSynCookiesOut "TCP SYN cookies sent",
-        /// Connections opened by a returned cookie.
+        /// Connections established by a valid SYN cookie.
         TcpSynCookiesIn "TCP SYN cookies accepted",
-        /// Acknowledgments that looked like a cookie but did not match.
+        /// Acknowledgments with an invalid SYN cookie.
         TcpSynCookiesWrong "TCP SYN cookies invalid",
         /// Connections in TIME-WAIT replaced by a new one.
         TcpTimeWaitsReused "TCP TIME-WAITs reused",
         /// Connections evicted because the table was full.
         TcpReaped "TCP connections evicted, full table",
-        /// SYNs whose data was accepted immediately.
+        /// SYNs with data that was accepted immediately (TCP Fast Open).
         TcpFastOpensIn "TCP fast opens in",
         /// SYNs sent with data.
         TcpFastOpensOut "TCP fast opens sent",
-        /// SYNs with a wrong cookie, or beyond the limit of pending fast opens.
+        /// Fast open requests refused: the cookie is wrong, or too many fast opens are pending.
         TcpFastOpensRefused "TCP fast opens refused",
-        /// ICMP errors about data in flight.
+        /// ICMP errors that match data in flight.
         TcpIcmpErrors "ICMP errors accepted by TCP",
         /// ICMP errors that match no data in flight.
         TcpIcmpErrorsIgnored "ICMP errors ignored by TCP",
-        /// Black holes: segments longer than the base length were lost without an ICMP error.
+        /// Detected black holes: long segments were lost without an ICMP error.
         TcpBlackHoles "TCP black holes",
-        /// Longer segments sent to probe the path MTU.
+        /// Segments sent to probe a larger path MTU.
         TcpPathProbes "TCP path MTU probes",
-        /// Receive windows grown with the rate at which the application reads.
+        /// Increases of a receive window to match the rate at which the application reads.
         TcpReceiveWindowsGrown "TCP receive windows grown",
-        /// Send buffers grown with the congestion window.
+        /// Increases of a send buffer to match the congestion window.
         TcpSendBuffersGrown "TCP send buffers grown",
-        /// Buffers not grown because the total limit was reached.
+        /// Buffers not increased because the limit for all buffers was reached.
         TcpGrowthRefused "TCP buffers not grown, total limit",
         // Telnet.
         /// Commands received.
@@ -461,24 +468,26 @@ closed_list! {
         TelnetSubnegotiationsTooLong "Telnet subnegotiations too long",
         /// Malformed subnegotiations.
         TelnetSubnegotiationsWrong "Telnet subnegotiations malformed",
-        /// Bytes discarded between the urgent notification and the data mark.
+        /// Bytes discarded between the urgent notification and the data mark (Synch).
         TelnetBytesDiscarded "Telnet bytes discarded by Synch",
         /// Output bytes rejected by a full queue.
         TelnetOutputRefused "Telnet output bytes rejected, full queue",
-        /// Commands with an undefined code, and ends of subnegotiations that never began.
+        /// Commands with an undefined code, and SE without a preceding SB.
         TelnetCommandsUnknown "Telnet commands unknown",
         /// Environment variables that were not requested or have an invalid value.
         TelnetVariablesRefused "Telnet environment variables rejected",
         /// Compressed streams that are invalid or expand beyond the limit.
         TelnetCompressedRefused "Telnet compressed streams rejected",
-        /// Data and commands received in plaintext after the announcement that TLS follows.
+        /// Data and commands ignored because they arrived in plaintext after the peer had announced
+        /// TLS.
         TelnetItemsBeforeTls "Telnet data and commands ignored before TLS",
-        /// Inspection records dropped because they were not taken in time.
+        /// Inspection records dropped because they were not read in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
-        /// Bytes of the login program's own text dropped because its display accepted none.
+        /// Bytes of messages of the login program itself, dropped because the display accepted no
+        /// output.
         DisplayBytesDropped "display bytes dropped",
         // Console server.
-        /// Bytes of a serial line's output skipped for a slow reader.
+        /// Serial line output skipped for a user that reads too slowly, in bytes.
         ConsoleBytesSkipped "console bytes skipped for slow readers",
         /// Bytes typed by a user without write access.
         ConsoleBytesRefused "console bytes typed without write access",
@@ -500,11 +509,11 @@ closed_list! {
         FtpCommandsIn "FTP commands in",
         /// Commands that are unknown or have an invalid argument.
         FtpCommandsWrong "FTP commands invalid",
-        /// Commands discarded because they followed AUTH in plaintext.
+        /// Commands discarded because they followed the AUTH command in plaintext.
         FtpCommandsDropped "FTP commands dropped before TLS",
         /// Command or reply lines that were too long.
         FtpLinesTooLong "FTP lines too long",
-        /// Names that a command cannot carry or that lead out of their directory.
+        /// File names that an FTP command cannot contain or that lead outside the directory.
         FtpNamesRefused "FTP names rejected",
         /// Telnet options refused on a control connection.
         FtpOptionsRefused "Telnet options refused on FTP connections",
@@ -516,17 +525,17 @@ closed_list! {
         FtpRepliesWrong "FTP replies invalid",
         /// Logins refused.
         FtpLoginsRefused "FTP logins refused by the local server",
-        /// Commands refused for lack of a login or of a permission.
+        /// Commands refused because the user is not logged in or has no permission.
         FtpRightsRefused "FTP commands without the required permission",
-        /// Data ports that are on another host than the client's, or are privileged.
+        /// Data addresses refused because the host is not the client's or the port is privileged.
         FtpBouncesRefused "FTP data addresses refused, another host or privileged port",
-        /// Data connections from another host.
+        /// Data connections refused because they come from another host.
         FtpDataPeersRefused "FTP data connections refused, another host",
         /// Completed transfers.
         FtpTransfersComplete "FTP transfers complete",
         /// Failed or aborted transfers.
         FtpTransfersFailed "FTP transfers failed",
-        /// Timeouts: of a login, an idle session, a reply, a data connection.
+        /// Timeouts of a login, an idle session, a reply or a data connection.
         FtpTimeouts "FTP timeouts",
         /// Lines of a listing that match no known format.
         FtpListingLinesUnknown "FTP listing lines in an unknown format",
@@ -539,7 +548,7 @@ closed_list! {
         TftpRetransmissions "TFTP blocks retransmitted",
         /// Expired timers of a transfer.
         TftpTimeouts "TFTP timeouts",
-        /// Blocks and acknowledgments that were duplicate, late or ahead of a missing one.
+        /// Blocks and acknowledgments that were duplicate, late, or received before a missing one.
         TftpIgnored "TFTP packets ignored",
         /// Packets that are truncated, invalid or of another transfer.
         TftpErrors "TFTP packets in error",
@@ -550,14 +559,14 @@ closed_list! {
         TerminalReports "terminal reports",
         /// Reports not sent because earlier reports were still queued.
         TerminalReportsRefused "terminal reports not sent, earlier ones queued",
-        /// Bytes lost to a full input FIFO of the Heath-19.
+        /// Bytes lost because the input FIFO of the Heath-19 was full.
         TerminalInputOverruns "terminal input overruns",
-        /// Typed characters that a line discipline dropped: not in its character set, or beyond the
+        /// Typed characters dropped by a line discipline: not in its character set, or beyond the
         /// maximum length of a line.
         TerminalLineBytesDropped "terminal line bytes dropped",
         /// Keys whose echo was predicted.
         PredictionsMade "predictions made",
-        /// Predictions displayed at the moment of the keystroke.
+        /// Predictions displayed as soon as the key was typed.
         PredictionsShown "predictions shown at once",
         /// Predictions confirmed by the echo.
         PredictionsConfirmed "predictions confirmed",

@@ -4,12 +4,13 @@ use super::shared_counters::Figure;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of bins per doubling. A percentile is too high by at most one eighth.
+/// Number of bins per doubling of the value, so that a percentile is too high by at most one
+/// eighth.
 const BINS_PER_DOUBLING: usize = 8;
 const BINS: usize = 64 * BINS_PER_DOUBLING;
 
-/// Values of one quantity, in logarithmic bins of 2 KB in total. One thread records values, and any
-/// thread may read them.
+/// Values of one quantity, counted in logarithmic bins of 2 KB in total. One thread records values,
+/// and any thread may read them.
 #[derive(Debug)]
 pub struct Distribution {
     count: Figure,
@@ -123,9 +124,9 @@ impl Distribution {
     }
 }
 
-/// Returns the bin of `value`.
+/// Returns the index of the bin that contains `value`.
 ///
-/// Small values have a bin each. Larger values with the same leading four bits share a bin.
+/// Each small value has its own bin. Larger values with the same leading four bits share a bin.
 #[expect(clippy::cast_possible_truncation, reason = "only three bits are kept")]
 fn bin_of(value: u64) -> usize {
     let Some(doubling) = value.checked_ilog2() else { return 0 };

@@ -1,15 +1,15 @@
 //! The meter: counts, distributions, and accounts of CPU time that add up to the total exactly.
 //!
-//! Engines call [`Meter::count`] and [`Meter::record`] wherever something is worth counting. CPU
-//! time is charged only where a layer is entered, by [`Meter::enter`]: one reading of the clock
-//! ends the previous account and starts the new account, so no time is lost between two accounts
-//! and no time is counted twice. A thread that waits has entered [`Account::Outside`].
+//! Engines call [`Meter::count`] and [`Meter::record`] for countable events and measured
+//! quantities. CPU time is charged only where a layer is entered, by [`Meter::enter`]: a single
+//! reading of the clock ends the previous account and starts the new one, so no time is lost or
+//! counted twice. A thread that waits has entered [`Account::Outside`].
 //!
-//! A virtual clock is not read: [`Meter::work`] reports the work of a layer, and a table of
-//! [`Costs`] gives its cost on the simulated machine. With a real clock the same call counts the
-//! units, so that a cost per unit can be computed afterwards.
+//! With virtual time there is no clock to read: [`Meter::work`] reports the work of a layer, and a
+//! table of [`Costs`] gives its cost on the simulated machine. With a real clock the same call
+//! counts the units, so that a cost per unit can be computed afterwards.
 //!
-//! The figures are stored in a [`CounterBlock`] that other threads may read at any time.
+//! The values are stored in a [`CounterBlock`] that other threads may read at any time.
 
 mod counters;
 mod distribution;
@@ -30,9 +30,10 @@ use alloc::sync::Arc;
 pub enum Clock {
     /// No clock: nothing is charged.
     None,
-    /// A free-running counter provided by the driver. The accounts are in its ticks.
+    /// A monotonic tick counter provided by the driver. The unit of the accounts is its tick.
     Counter(fn() -> u64),
-    /// No clock, but work has the cost in the table. The accounts are in nanoseconds.
+    /// No real clock: work is charged with its cost in the table. The unit of the accounts is the
+    /// nanosecond.
     Virtual(Costs),
 }
 
@@ -59,8 +60,8 @@ impl Costs {
     }
 }
 
-/// Number of transactions in one recent window.
-const TOGETHER: u64 = 100;
+/// Number of transactions after which their totals are recorded as one recent window.
+const WINDOW_TRANSACTIONS: u64 = 100;
 
 /// Counts, distributions and accounts of one station or one session.
 #[derive(Debug)]
@@ -68,10 +69,10 @@ pub struct Meter {
     clock: Clock,
     is_on: bool,
     current: Account,
-    /// The clock reading up to which all time is charged; with a virtual clock, the total time so
+    /// Clock reading up to which all time has been charged; with a virtual clock, the total time so
     /// far.
     mark: u64,
-    /// The clock reading at which `current` was entered.
+    /// Clock reading at which the current account was entered.
     entered: u64,
     counter_block: Arc<CounterBlock>,
 }
@@ -84,7 +85,7 @@ impl Clone for Meter {
 }
 
 impl Meter {
-    /// Returns a meter that has entered [`Account::Outside`].
+    /// Creates a meter whose current account is [`Account::Outside`].
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let started = match clock {
@@ -102,13 +103,13 @@ impl Meter {
         }
     }
 
-    /// Returns a meter whose calls all do nothing, to measure the cost of a run without a meter.
+    /// Creates a meter whose calls all do nothing, to measure the cost of a run without a meter.
     #[must_use]
     pub fn off() -> Self {
         Self { is_on: false, ..Self::new(Clock::None) }
     }
 
-    /// Returns the figures, for other threads to read while this meter runs.
+    /// Returns the values of this meter, for other threads to read while the meter runs.
     #[must_use]
     pub fn counter_block(&self) -> Arc<CounterBlock> {
         Arc::clone(&self.counter_block)
@@ -128,12 +129,12 @@ impl Meter {
         }
     }
 
-    /// Counts a completed transaction. After every hundred transactions, their totals are recorded
-    /// ([`Snapshot::recent_window`]).
+    /// Counts a completed transaction. After every hundred transactions, the current totals are
+    /// recorded (see [`Snapshot::recent_window`]).
     pub fn transaction(&mut self) {
         self.count(Counter::Transactions);
         let transactions = self.counted(Counter::Transactions);
-        if self.is_on && transactions.is_multiple_of(TOGETHER) {
+        if self.is_on && transactions.is_multiple_of(WINDOW_TRANSACTIONS) {
             self.settle();
             let total = self.total();
             self.counter_block.note_recent_window(&RecentWindow {
@@ -159,8 +160,8 @@ impl Meter {
         }
     }
 
-    /// Charges the time that is not yet charged to the current account, and enters `account`.
-    /// Returns the previous account, so that the caller can enter it again.
+    /// Charges the time since the last charge to the current account, and enters `account`. Returns
+    /// the previous account, so that the caller can enter it again.
     pub fn enter(&mut self, account: Account) -> Account {
         let left = self.current;
         if !self.is_on {
@@ -179,8 +180,8 @@ impl Meter {
         left
     }
 
-    /// Moves the mark to `now`. Returns the time since the mark was last moved, and since the
-    /// current account was entered.
+    /// Sets the clock reading up to which time is charged to `now`. Returns the time since its
+    /// previous value, and since the current account was entered.
     fn pass(&mut self, now: u64) -> (u64, u64) {
         let passed = now.saturating_sub(self.mark);
         self.mark = self.mark.max(now);
@@ -217,7 +218,8 @@ impl Meter {
         Instant::from_nanos(self.mark)
     }
 
-    /// Charges the time elapsed so far to the current account, so that the accounts are up to date.
+    /// Charges the time since the last charge to the current account, so that the accounts are up
+    /// to date.
     pub fn settle(&mut self) {
         if let Clock::Counter(read) = self.clock {
             let (passed, _) = self.pass(read());
@@ -227,11 +229,12 @@ impl Meter {
 
     fn charge(&mut self, account: Account, nanos: u64) {
         self.mark += nanos;
-        let charged = if is_enabled(Mutant::LosesTime) { nanos & !1 } else { nanos };
+        let charged = if is_enabled(Mutant::LosesCpuTime) { nanos & !1 } else { nanos };
         self.counter_block.charge(account, charged, self.mark);
     }
 
-    /// Returns the time charged to `account`, in ticks of the clock, up to the last settlement.
+    /// Returns the time charged to `account`, in ticks of the clock, up to the last
+    /// [`Self::settle`].
     #[must_use]
     pub fn charged(&self, account: Account) -> u64 {
         self.counter_block.charged(account)
@@ -247,10 +250,10 @@ impl Meter {
         accounts
     }
 
-    /// Returns all time since the meter was created, in ticks, up to the last settlement.
+    /// Returns the time since the meter was created, in ticks, up to the last [`Self::settle`].
     ///
-    /// The total is read from the clock, not added up from the accounts. The meter guarantees that
-    /// it equals the sum of the accounts.
+    /// The total is read from the clock, not added up from the accounts. It always equals the sum
+    /// of the accounts.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.mark - self.counter_block.started()
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn entering_charges_the_account_that_is_left() {
+    fn entering_charges_the_previous_account() {
         static CLOCK: AtomicU64 = AtomicU64::new(0);
         let mut meter = Meter::new(Clock::Counter(|| CLOCK.load(Ordering::Relaxed)));
         let before = meter.enter(Account::Telnet);

@@ -1,11 +1,10 @@
-//! The figures of a meter, which other threads may read while they change.
+//! The values of a meter, which other threads may read while they change.
 //!
-//! A meter has one writer and any number of readers. The writer adds to a figure by a load and a
-//! store, which on a common processor costs the same as adding to a plain number. Readers request
-//! nothing from the writer: a meter without readers has no extra cost, and a meter whose owner
-//! waits can be read like one whose owner works. Each figure is read atomically. The accounts are
-//! read together under a sequence lock, so they belong to one moment and add up to the total
-//! exactly.
+//! A meter has one writer and any number of readers. The writer adds to a value by a load and a
+//! store, which on a common processor costs the same as adding to a plain number. Readers never
+//! interrupt the writer: a meter without readers has no extra cost, and the meter of a waiting
+//! thread can be read like that of a running thread. Each value is read atomically. The accounts
+//! are read together under a sequence lock, so they are consistent and add up to the total exactly.
 
 use super::distribution::Distribution;
 use super::snapshot::{RecentWindow, Snapshot};
@@ -14,10 +13,10 @@ use alloc::boxed::Box;
 use core::array::from_fn;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Maximum number of attempts of a reader to read the accounts while they do not change.
-const TRIES: usize = 1_000;
+/// Maximum number of attempts of a reader to read the accounts without a concurrent change.
+const READ_ATTEMPTS_MAX: usize = 1_000;
 
-/// A number that one thread adds to, and all may read.
+/// A number that one thread changes and any thread may read.
 #[derive(Debug, Default)]
 pub(super) struct Figure(AtomicU64);
 
@@ -44,19 +43,19 @@ impl Clone for Figure {
     }
 }
 
-/// The figures of one meter, for readers in other threads.
+/// The values of one meter, readable by other threads.
 #[derive(Clone, Debug)]
 pub struct CounterBlock {
     started: u64,
     /// Sequence number of the lock: odd while the accounts change.
-    turn: Figure,
+    sequence: Figure,
     current: Figure,
-    /// The reading of the clock up to which all time is charged.
+    /// Clock reading up to which all time has been charged.
     mark: Figure,
     accounts: [Figure; Account::COUNT],
     recent_windows: [[Figure; RecentWindow::LEN]; 2],
-    /// Durations of the visits of each account, from entering the account to leaving it, for a
-    /// meter that reads a clock.
+    /// For each account the distribution of its visits, the times from entering to leaving it; only
+    /// if the meter reads a real clock.
     visits: Option<Box<[Distribution; Account::COUNT]>>,
     pub(super) units: [Figure; Work::COUNT],
     pub(super) counters: [Figure; Counter::COUNT],
@@ -69,7 +68,7 @@ impl CounterBlock {
         mark.set(started);
         Self {
             started,
-            turn: Figure::default(),
+            sequence: Figure::default(),
             current: Figure::default(),
             mark,
             accounts: from_fn(|_| Figure::default()),
@@ -100,8 +99,8 @@ impl CounterBlock {
         });
     }
 
-    /// Like [`Self::charge`], and ends a visit of `account` of duration `visit`. `next` becomes the
-    /// current account.
+    /// Like [`Self::charge`], and records a visit of `account` with duration `visit`. `next`
+    /// becomes the current account.
     #[inline]
     pub(super) fn leave(
         &self,
@@ -123,7 +122,7 @@ impl CounterBlock {
         }
     }
 
-    /// Records the totals after another hundred transactions.
+    /// Records the current totals, which is done after every hundred transactions.
     pub(super) fn note_recent_window(&self, recent: &RecentWindow) {
         self.change(|| {
             let [last, before] = &self.recent_windows;
@@ -136,14 +135,15 @@ impl CounterBlock {
 
     #[inline]
     fn change(&self, change: impl FnOnce()) {
-        let turn = self.turn.get();
-        self.turn.set(turn.wrapping_add(1));
+        let sequence = self.sequence.get();
+        self.sequence.set(sequence.wrapping_add(1));
         fence(Ordering::Release);
         change();
-        self.turn.0.store(turn.wrapping_add(2), Ordering::Release);
+        self.sequence.0.store(sequence.wrapping_add(2), Ordering::Release);
     }
 
-    /// Returns all figures at the clock reading `now`. The current visit is charged until then.
+    /// Returns all values at the clock reading `now`. The time up to `now` is charged to the
+    /// current account.
     #[must_use]
     pub fn snapshot(&self, now: u64) -> Snapshot {
         let mut snapshot = Snapshot::default();
@@ -152,7 +152,7 @@ impl CounterBlock {
     }
 
     pub(super) fn add_to(&self, sum: &mut Snapshot, now: u64) {
-        let (mut accounts, mark, current, recent_windows) = self.together();
+        let (mut accounts, mark, current, recent_windows) = self.read_consistently();
         let passed = if self.visits.is_some() { now.saturating_sub(mark) } else { 0 };
         let current = usize::try_from(current).ok().and_then(|index| accounts.get_mut(index));
         if let Some(account) = current {
@@ -177,20 +177,22 @@ impl CounterBlock {
         }
     }
 
-    /// Reads the figures under the sequence lock at a moment in which they do not change.
-    fn together(&self) -> ([u64; Account::COUNT], u64, u64, [[u64; RecentWindow::LEN]; 2]) {
+    /// Reads the accounts and their related values consistently, under the sequence lock.
+    fn read_consistently(
+        &self,
+    ) -> ([u64; Account::COUNT], u64, u64, [[u64; RecentWindow::LEN]; 2]) {
         let read = || {
             let accounts = from_fn(|index| self.accounts.get(index).map_or(0, Figure::get));
             let recent_windows =
                 self.recent_windows.each_ref().map(|one| one.each_ref().map(Figure::get));
             (accounts, self.mark.get(), self.current.get(), recent_windows)
         };
-        for _ in 0..TRIES {
-            let turn = self.turn.0.load(Ordering::Acquire);
-            if turn.is_multiple_of(2) {
+        for _ in 0..READ_ATTEMPTS_MAX {
+            let sequence = self.sequence.0.load(Ordering::Acquire);
+            if sequence.is_multiple_of(2) {
                 let figures = read();
                 fence(Ordering::Acquire);
-                if self.turn.get() == turn {
+                if self.sequence.get() == sequence {
                     return figures;
                 }
             }
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_visit_that_goes_on_is_charged_until_the_reading() {
+    fn the_current_visit_is_charged_until_the_snapshot() {
         let mut meter = metered();
         enter_at(&mut meter, 1_100, Account::Telnet);
         let snapshot = meter.counter_block().snapshot(1_130);
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_counts_when_it_is_over() {
+    fn a_visit_is_counted_when_it_ends() {
         let mut meter = metered();
         enter_at(&mut meter, 1_100, Account::Telnet);
         enter_at(&mut meter, 1_140, Account::Terminal);
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_that_is_settled_in_between_is_one_visit() {
+    fn settling_does_not_split_a_visit() {
         let mut meter = metered();
         enter_at(&mut meter, 1_000, Account::Telnet);
         NOW.set(1_010);
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn each_hundred_transactions_are_reported_beside_the_total() {
+    fn the_last_hundred_transactions_are_reported_in_addition_to_the_total() {
         let mut meter = metered();
         for number in 1..=250_u64 {
             enter_at(&mut meter, 1_000 + 10 * number, Account::Telnet);
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn ninety_nine_transactions_are_no_hundred() {
+    fn ninety_nine_transactions_record_no_window() {
         let mut meter = metered();
         (0..99).for_each(|_| meter.transaction());
         assert_eq!(meter.counter_block().snapshot(1_000).recent_window, None);

@@ -1,20 +1,19 @@
-//! The figures of a meter at one moment, and the sum of several.
+//! The values of a meter at one time, and the sum of several meters.
 
 use super::distribution::Distribution;
 use super::shared_counters::CounterBlock;
 use super::{Account, Counter, Quantity, Work};
 
-/// Totals at the end of a transaction whose number is a multiple of a hundred, or the difference of
-/// two such totals.
+/// Totals after a multiple of a hundred transactions, or the difference of two such totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecentWindow {
     /// Number of transactions.
     pub transactions: u64,
     /// Number of returns from a wait.
     pub wakeups: u64,
-    /// Ticks charged to all accounts but [`Account::Outside`].
+    /// Ticks charged to all accounts except [`Account::Outside`].
     pub busy: u64,
-    /// Ticks of the clock.
+    /// Ticks elapsed in total.
     pub total: u64,
 }
 
@@ -36,14 +35,14 @@ impl RecentWindow {
     }
 }
 
-/// All figures of a meter at one moment, or of several meters together.
+/// All values of a meter at one time, or the sum of several meters.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Time charged to each account, in ticks, in the order of [`Account::ALL`].
     pub accounts: [u64; Account::COUNT],
-    /// All time since the meter was created, in ticks.
+    /// Time since the meter was created, in ticks.
     pub total: u64,
-    /// The last hundred completed transactions.
+    /// Totals over the last hundred completed transactions.
     pub recent_window: Option<RecentWindow>,
     pub(super) visits: [Distribution; Account::COUNT],
     pub(super) units: [u64; Work::COUNT],
@@ -119,14 +118,13 @@ impl Snapshot {
         distribution
     }
 
-    /// Adds the figures of a meter at its clock reading `now`. The current visit is charged until
-    /// then. The figures of the last hundred transactions are added too.
+    /// Adds the values of a meter at its clock reading `now`, including its recent window. The time
+    /// up to `now` is charged to the current account.
     pub fn add_block(&mut self, counter_block: &CounterBlock, now: u64) {
         counter_block.add_to(self, now);
     }
 
-    /// Adds the figures of another snapshot. The figures of its last hundred transactions are added
-    /// too.
+    /// Adds the values of another snapshot, including its recent window.
     pub fn add(&mut self, other: &Self) {
         let pairs = self.accounts.iter_mut().zip(&other.accounts);
         let pairs = pairs.chain(self.units.iter_mut().zip(&other.units));
@@ -157,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_meters_together_have_the_figures_of_both() {
+    fn the_sum_of_two_meters_has_the_figures_of_both() {
         let mut meters = [Meter::new(Clock::None), Meter::new(Clock::None)];
         for (meter, round_trips) in meters.iter_mut().zip([[10, 20], [30, 40]]) {
             meter.count(Counter::Wakeups);

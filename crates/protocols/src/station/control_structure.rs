@@ -1,9 +1,9 @@
 //! Control structures, which run the steps of a station in turn (TM-233 chapter 4).
 //!
 //! The order of the steps depends only on the layers and is the same for every control structure:
-//! [`Scheduler::next`] decides it. A control structure decides how the processor reaches a step: a
-//! procedure that is called, a task that is switched to, a future that is polled. All of them
-//! therefore produce the same traffic and differ only in the cost of a change of control.
+//! [`Scheduler::next`] determines it. A control structure determines only how the processor enters
+//! a step: by a procedure call, a task switch, or the poll of a future. All control structures
+//! therefore produce the same traffic and differ only in the cost of a switch between steps.
 
 use super::{Application, Scheduler, Station, Step};
 use crate::cx::Cx;
@@ -20,8 +20,8 @@ pub trait Control: fmt::Debug {
         now: Instant,
     ) -> Option<Step>;
 
-    /// Runs the next step and returns it, or returns `None` if no step has work to do. A control
-    /// structure that runs one step as part of another returns the last step that it ran.
+    /// Runs the next step and returns it, or returns `None` if no step has work to do. If this call
+    /// runs several steps, it returns the last one.
     fn run_one(
         &mut self,
         station: &mut Station,

@@ -1,4 +1,4 @@
-//! Packet buffers, a full link, and connections that end.
+//! Tests of packet buffer exhaustion, a full link, and connections that end.
 
 use super::*;
 use crate::application::Stream;
@@ -11,7 +11,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 23;
 
-/// A stream that sends nothing, and closes when the peer has closed.
+/// A stream that sends nothing, and closes after the peer has closed.
 #[derive(Debug, Default)]
 struct Silent {
     peer_has_closed: bool,
@@ -76,7 +76,7 @@ impl Host {
         wire
     }
 
-    fn takes_echo_request(&mut self, sequence: u16) {
+    fn receive_echo_request(&mut self, sequence: u16) {
         let mut context = TestContext::default();
         let mut internet = Internet::new(OURS, 24, 1500);
         let mut pool = Pool::new(1, 1500);
@@ -88,8 +88,8 @@ impl Host {
     }
 }
 
-/// Runs both hosts and carries their datagrams until neither has any more.
-fn settle(a: &mut Host, b: &mut Host) {
+/// Runs both hosts and exchanges their datagrams until no datagram is pending.
+fn exchange_all(a: &mut Host, b: &mut Host) {
     loop {
         a.run();
         b.run();
@@ -107,8 +107,8 @@ fn settle(a: &mut Host, b: &mut Host) {
 fn steps_after_two(scheduler: Scheduler) -> Vec<Step> {
     let mut host = Host { scheduler, ..Host::waits(Datagram::new(1500)) };
     host.run();
-    host.takes_echo_request(1);
-    host.takes_echo_request(2);
+    host.receive_echo_request(1);
+    host.receive_echo_request(2);
     let mut next = || {
         let station = &mut host.station;
         let application = &mut host.application;
@@ -118,7 +118,7 @@ fn steps_after_two(scheduler: Scheduler) -> Vec<Step> {
 }
 
 #[test]
-fn all_that_has_come_is_taken_before_anything_is_answered() {
+fn all_input_is_processed_before_anything_is_answered() {
     let steps = steps_after_two(Scheduler::default());
     assert_eq!(steps, [Step::Network, Step::Network, Step::Send]);
 }
@@ -130,9 +130,9 @@ fn an_early_answer_is_sent_while_one_datagram_is_left() {
 }
 
 #[test]
-fn a_buffer_that_has_gone_out_is_free_before_anything_else_happens() {
+fn a_sent_buffer_is_reclaimed_before_anything_else() {
     let mut host = Host::waits(Datagram::new(1500));
-    host.takes_echo_request(1);
+    host.receive_echo_request(1);
     host.run();
     assert_eq!(host.station.packets_lent(), 1);
     assert!(!host.transmit().is_empty());
@@ -140,11 +140,11 @@ fn a_buffer_that_has_gone_out_is_free_before_anything_else_happens() {
 }
 
 #[test]
-fn output_blocked_by_a_full_link_leaves_when_there_is_room() {
+fn output_blocked_by_a_full_link_is_sent_when_the_link_has_space() {
     let mut host = Host::waits(Datagram::with_queue_limit(1500, 1));
     // A used queue with space for one packet, so that the packets arrive one after the other.
     for sequence in 1..=3 {
-        host.takes_echo_request(sequence);
+        host.receive_echo_request(sequence);
         host.run();
     }
     let mut replies = 0;
@@ -157,7 +157,7 @@ fn output_blocked_by_a_full_link_leaves_when_there_is_room() {
 }
 
 #[test]
-fn a_segment_that_is_owed_outside_of_all_steps_leaves_at_the_next_turn() {
+fn a_segment_queued_outside_of_the_steps_is_sent_by_the_next_step() {
     let mut host = Host::waits(Datagram::new(1500));
     host.run();
     for port in [1, 2] {
@@ -171,7 +171,7 @@ fn a_segment_that_is_owed_outside_of_all_steps_leaves_at_the_next_turn() {
 }
 
 #[test]
-fn a_datagram_that_is_longer_than_the_link_takes_holds_up_nothing() {
+fn a_datagram_longer_than_the_link_accepts_blocks_no_others() {
     let mut host = Host::calls(Datagram::new(50));
     host.run();
     assert_eq!(host.context.counted(Counter::LinkPacketsTooLong), 1);
@@ -179,11 +179,11 @@ fn a_datagram_that_is_longer_than_the_link_takes_holds_up_nothing() {
 }
 
 #[test]
-fn a_connection_that_has_ended_is_released_and_its_last_state_is_kept() {
+fn an_ended_connection_is_released_and_its_final_state_is_stored() {
     let mut user = Host::calls(Datagram::new(1500));
-    let mut nobody = Host::waits(Datagram::new(1500));
-    nobody.application.set_opening(Opening::Passive { port: PORT + 1 });
-    settle(&mut user, &mut nobody);
+    let mut idle_application = Host::waits(Datagram::new(1500));
+    idle_application.application.set_opening(Opening::Passive { port: PORT + 1 });
+    exchange_all(&mut user, &mut idle_application);
     assert_eq!(user.application.close_reason(), Some(CloseReason::Refused));
     let status = user.application.status(&user.station.layers).unwrap();
     assert_eq!((status.state, status.close_reason), (State::Closed, Some(CloseReason::Refused)));
@@ -194,38 +194,38 @@ fn a_connection_that_has_ended_is_released_and_its_last_state_is_kept() {
 fn an_aborted_connection_is_closed_immediately_and_resets_the_peer() {
     let mut user = Host::calls(Datagram::new(1500));
     let mut server = Host::waits(Datagram::new(1500));
-    settle(&mut user, &mut server);
+    exchange_all(&mut user, &mut server);
     assert!(user.application.is_open() && server.application.is_open());
     user.application.abort_unless_closed(&mut user.station.layers, &mut user.context.cx());
     assert_eq!(user.application.close_reason(), Some(CloseReason::Aborted));
-    settle(&mut user, &mut server);
+    exchange_all(&mut user, &mut server);
     assert_eq!(server.application.close_reason(), Some(CloseReason::Reset));
 }
 
 #[test]
-fn a_second_caller_is_refused_when_the_first_has_come() {
+fn a_second_connection_is_refused() {
     let mut user = Host::calls(Datagram::new(1500));
     let mut server = Host::waits(Datagram::new(1500));
-    settle(&mut user, &mut server);
+    exchange_all(&mut user, &mut server);
     let mut second = Host::calls(Datagram::new(1500));
     second.context = TestContext::with_seed(2);
-    settle(&mut second, &mut server);
+    exchange_all(&mut second, &mut server);
     assert_eq!(second.application.close_reason(), Some(CloseReason::Refused));
     assert_eq!(server.application.close_reason(), None);
 }
 
 #[test]
-fn how_a_connection_comes_about_is_not_changed_once_it_has() {
+fn the_opening_does_not_change_after_the_connection_was_opened() {
     let mut user = Host::calls(Datagram::new(1500));
     let mut server = Host::waits(Datagram::new(1500));
-    settle(&mut user, &mut server);
+    exchange_all(&mut user, &mut server);
     user.application.set_opening(Opening::Passive { port: PORT });
     assert!(!user.application.wants_to_run());
 }
 
 // req RFC9293:MUST-44
 #[test]
-fn an_open_without_a_local_address_leaves_from_the_one_that_the_internet_layer_chooses() {
+fn an_open_without_a_local_address_uses_the_source_address_of_the_route() {
     let remote = SocketAddr::new(THEIRS.into(), PORT);
     let opening = Opening::Active { local: Ipv4Addr::UNSPECIFIED.into(), remote };
     let mut host = Host::new(OURS, Datagram::new(1500), opening);
@@ -236,9 +236,9 @@ fn an_open_without_a_local_address_leaves_from_the_one_that_the_internet_layer_c
 }
 
 /// An application that does nothing: the test calls the layers itself.
-struct Nobody;
+struct IdleApplication;
 
-impl Application for Nobody {
+impl Application for IdleApplication {
     fn wants_to_run(&self) -> bool {
         false
     }
@@ -261,7 +261,7 @@ fn nothing_is_lost_between_a_station_and_itself() {
     let mut received = 0;
     station.layers.tcp.send(user, &data).unwrap();
     while received < data.len() {
-        scheduler.run(&mut station, &mut Nobody, &mut context.cx());
+        scheduler.run(&mut station, &mut IdleApplication, &mut context.cx());
         while let Some((id, _)) = station.layers.tcp.event() {
             server = server.or(Some(id).filter(|id| *id != user));
         }

@@ -1,12 +1,12 @@
 //! The layers of a station above its link, as an application sees them.
 
-use super::ethernet::{self, Ethernet};
+use super::ethernet;
 use super::misdelivered::Multiqueue;
 use crate::cx::Cx;
-use crate::internet::addresses::{Address, State};
+use crate::internet::addresses;
 use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};
 use crate::internet::ipv4::{self, Protocol};
-use crate::internet::{self, Datagram, Header, Internet, ipv6};
+use crate::internet::{self, Internet, ipv6};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
@@ -17,32 +17,33 @@ use alloc::collections::VecDeque;
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 
-/// Maximum number of datagrams of applications queued for the link.
+/// Maximum number of datagrams from applications that are queued for the link.
 const OUTGOING_MAX: usize = 64;
 
-/// Maximum number of datagrams of other protocols queued for the application.
+/// Maximum number of received datagrams of registered protocols that are queued for the
+/// application.
 const RAW_MAX: usize = 16;
 
-/// The layers of one host, and its packet pool.
+/// The layers of one host above the link, and its packet pool.
 #[derive(Debug)]
 pub struct Layers {
     /// The packet pool.
     pub pool: Pool,
     /// The Internet layer.
     pub internet: Internet,
-    /// TCP.
+    /// The TCP layer.
     pub tcp: Tcp,
-    /// UDP.
+    /// The UDP layer.
     pub udp: Udp,
-    /// The last answer to an echo request of this host, until it is taken.
+    /// The last reply to an echo request of this host, until the application reads it.
     pub(super) echo_reply: Option<EchoReply>,
     /// The attachment to an Ethernet segment, if there is one.
-    pub(super) ethernet: Option<Box<Ethernet>>,
+    pub(super) ethernet: Option<Box<ethernet::Ethernet>>,
     /// UDP datagrams and echo requests queued for the link.
     pub(super) outgoing: VecDeque<Packet>,
-    /// Datagrams of protocols that an application has registered with the Internet layer.
-    pub(super) raw: VecDeque<Datagram>,
-    /// The other stations, if this is one of several stations of one host.
+    /// Received datagrams of the protocols registered by [`Internet::register_protocol`].
+    pub(super) raw: VecDeque<internet::Datagram>,
+    /// The queues to the other stations of this host, if the host has several.
     pub(super) multiqueue: Option<Multiqueue>,
     pub(super) has_events: bool,
 }
@@ -50,7 +51,8 @@ pub struct Layers {
 /// The reason why a datagram was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// The queue to the link is full or no packet is free: try again after the next output.
+    /// The queue to the link is full, or no packet buffer is free. Try again after the link has
+    /// sent something.
     WouldBlock,
     /// UDP or the layer below rejects the datagram.
     Refused(udp::SendError),
@@ -73,9 +75,9 @@ impl Layers {
     }
 
     /// Sends `data` from a UDP socket to `destination` in datagrams of `size` bytes, of which the
-    /// last may be shorter. Returns the number of bytes accepted, which excludes the datagrams at
-    /// the end that could not be queued. A device that cuts super-datagrams gets many datagrams in
-    /// one packet.
+    /// last may be shorter. Returns the number of bytes accepted; it is less than the length of
+    /// `data` if the queue to the link is full. A device with segmentation offload receives several
+    /// datagrams in one packet.
     ///
     /// # Errors
     ///
@@ -143,19 +145,19 @@ impl Layers {
         Ok(())
     }
 
-    /// Takes the last answer to an echo request of this host.
+    /// Removes and returns the last reply to an echo request of this host.
     pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
         self.echo_reply.take()
     }
 
-    /// Sends `data` as a datagram of a protocol that the application implements.
+    /// Sends `data` as a datagram of an IP protocol that the application implements itself.
     ///
     /// # Errors
     ///
     /// See [`SendError`].
     pub fn send_raw(
         &mut self,
-        header: Header,
+        header: internet::Header,
         data: &[u8],
         cx: &mut Cx<'_>,
     ) -> Result<(), SendError> {
@@ -169,25 +171,25 @@ impl Layers {
 
     /// Returns the next datagram of a protocol registered with [`Internet::register_protocol`]. The caller
     /// returns its packet to the pool when the data is no longer needed.
-    pub fn receive_raw(&mut self) -> Option<Datagram> {
+    pub fn receive_raw(&mut self) -> Option<internet::Datagram> {
         self.raw.pop_front()
     }
 
-    /// Lends an empty packet, after the packets whose TCP data has been read were returned to the
+    /// Allocates an empty packet, after the packets whose TCP data was read were returned to the
     /// pool.
     pub(super) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if self.pool.is_exhausted() {
-            self.tcp.give_back(&mut self.pool);
+            self.tcp.return_spent_packets(&mut self.pool);
         }
         self.pool.take(cx.meter)
     }
 
-    /// Returns whether a packet is free for output.
+    /// Returns whether a packet buffer is free for output.
     fn has_packet_to_send(&mut self) -> bool {
-        if self.pool.is_scarce() {
-            self.tcp.give_back(&mut self.pool);
+        if self.pool.is_only_reserve_left() {
+            self.tcp.return_spent_packets(&mut self.pool);
         }
-        !self.pool.is_scarce()
+        !self.pool.is_only_reserve_left()
     }
 
     fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
@@ -204,12 +206,12 @@ impl Layers {
 
     /// Returns the attachment to an Ethernet segment, if there is one.
     #[must_use]
-    pub fn ethernet(&self) -> Option<&Ethernet> {
+    pub fn ethernet(&self) -> Option<&ethernet::Ethernet> {
         self.ethernet.as_deref()
     }
 
     /// Returns the attachment to an Ethernet segment, if there is one.
-    pub fn ethernet_mut(&mut self) -> Option<&mut Ethernet> {
+    pub fn ethernet_mut(&mut self) -> Option<&mut ethernet::Ethernet> {
         self.ethernet.as_deref_mut()
     }
 
@@ -237,22 +239,27 @@ impl Layers {
         }
     }
 
-    /// Delivers a datagram to its transport, unless it is for another station. `examined_by` is the
-    /// number of stations that have already examined it.
-    pub(super) fn deliver(&mut self, datagram: Datagram, examined_by: usize, cx: &mut Cx<'_>) {
+    /// Delivers a datagram to its transport, or queues it for another station of this host.
+    /// `examined_by` is the number of stations that have already examined it.
+    pub(super) fn deliver(
+        &mut self,
+        datagram: internet::Datagram,
+        examined_by: usize,
+        cx: &mut Cx<'_>,
+    ) {
         let Some(datagram) = self.redirect(datagram, examined_by, cx) else { return };
         self.has_events = true;
         match datagram.header.protocol {
             Protocol::Tcp => {
-                let Datagram { header, packet, .. } = datagram;
-                let may_keep = self.pool.is_ample();
+                let internet::Datagram { header, packet, .. } = datagram;
+                let may_keep = self.pool.is_mostly_free();
                 if let Some(packet) = self.tcp.receive(&header, packet, may_keep, cx) {
                     self.pool.put(packet);
                 }
                 self.confirm_path(cx);
             }
             // Unread data must not use up the packets of all other sockets and connections.
-            Protocol::Udp if self.pool.is_crowded() => {
+            Protocol::Udp if self.pool.is_queue_share_used_up() => {
                 cx.meter.count(Counter::UdpQueueFull);
                 self.pool.put(datagram.packet);
             }
@@ -272,7 +279,7 @@ impl Layers {
         }
     }
 
-    /// Reports to the Ethernet layer that the data of TCP arrives.
+    /// Reports to the Ethernet layer the destinations that have acknowledged TCP data.
     fn confirm_path(&mut self, cx: &mut Cx<'_>) {
         if let (Some(peer), Some(ethernet)) = (self.tcp.take_progress(), &mut self.ethernet)
             && !self.internet.is_local(peer)
@@ -281,8 +288,8 @@ impl Layers {
         }
     }
 
-    /// Reports to the Ethernet layer that the data of TCP does not arrive.
-    fn suspect_ways(&mut self, cx: &mut Cx<'_>) {
+    /// Reports to the Ethernet layer the destinations to which TCP has to retransmit.
+    fn suspect_paths(&mut self, cx: &mut Cx<'_>) {
         while let Some(peer) = self.tcp.take_suspect_destination() {
             // A point-to-point line has no other route.
             if let Some(ethernet) = &mut self.ethernet {
@@ -301,7 +308,8 @@ impl Layers {
         }
     }
 
-    /// Processes an ICMP error, which `examined_by` other stations have already examined.
+    /// Processes an ICMP error. `examined_by` is the number of other stations that have already
+    /// examined it.
     pub(super) fn process_error(&mut self, error: IcmpError, examined_by: usize, cx: &mut Cx<'_>) {
         let is_believed = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
         if !is_believed {
@@ -319,18 +327,22 @@ impl Layers {
                 ethernet::Event::Assigned { address, prefix_len } => {
                     // The table has space for twice as many addresses as the Ethernet layer
                     // assigns.
-                    _ = self.internet.add_address(Address::lasting(address, prefix_len));
+                    _ = self.internet.add_address(addresses::Address::lasting(address, prefix_len));
                     self.has_events = true;
                 }
-                ethernet::Event::Deprecated(address) => self.mark(address, State::Deprecated),
-                ethernet::Event::Preferred(address) => self.mark(address, State::Preferred),
+                ethernet::Event::Deprecated(address) => {
+                    self.mark(address, addresses::State::Deprecated);
+                }
+                ethernet::Event::Preferred(address) => {
+                    self.mark(address, addresses::State::Preferred);
+                }
                 ethernet::Event::Removed(address) => {
                     self.internet.remove_address(address);
                     self.has_events = true;
                 }
                 ethernet::Event::Duplicate(_) => self.has_events = true,
-                ethernet::Event::Routes => self.take_routes(),
-                ethernet::Event::Mtu(mtu) => self.take_mtu(mtu),
+                ethernet::Event::Routes => self.replace_routes(),
+                ethernet::Event::Mtu(mtu) => self.lower_mtu(mtu),
                 ethernet::Event::HopLimit(hops) => self.internet.set_hop_limit(hops),
                 ethernet::Event::Unreachable(packet) => {
                     if let Some(error) = unreachable(packet.data()) {
@@ -343,15 +355,16 @@ impl Layers {
         }
     }
 
-    fn mark(&mut self, address: IpAddr, state: State) {
+    fn mark(&mut self, address: IpAddr, state: addresses::State) {
         if let Some(known) = self.internet.addresses().get(address) {
             // The address is already in the table, so the table has space for it.
-            _ = self.internet.add_address(Address { state, ..*known });
+            _ = self.internet.add_address(addresses::Address { state, ..*known });
         }
     }
 
-    /// Replaces the routes that the Ethernet layer reported before. Routes of other sources remain.
-    fn take_routes(&mut self) {
+    /// Replaces the routes that the Ethernet layer has reported earlier. Routes from other sources
+    /// remain.
+    fn replace_routes(&mut self) {
         let Some(ethernet) = &mut self.ethernet else { return };
         let (old, new) = ethernet.take_routes();
         let routes = self.internet.routes_mut();
@@ -367,14 +380,14 @@ impl Layers {
 
     /// Lowers the MTU to the value announced by a router or a server, if that is less than the
     /// current MTU. A connection learns the new MTU at its next segment that exceeds it.
-    fn take_mtu(&mut self, mtu: u16) {
+    fn lower_mtu(&mut self, mtu: u16) {
         if mtu < self.internet.mtu() {
             self.internet.set_mtu(mtu);
             self.tcp.set_mtu(mtu);
         }
     }
 
-    /// Returns when a timer of these layers is due.
+    /// Returns the time of the next timer of these layers.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let ethernet = self.ethernet.as_ref().and_then(|ethernet| ethernet.deadline());
         let deadlines = [self.tcp.deadline(), self.internet.deadline(), ethernet];
@@ -390,12 +403,12 @@ impl Layers {
             self.internet.timeout(&mut self.pool, cx);
         }
         self.has_events |= self.tcp.timeout(cx);
-        self.suspect_ways(cx);
+        self.suspect_paths(cx);
     }
 
-    /// Returns whether output may be pending for the link, and a packet is free for it.
+    /// Returns whether output may be pending for the link and a packet buffer is free for it.
     pub(super) fn has_output(&self) -> bool {
-        let may_send = !self.pool.is_scarce() || self.tcp.has_spent();
+        let may_send = !self.pool.is_only_reserve_left() || self.tcp.has_spent();
         let has_segments = self.tcp.has_output() && may_send && !self.internet.is_loop_full();
         let ethernet = self.ethernet.as_ref();
         let has_frames = ethernet.is_some_and(|ethernet| ethernet.has_output(&self.pool));
@@ -428,8 +441,8 @@ impl Layers {
         }
     }
 
-    /// Returns the next datagram or frame for a device that gathers it, with the location of its
-    /// data.
+    /// Returns the next datagram or frame for a device with gather output, and the location of the
+    /// data that is not in the packet.
     pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
         loop {
             let Some(ethernet) = &mut self.ethernet else {
@@ -459,7 +472,7 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some(packet);
         }
-        self.measure_paths(cx);
+        self.report_path_mtus(cx);
         // A segment to this host would be dropped if the loopback queue is full, but TCP can hold
         // it.
         while self.has_packet_to_send() && !self.internet.is_loop_full() {
@@ -472,7 +485,7 @@ impl Layers {
                 Ok(Some(packet)) => return Some(packet),
                 // The segment was looped back to this host.
                 Ok(None) => {}
-                Err(error) => self.not_sent(segment.connection, error, cx),
+                Err(error) => self.drop_segment(segment.connection, error, cx),
             }
         }
         self.tcp.output_stopped();
@@ -486,7 +499,7 @@ impl Layers {
         if let Some(packet) = self.next_datagram(cx) {
             return Some((packet, None));
         }
-        self.measure_paths(cx);
+        self.report_path_mtus(cx);
         while self.has_packet_to_send() && !self.internet.is_loop_full() {
             let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
             if self.is_longer_than_path(&segment, cx) {
@@ -502,7 +515,7 @@ impl Layers {
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some((packet, tail)),
                 Ok(None) => {}
-                Err(error) => self.not_sent(segment.connection, error, cx),
+                Err(error) => self.drop_segment(segment.connection, error, cx),
             }
         }
         self.tcp.output_stopped();
@@ -510,7 +523,7 @@ impl Layers {
     }
 
     /// Drops a segment. TCP retransmits it when its timer expires.
-    fn not_sent(
+    fn drop_segment(
         &mut self,
         connection: Option<ConnectionId>,
         error: internet::SendError,
@@ -522,8 +535,8 @@ impl Layers {
         }
     }
 
-    /// Passes the known path MTU of new connections to TCP.
-    fn measure_paths(&mut self, cx: &mut Cx<'_>) {
+    /// Reports the known path MTU of each new connection to TCP.
+    fn report_path_mtus(&mut self, cx: &mut Cx<'_>) {
         while let Some((id, remote)) = self.tcp.new_connection() {
             let mtu = self.internet.mtu_to(remote, cx.now);
             // The connection exists, and has not sent anything yet.
@@ -531,8 +544,8 @@ impl Layers {
         }
     }
 
-    /// Returns whether the segment exceeds the path MTU, which has decreased since the connection
-    /// last learned it. TCP is notified and then resegments the data.
+    /// Returns whether the segment exceeds the path MTU, because the path MTU has decreased since
+    /// TCP last learned it. TCP is notified and resegments the data.
     fn is_longer_than_path(&mut self, segment: &Segment, cx: &mut Cx<'_>) -> bool {
         let destination = segment.lower.destination;
         let mtu = self.internet.mtu_to(destination, cx.now);
@@ -549,8 +562,8 @@ impl Layers {
     }
 }
 
-/// Returns the ICMP error about an outgoing datagram whose next hop does not answer (RFC 1122
-/// §3.3.1.4, RFC 4861 §7.2.2).
+/// Returns the ICMP error that reports an outgoing datagram whose next hop does not answer (RFC
+/// 1122 §3.3.1.4, RFC 4861 §7.2.2).
 fn unreachable(datagram: &[u8]) -> Option<IcmpError> {
     let (source, destination, protocol, headers_len): (IpAddr, IpAddr, _, _) =
         if datagram.first()? >> 4 == 4 {

@@ -1,9 +1,9 @@
 //! Misdelivered packets: packets that arrive at the wrong one of several stations of one host.
 //!
 //! An interface with several queues can have one station per queue, all with the same addresses.
-//! Remote hosts see a single host. The interface distributes received packets by a hash, which
-//! keeps a connection together but ignores which station opened it, so packets of a connection may
-//! arrive at another station. That station must not answer with a reset. Instead it hands over
+//! Remote hosts see a single host. The interface distributes received packets by a hash. All
+//! packets of a connection have the same hash, but the hash may select another station than the one
+//! that opened the connection. That station must not answer with a reset. Instead it hands over
 //! every packet that matches none of its own connections and ports, and the next station examines
 //! the packet in turn. Only the last station answers that the port is closed.
 //!
@@ -12,15 +12,15 @@
 //! stations should therefore listen on the port, because a SYN may arrive at any station.
 //!
 //! Not supported: stations on an Ethernet segment, where the answers of neighbors concern all
-//! stations, and answers to echo requests.
+//! stations, and replies to echo requests.
 //!
 //! [`Tcp::share_ports`]: crate::transport::tcp::Tcp::share_ports
 
 use super::{Layers, Station};
 use crate::cx::Cx;
+use crate::internet;
 use crate::internet::icmp::IcmpError;
 use crate::internet::ipv4::Protocol;
-use crate::internet::{Datagram, Header};
 use crate::meter::Counter;
 use crate::packet::{ChecksumState, Offload};
 use alloc::collections::VecDeque;
@@ -41,9 +41,9 @@ pub struct Misdelivered {
 #[derive(Debug)]
 enum Content {
     Datagram {
-        header: Header,
+        header: internet::Header,
         header_len: usize,
-        /// The datagram with its headers, copied out of the packet buffers of its station.
+        /// The datagram with its headers, copied from the packet buffer of the first station.
         bytes: Vec<u8>,
         segment_size: u16,
         is_verified: bool,
@@ -51,16 +51,16 @@ enum Content {
     Error(IcmpError),
 }
 
-/// The other stations on the queues of the same interface, and the packets for them.
+/// Queue of packets for the other stations of this host.
 #[derive(Debug)]
 pub(super) struct Multiqueue {
-    /// Number of stations.
+    /// Number of stations of the host, including this one.
     count: usize,
     queue: VecDeque<Misdelivered>,
 }
 
 impl Station {
-    /// Makes the station number `number` of `count` stations of one host, each on a queue of the
+    /// Makes this station number `number` of `count` stations of one host, one per queue of the
     /// same interface. From now on packets that are not for this station are queued for hand-over.
     pub fn join_multiqueue(&mut self, number: u16, count: u16) {
         self.layers.tcp.share_ports(number, count);
@@ -92,24 +92,24 @@ impl Layers {
                 let checksum =
                     if is_verified { ChecksumState::Verified } else { ChecksumState::InPacket };
                 packet.offload = Offload { segment_size, checksum };
-                self.deliver(Datagram { header, header_len, packet }, examined_by, cx);
+                self.deliver(internet::Datagram { header, header_len, packet }, examined_by, cx);
             }
         }
     }
 
-    /// Queues `datagram` for hand-over if another station may have a use for it. Otherwise returns
-    /// the datagram: it is for this station, or all other stations have examined it and have no use
-    /// for it. `examined_by` is the number of stations that have examined it.
+    /// Queues `datagram` for hand-over if it may belong to another station. Otherwise returns the
+    /// datagram: it belongs to this station, or to none of the stations. `examined_by` is the
+    /// number of stations that have examined it.
     pub(super) fn redirect(
         &mut self,
-        datagram: Datagram,
+        datagram: internet::Datagram,
         examined_by: usize,
         cx: &mut Cx<'_>,
-    ) -> Option<Datagram> {
+    ) -> Option<internet::Datagram> {
         if self.multiqueue.is_none() || self.is_wanted(&datagram) || self.is_last(examined_by) {
             return Some(datagram);
         }
-        let Datagram { header, header_len, mut packet } = datagram;
+        let internet::Datagram { header, header_len, mut packet } = datagram;
         let Offload { segment_size, checksum } = packet.offload;
         packet.unpull(header_len);
         let content = Content::Datagram {
@@ -146,9 +146,10 @@ impl Layers {
         self.multiqueue.as_ref().is_none_or(|multiqueue| examined_by + 1 >= multiqueue.count)
     }
 
-    /// Returns whether this station has a use for `datagram`, or cannot hand it over.
-    fn is_wanted(&self, datagram: &Datagram) -> bool {
-        let Header { source, destination, protocol, .. } = datagram.header;
+    /// Returns whether this station must process `datagram` itself, because it belongs to this
+    /// station or cannot be handed over.
+    fn is_wanted(&self, datagram: &internet::Datagram) -> bool {
+        let internet::Header { source, destination, protocol, .. } = datagram.header;
         let Some((&[s0, s1, d0, d1], _)) = datagram.packet.data().split_first_chunk() else {
             return true;
         };

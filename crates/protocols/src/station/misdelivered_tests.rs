@@ -1,4 +1,4 @@
-//! Three hosts without a wire: a client, and two stations that form one host.
+//! Tests with a client, and two stations that form one host; the test itself delivers the packets.
 
 use crate::cx::Cx;
 use crate::link::{Datagram, Link};
@@ -72,19 +72,19 @@ impl Node {
 }
 
 /// Returns a client that has opened a connection, and its SYN.
-fn caller() -> (Node, Vec<u8>) {
-    let mut caller = Node::new(CALLER);
+fn connecting_client() -> (Node, Vec<u8>) {
+    let mut connecting_client = Node::new(CALLER);
     let remote = SocketAddr::from((HOST, PORT));
-    caller.with(|station, cx| {
+    connecting_client.with(|station, cx| {
         station.layers.tcp.open(CALLER.into(), remote, Profile::BULK, cx).unwrap();
     });
-    let syn = caller.sent();
-    (caller, syn)
+    let syn = connecting_client.sent();
+    (connecting_client, syn)
 }
 
 #[test]
-fn a_segment_that_the_first_station_does_not_want_is_answered_by_the_second() {
-    let (mut caller, syn) = caller();
+fn a_segment_for_the_second_station_is_handed_over_and_answered() {
+    let (mut connecting_client, syn) = connecting_client();
     let mut first = Node::sibling(0);
     let mut second = Node::sibling(1);
     second.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
@@ -92,27 +92,28 @@ fn a_segment_that_the_first_station_does_not_want_is_answered_by_the_second() {
     assert!(first.sent().is_empty());
     let misdelivered = first.station.take_misdelivered().unwrap();
     second.with(|station, cx| station.receive_misdelivered(misdelivered, cx));
-    caller.receive(&second.sent());
-    let statuses: Vec<_> = caller.station.layers.tcp.statuses().map(|s| s.state).collect();
+    connecting_client.receive(&second.sent());
+    let statuses: Vec<_> =
+        connecting_client.station.layers.tcp.statuses().map(|s| s.state).collect();
     assert_eq!(statuses, [State::Established]);
 }
 
 #[test]
 fn the_last_station_reports_that_the_port_is_closed() {
-    let (mut caller, syn) = caller();
+    let (mut connecting_client, syn) = connecting_client();
     let mut first = Node::sibling(0);
     let mut second = Node::sibling(1);
     first.receive(&syn);
     let misdelivered = first.station.take_misdelivered().unwrap();
     second.with(|station, cx| station.receive_misdelivered(misdelivered, cx));
     assert!(second.station.take_misdelivered().is_none());
-    caller.receive(&second.sent());
-    assert_eq!(caller.meter.counted(Counter::TcpResets), 1);
+    connecting_client.receive(&second.sent());
+    assert_eq!(connecting_client.meter.counted(Counter::TcpResets), 1);
 }
 
 #[test]
 fn misdelivered_packets_beyond_the_limit_are_counted_and_dropped() {
-    let (_, syn) = caller();
+    let (_, syn) = connecting_client();
     let mut first = Node::sibling(0);
     (0..70).for_each(|_| first.receive(&syn));
     assert_eq!(first.meter.counted(Counter::MisdeliveredOut), 64);
@@ -120,12 +121,12 @@ fn misdelivered_packets_beyond_the_limit_are_counted_and_dropped() {
 }
 
 #[test]
-fn a_station_alone_keeps_what_it_does_not_want() {
-    let (mut caller, syn) = caller();
+fn a_single_station_hands_over_no_packets() {
+    let (mut connecting_client, syn) = connecting_client();
     let mut alone = Node::new(HOST);
     alone.station.join_multiqueue(0, 1);
     alone.receive(&syn);
     assert!(alone.station.take_misdelivered().is_none());
-    caller.receive(&alone.sent());
-    assert_eq!(caller.meter.counted(Counter::TcpResets), 1);
+    connecting_client.receive(&alone.sent());
+    assert_eq!(connecting_client.meter.counted(Counter::TcpResets), 1);
 }

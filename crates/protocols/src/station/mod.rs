@@ -13,12 +13,11 @@
 //! | [`Step::Send`] | passes all pending output down to the link | send task |
 //!
 //! The order is network, user, send: received data is not answered immediately. The answer is
-//! queued, the application runs, and then echo, acknowledgment and window leave in one segment
-//! (TM-233 §3.3). All pending input is processed before anything is sent, except if the application
-//! wants to run.
+//! queued, the application runs, and then echo, acknowledgment and window update are sent in one
+//! segment (TM-233 §3.3). All pending input is processed before anything is sent, unless the
+//! application has input of its own, such as a keystroke.
 //!
-//! A station does not depend on the driver that calls its steps. The drivers differ only in the way
-//! in which they call the steps.
+//! A station does not depend on the driver that calls its steps.
 
 mod control_structure;
 pub mod ethernet;
@@ -50,28 +49,28 @@ use crate::link::{self, Link};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
-use crate::transport::tcp::{LowerLevel, Tcp};
-use crate::transport::udp::{self, Limits, Udp};
+use crate::transport::tcp::{self, Tcp};
+use crate::transport::udp::{self, Udp};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Length of the longest possible datagram, for a device that cuts super-segments.
+/// Maximum length of a datagram in bytes, used for a device that segments super-segments.
 const DATAGRAM_MAX: usize = 65_535;
-/// Upper bound of the bytes in front of a datagram in a frame.
+/// Upper bound of the length of the frame headers before a datagram, in bytes.
 const FRAME_HEADERS_MAX: usize = 32;
 
 /// Settings of a station.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Address; 0.0.0.0 if the link has to request it.
+    /// IPv4 address; 0.0.0.0 if the link must request an address.
     pub address: Ipv4Addr,
-    /// Length of the network's prefix, in bits.
+    /// Prefix length of the network, in bits.
     pub prefix_len: u8,
     /// Number of packet buffers.
     pub packets: usize,
-    /// Maximum number of connections, in any state.
+    /// Maximum number of TCP connections, in any state.
     pub connections: usize,
     /// Whether the device segments TCP super-segments (TSO) and delivers received super-segments.
     pub tso: bool,
@@ -80,13 +79,13 @@ pub struct Settings {
     /// Whether the device finishes the checksums of sent packets and verifies the checksums of
     /// received packets.
     pub checksum_offload: bool,
-    /// The checksum and copy loops, the fastest for this machine.
+    /// The checksum and copy routines; the fastest ones depend on the processor.
     pub routines: Routines,
 }
 
 impl Default for Settings {
-    /// Returns the settings of a station that has to request its address, with the packet buffers
-    /// of TM-233 §5.4 and a device without offloads.
+    /// Returns the settings of a station that must request its address, with the packet buffers of
+    /// TM-233 §5.4 and a device without offloads.
     fn default() -> Self {
         Self {
             address: Ipv4Addr::UNSPECIFIED,
@@ -101,12 +100,12 @@ impl Default for Settings {
     }
 }
 
-/// A datagram for a device that gathers it: the packet, and the rest of its data.
+/// A datagram for a device with gather output: the packet, and the data that is not in the packet.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    /// The headers, and the data if the packet holds all of it.
+    /// The headers, and the data unless it is in `tail`.
     pub packet: &'a Packet,
-    /// Data that follows the packet.
+    /// Data to send directly after the packet.
     pub tail: [&'a [u8]; 2],
 }
 
@@ -123,17 +122,17 @@ pub enum Step {
     Send,
 }
 
-/// A program that runs on a station above its transports.
+/// A program that uses the transports of a station.
 pub trait Application {
     /// Returns whether the application has input that did not arrive through the transports, such
     /// as a keystroke.
     fn wants_to_run(&self) -> bool;
 
-    /// Runs until there is nothing more to do now. Afterwards [`Self::wants_to_run`] must be false,
-    /// or the scheduler runs nothing else.
+    /// Runs until there is nothing more to do now. [`Self::wants_to_run`] must be false afterwards;
+    /// otherwise the scheduler runs nothing else.
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>);
 
-    /// Returns the time at which the application wants to run next if no event comes earlier.
+    /// Returns the time at which the application must run next even without an event.
     fn deadline(&self) -> Option<Instant> {
         None
     }
@@ -145,25 +144,25 @@ pub struct Station {
     link: Link,
     /// The layers above the link.
     pub layers: Layers,
-    /// An event of the link that waits for [`Step::Network`].
+    /// A received packet or other event of the link, to be processed by [`Step::Network`].
     arrived: Option<link::Event>,
 }
 
 impl Station {
-    /// Returns a host with one link.
+    /// Creates a host with one link.
     #[must_use]
     pub fn new(link: Link, settings: Settings, cx: &mut Cx<'_>) -> Self {
         let mtu = u16::try_from(link.mtu()).unwrap_or(u16::MAX);
         let internet = Internet::new(settings.address, settings.prefix_len, mtu);
         let Settings { tso, checksum_offload, routines, .. } = settings;
-        let lower = LowerLevel { mtu: internet.mtu(), tso, checksum_offload, routines };
+        let lower = tcp::LowerLevel { mtu: internet.mtu(), tso, checksum_offload, routines };
         let mut tcp = Tcp::new(lower, cx);
         tcp.set_connections_max(settings.connections);
         let packet_len = if tso { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
         // A quarter, so that an application that does not read leaves three quarters to the others.
         let datagrams = (settings.packets / 4).max(1);
-        let bytes = (datagrams * packet_len).max(Limits::default().bytes);
-        let mut udp = Udp::new(Limits { datagrams, bytes, ..Limits::default() });
+        let bytes = (datagrams * packet_len).max(udp::Limits::default().bytes);
+        let mut udp = Udp::new(udp::Limits { datagrams, bytes, ..udp::Limits::default() });
         let uso = settings.uso;
         udp.set_lower_level(udp::LowerLevel { uso, checksum_offload, routines });
         let layers = Layers {
@@ -181,8 +180,8 @@ impl Station {
         Self { link, layers, arrived: None }
     }
 
-    /// Attaches the station, which has a link of frames, to an Ethernet segment. The segment
-    /// provides the addresses, and the address in the station's own settings is not used.
+    /// Attaches the station to an Ethernet segment; its link must carry frames. The segment
+    /// provides the addresses, and the address in the station's own settings is ignored.
     pub fn join_segment(&mut self, settings: ethernet::Settings, cx: &mut Cx<'_>) {
         let mtu = self.layers.internet.mtu();
         self.layers.ethernet = Some(Box::new(Ethernet::new(settings, mtu, cx)));
@@ -206,12 +205,12 @@ impl Station {
         &self.link
     }
 
-    /// Returns the link, for operations of its specific kind.
+    /// Returns the link for modification, for operations of its specific kind.
     pub fn link_mut(&mut self) -> &mut Link {
         &mut self.link
     }
 
-    /// Takes the last answer to an echo request of this host.
+    /// Removes and returns the last reply to an echo request of this host.
     pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
         self.layers.take_echo_reply()
     }
@@ -227,13 +226,13 @@ impl Station {
         self.layers.pool.lent()
     }
 
-    /// Processes bytes from the wire; for a link of datagrams, one whole datagram.
+    /// Processes bytes from the wire. If the link carries datagrams, `bytes` is one whole datagram.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         self.link.receive(bytes, &mut self.layers.pool, cx);
     }
 
-    /// Appends at most `limit` bytes of output for the wire to `wire` and returns their number; for
-    /// a link of datagrams, one whole datagram. Call until nothing is appended.
+    /// Appends at most `limit` bytes of output for the wire to `wire` and returns their number. If
+    /// the link carries datagrams, appends one whole datagram. Call until nothing is appended.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         let len = self.link.transmit_into(wire, limit, cx);
         self.collect();
@@ -251,8 +250,8 @@ impl Station {
         self.has_input() && !(self.arrived.is_some() && self.link.has_received())
     }
 
-    /// Takes back the buffers that have been sent, because the next input needs them, and leaves
-    /// received packets to [`Step::Network`].
+    /// Reclaims the buffers that the link has sent, because the next input needs them. Received
+    /// packets stay queued for [`Step::Network`].
     fn collect(&mut self) {
         while self.arrived.is_none() {
             match self.link.event() {
@@ -265,8 +264,9 @@ impl Station {
         }
     }
 
-    /// Returns whether output may be pending for [`Step::Send`], and the link has space for it. A
-    /// full link or a lack of packet buffers ends when the link has sent something.
+    /// Returns whether output may be pending for [`Step::Send`] and the link has space for it. If
+    /// the link is full or packet buffers are lacking, this changes when the link has sent
+    /// something.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.layers.has_output() && !self.link.is_full()
@@ -278,7 +278,7 @@ impl Station {
         self.layers.has_events
     }
 
-    /// Returns when [`Step::Timer`] is due.
+    /// Returns the time at which [`Step::Timer`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let deadlines = [self.link.deadline(), self.layers.deadline()];
@@ -338,26 +338,26 @@ impl Station {
         self.layers.tcp.output_stopped();
     }
 
-    /// Lends an empty packet for a device to read a datagram into.
+    /// Allocates an empty packet into which a device reads a datagram.
     pub fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         self.layers.lend(cx)
     }
 
-    /// Takes back an unused packet.
+    /// Returns an unused packet to the pool.
     pub fn take_back(&mut self, packet: Packet) {
         self.layers.pool.put(packet);
     }
 
-    /// Processes one whole datagram that a device has read into a lent packet. It bypasses the
-    /// link's queue and goes straight up to its transport.
+    /// Processes one whole datagram that a device has read into a packet of [`Self::lend`]. The
+    /// datagram bypasses the link's queue.
     pub fn receive_packet(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::LinkPacketsIn);
         self.layers.receive(packet, cx);
     }
 
     /// Passes all pending output to a device that accepts whole datagrams, bypassing the link's
-    /// queue. A datagram that the device has no space for (`false`) is put into that queue and is
-    /// sent first at the next call.
+    /// queue. If `device` returns `false` because it has no space, the datagram is queued and sent
+    /// first at the next call.
     pub fn transmit_to(
         &mut self,
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,

@@ -48,7 +48,7 @@ impl Host {
         Self { station, context }
     }
 
-    /// Opens a connection to `far`, which listens.
+    /// Opens a connection to `far`, which has a listener.
     fn connect(&mut self, far: &mut Self) -> ConnectionId {
         self.connect_between((OURS.into(), THEIRS.into()), far)
     }
@@ -57,7 +57,7 @@ impl Host {
         let tcp = &mut self.station.layers.tcp;
         let remote = SocketAddr::new(ends.1, PORT);
         let id = tcp.open(ends.0, remote, Profile::BULK, &mut self.context.cx()).unwrap();
-        settle(self, far);
+        exchange_all(self, far);
         id
     }
 
@@ -86,13 +86,14 @@ impl Host {
         first
     }
 
-    /// Lets the next timer expire, and returns the first datagram sent then.
+    /// Advances the time to the next timer, and returns the first datagram sent then.
     fn time_out(&mut self) -> Vec<u8> {
         self.context.now = self.station.deadline().unwrap().max(self.context.now);
         self.transmit_all()
     }
 
-    /// Delivers an ICMP error: `datagram` exceeds the 246 bytes of a router's link.
+    /// Delivers the ICMP error of a router that cannot forward `datagram` to a link with an MTU of
+    /// 246 bytes.
     fn report_too_big_v4(&mut self, datagram: &[u8]) {
         let mut message = [[3, 4, 0, 0, 0, 0, 0, 246].as_slice(), &datagram[..28]].concat();
         let sum = Sum::default().bytes(&message).finish();
@@ -112,8 +113,8 @@ impl Host {
         self.run();
     }
 
-    /// Delivers an ICMPv6 error: `datagram` exceeds the 1300 bytes of a router's link. Returns the
-    /// path MTU in use afterwards.
+    /// Delivers the ICMPv6 error of a router that cannot forward `datagram` to a link with an MTU
+    /// of 1300 bytes. Returns the path MTU in use afterwards.
     fn report_too_big(&mut self, datagram: &[u8]) -> u16 {
         let quoted = datagram.get(..200).unwrap_or(datagram);
         let mut message = [[2, 0, 0, 0, 0, 0, 5, 0x14].as_slice(), quoted].concat();
@@ -130,8 +131,8 @@ impl Host {
     }
 }
 
-/// Carries the output of both hosts until neither has any more.
-fn settle(near: &mut Host, far: &mut Host) {
+/// Exchanges the datagrams of both hosts until none is pending.
+fn exchange_all(near: &mut Host, far: &mut Host) {
     loop {
         let from_near = near.transmit();
         let from_far = far.transmit();
@@ -155,23 +156,23 @@ fn a_path_mtu_reported_to_one_connection_applies_to_all_to_that_host() {
     let ids = [(); 2].map(|()| near.connect(&mut far));
     let too_long = near.send(ids[0]);
     assert_eq!((too_long.len(), near.report_too_big(&too_long)), (1500, 1300));
-    settle(&mut near, &mut far);
+    exchange_all(&mut near, &mut far);
     assert_eq!(near.send(ids[1]).len(), 1300);
 }
 
 #[test]
-fn a_new_connection_begins_with_what_routers_have_said_before() {
+fn a_new_connection_starts_with_the_reported_path_mtu() {
     let (mut near, mut far) = connected_hosts();
     let id = near.connect(&mut far);
     let too_long = near.send(id);
     near.report_too_big(&too_long);
-    settle(&mut near, &mut far);
+    exchange_all(&mut near, &mut far);
     let id = near.connect(&mut far);
     let status = near.station.layers.tcp.status(id).unwrap();
     assert_eq!((status.send_mss, near.send(id).len()), (1300 - 60 - 12, 1300));
 }
 
-/// Reads the length and DF of a datagram of IPv4.
+/// Returns the total length and the DF flag of an IPv4 datagram.
 fn len_and_df(datagram: &[u8]) -> (u16, bool) {
     (u16::from_be_bytes([datagram[2], datagram[3]]), datagram[6] & 0x40 != 0)
 }
@@ -185,7 +186,7 @@ fn connected_hosts_v4() -> (Host, ConnectionId) {
 }
 
 #[test]
-fn routers_may_cut_where_one_takes_less_than_the_floor() {
+fn routers_may_fragment_if_the_path_mtu_is_below_the_minimum() {
     let (mut near, id) = connected_hosts_v4();
     let too_long = near.send(id);
     near.transmit_all();
@@ -195,7 +196,7 @@ fn routers_may_cut_where_one_takes_less_than_the_floor() {
 }
 
 #[test]
-fn routers_may_cut_also_where_the_search_for_the_path_mtu_has_come_down_to_the_floor() {
+fn routers_may_fragment_after_the_path_mtu_search_reached_the_minimum() {
     let (mut near, id) = connected_hosts_v4();
     near.send(id);
     near.transmit_all();
@@ -214,7 +215,7 @@ fn routers_may_cut_also_where_the_search_for_the_path_mtu_has_come_down_to_the_f
 
 // attack row 20
 #[test]
-fn a_router_is_accepted_that_quotes_a_segment_in_flight_and_no_other() {
+fn only_errors_that_quote_a_segment_in_flight_are_accepted() {
     let mut host = Host::new();
     let remote = SocketAddr::new(THEIRS.into(), PORT);
     let cx = &mut host.context.cx();
@@ -228,7 +229,7 @@ fn a_router_is_accepted_that_quotes_a_segment_in_flight_and_no_other() {
 
 // attack row 20
 #[test]
-fn a_router_is_accepted_that_quotes_a_datagram_of_a_bound_port_and_no_other() {
+fn only_errors_that_quote_a_datagram_of_a_bound_port_are_accepted() {
     let mut host = Host::new();
     let layers = &mut host.station.layers;
     let cx = &mut host.context.cx();
@@ -242,7 +243,7 @@ fn a_router_is_accepted_that_quotes_a_datagram_of_a_bound_port_and_no_other() {
 }
 
 #[test]
-fn a_datagram_of_an_applications_own_protocol_is_kept_for_it() {
+fn datagrams_of_a_registered_protocol_are_queued_for_the_application() {
     let mut host = Host::new();
     assert!(host.station.layers.internet.register_protocol(89));
     let source = THEIRS;
@@ -255,12 +256,12 @@ fn a_datagram_of_an_applications_own_protocol_is_kept_for_it() {
         host.run();
     }
     let layers = &mut host.station.layers;
-    let mut kept = 0;
+    let mut queued_count = 0;
     while let Some(datagram) = layers.receive_raw() {
         assert_eq!(datagram.packet.data(), b"hello");
         layers.pool.put(datagram.packet);
-        kept += 1;
+        queued_count += 1;
     }
-    assert_eq!((kept, layers.pool.lent()), (16, 0));
+    assert_eq!((queued_count, layers.pool.lent()), (16, 0));
     assert_eq!(host.context.counted(Counter::IpRawQueueFull), 1);
 }

@@ -1,35 +1,34 @@
-//! The procedure-based scheduler (TM-233 §4.2.2): steps with event flags, run to their end.
+//! The procedure-based scheduler (TM-233 §4.2.2): steps with event flags, run to completion.
 //!
 //! The scheduler checks the steps in a fixed order and runs the first whose event flag is set. It
-//! does not depend on the content of the steps; each step has run to its end when it returns. The
-//! owner of the processor calls [`Scheduler::run_one`]: with virtual time, the driver charges the
-//! cost of the step before the next call; a driver on descriptors calls [`Scheduler::run`] and then
-//! waits.
+//! does not depend on the content of the steps. The driver calls [`Scheduler::run_one`] or
+//! [`Scheduler::run`]: a driver with virtual time charges the cost of each step before the next
+//! call of `run_one`; a driver with file descriptors calls `run` and then waits for events.
 //!
-//! Timers come after input, because the input may hold the acknowledgment that a timer waits for. A
-//! driver with an endless stream of input must therefore deliver it in pieces and let the station
-//! run to its end after each.
+//! Timers are processed after input, because the input may contain the acknowledgment that stops a
+//! timer. A driver with an endless stream of input must therefore deliver the input in pieces and
+//! run the station to completion after each piece.
 
 use super::{Application, Station, Step};
 use crate::cx::Cx;
 use crate::meter::Work;
 use crate::time::Instant;
 
-/// The scheduler of the steps of one station.
+/// Determines the order in which the steps of one station run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scheduler {
-    /// The application has run because of a keystroke, so its output is sent immediately.
-    has_struck: bool,
-    /// A keystroke is pending and has already waited for one network step.
-    has_waited: bool,
-    /// Output is sent as soon as only one datagram is left to process. Otherwise it is sent when no
-    /// datagram is left.
+    /// Whether the application has run because of a keystroke, so that its output is sent
+    /// immediately.
+    must_send_keystroke: bool,
+    /// Whether a keystroke is pending and has already waited for one network step.
+    keystroke_has_waited: bool,
+    /// Whether output is sent before the last queued datagram is processed, instead of after it.
     answers_early: bool,
 }
 
 impl Scheduler {
-    /// Returns a scheduler that sends answers when one datagram is left to process (TM-233 §7.1),
-    /// so that the peer learns of a new window before it has used up the previous window.
+    /// Returns a scheduler that sends answers while one datagram is still queued (TM-233 §7.1), so
+    /// that the peer receives a window update before the previous window is used up.
     #[must_use]
     pub fn answering_early() -> Self {
         Self { answers_early: true, ..Self::default() }
@@ -44,14 +43,14 @@ impl Scheduler {
     ) -> Option<Step> {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
-        if (self.has_struck || self.is_early(station)) && station.has_output() {
+        if (self.must_send_keystroke || self.is_early(station)) && station.has_output() {
             Some(Step::Send)
         } else if self.answers_early && station.has_events() {
             // The application processes received data before the next datagram, so that the answer
             // can be sent while one datagram is left.
             Some(Step::User)
         } else if station.has_input()
-            && !(wants_to_run && (self.has_waited || station.has_events()))
+            && !(wants_to_run && (self.keystroke_has_waited || station.has_events()))
         {
             // All pending input is processed and delivered before anything is answered. The
             // exception is a keystroke, which must not wait for a whole screenful of output. A
@@ -84,7 +83,8 @@ impl Scheduler {
         Some(step)
     }
 
-    /// Runs `step`, which [`Self::next`] has returned, without counting a change of control.
+    /// Runs `step`, which [`Self::next`] has returned. Unlike [`Self::run_one`], does not count a
+    /// switch between steps.
     pub fn step(
         &mut self,
         step: Step,
@@ -92,9 +92,9 @@ impl Scheduler {
         application: &mut dyn Application,
         cx: &mut Cx<'_>,
     ) {
-        let is_struck = application.wants_to_run();
-        self.has_struck = step == Step::User && is_struck;
-        self.has_waited = step == Step::Network && is_struck;
+        let runs_for_keystroke = application.wants_to_run();
+        self.must_send_keystroke = step == Step::User && runs_for_keystroke;
+        self.keystroke_has_waited = step == Step::Network && runs_for_keystroke;
         station.step(step, application, cx);
     }
 

@@ -1,4 +1,4 @@
-//! Super-datagrams from a station to its device.
+//! Tests of UDP super-datagrams that a station passes to its device.
 
 use super::*;
 use crate::internet::addresses::Address;
@@ -29,21 +29,21 @@ proptest! {
         len in 1..9000_usize, size in 1..2000_u16, uso: bool, is_v6: bool
     ) {
         let data = pattern(len);
-        let mut bench = Bench::new(uso);
-        let taken = bench.send(&data, size, is_v6).unwrap();
-        let sent = bench.sent();
+        let mut harness = Harness::new(uso);
+        let accepted = harness.send(&data, size, is_v6).unwrap();
+        let sent = harness.sent();
         let cut: Vec<_> = sent.iter().flat_map(Sent::cut).collect();
         let whole: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
-        prop_assert!(taken == len || taken.is_multiple_of(size.into()));
-        prop_assert_eq!(&cut[..], &whole[..taken.div_ceil(size.into())]);
+        prop_assert!(accepted == len || accepted.is_multiple_of(size.into()));
+        prop_assert_eq!(&cut[..], &whole[..accepted.div_ceil(size.into())]);
         // The queue has space for 64 separate datagrams, or for all datagrams if they are in
         // super-datagrams.
-        prop_assert!(taken == len || cut.len() >= 64 || !uso || size > 1452);
+        prop_assert!(accepted == len || cut.len() >= 64 || !uso || size > 1452);
     }
 }
 
 /// A station, and the packets passed to its device.
-struct Bench {
+struct Harness {
     station: Station,
     socket: SocketId,
     rng: Rng,
@@ -55,11 +55,11 @@ struct Bench {
 struct Sent {
     bytes: Vec<u8>,
     segment_size: usize,
-    checksum_left: Option<(usize, usize)>,
+    offloaded_checksum: Option<(usize, usize)>,
 }
 
 impl Sent {
-    /// Returns the data of each datagram that the device cuts from the packet.
+    /// Returns the data of the datagrams into which the device segments the packet.
     fn cut(&self) -> Vec<Vec<u8>> {
         let ip_header_len = if self.bytes[0] >> 4 == 4 { 20 } else { 40 };
         let data = &self.bytes[ip_header_len + HEADER_LEN..];
@@ -68,7 +68,7 @@ impl Sent {
     }
 }
 
-impl Bench {
+impl Harness {
     fn new(uso: bool) -> Self {
         let mut rng = Rng::from_seed(7);
         let mut meter = Meter::new(Clock::None);
@@ -127,7 +127,11 @@ impl Bench {
                     false => bytes,
                 };
                 let segment_size = packet.offload.segment_size.into();
-                sent.push(Sent { bytes, segment_size, checksum_left: packet.checksum_left() });
+                sent.push(Sent {
+                    bytes,
+                    segment_size,
+                    offloaded_checksum: packet.offloaded_checksum(),
+                });
                 true
             };
             station.transmit_to(&mut device, cx);
@@ -137,13 +141,13 @@ impl Bench {
 }
 
 #[test]
-fn datagrams_of_one_size_are_one_packet_for_a_device_that_cuts() {
+fn datagrams_of_one_size_are_one_packet_for_a_device_with_uso() {
     for (is_v6, ip_header_len) in [(false, 20), (true, 40)] {
-        let mut bench = Bench::new(true);
-        assert_eq!(bench.send(&pattern(1050), 100, is_v6), Ok(1050));
-        let sent = bench.sent();
+        let mut harness = Harness::new(true);
+        assert_eq!(harness.send(&pattern(1050), 100, is_v6), Ok(1050));
+        let sent = harness.sent();
         let [one] = &sent[..] else { panic!("{} packets", sent.len()) };
-        assert_eq!((one.segment_size, one.checksum_left), (100, Some((ip_header_len, 6))));
+        assert_eq!((one.segment_size, one.offloaded_checksum), (100, Some((ip_header_len, 6))));
         let udp = &one.bytes[ip_header_len..];
         assert_eq!(udp[4..6], 1058_u16.to_be_bytes());
         let (from, to): (IpAddr, IpAddr) = match is_v6 {
@@ -152,74 +156,74 @@ fn datagrams_of_one_size_are_one_packet_for_a_device_that_cuts() {
         };
         let sum = pseudo_header(from, to, Protocol::Udp, 1058).unfinished();
         assert_eq!(udp[6..8], sum.to_be_bytes());
-        assert_eq!(bench.meter.counted(Counter::UdpOut), 11);
-        assert_eq!(bench.meter.counted(Counter::UdpSuperOut), 1);
+        assert_eq!(harness.meter.counted(Counter::UdpOut), 11);
+        assert_eq!(harness.meter.counted(Counter::UdpSuperOut), 1);
     }
 }
 
 #[test]
-fn two_packets_carry_what_is_more_than_the_most_datagrams_of_one() {
-    let mut bench = Bench::new(true);
-    assert_eq!(bench.send(&pattern(65 * 10 + 3), 10, false), Ok(653));
-    let counts: Vec<_> = bench.sent().iter().map(|one| one.cut().len()).collect();
+fn data_beyond_the_maximum_of_one_packet_is_sent_in_two() {
+    let mut harness = Harness::new(true);
+    assert_eq!(harness.send(&pattern(65 * 10 + 3), 10, false), Ok(653));
+    let counts: Vec<_> = harness.sent().iter().map(|one| one.cut().len()).collect();
     assert_eq!(counts, [64, 2]);
 }
 
 #[test]
 fn a_single_datagram_at_the_end_has_no_segment_size() {
-    let mut bench = Bench::new(true);
-    assert_eq!(bench.send(&pattern(64 * 10 + 3), 10, false), Ok(643));
-    let sizes: Vec<_> = bench.sent().iter().map(|one| one.segment_size).collect();
+    let mut harness = Harness::new(true);
+    assert_eq!(harness.send(&pattern(64 * 10 + 3), 10, false), Ok(643));
+    let sizes: Vec<_> = harness.sent().iter().map(|one| one.segment_size).collect();
     assert_eq!(sizes, [10, 0]);
 }
 
 #[test]
-fn datagrams_that_are_too_long_for_the_path_go_one_by_one() {
-    let mut bench = Bench::new(true);
+fn datagrams_longer_than_the_path_mtu_are_sent_individually() {
+    let mut harness = Harness::new(true);
     let to = IpAddr::from(THEIRS);
     let mtu = 1000;
-    bench.with(|station, _, cx| station.layers.internet.lower_path_mtu(to, mtu, cx));
-    assert_eq!(bench.send(&pattern(4000), 973, false), Ok(4000));
-    let sent = bench.sent();
+    harness.with(|station, _, cx| station.layers.internet.lower_path_mtu(to, mtu, cx));
+    assert_eq!(harness.send(&pattern(4000), 973, false), Ok(4000));
+    let sent = harness.sent();
     assert_eq!(sent.iter().map(|one| one.segment_size).collect::<Vec<_>>(), [0; 5]);
     // A device could not finish the checksum of a fragmented datagram.
-    assert_eq!(sent[0].checksum_left, None);
-    assert_eq!(bench.send(&pattern(4000), 972, false), Ok(4000));
-    assert_eq!(bench.sent()[0].segment_size, 972);
+    assert_eq!(sent[0].offloaded_checksum, None);
+    assert_eq!(harness.send(&pattern(4000), 972, false), Ok(4000));
+    assert_eq!(harness.sent()[0].segment_size, 972);
 }
 
 #[test]
-fn without_room_for_all_whole_datagrams_are_taken_and_then_none() {
-    let mut bench = Bench::new(false);
-    assert_eq!(bench.send(&pattern(7000), 100, false), Ok(6400));
-    assert_eq!(bench.send(&pattern(600), 100, false), Err(SendError::WouldBlock));
-    assert_eq!(bench.sent().len(), 64);
+fn if_the_queue_fills_only_whole_datagrams_are_accepted() {
+    let mut harness = Harness::new(false);
+    assert_eq!(harness.send(&pattern(7000), 100, false), Ok(6400));
+    assert_eq!(harness.send(&pattern(600), 100, false), Err(SendError::WouldBlock));
+    assert_eq!(harness.sent().len(), 64);
 }
 
 #[test]
 fn a_datagram_that_can_never_be_sent_is_refused() {
-    let mut bench = Bench::new(true);
-    let nowhere = bench.send_to(&pattern(1000), 100, (THEIRS, 0).into());
+    let mut harness = Harness::new(true);
+    let nowhere = harness.send_to(&pattern(1000), 100, (THEIRS, 0).into());
     assert_eq!(nowhere, Err(SendError::Refused(udp::SendError::Port)));
-    assert_eq!(bench.station.packets_lent(), 0);
+    assert_eq!(harness.station.packets_lent(), 0);
 }
 
 #[test]
-fn a_super_datagram_to_ourselves_arrives_in_datagrams() {
-    let mut bench = Bench::new(true);
+fn a_super_datagram_to_the_local_host_arrives_as_datagrams() {
+    let mut harness = Harness::new(true);
     let to = (Ipv4Addr::LOCALHOST, PORT).into();
-    assert_eq!(bench.send_to(&pattern(250), 100, to), Ok(250));
-    bench.with(|station, socket, cx| {
-        station.step(Step::Network, &mut Nobody, cx);
+    assert_eq!(harness.send_to(&pattern(250), 100, to), Ok(250));
+    harness.with(|station, socket, cx| {
+        station.step(Step::Network, &mut IdleApplication, cx);
         let lens: Vec<_> =
             core::iter::from_fn(|| station.layers.udp.receive_from(socket)).collect();
         assert_eq!(lens.iter().map(|(_, one)| one.len()).collect::<Vec<_>>(), vec![100, 100, 50]);
     });
 }
 
-struct Nobody;
+struct IdleApplication;
 
-impl Application for Nobody {
+impl Application for IdleApplication {
     fn wants_to_run(&self) -> bool {
         false
     }

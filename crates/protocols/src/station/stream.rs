@@ -1,36 +1,36 @@
-//! A stream application carried by one TCP connection of the station.
+//! A stream application that uses one TCP connection of the station.
 
 use super::{Application, Layers};
 use crate::application::Stream;
 use crate::cx::Cx;
 use crate::time::Instant;
-use crate::transport::tcp::{CloseReason, ConnectionId, Event, OpenError, Profile, State, Status};
+use crate::transport::tcp::{self, ConnectionId, OpenError, Profile, Status};
 use core::net::{IpAddr, SocketAddr};
 
 /// How the connection is opened.
 #[derive(Clone, Copy, Debug)]
 pub enum Opening {
-    /// Active open.
+    /// Active open: connects to a remote host.
     Active {
-        /// The local address; unspecified to choose it by the route.
+        /// The local address; if unspecified, the route determines it.
         local: IpAddr,
         /// The remote address and port.
         remote: SocketAddr,
     },
-    /// Passive open.
+    /// Passive open: listens on a port.
     Passive {
         /// The local port.
         port: u16,
     },
 }
 
-/// A stream application with its connection.
+/// A stream application and its TCP connection.
 #[derive(Debug)]
 pub struct TcpStreamApp<S> {
     /// The application.
     pub stream: S,
     opening: Option<Opening>,
-    /// The listening port, until a connection is established.
+    /// The port on which the application listens; `None` once a connection is established.
     listens_on: Option<u16>,
     profile: Profile,
     is_awaited: fn(&[u8]) -> bool,
@@ -38,19 +38,19 @@ pub struct TcpStreamApp<S> {
     is_open: bool,
     has_closed: bool,
     peer_has_closed: bool,
-    /// The peer's FIN has arrived, possibly behind data that the stream has not accepted yet.
+    /// Whether the peer's FIN has arrived; the stream may not have accepted all data before it.
     is_fin_received: bool,
-    /// The connection has ended. It is released once its data is read.
+    /// Whether the connection has ended. It is released once all its data was read.
     has_ended: bool,
-    /// The stream has input from another source than its connection.
+    /// Whether the stream has input from another source than the connection.
     has_notice: bool,
     failure: Option<OpenError>,
-    /// The final state of the connection, which was then released.
+    /// The final state of the connection, after it was released.
     last_status: Option<Status>,
 }
 
 impl<S: Stream> TcpStreamApp<S> {
-    /// Returns the application. The connection is opened when it first runs.
+    /// Creates the application. The connection is opened when it first runs.
     pub fn new(stream: S, opening: Opening, profile: Profile) -> Self {
         Self {
             stream,
@@ -71,24 +71,24 @@ impl<S: Stream> TcpStreamApp<S> {
     }
 
     /// Sets a predicate on received data. Matching data is acknowledged at the next output even if
-    /// the profile delays acknowledgments, because the peer may hold back more data until then
-    /// (Nagle's algorithm, RFC 9293 §3.7.4).
+    /// the profile delays acknowledgments, because the peer may wait for the acknowledgment before
+    /// it sends more (Nagle's algorithm, RFC 9293 §3.7.4).
     #[must_use]
     pub fn acknowledging(self, is_awaited: fn(&[u8]) -> bool) -> Self {
         Self { is_awaited, ..self }
     }
 
-    /// Replaces the predicate of [`Self::acknowledging`].
+    /// Replaces the predicate set by [`Self::acknowledging`].
     pub fn set_acknowledging(&mut self, is_awaited: fn(&[u8]) -> bool) {
         self.is_awaited = is_awaited;
     }
 
     /// Returns the reason for the end of the connection, once it has ended.
-    pub fn close_reason(&self) -> Option<CloseReason> {
-        self.last_status.map(|status| status.close_reason.unwrap_or(CloseReason::Closed))
+    pub fn close_reason(&self) -> Option<tcp::CloseReason> {
+        self.last_status.map(|status| status.close_reason.unwrap_or(tcp::CloseReason::Closed))
     }
 
-    /// Returns the error if the connection could not be opened.
+    /// Returns the error of the attempt to open the connection, if it failed.
     pub fn failure(&self) -> Option<OpenError> {
         self.failure
     }
@@ -125,14 +125,14 @@ impl<S: Stream> TcpStreamApp<S> {
         self.peer_has_closed
     }
 
-    /// Reports input from another source than the connection. The stream runs when the application
-    /// next runs.
+    /// Reports that the stream has input from another source than the connection, so that the
+    /// stream runs.
     pub fn notice(&mut self) {
         self.has_notice = true;
     }
 
-    /// Aborts the connection with a reset to the peer. If both sides have already closed, the
-    /// connection is released instead and ends normally.
+    /// Aborts the connection and sends a reset to the peer. If both sides have already closed, only
+    /// releases the connection, which then ends normally.
     pub fn abort_unless_closed(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let Some(id) = self.connection else { return };
         if self.has_closed && self.peer_has_closed {
@@ -147,7 +147,7 @@ impl<S: Stream> TcpStreamApp<S> {
     fn end_if_closed(&mut self, layers: &mut Layers) {
         let Some(id) = self.connection else { return };
         let status = layers.tcp.status(id).ok();
-        if let Some(status) = status.filter(|status| status.state == State::Closed) {
+        if let Some(status) = status.filter(|status| status.state == tcp::State::Closed) {
             self.last_status = Some(status);
             layers.tcp.release(id);
         }
@@ -174,9 +174,15 @@ impl<S: Stream> TcpStreamApp<S> {
         }
     }
 
-    fn on_event(&mut self, id: ConnectionId, event: Event, layers: &mut Layers, cx: &mut Cx<'_>) {
+    fn on_event(
+        &mut self,
+        id: ConnectionId,
+        event: tcp::Event,
+        layers: &mut Layers,
+        cx: &mut Cx<'_>,
+    ) {
         match event {
-            Event::Established if self.connection.is_none_or(|own| own == id) => {
+            tcp::Event::Established if self.connection.is_none_or(|own| own == id) => {
                 self.connection = Some(id);
                 self.is_open = true;
                 // One stream has one connection: a second one is refused.
@@ -185,19 +191,22 @@ impl<S: Stream> TcpStreamApp<S> {
                 }
                 self.stream.opened(cx);
             }
-            Event::Established => {
+            tcp::Event::Established => {
                 // The connection was established before this application has run.
                 _ = layers.tcp.abort(id, cx);
                 layers.tcp.release(id);
             }
             _ if self.connection != Some(id) => {}
-            Event::PeerClosed => self.is_fin_received = true,
-            Event::Closed => self.has_ended = true,
-            Event::Urgent | Event::Readable | Event::Writable | Event::Unresponsive => {}
+            tcp::Event::PeerClosed => self.is_fin_received = true,
+            tcp::Event::Closed => self.has_ended = true,
+            tcp::Event::Urgent
+            | tcp::Event::Readable
+            | tcp::Event::Writable
+            | tcp::Event::Unresponsive => {}
         }
     }
 
-    /// Delivers the received data that the stream accepts, and then the end of the connection.
+    /// Delivers received data to the stream, and then the end of the connection.
     fn read_to_end(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         if !self.read(layers, cx) {
             return;
@@ -211,8 +220,8 @@ impl<S: Stream> TcpStreamApp<S> {
         }
     }
 
-    /// Delivers the received data that the stream accepts, and reports where urgent data begins and
-    /// ends. Returns whether no data is left.
+    /// Delivers as much received data as the stream accepts, and reports the start and end of
+    /// urgent data. Returns whether no data is left.
     fn read(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) -> bool {
         let Some(id) = self.connection else { return true };
         loop {

@@ -1,4 +1,5 @@
-//! Two stations back to back, each with its own scheduler and meter, and Telnet between them.
+//! Tests of two directly connected stations, each with its own scheduler and meter, and a Telnet
+//! session between them.
 //!
 //! The wire has no delay: time advances only where a test advances it, to the next deadline.
 
@@ -22,14 +23,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const TELNET_PORT: u16 = 23;
-/// Number of bytes that a serial line carries per turn, fewer than the bytes of any packet.
+/// Number of bytes that a serial line transfers per turn, less than the length of any packet.
 const SERIAL_CHUNK: usize = 30;
-/// Maximum number of turns, more than any session in these tests needs.
+/// Maximum number of turns per test, more than any session needs.
 const TURNS_MAX: usize = 100_000;
 
-/// A user at a terminal, or the host to which the user is logged in.
+/// One end of the Telnet session: the user's terminal, or the remote host.
 #[derive(Debug)]
-struct Party {
+struct SessionEnd {
     telnet: Telnet,
     echoes: bool,
     /// Data to send.
@@ -44,7 +45,7 @@ struct Party {
     is_full: bool,
 }
 
-impl Party {
+impl SessionEnd {
     fn new(telnet: Telnet, echoes: bool) -> Self {
         Self {
             telnet,
@@ -84,7 +85,7 @@ impl Party {
     }
 }
 
-impl Stream for Party {
+impl Stream for SessionEnd {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.telnet.start(cx);
     }
@@ -141,7 +142,7 @@ struct Host {
     meter: Meter,
     rng: Rng,
     scheduler: Scheduler,
-    application: TcpStreamApp<Party>,
+    application: TcpStreamApp<SessionEnd>,
 }
 
 impl Host {
@@ -149,7 +150,7 @@ impl Host {
         link: Link,
         address: Ipv4Addr,
         packets: usize,
-        application: TcpStreamApp<Party>,
+        application: TcpStreamApp<SessionEnd>,
     ) -> Self {
         let mut meter = Meter::new(Clock::Counter(uneven_clock));
         let mut rng = Rng::from_seed(u64::from(u32::from(address)));
@@ -180,7 +181,7 @@ impl Host {
         [self.station.deadline(), self.application.deadline()].into_iter().flatten().min()
     }
 
-    fn party(&mut self) -> &mut Party {
+    fn party(&mut self) -> &mut SessionEnd {
         &mut self.application.stream
     }
 
@@ -221,14 +222,14 @@ impl Pair {
         let remote = SocketAddr::new(SERVER.into(), TELNET_PORT);
         let active = Opening::Active { local: USER.into(), remote };
         let passive = Opening::Passive { port: TELNET_PORT };
-        let user = TcpStreamApp::new(Party::user(negotiates), active, profile);
-        let server = TcpStreamApp::new(Party::server(negotiates), passive, profile);
+        let user = TcpStreamApp::new(SessionEnd::user(negotiates), active, profile);
+        let server = TcpStreamApp::new(SessionEnd::server(negotiates), passive, profile);
         let server = Host::new(link(), SERVER, packets.server, server);
         let user = Host::new(link(), USER, packets.user, user);
         Self { user, server, now: Instant::ZERO }
     }
 
-    /// Returns an established interactive session without negotiation.
+    /// Returns an established Telnet session without option negotiation.
     fn open(link: fn() -> Link) -> Self {
         let mut pair = Self::new(link, Profile::INTERACTIVE, Packets::DEFAULT, false);
         pair.settle();
@@ -236,8 +237,8 @@ impl Pair {
         pair
     }
 
-    /// Runs both hosts and carries one piece or one datagram in each direction. Returns false if no
-    /// piece or datagram was pending.
+    /// Runs both hosts and transfers one chunk or datagram in each direction. Returns false if
+    /// nothing was pending.
     fn turn(&mut self) -> bool {
         // The server runs first, or the first SYN finds no listener.
         self.server.run(self.now);
@@ -249,13 +250,13 @@ impl Pair {
         !to_server.is_empty() || !to_user.is_empty()
     }
 
-    /// Runs until nothing more happens without advancing time.
+    /// Runs both hosts until nothing is pending at the current time.
     fn settle(&mut self) {
         let is_quiet = (0..TURNS_MAX).any(|_| !self.turn());
         assert!(is_quiet, "the hosts come to rest");
     }
 
-    /// Advances time until `is_done`.
+    /// Advances time until `is_done` returns true.
     fn wait(&mut self, is_done: impl Fn(&Self) -> bool) {
         self.settle();
         while !is_done(self) {
@@ -266,7 +267,7 @@ impl Pair {
         }
     }
 
-    fn strike(&mut self, keys: &[u8]) {
+    fn type_key(&mut self, keys: &[u8]) {
         self.user.party().typed.extend_from_slice(keys);
         self.settle();
     }
@@ -305,14 +306,15 @@ fn screenful() -> Vec<u8> {
     line.repeat(24)
 }
 
-/// Negotiation, echo, a screenful with all stuffed characters, and the close.
+/// Runs a session with negotiation, echo, a screenful of output with all escaped bytes, and the
+/// close.
 fn a_session_over(link: fn() -> Link) {
     let mut pair = Pair::new(link, Profile::INTERACTIVE, Packets::DEFAULT, true);
     pair.settle();
     assert!(pair.user.party().telnet.negotiation_is_quiet());
     assert!(pair.user.party().telnet.is_enabled(Side::Remote, OptionCode::ECHO));
     assert_eq!(pair.server.party().window, Some((80, 24)));
-    pair.strike(b"ls -l");
+    pair.type_key(b"ls -l");
     assert_eq!(pair.user.party().seen, b"ls -l");
     pair.user.party().seen.clear();
     let screen = [&screenful()[..], &[192, 219, 220, 221, 242, 243, 244, 245, 255]].concat();
@@ -329,12 +331,12 @@ fn a_session_over(link: fn() -> Link) {
 }
 
 #[test]
-fn data_that_a_stream_cannot_take_stays_in_the_window_while_its_keys_go_out() {
+fn rejected_data_stays_in_the_window_while_keys_are_sent() {
     let mut pair = Pair::open(datagram);
     pair.user.party().is_full = true;
     pair.server.party().typed = [b'x'; 10_000].to_vec();
     pair.settle();
-    pair.strike(b"k");
+    pair.type_key(b"k");
     assert_eq!(pair.server.party().seen, b"k");
     assert_eq!(pair.user.party().seen, b"");
     pair.user.party().is_full = false;
@@ -343,7 +345,7 @@ fn data_that_a_stream_cannot_take_stays_in_the_window_while_its_keys_go_out() {
 }
 
 #[test]
-fn data_that_a_stream_takes_late_precedes_the_end_of_the_connection() {
+fn data_accepted_late_precedes_the_end_of_the_connection() {
     let mut pair = Pair::open(datagram);
     pair.user.party().is_full = true;
     pair.server.party().typed = b"last words".to_vec();
@@ -374,12 +376,13 @@ fn a_session_is_carried_over_slip() {
     a_session_over(slip);
 }
 
-/// Sends a keystroke, and returns the number of segments it caused: from the user, from the server.
+/// Sends a keystroke, and returns the numbers of resulting segments from the user and from the
+/// server.
 fn segments_of_a_key(link: fn() -> Link) -> (u64, u64) {
     let mut pair = Pair::open(link);
-    pair.strike(b"a");
+    pair.type_key(b"a");
     let (from_user, from_server) = pair.segments_out();
-    pair.strike(b"b");
+    pair.type_key(b"b");
     assert_eq!(pair.user.party().seen, b"ab");
     let after = pair.segments_out();
     (after.0 - from_user, after.1 - from_server)
@@ -402,7 +405,7 @@ fn echo_acknowledgment_and_window_share_one_slip_packet() {
 }
 
 #[test]
-fn a_key_struck_when_an_echo_arrives_takes_its_acknowledgment_along() {
+fn a_key_typed_when_an_echo_arrives_carries_its_acknowledgment() {
     let mut pair = Pair::open(datagram);
     let before = pair.segments_out();
     let keys = b"abcdefghij";
@@ -420,7 +423,7 @@ fn a_key_struck_when_an_echo_arrives_takes_its_acknowledgment_along() {
 }
 
 #[test]
-fn the_segment_of_an_echo_acknowledges_its_key_and_tells_the_window() {
+fn the_segment_of_an_echo_acknowledges_its_key_and_updates_the_window() {
     let mut pair = Pair::open(datagram);
     pair.user.party().typed.push(b'x');
     pair.user.run(pair.now);
@@ -437,7 +440,7 @@ fn the_segment_of_an_echo_acknowledges_its_key_and_tells_the_window() {
     assert!(pair.server.transmit(pair.now).is_empty());
 }
 
-/// Returns the data, the header and the data length of the segment in a datagram.
+/// Returns the payload, the TCP header and the payload length of the segment in a datagram.
 fn segment_in(datagram: &[u8]) -> (Vec<u8>, Header, usize) {
     let parsed = ipv4::Header::parse(datagram).unwrap();
     let segment = &datagram[parsed.header_len..];
@@ -461,10 +464,10 @@ fn a_screenful_needs_no_window_update_before_its_end() {
     assert_eq!(pair.segments_out(), (2 + 2, 1 + 2));
 }
 
-/// Line of a long output.
+/// One line of the output that the user aborts.
 const OUTPUT: &[u8] = b"output that is no longer wanted after the abort. ";
 
-/// Returns a pair whose server is in the middle of a long output when the user aborts it.
+/// Returns a pair in which the user has aborted a long output of the server.
 fn abort_output_in_the_middle() -> Pair {
     let mut pair = Pair::open(datagram);
     pair.server.party().typed = OUTPUT.repeat(200);
@@ -484,7 +487,7 @@ fn the_user_sends_abort_output_and_the_server_answers_by_urgent_data_and_data_ma
 }
 
 #[test]
-fn a_display_discards_from_the_urgent_notice_to_the_data_mark_and_shows_what_follows() {
+fn a_display_discards_data_from_the_urgent_notice_to_the_data_mark() {
     let mut pair = abort_output_in_the_middle();
     let shown = pair.user.party().seen.len() as u64;
     let discarded = pair.user.counted(Counter::TelnetBytesDiscarded);
@@ -498,7 +501,7 @@ fn a_display_discards_from_the_urgent_notice_to_the_data_mark_and_shows_what_fol
 }
 
 #[test]
-fn an_interrupt_sent_as_synch_reaches_a_server_that_discards_what_was_typed_before() {
+fn an_interrupt_sent_as_synch_makes_the_server_discard_earlier_input() {
     let mut pair = Pair::open(datagram);
     let party = pair.user.party();
     party.commands.extend([Command::InterruptProcess, Command::DataMark]);
@@ -507,7 +510,7 @@ fn an_interrupt_sent_as_synch_reaches_a_server_that_discards_what_was_typed_befo
         pair.server.party().received_commands,
         [Command::InterruptProcess, Command::DataMark]
     );
-    pair.strike(b"next");
+    pair.type_key(b"next");
     assert_eq!(pair.server.party().seen, b"next");
 }
 
@@ -537,7 +540,7 @@ fn a_session_that_the_server_closes_ends_at_both_hosts() {
 }
 
 #[test]
-fn a_session_that_both_close_at_once_ends_at_both_hosts() {
+fn a_session_closed_by_both_hosts_at_once_ends_at_both() {
     let mut pair = Pair::open(datagram);
     pair.user.party().closes = true;
     pair.server.party().closes = true;
@@ -560,8 +563,7 @@ fn a_session_to_a_closed_port_is_refused() {
     pair.has_every_packet_back();
 }
 
-/// The layers of a host without a station, to send packets that an application of a station cannot
-/// send.
+/// The layers of a host without a station, to send packets that an application cannot send.
 struct Prober {
     internet: Internet,
     pool: Pool,
@@ -579,7 +581,7 @@ impl Prober {
         Self { internet: Internet::new(USER, 24, 1500), pool, udp, meter, rng }
     }
 
-    /// Delivers `request` to `host` and returns the event that its answer causes.
+    /// Delivers `request` to `host` and returns the event caused by the reply.
     fn ask(&mut self, request: &Packet, host: &mut Host) -> Option<InternetEvent> {
         host.receive(request.data(), Instant::ZERO);
         host.run(Instant::ZERO);
@@ -629,13 +631,13 @@ fn a_datagram_for_a_udp_port_without_a_socket_is_answered_by_port_unreachable() 
 }
 
 #[test]
-fn a_host_whose_packet_buffers_ran_out_goes_on_when_they_come_back() {
+fn a_host_continues_after_a_lack_of_packet_buffers() {
     let mut pair = Pair::open(datagram);
     let junk = [0x45; 40];
     (0..100).for_each(|_| pair.user.receive(&junk, pair.now));
     assert_eq!(pair.user.station.packets_lent(), Pool::DEFAULT_LIMIT);
     assert!(pair.user.counted(Counter::LinkPacketsRefused) > 0);
-    pair.strike(b"still here");
+    pair.type_key(b"still here");
     assert_eq!(pair.user.party().seen, b"still here");
     pair.has_every_packet_back();
 }
@@ -660,7 +662,7 @@ fn a_flight_larger_than_the_packet_buffers_arrives_whole() {
 }
 
 #[test]
-fn hosts_with_two_packet_buffers_have_a_whole_session() {
+fn a_session_completes_with_two_packet_buffers_per_host() {
     let packets = Packets { user: 2, server: 2 };
     let mut pair = Pair::new(datagram, Profile::INTERACTIVE, packets, true);
     pair.wait(|pair| pair.server.application.stream.window.is_some());
@@ -688,7 +690,7 @@ fn accounts_add_up(host: &mut Host) {
 #[test]
 fn the_accounts_of_both_hosts_add_up_to_their_totals_through_a_whole_session() {
     let mut pair = Pair::open(llp);
-    pair.strike(b"cat");
+    pair.type_key(b"cat");
     pair.server.party().typed = screenful();
     pair.settle();
     pair.user.party().commands.push(Command::AbortOutput);

@@ -27,13 +27,14 @@ use super::grid::Row;
 use super::input::InputModes;
 use super::parameters::{Parameters, Sequence};
 use super::picture::{Picture, PictureCursor};
-use super::screen::Screen;
 use crate::cx::Cx;
 use crate::meter::{Account, Work};
+use crate::terminal::screen;
 use alloc::string::String;
 use core::fmt;
 
-/// Maximum number of bytes kept of an OSC.
+/// Maximum number of bytes that the parser stores of an operating system command (OSC), such as a
+/// window title.
 const OSC_BYTES_MAX: usize = 512;
 
 const ESC: u8 = 0x1b;
@@ -42,9 +43,9 @@ const DEL: u8 = 0x7f;
 /// An emulated VT100 or xterm terminal.
 pub struct Terminal {
     parser: vte::Parser<OSC_BYTES_MAX>,
-    /// Whether the parser has no unfinished sequence or character.
+    /// Whether the parser is in its ground state: no sequence or multibyte character is incomplete.
     is_ground: bool,
-    screen: Screen,
+    screen: screen::Screen,
 }
 
 /// Effect of one call of [`Terminal::receive`] on the screen.
@@ -52,7 +53,7 @@ pub struct Terminal {
 pub struct ScreenEffect {
     /// Number of cells in which a character was written.
     pub cells: u64,
-    /// Number of line feeds, including those of wrapping.
+    /// Number of line feeds, including those caused by wrapping at the end of a row.
     pub new_lines: u64,
 }
 
@@ -65,7 +66,7 @@ impl Terminal {
         Self {
             parser: vte::Parser::default(),
             is_ground: true,
-            screen: Screen::new(columns.into(), rows.into()),
+            screen: screen::Screen::new(columns.into(), rows.into()),
         }
     }
 
@@ -124,13 +125,14 @@ impl Terminal {
         self.screen.grid().cell(row.into(), column.into())
     }
 
-    /// Returns the size of the characters of a row; a row of wide characters holds half as many.
+    /// Returns the size of the characters in `row`. A row of double-width characters displays half
+    /// as many characters as a normal row.
     #[must_use]
     pub fn line_size(&self, row: u16) -> LineSize {
         self.screen.grid().row(row.into()).map_or(LineSize::Single, |row| row.size)
     }
 
-    /// Returns whether the line of a row continues in the next row.
+    /// Returns whether the text of `row` wraps into the next row, so that both rows are one line.
     #[must_use]
     pub fn is_continued(&self, row: u16) -> bool {
         self.screen.grid().row(row.into()).is_some_and(|row| row.is_continued)
@@ -146,7 +148,8 @@ impl Terminal {
         text
     }
 
-    /// Returns the rows as lines, without trailing blanks and trailing blank rows.
+    /// Returns the text of the screen, one line per row, without trailing blanks and trailing blank
+    /// rows.
     #[must_use]
     pub fn text(&self) -> String {
         let grid = self.screen.grid();
@@ -179,17 +182,20 @@ impl Terminal {
         self.screen.cursor().is_wrap_pending()
     }
 
-    /// Returns whether the parser has no unfinished sequence or character.
+    /// Returns whether the parser is in its ground state: no sequence or multibyte character is
+    /// incomplete.
     pub(super) fn is_ground(&self) -> bool {
         self.is_ground
     }
 
-    /// Returns whether a character written now is displayed unmodified and has no other effect.
+    /// Returns whether the next printed character is displayed unmodified and changes no other
+    /// cell.
     pub(super) fn prints_plainly(&self) -> bool {
         self.is_ground && self.screen.prints_plainly()
     }
 
-    /// Returns whether a line feed in the last row scrolls all rows up.
+    /// Returns whether a line feed in the last row scrolls the whole screen, because no margins are
+    /// set.
     pub(super) fn scrolls_whole(&self) -> bool {
         self.screen.scrolls_whole()
     }
@@ -206,19 +212,20 @@ impl Terminal {
         self.screen.cells_written
     }
 
-    /// Returns the style of the next character.
+    /// Returns the style with which the next character will be printed.
     #[must_use]
     pub fn style(&self) -> Style {
         self.screen.cursor().style
     }
 
-    /// Returns the modes that the host has set for keys, mouse and pasted text.
+    /// Returns the modes that the host has set for the input from keyboard, mouse and paste.
     #[must_use]
     pub fn input_modes(&self) -> InputModes {
         self.screen.modes.input
     }
 
-    /// Sets whether the host may read the screen by checksums (DECRQCRA). The default is off.
+    /// Sets whether the host may request checksums of screen rectangles (DECRQCRA), from which it
+    /// could infer the displayed text. The default is off.
     pub fn report_checksums(&mut self, is_on: bool) {
         self.screen.reports_checksums = is_on;
     }
@@ -229,7 +236,7 @@ impl Terminal {
         &self.screen.title
     }
 
-    /// Returns the number of bells so far.
+    /// Returns the number of BEL characters received so far.
     #[must_use]
     pub fn bells(&self) -> u64 {
         self.screen.bells
@@ -241,13 +248,13 @@ impl Terminal {
         self.screen.output()
     }
 
-    /// Removes `count` bytes of [`Terminal::output`] that were sent.
+    /// Removes the first `count` bytes of [`Terminal::output`], after they were sent to the host.
     pub fn sent(&mut self, count: usize) {
         self.screen.sent(count);
     }
 
-    /// Processes one run of text, one control, or the start of input for the parser. Returns the
-    /// number of bytes consumed.
+    /// Processes one run of text, one control character, or one sequence at the front of `bytes`,
+    /// in the ground state of the parser. Returns the number of bytes consumed.
     fn ground(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let run = printable_run(bytes);
         if let Some(text) = bytes.get(..run).filter(|text| !text.is_empty()) {
@@ -271,7 +278,8 @@ impl Terminal {
         }
     }
 
-    /// Executes a complete control sequence, or passes any other input to the parser.
+    /// Executes a control sequence that is completely in `bytes`, or passes any other input to the
+    /// parser. Returns the number of bytes consumed.
     fn escape(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut parameters = Parameters::NONE;
         let Some(sequence) = Sequence::read(bytes, &mut parameters) else {
@@ -284,7 +292,8 @@ impl Terminal {
         sequence.bytes
     }
 
-    /// Prints a run of UTF-8, or passes malformed or incomplete input to the parser.
+    /// Prints a run of UTF-8, or passes malformed or incomplete UTF-8 to the parser. Returns the
+    /// number of bytes consumed.
     fn utf8(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut rest = bytes;
         while let Some((character, later)) = decode(rest) {
@@ -323,8 +332,8 @@ impl fmt::Debug for Terminal {
     }
 }
 
-/// Splits off the multibyte character at the front, if it is complete and well formed
-/// (RFC 3629 §4).
+/// Decodes the multibyte character at the front, and returns it with the remaining bytes. Returns
+/// `None` if the character is incomplete or malformed (RFC 3629 §4).
 fn decode(bytes: &[u8]) -> Option<(char, &[u8])> {
     let (&lead, rest) = bytes.split_first()?;
     let (mut code, count, least) = match lead {
@@ -344,7 +353,7 @@ fn decode(bytes: &[u8]) -> Option<(char, &[u8])> {
     char::from_u32(code).filter(|_| code >= least).map(|character| (character, rest))
 }
 
-/// Returns the number of printable ASCII bytes at the front.
+/// Returns the number of printable ASCII bytes at the front of `bytes`.
 fn printable_run(bytes: &[u8]) -> usize {
     // Blocks of sixteen without branches, which the compiler turns into one vector comparison.
     let is_printable = |byte: &u8| byte.wrapping_sub(b' ') < DEL - b' ';

@@ -71,7 +71,7 @@ impl Attributes {
 pub struct Style {
     /// Color of the character.
     pub foreground: Color,
-    /// Color of the background.
+    /// Color of the background of the cell.
     pub background: Color,
     /// Attributes of the character.
     pub attributes: Attributes,
@@ -86,21 +86,23 @@ impl Style {
 /// A cell of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The character, the attributes from bit 21 on, `WIDE` or `TAIL`, and `PROTECTED`.
+    /// The character in bits 0 to 20, the attributes from bit 21 on, then the flags `WIDE` or
+    /// `TAIL`, and `PROTECTED`.
     head: u32,
     foreground: PackedColor,
     background: PackedColor,
-    /// Marks as UTF-16 units, which suffice for those of every living script; zero is none.
+    /// Combining marks as UTF-16 code units; zero means no mark. The marks of every living script
+    /// are in the Basic Multilingual Plane.
     marks: [u16; MARKS_MAX],
 }
 
 const CHARACTER: u32 = (1 << ATTRIBUTES_SHIFT) - 1;
 const ATTRIBUTES_SHIFT: u32 = 21;
-/// The left half of a wide character.
+/// Flag of the left half of a wide character.
 const WIDE: u32 = 1 << 29;
-/// The right half of a wide character.
+/// Flag of the right half of a wide character.
 const TAIL: u32 = 1 << 30;
-/// Protected by DECSCA or SPA: some erasures do not change the cell.
+/// Flag of a cell protected by DECSCA or SPA, which some erasures do not change.
 const PROTECTED: u32 = 1 << 31;
 
 /// A color in one word: its kind in the most significant byte, its value below.
@@ -131,7 +133,7 @@ impl Cell {
     /// A cell that was never written.
     pub(super) const BLANK: Self = Self::new(' ', Style::PLAIN);
 
-    /// Creates a cell of one column.
+    /// Creates a cell with a character that is one column wide.
     pub(super) const fn new(character: char, style: Style) -> Self {
         Self {
             head: character as u32 | (style.attributes.0 as u32) << ATTRIBUTES_SHIFT,
@@ -150,12 +152,12 @@ impl Cell {
         cells
     }
 
-    /// Returns a cell of the same style with another character and no marks.
+    /// Returns a cell with `character`, the same style and no combining marks.
     pub(super) const fn like(self, character: u8) -> Self {
         Self { head: self.head & !CHARACTER | character as u32, ..self }
     }
 
-    /// Returns the cell with its protection set if `is_protected`.
+    /// Returns the cell, protected from erasure if `is_protected`.
     pub(super) const fn protected(self, is_protected: bool) -> Self {
         Self { head: self.head | if is_protected { PROTECTED } else { 0 }, ..self }
     }
@@ -165,7 +167,7 @@ impl Cell {
         Self { head: self.head & !PROTECTED, ..*self }
     }
 
-    /// Returns whether the cell is protected from some erasures.
+    /// Returns whether the cell is protected from selective erasure.
     pub(super) const fn is_protected(&self) -> bool {
         self.head & PROTECTED != 0
     }
@@ -177,18 +179,19 @@ impl Cell {
         *self = Self { head: kept | styled.head, marks: self.marks, ..styled };
     }
 
-    /// Returns the cell that an erasure leaves: a space with the background of `style`.
+    /// Returns the content of a cell after an erasure: a space with the background of `style`.
     pub(super) const fn erased(style: Style) -> Self {
         Self::new(' ', Style { background: style.background, ..Style::PLAIN })
     }
 
-    /// Replaces half of a wide character, whose other half is gone, with a space.
+    /// Replaces half of a wide character with a space after the other half was overwritten or
+    /// deleted.
     pub(super) fn blank_half(&mut self) {
         self.head = self.head & !(CHARACTER | WIDE | TAIL) | u32::from(' ');
         self.marks = [0; MARKS_MAX];
     }
 
-    /// Adds a combining mark, unless the maximum is reached.
+    /// Adds a combining mark; dropped if the cell already has [`MARKS_MAX`] marks.
     pub(super) fn add_mark(&mut self, mark: char) {
         if let Ok(mark) = u16::try_from(u32::from(mark))
             && let Some(free) = self.marks.iter_mut().find(|kept| **kept == 0)
@@ -250,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cell_returns_what_it_was_made_of(
+        fn a_cell_returns_its_character_marks_and_style(
             character in any::<char>(),
             foreground in color(),
             background in color(),

@@ -1,18 +1,20 @@
 //! Differential tests: random streams must produce the same screen in this terminal and in
-//! alacritty's.
+//! alacritty.
 //!
-//! The streams consist of steps that each begin with a cursor position. They exclude cases in which
-//! the terminals differ intentionally:
+//! The streams consist of steps that each begin with a cursor position. The streams avoid cases in
+//! which the two terminals differ intentionally:
 //!
-//! - cursor motions and edits while a wrap is pending: this terminal cancels the wrap at any motion
-//!   or edit, like a VT100; alacritty's keeps it in some cases;
+//! - cursor motions and edits while a wrap is pending: in this terminal any motion or edit cancels
+//!   the wrap, as on a VT100; alacritty leaves it pending in some cases;
 //! - edits that cut a wide character: this terminal replaces the remaining half with a space;
-//! - the style of the last column, because where a wide character does not fit, alacritty's writes
-//!   a filler and this terminal leaves the cell unchanged;
-//! - DCH of more characters than there are, for which alacritty's clears some before the cursor;
+//! - the style of the last column if a wide character does not fit there: alacritty writes a
+//!   filler, and this terminal leaves the cell unchanged;
+//! - DCH with a count larger than the number of remaining characters: alacritty also clears some
+//!   characters before the cursor;
 //! - REP beyond the end of a row, which this terminal truncates, and REP after anything but a
 //!   character;
-//! - SGR 5, which alacritty's does not support, and 21, which ends bold there and underlines here;
+//! - SGR 5, which alacritty does not support, and SGR 21, which ends bold in alacritty and
+//!   underlines in this terminal;
 //! - titles, replies and modes that do not affect the screen.
 
 use super::{Attributes, Cell, Color, Style, Terminal};
@@ -20,7 +22,7 @@ use crate::cx::testing::TestContext;
 use alacritty_terminal::Term;
 use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions;
-use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::index::{self, Column};
 use alacritty_terminal::term::Config;
 use alacritty_terminal::term::cell::{Cell as TheirCell, Flags};
 use alacritty_terminal::vte::ansi::{self, NamedColor, Processor};
@@ -49,21 +51,21 @@ impl Dimensions for Size {
     }
 }
 
-fn theirs(stream: &[u8]) -> Term<VoidListener> {
+fn run_alacritty(stream: &[u8]) -> Term<VoidListener> {
     let mut terminal = Term::new(Config::default(), &Size, VoidListener);
     let mut processor: Processor = Processor::new();
     processor.advance(&mut terminal, stream);
     terminal
 }
 
-fn ours(stream: &[u8]) -> Terminal {
+fn run_terminal(stream: &[u8]) -> Terminal {
     let mut terminal = Terminal::new(COLUMNS, ROWS);
     terminal.receive(stream, &mut TestContext::default().cx());
     terminal
 }
 
-/// Converts one of alacritty's cells to one of ours, without marks.
-fn translated(cell: &TheirCell) -> Cell {
+/// Converts a cell of alacritty's grid to a [`Cell`], without combining marks.
+fn convert_cell(cell: &TheirCell) -> Cell {
     let attributes = [
         (Flags::BOLD, Attributes::BOLD),
         (Flags::DIM, Attributes::DIM),
@@ -99,33 +101,33 @@ fn color(color: ansi::Color) -> Color {
 
 fn compare(steps: &[String]) -> Result<(), TestCaseError> {
     let stream = steps.concat();
-    let ours = ours(stream.as_bytes());
-    let theirs = theirs(stream.as_bytes());
+    let ours = run_terminal(stream.as_bytes());
+    let theirs = run_alacritty(stream.as_bytes());
     let cursor = theirs.grid().cursor.point;
     let cursor = (u16::try_from(cursor.line.0).unwrap(), u16::try_from(cursor.column.0).unwrap());
     prop_assert_eq!(ours.cursor(), cursor);
     for row in 0..ROWS {
-        let their_row = &theirs.grid()[Line(row.into())];
+        let their_row = &theirs.grid()[index::Line(row.into())];
         let cells = (0..COLUMNS).map(|column| &their_row[Column(column.into())]);
         let marks = |cell: &TheirCell| cell.zerowidth().unwrap_or_default().to_vec();
         for (column, their_cell) in (0..COLUMNS).zip(cells) {
             let our_cell = ours.cell(row, column).unwrap();
             let our_marks: Vec<_> = our_cell.marks().collect();
             prop_assert_eq!(&our_marks, &marks(their_cell), "marks at {}, {}", row, column);
-            let expected = translated(their_cell);
+            let expected = convert_cell(their_cell);
             let style = our_cell.style();
             let their_style = expected.style();
             prop_assert_eq!(our_cell.character(), expected.character(), "at {}, {}", row, column);
             prop_assert_eq!(our_cell.is_wide(), expected.is_wide(), "at {}, {}", row, column);
-            let is_judged = !our_cell.is_tail() && column + 1 < COLUMNS;
-            prop_assert!(style == their_style || !is_judged, "style at {row}, {column}");
+            let is_compared = !our_cell.is_tail() && column + 1 < COLUMNS;
+            prop_assert!(style == their_style || !is_compared, "style at {row}, {column}");
         }
     }
     Ok(())
 }
 
-/// Generates one step with the same meaning in both terminals; it begins and ends without a pending
-/// wrap.
+/// Generates one step that has the same meaning in both terminals. No wrap is pending before or
+/// after the step.
 fn steps() -> impl Strategy<Value = Vec<String>> {
     let place = || (1..=12, 1..=38).prop_map(|(row, column)| format!("\x1b[{row};{column}H"));
     let matching = |pattern: &str| prop::string::string_regex(pattern).unwrap();
@@ -172,7 +174,7 @@ fn steps() -> impl Strategy<Value = Vec<String>> {
 
 proptest! {
     #[test]
-    fn the_screen_is_that_of_alacritty(steps in steps()) {
+    fn the_screen_equals_that_of_alacritty(steps in steps()) {
         compare(&steps)?;
     }
 }

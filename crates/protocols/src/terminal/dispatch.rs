@@ -3,7 +3,7 @@
 use super::grid::LineSize;
 use super::parameters::Parameters;
 use super::picture::CursorShape;
-use super::screen::{Charset, Erase, Protection, Screen};
+use super::screen::{self, Charset, Erase};
 use super::sgr;
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -25,7 +25,7 @@ const ST: u8 = 0x9c;
 /// The first byte that can begin a multibyte character of UTF-8.
 const UTF8_LEAD: u8 = 0xc0;
 
-pub(super) fn control_character(screen: &mut Screen, control: u8, cx: &mut Cx<'_>) {
+pub(super) fn control_character(screen: &mut screen::Screen, control: u8, cx: &mut Cx<'_>) {
     match control {
         BEL => screen.bells += 1,
         0x08 => screen.left(1),
@@ -42,9 +42,9 @@ pub(super) fn control_character(screen: &mut Screen, control: u8, cx: &mut Cx<'_
 
 /// Receives the callbacks of the parser and executes them on the screen.
 pub(super) struct Dispatch<'a, 'b> {
-    pub(super) screen: &'a mut Screen,
+    pub(super) screen: &'a mut screen::Screen,
     pub(super) cx: &'a mut Cx<'b>,
-    /// The byte that was passed to the parser.
+    /// The byte that caused the callback.
     pub(super) byte: u8,
     /// Whether the parser is in ground state after this byte.
     pub(super) is_ground: bool,
@@ -63,9 +63,9 @@ impl Perform for Dispatch<'_, '_> {
         control_character(self.screen, control, self.cx);
     }
 
-    fn hook(&mut self, _: &Params, intermediates: &[u8], is_cut: bool, last: char) {
+    fn hook(&mut self, _: &Params, intermediates: &[u8], is_truncated: bool, last: char) {
         match (intermediates, last) {
-            ([b'$'], 'q') if !is_cut => self.screen.status_request.begin(),
+            ([b'$'], 'q') if !is_truncated => self.screen.status_request.begin(),
             _ => self.unknown(),
         }
     }
@@ -91,11 +91,11 @@ impl Perform for Dispatch<'_, '_> {
         }
     }
 
-    fn esc_dispatch(&mut self, intermediates: &[u8], is_cut: bool, last: u8) {
+    fn esc_dispatch(&mut self, intermediates: &[u8], is_truncated: bool, last: u8) {
         self.is_ground = true;
         let screen = &mut *self.screen;
         match (intermediates, last) {
-            _ if is_cut => self.unknown(),
+            _ if is_truncated => self.unknown(),
             ([], b'7') => screen.save_cursor(),
             ([], b'8') => screen.restore_cursor(),
             ([], b'D') => screen.index(self.cx.meter),
@@ -105,7 +105,7 @@ impl Perform for Dispatch<'_, '_> {
             }
             ([], b'6') => screen.back_index(),
             ([], b'9') => screen.forward_index(),
-            ([], b'V' | b'W') => screen.protect(last == b'V', Protection::Iso),
+            ([], b'V' | b'W') => screen.protect(last == b'V', screen::Protection::Iso),
             ([b'#'], b'3') => screen.set_line_size(LineSize::Top),
             ([b'#'], b'4') => screen.set_line_size(LineSize::Bottom),
             ([b'#'], b'5') => screen.set_line_size(LineSize::Single),
@@ -134,9 +134,15 @@ impl Perform for Dispatch<'_, '_> {
         }
     }
 
-    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], is_cut: bool, last: char) {
+    fn csi_dispatch(
+        &mut self,
+        params: &Params,
+        intermediates: &[u8],
+        is_truncated: bool,
+        last: char,
+    ) {
         self.is_ground = true;
-        self.sequence(&Parameters::of(params), intermediates, is_cut, last);
+        self.sequence(&Parameters::from_vte(params), intermediates, is_truncated, last);
     }
 }
 
@@ -146,10 +152,10 @@ impl Dispatch<'_, '_> {
         &mut self,
         parameters: &Parameters,
         intermediates: &[u8],
-        is_cut: bool,
+        is_truncated: bool,
         last: char,
     ) {
-        let is_known = !is_cut
+        let is_known = !is_truncated
             && match (intermediates, last) {
                 ([], 'm') => {
                     let unknown = sgr::apply(self.screen.style_mut(), parameters);
@@ -161,7 +167,9 @@ impl Dispatch<'_, '_> {
                         || self.edit(parameters, last)
                         || self.control(parameters, last)
                 }
-                ([b'?'], 's' | 'r') => return self.keep_private_modes(parameters, last == 'r'),
+                ([b'?'], 's' | 'r') => {
+                    return self.save_or_restore_private_modes(parameters, last == 'r');
+                }
                 ([b'?'], 'h' | 'l') => return self.private_modes(parameters, last == 'h'),
                 ([b'?'], 'J' | 'K') => self.erase(parameters, last, true),
                 ([b'?'], 'n') => self.report_device(parameters),
@@ -201,7 +209,7 @@ impl Dispatch<'_, '_> {
         self.cx.meter.count(Counter::TerminalSequencesUnknown);
     }
 
-    /// Executes a cursor motion; returns whether `last` is the final of one.
+    /// Executes a cursor motion; returns whether `last` is the final byte of a cursor motion.
     fn motion(&mut self, parameters: &Parameters, last: char) -> bool {
         let screen = &mut *self.screen;
         let count = parameters.count(0);
@@ -235,7 +243,8 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Executes an edit of cells; returns whether `last` is the final of one.
+    /// Executes an operation that edits cells; returns whether `last` is the final byte of such an
+    /// operation.
     fn edit(&mut self, parameters: &Parameters, last: char) -> bool {
         let screen = &mut *self.screen;
         let count = parameters.count(0);
@@ -272,7 +281,8 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Executes a rectangle operation; returns whether `last` is the final of one.
+    /// Executes a rectangle operation; returns whether `last` is the final byte of such an
+    /// operation.
     fn rectangle(&mut self, parameters: &Parameters, last: char) -> bool {
         let screen = &mut *self.screen;
         match last {
@@ -288,8 +298,8 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Executes modes, margins, tab stops and reports; returns whether `last` is the final of one
-    /// of these.
+    /// Executes modes, margins, tab stops and reports; returns whether `last` is the final byte of
+    /// such a sequence.
     fn control(&mut self, parameters: &Parameters, last: char) -> bool {
         let screen = &mut *self.screen;
         let meter = &mut *self.cx.meter;
@@ -322,8 +332,9 @@ impl Dispatch<'_, '_> {
         parameters.all().for_each(|mode| self.private_mode(mode, is_on));
     }
 
-    /// XTSAVE and XTRESTORE: saves private modes, or restores the saved values.
-    fn keep_private_modes(&mut self, parameters: &Parameters, is_restored: bool) {
+    /// XTSAVE and XTRESTORE: saves the private modes in `parameters`, or restores their saved
+    /// values if `is_restored`.
+    fn save_or_restore_private_modes(&mut self, parameters: &Parameters, is_restored: bool) {
         for mode in parameters.all() {
             match is_restored {
                 true => {
@@ -385,7 +396,7 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// DECSCL: the level does not change, but everything that DECSTR resets is reset.
+    /// DECSCL: resets the same state as DECSTR; the conformance level itself never changes.
     fn set_conformance_level(&mut self, parameters: &Parameters) -> bool {
         let is_known = matches!(parameters.get(0), 61..=65);
         if is_known {
@@ -394,10 +405,10 @@ impl Dispatch<'_, '_> {
         is_known
     }
 
-    /// DECSCA: sets the protection of written characters.
+    /// DECSCA: sets whether characters printed from now on are protected from selective erasure.
     fn protect(&mut self, attribute: usize) -> bool {
         if attribute <= 2 {
-            self.screen.protect(attribute == 1, Protection::Dec);
+            self.screen.protect(attribute == 1, screen::Protection::Dec);
         }
         attribute <= 2
     }
@@ -435,7 +446,8 @@ impl Dispatch<'_, '_> {
     }
 }
 
-/// Parses the parameters of DECSTBM and DECSLRM; omitted ones are the first and the last.
+/// Parses the two margins of DECSTBM or DECSLRM. An omitted margin is the first or last row or
+/// column.
 fn margins(parameters: &Parameters) -> Range<usize> {
     let end = match parameters.get(1) {
         0 => usize::MAX,

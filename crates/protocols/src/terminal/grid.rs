@@ -1,19 +1,18 @@
 //! The grid of cells.
 //!
 //! A row is a flat vector of cells, and the rows form a ring buffer: scrolling the whole grid moves
-//! its start, and scrolling a part rotates the rows of that part. Neither moves any cell. A row
-//! also records how far it was ever written, so that clearing a blank row costs nothing, and a
-//! flood of erasures costs no more than the writes before it.
+//! the start of the ring, and scrolling a part rotates the rows of that part. Neither moves any
+//! cell. A row also records the end of its written part, so clearing a blank row costs nothing, and
+//! a flood of erasures costs no more than the preceding writes.
 //!
 //! A character of two columns has two cells, and no operation leaves one without the other: if an
 //! edit would cut a pair, both halves become spaces first.
 //!
-//! A row records whether its line continues in the next row because it was filled to its end, so
-//! that lines can be rewrapped to another width (`reflow`). It also records the size of its
-//! characters.
+//! A row that was filled to its end records that its line continues in the next row, so that lines
+//! can be rewrapped to another width (`reflow`). A row also records the size of its characters.
 //!
 //! The grid has no cursor, no margins and no wrapping, since these depend on the kind of terminal.
-//! A line that never scrolls is a row outside the scrolled part.
+//! A status line that never scrolls is a row outside the scrolled part.
 
 use super::cell::{Cell, Style};
 use alloc::collections::VecDeque;
@@ -37,14 +36,14 @@ pub(super) struct Row {
 /// Size of the characters of a row (DECSWL, DECDWL, DECDHL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineSize {
-    /// One column wide.
+    /// Normal characters, one column wide.
     #[default]
     Single,
-    /// Two columns wide; the row holds half as many characters.
+    /// Double width (DECDWL): the row displays half as many characters.
     Wide,
-    /// Double width and double height: the upper half.
+    /// Double width and double height (DECDHL): the row displays the upper half of the characters.
     Top,
-    /// Double width and double height: the lower half.
+    /// Double width and double height (DECDHL): the row displays the lower half of the characters.
     Bottom,
 }
 
@@ -74,7 +73,7 @@ impl Row {
         &self.cells
     }
 
-    /// Returns the first column from which on nothing was written.
+    /// Returns the first column of the unwritten rest of the row.
     pub(super) fn extent(&self) -> usize {
         self.extent
     }
@@ -116,7 +115,7 @@ impl Row {
         }
     }
 
-    /// Replaces the cells of `columns` with `blank`.
+    /// Replaces each cell in `columns` with `blank`.
     pub(super) fn fill(&mut self, columns: Range<usize>, blank: Cell) {
         let start = columns.start;
         let end = columns.end.min(self.cells.len());
@@ -146,7 +145,8 @@ impl Row {
         }
     }
 
-    /// Inserts `count` blank cells at the start of `columns`; those at the end are lost.
+    /// Inserts `count` blank cells at the start of `columns`; the cells moved beyond the end of
+    /// `columns` are lost.
     pub(super) fn insert(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
         let column = columns.start;
         let end = columns.end.min(self.cells.len());
@@ -164,7 +164,8 @@ impl Row {
         self.extent = self.extent.max(moved);
     }
 
-    /// Deletes `count` cells at the start of `columns`; blank cells are inserted at the end.
+    /// Deletes `count` cells at the start of `columns`; the following cells move left, and blank
+    /// cells fill the end of `columns`.
     pub(super) fn delete(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
         let column = columns.start;
         let end = columns.end.min(self.cells.len());
@@ -189,7 +190,8 @@ impl Row {
         };
     }
 
-    /// Writes cells at `column`; a wide character that is cut at either end becomes spaces.
+    /// Overwrites the cells from `column` on with `cells`. A wide character that is cut at either
+    /// end is replaced with spaces.
     pub(super) fn put(&mut self, column: usize, cells: &[Cell]) {
         let end = self.cells.len().min(column + cells.len());
         self.repair(column);
@@ -206,8 +208,8 @@ impl Row {
         self.extent = self.extent.max(end);
     }
 
-    /// Applies `change` to the style of each cell of `columns`; a wide character is treated like
-    /// its left half.
+    /// Applies `change` to the style of each cell in `columns`. Both halves of a wide character
+    /// change if the left half is in `columns`.
     pub(super) fn restyle(&mut self, columns: Range<usize>, change: impl Fn(Style) -> Style) {
         let is_tail = |column: usize| self.cells.get(column).is_some_and(Cell::is_tail);
         let end = columns.end.min(self.cells.len());
@@ -233,16 +235,17 @@ impl Row {
         text.truncate(end);
     }
 
-    /// Replaces a wide character with spaces if an edit that begins or ends at `column` cuts it.
+    /// Replaces both halves of a wide character with spaces if the boundary before `column`
+    /// separates the two halves.
     #[inline]
     fn repair(&mut self, column: usize) {
         if self.cells.get(column).is_some_and(Cell::is_tail) {
-            self.part(column);
+            self.blank_pair(column);
         }
     }
 
     #[cold]
-    fn part(&mut self, column: usize) {
+    fn blank_pair(&mut self, column: usize) {
         let halves = self.cells.iter_mut().skip(column.saturating_sub(1)).take(2);
         halves.for_each(Cell::blank_half);
     }
@@ -282,17 +285,17 @@ impl Grid {
         self.rows.len()
     }
 
-    /// Returns one row.
+    /// Returns the row with index `row`, counted from the top.
     pub(super) fn row(&self, row: usize) -> Option<&Row> {
         self.rows.get(row)
     }
 
-    /// Returns one row for writing.
+    /// Returns the row with index `row` for modification.
     pub(super) fn row_mut(&mut self, row: usize) -> Option<&mut Row> {
         self.rows.get_mut(row)
     }
 
-    /// Returns one cell.
+    /// Returns the cell at `row` and `column`.
     pub(super) fn cell(&self, row: usize, column: usize) -> Option<&Cell> {
         self.rows.get(row)?.cells.get(column)
     }
@@ -306,8 +309,9 @@ impl Grid {
         }
     }
 
-    /// Marks that no line continues across the edges of rows that have moved.
-    fn part_lines(&mut self, rows: &Range<usize>) {
+    /// Clears the continuation flags at both edges of `rows`, because scrolling separates them from
+    /// their neighbors.
+    fn clear_continuations(&mut self, rows: &Range<usize>) {
         for row in [rows.start.checked_sub(1), rows.end.checked_sub(1)].into_iter().flatten() {
             if let Some(row) = self.rows.get_mut(row) {
                 row.is_continued = false;
@@ -315,7 +319,8 @@ impl Grid {
         }
     }
 
-    /// Moves the `columns` of `rows` up or down by `count`; blank cells are inserted.
+    /// Scrolls the rectangle of `rows` and `columns` up or down by `count` rows; blank cells fill
+    /// the vacated rows.
     pub(super) fn scroll_part(
         &mut self,
         rows: Range<usize>,
@@ -353,7 +358,7 @@ impl Grid {
             self.rows.rotate_left(count);
         } else if let Some(part) = self.rows.make_contiguous().get_mut(rows.clone()) {
             part.rotate_left(count);
-            self.part_lines(&rows);
+            self.clear_continuations(&rows);
         }
         self.fill(rows.end - count..rows.end, blank);
     }
@@ -365,7 +370,7 @@ impl Grid {
             self.rows.rotate_right(count);
         } else if let Some(part) = self.rows.make_contiguous().get_mut(rows.clone()) {
             part.rotate_right(count);
-            self.part_lines(&rows);
+            self.clear_continuations(&rows);
         }
         self.fill(rows.start..rows.start + count, blank);
     }
@@ -376,8 +381,8 @@ impl Grid {
         self.columns = columns;
     }
 
-    /// Removes `count` rows at the top, and adds or removes rows at the bottom until the grid has
-    /// `rows` rows.
+    /// Removes the first `count` rows, and then adds or removes rows at the bottom until the grid
+    /// has `rows` rows.
     pub(super) fn set_rows(&mut self, count: usize, rows: usize) {
         self.rows.drain(..count.min(self.rows.len()));
         self.rows.resize_with(rows, || Row::new(self.columns));
@@ -388,7 +393,7 @@ impl Grid {
         mem::take(&mut self.rows)
     }
 
-    /// Sets the rows, each with `columns` cells.
+    /// Replaces all rows with `rows`, each of which has `columns` cells.
     pub(super) fn put_rows(&mut self, rows: VecDeque<Row>, columns: usize) {
         self.rows = rows;
         self.columns = columns;

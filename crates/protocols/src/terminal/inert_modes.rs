@@ -1,13 +1,13 @@
-//! Modes that have no effect on this screen but that a host may set and query.
+//! Modes that a host may set and query, but that have no effect on this screen.
 //!
-//! They concern the keyboard, a printer, scrolling speed, or national character sets. Each is from
-//! a fixed list and has one bit.
+//! These modes concern the keyboard, a printer, the scrolling speed, or national character sets.
+//! The list of modes is fixed, and each mode is stored as one bit.
 
 /// The set of modes that are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct InertModes(u16);
 
-/// Whether the mode is private, and its number.
+/// For each known mode, whether it is private (`CSI ?`), and its number.
 const MODES: [(bool, usize); 11] = [
     // KAM and SRM.
     (false, 2),
@@ -26,14 +26,14 @@ const MODES: [(bool, usize); 11] = [
 ];
 
 impl InertModes {
-    /// Sets or resets a mode; returns whether the mode is in the list.
+    /// Sets or resets a mode; returns whether the mode is one of [`MODES`].
     pub(super) fn set(&mut self, is_private: bool, mode: usize, is_on: bool) -> bool {
         let Some(bit) = bit(is_private, mode) else { return false };
         self.0 = if is_on { self.0 | bit } else { self.0 & !bit };
         true
     }
 
-    /// Returns whether a mode is set, or `None` if it is not in the list.
+    /// Returns whether a mode is set, or `None` if the mode is not one of [`MODES`].
     pub(super) fn is_set(self, is_private: bool, mode: usize) -> Option<bool> {
         bit(is_private, mode).map(|bit| self.0 & bit != 0)
     }

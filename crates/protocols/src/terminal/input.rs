@@ -1,21 +1,21 @@
-//! Modes by which the host controls the output of keys, mouse and pasted text.
+//! Modes in which the host requests input from the keyboard, the mouse and the clipboard.
 //!
-//! The terminal itself sends no input. It stores the modes for the code that reads the physical
-//! keyboard and mouse.
+//! The terminal itself sends no such input. It stores the modes for the code that reads the
+//! physical keyboard and mouse.
 
 /// Mouse events that the host requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MouseReports {
-    /// None.
+    /// No mouse events.
     #[default]
     Off,
     /// Mode 9: button presses.
     Presses,
     /// Mode 1000: button presses and releases.
     Buttons,
-    /// Mode 1002: also motions with a button held down.
+    /// Mode 1002: presses, releases, and motion while a button is pressed.
     Drags,
-    /// Mode 1003: all motions.
+    /// Mode 1003: presses, releases, and all motion.
     Motions,
 }
 
@@ -33,25 +33,25 @@ pub enum MouseEncoding {
     Urxvt,
 }
 
-/// Modes of keys, mouse and pasted text.
+/// Modes for keyboard, mouse and pasted input, as set by the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputModes {
     /// DECCKM: cursor keys send SS3 sequences.
     pub has_application_cursor: bool,
     /// DECNKM, DECKPAM and DECKPNM: the keypad sends SS3 sequences.
     pub has_application_keypad: bool,
-    /// Mode 2004: pasted text is bracketed by marks.
+    /// Mode 2004: pasted text is enclosed in the sequences `CSI 200 ~` and `CSI 201 ~`.
     pub brackets_paste: bool,
     /// Mode 1004: focus changes are reported.
     pub reports_focus: bool,
-    /// Reported mouse events.
+    /// The mouse events that the host requests.
     pub mouse: MouseReports,
     /// Encoding of mouse positions.
     pub mouse_encoding: MouseEncoding,
 }
 
 impl InputModes {
-    /// Sets or resets a private mode; returns whether the mode belongs to this set.
+    /// Sets or resets a private mode; returns whether the mode is one of the input modes.
     pub(super) fn set(&mut self, mode: usize, is_on: bool) -> bool {
         if let Some(reports) = reports(mode) {
             self.mouse = if is_on { reports } else { MouseReports::Off };
@@ -69,7 +69,7 @@ impl InputModes {
         true
     }
 
-    /// Returns whether a private mode is set, or `None` if it does not belong to this set.
+    /// Returns whether a private mode is set, or `None` if it is not one of the input modes.
     pub(super) fn is_set(&self, mode: usize) -> Option<bool> {
         if let Some(reports) = reports(mode) {
             return Some(self.mouse == reports);

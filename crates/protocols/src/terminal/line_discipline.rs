@@ -1,24 +1,24 @@
 //! Line input from a terminal with local echo: canonicalization, then erase, kill and escape
 //! processing, as in Multics.
 //!
-//! On a half-duplex NVT the typed characters are overstruck as on paper, and a server cannot remove
-//! any of them from the paper. A line therefore means what is visible. Each typed graphic has a
-//! column; backspace, carriage return, space and tab only move. The canonical form lists the
-//! columns from left to right, the graphics of one column in the order of their codes with a
-//! backspace between two, and a space for a column without any. Repetitions of a graphic in one
-//! column, the order of overstriking, and blanks after the last graphic are not visible and are
-//! dropped.
+//! On a half-duplex NVT the terminal itself displays the typed characters, overstruck as on paper,
+//! and a server cannot remove any of them. Only the visible result counts, not the order of the
+//! keys. Each typed graphic character has a column; backspace, carriage return, space and tab only
+//! move. The canonical form lists the columns from left to right. Several graphics in one column
+//! are listed in the order of their codes, separated by backspaces, and an empty column becomes a
+//! space. Repetitions of a graphic in one column, the order of overstriking, and blanks after the
+//! last graphic are not visible and are dropped.
 //!
 //! Then the line is edited, position by position:
 //!
-//! - the erase character alone deletes the position before it, or all blanks before it; overstruck
-//!   with others, in any order, it deletes its own position;
+//! - the erase character deletes the position before it, or all blanks before it; if it is
+//!   overstruck with other characters, in any order, it deletes its own position instead;
 //! - the kill character deletes everything up to and including itself;
 //! - the escape character before one of these three characters represents that character, and
-//!   before one to three octal digits the character with that code.
+//!   before one to three octal digits it represents the character with that code.
 //!
-//! The character set is that of NVT ASCII (RFC 854): other codes, and controls that do not move,
-//! are dropped. Nothing is echoed, since the user already sees the typed characters.
+//! The character set is NVT ASCII (RFC 854): other codes, and controls that do not move, are
+//! dropped. Nothing is echoed, since the terminal already displays the typed characters.
 
 use crate::cx::Cx;
 use crate::meter::{Account, Counter, Work};
@@ -26,12 +26,12 @@ use alloc::vec::Vec;
 
 /// Maximum number of columns of a line; characters beyond it are dropped.
 pub const COLUMNS_MAX: usize = 1024;
-/// Maximum number of characters typed into one line, including motions.
+/// Maximum number of characters typed into one line, including backspaces, tabs and other motions.
 pub const TYPED_MAX: usize = 4096;
 
 const BS: u8 = 0x08;
 
-/// The editing characters, and the distance of the tab stops.
+/// The editing characters of a line, and the distance of the tab stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conventions {
     /// Character that deletes a position.
@@ -45,7 +45,8 @@ pub struct Conventions {
 }
 
 impl Default for Conventions {
-    /// Returns `#`, `@` and `\`, and the tab stops of most terminals.
+    /// Returns the Multics characters `#` (erase), `@` (kill) and `\` (escape), and tab stops every
+    /// 8 columns.
     fn default() -> Self {
         Self { erase: b'#', kill: b'@', escape: b'\\', tab_distance: 8 }
     }
@@ -69,8 +70,8 @@ impl LineDiscipline {
 
     /// Processes typed bytes up to the end of a line; returns the number of bytes consumed.
     ///
-    /// No bytes are consumed while a line is pending. LF ends a line, and a CR before it is an
-    /// ordinary motion.
+    /// No bytes are consumed until a completed line has been removed with [`Self::event`]. LF ends
+    /// a line; a CR before it moves to column 0, like any other CR.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         if self.line.is_some() {
             return 0;
@@ -79,23 +80,24 @@ impl LineDiscipline {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let typed = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
         for byte in typed.iter().filter(|byte| **byte != 0) {
-            let has_place =
-                self.typed < TYPED_MAX && self.page.strike(*byte, self.conventions.tab_distance);
+            let is_accepted =
+                self.typed < TYPED_MAX && self.page.type_byte(*byte, self.conventions.tab_distance);
             self.typed = self.typed.saturating_add(1);
-            cx.meter.add(Counter::TerminalLineBytesDropped, u64::from(!has_place));
+            cx.meter.add(Counter::TerminalLineBytesDropped, u64::from(!is_accepted));
         }
-        let taken = typed.len() + usize::from(end.is_some());
-        cx.meter.work(Work::TerminalByte, taken);
+        let consumed = typed.len() + usize::from(end.is_some());
+        cx.meter.work(Work::TerminalByte, consumed);
         if end.is_some() {
             let page = core::mem::take(&mut self.page);
             self.line = Some(edit(&page, &self.conventions));
             self.typed = 0;
         }
         cx.meter.enter(account);
-        taken
+        consumed
     }
 
-    /// Takes the completed line, without its line end, so that the next can be read.
+    /// Removes and returns the completed line, without its line end, so that the next line can be
+    /// read.
     pub fn event(&mut self) -> Option<Vec<u8>> {
         self.line.take()
     }
@@ -107,19 +109,19 @@ impl LineDiscipline {
     }
 }
 
-/// Returns the canonical form of a typed line, which must not contain its line end.
+/// Returns the canonical form of a typed line. `typed` must not contain the line end.
 #[must_use]
 pub fn canonical(typed: &[u8], tab_distance: usize) -> Vec<u8> {
     let mut page = Page::default();
     for byte in typed {
-        page.strike(*byte, tab_distance);
+        page.type_byte(*byte, tab_distance);
     }
     let mut line = Vec::new();
     page.columns.iter().for_each(|column| column.write(&mut line));
     line
 }
 
-/// The graphics in one column: bit n is the character with code n.
+/// The set of graphics in one column: bit n is set if the character with code n is present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Column(u128);
 
@@ -164,8 +166,9 @@ struct Page {
 }
 
 impl Page {
-    /// Applies a graphic or a motion; returns false if the byte was dropped.
-    fn strike(&mut self, byte: u8, tab_distance: usize) -> bool {
+    /// Adds a graphic to the current column, or moves to another column; returns false if the byte
+    /// was dropped.
+    fn type_byte(&mut self, byte: u8, tab_distance: usize) -> bool {
         self.column = match byte {
             BS => self.column.saturating_sub(1),
             b'\r' => 0,
@@ -191,11 +194,11 @@ impl Page {
     }
 }
 
-/// A position that remains after editing.
+/// A position of the edited line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
     Struck(Column),
-    /// A character that was escaped.
+    /// A character that followed an escape character and has no special meaning.
     Literal(u8),
 }
 
@@ -236,7 +239,8 @@ fn erase_before(positions: &mut Vec<Position>) {
     positions.truncate(positions.len() - blanks.max(1).min(positions.len()));
 }
 
-/// Parses the position after an escape character, if the escape applies to it.
+/// Parses the positions after an escape character. Returns the character that the escape represents
+/// and the remaining columns, or `None` if the escape character has no effect there.
 fn escaped<'a>(columns: &'a [Column], conventions: &Conventions) -> Option<(u8, &'a [Column])> {
     let (first, later) = columns.split_first()?;
     let Conventions { erase, kill, escape, .. } = *conventions;
@@ -266,15 +270,15 @@ mod tests {
         let mut rest = typed;
         let mut lines = Vec::new();
         while !rest.is_empty() {
-            let taken = discipline.receive(rest, &mut context.cx());
-            rest = &rest[taken..];
+            let consumed = discipline.receive(rest, &mut context.cx());
+            rest = &rest[consumed..];
             lines.extend(discipline.event().map(|line| String::from_utf8(line).unwrap()));
         }
         lines
     }
 
     #[track_caller]
-    fn reads(typed: &str, line: &str) {
+    fn assert_lines(typed: &str, line: &str) {
         assert_eq!(lines(typed.as_bytes()), [line]);
         assert_eq!(lines(&typed.replace('\n', "\r\n").into_bytes()), [line]);
     }
@@ -282,55 +286,55 @@ mod tests {
     #[test]
     fn a_line_ends_at_lf_with_or_without_cr() {
         assert_eq!(lines(b"one\ntwo\r\nthr"), ["one", "two"]);
-        reads("\n", "");
+        assert_lines("\n", "");
     }
 
     #[test]
-    fn the_graphics_of_a_column_stand_in_the_order_of_their_codes() {
-        reads("n\x08o\n", "n\x08o");
-        reads("o\x08n\n", "n\x08o");
-        reads("word\r____\n", "_\x08w_\x08o_\x08r_\x08d");
+    fn graphics_in_one_column_are_ordered_by_code() {
+        assert_lines("n\x08o\n", "n\x08o");
+        assert_lines("o\x08n\n", "n\x08o");
+        assert_lines("word\r____\n", "_\x08w_\x08o_\x08r_\x08d");
     }
 
     #[test]
     fn invisible_cells_are_dropped() {
-        reads("a\x08a  \x08\x08b \t \n", "ab");
-        reads("\ta\x08\x08\x08 x\n", "       xa");
+        assert_lines("a\x08a  \x08\x08b \t \n", "ab");
+        assert_lines("\ta\x08\x08\x08 x\n", "       xa");
     }
 
     #[test]
-    fn erase_takes_the_position_before_it_and_all_blanks_at_once() {
-        reads("helo#lo\n", "hello");
-        reads("abc###\n", "");
-        reads("####a\n", "a");
-        reads("ab   #c\n", "abc");
-        reads("a_\x08b##c\n", "c");
+    fn erase_deletes_the_position_before_it_or_all_blanks() {
+        assert_lines("helo#lo\n", "hello");
+        assert_lines("abc###\n", "");
+        assert_lines("####a\n", "a");
+        assert_lines("ab   #c\n", "abc");
+        assert_lines("a_\x08b##c\n", "c");
     }
 
     #[test]
-    fn erase_struck_over_others_takes_its_own_position() {
-        reads("abx\x08#c\n", "abc");
-        reads("abc\r #\n", "ac");
-        reads("ab@\x08#c\n", "abc");
+    fn overstruck_erase_deletes_its_own_position() {
+        assert_lines("abx\x08#c\n", "abc");
+        assert_lines("abc\r #\n", "ac");
+        assert_lines("ab@\x08#c\n", "abc");
     }
 
     #[test]
-    fn kill_takes_everything_before_it() {
-        reads("logn@login root\n", "login root");
-        reads("a@b@c\n", "c");
+    fn kill_deletes_everything_before_it() {
+        assert_lines("logn@login root\n", "login root");
+        assert_lines("a@b@c\n", "c");
     }
 
     #[test]
-    fn escape_takes_the_meaning_and_writes_codes() {
-        reads("a\\#b\\@c\\\\d\n", "a#b@c\\d");
-        reads("\\101\\7\\1779\\8\\400\n", "A\x07\x7f9\\8\\400");
-        reads("\\\n", "\\");
-        reads("\\\\#\n", "");
-        reads("\\#\x08_\n", "\\");
+    fn escape_quotes_characters_and_encodes_octal_codes() {
+        assert_lines("a\\#b\\@c\\\\d\n", "a#b@c\\d");
+        assert_lines("\\101\\7\\1779\\8\\400\n", "A\x07\x7f9\\8\\400");
+        assert_lines("\\\n", "\\");
+        assert_lines("\\\\#\n", "");
+        assert_lines("\\#\x08_\n", "\\");
     }
 
     #[test]
-    fn other_conventions_have_other_characters() {
+    fn conventions_determine_the_editing_characters() {
         let conventions = Conventions { erase: b'<', tab_distance: 4, ..Conventions::default() };
         let mut discipline = LineDiscipline::new(conventions);
         let mut context = TestContext::default();
@@ -339,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn controls_and_codes_outside_of_the_set_are_dropped_and_counted() {
+    fn bytes_outside_the_character_set_are_dropped_and_counted() {
         let mut discipline = LineDiscipline::default();
         let mut context = TestContext::default();
         discipline.receive(b"a\0\x07\xe9\x7f\x1bb\n", &mut context.cx());
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_is_taken_while_a_line_waits() {
+    fn no_byte_is_consumed_while_a_line_is_pending() {
         let mut discipline = LineDiscipline::default();
         let mut context = TestContext::default();
         assert_eq!(discipline.receive(b"one\ntwo\n", &mut context.cx()), 4);
@@ -358,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_has_its_limits() {
+    fn the_length_of_a_line_is_limited() {
         let mut discipline = LineDiscipline::default();
         let mut context = TestContext::default();
         discipline.receive(&[b'a'; 100_000], &mut context.cx());
@@ -371,7 +375,7 @@ mod tests {
         assert_eq!(discipline.event().unwrap(), b"x");
     }
 
-    /// Generates bytes that are mostly meaningful.
+    /// Generates typed input in which most bytes have a meaning for the line discipline.
     fn typed() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             4 => b'!'..=b'~',
@@ -382,7 +386,8 @@ mod tests {
         prop::collection::vec(byte, 0..200)
     }
 
-    /// Returns motions from one column to another; `choice` selects one of several ways.
+    /// Returns characters that move from one column to another; `choice` selects one of several
+    /// possible sequences.
     fn motion(from: usize, to: usize, choice: u8) -> Vec<u8> {
         if to < from && choice.is_multiple_of(3) {
             return std::vec![BS; from - to];
@@ -403,13 +408,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_canonical_form_is_its_own(typed in typed()) {
+        fn canonicalization_is_idempotent(typed in typed()) {
             let line = canonical(&typed, 8);
             prop_assert_eq!(canonical(&line, 8), line);
         }
 
         #[test]
-        fn only_what_the_eye_sees_counts(
+        fn lines_that_look_alike_have_the_same_canonical_form(
             strikes in prop::collection::vec((0..40_usize, b'!'..=b'~', any::<u8>()), 0..60),
             order in any::<u64>(),
         ) {
@@ -433,7 +438,7 @@ mod tests {
         }
 
         #[test]
-        fn a_line_and_its_canonical_form_are_read_alike(mut typed in typed()) {
+        fn a_line_and_its_canonical_form_are_read_identically(mut typed in typed()) {
             let mut line = canonical(&typed, 8);
             line.push(b'\n');
             typed.push(b'\n');

@@ -1,15 +1,17 @@
 //! Terminal emulation: the state of the display.
 //!
-//! Bytes from the host pass through four modules. `ansi` splits them into runs of text, controls
-//! and sequences; `dispatch` maps these to operations; `screen` implements the operations on
-//! cursor, margins and modes; `grid` holds the rows of cells and moves them. The front end of the
-//! Heath-19 (`heath19`) is an alternative to `ansi` and uses the same grid. A `picture` is a
-//! snapshot of either display, and `draw` converts one picture into the next on a modern terminal.
+//! Bytes from the host pass through four modules. `ansi` splits the bytes into runs of text,
+//! controls and sequences; `dispatch` maps these to operations; `screen` implements the operations
+//! on cursor, margins and modes; `grid` stores the rows of cells and moves them. The front end of
+//! the Heath-19 (`heath19`) is an alternative to `ansi` and uses the same grid. A `picture` is a
+//! snapshot of either display, and `render::draw` computes the output that changes the display of a
+//! modern terminal from one picture to the next.
 //!
-//! Input is never echoed to the output. The replies are a fixed list of fixed forms that contain
-//! only numbers and known settings: the cursor position, the size, whether a known mode is set, a
-//! known setting, and, for a host that may read the screen, a checksum. Only a page of the Heath-19
-//! contains text written by the host, and it is sent only with the permission of the user.
+//! Input is never echoed to the output. The replies have fixed forms and contain only numbers and
+//! known settings: the cursor position, the size, whether a known mode is set, a known setting,
+//! and, for a host that may read the screen, a checksum. The only exception is the page of the
+//! Heath-19, which contains text written by the host and is sent only with the permission of the
+//! user.
 
 mod ansi;
 mod cell;

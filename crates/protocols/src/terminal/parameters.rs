@@ -1,11 +1,11 @@
-//! The parameters of a control sequence (ECMA-48 §5.4), and a parser for complete sequences of the
-//! usual form.
+//! The parameters of a control sequence (ECMA-48 §5.4), and a fast parser for complete sequences of
+//! the usual form.
 //!
-//! Nearly all control sequences are CSI, an optional private mark, numbers, and a final. A sequence
-//! with any other byte, or one that is not complete in the available input, is left to the parser,
-//! which processes it from its beginning.
+//! Nearly all control sequences consist of CSI, an optional private mark, numbers, and a final
+//! byte. If a sequence contains any other byte, or is incomplete in the available input, the
+//! general parser processes it from its beginning.
 
-/// Maximum number of numbers; a sequence with more is not parsed here.
+/// Maximum number of numbers in one sequence; the general parser processes longer sequences.
 pub(super) const NUMBERS_MAX: usize = 32;
 
 /// The numbers of a control sequence; omitted ones are 0.
@@ -13,7 +13,7 @@ pub(super) const NUMBERS_MAX: usize = 32;
 pub(super) struct Parameters {
     numbers: [u16; NUMBERS_MAX],
     count: usize,
-    /// Bit n: a colon joins number n to the one before it.
+    /// Bit n is set if a colon joins number n to the number before it.
     joined: u32,
 }
 
@@ -22,7 +22,7 @@ impl Parameters {
     pub(super) const NONE: Self = Self { numbers: [0; NUMBERS_MAX], count: 0, joined: 0 };
 
     /// Copies the parameters of the parser.
-    pub(super) fn of(parameters: &vte::Params) -> Self {
+    pub(super) fn from_vte(parameters: &vte::Params) -> Self {
         let mut taken = Self::NONE;
         for parameter in parameters {
             for (place, number) in parameter.iter().enumerate() {
@@ -40,7 +40,7 @@ impl Parameters {
         }
     }
 
-    /// Returns a number, or 0.
+    /// Returns the number at `place`, or 0 if there is none.
     pub(super) fn get(&self, place: usize) -> usize {
         match self.joined {
             0 if place < self.count => self.numbers.get(place).copied().unwrap_or(0).into(),
@@ -49,7 +49,7 @@ impl Parameters {
         }
     }
 
-    /// Returns a number; 0 or an omitted number means 1.
+    /// Returns the number at `place` as a count: 0 or an omitted number means 1.
     pub(super) fn count(&self, place: usize) -> usize {
         self.get(place).max(1)
     }
@@ -74,7 +74,7 @@ impl Parameters {
 #[derive(Clone, Debug)]
 pub(super) struct Iter<'a> {
     rest: &'a [u16],
-    /// Bit n refers to number n of the rest.
+    /// Bit n is set if a colon joins number n of `rest` to the number before it.
     joined: u32,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-/// A control sequence of the usual form, without its parameters.
+/// A control sequence of the usual form; its numbers are in [`Parameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     /// The private mark, one of `<=>?`.
@@ -101,10 +101,11 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Parses a sequence at the front of `bytes`, if it is complete and has the usual form.
+    /// Parses the sequence at the front of `bytes`, or returns `None` if it is incomplete or has an
+    /// unusual form.
     ///
-    /// `parameters` must be empty. They are filled in place, since moving them costs more than
-    /// parsing them.
+    /// `parameters` must be empty. It is an argument instead of part of the result, because moving
+    /// the parameters costs more than parsing them.
     #[inline]
     pub(super) fn read(bytes: &[u8], parameters: &mut Parameters) -> Option<Self> {
         let [0x1b, b'[', rest @ ..] = bytes else { return None };
@@ -143,25 +144,26 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// Each parameter with its numbers, the private mark, the final, and the length.
-    type Read = (Vec<Vec<u16>>, Option<u8>, u8, usize);
+    /// The parameters with their joined numbers, the private mark, the final byte, and the length
+    /// of a parsed sequence.
+    type ParsedSequence = (Vec<Vec<u16>>, Option<u8>, u8, usize);
 
-    fn read(bytes: &[u8]) -> Option<Read> {
+    fn read(bytes: &[u8]) -> Option<ParsedSequence> {
         let mut parameters = Parameters::NONE;
         let Sequence { private, last, bytes } = Sequence::read(bytes, &mut parameters)?;
         Some((parameters.iter().map(<[u16]>::to_vec).collect(), private, last, bytes))
     }
 
-    /// Callbacks of the parser: parameters, intermediates, whether it is truncated, and the final.
+    /// The control sequences that the general parser has dispatched.
     #[derive(Default)]
-    struct Found(Vec<FoundSequence>);
+    struct DispatchedSequences(Vec<FoundSequence>);
 
     type FoundSequence = (Vec<Vec<u16>>, Vec<u8>, bool, char);
 
-    impl vte::Perform for Found {
-        fn csi_dispatch(&mut self, p: &vte::Params, i: &[u8], is_cut: bool, last: char) {
-            let parameters = Parameters::of(p).iter().map(<[u16]>::to_vec).collect();
-            self.0.push((parameters, i.to_vec(), is_cut, last));
+    impl vte::Perform for DispatchedSequences {
+        fn csi_dispatch(&mut self, p: &vte::Params, i: &[u8], is_truncated: bool, last: char) {
+            let parameters = Parameters::from_vte(p).iter().map(<[u16]>::to_vec).collect();
+            self.0.push((parameters, i.to_vec(), is_truncated, last));
         }
     }
 
@@ -185,13 +187,13 @@ mod tests {
     proptest! {
         #[test]
         fn the_reader_agrees_with_the_parser(bytes in "\x1b\\[[?>]?[0-9;:]{0,40}[@-~]") {
-            let mut found = Found::default();
-            vte::Parser::<512>::default().advance(&mut found, bytes.as_bytes());
+            let mut dispatched = DispatchedSequences::default();
+            vte::Parser::<512>::default().advance(&mut dispatched, bytes.as_bytes());
             if let Some((parameters, private, last, length)) = read(bytes.as_bytes()) {
                 prop_assert_eq!(length, bytes.len());
                 let private: Vec<_> = private.into_iter().collect();
                 let expected = std::vec![(parameters, private, false, char::from(last))];
-                prop_assert_eq!(found.0, expected);
+                prop_assert_eq!(dispatched.0, expected);
             }
         }
     }

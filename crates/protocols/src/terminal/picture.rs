@@ -1,4 +1,5 @@
-//! A snapshot of a terminal's display: its cells and its cursor, independent of their origin.
+//! A snapshot of a terminal's display: its cells and its cursor, independent of the kind of
+//! terminal.
 //!
 //! A picture may be modified before it is drawn, for example with a status line or with predicted
 //! characters.
@@ -12,7 +13,7 @@ use unicode_width::UnicodeWidthChar;
 /// Shape of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CursorShape {
-    /// The shape that the drawing terminal is configured with.
+    /// The configured shape of the terminal on which the picture is drawn.
     #[default]
     Own,
     /// A blinking block.
@@ -23,7 +24,7 @@ pub enum CursorShape {
     Bar,
 }
 
-/// A visible cursor.
+/// Position and shape of a visible cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PictureCursor {
     /// The row, counted from 0.
@@ -53,7 +54,7 @@ impl Picture {
         Self { cells, columns, rows, cursor: Some(PictureCursor::default()) }
     }
 
-    /// Creates a picture of the first `rows` of a grid, without a cursor.
+    /// Creates a picture of the first `rows` rows of `grid`, without a cursor.
     pub(super) fn of(grid: &Grid, rows: usize) -> Self {
         let rows = rows.min(grid.rows());
         let mut cells = Vec::with_capacity(grid.columns() * rows);
@@ -82,7 +83,7 @@ impl Picture {
         self.cursor
     }
 
-    /// Sets the cursor; it is not visible outside the picture.
+    /// Sets the cursor, or hides it if it is `None` or outside the picture.
     pub fn set_cursor(&mut self, cursor: Option<PictureCursor>) {
         let is_inside = |cursor: &PictureCursor| {
             usize::from(cursor.row) < self.rows && usize::from(cursor.column) < self.columns
@@ -96,7 +97,8 @@ impl Picture {
         self.row(row.into()).get(usize::from(column))
     }
 
-    /// Writes a character at `row` and `column`; one whose width is not one column becomes a space.
+    /// Writes a character at `row` and `column`. A character that is not one column wide is
+    /// replaced with a space.
     pub fn set_cell(&mut self, row: u16, column: u16, character: char, style: Style) {
         let character = if character.width() == Some(1) { character } else { ' ' };
         let cells = self.row_mut(row.into());
@@ -127,8 +129,8 @@ impl Picture {
         self.cells.get_mut(start..start.saturating_add(self.columns)).unwrap_or_default()
     }
 
-    /// Moves the rows from `top` to before `bottom` up by `count`; blank rows are inserted at the
-    /// bottom.
+    /// Scrolls the rows from `top` (inclusive) to `bottom` (exclusive) up by `count`; blank rows
+    /// are inserted at the bottom.
     pub(super) fn scroll_up(&mut self, top: usize, bottom: usize, count: usize) {
         let cells = top * self.columns..(bottom * self.columns).min(self.cells.len());
         let count = count * self.columns;

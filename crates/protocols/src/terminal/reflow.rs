@@ -1,10 +1,10 @@
-//! Changes of the size of the grid.
+//! Changes of the grid size.
 //!
 //! A line that was too long for its row continues in the next rows, and each row records whether
-//! its line continues. If the width changes, the rows of a line are joined and split again. Rows
-//! are removed at the top only if the cursor would be lost otherwise; rows below the cursor are
-//! removed first. Cursors stay at their character, or keep their distance from the end of their
-//! line.
+//! its line continues. If the width changes, the rows of a line are joined and split again. If the
+//! height decreases, rows below the cursor are removed first, and rows at the top only if the
+//! cursor would otherwise be lost. A cursor stays at its character, or at its distance from the end
+//! of the line.
 
 use super::cell::Cell;
 use super::grid::{Grid, LineSize, Row};
@@ -12,7 +12,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A position in the grid; `is_behind` means the position after it, which is a pending wrap.
+/// A cursor position in the grid. If `is_behind` is set, a wrap is pending, and the position is
+/// after the given column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) row: usize,
@@ -21,8 +22,8 @@ pub(super) struct Position {
 }
 
 impl Grid {
-    /// Changes the size without rewrapping; excess cells are cut off. The first of `positions` is the
-    /// cursor.
+    /// Changes the size without rewrapping; excess cells are cut off. `positions` are adjusted; the
+    /// first one is the cursor.
     pub(super) fn resize<const COUNT: usize>(
         &mut self,
         columns: usize,
@@ -37,7 +38,7 @@ impl Grid {
         });
     }
 
-    /// Changes the size and rewraps lines. The first of `positions` is the cursor.
+    /// Changes the size and rewraps lines. `positions` are adjusted; the first one is the cursor.
     pub(super) fn reflow<const COUNT: usize>(
         &mut self,
         columns: usize,
@@ -48,31 +49,33 @@ impl Grid {
             let last = positions.iter().map(|position| position.row).max().unwrap_or(0);
             let old = self.take_rows();
             let used = old.iter().rposition(|row| row.extent() > 0).map_or(0, |row| row + 1);
-            let mut fold = Fold { columns, rows: VecDeque::new(), moved: [None; COUNT] };
+            let mut rewrap =
+                Rewrap { columns, rows: VecDeque::new(), new_positions: [None; COUNT] };
             let mut line = Vec::new();
             let mut first = 0;
             for (number, row) in old.into_iter().take(used.max(last + 1)).enumerate() {
-                let goes_on = row.is_continued && row.size == LineSize::Single;
+                let line_continues = row.is_continued && row.size == LineSize::Single;
                 if row.size != LineSize::Single && !line.is_empty() {
-                    fold.line(&mut line, first, &positions);
+                    rewrap.rewrap_line(&mut line, first, &positions);
                     first = number;
                 }
                 line.push(row);
-                if !goes_on {
-                    fold.line(&mut line, first, &positions);
+                if !line_continues {
+                    rewrap.rewrap_line(&mut line, first, &positions);
                     first = number + 1;
                 }
             }
-            fold.line(&mut line, first, &positions);
-            for (position, moved) in positions.iter_mut().zip(fold.moved) {
-                **position = moved.unwrap_or_default();
+            rewrap.rewrap_line(&mut line, first, &positions);
+            for (position, new_position) in positions.iter_mut().zip(rewrap.new_positions) {
+                **position = new_position.unwrap_or_default();
             }
-            self.put_rows(fold.rows, columns);
+            self.put_rows(rewrap.rows, columns);
         }
         self.keep(rows, positions, |_| {});
     }
 
-    /// Sets the number of rows; rows are removed at the top only as far as the cursor requires.
+    /// Sets the number of rows. Rows at the top are removed only if the cursor's row would not fit
+    /// otherwise.
     fn keep<const COUNT: usize>(
         &mut self,
         rows: usize,
@@ -89,17 +92,22 @@ impl Grid {
     }
 }
 
-/// The rows in their new width.
-struct Fold<const COUNT: usize> {
+/// Rewraps lines to a width of `columns` and collects the resulting rows.
+struct Rewrap<const COUNT: usize> {
     columns: usize,
     rows: VecDeque<Row>,
-    /// The new positions of the tracked cells.
-    moved: [Option<Position>; COUNT],
+    /// The positions after rewrapping, in the order of the original positions.
+    new_positions: [Option<Position>; COUNT],
 }
 
-impl<const COUNT: usize> Fold<COUNT> {
-    /// Rewraps the rows of one line; `first` was the index of the first of these rows.
-    fn line(&mut self, line: &mut Vec<Row>, first: usize, positions: &[&mut Position; COUNT]) {
+impl<const COUNT: usize> Rewrap<COUNT> {
+    /// Rewraps the rows of one line. `first` is the index of its first row before rewrapping.
+    fn rewrap_line(
+        &mut self,
+        line: &mut Vec<Row>,
+        first: usize,
+        positions: &[&mut Position; COUNT],
+    ) {
         let columns = self.columns;
         let size = line.first().map_or(LineSize::Single, |row| row.size);
         let mut cells = Vec::new();
@@ -112,33 +120,34 @@ impl<const COUNT: usize> Fold<COUNT> {
             return;
         }
         let number = self.rows.len();
-        let cuts = cuts(&mut cells, columns, size);
-        for (at, start) in cuts.iter().enumerate() {
-            let end = cuts.get(at + 1).copied();
+        let row_starts = row_starts(&mut cells, columns, size);
+        for (at, start) in row_starts.iter().enumerate() {
+            let end = row_starts.get(at + 1).copied();
             let piece = cells.get(*start..end.unwrap_or(cells.len())).unwrap_or_default();
             let mut row = Row::with(piece, columns);
             row.is_continued = end.is_some();
             row.size = size;
             self.rows.push_back(row);
         }
-        for (position, moved) in positions.iter().zip(&mut self.moved) {
+        for (position, new_position) in positions.iter().zip(&mut self.new_positions) {
             let Some(start) = position.row.checked_sub(first).and_then(|row| starts.get(row))
             else {
                 continue;
             };
             let offset = start + position.column + usize::from(position.is_behind);
-            let at = cuts.iter().rposition(|cut| *cut <= offset).unwrap_or(0);
-            let column = offset - cuts.get(at).copied().unwrap_or(0);
+            let at = row_starts.iter().rposition(|row_start| *row_start <= offset).unwrap_or(0);
+            let column = offset - row_starts.get(at).copied().unwrap_or(0);
             let is_behind = position.is_behind && column == columns;
             let column = column.min(columns - 1);
-            *moved = Some(Position { row: number + at, column, is_behind });
+            *new_position = Some(Position { row: number + at, column, is_behind });
         }
     }
 }
 
-/// Returns the starts of the rows of a line; no pair is split, unless a row has only one column.
-fn cuts(cells: &mut [Cell], columns: usize, size: LineSize) -> Vec<usize> {
-    let mut cuts = vec![0];
+/// Returns the index in `cells` at which each new row of a line begins. No wide character is split,
+/// unless a row has only one column.
+fn row_starts(cells: &mut [Cell], columns: usize, size: LineSize) -> Vec<usize> {
+    let mut row_starts = vec![0];
     let mut end = columns;
     while end < cells.len() && size == LineSize::Single {
         if cells.get(end).is_some_and(Cell::is_tail) {
@@ -148,8 +157,8 @@ fn cuts(cells: &mut [Cell], columns: usize, size: LineSize) -> Vec<usize> {
                 pair.iter_mut().for_each(Cell::blank_half);
             }
         }
-        cuts.push(end);
+        row_starts.push(end);
         end += columns;
     }
-    cuts
+    row_starts
 }

@@ -1,12 +1,12 @@
 //! Computes the bytes that change the display of a modern terminal from one picture to the next.
 //!
-//! Only changed cells are written. Between two of them the cursor moves by the shortest sequence; a
-//! few unchanged cells are rewritten if that is shorter. Rows that have moved up are scrolled, with
-//! margins around them, and blank ends of rows are erased. After the last column a terminal has a
-//! wrap pending, and after combining marks terminals differ in their cursor position, so the next
-//! motion after these is absolute.
+//! Only changed cells are written. Between two changed cells the cursor moves by the shortest
+//! sequence; up to four unchanged cells are rewritten if that is shorter. If rows have moved up,
+//! the terminal scrolls them within temporary margins. Blank ends of rows are erased. After the
+//! last column a wrap is pending, and after combining marks the cursor position differs between
+//! terminals, so the next motion is absolute in both cases.
 //!
-//! The terminal must be in the state that the last drawing left: plain style, no margins, and the
+//! The terminal must be in the state after the previous drawing: plain style, no margins, and the
 //! cursor at the displayed position. The new drawing restores that state.
 
 use super::cell::{Attributes, Cell, Color, Style};
@@ -24,7 +24,7 @@ const SCROLLED_CELLS_MIN: usize = 40;
 
 /// Returns the bytes that change the display of a terminal from `old` to `new`.
 ///
-/// If the sizes differ, everything is drawn again.
+/// If the sizes differ, the whole picture is redrawn.
 #[must_use]
 pub fn draw(old: &Picture, new: &Picture) -> Vec<u8> {
     let mut painter = Painter::default();
@@ -47,7 +47,7 @@ pub fn draw(old: &Picture, new: &Picture) -> Vec<u8> {
     }
     painter.set_style(Style::PLAIN);
     if let Some(cursor) = new.cursor() {
-        painter.go(cursor.row.into(), cursor.column.into());
+        painter.move_to(cursor.row.into(), cursor.column.into());
         if old_cursor.map(|cursor| cursor.shape) != Some(cursor.shape) {
             painter.bytes.extend_from_slice(match cursor.shape {
                 CursorShape::Own => b"\x1b[0 q",
@@ -64,7 +64,7 @@ pub fn draw(old: &Picture, new: &Picture) -> Vec<u8> {
     painter.bytes
 }
 
-/// Output for a terminal, with the state that it produces.
+/// Output for a terminal, and the cursor position and style of the terminal after this output.
 #[derive(Debug, Default)]
 pub(super) struct Painter {
     bytes: Vec<u8>,
@@ -74,7 +74,8 @@ pub(super) struct Painter {
 }
 
 impl Painter {
-    /// Starts at `column` of a row whose number is irrelevant, with characters in `style`.
+    /// Starts with the cursor at `column` and with characters in `style`. The row number is unknown
+    /// and must not be used.
     pub(super) fn at(column: usize, style: Style) -> Self {
         Self { bytes: Vec::new(), place: Some((0, column)), style }
     }
@@ -98,7 +99,8 @@ impl Painter {
         self.bytes
     }
 
-    /// Scrolls rows that have moved up, on the terminal and in `old`.
+    /// Finds rows that have moved up, scrolls them on the terminal, and applies the same change to
+    /// `old`.
     fn scroll(&mut self, old: &mut Picture, new: &Picture) {
         let Some((top, bottom, count)) = find_scroll(old, new) else { return };
         self.put(format_args!("\x1b[{};{bottom}r\x1b[{bottom}H", top + 1));
@@ -121,18 +123,19 @@ impl Painter {
             // The right half is written together with the left half.
             if !cell.is_tail() {
                 self.fill_gap(row, column, new);
-                self.go(row, column);
+                self.move_to(row, column);
                 self.cell(cell, new.len());
             }
         }
         if end < new.len() {
-            self.go(row, end);
+            self.move_to(row, end);
             self.set_style(Style::PLAIN);
             self.put(format_args!("\x1b[K"));
         }
     }
 
-    /// Rewrites the cells up to `column`, if the gap is small enough.
+    /// Rewrites the cells between the cursor and `column`, if there are at most [`GAP_MAX`] and all
+    /// are plain ASCII in the current style.
     fn fill_gap(&mut self, row: usize, column: usize, cells: &[Cell]) {
         let Some((_, from)) = self.place.filter(|(at, _)| *at == row) else { return };
         let Some(gap) = cells.get(from..column).filter(|gap| gap.len() <= GAP_MAX) else { return };
@@ -144,7 +147,7 @@ impl Painter {
         }
     }
 
-    /// Writes one cell of a row of `columns`.
+    /// Writes one cell; `columns` is the width of the row.
     pub(super) fn cell(&mut self, cell: &Cell, columns: usize) {
         self.set_style(cell.style());
         let mut buffer = [0; 4];
@@ -157,7 +160,7 @@ impl Painter {
         self.place = next.filter(|(_, column)| *column < columns && !has_marks);
     }
 
-    fn go(&mut self, row: usize, column: usize) {
+    fn move_to(&mut self, row: usize, column: usize) {
         match self.place {
             Some(place) if place == (row, column) => return,
             Some((at, _)) if at == row && column == 0 => self.bytes.push(b'\r'),
@@ -235,8 +238,8 @@ impl core::fmt::Write for Writer<'_> {
     }
 }
 
-/// Returns for each cell of a row whether it must be written. A wide character is written whole if
-/// either half must be.
+/// Returns for each column of a row whether its cell must be written. If either half of a wide
+/// character has changed, both halves must be written.
 pub(super) fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
     let mut is_changed = vec![false; new.len()];
     let pairs = is_changed.iter_mut().zip(old.iter().zip(new));
@@ -267,8 +270,9 @@ pub(super) fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
     is_changed
 }
 
-/// Returns the range of rows that have moved up, as its first row and the row after its last, and
-/// the number of rows by which they have moved, if scrolling is worthwhile.
+/// Returns the first row (inclusive) and the last row (exclusive) of an area that has moved up, and
+/// the number of rows by which it has moved. Returns `None` if scrolling saves less than
+/// [`SCROLLED_CELLS_MIN`] cells.
 fn find_scroll(old: &Picture, new: &Picture) -> Option<(usize, usize, usize)> {
     let rows = usize::from(new.size().1);
     let is_same = |row: usize, count: usize| {
@@ -302,8 +306,9 @@ mod tests {
     use proptest::prelude::*;
     use std::string::String;
 
-    /// Returns the drawing after `later`, on a terminal that displays the result of `before`.
-    fn drawn(before: &str, later: &str) -> String {
+    /// Returns the bytes that change the screen after the input `before` to the screen after the
+    /// additional input `later`.
+    fn draw_change(before: &str, later: &str) -> String {
         let mut terminal = Terminal::new(80, 24);
         let mut context = TestContext::default();
         terminal.receive(before.as_bytes(), &mut context.cx());
@@ -313,18 +318,18 @@ mod tests {
     }
 
     #[test]
-    fn a_key_at_the_cursor_is_drawn_as_itself() {
-        assert_eq!(drawn("login: ", "r"), "r");
-        assert_eq!(drawn("login: r", "\x08 \x08"), "\x08 \x08");
-        assert_eq!(drawn("login: root", ""), "");
+    fn a_typed_character_is_drawn_as_one_byte() {
+        assert_eq!(draw_change("login: ", "r"), "r");
+        assert_eq!(draw_change("login: r", "\x08 \x08"), "\x08 \x08");
+        assert_eq!(draw_change("login: root", ""), "");
     }
 
     #[test]
-    fn only_what_changed_is_drawn() {
-        assert_eq!(drawn("one two three", "\x1b[1;5HTWO\x1b[1;14H"), "\x1b[1;5HTWO\x1b[6C");
-        assert_eq!(drawn("abcdef", "\x1b[1;1HX\x1b[1;4HY"), "\rXbcY");
-        assert_eq!(drawn("abc", "\x1b[1;31m!"), "\x1b[0;1;31m!\x1b[m");
-        assert_eq!(drawn("a longer line", "\x1b[1;3H\x1b[K"), "\x1b[1;3H\x1b[K");
+    fn only_changed_cells_are_drawn() {
+        assert_eq!(draw_change("one two three", "\x1b[1;5HTWO\x1b[1;14H"), "\x1b[1;5HTWO\x1b[6C");
+        assert_eq!(draw_change("abcdef", "\x1b[1;1HX\x1b[1;4HY"), "\rXbcY");
+        assert_eq!(draw_change("abc", "\x1b[1;31m!"), "\x1b[0;1;31m!\x1b[m");
+        assert_eq!(draw_change("a longer line", "\x1b[1;3H\x1b[K"), "\x1b[1;3H\x1b[K");
     }
 
     #[test]
@@ -334,12 +339,12 @@ mod tests {
                 .map(|n| std::format!("\r\nthis is line {n} of the page"))
                 .collect::<String>()
         };
-        let drawn = drawn(&lines(1, 30), &lines(31, 31));
-        assert_eq!(drawn, "\x1b[1;24r\x1b[24H\n\x1b[r\x1b[24Hthis is line 31 of the page");
+        let output = draw_change(&lines(1, 30), &lines(31, 31));
+        assert_eq!(output, "\x1b[1;24r\x1b[24H\n\x1b[r\x1b[24Hthis is line 31 of the page");
     }
 
     #[test]
-    fn another_size_is_drawn_from_the_beginning() {
+    fn a_new_size_redraws_everything() {
         let old = Picture::new(80, 24);
         let mut new = Picture::new(10, 2);
         new.set_cell(1, 0, 'x', Style::PLAIN);
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_is_set_takes_the_other_half_of_a_pair_with_it() {
+    fn setting_half_of_a_wide_character_clears_the_other_half() {
         let mut terminal = Terminal::new(80, 24);
         let mut context = TestContext::default();
         terminal.receive("a界b".as_bytes(), &mut context.cx());

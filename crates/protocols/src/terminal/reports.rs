@@ -1,21 +1,21 @@
 //! Replies to queries of the host.
 //!
 //! All replies have a fixed form. They contain only values known to the terminal: the cursor
-//! position, a mode of a fixed list, a setting as a canonical sequence, a checksum. No data from
-//! the host is returned, except the request number of DECRQCRA, which is answered only if the host
+//! position, whether a known mode is set, a setting as a canonical sequence, a checksum. The only
+//! data from the host that a reply repeats is the request number of DECRQCRA, and only if the host
 //! may read the screen.
 
 use super::cell::{Attributes, Cell};
 use super::parameters::Parameters;
 use super::picture::CursorShape;
-use super::screen::{Rectangle, Screen};
+use super::screen::{self, Rectangle};
 use super::sgr;
 use crate::meter::Meter;
 use alloc::format;
 
-impl Screen {
-    /// DECRQM: reports a mode as set (1), not set (2) or permanently reset (4). An unknown mode
-    /// gets no answer.
+impl screen::Screen {
+    /// DECRQM: reports a mode as set (1), reset (2) or permanently reset (4). A query for an
+    /// unknown mode is not answered.
     pub(super) fn report_mode(&mut self, is_private: bool, mode: usize, meter: &mut Meter) -> bool {
         let is_set = self.mode(is_private, mode);
         // ECMA-48 §7 has modes that terminals of this kind never set: GATM to VEM, HEM to TTM, SATM
@@ -55,7 +55,7 @@ impl Screen {
         }
     }
 
-    /// XTSAVE: saves a private mode; an unknown mode has no value to save.
+    /// XTSAVE: saves the value of a private mode; unknown modes are ignored.
     pub(super) fn save_mode(&mut self, mode: usize) {
         let Some(is_on) = self.mode(true, mode) else { return };
         match self.saved_modes.iter_mut().find(|(saved, _)| *saved == mode) {
@@ -78,7 +78,7 @@ impl Screen {
         self.reply(format!("\x1b[{kind};{rows};{columns}t").as_bytes(), meter);
     }
 
-    /// DSR for devices of a VT220 and a VT420 that this terminal does not have.
+    /// DSR: reports the status of VT220 and VT420 devices, such as a printer, as not available.
     pub(super) fn report_device(&mut self, parameters: &Parameters, meter: &mut Meter) -> bool {
         let reply: &[u8] = match parameters.get(0) {
             // No printer; no user-defined keys; an unknown keyboard.
@@ -103,9 +103,10 @@ impl Screen {
         true
     }
 
-    /// DECRQSS: reports a setting as the sequence that sets it, or that the setting is unknown.
+    /// DECRQSS: reports a setting as the sequence that sets it, or reports that the requested
+    /// setting is unknown.
     pub(super) fn report_status(&mut self, meter: &mut Meter) {
-        let Some(what) = self.status_request.wanted() else { return };
+        let Some(what) = self.status_request.requested_setting() else { return };
         let (rows, columns) = self.margins();
         let report = match what {
             b"m" => sgr::report(self.cursor().style),
@@ -149,15 +150,16 @@ impl Screen {
     }
 }
 
-/// A DECRQSS request while it is being read: its few characters name the setting.
+/// A partially received DECRQSS request, which consists of the few characters that identify the
+/// setting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StatusRequest {
-    /// Number of characters read, if a request is being read.
+    /// Number of characters received, or `None` outside a request.
     count: Option<usize>,
     characters: [u8; STATUS_BYTES_MAX],
 }
 
-/// Maximum length of the name of a known setting.
+/// Maximum number of characters that identify a known setting.
 const STATUS_BYTES_MAX: usize = 2;
 
 impl StatusRequest {
@@ -177,14 +179,15 @@ impl StatusRequest {
         self.count = None;
     }
 
-    /// Returns the requested setting; empty if the name is too long to be known.
-    fn wanted(&self) -> Option<&[u8]> {
+    /// Returns the characters that identify the requested setting; empty if there are more than any
+    /// known setting has.
+    fn requested_setting(&self) -> Option<&[u8]> {
         Some(self.characters.get(..self.count?).unwrap_or_default())
     }
 }
 
-/// Returns the contribution of a cell to the checksum: the codes of its characters, and its
-/// attributes as on a VT420.
+/// Returns the summand of one cell in the DECRQCRA checksum: its character codes and its
+/// attributes, as on a VT420.
 fn checksum(cell: &Cell) -> u16 {
     let attributes = cell.style().attributes;
     let weights = [

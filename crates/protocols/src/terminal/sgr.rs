@@ -1,27 +1,27 @@
 //! Select Graphic Rendition (ECMA-48 §8.3.117), with xterm's 256 colors and true color.
 //!
-//! A color is `38;5;n`, `38;2;r;g;b`, or one parameter with colons, in which the color space before
-//! red is optional (ISO 8613-6).
+//! A color is `38;5;n`, `38;2;r;g;b`, or a single parameter with colons. The form with colons may
+//! contain a color space before the red value (ISO 8613-6).
 
 use super::cell::{Attributes, Color, Style};
 use super::parameters::Parameters;
 use alloc::string::String;
 use core::fmt::Write as _;
 
-/// Applies the parameters of one SGR to `style`; returns the number of unknown ones.
+/// Applies the parameters of one SGR sequence to `style`; returns the number of unknown parameters.
 pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
     let mut unknown = 0;
     let mut parameters = parameters.iter();
     while let Some(parameter) = parameters.next() {
         let is_known = match parameter {
-            [38] => set(&mut style.foreground, listed(&mut parameters)),
-            [48] => set(&mut style.background, listed(&mut parameters)),
+            [38] => set(&mut style.foreground, parse_separate_color(&mut parameters)),
+            [48] => set(&mut style.background, parse_separate_color(&mut parameters)),
             // The color of the underline, which always has the color of the character here.
-            [58] => listed(&mut parameters).is_some(),
-            [58, color @ ..] => joined(color).is_some(),
+            [58] => parse_separate_color(&mut parameters).is_some(),
+            [58, color @ ..] => parse_joined_color(color).is_some(),
             [59] => true,
-            [38, color @ ..] => set(&mut style.foreground, joined(color)),
-            [48, color @ ..] => set(&mut style.background, joined(color)),
+            [38, color @ ..] => set(&mut style.foreground, parse_joined_color(color)),
+            [48, color @ ..] => set(&mut style.background, parse_joined_color(color)),
             [4, 0] => {
                 style.attributes = style.attributes.without(Attributes::UNDERLINE);
                 true
@@ -34,7 +34,7 @@ pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
     unknown
 }
 
-/// Returns the parameters of the SGR that sets `style` from any other style.
+/// Returns the SGR parameters that set `style`, starting with a reset.
 pub(super) fn report(style: Style) -> String {
     let mut report = String::from("0");
     let codes = (1..=9).filter(|code| *code != 6);
@@ -63,7 +63,7 @@ fn apply_code(style: &mut Style, code: u16) -> bool {
         style.attributes = style.attributes.with(attribute);
         return true;
     }
-    if let Some(attributes) = attributes_ended(code) {
+    if let Some(attributes) = attributes_to_clear(code) {
         style.attributes = style.attributes.without(attributes);
         return true;
     }
@@ -94,7 +94,7 @@ fn attribute(code: u16) -> Option<Attributes> {
     })
 }
 
-fn attributes_ended(code: u16) -> Option<Attributes> {
+fn attributes_to_clear(code: u16) -> Option<Attributes> {
     Some(match code {
         22 => Attributes::BOLD.with(Attributes::DIM),
         23 => Attributes::ITALIC,
@@ -118,8 +118,8 @@ fn set(place: &mut Color, color: Option<Color>) -> bool {
     color.is_some()
 }
 
-/// Parses a color whose numbers are separate parameters.
-fn listed<'a>(parameters: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color> {
+/// Parses a color whose numbers are separate parameters, such as `5;n` or `2;r;g;b`.
+fn parse_separate_color<'a>(parameters: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color> {
     let mut next = || parameters.next().and_then(|parameter| parameter.first().copied());
     match next()? {
         5 => Some(Color::Indexed(byte(next()?)?)),
@@ -133,8 +133,8 @@ fn listed<'a>(parameters: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color>
     }
 }
 
-/// Parses a color whose numbers are joined by colons.
-fn joined(numbers: &[u16]) -> Option<Color> {
+/// Parses a color whose numbers are joined by colons, such as `38:5:n`.
+fn parse_joined_color(numbers: &[u16]) -> Option<Color> {
     match *numbers {
         [5, index, ..] => Some(Color::Indexed(byte(index)?)),
         [2, red, green, blue] | [2, _, red, green, blue, ..] => {

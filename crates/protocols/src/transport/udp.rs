@@ -19,7 +19,7 @@ use crate::checksum::Routines;
 use crate::cx::Cx;
 use crate::internet::icmp::{ErrorKind, IcmpError};
 use crate::internet::ipv4::Protocol;
-use crate::internet::{self, Datagram, Header, Internet, pseudo_header};
+use crate::internet::{self, Internet, pseudo_header};
 use crate::meter::{Account, Counter};
 use crate::packet::{ChecksumState, Packet, Pool};
 use alloc::collections::VecDeque;
@@ -42,11 +42,11 @@ pub struct Udp {
 /// Capabilities of the lower level for UDP.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerLevel {
-    /// Whether the device segments super-datagrams (USO).
+    /// Whether the device splits super-datagrams into datagrams (USO).
     pub uso: bool,
-    /// Whether the device finishes checksums.
+    /// Whether the device completes the checksum of a datagram (checksum offload).
     pub checksum_offload: bool,
-    /// The checksum and copy loops.
+    /// The routines for checksums and copies.
     pub routines: Routines,
 }
 
@@ -79,7 +79,7 @@ struct Socket {
     port: u16,
     waiting: VecDeque<(Ends, Packet)>,
     waiting_bytes: usize,
-    takes_segments: bool,
+    accepts_super_datagrams: bool,
     error: Option<(SocketAddr, ErrorKind)>,
 }
 
@@ -117,7 +117,7 @@ impl Default for Udp {
 }
 
 impl Udp {
-    /// Returns the UDP of a host, without sockets.
+    /// Returns the UDP layer of a host, without sockets.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let lower = LowerLevel::default();
@@ -154,9 +154,16 @@ impl Udp {
         self.next_id += 1;
         let waiting = VecDeque::new();
         let waiting_bytes = 0;
-        let takes_segments = false;
+        let accepts_super_datagrams = false;
         let error = None;
-        self.sockets.push(Socket { id, port, waiting, waiting_bytes, takes_segments, error });
+        self.sockets.push(Socket {
+            id,
+            port,
+            waiting,
+            waiting_bytes,
+            accepts_super_datagrams,
+            error,
+        });
         Ok(id)
     }
 
@@ -176,7 +183,8 @@ impl Udp {
     /// Makes a datagram from a socket's port with the data in `packet`, and returns the complete
     /// datagram for the link. Returns `None` if the datagram was looped back, or if
     /// [`Internet::transmit`] sends it in fragments. A packet with a segment size becomes a
-    /// super-datagram: the device must be able to cut it, and its datagrams must fit the path.
+    /// super-datagram: the device must be able to split it, and its datagrams must fit the path
+    /// MTU.
     ///
     /// # Errors
     ///
@@ -209,10 +217,10 @@ impl Udp {
     /// with [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
     pub fn receive(
         &mut self,
-        datagram: Datagram,
+        datagram: internet::Datagram,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Option<Datagram> {
+    ) -> Option<internet::Datagram> {
         let caller = cx.meter.enter(Account::Internet);
         let received = self.deliver(datagram, pool, cx);
         cx.meter.enter(caller);
@@ -289,7 +297,7 @@ impl Udp {
         if self.leaves_checksum(&packet, destination.ip(), internet, cx) {
             let [c0, c1] = sum.unfinished().to_be_bytes();
             packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
-            packet.leave_checksum_at(CHECKSUM_AT);
+            packet.offload_checksum(CHECKSUM_AT);
         } else {
             let sum = sum.bytes(&[s0, s1, d0, d1, l0, l1, 0, 0]);
             // A checksum of zero means that there is no checksum. All ones is the same sum (RFC
@@ -300,16 +308,17 @@ impl Udp {
             };
             packet.push(&[s0, s1, d0, d1, l0, l1, c0, c1]);
         }
-        let header = Header { source, ..Header::to(destination.ip(), Protocol::Udp) };
+        let header =
+            internet::Header { source, ..internet::Header::to(destination.ip(), Protocol::Udp) };
         internet.send(packet, header, pool, cx).map_err(SendError::Internet)
     }
 
     fn deliver(
         &mut self,
-        datagram: Datagram,
+        datagram: internet::Datagram,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Option<Datagram> {
+    ) -> Option<internet::Datagram> {
         let Some(parsed) = self.parse(&datagram.header, &datagram.packet) else {
             cx.meter.count(Counter::UdpErrors);
             pool.put(datagram.packet);
@@ -320,16 +329,16 @@ impl Udp {
             cx.meter.count(Counter::UdpNoPort);
             return Some(datagram);
         };
-        let Datagram { header, mut packet, .. } = datagram;
+        let internet::Datagram { header, mut packet, .. } = datagram;
         let data_len = parsed.len - HEADER_LEN;
         packet.resize(parsed.len);
         packet.pull(HEADER_LEN);
         let source = SocketAddr::new(header.source, parsed.source_port);
         let ends = Ends { source, destination: header.destination };
-        segments::forget_size_of_one(&mut packet);
-        if packet.offload.segment_size > 0 && !socket.takes_segments {
+        segments::clear_size_of_single(&mut packet);
+        if packet.offload.segment_size > 0 && !socket.accepts_super_datagrams {
             cx.meter.count(Counter::UdpSuperIn);
-            socket.take_apart(ends, packet, &self.limits, pool, cx);
+            socket.split_and_queue(ends, packet, &self.limits, pool, cx);
             return None;
         }
         if socket.waiting.len() >= self.limits.datagrams
@@ -348,7 +357,7 @@ impl Udp {
     }
 
     /// Parses a header and checks it against the data after it.
-    fn parse(&self, header: &Header, packet: &Packet) -> Option<Parsed> {
+    fn parse(&self, header: &internet::Header, packet: &Packet) -> Option<Parsed> {
         let bytes = packet.data();
         let [s0, s1, d0, d1, l0, l1, c0, c1] = *bytes.first_chunk::<HEADER_LEN>()?;
         let len_field = u16::from_be_bytes([l0, l1]);
@@ -378,7 +387,7 @@ impl Udp {
         })
     }
 
-    /// Returns whether the device finishes the checksum, which it cannot do for fragments.
+    /// Returns whether the device completes the checksum, which it cannot do for fragments.
     fn leaves_checksum(
         &self,
         packet: &Packet,
@@ -540,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_that_the_device_has_seen_to_is_not_looked_at() {
+    fn a_checksum_verified_by_the_device_is_not_checked() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         let damaged = carrying(&[0, 9, 0, 69, 0, 9, 1, 2, 7]);
@@ -596,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_field_from_eight_to_what_ip_brought_is_taken_and_no_other() {
+    fn a_length_field_must_lie_between_eight_and_the_payload_length() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         let taken = (0..=0xFFFF_u16).filter(|len| {
@@ -611,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_without_a_checksum_is_taken_unless_one_is_required() {
+    fn a_datagram_without_a_checksum_is_accepted_unless_one_is_required() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         let bytes = carrying(&[0, 9, 0, 69, 0, 10, 0, 0, b'o', b'k']);
@@ -633,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_limited_in_bytes_and_has_room_again_when_they_are_read() {
+    fn a_queue_is_limited_in_bytes_until_they_are_read() {
         let mut host = Host::default();
         let mut udp = Udp::new(Limits { bytes: 10, ..Limits::default() });
         let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
@@ -646,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_gives_back_what_waits_and_frees_the_port() {
+    fn closing_returns_queued_packets_and_frees_the_port() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         feed(&mut host, &mut udp, &to_us(b"data"));
@@ -665,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn random_ports_are_all_different_and_none_is_reserved() {
+    fn random_ports_are_different_and_never_reserved() {
         let mut host = Host::default();
         let mut udp = Udp::new(Limits { sockets: 1000, ..Limits::default() });
         let sockets: Vec<_> = (0..1000).map(|_| udp.bind(0, &mut host.context.cx())).collect();
@@ -706,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn time_spent_here_is_charged_to_the_internet_account_and_the_caller_goes_on() {
+    fn time_is_charged_to_the_internet_account_and_then_to_the_caller_again() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         host.context.meter.enter(Account::Telnet);

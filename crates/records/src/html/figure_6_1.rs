@@ -8,20 +8,20 @@ use super::line_chart::{Line, LineChart, LineStyle};
 const OVERHEAD_BYTES: f64 = 47.0;
 const BITS_PER_BYTE: f64 = 10.0;
 const LINE_RATE: f64 = 9_600.0;
-/// Other protocol overhead, fixed, s.
+/// Fixed part of the other protocol overhead of a packet (OOF in table 6-1), s.
 const OOF: f64 = 0.0100;
-/// Other protocol overhead, s per data byte.
+/// Variable part of the other protocol overhead (OOV in table 6-1), s per data byte.
 const OOV: f64 = 154e-6;
-/// Printing of a character, s.
+/// Printing of a character (PCO in table 6-1), s.
 const PCO: f64 = 692e-6;
-/// Carriage returns, one in 82 bytes, s per data byte.
+/// Carriage returns, one in 82 bytes (CRO), s per data byte.
 const CRO: f64 = 392e-6;
-/// Interrupt level, s per byte on the line.
+/// Interrupt-level code (INT in table 6-1), s per byte on the line.
 const INT: f64 = 231e-6;
 
 /// Curves of the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
+pub enum Curve {
     /// CR: a carriage return after every eighty printable characters.
     CarriageReturns,
     /// PC: printable characters only.
@@ -34,7 +34,7 @@ pub enum Transfer {
     Interrupt,
 }
 
-impl Transfer {
+impl Curve {
     /// All curves, from the top of the figure.
     pub const ALL: [Self; 5] = [
         Self::CarriageReturns,
@@ -89,10 +89,11 @@ pub fn packet_bits(data_bytes: u32) -> f64 {
     (f64::from(data_bytes) + OVERHEAD_BYTES) * BITS_PER_BYTE
 }
 
-/// Returns the figure with the 1982 curves and `ours`: points of (packet size in bits, seconds).
+/// Returns the figure with the 1982 curves and `our_points`, pairs of packet size in bits and
+/// seconds.
 #[must_use]
-pub fn figure_6_1(ours: &[(Transfer, Vec<(f64, f64)>)]) -> LineChart {
-    let printed = Transfer::ALL.into_iter().map(|transfer| Line {
+pub fn figure_6_1(our_points: &[(Curve, Vec<(f64, f64)>)]) -> LineChart {
+    let printed = Curve::ALL.into_iter().map(|transfer| Line {
         name: format!("{} 1982", transfer.text()),
         points: (0..=500)
             .step_by(100)
@@ -101,7 +102,7 @@ pub fn figure_6_1(ours: &[(Transfer, Vec<(f64, f64)>)]) -> LineChart {
         hue: transfer.hue(),
         style: LineStyle::Dashed,
     });
-    let measured = ours.iter().map(|(transfer, points)| Line {
+    let measured = our_points.iter().map(|(transfer, points)| Line {
         name: format!("{} ours", transfer.text()),
         points: points.clone(),
         hue: transfer.hue(),
@@ -126,10 +127,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_1982_lines_end_where_table_6_1_puts_them() {
-        let at = |transfer: Transfer| format!("{:.3}", transfer.seconds_1982(500));
+    fn the_1982_lines_end_at_the_values_of_table_6_1() {
+        let at = |transfer: Curve| format!("{:.3}", transfer.seconds_1982(500));
         // SL is 0.5698 s; then OOF + 500 OOV = 0.087, PCO = 0.346, CRO = 0.196; INT is 0.1264.
-        let ends = Transfer::ALL.map(at);
+        let ends = Curve::ALL.map(at);
         assert_eq!(ends, ["1.199", "1.003", "0.657", "0.570", "0.126"]);
     }
 
@@ -140,8 +141,8 @@ mod tests {
 
     #[test]
     fn our_values_are_solid_lines_beside_dashed_ones_of_the_same_color() {
-        let chart = figure_6_1(&[(Transfer::SerialLine, vec![(470.0, 0.049)])]);
-        let ours = chart.lines.last().unwrap();
-        assert_eq!((chart.lines.len(), ours.style, ours.hue), (6, LineStyle::Solid, 3));
+        let chart = figure_6_1(&[(Curve::SerialLine, vec![(470.0, 0.049)])]);
+        let our_line = chart.lines.last().unwrap();
+        assert_eq!((chart.lines.len(), our_line.style, our_line.hue), (6, LineStyle::Solid, 3));
     }
 }

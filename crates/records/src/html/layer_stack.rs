@@ -6,8 +6,8 @@ use crate::format::{UNKNOWN, duration, share};
 use crate::measurement::{Layer, LayerTime};
 use crate::table::Table;
 
-const ROW: f64 = 62.0;
-const BAR: f64 = 30.0;
+const ROW_HEIGHT: f64 = 62.0;
+const BAR_HEIGHT: f64 = 30.0;
 
 /// Bars of layers, each drawn to the full width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl LayerStack {
             svg.text("start name", 0.0, y + 15.0, &fit(&bar.label, room));
             svg.text("end number", window.width(), y + 15.0, &total);
             draw_bar(&mut svg, bar, y + 22.0, window.width());
-            y += ROW;
+            y += ROW_HEIGHT;
         }
         svg.finish(y.max(1.0), &format!("{}: shares of layers, as in the table", self.title))
     }
@@ -96,9 +96,9 @@ fn draw_bar(svg: &mut Svg, bar: &StackedBar, y: f64, width: f64) {
         let share = share(part.ns, total);
         let tip = format!("{}: {} ({share})", part.layer.text(), duration(part.ns));
         // The gap separates neighboring parts even without color.
-        svg.rect(layer_class(part.layer), [x, y, (wide - 1.0).max(0.5), BAR], &tip);
+        svg.rect(layer_class(part.layer), [x, y, (wide - 1.0).max(0.5), BAR_HEIGHT], &tip);
         let named = format!("{} {share}", part.layer.text());
-        let on = on_class(part.layer);
+        let on = text_class(part.layer);
         if wide > width_of(&named) + 10.0 {
             svg.text(on, x + wide / 2.0, y + 19.5, &named);
         } else if wide > width_of(&share) + 4.0 {
@@ -108,8 +108,8 @@ fn draw_bar(svg: &mut Svg, bar: &StackedBar, y: f64, width: f64) {
     }
 }
 
-/// Returns the class of a text that is drawn on the color of `layer`.
-const fn on_class(layer: Layer) -> &'static str {
+/// Returns the CSS class of a text that is drawn on the color of `layer`.
+const fn text_class(layer: Layer) -> &'static str {
     match layer {
         Layer::InterruptOrSystemCall | Layer::Internet | Layer::TcpFixed => "middle on-dark",
         Layer::Terminal => "middle on-ink",
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn an_empty_bar_is_drawn_without_shares() {
         let bars = vec![bar("echo", &[(Layer::Line, 0)])];
-        let drawn = LayerStack { bars, ..LayerStack::default() }.draw(Window::Wide);
-        assert!(!drawn.contains("NaN"));
+        let drawing = LayerStack { bars, ..LayerStack::default() }.draw(Window::Wide);
+        assert!(!drawing.contains("NaN"));
     }
 }

@@ -5,14 +5,14 @@ use super::svg::{Svg, Ticks, Window, fit, width_of};
 use crate::format::UNKNOWN;
 use crate::table::Table;
 
-const TOP: f64 = 34.0;
-const BOTTOM: f64 = 46.0;
+const TOP_MARGIN: f64 = 34.0;
+const BOTTOM_MARGIN: f64 = 46.0;
 /// Pixels for the sample of a line before its label.
-const KEY_WIDTH: f64 = 26.0;
+const KEY_LINE_WIDTH: f64 = 26.0;
 /// Maximum value drawn; larger values are not plausible measurements.
-const LARGEST: f64 = 1e18;
+const MAX_VALUE: f64 = 1e18;
 /// Minimum distance between labels, pixels.
-const NAME_HEIGHT: f64 = 15.0;
+const MIN_LABEL_DISTANCE: f64 = 15.0;
 
 /// A line chart; both axes start at 0.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +53,7 @@ pub enum LineStyle {
 
 impl Line {
     fn shown(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
-        let is_shown = |value: f64| (0.0..=LARGEST).contains(&value);
+        let is_shown = |value: f64| (0.0..=MAX_VALUE).contains(&value);
         self.points.iter().copied().filter(move |(x, y)| is_shown(*x) && is_shown(*y))
     }
 
@@ -77,7 +77,7 @@ impl Line {
 
 /// Layout of one drawing, in pixels.
 #[derive(Debug)]
-struct Plot {
+struct ChartLayout {
     left: f64,
     right: f64,
     bottom: f64,
@@ -87,7 +87,7 @@ struct Plot {
     y: Ticks,
 }
 
-impl Plot {
+impl ChartLayout {
     fn new(chart: &LineChart, window: Window) -> Self {
         let (height, most_x, most_y) = match window {
             Window::Wide => (430.0, 7.0, 7.0),
@@ -99,13 +99,13 @@ impl Plot {
         let left = widest(y.at.iter().map(|tick| y.text(*tick))) + 10.0;
         let names = widest(chart.lines.iter().map(|line| line.name.clone()));
         let name_width = names.min(window.width() * 0.3);
-        let right = window.width() - name_width - KEY_WIDTH - 14.0;
-        Self { left, right, bottom: height - BOTTOM, height, name_width, x, y }
+        let right = window.width() - name_width - KEY_LINE_WIDTH - 14.0;
+        Self { left, right, bottom: height - BOTTOM_MARGIN, height, name_width, x, y }
     }
 
     fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let across = x / self.x.end() * (self.right - self.left);
-        let up = y / self.y.end() * (self.bottom - TOP);
+        let up = y / self.y.end() * (self.bottom - TOP_MARGIN);
         (self.left + across, self.bottom - up)
     }
 
@@ -135,14 +135,14 @@ impl Plot {
         for ((line, x, y), at) in ends.into_iter().zip(spread_labels(&heights, self.bottom)) {
             let key = self.right + 12.0;
             svg.line("leader", [x + 6.0, y, key - 2.0, at]);
-            let sample = [(key, at), (key + KEY_WIDTH - 6.0, at)];
+            let sample = [(key, at), (key + KEY_LINE_WIDTH - 6.0, at)];
             svg.polyline([line.style_class(), line.hue_class().1], &sample);
             if line.style == LineStyle::Solid {
-                svg.mark(line.hue_class(), (key + (KEY_WIDTH - 6.0) / 2.0, at), &line.name);
+                svg.mark(line.hue_class(), (key + (KEY_LINE_WIDTH - 6.0) / 2.0, at), &line.name);
             }
             svg.text(
                 "start",
-                key + KEY_WIDTH - 2.0,
+                key + KEY_LINE_WIDTH - 2.0,
                 at + 4.0,
                 &fit(&line.name, self.name_width + 1.0),
             );
@@ -157,7 +157,7 @@ impl LineChart {
     }
 
     fn draw(&self, window: Window) -> String {
-        let plot = Plot::new(self, window);
+        let plot = ChartLayout::new(self, window);
         let mut svg = Svg::new(window);
         plot.axes(&mut svg, self);
         for line in &self.lines {
@@ -196,20 +196,20 @@ fn widest(texts: impl Iterator<Item = String>) -> f64 {
 
 /// Returns the sorted `heights`, spread so that labels fit between them and above `bottom`.
 fn spread_labels(heights: &[f64], bottom: f64) -> Vec<f64> {
-    let mut floor = TOP - NAME_HEIGHT;
-    let mut moved: Vec<f64> = heights
+    let mut floor = TOP_MARGIN - MIN_LABEL_DISTANCE;
+    let mut spread_heights: Vec<f64> = heights
         .iter()
         .map(|height| {
-            floor = height.max(floor + NAME_HEIGHT);
+            floor = height.max(floor + MIN_LABEL_DISTANCE);
             floor
         })
         .collect();
-    let mut ceiling = bottom + NAME_HEIGHT;
-    for height in moved.iter_mut().rev() {
-        *height = height.min(ceiling - NAME_HEIGHT);
+    let mut ceiling = bottom + MIN_LABEL_DISTANCE;
+    for height in spread_heights.iter_mut().rev() {
+        *height = height.min(ceiling - MIN_LABEL_DISTANCE);
         ceiling = *height;
     }
-    moved
+    spread_heights
 }
 
 /// Returns a number with at most four decimals.
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn a_chart_without_lines_is_drawn_with_its_axes() {
-        let drawn = LineChart::default().draw(Window::Wide);
-        assert!(drawn.contains("class=\"axis\""));
-        assert!(!drawn.contains("NaN"));
+        let drawing = LineChart::default().draw(Window::Wide);
+        assert!(drawing.contains("class=\"axis\""));
+        assert!(!drawing.contains("NaN"));
     }
 
     #[test]
@@ -252,13 +252,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_keep_their_distance(
+        fn labels_keep_their_minimum_distance(
             mut heights in proptest::collection::vec(34.0..380.0_f64, 0..12),
         ) {
             heights.sort_by(f64::total_cmp);
-            let moved = spread_labels(&heights, 384.0);
-            for pair in moved.windows(2) {
-                prop_assert!(pair[1] - pair[0] >= NAME_HEIGHT - 1e-9);
+            let spread_heights = spread_labels(&heights, 384.0);
+            for pair in spread_heights.windows(2) {
+                prop_assert!(pair[1] - pair[0] >= MIN_LABEL_DISTANCE - 1e-9);
             }
         }
     }

@@ -8,8 +8,8 @@ use super::svg::{Svg, Window, fit, width_of};
 use crate::format::count;
 use crate::table::Table;
 
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 46.0;
+const TOP_MARGIN: f64 = 12.0;
+const BOTTOM_MARGIN: f64 = 46.0;
 const LEGEND_ROW: f64 = 18.0;
 /// Pixels for the name of the vertical axis above its last tick.
 const LABEL_HEIGHT: f64 = 26.0;
@@ -17,7 +17,7 @@ const KEY_WIDTH: f64 = 24.0;
 /// Maximum points drawn per series; more would not be distinguishable.
 const POINTS_MAX: usize = 600;
 /// Maximum value drawn; larger values are not plausible measurements.
-const LARGEST: f64 = 1e18;
+const MAX_VALUE: f64 = 1e18;
 
 /// A plot with two axes.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,9 +25,9 @@ pub struct Plot {
     /// Title of the plot.
     pub title: String,
     /// The horizontal axis.
-    pub x: Axis,
+    pub x: PlotAxis,
     /// The vertical axis.
-    pub y: Axis,
+    pub y: PlotAxis,
     /// Series to draw; later ones are drawn over earlier ones.
     pub series: Vec<Series>,
     /// Note for the reader; may be empty.
@@ -38,12 +38,12 @@ pub struct Plot {
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub struct PlotAxis {
     /// Quantity, without the unit.
     pub label: String,
     /// Unit of the values.
     pub unit: Unit,
-    /// Division of the axis.
+    /// Linear or logarithmic scale of the axis.
     pub scale: Scale,
 }
 
@@ -62,7 +62,7 @@ pub enum Unit {
     Percent,
 }
 
-/// Division of an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Linear, from 0.
@@ -83,12 +83,12 @@ pub struct Series {
     /// Index of one of five colors.
     pub hue: usize,
     /// Shape of the points.
-    pub shape: Shape,
+    pub shape: SeriesShape,
 }
 
 /// Shape in which the points of a series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum SeriesShape {
     /// A mark at each point.
     Marks,
     /// A solid line through the points.
@@ -118,12 +118,12 @@ impl Series {
 
     /// Returns the points within the scales of `plot`, thinned to about [`POINTS_MAX`].
     fn shown<'a>(&'a self, plot: &'a Plot) -> Vec<(f64, f64)> {
-        let has_place = |axis: &Axis, value: f64| match axis.scale {
-            Scale::Logarithmic => value > 1e-9 && value <= LARGEST,
-            Scale::FromZero => (0.0..=LARGEST).contains(&value),
-            Scale::Linear => value.abs() <= LARGEST,
+        let has_place = |axis: &PlotAxis, value: f64| match axis.scale {
+            Scale::Logarithmic => value > 1e-9 && value <= MAX_VALUE,
+            Scale::FromZero => (0.0..=MAX_VALUE).contains(&value),
+            Scale::Linear => value.abs() <= MAX_VALUE,
         };
-        let is_vertical = self.shape == Shape::Verticals;
+        let is_vertical = self.shape == SeriesShape::Verticals;
         let shown = self.points.iter().copied();
         let shown = shown
             .filter(|(x, y)| has_place(&plot.x, *x) && (is_vertical || has_place(&plot.y, *y)));
@@ -131,13 +131,14 @@ impl Series {
     }
 }
 
-/// Returns evenly selected `points`, including the first and the last: at most `most` + 1 of them.
+/// Returns evenly selected `points`, including the first and the last: at most `max_count` + 1
+/// of them.
 #[must_use]
-pub(crate) fn thinned<T: Copy>(points: &[T], most: usize) -> Vec<T> {
-    let step = points.len().div_ceil(most.max(1)).max(1);
+pub(crate) fn thinned<T: Copy>(points: &[T], max_count: usize) -> Vec<T> {
+    let step = points.len().div_ceil(max_count.max(1)).max(1);
     let last = points.len().saturating_sub(1);
-    let kept = points.iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last);
-    kept.map(|(_, point)| *point).collect()
+    let kept_points = points.iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last);
+    kept_points.map(|(_, point)| *point).collect()
 }
 
 /// The range of an axis, and its ticks with their labels.
@@ -150,7 +151,7 @@ struct Ruler {
 }
 
 impl Ruler {
-    fn of(axis: &Axis, values: impl Iterator<Item = f64>, most: f64) -> Self {
+    fn of(axis: &PlotAxis, values: impl Iterator<Item = f64>, max_steps: f64) -> Self {
         let mut low = f64::INFINITY;
         let mut high = f64::NEG_INFINITY;
         for value in values {
@@ -162,18 +163,18 @@ impl Ruler {
             high = 1.0;
         }
         match axis.scale {
-            Scale::FromZero => Self::linear(axis.unit, 0.0, high, most),
-            Scale::Linear => Self::linear(axis.unit, low, high, most),
-            Scale::Logarithmic if axis.unit == Unit::Bytes => Self::binary(low, high, most),
-            Scale::Logarithmic => Self::logarithmic(axis.unit, low, high, most),
+            Scale::FromZero => Self::linear(axis.unit, 0.0, high, max_steps),
+            Scale::Linear => Self::linear(axis.unit, low, high, max_steps),
+            Scale::Logarithmic if axis.unit == Unit::Bytes => Self::binary(low, high, max_steps),
+            Scale::Logarithmic => Self::logarithmic(axis.unit, low, high, max_steps),
         }
     }
 
-    fn linear(unit: Unit, low: f64, high: f64, most: f64) -> Self {
+    fn linear(unit: Unit, low: f64, high: f64, max_steps: f64) -> Self {
         let span = if high - low > high.abs() * 1e-6 { high - low } else { high.abs().max(1.0) };
-        let least = if unit == Unit::Count { 1.0 } else { 1e-6 };
-        let rough = (span / most).max(least);
-        let power = base_of(unit, rough);
+        let min = if unit == Unit::Count { 1.0 } else { 1e-6 };
+        let rough = (span / max_steps).max(min);
+        let power = step_base(unit, rough);
         let steps = if power.fract() == 0.0 && matches!(unit, Unit::Bytes) && power >= 1024.0 {
             [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0].as_slice()
         } else {
@@ -194,15 +195,15 @@ impl Ruler {
         let name = |value: f64| match unit {
             // A step that is not a multiple of 1024 bytes is labeled in bytes.
             Unit::Bytes if step % 1024.0 != 0.0 && value > 0.0 => format!("{} B", plain(value)),
-            _ => named(unit, value),
+            _ => with_unit(unit, value),
         };
         let ticks = at.into_iter().map(|value| (value, name(value))).collect();
         Self { low: ends.0, high: ends.1, is_log: false, ticks }
     }
 
-    fn logarithmic(unit: Unit, low: f64, high: f64, most: f64) -> Self {
-        let low = low.clamp(1e-9, LARGEST);
-        let high = high.clamp(1e-9, LARGEST);
+    fn logarithmic(unit: Unit, low: f64, high: f64, max_steps: f64) -> Self {
+        let low = low.clamp(1e-9, MAX_VALUE);
+        let high = high.clamp(1e-9, MAX_VALUE);
         // From fine to coarse divisions, until the tick labels fit.
         let bases = [10.0, 100.0, 1e3, 1e6];
         let divisions = [[1.0, 2.0, 5.0].as_slice(), &[1.0]];
@@ -215,7 +216,7 @@ impl Ruler {
                 let at = log_ticks(base, factors, low, high);
                 let count = at.len();
                 found = Some(at);
-                if count as f64 <= most + 1.0 {
+                if count as f64 <= max_steps + 1.0 {
                     return Self::with(unit, found.unwrap_or_default());
                 }
             }
@@ -224,27 +225,27 @@ impl Ruler {
     }
 
     /// Returns a ruler with ticks at powers of two that starts and ends at the range of its values.
-    fn binary(low: f64, high: f64, most: f64) -> Self {
-        let low = low.clamp(1e-9, LARGEST);
-        let high = high.clamp(1e-9, LARGEST);
+    fn binary(low: f64, high: f64, max_steps: f64) -> Self {
+        let low = low.clamp(1e-9, MAX_VALUE);
+        let high = high.clamp(1e-9, MAX_VALUE);
         let first = (low * 1.000_001).log2().floor().exp2();
         let last = (high * 0.999_999).log2().ceil().exp2().max(first * 2.0);
         let mut at = Vec::new();
         for base in [2.0, 4.0, 16.0, 64.0, 1024.0] {
             let ticks = std::iter::successors(Some(first), |tick| Some(tick * base));
             at = ticks.take_while(|tick| *tick <= last * 1.000_001).collect();
-            if at.len() as f64 <= most + 1.0 {
+            if at.len() as f64 <= max_steps + 1.0 {
                 break;
             }
         }
-        let ticks = at.into_iter().map(|value| (value, named(Unit::Bytes, value))).collect();
+        let ticks = at.into_iter().map(|value| (value, with_unit(Unit::Bytes, value))).collect();
         Self { low: first, high: last, is_log: true, ticks }
     }
 
     fn with(unit: Unit, at: Vec<f64>) -> Self {
         let low = at.first().copied().unwrap_or(1.0);
         let high = at.last().copied().unwrap_or(10.0);
-        let ticks = at.into_iter().map(|value| (value, named(unit, value))).collect();
+        let ticks = at.into_iter().map(|value| (value, with_unit(unit, value))).collect();
         Self { low, high, is_log: true, ticks }
     }
 
@@ -278,7 +279,7 @@ fn log_ticks(base: f64, factors: &[f64], low: f64, high: f64) -> Vec<f64> {
 }
 
 /// Returns the power of 10, or of 1024 for bytes, on which a step is based.
-fn base_of(unit: Unit, rough: f64) -> f64 {
+fn step_base(unit: Unit, rough: f64) -> f64 {
     if unit == Unit::Bytes && rough >= 1024.0 {
         return 1024_f64.powf((rough.ln() / 1024_f64.ln()).floor());
     }
@@ -286,7 +287,7 @@ fn base_of(unit: Unit, rough: f64) -> f64 {
 }
 
 /// Returns a value with its unit, in short form.
-fn named(unit: Unit, value: f64) -> String {
+fn with_unit(unit: Unit, value: f64) -> String {
     let decimal = |names: [&str; 4], scales: [f64; 4]| {
         let found =
             scales.iter().zip(names).rev().find(|(scale, _)| value.abs() >= **scale * 0.999);
@@ -346,12 +347,13 @@ impl Plot {
         };
         let x = Ruler::of(&self.x, shown.iter().flatten().map(|point| point.0), most_x);
         let not_vertical = self.series.iter().zip(&shown);
-        let not_vertical = not_vertical.filter(|(series, _)| series.shape != Shape::Verticals);
+        let not_vertical =
+            not_vertical.filter(|(series, _)| series.shape != SeriesShape::Verticals);
         let ys = not_vertical.flat_map(|(_, points)| points).map(|point| point.1);
         let y = Ruler::of(&self.y, ys, most_y);
         let left = y.ticks.iter().map(|(_, name)| width_of(name)).fold(20.0, f64::max) + 10.0;
         let mut svg = Svg::new(window);
-        let top = TOP + self.legend(&mut svg, window) + LABEL_HEIGHT;
+        let top = TOP_MARGIN + self.legend(&mut svg, window) + LABEL_HEIGHT;
         let right = window.width() - 24.0;
         let frame = Frame { left, right, top, bottom: top + height, x, y };
         self.axes(&mut svg, &frame);
@@ -359,7 +361,7 @@ impl Plot {
             self.series(&mut svg, &frame, series, points);
         }
         let label = format!("{}: {} against {}", self.title, self.y.label, self.x.label);
-        svg.finish(frame.bottom + BOTTOM, &label)
+        svg.finish(frame.bottom + BOTTOM_MARGIN, &label)
     }
 
     /// Draws the legend if there are several series, and returns its height.
@@ -368,7 +370,7 @@ impl Plot {
             return 0.0;
         }
         let mut x = 0.0;
-        let mut y = TOP;
+        let mut y = TOP_MARGIN;
         for series in &self.series {
             let name = fit(&series.name, window.width() - KEY_WIDTH - 8.0);
             let width = KEY_WIDTH + width_of(&name) + 22.0;
@@ -377,11 +379,11 @@ impl Plot {
                 y += LEGEND_ROW;
             }
             let drawn = match series.shape {
-                Shape::Dashed | Shape::Verticals => "dashed",
+                SeriesShape::Dashed | SeriesShape::Verticals => "dashed",
                 _ => "solid",
             };
             let hue = series.hue_class();
-            if series.shape != Shape::Marks {
+            if series.shape != SeriesShape::Marks {
                 svg.polyline([drawn, hue.1], &[(x, y), (x + KEY_WIDTH - 6.0, y)]);
             } else {
                 svg.mark(hue, (x + (KEY_WIDTH - 6.0) / 2.0, y), &series.name);
@@ -389,7 +391,7 @@ impl Plot {
             svg.text("start", x + KEY_WIDTH, y + 4.0, &name);
             x += width;
         }
-        y - TOP + LEGEND_ROW
+        y - TOP_MARGIN + LEGEND_ROW
     }
 
     fn axes(&self, svg: &mut Svg, frame: &Frame) {
@@ -410,41 +412,41 @@ impl Plot {
 
     fn series(&self, svg: &mut Svg, frame: &Frame, series: &Series, points: &[(f64, f64)]) {
         let hue = series.hue_class();
-        let placed: Vec<_> = points.iter().map(|point| frame.place(*point)).collect();
+        let placed_points: Vec<_> = points.iter().map(|point| frame.place(*point)).collect();
         match series.shape {
-            Shape::Marks => {
-                for (point, place) in points.iter().zip(&placed) {
+            SeriesShape::Marks => {
+                for (point, place) in points.iter().zip(&placed_points) {
                     svg.mark(hue, *place, &self.tip(series, *point));
                 }
             }
-            Shape::Line => svg.polyline(["solid", hue.1], &placed),
-            Shape::Dashed => svg.polyline(["dashed", hue.1], &placed),
-            Shape::Steps => {
-                let mut steps = Vec::with_capacity(placed.len() * 2);
-                for (x, y) in placed {
+            SeriesShape::Line => svg.polyline(["solid", hue.1], &placed_points),
+            SeriesShape::Dashed => svg.polyline(["dashed", hue.1], &placed_points),
+            SeriesShape::Steps => {
+                let mut steps = Vec::with_capacity(placed_points.len() * 2);
+                for (x, y) in placed_points {
                     let before = steps.last().map(|(_, before)| (x, *before));
                     steps.extend(before);
                     steps.push((x, y));
                 }
                 svg.polyline(["solid", hue.1], &steps);
             }
-            Shape::Bars => {
+            SeriesShape::Bars => {
                 for ((point, (x, y)), (next, _)) in
-                    points.iter().zip(&placed).zip(placed.iter().skip(1))
+                    points.iter().zip(&placed_points).zip(placed_points.iter().skip(1))
                 {
                     let height = frame.bottom - y;
                     let width = (next - x - 1.0).max(0.5);
                     svg.rect(fill_class(hue.0), [*x, *y, width, height], &self.tip(series, *point));
                 }
             }
-            Shape::Stems => {
-                for (point, (x, y)) in points.iter().zip(placed) {
+            SeriesShape::Stems => {
+                for (point, (x, y)) in points.iter().zip(placed_points) {
                     svg.polyline(["solid", hue.1], &[(x, frame.bottom), (x, y)]);
                     svg.mark(hue, (x, y), &self.tip(series, *point));
                 }
             }
-            Shape::Verticals => {
-                for (x, _) in placed {
+            SeriesShape::Verticals => {
+                for (x, _) in placed_points {
                     svg.polyline(["dashed", hue.1], &[(x, frame.bottom), (x, frame.top)]);
                 }
             }
@@ -452,7 +454,7 @@ impl Plot {
     }
 
     fn tip(&self, series: &Series, (x, y): (f64, f64)) -> String {
-        format!("{}: {} at {}", series.name, named(self.y.unit, y), named(self.x.unit, x))
+        format!("{}: {} at {}", series.name, with_unit(self.y.unit, y), with_unit(self.x.unit, x))
     }
 }
 
@@ -471,18 +473,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SHAPES: [Shape; 7] = [
-        Shape::Marks,
-        Shape::Line,
-        Shape::Dashed,
-        Shape::Steps,
-        Shape::Bars,
-        Shape::Stems,
-        Shape::Verticals,
+    const SHAPES: [SeriesShape; 7] = [
+        SeriesShape::Marks,
+        SeriesShape::Line,
+        SeriesShape::Dashed,
+        SeriesShape::Steps,
+        SeriesShape::Bars,
+        SeriesShape::Stems,
+        SeriesShape::Verticals,
     ];
 
-    fn plot(points: Vec<(f64, f64)>, scale: Scale, unit: Unit, shape: Shape) -> Plot {
-        let axis = Axis { label: "axis".to_owned(), unit, scale };
+    fn plot(points: Vec<(f64, f64)>, scale: Scale, unit: Unit, shape: SeriesShape) -> Plot {
+        let axis = PlotAxis { label: "axis".to_owned(), unit, scale };
         Plot {
             title: "title".to_owned(),
             x: axis.clone(),
@@ -494,7 +496,7 @@ mod tests {
     }
 
     fn names(axis_of: Scale, unit: Unit, values: [f64; 2]) -> Vec<String> {
-        let axis = Axis { label: String::new(), unit, scale: axis_of };
+        let axis = PlotAxis { label: String::new(), unit, scale: axis_of };
         let ruler = Ruler::of(&axis, values.into_iter(), 6.0);
         ruler.ticks.into_iter().map(|(_, name)| name).collect()
     }
@@ -512,13 +514,13 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_axis_of_bytes_goes_by_powers_of_two() {
+    fn a_logarithmic_axis_of_bytes_has_ticks_at_powers_of_two() {
         let ticks = names(Scale::Logarithmic, Unit::Bytes, [1_024.0, 16_777_216.0]);
         assert_eq!(ticks, ["1 KiB", "16 KiB", "256 KiB", "4 MiB"].map(str::to_owned));
     }
 
     #[test]
-    fn a_logarithmic_axis_of_rates_goes_by_powers_of_ten() {
+    fn a_logarithmic_axis_of_rates_has_ticks_at_powers_of_ten() {
         let ticks = names(Scale::Logarithmic, Unit::Rate, [3e5, 8e8]);
         assert_eq!(ticks, ["100 kbit/s", "1 Mbit/s", "10 Mbit/s", "100 Mbit/s", "1 Gbit/s"]);
     }
@@ -530,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_may_begin_where_its_values_do() {
+    fn a_linear_axis_begins_at_its_smallest_value() {
         let ticks = names(Scale::Linear, Unit::Time, [181_000.0, 268_000.0]);
         assert_eq!(ticks, ["180 µs", "200 µs", "220 µs", "240 µs", "260 µs", "280 µs"]);
     }
@@ -538,7 +540,7 @@ mod tests {
     #[test]
     fn an_empty_plot_is_drawn_with_its_axes() {
         for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
-            let drawn = plot(Vec::new(), scale, Unit::Time, Shape::Line).draw(Window::Narrow);
+            let drawn = plot(Vec::new(), scale, Unit::Time, SeriesShape::Line).draw(Window::Narrow);
             assert!(drawn.contains("class=\"axis\"") && !drawn.contains("NaN"), "{drawn}");
         }
     }
@@ -546,9 +548,9 @@ mod tests {
     #[test]
     fn thinning_keeps_the_ends() {
         let all: Vec<u32> = (0..10_000).collect();
-        let kept = thinned(&all, 100);
-        assert!(kept.len() <= 102);
-        assert_eq!((kept.first(), kept.last()), (Some(&0), Some(&9_999)));
+        let kept_points = thinned(&all, 100);
+        assert!(kept_points.len() <= 102);
+        assert_eq!((kept_points.first(), kept_points.last()), (Some(&0), Some(&9_999)));
     }
 
     proptest! {
@@ -570,7 +572,7 @@ mod tests {
         fn ticks_are_few_and_reach_both_ends(low in 1e-3..1e12_f64, factor in 1.0..1e6_f64) {
             for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
                 for unit in [Unit::Time, Unit::Bytes, Unit::Rate, Unit::Percent] {
-                    let axis = Axis { label: String::new(), unit, scale };
+                    let axis = PlotAxis { label: String::new(), unit, scale };
                     let high = low * factor;
                     let ruler = Ruler::of(&axis, [low, high].into_iter(), 6.0);
                     prop_assert!((2..=14).contains(&ruler.ticks.len()), "{ruler:?}");

@@ -33,7 +33,7 @@ impl Window {
 }
 
 /// Approximate width of a letter, in pixels, at the font size of the style.
-pub(super) const LETTER: f64 = 6.9;
+pub(super) const LETTER_WIDTH: f64 = 6.9;
 
 /// An SVG drawing under construction.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ pub(super) const fn layer_class(layer: Layer) -> &'static str {
 /// Returns the approximate width of `text` in pixels.
 pub(super) fn width_of(text: &str) -> f64 {
     // The percent sign is the only wide character among frequent short texts.
-    text.chars().fold(0.0, |width, letter| width + if letter == '%' { 12.0 } else { LETTER })
+    text.chars().fold(0.0, |width, letter| width + if letter == '%' { 12.0 } else { LETTER_WIDTH })
 }
 
 /// Returns `text`, truncated with an ellipsis if it does not fit into `available_width` pixels.
@@ -137,12 +137,12 @@ pub(super) fn fit(text: &str, available_width: f64) -> String {
     if width_of(text) <= available_width {
         return text.to_owned();
     }
-    let mut left = available_width - LETTER;
+    let mut remaining_width = available_width - LETTER_WIDTH;
     let mut out: String = text
         .chars()
         .take_while(|_| {
-            left -= LETTER;
-            left >= 0.0
+            remaining_width -= LETTER_WIDTH;
+            remaining_width >= 0.0
         })
         .collect();
     out.truncate(out.trim_end().len());
@@ -159,11 +159,11 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Returns ticks from 0 to `max` or more, at most `most` + 1 of them, at multiples of 1, 2 or 5
-    /// times a power of ten.
-    pub(super) fn up_to(max: f64, most: f64) -> Self {
+    /// Returns ticks from 0 to `max` or more, at most `max_ticks` + 1 of them, at multiples of 1, 2
+    /// or 5 times a power of ten.
+    pub(super) fn up_to(max: f64, max_ticks: f64) -> Self {
         let max = if max.is_finite() && max > 0.0 { max.clamp(1e-12, 1e18) } else { 1.0 };
-        let rough = max / most;
+        let rough = max / max_ticks;
         let power = 10_f64.powf(rough.log10().floor());
         let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= rough);
         let step = factor.unwrap_or(10.0) * power;
@@ -203,8 +203,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn texts(max: f64, most: f64) -> Vec<String> {
-        let ticks = Ticks::up_to(max, most);
+    fn texts(max: f64, max_ticks: f64) -> Vec<String> {
+        let ticks = Ticks::up_to(max, max_ticks);
         ticks.at.iter().map(|value| ticks.text(*value)).collect()
     }
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_axis_reaches_one() {
+    fn an_empty_axis_ends_at_one() {
         assert_eq!(Ticks::up_to(f64::NAN, 5.0).end(), 1.0);
     }
 
@@ -230,8 +230,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn few_ticks_always_reach_the_end(max in any::<f64>(), most in 2.0..12.0_f64) {
-            let ticks = Ticks::up_to(max, most);
+        fn few_ticks_always_reach_the_end(max in any::<f64>(), max_ticks in 2.0..12.0_f64) {
+            let ticks = Ticks::up_to(max, max_ticks);
             prop_assert!((2..=14).contains(&ticks.at.len()), "{:?}", ticks.at);
             if max.is_finite() && max < 1e18 {
                 prop_assert!(ticks.end() >= max * (1.0 - 1e-9));

@@ -6,8 +6,8 @@ use crate::format::duration;
 use crate::measurement::Layer;
 use crate::table::Table;
 
-const TOP: f64 = 8.0;
-const BAR: f64 = 16.0;
+const TOP_MARGIN: f64 = 8.0;
+const BAR_HEIGHT: f64 = 16.0;
 const DURATION_WIDTH: f64 = 68.0;
 /// Minimum width of a bar in pixels, so that an instantaneous span is visible.
 const MIN_BAR_WIDTH: f64 = 1.5;
@@ -58,7 +58,7 @@ impl Waterfall {
         let (unit, per_unit) = unit_of(ends.max().unwrap_or(0));
         let longest = self.spans.iter().map(|span| width_of(&span.label)).fold(0.0, f64::max);
         // In a narrow window the name is above its bar, which then has the full width.
-        let (row, left, name_width, most) = match window {
+        let (row, left, name_width, max_ticks) = match window {
             Window::Wide => {
                 let room = longest.min(window.width() * 0.35);
                 (26.0, room + 12.0, room + 1.0, 8.0)
@@ -67,17 +67,17 @@ impl Waterfall {
         };
         let in_units = |ns: u64| ns as f64 / per_unit;
         let last = self.spans.iter().map(|span| in_units(span.end_ns.saturating_sub(origin)));
-        let ticks = Ticks::up_to(last.fold(0.0, f64::max), most);
+        let ticks = Ticks::up_to(last.fold(0.0, f64::max), max_ticks);
         let right = window.width() - DURATION_WIDTH;
         let place = |value: f64| left + value / ticks.end() * (right - left);
-        let bottom = self.spans.iter().fold(TOP, |bottom, _| bottom + row);
+        let bottom = self.spans.iter().fold(TOP_MARGIN, |bottom, _| bottom + row);
         let mut svg = Svg::new(window);
         for tick in &ticks.at {
-            svg.line("grid", [place(*tick), TOP, place(*tick), bottom + 4.0]);
+            svg.line("grid", [place(*tick), TOP_MARGIN, place(*tick), bottom + 4.0]);
             svg.text("middle tick", place(*tick).max(9.0), bottom + 19.0, &ticks.text(*tick));
         }
         svg.text("end name", right, bottom + 38.0, &format!("time ({unit})"));
-        let mut y = TOP;
+        let mut y = TOP_MARGIN;
         for span in &self.spans {
             let from = place(in_units(span.start_ns - origin));
             let to = place(in_units(span.end_ns.max(span.start_ns) - origin));
@@ -88,7 +88,7 @@ impl Waterfall {
             svg.text("start", 2.0, name_y, &fit(&span.label, name_width));
             let tip = format!("{}: {}", span.label, duration(span.length()));
             let class = span.layer.map_or("neutral", layer_class);
-            svg.rect(class, [from, bar_y, (to - from).max(MIN_BAR_WIDTH), BAR], &tip);
+            svg.rect(class, [from, bar_y, (to - from).max(MIN_BAR_WIDTH), BAR_HEIGHT], &tip);
             svg.text("end number", window.width(), bar_y + 12.5, &duration(span.length()));
             y += row;
         }
@@ -133,8 +133,9 @@ mod tests {
     fn the_axis_starts_with_the_earliest_span() {
         let spans = vec![span(1_500, 2_000), span(1_000, 1_250)];
         let waterfall = Waterfall { spans, ..Waterfall::default() };
-        let wanted = [["key", "500 ns", "1.00 µs", "500 ns"], ["key", "0 ns", "250 ns", "250 ns"]];
-        assert_eq!(waterfall.figures().rows(), wanted);
+        let expected =
+            [["key", "500 ns", "1.00 µs", "500 ns"], ["key", "0 ns", "250 ns", "250 ns"]];
+        assert_eq!(waterfall.figures().rows(), expected);
     }
 
     #[test]

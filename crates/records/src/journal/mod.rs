@@ -28,12 +28,12 @@ use std::path::{Path, PathBuf};
 use write_buffer::WriteBuffer;
 
 /// Lock file, held while a segment is added.
-const LOCK: &str = "lock";
+const LOCK_FILE_NAME: &str = "lock";
 /// A batch of this size is written immediately.
 const BATCH_BYTES: usize = 32 << 10;
 /// The segment's length is checked after this many bytes: a check costs as much as formatting a
 /// third of a line.
-const CHECK_BYTES: u64 = 64 << 10;
+const LENGTH_CHECK_BYTES: u64 = 64 << 10;
 
 /// Size limits of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct Journal {
     unwritten: WriteBuffer,
     is_synced: bool,
     /// Number of records lost before the journal began to fail; `None` if the last write succeeded.
-    failing: Option<u64>,
+    lost_before_failure: Option<u64>,
     event: Option<Event>,
     counts: Counts,
 }
@@ -115,7 +115,7 @@ impl Journal {
             unchecked_bytes: u64::MAX,
             unwritten: WriteBuffer::new(is_torn),
             is_synced: true,
-            failing: None,
+            lost_before_failure: None,
             event: None,
             counts: Counts::default(),
         })
@@ -142,16 +142,16 @@ impl Journal {
         // Rotate before the write, so that no line goes to a segment that other processes have
         // left.
         if let Err(error) = self.rotate() {
-            return self.fail(error);
+            return self.report_failure(error);
         }
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(bytes);
         match self.unwritten.write_to(&mut self.segment) {
             Ok(()) => {
-                if let Some(before) = self.failing.take() {
+                if let Some(before) = self.lost_before_failure.take() {
                     self.event = Some(Event::Resumed { lost: self.counts.lost - before });
                 }
             }
-            Err(error) => self.fail(error),
+            Err(error) => self.report_failure(error),
         }
     }
 
@@ -163,7 +163,7 @@ impl Journal {
         }
         match self.segment.sync_data() {
             Ok(()) => self.is_synced = self.unwritten.len() == 0,
-            Err(error) => self.fail(error),
+            Err(error) => self.report_failure(error),
         }
     }
 
@@ -178,9 +178,9 @@ impl Journal {
         self.counts
     }
 
-    fn fail(&mut self, error: io::Error) {
-        if self.failing.is_none() {
-            self.failing = Some(self.counts.lost);
+    fn report_failure(&mut self, error: io::Error) {
+        if self.lost_before_failure.is_none() {
+            self.lost_before_failure = Some(self.counts.lost);
             self.event = Some(Event::Failing(error));
         }
     }
@@ -188,7 +188,7 @@ impl Journal {
     /// Switches to the next segment if this one is full.
     fn rotate(&mut self) -> io::Result<()> {
         // Other processes append to the segment too, but each of them checks as often.
-        if self.unchecked_bytes < CHECK_BYTES.min(self.settings.segment_bytes / 16) {
+        if self.unchecked_bytes < LENGTH_CHECK_BYTES.min(self.settings.segment_bytes / 16) {
             return Ok(());
         }
         self.unchecked_bytes = 0;
@@ -227,7 +227,7 @@ impl Drop for Journal {
 }
 
 fn lock_file(directory: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(directory.join(LOCK))
+    OpenOptions::new().create(true).append(true).mode(0o600).open(directory.join(LOCK_FILE_NAME))
 }
 
 /// Opens a segment for appending and holds a shared lock on it until it is closed.

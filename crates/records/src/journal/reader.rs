@@ -89,9 +89,9 @@ pub(crate) fn read_lines<E: From<io::Error>>(
                 line(text, read.end)?;
             }
         }
-        let left = rest.len();
-        buffer.copy_within(filled - left..filled, 0);
-        filled = left;
+        let unread_bytes = rest.len();
+        buffer.copy_within(filled - unread_bytes..filled, 0);
+        filled = unread_bytes;
         if filled == buffer.len() {
             // No record is as long as this line; the beginning of the line is dropped.
             read.too_long += u64::from(!is_within_long);

@@ -29,18 +29,18 @@ fn transfer(name: u128) -> Transfer {
 /// Returns the identifiers of the records in the journal, in order, and the number of other lines.
 fn names(directory: &Path) -> (Vec<u128>, usize) {
     let mut names = Vec::new();
-    let mut others = 0;
+    let mut other_lines = 0;
     for segment in segments(directory).unwrap() {
         read_lines(&mut File::open(segment.path).unwrap(), 0, |line, _| {
             match Transfer::from_line(str::from_utf8(line).unwrap_or_default()) {
                 Ok(read) => names.push(read.record_id.0),
-                Err(_) => others += 1,
+                Err(_) => other_lines += 1,
             }
             Ok::<_, io::Error>(())
         })
         .unwrap();
     }
-    (names, others)
+    (names, other_lines)
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn a_journal_truncated_at_any_byte_loses_at_most_its_last_line() {
         // If only the newline is missing, the record is complete.
         let is_whole = cut % line == line - 1;
         let last = whole_lines + u128::from(is_whole);
-        let wanted: Vec<u128> = (1..=last).chain([9]).collect();
-        assert_eq!(names(&directory.0).0, wanted, "cut at {cut}");
+        let expected: Vec<u128> = (1..=last).chain([9]).collect();
+        assert_eq!(names(&directory.0).0, expected, "cut at {cut}");
     }
 }
 
@@ -89,8 +89,8 @@ fn a_full_segment_is_followed_by_the_next_and_the_oldest_are_removed() {
         journal.append(&transfer(name));
         journal.flush();
     }
-    let kept = segments(&directory.0).unwrap();
-    assert_eq!(kept.len(), 3);
+    let kept_segments = segments(&directory.0).unwrap();
+    assert_eq!(kept_segments.len(), 3);
     assert_eq!(journal.counts().segments_removed + 3, journal.counts().segments_begun + 1);
     let (names, _) = names(&directory.0);
     assert_eq!(names.last(), Some(&30));
@@ -101,15 +101,15 @@ fn a_full_segment_is_followed_by_the_next_and_the_oldest_are_removed() {
 fn a_process_that_was_idle_appends_to_the_newest_segment() {
     let directory = TestDirectory::new();
     let settings = Settings { segment_bytes: 300, segments_max: 2 };
-    let mut late = Journal::open(&directory.0, settings).unwrap();
-    let mut busy = Journal::open(&directory.0, settings).unwrap();
+    let mut idle_journal = Journal::open(&directory.0, settings).unwrap();
+    let mut busy_journal = Journal::open(&directory.0, settings).unwrap();
     for name in 1..=30 {
-        busy.append(&transfer(name));
-        busy.flush();
+        busy_journal.append(&transfer(name));
+        busy_journal.flush();
     }
     let oldest = segments(&directory.0).unwrap()[0].number;
-    late.append(&transfer(99));
-    late.flush();
+    idle_journal.append(&transfer(99));
+    idle_journal.flush();
     assert_eq!((oldest, names(&directory.0).0.last()), (1, Some(&99)));
 }
 
@@ -123,9 +123,9 @@ fn concurrent_processes_append_to_the_same_newest_segment() {
         journal.append(&transfer(name));
         journal.flush();
     }
-    let (mut names, others) = names(&directory.0);
+    let (mut names, other_lines) = names(&directory.0);
     names.sort_unstable();
-    assert_eq!((names, others), ((1..=40).collect(), 0));
+    assert_eq!((names, other_lines), ((1..=40).collect(), 0));
 }
 
 #[test]
@@ -144,10 +144,10 @@ fn lines_of_concurrent_threads_do_not_interleave() {
             });
         }
     });
-    let (mut ids, others) = names(path);
+    let (mut ids, other_lines) = names(path);
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!((ids.len(), others), (2_000, 0));
+    assert_eq!((ids.len(), other_lines), (2_000, 0));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl WriteBuffer {
             }
             let result = file.write(&self.lines);
             let written = *result.as_ref().unwrap_or(&0);
-            self.take(written);
+            self.remove_written(written);
             match result {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -60,8 +60,8 @@ impl WriteBuffer {
     }
 
     /// Removes the lines that are complete within the first `written` bytes.
-    fn take(&mut self, written: usize) {
-        let had_newline = self.is_torn;
+    fn remove_written(&mut self, written: usize) {
+        let was_torn = self.is_torn;
         let (head, rest) = self.lines.split_at_checked(written).unwrap_or_default();
         let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if written > 0 {
@@ -72,7 +72,7 @@ impl WriteBuffer {
             self.lines.clear();
         } else {
             // The newline that terminates a torn line was only inserted and is not kept.
-            let start = if had_newline { whole.max(1) } else { whole };
+            let start = if was_torn { whole.max(1) } else { whole };
             self.lines.drain(..start);
         }
     }
@@ -86,13 +86,13 @@ mod tests {
 
     /// A disk that accepts the given number of bytes with each write; 0 means that it is full.
     struct Disk {
-        takes: std::vec::IntoIter<usize>,
+        bytes_per_write: std::vec::IntoIter<usize>,
         file: Vec<u8>,
     }
 
     impl Write for Disk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let taken = self.takes.next().unwrap_or(usize::MAX).min(bytes.len());
+            let taken = self.bytes_per_write.next().unwrap_or(usize::MAX).min(bytes.len());
             if taken == 0 {
                 return Err(ErrorKind::StorageFull.into());
             }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_one_write() {
-        let mut disk = Disk { takes: vec![usize::MAX, 0].into_iter(), file: Vec::new() };
+        let mut disk = Disk { bytes_per_write: vec![usize::MAX, 0].into_iter(), file: Vec::new() };
         let mut unwritten = WriteBuffer::new(false);
         for name in 1..=3 {
             assert!(unwritten.push(&Transfer::new(Identifier(name))));
@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn a_file_that_ends_within_a_line_gets_a_newline_first() {
-        let mut disk = Disk { takes: vec![].into_iter(), file: b"{\"schema\":1,\"rec".to_vec() };
+        let mut disk =
+            Disk { bytes_per_write: vec![].into_iter(), file: b"{\"schema\":1,\"rec".to_vec() };
         let mut unwritten = WriteBuffer::new(true);
         unwritten.push(&Transfer::new(Identifier(5)));
         unwritten.write_to(&mut disk).unwrap();
@@ -144,10 +145,10 @@ mod tests {
     proptest! {
         #[test]
         fn after_any_short_write_every_record_is_in_the_file_in_order(
-            takes in proptest::collection::vec(0..90_usize, 0..30),
+            bytes_per_write in proptest::collection::vec(0..90_usize, 0..30),
             count in 1..6_u128,
         ) {
-            let mut disk = Disk { takes: takes.into_iter(), file: Vec::new() };
+            let mut disk = Disk { bytes_per_write: bytes_per_write.into_iter(), file: Vec::new() };
             let mut unwritten = WriteBuffer::new(false);
             for name in 1..=count {
                 unwritten.push(&Transfer::new(Identifier(name)));

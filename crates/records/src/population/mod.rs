@@ -1,7 +1,7 @@
 //! Synthetic transfers, drawn from a seed: for tests, benchmarks and examples.
 //!
 //! The same seed gives the same transfers. Sizes span six powers of ten. A transfer takes a fixed
-//! time plus one that grows with its size, and some transfers do not complete.
+//! time plus a time that grows with its size, and some transfers do not complete.
 
 pub mod rfc573;
 
@@ -42,7 +42,7 @@ impl Population {
     }
 
     /// Returns the next random number below `limit`, which must not be 0 (SplitMix64).
-    fn below(&mut self, limit: u64) -> u64 {
+    fn next_below(&mut self, limit: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.random;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,12 +51,12 @@ impl Population {
     }
 
     fn size_bytes(&mut self) -> u64 {
-        let digits = self.below(20);
-        (32 << digits) + self.below(32 << digits)
+        let digits = self.next_below(20);
+        (32 << digits) + self.next_below(32 << digits)
     }
 
     fn outcome(&mut self) -> Outcome {
-        match self.below(100) {
+        match self.next_below(100) {
             0..97 => Outcome::Complete,
             97 => Outcome::AbortedByPeer,
             98 => Outcome::Timeout,
@@ -72,25 +72,25 @@ impl Iterator for Population {
         let Settings { hosts, users, every_ns, .. } = self.settings;
         let start = START_UNIX_NS + self.generated * every_ns;
         self.generated += 1;
-        let mut transfer = Transfer::new(Identifier::new(start, self.below(u64::MAX)));
-        let host = self.below(hosts);
-        let user = self.below(users);
+        let mut transfer = Transfer::new(Identifier::new(start, self.next_below(u64::MAX)));
+        let host = self.next_below(hosts);
+        let user = self.next_below(users);
         let host = u32::try_from(host).unwrap_or(0);
-        let role = self.below(4);
-        let is_get = self.below(3) > 0;
+        let role = self.next_below(4);
+        let is_get = self.next_below(3) > 0;
         let identity = &mut transfer.identity;
         identity.role = Some(if role == 0 { Role::User } else { Role::Server });
         identity.session_id = Some(Identifier(u128::from(self.generated / 8)));
         identity.seq = Some(self.generated % 8 + 1);
         identity.program = Some(Text::from("plumb"));
         identity.stack = Some(Stack::Kernel);
-        let far = Ipv4Addr::from(0x0a00_0000 | host);
-        identity.control_remote = Some(SocketAddr::from((far, 21)));
+        let remote_ip = Ipv4Addr::from(0x0a00_0000 | host);
+        identity.control_remote = Some(SocketAddr::from((remote_ip, 21)));
         identity.remote_name = Some(Text::from(&format!("host-{host}.example")));
         identity.user = Some(Text::from(&format!("user-{user}")));
 
         let bytes = self.size_bytes();
-        let is_text = self.below(5) == 0;
+        let is_text = self.next_below(5) == 0;
         let request = &mut transfer.request;
         request.command = Some(if is_get { Command::Retr } else { Command::Stor });
         request.representation = Some(if is_text { Type::Ascii } else { Type::Image });
@@ -104,7 +104,7 @@ impl Iterator for Population {
         transfer.result.final_reply = Some(if outcome == Outcome::Complete { 226 } else { 426 });
 
         // 0.5 ms to 0.7 ms fixed, plus 8 ns to 16 ns per byte.
-        let real_ns = 500_000 + self.below(200_000) + bytes * (8 + self.below(9));
+        let real_ns = 500_000 + self.next_below(200_000) + bytes * (8 + self.next_below(9));
         transfer.size.file_bytes = Some(bytes);
         transfer.size.wire_bytes = Some(bytes);
         transfer.size.bits = Some(bytes * 8);
@@ -112,12 +112,12 @@ impl Iterator for Population {
         transfer.time.transfer_ns = Some(real_ns);
         transfer.time.total_ns = Some(real_ns + 300_000);
         transfer.cpu.cpu_user_ns = Some(20_000 + bytes * if is_text { 2 } else { 0 });
-        transfer.cpu.cpu_sys_ns = Some(40_000 + self.below(9_000) + bytes / 5);
-        transfer.tcp.rtt_us = Some(200 + self.below(400));
-        transfer.tcp.busy_us = Some(real_ns / 1_000 * (20 + self.below(75)) / 100);
+        transfer.cpu.cpu_sys_ns = Some(40_000 + self.next_below(9_000) + bytes / 5);
+        transfer.tcp.rtt_us = Some(200 + self.next_below(400));
+        transfer.tcp.busy_us = Some(real_ns / 1_000 * (20 + self.next_below(75)) / 100);
         transfer.tcp.rwnd_limited_us =
             Some(if host.is_multiple_of(7) { real_ns / 1_500 } else { 0 });
-        transfer.tcp.bytes_retrans = Some(if self.below(50) == 0 { 1_448 } else { 0 });
+        transfer.tcp.bytes_retrans = Some(if self.next_below(50) == 0 { 1_448 } else { 0 });
         Some(transfer)
     }
 }

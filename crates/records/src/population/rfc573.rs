@@ -22,7 +22,7 @@ pub struct Stratum {
     pub representation: Type,
     /// Totals of the transfers.
     pub sums: Sums,
-    /// Total time, ms; `None` omits the time of unnamed transfers from their records.
+    /// Total real time, ms; with `None`, the synthesized transfers have no real time.
     pub real_ms: Option<u64>,
 }
 
@@ -41,9 +41,9 @@ pub struct Sums {
 const MIN_BYTES: u64 = 20;
 
 impl Stratum {
-    /// Returns the smallest sums that [`transfers`] can meet: the sums of the transfers that the
-    /// paper names, plus one transfer of at least 20 bytes. Each further file of this stratum adds
-    /// 20 bytes to the minimum number of bits.
+    /// Returns the smallest sums that [`transfers`] can reproduce: the sums of the transfers that
+    /// the paper names, plus one transfer of at least 20 bytes. Each further file of this stratum
+    /// adds 20 bytes to the minimum number of bits.
     #[must_use]
     pub fn minimum_sums(&self) -> Sums {
         let named = self.named_sums();
@@ -153,7 +153,7 @@ const NAMED: [NamedTransfer; 30] = [
 
 /// Returns the transfers of `strata`, in order of their start.
 ///
-/// Sums below [`Stratum::minimum_sums`] cannot be met.
+/// Sums below [`Stratum::minimum_sums`] are not reproduced exactly.
 #[must_use]
 pub fn transfers(strata: &[Stratum]) -> Vec<Transfer> {
     let mut all = Vec::new();
@@ -179,45 +179,49 @@ struct Figures {
     cpu_ns: u64,
 }
 
-/// Adds the unnamed transfers of `stratum`, of which the paper has only the sums; `at` is its
-/// index.
+/// Adds the transfers of `stratum` that the paper does not name, so that all add up to its sums;
+/// `at` is the index of the stratum.
 ///
 /// Sizes grow quadratically. A fifth of the time is the same for each transfer, and the rest is
 /// proportional to the bits.
 fn push_unnamed_transfers(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
     let sums = stratum.sums;
-    let less = |sum: u64, of: fn(&NamedTransfer) -> u64| {
+    let remainder = |sum: u64, of: fn(&NamedTransfer) -> u64| {
         sum.saturating_sub(stratum.named().map(of).sum::<u64>())
     };
-    let count = less(sums.files, |_| 1);
-    let bits = less(sums.bits, |named| named.bits);
-    let real_ns = stratum.real_ms.map(|ms| less(ms, |named| named.real_ms) * 1_000_000);
-    let cpu_ns = less(sums.cpu_ms * 1_000_000, NamedTransfer::cpu_ns);
+    let count = remainder(sums.files, |_| 1);
+    let bits = remainder(sums.bits, |named| named.bits);
+    let real_ns = stratum.real_ms.map(|ms| remainder(ms, |named| named.real_ms) * 1_000_000);
+    let cpu_ns = remainder(sums.cpu_ms * 1_000_000, NamedTransfer::cpu_ns);
     let weights: u64 = (1..=count).map(|place| place * place).sum();
     let unit = stratum.byte_bits();
     let first_day = day_start_unix_ns(1973, 2, 25).unwrap_or(0) / 1_000_000_000;
-    let mut left = Figures { bits, real_ns, cpu_ns };
+    let mut remaining = Figures { bits, real_ns, cpu_ns };
     for place in 1..=count {
-        let mine = if place == count {
-            left
+        let own_share = if place == count {
+            remaining
         } else {
             // The transfers after this one need 20 bytes each.
-            let most = left.bits.saturating_sub((count - place) * MIN_BYTES * unit);
-            let wanted = (bits * place * place / weights).max(MIN_BYTES * unit);
-            let mine = wanted.min(most) / unit * unit;
+            let max = remaining.bits.saturating_sub((count - place) * MIN_BYTES * unit);
+            let target_bits = (bits * place * place / weights).max(MIN_BYTES * unit);
+            let own_share = target_bits.min(max) / unit * unit;
             let share = |ns: u64| {
-                let by_bits = u128::from(ns) * 4 / 5 * u128::from(mine) / u128::from(bits.max(1));
+                let by_bits =
+                    u128::from(ns) * 4 / 5 * u128::from(own_share) / u128::from(bits.max(1));
                 u64::try_from(by_bits).unwrap_or(0) + ns / 5 / count
             };
-            Figures { bits: mine, real_ns: real_ns.map(share), cpu_ns: share(cpu_ns) }
+            Figures { bits: own_share, real_ns: real_ns.map(share), cpu_ns: share(cpu_ns) }
         };
-        left.bits -= mine.bits;
-        left.cpu_ns -= mine.cpu_ns;
-        left.real_ns = left.real_ns.zip(mine.real_ns).map(|(left, mine)| left - mine);
+        remaining.bits -= own_share.bits;
+        remaining.cpu_ns -= own_share.cpu_ns;
+        remaining.real_ns = remaining
+            .real_ns
+            .zip(own_share.real_ns)
+            .map(|(remaining, own_share)| remaining - own_share);
         let host = [ML, AI, NIC, BBN].into_iter().cycle().nth(usize::try_from(place).unwrap_or(0));
         // Spread over half a year; each stratum starts eleven minutes after the previous one.
         let start_s = first_day + place * 160 * 86_400 / count + 36_000 + at * 660;
-        all.push(transfer(stratum, host.unwrap_or(ML), stratum.command, start_s, mine));
+        all.push(transfer(stratum, host.unwrap_or(ML), stratum.command, start_s, own_share));
     }
 }
 
@@ -301,13 +305,13 @@ mod tests {
             let Sums { files, bits, cpu_ms } = one.sums;
             prop_assert_eq!(sums_of(&made), (files, bits, cpu_ms));
             let unnamed = made.iter().filter(|one| one.time.transfer_ns.is_none());
-            let least = unnamed.filter_map(Transfer::bits).min().unwrap();
-            prop_assert!(least >= MIN_BYTES * one.byte_bits(), "{}", least);
+            let min = unnamed.filter_map(Transfer::bits).min().unwrap();
+            prop_assert!(min >= MIN_BYTES * one.byte_bits(), "{}", min);
         }
     }
 
     #[test]
-    fn the_times_of_a_stratum_add_up_to_its_own_where_it_has_one() {
+    fn the_times_of_a_stratum_add_up_to_its_total_time() {
         let real_ns = |real_ms| -> u64 {
             let made = transfers(&[stratum(KINDS[4], 10, real_ms)]);
             made.iter().filter_map(|one| one.time.transfer_ns).sum()
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_named_transfers_are_those_of_the_paper_whatever_the_sums_are() {
+    fn the_named_transfers_do_not_depend_on_the_sums() {
         let strata = KINDS.map(|kind| stratum(kind, 40, None));
         let made = transfers(&strata);
         let named = made.iter().filter(|one| one.time.transfer_ns.is_some());

@@ -68,11 +68,11 @@ struct Growing {
     /// Bytes of the first round trip.
     first_bytes: u64,
     /// Rate of the slowest link, if packets show it, bit/s.
-    most_bps: Option<u64>,
+    max_bps: Option<u64>,
     /// Time per byte in the second half of the transfer, ns.
     late_cost: f64,
     /// Maximum time per byte, if the flow stops growing, ns.
-    most_cost: f64,
+    max_cost: f64,
 }
 
 /// A flow whose time is within this factor of slow start's is still in slow start.
@@ -85,19 +85,19 @@ const ASSUMED_LINK_BPS: f64 = 1e9;
 /// Factor for the error of a flow with losses: consecutive losses end in timeouts, of which a short
 /// flow has too few to show their cost.
 const LOSS_ERROR_FACTOR: f64 = 1.5;
-/// Fraction of a round trip over which the packets of that round trip are spread.
-const SPREAD: f64 = 0.9;
+/// Fraction of the last round trip over which its packets are assumed to be spread.
+const SPREAD_FRACTION: f64 = 0.9;
 /// Minimum number of segments that show a rate.
-const FEW_SEGMENTS: u64 = 8;
+const MIN_SEGMENTS: u64 = 8;
 /// Sampling interval of acknowledged bytes, ns.
-const SAMPLED_NS: u64 = 6_000_000;
+const SAMPLING_INTERVAL_NS: u64 = 6_000_000;
 /// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
 
-/// Margin for the scheduling of two hosts, and for rate differences between transfers a minute
-/// apart: a fraction of the time, plus `ROUGH_NS`.
-const ROUGH_PART: f64 = 0.03;
-const ROUGH_NS: f64 = 2e6;
+/// Margin for scheduling delays on both hosts, and for rate differences between transfers a minute
+/// apart: this fraction of the time, plus [`MARGIN_NS`].
+const MARGIN_FRACTION: f64 = 0.03;
+const MARGIN_NS: f64 = 2e6;
 
 impl FileModel {
     /// Builds the model of transfers that all went in one direction; `None` without a round-trip
@@ -121,14 +121,15 @@ impl FileModel {
         };
         let first_ns = largest.arrivals.first().map_or(ns, |first| first.at_ns);
         let fixed = fixed_ns(flows);
-        let own = fixed_of(largest);
-        let [least, middle, most] =
-            [0, 50, 100].map(|percent| percentile(&fixed, percent).unwrap_or(own));
+        let largest_fixed_ns = fixed_time_ns(largest);
+        let [min, middle, max] =
+            [0, 50, 100].map(|percent| percentile(&fixed, percent).unwrap_or(largest_fixed_ns));
         // The time of an upload after its last acknowledgment may grow with its size.
         let is_sent = largest.direction == Direction::Outgoing;
-        let ns = if is_sent { ns } else { ns.saturating_add(middle).saturating_sub(own) };
-        let own = if is_sent { own } else { middle };
-        let fixed_ns = [own.saturating_sub(least), most.saturating_sub(own)];
+        let ns =
+            if is_sent { ns } else { ns.saturating_add(middle).saturating_sub(largest_fixed_ns) };
+        let largest_fixed_ns = if is_sent { largest_fixed_ns } else { middle };
+        let fixed_ns = [largest_fixed_ns.saturating_sub(min), max.saturating_sub(largest_fixed_ns)];
         Some(Self { bytes: largest.bytes, ns, trip_ns, first_ns, fixed_ns, final_phase })
     }
 
@@ -139,12 +140,13 @@ impl FileModel {
     pub fn in_lock_step(arrivals: &[Arrival], window_bytes: u64) -> Option<Self> {
         let mut windows: Vec<Arrival> = Vec::new();
         let mut bytes = 0_u64;
-        let mut since = 0_u64;
+        let mut window_start = 0_u64;
         for one in arrivals {
             bytes = bytes.saturating_add(one.bytes);
-            if bytes.saturating_sub(since) >= window_bytes {
-                windows.push(Arrival { at_ns: one.at_ns, bytes: bytes.saturating_sub(since) });
-                since = bytes;
+            if bytes.saturating_sub(window_start) >= window_bytes {
+                windows
+                    .push(Arrival { at_ns: one.at_ns, bytes: bytes.saturating_sub(window_start) });
+                window_start = bytes;
             }
         }
         let first = windows.first()?;
@@ -152,11 +154,11 @@ impl FileModel {
         let first_ns = first.at_ns;
         let ns = last.at_ns;
         let settled = Settled {
-            bytes: since.checked_sub(first.bytes).filter(|bytes| *bytes > 0)?,
+            bytes: window_start.checked_sub(first.bytes).filter(|bytes| *bytes > 0)?,
             ns: ns.saturating_sub(first_ns),
             error: periods::error_of_mean(&windows, false),
         };
-        let bytes = since;
+        let bytes = window_start;
         Some(Self {
             bytes,
             ns,
@@ -171,51 +173,53 @@ impl FileModel {
         let mss_bytes = probe.path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1);
         let first_bytes = mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
         let arrivals = match largest.arrivals.as_slice() {
-            // These bytes had waited in the receive buffer until the local process read.
+            // A large first arrival waited in the receive buffer until the local process read it,
+            // so its time shows no rate.
             [first, rest @ ..] if first.bytes > first_bytes && first.bytes > largest.bytes / 4 => {
                 rest
             }
             all => all,
         };
         let is_sent = largest.direction == Direction::Outgoing;
-        let least_ns = if is_sent { SAMPLED_NS } else { 0 };
-        let periods = Periods::of(arrivals, trip_ns.max(least_ns))?;
+        let min_ns = if is_sent { SAMPLING_INTERVAL_NS } else { 0 };
+        let periods = Periods::of(arrivals, trip_ns.max(min_ns))?;
         let rounds = rounds(largest.bytes, first_bytes);
         let trip = trip_ns as f64;
         let span = periods.span_ns() as f64;
-        let in_flights = (rounds.ceil() - 1.0 + SPREAD) * trip;
-        let paced = (rounds - 1.0) * trip * SLOW_START_FACTOR;
-        let is_growing = span <= in_flights.max(paced) + least_ns as f64
-            || (span <= paced * 2.0 && rounds >= 3.0 && periods::grows(arrivals));
+        let slow_start_ns = (rounds.ceil() - 1.0 + SPREAD_FRACTION) * trip;
+        let paced_ns = (rounds - 1.0) * trip * SLOW_START_FACTOR;
+        let is_growing = span <= slow_start_ns.max(paced_ns) + min_ns as f64
+            || (span <= paced_ns * 2.0 && rounds >= 3.0 && periods::is_growing_by_thirds(arrivals));
         let counts = &largest.counts;
         let lost = counts.retransmissions.max(counts.out_of_order_in);
         let is_lossy = lost.is_some_and(|lost| lost > 0);
         if is_sent
             && !is_lossy
-            && let Some(settled) = stored_later(probe, largest, trip_ns)
+            && let Some(settled) = late_store_rate(probe, largest, trip_ns)
         {
             return Some(FinalPhase::Settled(settled));
         }
         if is_growing {
             // Samples of acknowledged bytes do not show packets.
-            let most_bps = rate::line_bps(arrivals, trip_ns).filter(|_| !is_sent);
+            let max_bps = rate::line_bps(arrivals, trip_ns).filter(|_| !is_sent);
             let late_cost = periods::late_cost(arrivals)?;
-            let most_cost =
+            let max_cost =
                 late_cost.max(if is_sent { cost_by_totals(probe, largest) } else { 0.0 });
-            let growing = Growing { first_bytes, most_bps, late_cost, most_cost };
+            let growing = Growing { first_bytes, max_bps, late_cost, max_cost };
             return Some(FinalPhase::Growing(growing));
         }
         let Settled { bytes, mut ns, mut error } = periods.settled(arrivals, is_lossy)?;
-        // A lost packet may have stopped all but a few segments.
-        let least = largest.bytes / 4;
-        if bytes < if is_lossy { least } else { least.min(FEW_SEGMENTS * mss_bytes) } {
+        // With losses, few bytes are not enough for a rate: a lost packet may have stopped the
+        // rest.
+        let min = largest.bytes / 4;
+        if bytes < if is_lossy { min } else { min.min(MIN_SEGMENTS * mss_bytes) } {
             return None;
         }
         if is_lossy {
-            let by_chance = (trip / ns as f64).sqrt();
-            error = (error * LOSS_ERROR_FACTOR).hypot(by_chance);
+            let random_error = (trip / ns as f64).sqrt();
+            error = (error * LOSS_ERROR_FACTOR).hypot(random_error);
         } else if is_sent {
-            ns = ns.max(whole(cost_by_totals(probe, largest) * bytes as f64));
+            ns = ns.max(to_integer(cost_by_totals(probe, largest) * bytes as f64));
         }
         Some(FinalPhase::Settled(Settled { bytes, ns, error }))
     }
@@ -225,17 +229,21 @@ impl FileModel {
     #[must_use]
     pub fn estimate(&self, bytes: u64) -> Option<Estimate> {
         let more = bytes.checked_sub(self.bytes)?;
-        let [ns, least, most] = match &self.final_phase {
+        let [ns, min, max] = match &self.final_phase {
             FinalPhase::Settled(settled) => self.settled(settled, more),
             FinalPhase::Growing(growing) => self.growing(growing, more),
             FinalPhase::Short(model) => self.short(model, bytes),
         };
-        let rough = ns * ROUGH_PART + ROUGH_NS;
-        // Another client may wait for a reply before its next command.
+        let margin = ns * MARGIN_FRACTION + MARGIN_NS;
+        // Add a round trip, because the client that transfers the file may wait for one more reply
+        // than the probe did.
         let [shorter, longer] = self.fixed_ns.map(|ns| ns as f64);
-        let most = most + rough + longer.max(self.trip_ns as f64);
-        let least = (least - rough - shorter).max(self.ns as f64 / 2.0);
-        Some(Estimate { ns: whole(ns), range_ns: [whole(least.min(ns)), whole(most.max(ns))] })
+        let max = max + margin + longer.max(self.trip_ns as f64);
+        let min = (min - margin - shorter).max(self.ns as f64 / 2.0);
+        Some(Estimate {
+            ns: to_integer(ns),
+            range_ns: [to_integer(min.min(ns)), to_integer(max.max(ns))],
+        })
     }
 
     fn settled(&self, settled: &Settled, more: u64) -> [f64; 3] {
@@ -258,55 +266,58 @@ impl FileModel {
         let rounds = |bytes| rounds(bytes, growing.first_bytes);
         let doubled = (rounds(all) - rounds(self.bytes)) * trip;
         let window = MAX_BYTES_IN_FLIGHT as f64 / trip * 8e9;
-        let most_bps = growing.most_bps.map_or(f64::MAX, |rate| rate as f64).min(window);
-        let most_bps = most_bps.min(ASSUMED_LINK_BPS.max(8e9 / growing.late_cost));
-        let flat = more as f64 * growing.late_cost;
-        let ns = doubled.max(more as f64 * 8e9 / most_bps).max(flat / 8.0);
-        // A round trip may bring more than twice as much as the previous one.
-        [base + ns, base + doubled / 2.0, base + (more as f64 * growing.most_cost).max(ns * 1.1)]
+        let max_bps = growing.max_bps.map_or(f64::MAX, |rate| rate as f64).min(window);
+        let max_bps = max_bps.min(ASSUMED_LINK_BPS.max(8e9 / growing.late_cost));
+        let late_rate_ns = more as f64 * growing.late_cost;
+        let ns = doubled.max(more as f64 * 8e9 / max_bps).max(late_rate_ns / 8.0);
+        // The lower limit takes half of the doubled round trips, because a round trip may bring
+        // more than twice as much as the previous one.
+        [base + ns, base + doubled / 2.0, base + (more as f64 * growing.max_cost).max(ns * 1.1)]
     }
 
     fn short(&self, (model, range): &(Model, Vec<Flow>), bytes: u64) -> [f64; 3] {
         let ns = model.flow_ns(bytes);
-        let [least, most] = model.range_ns(range, bytes).unwrap_or([ns; 2]);
+        let [min, max] = model.range_ns(range, bytes).unwrap_or([ns; 2]);
         let slow_start_only = Model { rate_bps: None, window_bytes: None, ..*model }.flow_ns(bytes);
-        [ns, least.min(slow_start_only), most].map(|ns| ns as f64)
+        [ns, min.min(slow_start_only), max].map(|ns| ns as f64)
     }
 }
 
 /// Returns the time of a transfer before its first byte and after its last one, ns.
-fn fixed_of(flow: &Flow) -> u64 {
+fn fixed_time_ns(flow: &Flow) -> u64 {
     let ends = flow.arrivals.first().zip(flow.arrivals.last());
     let span_ns = ends.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
     flow.elapsed_ns.saturating_sub(span_ns)
 }
 
-/// Returns [`fixed_of`] for each of `flows` whose arrivals are known.
+/// Returns [`fixed_time_ns`] for each of `flows` whose arrivals are known.
 fn fixed_ns(flows: &[Flow]) -> Vec<u64> {
-    flows.iter().filter(|flow| !flow.arrivals.is_empty()).map(fixed_of).collect()
+    flows.iter().filter(|flow| !flow.arrivals.is_empty()).map(fixed_time_ns).collect()
 }
 
-/// Returns the rate of a server that stores data long after its TCP has acknowledged it. Such a
-/// server is recognized by the additional time of a larger file: most of that time is after the
-/// last acknowledgment. The delay after the last acknowledgment must also have grown between two
-/// smaller files.
-fn stored_later(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Settled> {
+/// Returns the rate of a server that stores data long after its TCP has acknowledged it. Two
+/// symptoms identify such a server: most of the additional time of a larger file is after the last
+/// acknowledgment, and the delay after the last acknowledgment also grows between two smaller
+/// files.
+fn late_store_rate(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Settled> {
     let smaller = half_size_transfer(probe, largest.bytes)?;
     let smallest = half_size_transfer(probe, smaller.bytes)?;
     let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
-    let later_ns = fixed_of(largest).saturating_sub(fixed_of(smaller));
-    let earlier_ns = fixed_of(smaller).saturating_sub(fixed_of(smallest));
-    let is_late =
-        later_ns > ns / 2 && later_ns > trip_ns && earlier_ns > later_ns / STEADY_GROWTH_ONE_IN;
+    let later_ns = fixed_time_ns(largest).saturating_sub(fixed_time_ns(smaller));
+    let earlier_ns = fixed_time_ns(smaller).saturating_sub(fixed_time_ns(smallest));
+    let is_late = later_ns > ns / 2
+        && later_ns > trip_ns
+        && earlier_ns > later_ns / MIN_STEADY_GROWTH_DIVISOR;
     let bytes = largest.bytes - smaller.bytes;
-    is_late.then_some(Settled { bytes, ns, error: STORED_ERROR })
+    is_late.then_some(Settled { bytes, ns, error: LATE_STORE_RATE_ERROR })
 }
 
 /// Between the two smaller files, the delay after the last acknowledgment must grow by more than
-/// 1/`STEADY_GROWTH_ONE_IN` of its growth between the larger two.
-const STEADY_GROWTH_ONE_IN: u64 = 8;
-/// Relative error of the rate of such a server, which is derived from only two times.
-const STORED_ERROR: f64 = 0.25;
+/// its growth between the two larger files, divided by this number.
+const MIN_STEADY_GROWTH_DIVISOR: u64 = 8;
+/// Relative error of the rate of a server that stores data late: the rate is derived from only two
+/// times.
+const LATE_STORE_RATE_ERROR: f64 = 0.25;
 
 /// Returns the time per byte from the total times of the largest file and a smaller one, ns; 0 if
 /// unknown. A server may store data long after its TCP has acknowledged it.
@@ -330,8 +341,8 @@ fn rounds(bytes: u64, first: u64) -> f64 {
 }
 
 /// Converts `ns` to an integer; values out of range saturate.
-#[expect(clippy::cast_possible_truncation, reason = "what does not fit becomes the largest number")]
-const fn whole(ns: f64) -> u64 {
+#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
+const fn to_integer(ns: f64) -> u64 {
     ns as u64
 }
 
@@ -369,37 +380,37 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_flow_goes_on_at_its_rate() {
-        let seen = estimate(&probe((0..400).map(|at| (60 + at, 1_000))), 1_600_000);
-        assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
-        let [least, most] = seen.range_ns.map(|ns| ns / MS);
-        assert!((1_500..1_669).contains(&least) && (1_670..1_800).contains(&most), "{seen:?}");
+    fn a_steady_flow_continues_at_its_rate() {
+        let forecast = estimate(&probe((0..400).map(|at| (60 + at, 1_000))), 1_600_000);
+        assert_eq!(forecast.ns / MS, 60 + 1_599 + 10);
+        let [min, max] = forecast.range_ns.map(|ns| ns / MS);
+        assert!((1_500..1_669).contains(&min) && (1_670..1_800).contains(&max), "{forecast:?}");
     }
 
     #[test]
-    fn the_pauses_of_a_slow_disk_are_a_part_of_the_rate() {
+    fn the_pauses_of_a_slow_disk_are_included_in_the_rate() {
         let packets = |block: u64| (0..16).map(move |at| (60 + block * 50 + at / 8, 1_000));
-        let seen = estimate(&probe((0..16).flat_map(packets)), 4 * 256_000);
-        let wanted = 60 + 63 * 50 + 1 + 10;
-        assert!((seen.ns / MS).abs_diff(wanted) < 40, "{seen:?} {wanted}");
+        let forecast = estimate(&probe((0..16).flat_map(packets)), 4 * 256_000);
+        let expected = 60 + 63 * 50 + 1 + 10;
+        assert!((forecast.ns / MS).abs_diff(expected) < 40, "{forecast:?} {expected}");
     }
 
     #[test]
-    fn a_full_bucket_is_in_the_prediction_once_and_an_empty_one_is_in_its_range() {
+    fn a_full_token_bucket_counts_once_and_an_empty_one_widens_the_range() {
         let fast = (0..100).map(|at| (60 + at / 10, 1_000));
         let slow = (0..100).map(|at| (80 + at * 10, 1_000));
-        let seen = estimate(&probe(fast.chain(slow)), 800_000);
-        assert!((seen.ns / MS).abs_diff(80 + 699 * 10 + 10) < 70, "{seen:?}");
-        assert!(seen.range_ns[1] / MS > 8_000, "{seen:?}");
+        let forecast = estimate(&probe(fast.chain(slow)), 800_000);
+        assert!((forecast.ns / MS).abs_diff(80 + 699 * 10 + 10) < 70, "{forecast:?}");
+        assert!(forecast.range_ns[1] / MS > 8_000, "{forecast:?}");
     }
 
     #[test]
-    fn round_trips_that_double_go_on_doubling_and_may_stop_at_once() {
+    fn round_trips_continue_to_double_and_the_range_allows_no_growth() {
         // 10, 20, 40 and 80 packets at the beginnings of round trips.
         let flight = |round: u64| (0..10 << round).map(move |_| (60 + round * 20, 1_000));
-        let seen = estimate(&probe((0..4).flat_map(flight)), 150_000 + 160_000);
-        assert!((seen.ns / MS).abs_diff(60 + 80 + 10) <= 20, "{seen:?}");
-        assert!(seen.range_ns[1] / MS >= 60 + 60 + 40 + 10, "{seen:?}");
+        let forecast = estimate(&probe((0..4).flat_map(flight)), 150_000 + 160_000);
+        assert!((forecast.ns / MS).abs_diff(60 + 80 + 10) <= 20, "{forecast:?}");
+        assert!(forecast.range_ns[1] / MS >= 60 + 60 + 40 + 10, "{forecast:?}");
     }
 
     #[test]
@@ -409,7 +420,8 @@ mod tests {
             |at: u64| 400 * (u64::from(at > 20) + u64::from(at > 110) + u64::from(at > 130));
         let lossy = probe((0..200).map(|at| (60 + at * 4 + stalls(at), 1_000)));
         let lossy = estimate(&lossy, 800_000);
-        let width = |seen: &Estimate| (seen.range_ns[1] - seen.range_ns[0]) * 100 / seen.ns;
+        let width =
+            |forecast: &Estimate| (forecast.range_ns[1] - forecast.range_ns[0]) * 100 / forecast.ns;
         assert!(width(&lossy) > 2 * width(&even), "{lossy:?} {even:?}");
     }
 
@@ -417,25 +429,25 @@ mod tests {
     fn a_slow_start_of_one_transfer_affects_only_the_range() {
         let from = |ms: u64, packets: u64| probe((0..packets).map(move |at| (ms + at, 1_000)));
         for (largest_ms, small_ms) in [(560, 60), (60, 560)] {
-            let mut seen = from(largest_ms, 400);
+            let mut observed = from(largest_ms, 400);
             for (ms, packets) in [(small_ms, 1), (60, 4), (60, 16)] {
-                seen.transfers.push(from(ms, packets).transfers[0].clone());
+                observed.transfers.push(from(ms, packets).transfers[0].clone());
             }
-            let seen = estimate(&seen, 1_600_000);
-            assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
-            assert!(seen.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{seen:?}");
+            let forecast = estimate(&observed, 1_600_000);
+            assert_eq!(forecast.ns / MS, 60 + 1_599 + 10);
+            assert!(forecast.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{forecast:?}");
         }
-        let mut seen = from(560, 400);
+        let mut observed = from(560, 400);
         for (ms, packets) in [(60, 1), (560, 4), (560, 16)] {
-            seen.transfers.push(from(ms, packets).transfers[0].clone());
+            observed.transfers.push(from(ms, packets).transfers[0].clone());
         }
-        let seen = estimate(&seen, 1_600_000);
-        assert!(seen.range_ns[0] / MS < 60 + 1_599 + 10, "{seen:?}");
+        let forecast = estimate(&observed, 1_600_000);
+        assert!(forecast.range_ns[0] / MS < 60 + 1_599 + 10, "{forecast:?}");
     }
 
     /// Returns a flow whose round trips of `round_ms` bring 10, 20, 40 and so on packets, evenly
     /// spread.
-    fn paced(rounds: u64, round_ms: u64) -> Observation {
+    fn paced_flow(rounds: u64, round_ms: u64) -> Observation {
         let round = |round: u64| {
             let packets = 10_u64 << round;
             (0..packets).map(move |at| (60 + round * round_ms + at * round_ms / packets, 1_000))
@@ -444,16 +456,16 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_of_a_growing_flow_is_not_taken_for_the_link() {
-        let seen = estimate(&paced(4, 20), 1_150_000);
+    fn the_pace_of_a_growing_flow_is_not_used_as_the_link_rate() {
+        let forecast = estimate(&paced_flow(4, 20), 1_150_000);
         // From 150,000 to 1,150,000 bytes slow start takes 2.9 round trips.
-        assert_eq!(seen.ns / MS, 60 + 79 + 10 + 57);
+        assert_eq!(forecast.ns / MS, 60 + 79 + 10 + 57);
     }
 
     #[test]
     fn a_flow_that_grows_more_slowly_than_slow_start_is_not_settled() {
-        let final_phase = |seen| FileModel::of(&seen).unwrap().final_phase;
-        assert!(matches!(final_phase(paced(4, 28)), FinalPhase::Growing(_)));
+        let final_phase = |observed| FileModel::of(&observed).unwrap().final_phase;
+        assert!(matches!(final_phase(paced_flow(4, 28)), FinalPhase::Growing(_)));
         assert!(matches!(
             final_phase(probe((0..150).map(|at| (60 + at, 1_000)))),
             FinalPhase::Settled(_)
@@ -461,14 +473,14 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_flow_has_no_more_in_flight_than_a_send_buffer_holds_and_no_more_than_a_gigabit() {
+    fn a_growing_flow_is_limited_by_the_send_buffer_and_the_assumed_link_rate() {
         let more_ms = |probe: &Observation| {
             let flow = &probe.transfers[0];
             (estimate(probe, flow.bytes + 20_000_000).ns - flow.elapsed_ns) / MS
         };
         // 2 MiB in each round trip of 20 ms.
-        assert_eq!(more_ms(&paced(8, 20)), 20_000_000 * 20 / (2 << 20));
-        let mut near = paced(5, 2);
+        assert_eq!(more_ms(&paced_flow(8, 20)), 20_000_000 * 20 / (2 << 20));
+        let mut near = paced_flow(5, 2);
         near.path.min_rtt_ns = Some(2 * MS);
         assert_eq!(more_ms(&near), 160);
     }
@@ -493,28 +505,28 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stores_later_what_it_has_acknowledged_is_as_slow_as_its_last_replies() {
+    fn a_server_that_stores_acknowledged_data_late_has_the_rate_of_its_last_replies() {
         // All data is acknowledged within 3 round trips.
         assert_eq!(estimate(&stored([4, 16, 64], 780), 256_000).ns / MS, 70 + 256 * 4);
         // Two sizes are not enough to recognize the delay, but the range includes it.
         assert!(estimate(&stored([16, 64], 780), 256_000).range_ns[1] / MS >= 70 + 256 * 4);
-        // They are enough if data is acknowledged more slowly than by slow start.
+        // Two sizes are enough if data is acknowledged more slowly than by slow start.
         assert_eq!(estimate(&stored([16, 64], 2_500), 256_000).ns / MS, 70 + 256 * 4);
     }
 
     #[test]
-    fn what_had_waited_before_it_was_read_is_no_part_of_the_rate() {
+    fn data_that_waited_in_the_receive_buffer_does_not_count_for_the_rate() {
         let packets = (0..9).map(|at| (510 + at * 10, 1_000));
-        let seen = estimate(&probe([(500, 40_000)].into_iter().chain(packets)), 149_000);
-        assert!((seen.ns / MS).abs_diff(510 + 80 + 10 + 1_000) < 60, "{seen:?}");
+        let forecast = estimate(&probe([(500, 40_000)].into_iter().chain(packets)), 149_000);
+        assert!((forecast.ns / MS).abs_diff(510 + 80 + 10 + 1_000) < 60, "{forecast:?}");
     }
 
     #[test]
     fn losses_make_a_range_wider() {
-        let mut seen = probe((0..100).map(|at| (60 + at * 10, 1_000)));
-        let even = estimate(&seen, 400_000);
-        seen.transfers[0].counts.out_of_order_in = Some(3);
-        let lossy = estimate(&seen, 400_000);
+        let mut observed = probe((0..100).map(|at| (60 + at * 10, 1_000)));
+        let even = estimate(&observed, 400_000);
+        observed.transfers[0].counts.out_of_order_in = Some(3);
+        let lossy = estimate(&observed, 400_000);
         assert!(lossy.range_ns[0] < even.range_ns[0] && lossy.range_ns[1] > even.range_ns[1]);
     }
 
@@ -523,30 +535,30 @@ mod tests {
         // 50 packets at once, and 14 more after a timeout.
         let packets =
             (0..50).map(|_| (60, 1_000)).chain((0..14).map(|at| (1_000 + at * 20, 1_000)));
-        let mut seen = probe(packets);
-        let is_settled = |seen: &Observation| {
-            let final_phase = FileModel::of(seen).map(|model| model.final_phase);
+        let mut observed = probe(packets);
+        let is_settled = |observed: &Observation| {
+            let final_phase = FileModel::of(observed).map(|model| model.final_phase);
             matches!(final_phase, Some(FinalPhase::Settled(_)))
         };
-        assert!(is_settled(&seen));
-        seen.transfers[0].counts.out_of_order_in = Some(1);
-        assert!(!is_settled(&seen));
+        assert!(is_settled(&observed));
+        observed.transfers[0].counts.out_of_order_in = Some(1);
+        assert!(!is_settled(&observed));
     }
 
     #[test]
-    fn a_growing_flow_goes_on_no_faster_than_the_link_that_its_packets_show() {
+    fn a_growing_flow_does_not_exceed_the_observed_rate_of_the_link() {
         // Each round trip of 20 ms brings its packets 0.25 ms apart: 32 Mbit/s.
         let flight = |round: u64| (0..10_u64 << round).map(move |at| (round, at));
-        let mut seen = probe([]);
+        let mut observed = probe([]);
         let arrivals = (0..4).flat_map(flight).map(|(round, at)| Arrival {
             at_ns: (60 + round * 20) * MS + at * MS / 4,
             bytes: 1_000,
         });
         let arrivals: Vec<Arrival> = arrivals.collect();
         let elapsed_ns = arrivals.last().unwrap().at_ns;
-        seen.transfers = vec![Flow { bytes: 150_000, elapsed_ns, arrivals, ..Flow::default() }];
-        let seen = estimate(&seen, 1_150_000);
-        assert_eq!((seen.ns - elapsed_ns) / MS, 250);
+        observed.transfers = vec![Flow { bytes: 150_000, elapsed_ns, arrivals, ..Flow::default() }];
+        let forecast = estimate(&observed, 1_150_000);
+        assert_eq!((forecast.ns - elapsed_ns) / MS, 250);
     }
 
     #[test]
@@ -563,7 +575,7 @@ mod tests {
             bytes: u64,
             elapsed_ns: u64,
             trip_ns: u64,
-            wanted: u64,
+            file_bytes: u64,
         ) {
             let mut all = probe([]);
             all.path.min_rtt_ns = Some(trip_ns);
@@ -571,9 +583,9 @@ mod tests {
             let arrivals: Vec<Arrival> = raw.into_iter().map(of).collect();
             all.transfers = vec![Flow { bytes, elapsed_ns, arrivals: arrivals.clone(), ..Flow::default() }];
             for model in [FileModel::of(&all), FileModel::in_lock_step(&arrivals, 512)].iter().flatten() {
-                if let Some(seen) = model.estimate(wanted) {
-                    let [least, most] = seen.range_ns;
-                    prop_assert!(least <= seen.ns && seen.ns <= most, "{seen:?}");
+                if let Some(forecast) = model.estimate(file_bytes) {
+                    let [min, max] = forecast.range_ns;
+                    prop_assert!(min <= forecast.ns && forecast.ns <= max, "{forecast:?}");
                 }
             }
         }

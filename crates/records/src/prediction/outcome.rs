@@ -89,8 +89,8 @@ impl Prediction {
     /// measured time.
     #[must_use]
     pub fn is_in_range(&self) -> Option<bool> {
-        let [least, most] = self.range_ns?;
-        self.measured_ns.map(|measured| (least..=most).contains(&measured))
+        let [min, max] = self.range_ns?;
+        self.measured_ns.map(|measured| (min..=max).contains(&measured))
     }
 }
 
@@ -121,8 +121,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_times_cause_a_panic(predicted_ns: u64, measured_ns: u64) {
-            let seen = Forecast { predicted_ns, ..FORECAST }.with_measured(measured_ns);
-            _ = (seen.off_per_mille(), seen.is_in_range());
+            let prediction = Forecast { predicted_ns, ..FORECAST }.with_measured(measured_ns);
+            _ = (prediction.off_per_mille(), prediction.is_in_range());
         }
     }
 }

@@ -5,15 +5,17 @@ use crate::verdict::Arrival;
 
 /// Maximum number of periods; above it, periods become longer than a round trip.
 const PERIODS_MAX: u64 = 48;
-/// The settled tail has at least this fraction of the flow's bytes,
-const MIN_ONE_IN: u64 = 4;
-/// or this many bytes.
-const MIN_BYTES: u64 = 12_000;
+/// Minimum size of the settled tail: the bytes of the flow divided by this number, or
+/// [`MIN_TAIL_BYTES`] if that is less.
+const MIN_TAIL_DIVISOR: u64 = 4;
+/// Size of a settled tail that is enough for a flow of any length, bytes.
+const MIN_TAIL_BYTES: u64 = 12_000;
 /// Relative rate difference up to which two parts of a flow are alike, regardless of the spread of
 /// the periods.
-const ALIKE: f64 = 0.125;
+const ALIKE_TOLERANCE: f64 = 0.125;
 
-/// Bytes that arrived in each of equally long periods from the first arrival on.
+/// Bytes that arrived in each of several equally long periods. The first period begins at the first
+/// arrival.
 #[derive(Clone, Debug)]
 pub(super) struct Periods {
     first_ns: u64,
@@ -89,9 +91,10 @@ impl Periods {
             let late = self.whole.get(from..).unwrap_or_default();
             late.iter().fold(self.last, |sum, one| sum.saturating_add(*one))
         };
-        let is_enough = |from: &usize| sum(*from) >= (sum(0) / MIN_ONE_IN).min(MIN_BYTES);
-        // The slow part takes most of the time, so it begins in the first half. A congestion window
-        // varies periodically.
+        let is_enough =
+            |from: &usize| sum(*from) >= (sum(0) / MIN_TAIL_DIVISOR).min(MIN_TAIL_BYTES);
+        // A settled tail that follows a faster part takes most of the time, so it begins in the
+        // first half. A later start is not tried, because a congestion window varies periodically.
         let latest = count / 2;
         let is_steady = |from: &usize| self.whole.get(*from..).is_some_and(is_steady);
         let steady = (0..=latest).take_while(is_enough).find(is_steady);
@@ -117,7 +120,7 @@ pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
     let span_ns = last.at_ns.saturating_sub(first.at_ns).max(1);
     let all = bytes_of(arrivals).saturating_sub(last.bytes).max(1);
     let part_of =
-        |one: &Arrival| one.at_ns.saturating_sub(first.at_ns) / (span_ns / BURST_GAP_ONE_IN).max(1);
+        |one: &Arrival| one.at_ns.saturating_sub(first.at_ns) / (span_ns / BURST_PARTS).max(1);
     let mut sum = 0_u64;
     let mut count = 0_u64;
     let mut squares = 0.0;
@@ -134,16 +137,17 @@ pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
         sum = sum.saturating_add(bytes);
     }
     let free = (6.0 * squares / f64::max(weight, 1.0)).sqrt();
-    QUANTILE * free + SINGLE_BURST_ERROR / count.saturating_sub(1).max(1) as f64
+    NORMAL_QUANTILE * free + SINGLE_BURST_ERROR / count.saturating_sub(1).max(1) as f64
 }
 
-/// Arrivals closer than this fraction of a flow form one burst.
-const BURST_GAP_ONE_IN: u64 = 64;
+/// Number of equal parts into which the time of a flow is divided; the arrivals of one part form
+/// one burst.
+const BURST_PARTS: u64 = 64;
 /// The two-sided 90 % quantile of the normal distribution.
-const QUANTILE: f64 = 1.645;
-/// The error of a single burst.
+const NORMAL_QUANTILE: f64 = 1.645;
+/// Relative error of the mean of a single burst.
 const SINGLE_BURST_ERROR: f64 = 0.3;
-/// The error without any burst.
+/// Relative error if there is no burst.
 const UNKNOWN_ERROR: f64 = 0.5;
 
 /// Returns the time per byte in the second half of the time of `arrivals`, ns.
@@ -158,7 +162,7 @@ pub(super) fn late_cost(arrivals: &[Arrival]) -> Option<f64> {
 
 /// Returns whether each third of the time of `arrivals` brings far more bytes than the previous
 /// one.
-pub(super) fn grows(arrivals: &[Arrival]) -> bool {
+pub(super) fn is_growing_by_thirds(arrivals: &[Arrival]) -> bool {
     let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return false };
     let third = (last.at_ns.saturating_sub(first.at_ns) / 3).max(1);
     let mut bytes = [0_u64; 3];
@@ -205,7 +209,7 @@ fn is_steady(periods: &[u64]) -> bool {
         let spread = (variance(late) * (1.0 / early.len() as f64 + 1.0 / late.len() as f64)).sqrt();
         let one = mean(early);
         let other = mean(late);
-        (one - other).abs() <= (2.0 * spread).max(ALIKE * other)
+        (one - other).abs() <= (2.0 * spread).max(ALIKE_TOLERANCE * other)
     })
 }
 
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn even_arrivals_have_an_error_for_their_number_alone() {
+    fn the_error_of_even_arrivals_depends_only_on_their_number() {
         let few = arrivals((0..5).map(|at| (at * 10, 1_000)));
         assert!((error_of_mean(&few, false) - SINGLE_BURST_ERROR / 4.0).abs() < 1e-9);
         let many = arrivals((0..50).map(|at| (at * 10, 1_000)));
@@ -231,16 +235,23 @@ mod tests {
     fn a_burst_after_a_hole_compensates_for_the_silence_before_it() {
         // Packets every 10 ms, of which a third waits for a lost one.
         let late = |at: u64| if (20..40).contains(&at) { 400 } else { at * 10 };
-        let seen = arrivals((0..60).map(|at| (late(at), 1_000)));
-        assert!(error_of_mean(&seen, true) < error_of_mean(&seen, false) / 2.0);
+        let observed_arrivals = arrivals((0..60).map(|at| (late(at), 1_000)));
+        assert!(
+            error_of_mean(&observed_arrivals, true)
+                < error_of_mean(&observed_arrivals, false) / 2.0
+        );
     }
 
     #[test]
-    fn the_settled_part_begins_behind_what_came_faster_and_ends_with_a_whole_burst() {
+    fn the_settled_part_begins_after_the_faster_part_and_ends_with_a_complete_burst() {
         // 30 packets at once, then 5 every 50 ms, and one more.
         let bursts = (1..20).flat_map(|burst| (0..5).map(move |_| (burst * 50, 1_000)));
-        let seen = arrivals((0..30).map(|_| (0, 1_000)).chain(bursts).chain([(1_000, 1_000)]));
-        let settled = Periods::of(&seen, 50 * MS).unwrap().settled(&seen, false).unwrap();
+        let observed_arrivals =
+            arrivals((0..30).map(|_| (0, 1_000)).chain(bursts).chain([(1_000, 1_000)]));
+        let settled = Periods::of(&observed_arrivals, 50 * MS)
+            .unwrap()
+            .settled(&observed_arrivals, false)
+            .unwrap();
         assert_eq!(settled.bytes * 50 * MS, settled.ns * 5_000);
     }
 }

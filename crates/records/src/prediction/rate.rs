@@ -13,7 +13,7 @@
 use crate::verdict::Arrival;
 
 /// Maximum rate that can be measured, bit/s.
-pub(super) const FASTEST_BPS: u64 = 1 << 40;
+pub(super) const MAX_MEASURABLE_BPS: u64 = 1 << 40;
 
 /// Rate and window derived from the trains of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ const TRAIN_GAP_FACTOR: u64 = 4;
 /// Initial congestion window in segments (RFC 6928).
 pub(super) const INITIAL_SEGMENTS: u64 = 10;
 /// Number of round trips with equal amounts that excludes slow start.
-const ALIKE_ROUND_TRIPS: u64 = 3;
+const MIN_ALIKE_ROUND_TRIPS: u64 = 3;
 
 /// Analyzes `arrivals` over a network of `trip_ns`, in segments of at most `mss_bytes`; `None` if
 /// they contain no train.
@@ -43,7 +43,7 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
     };
     let gaps: Vec<u64> = arrivals.windows(2).map(gap).collect();
     // Weighted by bytes, so that a run of small arrivals does not determine the usual gap.
-    let usual_ns = usual(&gaps, arrivals)?;
+    let usual_ns = weighted_median_gap_ns(&gaps, arrivals)?;
     let between_ns = (trip_ns / 4).max(usual_ns.saturating_mul(TRAIN_GAP_FACTOR)).max(1);
     let trains = arrivals
         .chunk_by(|before, after| after.at_ns.saturating_sub(before.at_ns) < between_ns)
@@ -66,13 +66,13 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
 /// later.
 pub(super) fn line_bps(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let within = |arrivals: &[Arrival]| train(arrivals, trip_ns, 1).map(|train| train.rate_bps);
-    let most = within(arrivals)?;
+    let max = within(arrivals)?;
     let first = arrivals.first()?;
     let last = arrivals.last()?;
     let until = first.at_ns.saturating_add(last.at_ns.saturating_sub(first.at_ns) / 3 * 2);
     let count = arrivals.iter().take_while(|one| one.at_ns <= until).count();
     let early = within(arrivals.get(..count)?)?;
-    (early > most / 10 * 7).then_some(most)
+    (early > max / 10 * 7).then_some(max)
 }
 
 fn bytes_of(train: &[Arrival]) -> u64 {
@@ -80,7 +80,7 @@ fn bytes_of(train: &[Arrival]) -> u64 {
 }
 
 /// Returns the median of the gaps, weighted by the bytes that follow them, ns.
-fn usual(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
+fn weighted_median_gap_ns(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
     let mut pairs: Vec<(u64, u64)> =
         gaps.iter().copied().zip(arrivals.iter().skip(1).map(|arrival| arrival.bytes)).collect();
     pairs.sort_unstable();
@@ -102,7 +102,7 @@ fn rate_bps(train: &[Arrival]) -> Option<u64> {
         let (first, rest) = train.split_first()?;
         rate_between(first, rest.last()?, bytes_of(rest))?
     };
-    (1..FASTEST_BPS).contains(&rate).then_some(rate)
+    (1..MAX_MEASURABLE_BPS).contains(&rate).then_some(rate)
 }
 
 fn rate_between(first: &Arrival, last: &Arrival, bytes: u64) -> Option<u64> {
@@ -135,7 +135,7 @@ fn densest_bps(train: &[Arrival]) -> Option<u64> {
 fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64> {
     let first = arrivals.first()?;
     let last = arrivals.last()?;
-    let span = step_ns.checked_mul(ALIKE_ROUND_TRIPS).filter(|span| *span > 0)?;
+    let span = step_ns.checked_mul(MIN_ALIKE_ROUND_TRIPS).filter(|span| *span > 0)?;
     let from = last.at_ns.checked_sub(span).filter(|from| *from >= first.at_ns)?;
     let within = |step: u64| {
         let begin = from.saturating_add(step * step_ns);
@@ -144,8 +144,8 @@ fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64>
             arrivals.iter().filter(|arrival| arrival.at_ns > begin && arrival.at_ns <= end);
         received_bytes.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes))
     };
-    let steps: Vec<u64> = (0..ALIKE_ROUND_TRIPS).map(within).collect();
-    let (least, most) = steps.iter().min().zip(steps.iter().max())?;
+    let steps: Vec<u64> = (0..MIN_ALIKE_ROUND_TRIPS).map(within).collect();
+    let (min, max) = steps.iter().min().zip(steps.iter().max())?;
     let sum = steps.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let bits = u128::from(sum) * 8_000_000_000;
     let rate = u64::try_from(bits / u128::from(span)).ok()?;
@@ -153,8 +153,8 @@ fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64>
     let before = arrivals.iter().filter(|arrival| arrival.at_ns <= from);
     let acknowledged = before.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes));
     let allowed = mss_bytes.saturating_mul(INITIAL_SEGMENTS).saturating_add(acknowledged);
-    let is_held_back = sum / ALIKE_ROUND_TRIPS < allowed - allowed / 4;
-    (*least > 0 && most - least <= most / 4 && is_held_back).then_some(rate)
+    let is_held_back = sum / MIN_ALIKE_ROUND_TRIPS < allowed - allowed / 4;
+    (*min > 0 && max - min <= max / 4 && is_held_back).then_some(rate)
 }
 
 #[cfg(test)]
@@ -176,19 +176,20 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_longest_train() {
-        let found = train(&trains(&[(0, 10), (100, 20), (200, 40)]), 100 * MS, 1_000).unwrap();
-        assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: None });
+        let train_result =
+            train(&trains(&[(0, 10), (100, 20), (200, 40)]), 100 * MS, 1_000).unwrap();
+        assert_eq!(train_result, Train { rate_bps: 8_000_000, window_bytes: None });
     }
 
     #[test]
-    fn trains_of_one_size_are_a_window() {
+    fn trains_of_equal_size_show_a_window() {
         let starts = [(0, 10), (100, 20), (200, 20), (300, 20), (400, 20), (500, 5)];
-        let found = train(&trains(&starts), 100 * MS, 1_000).unwrap();
-        assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: Some(20_000) });
+        let train_result = train(&trains(&starts), 100 * MS, 1_000).unwrap();
+        assert_eq!(train_result, Train { rate_bps: 8_000_000, window_bytes: Some(20_000) });
     }
 
     #[test]
-    fn trains_that_slow_start_explains_are_no_window() {
+    fn trains_explained_by_slow_start_show_no_window() {
         // Half of the last train has arrived; a busy host has stretched the previous ones.
         let mut arrivals = trains(&[(0, 10), (100, 20), (200, 40), (300, 40), (400, 40)]);
         let slow = train(&arrivals, 100 * MS, 1_000).unwrap();
@@ -199,16 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn a_short_standstill_between_two_trains_is_not_in_the_rate() {
+    fn a_short_idle_time_between_two_trains_does_not_reduce_the_rate() {
         // The link is nearly full: 80 of 100 ms in each round trip.
-        let found = train(&trains(&[(0, 80), (100, 80)]), 100 * MS, 1_000).unwrap();
-        assert_eq!(found.rate_bps, 8_000_000);
+        let train_result = train(&trains(&[(0, 80), (100, 80)]), 100 * MS, 1_000).unwrap();
+        assert_eq!(train_result.rate_bps, 8_000_000);
     }
 
     #[test]
     fn a_line_on_which_a_packet_takes_longer_than_a_round_trip_is_one_train() {
-        let found = train(&trains(&[(0, 40)]), MS / 10, 1_000).unwrap();
-        assert_eq!(found, Train { rate_bps: 8_000_000, window_bytes: None });
+        let train_result = train(&trains(&[(0, 40)]), MS / 10, 1_000).unwrap();
+        assert_eq!(train_result, Train { rate_bps: 8_000_000, window_bytes: None });
     }
 
     #[test]
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_arrivals_are_no_train() {
+    fn few_arrivals_are_not_a_train() {
         assert_eq!(train(&trains(&[(0, 3)]), 100 * MS, 1_000), None);
         assert_eq!(train(&[], 100 * MS, 1_000), None);
     }

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn time_without_a_phase_is_the_rest() {
         let ns = [Some(10), Some(20), None, Some(30), None, Some(45), Some(100)];
-        let wanted = [
+        let expected = [
             (Phase::Before, 10),
             (Phase::DataConnection, 20),
             (Phase::Command, 30),
@@ -161,13 +161,13 @@ mod tests {
             (Phase::Confirmation, 40),
             (Phase::Rest, 5),
         ];
-        assert_eq!(sample(220, ns).phases(), wanted);
+        assert_eq!(sample(220, ns).phases(), expected);
     }
 
     #[test]
     fn a_command_sent_before_the_data_connection_is_open_is_not_counted_twice() {
         let ns = [Some(10), Some(140), Some(30), Some(200), None, Some(210), Some(50)];
-        let wanted = [
+        let expected = [
             (Phase::Before, 10),
             (Phase::DataConnection, 140),
             (Phase::UntilCommand, 0),
@@ -177,11 +177,11 @@ mod tests {
             (Phase::Confirmation, 40),
             (Phase::Rest, 20),
         ];
-        assert_eq!(sample(350, ns).phases(), wanted);
+        assert_eq!(sample(350, ns).phases(), expected);
     }
 
     #[test]
-    fn a_reply_that_is_read_after_the_first_byte_takes_nothing_of_the_data() {
+    fn a_reply_that_is_read_after_the_first_byte_does_not_shorten_the_data_phase() {
         let ns = [None, None, None, Some(70), None, Some(50), Some(100)];
         let phases = sample(190, ns).phases();
         assert!(phases.contains(&(Phase::Command, 50)) && phases.contains(&(Phase::Rest, 0)));

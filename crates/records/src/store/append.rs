@@ -1,7 +1,7 @@
 //! Adding transfers to the store: their rows, their details, and their contribution to the
 //! roll-ups.
 
-use super::query::{NARROW, narrow};
+use super::query::{NARROW_COLUMNS, split_narrow_row};
 use super::rollup::{Cell, Class, measures, start_unix_ns};
 use super::{Store, StoreError};
 use crate::aggregate::{Aggregate, Measures};
@@ -87,7 +87,7 @@ fn write(
             bits.map(u64::cast_signed),
             real_ns.map(u64::cast_signed),
             cpu_ns.map(u64::cast_signed),
-            limit.map_or(0, crate::transfer::Limit::code),
+            limit.map_or(0, crate::transfer::TransferLimit::code),
         ])? == 1;
         if !is_new {
             appended.known += 1;
@@ -105,12 +105,12 @@ fn write(
 }
 
 /// Rebuilds all roll-ups from the rows.
-pub(super) fn roll_up_again(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+pub(super) fn rebuild_rollups(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     let mut cells: BTreeMap<Cell, Box<Aggregate>> = BTreeMap::new();
-    let mut select = transaction.prepare(&format!("SELECT {NARROW} FROM transfer t"))?;
+    let mut select = transaction.prepare(&format!("SELECT {NARROW_COLUMNS} FROM transfer t"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        let (row_key, measures) = narrow(row)?;
+        let (row_key, measures) = split_narrow_row(row)?;
         let id = row.get::<_, i64>(0)?.cast_unsigned();
         for cell in Cell::of(row_key.class, row_key.host, row_key.user) {
             cells.entry(cell).or_default().add(id, &measures);

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Records per transaction.
-const BATCH: usize = 16_384;
+const BATCH_RECORDS: usize = 16_384;
 /// A segment is identified by its first bytes, which contain the identifier of its first record.
 const HEAD_BYTES: usize = 64;
 
@@ -88,7 +88,7 @@ impl Store {
                 _ if line.trim_ascii().is_empty() => {}
                 _ => unreadable += 1,
             }
-            if batch.len() < BATCH {
+            if batch.len() < BATCH_RECORDS {
                 return Ok(());
             }
             pass(self, &mut batch, std::mem::take(&mut unreadable), end)
@@ -103,10 +103,10 @@ impl Store {
     /// that another file was read.
     fn saved_offset(&self, number: u64, head: &[u8], len: u64) -> Result<u64, StoreError> {
         let select = "SELECT head, end FROM segment WHERE number = ?1";
-        let known = self.connection.query_row(select, [number.cast_signed()], |row| {
+        let saved = self.connection.query_row(select, [number.cast_signed()], |row| {
             Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
         });
-        let Some((known_head, end)) = known.optional()? else { return Ok(0) };
+        let Some((known_head, end)) = saved.optional()? else { return Ok(0) };
         let is_same = head.starts_with(&known_head) && end <= len;
         Ok(if is_same { end } else { 0 })
     }

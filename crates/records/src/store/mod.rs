@@ -22,7 +22,7 @@ mod rollup;
 
 pub use append::Appended;
 pub use import::Imported;
-pub use query::{Axis, Filter, Key, Source, Subset, TransferContent};
+pub use query::{DivisionAxis, Filter, Key, Source, Subset, TransferContent};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 const CACHE_KIB: i64 = -65_536;
 /// The write-ahead log is checkpointed at this many pages, 64 MiB: one batch alone has thousands,
 /// and a page changed by several batches is then written once.
-const LOG_PAGES: i64 = 16_384;
+const CHECKPOINT_PAGES: i64 = 16_384;
 
 const TABLES: &str = "
     CREATE TABLE word(id INTEGER PRIMARY KEY, text BLOB NOT NULL UNIQUE);
@@ -140,12 +140,12 @@ impl Store {
         if store.is_new()? {
             store.create()?;
         }
-        if store.check()? < STORE_SCHEMA {
+        if store.check_schema()? < STORE_SCHEMA {
             store.upgrade()?;
         }
         store.connection.pragma_update(None, "synchronous", "NORMAL")?;
         store.connection.pragma_update(None, "cache_size", CACHE_KIB)?;
-        store.connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+        store.connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         store.connection.set_prepared_statement_cache_capacity(32);
         Ok(store)
     }
@@ -169,7 +169,7 @@ impl Store {
             .map_err(|error| open_error(error, path))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         let store = Self { connection, strings: BTreeMap::new() };
-        store.check()?;
+        store.check_schema()?;
         Ok(store)
     }
 
@@ -196,13 +196,13 @@ impl Store {
     fn upgrade(&mut self) -> Result<(), StoreError> {
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        append::roll_up_again(&transaction)?;
+        append::rebuild_rollups(&transaction)?;
         transaction.pragma_update(None, "user_version", STORE_SCHEMA)?;
         Ok(transaction.commit()?)
     }
 
     /// Returns the schema of the store.
-    fn check(&self) -> Result<i64, StoreError> {
+    fn check_schema(&self) -> Result<i64, StoreError> {
         let number =
             |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         if number("application_id")? != APPLICATION_ID {

@@ -4,11 +4,11 @@
 //! use two of host, user and size together. Otherwise the narrow rows are read, which takes some
 //! seconds for ten million rows. Both sources give exactly the same result.
 
-use super::rollup::{Cell, Class, NO_DAY, NO_SIZE, View};
+use super::rollup::{Cell, Class, UNKNOWN_DAY, UNKNOWN_SIZE, View};
 use super::{Store, StoreError};
 use crate::aggregate::{Aggregate, Measures};
 use crate::calendar::NS_PER_DAY;
-use crate::transfer::{Command, Limit, Outcome, Role, Transfer, Type, compact};
+use crate::transfer::{Command, Outcome, Role, Transfer, TransferLimit, Type, compact};
 use rusqlite::{Row, params_from_iter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -51,13 +51,13 @@ impl TransferContent {
     }
 }
 
-/// The columns that [`narrow`] reads, of rows `t`.
-pub(super) const NARROW: &str = "t.id, t.start_unix_ns, t.host, t.user, t.role, t.command,
+/// Columns of table `transfer` (alias `t`) that [`split_narrow_row`] reads.
+pub(super) const NARROW_COLUMNS: &str = "t.id, t.start_unix_ns, t.host, t.user, t.role, t.command,
      t.representation, t.byte_size, t.outcome, t.bits, t.real_ns, t.cpu_ns, t.limited";
 
 /// Property by which transfers are divided into subsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Axis {
+pub enum DivisionAxis {
     /// No division.
     All,
     /// Representation type and byte size.
@@ -89,7 +89,7 @@ pub enum Key {
     Type(Option<Type>, Option<u64>),
     /// The program, and whether it sent.
     Program(Option<Role>, Option<bool>),
-    /// Whether the user got the file, byte size and type.
+    /// Whether the user received the file, byte size and type.
     Operation(Option<bool>, Option<u64>, Option<Type>),
     /// Remote host.
     Host(Option<Vec<u8>>),
@@ -150,14 +150,14 @@ impl Store {
     pub fn subsets(
         &self,
         filter: &Filter,
-        axes: &[Axis],
+        axes: &[DivisionAxis],
         source: Source,
     ) -> Result<Vec<Vec<Subset>>, StoreError> {
         let resolved = self.resolve(filter)?;
         let mut groups: Vec<BTreeMap<Group, Aggregate>> = vec![BTreeMap::new(); axes.len()];
         for view in [Some(View::Class), Some(View::Host), Some(View::User), None] {
-            let is_of_view = |axis: &Axis| resolved.view(*axis, source) == view;
-            let mut chosen: Vec<(Axis, &mut BTreeMap<Group, Aggregate>)> = axes
+            let is_of_view = |axis: &DivisionAxis| resolved.view(*axis, source) == view;
+            let mut chosen: Vec<(DivisionAxis, &mut BTreeMap<Group, Aggregate>)> = axes
                 .iter()
                 .copied()
                 .zip(&mut groups)
@@ -169,17 +169,18 @@ impl Store {
                 None => self.add_rows(&resolved, &mut chosen)?,
             }
         }
-        let strings = if axes.iter().any(|axis| matches!(axis, Axis::Host | Axis::User)) {
-            self.strings()?
-        } else {
-            BTreeMap::new()
-        };
-        let named = axes.iter().zip(groups).map(|(axis, groups)| {
+        let strings =
+            if axes.iter().any(|axis| matches!(axis, DivisionAxis::Host | DivisionAxis::User)) {
+                self.strings()?
+            } else {
+                BTreeMap::new()
+            };
+        let subsets = axes.iter().zip(groups).map(|(axis, groups)| {
             let subset =
                 |(group, aggregate)| Subset { key: key(*axis, group, &strings), aggregate };
             groups.into_iter().map(subset).collect()
         });
-        Ok(named.collect())
+        Ok(subsets.collect())
     }
 
     /// Returns the newest `count` transfers with their numbers, in ascending order of their start.
@@ -192,14 +193,14 @@ impl Store {
         filter: &Filter,
         count: usize,
     ) -> Result<Vec<(u64, Transfer)>, StoreError> {
-        let mut found = Vec::new();
+        let mut transfers = Vec::new();
         let order = format!("ORDER BY start_unix_ns DESC, t.id DESC LIMIT {count}");
         self.each(filter, &order, |id, transfer| {
-            found.push((id, transfer));
+            transfers.push((id, transfer));
             Ok::<_, StoreError>(())
         })?;
-        found.reverse();
-        Ok(found)
+        transfers.reverse();
+        Ok(transfers)
     }
 
     /// Passes every matching transfer with its number to `callback`, in the order in which they
@@ -256,8 +257,9 @@ impl Store {
         };
         let numbers = |pattern: &Option<String>| {
             pattern.as_ref().map(|pattern| {
-                let is_match =
-                    |(_, string): &(&u32, &Vec<u8>)| matches(pattern.as_bytes(), string.as_slice());
+                let is_match = |(_, string): &(&u32, &Vec<u8>)| {
+                    matches_pattern(pattern.as_bytes(), string.as_slice())
+                };
                 strings.iter().filter(is_match).map(|(number, _)| *number).collect()
             })
         };
@@ -274,7 +276,7 @@ impl Store {
         &self,
         view: View,
         resolved: &Resolved<'_>,
-        chosen: &mut [(Axis, &mut BTreeMap<Group, Aggregate>)],
+        chosen: &mut [(DivisionAxis, &mut BTreeMap<Group, Aggregate>)],
     ) -> Result<(), StoreError> {
         let select = "SELECT key, tally FROM rollup WHERE view = ?1";
         let mut select = self.connection.prepare_cached(select)?;
@@ -303,14 +305,14 @@ impl Store {
     fn add_rows(
         &self,
         resolved: &Resolved<'_>,
-        chosen: &mut [(Axis, &mut BTreeMap<Group, Aggregate>)],
+        chosen: &mut [(DivisionAxis, &mut BTreeMap<Group, Aggregate>)],
     ) -> Result<(), StoreError> {
         let (conditions, values) = resolved.conditions();
-        let select = format!("SELECT {NARROW} FROM transfer t WHERE {conditions}");
+        let select = format!("SELECT {NARROW_COLUMNS} FROM transfer t WHERE {conditions}");
         let mut select = self.connection.prepare(&select)?;
         let mut rows = select.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
-            let (row_key, measures) = narrow(row)?;
+            let (row_key, measures) = split_narrow_row(row)?;
             let id = row.get::<_, i64>(0)?.cast_unsigned();
             for (axis, groups) in chosen.iter_mut() {
                 groups.entry(group(*axis, &row_key)).or_default().add(id, &measures);
@@ -322,17 +324,17 @@ impl Store {
 
 impl Resolved<'_> {
     /// Returns the view that can answer a query by `axis`, or `None` if the records are needed.
-    fn view(&self, axis: Axis, source: Source) -> Option<View> {
+    fn view(&self, axis: DivisionAxis, source: Source) -> Option<View> {
         let is_whole = |time: Option<u64>| time.is_none_or(|ns| ns.is_multiple_of(NS_PER_DAY));
         let Filter { since_unix_ns, until_unix_ns, .. } = self.filter;
         if source == Source::Records || !is_whole(*since_unix_ns) || !is_whole(*until_unix_ns) {
             return None;
         }
-        let by_host = self.hosts.is_some() || axis == Axis::Host;
-        let by_user = self.users.is_some() || axis == Axis::User;
+        let by_host = self.hosts.is_some() || axis == DivisionAxis::Host;
+        let by_user = self.users.is_some() || axis == DivisionAxis::User;
         match (by_host, by_user) {
             (false, false) => Some(View::Class),
-            _ if axis == Axis::Size => None,
+            _ if axis == DivisionAxis::Size => None,
             (true, false) => Some(View::Host),
             (false, true) => Some(View::User),
             (true, true) => None,
@@ -345,7 +347,8 @@ impl Resolved<'_> {
             self.filter;
         let class = &row_key.class;
         let start = || u64::from(class.day).saturating_mul(NS_PER_DAY);
-        let has_day = class.day != NO_DAY || (since_unix_ns.is_none() && until_unix_ns.is_none());
+        let has_day =
+            class.day != UNKNOWN_DAY || (since_unix_ns.is_none() && until_unix_ns.is_none());
         let is_one_of = |set: &Option<BTreeSet<u32>>, number| {
             set.as_ref().is_none_or(|set| set.contains(&number))
         };
@@ -406,13 +409,14 @@ impl Resolved<'_> {
     }
 }
 
-/// Splits a narrow row into the filter properties and the values that enter an aggregate.
-pub(super) fn narrow(row: &Row<'_>) -> Result<(RowKey, Measures), StoreError> {
+/// Splits a row of [`NARROW_COLUMNS`] into the filter properties and the values that are added to
+/// an aggregate.
+pub(super) fn split_narrow_row(row: &Row<'_>) -> Result<(RowKey, Measures), StoreError> {
     let number = |at| Ok::<_, StoreError>(row.get::<_, Option<i64>>(at)?.map(i64::cast_unsigned));
     let day = number(1)?.and_then(|start| u32::try_from(start / NS_PER_DAY).ok());
     let bits = number(9)?;
     let class = Class {
-        day: day.unwrap_or(NO_DAY),
+        day: day.unwrap_or(UNKNOWN_DAY),
         role: row.get(4)?,
         command: row.get(5)?,
         representation: row.get(6)?,
@@ -420,7 +424,7 @@ pub(super) fn narrow(row: &Row<'_>) -> Result<(RowKey, Measures), StoreError> {
         outcome: row.get(8)?,
         size: super::rollup::size_class(bits),
     };
-    let limit = Limit::from_code(row.get(12)?);
+    let limit = TransferLimit::from_code(row.get(12)?);
     let measures = Measures { bits, real_ns: number(10)?, cpu_ns: number(11)?, limit };
     Ok((RowKey { class, host: row.get(2)?, user: row.get(3)? }, measures))
 }
@@ -431,60 +435,62 @@ fn decoded(row: &Row<'_>, at: usize) -> Result<Transfer, StoreError> {
 }
 
 /// Returns the sort key of the subset by `axis` that `row_key` is in; unknown values come last.
-fn group(axis: Axis, row_key: &RowKey) -> Group {
+fn group(axis: DivisionAxis, row_key: &RowKey) -> Group {
     let RowKey { class, host, user } = row_key;
     let last = |code: u8| if code == 0 { u32::MAX } else { code.into() };
     let command = Command::from_code(class.command);
     let to_server = command.map_or(u32::MAX, |command| command.is_to_server().into());
     match axis {
-        Axis::All => [0; 3],
-        Axis::Type => [last(class.representation), class.byte_size.into(), 0],
-        Axis::Program => {
+        DivisionAxis::All => [0; 3],
+        DivisionAxis::Type => [last(class.representation), class.byte_size.into(), 0],
+        DivisionAxis::Program => {
             let is_sent = Role::from_code(class.role)
                 .and_then(|role| Some(command?.is_sent_by(role)))
                 .map_or(u32::MAX, |is_sent| (!is_sent).into());
             [last(class.role), is_sent, 0]
         }
-        Axis::Operation => [class.byte_size.into(), last(class.representation), to_server],
-        Axis::Host => [*host, 0, 0],
-        Axis::User => [*user, 0, 0],
-        Axis::Day => [class.day, 0, 0],
-        Axis::Size if class.size == NO_SIZE => [u32::MAX, 0, 0],
-        Axis::Size => [class.size.into(), 0, 0],
-        Axis::Command => [last(class.command), 0, 0],
-        Axis::Outcome => [last(class.outcome), 0, 0],
+        DivisionAxis::Operation => [class.byte_size.into(), last(class.representation), to_server],
+        DivisionAxis::Host => [*host, 0, 0],
+        DivisionAxis::User => [*user, 0, 0],
+        DivisionAxis::Day => [class.day, 0, 0],
+        DivisionAxis::Size if class.size == UNKNOWN_SIZE => [u32::MAX, 0, 0],
+        DivisionAxis::Size => [class.size.into(), 0, 0],
+        DivisionAxis::Command => [last(class.command), 0, 0],
+        DivisionAxis::Outcome => [last(class.outcome), 0, 0],
     }
 }
 
 /// Returns the subset by `axis` that a sort key identifies.
-fn key(axis: Axis, group: Group, strings: &BTreeMap<u32, Vec<u8>>) -> Key {
+fn key(axis: DivisionAxis, group: Group, strings: &BTreeMap<u32, Vec<u8>>) -> Key {
     let [first, second, third] = group;
     let code = |number: u32| u8::try_from(number).unwrap_or(0);
     let flag = |number: u32| (number < 2).then_some(number == 1);
     let bits = |number: u32| (number > 0).then(|| number.into());
     match axis {
-        Axis::All => Key::All,
-        Axis::Type => Key::Type(Type::from_code(code(first)), bits(second)),
-        Axis::Program => Key::Program(
+        DivisionAxis::All => Key::All,
+        DivisionAxis::Type => Key::Type(Type::from_code(code(first)), bits(second)),
+        DivisionAxis::Program => Key::Program(
             Role::from_code(code(first)),
             flag(second).map(|is_receiving| !is_receiving),
         ),
-        Axis::Operation => Key::Operation(
+        DivisionAxis::Operation => Key::Operation(
             flag(third).map(|to_server| !to_server),
             bits(first),
             Type::from_code(code(second)),
         ),
-        Axis::Host => Key::Host(strings.get(&first).cloned()),
-        Axis::User => Key::User(strings.get(&first).cloned()),
-        Axis::Day => Key::Day((first != NO_DAY).then(|| u64::from(first) * NS_PER_DAY)),
-        Axis::Size => Key::Size((first != u32::MAX).then_some(first)),
-        Axis::Command => Key::Command(Command::from_code(code(first))),
-        Axis::Outcome => Key::Outcome(Outcome::from_code(code(first))),
+        DivisionAxis::Host => Key::Host(strings.get(&first).cloned()),
+        DivisionAxis::User => Key::User(strings.get(&first).cloned()),
+        DivisionAxis::Day => {
+            Key::Day((first != UNKNOWN_DAY).then(|| u64::from(first) * NS_PER_DAY))
+        }
+        DivisionAxis::Size => Key::Size((first != u32::MAX).then_some(first)),
+        DivisionAxis::Command => Key::Command(Command::from_code(code(first))),
+        DivisionAxis::Outcome => Key::Outcome(Outcome::from_code(code(first))),
     }
 }
 
 /// Returns whether `name` matches `pattern`, where `*` matches any bytes.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
     let mut parts = pattern.split(|byte| *byte == b'*');
     let Some(mut rest) = parts.next().and_then(|head| name.strip_prefix(head)) else {
         return false;
@@ -492,8 +498,8 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let parts: Vec<&[u8]> = parts.collect();
     let Some((tail, middle)) = parts.split_last() else { return rest.is_empty() };
     for part in middle.iter().filter(|part| !part.is_empty()) {
-        let found = rest.windows(part.len()).position(|window| window == *part);
-        let Some(after) = found.and_then(|at| rest.get(at + part.len()..)) else { return false };
+        let position = rest.windows(part.len()).position(|window| window == *part);
+        let Some(after) = position.and_then(|at| rest.get(at + part.len()..)) else { return false };
         rest = after;
     }
     rest.ends_with(tail)
@@ -501,11 +507,12 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::matches_pattern;
 
     #[test]
-    fn an_asterisk_matches_any_characters_and_nothing_else_does() {
-        let is_match = |pattern: &str, name: &str| matches(pattern.as_bytes(), name.as_bytes());
+    fn an_asterisk_is_the_only_wildcard() {
+        let is_match =
+            |pattern: &str, name: &str| matches_pattern(pattern.as_bytes(), name.as_bytes());
         assert!(is_match("mit-ml", "mit-ml") && is_match("mit-*", "mit-ml"));
         assert!(is_match("*", "") && is_match("*ten*a", "bbn-tenexa") && is_match("a*a", "aa"));
         assert!(!is_match("mit", "mit-ml") && !is_match("a*a", "a") && !is_match("*b", "abc"));

@@ -11,9 +11,9 @@ use crate::calendar::NS_PER_DAY;
 use crate::transfer::{Command, Outcome, Role, Transfer, Type};
 
 /// Day of a transfer whose start time is unknown.
-pub(super) const NO_DAY: u32 = u32::MAX;
+pub(super) const UNKNOWN_DAY: u32 = u32::MAX;
 /// Size class of a file whose size is unknown.
-pub(super) const NO_SIZE: u8 = u8::MAX;
+pub(super) const UNKNOWN_SIZE: u8 = u8::MAX;
 
 /// Properties of a transfer that roll-ups are grouped by; 0 means unknown except for day and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ impl Class {
     pub(super) fn of(transfer: &Transfer) -> Self {
         let day = start_unix_ns(transfer).map(|start| start / NS_PER_DAY);
         Self {
-            day: day.and_then(|day| u32::try_from(day).ok()).unwrap_or(NO_DAY),
+            day: day.and_then(|day| u32::try_from(day).ok()).unwrap_or(UNKNOWN_DAY),
             role: transfer.identity.role.map_or(0, Role::code),
             command: transfer.request.command.map_or(0, Command::code),
             representation: transfer.request.representation.map_or(0, Type::code),
@@ -83,7 +83,7 @@ impl Class {
 impl Cell {
     /// Returns the cell of a transfer in each view.
     pub(super) fn of(class: Class, host: u32, user: u32) -> [Self; 3] {
-        let sizeless = Class { size: NO_SIZE, ..class };
+        let sizeless = Class { size: UNKNOWN_SIZE, ..class };
         [
             Self { view: View::Class, owner: 0, class },
             Self { view: View::Host, owner: host, class: sizeless },
@@ -119,7 +119,7 @@ pub(super) fn start_unix_ns(transfer: &Transfer) -> Option<u64> {
     transfer.time.start_unix_ns.filter(|start| i64::try_from(*start).is_ok())
 }
 
-/// Returns the values of `transfer` that enter an aggregate.
+/// Returns the values of `transfer` that are added to an aggregate.
 pub(super) fn measures(transfer: &Transfer) -> Measures {
     Measures {
         bits: transfer.bits(),
@@ -129,10 +129,10 @@ pub(super) fn measures(transfer: &Transfer) -> Measures {
     }
 }
 
-/// Returns the number of binary digits of `bits`, or [`NO_SIZE`].
+/// Returns the number of binary digits of `bits`, or [`UNKNOWN_SIZE`].
 pub(super) fn size_class(bits: Option<u64>) -> u8 {
     let digits = bits.map(|bits| u64::BITS - bits.leading_zeros());
-    digits.and_then(|digits| u8::try_from(digits).ok()).unwrap_or(NO_SIZE)
+    digits.and_then(|digits| u8::try_from(digits).ok()).unwrap_or(UNKNOWN_SIZE)
 }
 
 fn byte_size(bits: Option<u64>) -> u16 {
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_size_is_in_the_class_of_its_binary_digits() {
         let classes = [None, Some(0), Some(1), Some(40_000), Some(u64::MAX)].map(size_class);
-        assert_eq!(classes, [NO_SIZE, 0, 1, 16, 64]);
+        assert_eq!(classes, [UNKNOWN_SIZE, 0, 1, 16, 64]);
     }
 
     proptest! {

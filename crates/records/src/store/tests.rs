@@ -14,17 +14,17 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const AXES: [Axis; 10] = [
-    Axis::All,
-    Axis::Type,
-    Axis::Program,
-    Axis::Operation,
-    Axis::Host,
-    Axis::User,
-    Axis::Day,
-    Axis::Size,
-    Axis::Command,
-    Axis::Outcome,
+const AXES: [DivisionAxis; 10] = [
+    DivisionAxis::All,
+    DivisionAxis::Type,
+    DivisionAxis::Program,
+    DivisionAxis::Operation,
+    DivisionAxis::Host,
+    DivisionAxis::User,
+    DivisionAxis::Day,
+    DivisionAxis::Size,
+    DivisionAxis::Command,
+    DivisionAxis::Outcome,
 ];
 
 /// A directory that is removed when the test ends.
@@ -71,7 +71,7 @@ fn from_both_sources(store: &Store, filter: &Filter) -> [Vec<Vec<Subset>>; 2] {
 }
 
 fn files(store: &Store, filter: &Filter) -> u64 {
-    let all = store.subsets(filter, &[Axis::All], Source::Fastest).unwrap();
+    let all = store.subsets(filter, &[DivisionAxis::All], Source::Fastest).unwrap();
     all[0].first().map_or(0, |subset| subset.aggregate.files)
 }
 
@@ -160,14 +160,14 @@ fn a_store_of_schema_1_gets_new_roll_ups() {
     transfers[7].time.transfer_ns = Some(1_000);
     let mut store = Store::open(&directory.store()).unwrap();
     store.append(&transfers).unwrap();
-    let wanted = from_both_sources(&store, &Filter::default());
+    let expected = from_both_sources(&store, &Filter::default());
     // As schema 1 had it: with the fastest transfer regardless of its duration.
     store.connection.execute("DELETE FROM rollup", []).unwrap();
     store.connection.pragma_update(None, "user_version", 1).unwrap();
     drop(store);
     let store = Store::open(&directory.store()).unwrap();
-    assert_eq!(from_both_sources(&store, &Filter::default()), wanted);
-    assert_eq!(store.check().unwrap(), STORE_SCHEMA);
+    assert_eq!(from_both_sources(&store, &Filter::default()), expected);
+    assert_eq!(store.check_schema().unwrap(), STORE_SCHEMA);
 }
 
 fn transfers_of(store: &Store) -> Vec<Transfer> {
@@ -259,7 +259,7 @@ fn new_journal_lines_are_imported_once() {
 }
 
 #[test]
-fn another_segment_under_a_number_that_was_read_is_read_from_its_beginning() {
+fn a_new_segment_with_a_known_number_is_read_from_its_beginning() {
     let directory = TestDirectory::new();
     let transfers = generated(90);
     let mut store = Store::open(&directory.store()).unwrap();
@@ -317,11 +317,11 @@ fn a_truncated_write_ahead_log_leaves_complete_batches() {
 
 /// Environment variable with the directory into which the next test imports when it runs as the
 /// process to be killed.
-const KILLED: &str = "PLUMB_TEST_STORE_TO_BE_KILLED";
+const IMPORT_DIRECTORY_VARIABLE: &str = "PLUMB_TEST_STORE_TO_BE_KILLED";
 
 #[test]
 fn a_process_killed_during_an_import_loses_nothing() {
-    if let Some(path) = std::env::var_os(KILLED) {
+    if let Some(path) = std::env::var_os(IMPORT_DIRECTORY_VARIABLE) {
         let directory = std::mem::ManuallyDrop::new(TestDirectory(path.into()));
         let mut store = Store::open(&directory.store()).unwrap();
         for batch in generated(20_000).chunks(500) {
@@ -333,7 +333,7 @@ fn a_process_killed_during_an_import_loses_nothing() {
     let directory = TestDirectory::new();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["a_process_killed_during_an_import_loses_nothing", "--nocapture"])
-        .env(KILLED, &directory.0)
+        .env(IMPORT_DIRECTORY_VARIABLE, &directory.0)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -343,12 +343,12 @@ fn a_process_killed_during_an_import_loses_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
     let mut store = Store::open(&directory.store()).unwrap();
-    let kept = files(&store, &Filter::default());
-    assert!(kept >= 3_500 && kept.is_multiple_of(500), "{kept} records");
+    let stored_files = files(&store, &Filter::default());
+    assert!(stored_files >= 3_500 && stored_files.is_multiple_of(500), "{stored_files} records");
     let [fastest, records] = from_both_sources(&store, &Filter::default());
     assert_eq!(fastest, records);
     let appended = store.append(&generated(20_000)).unwrap();
-    assert_eq!(appended, Appended { new: 20_000 - kept, known: kept });
+    assert_eq!(appended, Appended { new: 20_000 - stored_files, known: stored_files });
 }
 
 #[test]
@@ -357,8 +357,8 @@ fn a_store_of_a_later_schema_is_rejected_unchanged() {
     let store = Store::open(&directory.store()).unwrap();
     store.connection.pragma_update(None, "user_version", STORE_SCHEMA + 1).unwrap();
     drop(store);
-    let refused = Store::open(&directory.store()).unwrap_err();
-    assert!(matches!(refused, StoreError::LaterSchema(found) if found == STORE_SCHEMA + 1));
+    let open_error = Store::open(&directory.store()).unwrap_err();
+    assert!(matches!(open_error, StoreError::LaterSchema(found) if found == STORE_SCHEMA + 1));
 }
 
 #[test]
@@ -376,8 +376,8 @@ fn a_file_that_is_no_store_is_rejected() {
 fn a_reader_does_not_create_a_missing_store() {
     let directory = TestDirectory::new();
     assert!(matches!(Store::open_to_read(&directory.store()), Err(StoreError::NotFound)));
-    let nowhere = directory.0.join("no/directory");
-    assert!(matches!(Store::open(&nowhere), Err(StoreError::NotFound)));
+    let missing_directory = directory.0.join("no/directory");
+    assert!(matches!(Store::open(&missing_directory), Err(StoreError::NotFound)));
 }
 
 #[test]

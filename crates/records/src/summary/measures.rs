@@ -134,8 +134,8 @@ mod tests {
             files: 4,
             files_wrong: 1,
         };
-        let found = Measures { accuracy: Some(accuracy), ..Measures::default() };
-        let table = measures(&found, &login());
+        let measures_with_errors = Measures { accuracy: Some(accuracy), ..Measures::default() };
+        let table = measures(&measures_with_errors, &login());
         let last: Vec<_> = table.rows().iter().rev().take(4).map(|row| row[1].as_str()).collect();
         assert_eq!(last, ["25.00 %", "5.1e-4", "1.0e-6", "1.2e-7"]);
     }

@@ -15,17 +15,17 @@ pub(super) fn predictions(predictions: &[Prediction]) -> Table {
             count(prediction.bytes),
             duration(prediction.predicted_ns),
             duration_or_unknown(prediction.measured_ns),
-            off(prediction),
+            error_text(prediction),
         ]);
     }
     table
 }
 
 /// Returns the error of a prediction, and its expected range.
-fn off(prediction: &Prediction) -> String {
+fn error_text(prediction: &Prediction) -> String {
     let range = prediction.range_ns;
-    let range = range.map(|[least, most]| format!("{} to {}", duration(least), duration(most)));
-    let off = prediction.off_per_mille().map(|per_mille| {
+    let range = range.map(|[min, max]| format!("{} to {}", duration(min), duration(max)));
+    let error_text = prediction.off_per_mille().map(|per_mille| {
         let size = per_mille.unsigned_abs();
         let word = if per_mille < 0 { "short" } else { "long" };
         match size {
@@ -34,7 +34,7 @@ fn off(prediction: &Prediction) -> String {
             _ => format!("{} % too {word}", count(size / 10)),
         }
     });
-    let parts: Vec<String> = off.into_iter().chain(range).collect();
+    let parts: Vec<String> = error_text.into_iter().chain(range).collect();
     if parts.is_empty() { UNKNOWN.to_owned() } else { parts.join("; ") }
 }
 
@@ -50,13 +50,13 @@ mod tests {
             Forecast { quantity, bytes, predicted_ns, range_ns }
         };
         let echo = forecast(Quantity::EchoUnderLoad, 98_400, 310_000_000);
-        let seen = [
+        let measured_predictions = [
             forecast(Quantity::Screenful, 1_968, 21_400_000).with_measured(20_500_000),
             Forecast { range_ns: None, ..echo }.with_measured(355_000_000),
             forecast(Quantity::Received, 16_777_216, 1_400_000_000).with_measured(1_400_000_000),
         ];
         let far = forecast(Quantity::Received, 10 << 30, 900_000_000_000).unmeasured();
-        let all = [seen.as_slice(), &[far]].concat();
+        let all = [measured_predictions.as_slice(), &[far]].concat();
         insta::assert_snapshot!(predictions(&all).render(80), @r"
         what                            bytes  forecast  measured  error and expected
                                                                    range

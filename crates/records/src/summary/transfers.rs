@@ -40,9 +40,9 @@ fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
     let whole = transfers.samples.iter().filter(|one| !one.is_partial);
     let sizes: Vec<u64> =
         whole.filter(|one| one.direction == direction).map(|one| one.bytes).collect();
-    let least = *sizes.iter().min()?;
-    let most = *sizes.iter().max()?;
-    let ends = if least == most { vec![most] } else { vec![least, most] };
+    let min = *sizes.iter().min()?;
+    let max = *sizes.iter().max()?;
+    let ends = if min == max { vec![max] } else { vec![min, max] };
     let chosen: Vec<&Sample> = ends
         .into_iter()
         .filter_map(|bytes| median_sample(&transfers.samples, direction, bytes))

@@ -1,9 +1,9 @@
 //! Compact binary encoding of a record, as kept in the store.
 //!
-//! A field starts with its schema number times two, plus one if it holds bytes, as a
-//! variable-length integer of seven bits per byte. Its value follows as such an integer or, if it
-//! holds bytes, as length and bytes. Unknown fields take no space. A reader skips numbers that it
-//! does not know, so older and newer programs can share a store.
+//! A field starts with a key: twice its field number, plus one if the value is a byte string, as a
+//! variable-length integer of seven bits per byte. A number follows as another such integer, a byte
+//! string as its length and its bytes. Unknown fields take no space. A reader skips field numbers
+//! that it does not know, so older and newer programs can share a store.
 
 use super::schema::Transfer;
 use super::value::{Identifier, Value};

@@ -4,7 +4,7 @@
 //! the whole command. All values are integers, rounded down, so that statistics do not depend on
 //! the order of evaluation.
 
-use super::enums::{Limit, Role};
+use super::enums::{Role, TransferLimit};
 use super::schema::Transfer;
 
 const NS_PER_S: u128 = 1_000_000_000;
@@ -61,12 +61,12 @@ impl Transfer {
     /// it is the resource that the transfer waited for in at least half of the time. A receiver
     /// cannot distinguish the network from the peer.
     #[must_use]
-    pub fn limit(&self) -> Option<Limit> {
+    pub fn limit(&self) -> Option<TransferLimit> {
         let real = u128::from(self.real_ns().filter(|real| *real > 0)?);
         let is_most = |ns: Option<u64>| u128::from(ns.unwrap_or(0)) * 2 >= real;
         let us = |time: Option<u64>| time.map(|us| us.saturating_mul(1_000));
         if u128::from(self.cpu_ns().unwrap_or(0)) * 5 >= real * 4 {
-            return Some(Limit::Processor);
+            return Some(TransferLimit::Processor);
         }
         let disk = match (self.time.file_read_ns, self.time.file_write_ns) {
             (None, None) => self.time.disk_wait_ns,
@@ -79,17 +79,18 @@ impl Transfer {
             .map(|busy| busy.saturating_sub(peer.unwrap_or(0)).saturating_sub(buffer.unwrap_or(0)));
         let is_sending = self.is_sending();
         if is_most(disk.max(self.time.disk_wait_ns)) {
-            Some(Limit::Disk)
+            Some(TransferLimit::Disk)
         } else if is_sending != Some(true) {
-            is_most(self.time.network_wait_ns).then_some(Limit::Network)
+            is_most(self.time.network_wait_ns).then_some(TransferLimit::Network)
         } else if is_most(peer) {
-            Some(Limit::Peer)
+            Some(TransferLimit::Peer)
         } else if is_most(buffer) {
-            Some(Limit::Application)
+            Some(TransferLimit::Application)
         } else if is_most(network) {
-            Some(Limit::Network)
+            Some(TransferLimit::Network)
         } else {
-            busy.is_some_and(|busy| u128::from(busy) * 2 < real).then_some(Limit::Application)
+            busy.is_some_and(|busy| u128::from(busy) * 2 < real)
+                .then_some(TransferLimit::Application)
         }
     }
 

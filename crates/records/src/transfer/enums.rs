@@ -4,7 +4,7 @@
 //! The code of a value never changes; the store keeps it instead of the name. No value has code 0,
 //! which means unknown.
 
-use super::value::{Field, Kind, Value};
+use super::value::{Field, FieldKind, Value};
 
 /// Declares an enum whose variants have a code and a name.
 macro_rules! enums {
@@ -41,7 +41,7 @@ macro_rules! enums {
         }
 
         impl Field for $Name {
-            const KIND: Kind = Kind::Enum;
+            const KIND: FieldKind = FieldKind::Enum;
 
             fn value(&self) -> Value<'_> {
                 Value::Enum(self.text(), self.code())
@@ -186,7 +186,7 @@ enums! {
     }
 
     /// Limiting factor of a transfer.
-    pub enum Limit {
+    pub enum TransferLimit {
         /// The peer: its receive window was full.
         Peer = 1 "peer",
         /// The network.
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_sends_stored_files_and_a_server_retrieved_ones() {
+    fn a_user_sends_files_for_stor_and_a_server_for_retr() {
         assert!(Command::Stor.is_sent_by(Role::User) && Command::Retr.is_sent_by(Role::Server));
         assert!(!Command::Stor.is_sent_by(Role::Server) && !Command::Retr.is_sent_by(Role::User));
     }

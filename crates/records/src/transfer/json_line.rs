@@ -32,7 +32,7 @@ impl Transfer {
     /// Returns the record as one line of JSON, with its newline, of at most [`LINE_MAX_BYTES`].
     ///
     /// If a record does not fit, its texts are truncated; if it still does not fit, the groups TCP,
-    /// host, own stack and NCP are dropped. `truncated` marks both.
+    /// host, own stack and NCP are dropped. In both cases the field `truncated` is set.
     #[must_use]
     pub fn to_line(&self) -> String {
         let mut line = Vec::with_capacity(LINE_MAX_BYTES);

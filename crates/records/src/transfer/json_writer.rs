@@ -71,13 +71,13 @@ fn push_plain(lines: &mut Vec<u8>, text: &[u8]) {
 
 fn push_number(lines: &mut Vec<u8>, number: u64) {
     let mut digits = [0; DIGITS_MAX];
-    let mut left = number;
+    let mut remaining_digits = number;
     let mut len = 0;
     for digit in digits.iter_mut().rev() {
-        *digit = b'0' + u8::try_from(left % 10).unwrap_or(0);
-        left /= 10;
+        *digit = b'0' + u8::try_from(remaining_digits % 10).unwrap_or(0);
+        remaining_digits /= 10;
         len += 1;
-        if left == 0 {
+        if remaining_digits == 0 {
             break;
         }
     }
@@ -127,9 +127,9 @@ mod tests {
             let mut fields = 2;
             transfer.visit(|_, name, value| {
                 fields += 1;
-                let found = &object[name];
-                let found = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
-                assert_eq!(found, value.to_string());
+                let member = &object[name];
+                let member = member.as_str().map_or_else(|| member.to_string(), str::to_owned);
+                assert_eq!(member, value.to_string());
             });
             prop_assert_eq!(object.as_object().unwrap().len(), fields);
         }

@@ -31,12 +31,14 @@ mod schema;
 mod value;
 pub mod xferlog;
 
-pub use enums::{Command, DataStyle, Format, Limit, Mode, Outcome, Role, Stack, Structure, Type};
+pub use enums::{
+    Command, DataStyle, Format, Mode, Outcome, Role, Stack, Structure, TransferLimit, Type,
+};
 pub use json_line::{LINE_MAX_BYTES, LineError};
 pub use schema::{
     Completion, Cpu, Host, Identity, Ncp, OwnStack, Request, Size, Tcp, Tftp, Time, Transfer,
 };
-pub use value::{Field, Identifier, Kind, Text, Value};
+pub use value::{Field, FieldKind, Identifier, Text, Value};
 
 /// Schema that this version writes. Readers accept schema 1, which had other names for some fields.
 pub const SCHEMA: u64 = 2;

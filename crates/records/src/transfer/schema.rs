@@ -8,7 +8,7 @@
 //! from one monotonic clock.
 
 use super::enums::{Command, DataStyle, Format, Mode, Outcome, Role, Stack, Structure, Type};
-use super::value::{Field, Identifier, Kind, Text, Value};
+use super::value::{Field, FieldKind, Identifier, Text, Value};
 use std::net::SocketAddr;
 
 /// Returns the name of a field: its identifier, or the given literal.
@@ -47,13 +47,13 @@ macro_rules! schema {
 
         impl Transfer {
             /// Every field except `record_id`: number, name and kind.
-            pub const FIELDS: &'static [(u32, &'static str, Kind)] =
+            pub const FIELDS: &'static [(u32, &'static str, FieldKind)] =
                 &[$($(($number, name!($field $($name)?), <$Type as Field>::KIND),)*)*];
 
-            /// Passes every known field to `seen`, in the order of [`Self::FIELDS`].
-            pub fn visit<'a>(&'a self, mut seen: impl FnMut(u32, &'static str, Value<'a>)) {
+            /// Passes every known field to `callback`, in the order of [`Self::FIELDS`].
+            pub fn visit<'a>(&'a self, mut callback: impl FnMut(u32, &'static str, Value<'a>)) {
                 $($(if let Some(field) = &self.$group.$field {
-                    seen($number, name!($field $($name)?), field.value());
+                    callback($number, name!($field $($name)?), field.value());
                 })*)*
             }
 

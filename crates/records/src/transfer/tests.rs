@@ -72,15 +72,15 @@ fn download() -> Transfer {
             continue;
         }
         match kind {
-            Kind::Number if name.starts_with("start_") => {
+            FieldKind::Number if name.starts_with("start_") => {
                 transfer.set_number(name, 1_795_000_000_123_456_789);
             }
-            Kind::Number if name.ends_with("_ns") => transfer.set_number(name, 83_123_456),
-            Kind::Number => transfer.set_number(name, 654_321),
-            Kind::Flag | Kind::Enum => transfer.put_number((*number).into(), 1),
-            Kind::Identifier => transfer.set_text(name, "18f1a2b3c4d5e6f708192a3b4c5d6e7f"),
-            Kind::Address => transfer.set_text(name, "192.168.100.200:50123"),
-            Kind::Text => transfer.set_text(name, "plumb"),
+            FieldKind::Number if name.ends_with("_ns") => transfer.set_number(name, 83_123_456),
+            FieldKind::Number => transfer.set_number(name, 654_321),
+            FieldKind::Flag | FieldKind::Enum => transfer.put_number((*number).into(), 1),
+            FieldKind::Identifier => transfer.set_text(name, "18f1a2b3c4d5e6f708192a3b4c5d6e7f"),
+            FieldKind::Address => transfer.set_text(name, "192.168.100.200:50123"),
+            FieldKind::Text => transfer.set_text(name, "plumb"),
         }
     }
     transfer.identity.role = Some(Role::Server);
@@ -104,7 +104,7 @@ fn the_line_begins_with_the_schema_and_the_identifier() {
 }
 
 #[test]
-fn a_name_with_controls_forges_no_record() {
+fn a_name_with_control_characters_cannot_forge_a_record() {
     let mut transfer = Transfer::new(Identifier(1));
     let forged = "a\n{\"schema\":1,\"record_id\":\"2\"}\n\x1b[2J\"}";
     transfer.request.path_requested = Some(Text::from(forged));
@@ -118,10 +118,10 @@ fn a_name_with_controls_forges_no_record() {
 fn unknown_fields_and_types_of_a_later_schema_are_ignored() {
     let line = r#"{"schema":7,"record_id":"1f","mood":{"a":[1]},"bits":"many","rtt_us":-4,
         "command":"TELEPORT","outcome":"complete","seq":3,"lost":null,"pmtu":1.5}"#;
-    let mut wanted = Transfer::new(Identifier(0x1f));
-    wanted.result.outcome = Some(Outcome::Complete);
-    wanted.identity.seq = Some(3);
-    assert_eq!(Transfer::from_line(line), Ok(wanted));
+    let mut expected = Transfer::new(Identifier(0x1f));
+    expected.result.outcome = Some(Outcome::Complete);
+    expected.identity.seq = Some(3);
+    assert_eq!(Transfer::from_line(line), Ok(expected));
 }
 
 #[test]
@@ -139,11 +139,11 @@ fn every_renamed_field_is_read_under_its_former_name() {
     for (former, current) in RENAMED_FIELDS {
         let (_, _, kind) = Transfer::FIELDS.iter().find(|(_, name, _)| name == current).unwrap();
         let value = match kind {
-            Kind::Number => "7",
-            Kind::Flag => "true",
-            // File structure, the only enumeration among them.
-            Kind::Enum => "\"F\"",
-            Kind::Identifier | Kind::Address | Kind::Text => "\"text\"",
+            FieldKind::Number => "7",
+            FieldKind::Flag => "true",
+            // File structure, the only enumeration among the renamed fields.
+            FieldKind::Enum => "\"F\"",
+            FieldKind::Identifier | FieldKind::Address | FieldKind::Text => "\"text\"",
         };
         let read = |name| {
             Transfer::from_line(&format!("{{\"record_id\":\"1f\",\"{name}\":{value}}}")).unwrap()
@@ -187,7 +187,7 @@ fn a_transfer_with_a_busy_processor_is_limited_by_it() {
     transfer.time.transfer_ns = Some(1_000);
     transfer.cpu.cpu_user_ns = Some(500);
     transfer.cpu.cpu_sys_ns = Some(300);
-    assert_eq!(transfer.limit(), Some(Limit::Processor));
+    assert_eq!(transfer.limit(), Some(TransferLimit::Processor));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_full_receive_window_of_the_peer_limits_a_sender() {
     transfer.time.transfer_ns = Some(1_000_000);
     transfer.tcp.busy_us = Some(990);
     transfer.tcp.rwnd_limited_us = Some(600);
-    assert_eq!(transfer.limit(), Some(Limit::Peer));
+    assert_eq!(transfer.limit(), Some(TransferLimit::Peer));
 }
 
 #[test]
@@ -235,12 +235,12 @@ pub(crate) fn any_transfer() -> impl Strategy<Value = Transfer> {
         for (at, number, text, address) in fields {
             let (field, name, kind) = Transfer::FIELDS[at];
             match kind {
-                Kind::Number => transfer.set_number(name, number),
-                Kind::Flag => transfer.set_number(name, number % 2),
-                Kind::Enum => transfer.put_number(field.into(), number % 12),
-                Kind::Text => transfer.put_bytes(field.into(), &text),
-                Kind::Identifier => transfer.set_text(name, &format!("{number:x}")),
-                Kind::Address => {
+                FieldKind::Number => transfer.set_number(name, number),
+                FieldKind::Flag => transfer.set_number(name, number % 2),
+                FieldKind::Enum => transfer.put_number(field.into(), number % 12),
+                FieldKind::Text => transfer.put_bytes(field.into(), &text),
+                FieldKind::Identifier => transfer.set_text(name, &format!("{number:x}")),
+                FieldKind::Address => {
                     let address = std::net::SocketAddr::from((address, 21));
                     transfer.set_text(name, &address.to_string());
                 }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 /// Kind of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// An unsigned integer.
     Number,
     /// A boolean.
@@ -59,7 +59,7 @@ impl fmt::Display for Value<'_> {
 /// A type that a field of a record can have.
 pub trait Field: Sized {
     /// Kind of the field.
-    const KIND: Kind;
+    const KIND: FieldKind;
 
     /// Returns the value of the field.
     fn value(&self) -> Value<'_>;
@@ -81,7 +81,7 @@ pub trait Field: Sized {
 }
 
 impl Field for u64 {
-    const KIND: Kind = Kind::Number;
+    const KIND: FieldKind = FieldKind::Number;
 
     fn value(&self) -> Value<'_> {
         Value::Number(*self)
@@ -93,7 +93,7 @@ impl Field for u64 {
 }
 
 impl Field for bool {
-    const KIND: Kind = Kind::Flag;
+    const KIND: FieldKind = FieldKind::Flag;
 
     fn value(&self) -> Value<'_> {
         Value::Flag(*self)
@@ -119,7 +119,7 @@ impl Identifier {
 }
 
 impl Field for Identifier {
-    const KIND: Kind = Kind::Identifier;
+    const KIND: FieldKind = FieldKind::Identifier;
 
     fn value(&self) -> Value<'_> {
         Value::Identifier(self.0)
@@ -136,7 +136,7 @@ impl Field for Identifier {
 }
 
 impl Field for SocketAddr {
-    const KIND: Kind = Kind::Address;
+    const KIND: FieldKind = FieldKind::Address;
 
     fn value(&self) -> Value<'_> {
         Value::Address(*self)
@@ -178,7 +178,7 @@ impl fmt::Debug for Text {
 }
 
 impl Field for Text {
-    const KIND: Kind = Kind::Text;
+    const KIND: FieldKind = FieldKind::Text;
 
     fn value(&self) -> Value<'_> {
         Value::Text(&self.0)

@@ -68,9 +68,9 @@ mod tests {
         transfer.size.file_bytes = Some(6_336);
         transfer.time.start_unix_ns = Some(114_274_874_000_000_000);
         transfer.time.total_ns = Some(5_200_000_000);
-        let wanted =
+        let expected =
             "Wed Aug 15 15:01:19 1973 5 ml.example 6336 /pub/a_file_ b _ o r akb ftp 0 * c\n";
-        assert_eq!(line(&transfer), wanted);
+        assert_eq!(line(&transfer), expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::format::{duration, share};
 
 /// Kind of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum CauseKind {
     /// Slow name resolution.
     NameServer,
     /// The server's first prompt is late.
@@ -15,7 +15,7 @@ pub enum Kind {
     SlowLogin,
     /// The remote host computes before it answers.
     RemoteHost,
-    /// The remote program pauses now and then.
+    /// The remote program pauses occasionally.
     Pauses,
     /// The round-trip time of the network.
     Distance,
@@ -74,7 +74,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl CauseKind {
     /// Every kind.
     pub const ALL: [Self; 33] = [
         Self::NameServer,
@@ -170,9 +170,9 @@ impl Kind {
         }
     }
 
-    /// Returns the kind with the [`Kind::name`] `name`.
+    /// Returns the kind with the [`CauseKind::name`] `name`.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
@@ -251,7 +251,7 @@ impl Operation {
 
     /// Returns the operation with the [`Operation::name`] `name`.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.name() == name)
     }
 
@@ -273,7 +273,7 @@ impl Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Kind of the cause.
-    pub kind: Kind,
+    pub kind: CauseKind,
     /// Operation that the cause delays.
     pub operation: Operation,
     /// Waiting time due to the cause, ns.
@@ -290,28 +290,28 @@ pub struct Cause {
     pub advice: String,
 }
 
-/// A cause must have at least this fraction of the total to stand out.
-const STANDS_OUT_ONE_IN: u64 = 10;
+/// To stand out, a cause must account for at least the total divided by this number.
+const MIN_SHARE_DIVISOR: u64 = 10;
 /// Divisor of the weight of causes that cannot be fixed, so that they come first only if nothing
 /// can be fixed.
-const LIMIT_DISCOUNT: u64 = 4;
+const LIMIT_WEIGHT_DIVISOR: u64 = 4;
 
-/// A gain that is below the cost by at most this fraction counts as equal to the cost.
-const HIDDEN_ONE_IN: u64 = 20;
+/// A gain counts as equal to the cost if the difference is at most the cost divided by this number.
+const GAIN_TOLERANCE_DIVISOR: u64 = 20;
 
-/// Round-trip times below this are near: 5,000 km of fiber in each direction.
-const FAR_AWAY_NS: u64 = 50_000_000;
+/// Minimum round-trip time that is reported as a cause, ns: 5,000 km of fiber in each direction.
+const MIN_DISTANT_TRIP_NS: u64 = 50_000_000;
 
 impl Cause {
     /// Returns whether the cause exceeds the unnoticed delay, and is a significant part of its
     /// total.
     pub(super) fn stands_out(&self) -> bool {
-        let least_ns = if self.kind == Kind::Distance {
-            FAR_AWAY_NS
+        let min_ns = if self.kind == CauseKind::Distance {
+            MIN_DISTANT_TRIP_NS
         } else {
             self.operation.unnoticeable_delay_ns()
         };
-        self.gain_ns >= least_ns && self.gain_ns.saturating_mul(STANDS_OUT_ONE_IN) >= self.total_ns
+        self.gain_ns >= min_ns && self.gain_ns.saturating_mul(MIN_SHARE_DIVISOR) >= self.total_ns
     }
 
     /// Returns the weight for ranking, in millionths: the share of the total, reduced if the gain
@@ -322,7 +322,7 @@ impl Cause {
         let share = (gain * 1_000_000 / total).min(1_000_000);
         let noticed = share * gain / (gain + u128::from(self.operation.unnoticeable_delay_ns()));
         let noticed = u64::try_from(noticed).unwrap_or(u64::MAX);
-        if self.kind.is_limit() { noticed / LIMIT_DISCOUNT } else { noticed }
+        if self.kind.is_limit() { noticed / LIMIT_WEIGHT_DIVISOR } else { noticed }
     }
 
     /// Returns the cause in at most two sentences: the cause, its cost and the total, the gain if
@@ -349,27 +349,27 @@ impl Cause {
 
     /// Returns whether the cause hides another cause, so that removing it gains less than its cost.
     fn masks_another(&self) -> bool {
-        self.cost_ns.saturating_sub(self.gain_ns) > self.cost_ns / HIDDEN_ONE_IN
+        self.cost_ns.saturating_sub(self.gain_ns) > self.cost_ns / GAIN_TOLERANCE_DIVISOR
     }
 }
 
 /// Returns the causes that stand out, highest weight first.
-pub(super) fn ranked(found: Vec<Cause>) -> Vec<Cause> {
-    let mut out: Vec<Cause> = found.into_iter().filter(Cause::stands_out).collect();
-    out.sort_by_key(|cause| std::cmp::Reverse(cause.weight()));
+pub(super) fn rank(candidates: Vec<Cause>) -> Vec<Cause> {
+    let mut ranking: Vec<Cause> = candidates.into_iter().filter(Cause::stands_out).collect();
+    ranking.sort_by_key(|cause| std::cmp::Reverse(cause.weight()));
     // Small segments come before the line rate, because their headers are the removable part of it.
-    let place = |kind| out.iter().position(|cause: &Cause| cause.kind == kind);
-    if let (Some(line), Some(small)) = (place(Kind::LineRate), place(Kind::SmallPackets))
+    let place = |kind| ranking.iter().position(|cause: &Cause| cause.kind == kind);
+    if let (Some(line), Some(small)) = (place(CauseKind::LineRate), place(CauseKind::SmallPackets))
         && line < small
     {
-        let small = out.remove(small);
-        out.insert(line, small);
+        let small = ranking.remove(small);
+        ranking.insert(line, small);
     }
     let mut kinds = Vec::new();
-    out.retain(|cause| {
+    ranking.retain(|cause| {
         let is_new = !kinds.contains(&cause.kind);
         kinds.push(cause.kind);
         is_new
     });
-    out
+    ranking
 }

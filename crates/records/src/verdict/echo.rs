@@ -12,7 +12,7 @@
 //! whose program pauses still acknowledges the keys, so that nothing is retransmitted and no data
 //! arrives out of order in the whole session.
 
-use super::cause::{Cause, Kind, Operation};
+use super::cause::{Cause, CauseKind, Operation};
 use super::half_duplex;
 use super::losses::{TIMER_NS, confirmed_losses, lateness_ns};
 use super::observation::{Echoes, Observation, Path, TRAIN_PACE_NS};
@@ -30,7 +30,7 @@ pub(super) fn round_trip_ns(observed: &Observation) -> Option<u64> {
 }
 
 /// Returns the round-trip time of TCP alone, ns: the connection time may include a lost packet.
-pub(super) fn without_loss_ns(observed: &Observation) -> Option<u64> {
+pub(super) fn tcp_round_trip_ns(observed: &Observation) -> Option<u64> {
     let path = &observed.path;
     let shortest = observed.echo.as_ref().and_then(|echo| echo.samples_ns.iter().min().copied());
     [path.min_rtt_ns, path.rtt_ns, shortest].into_iter().flatten().min()
@@ -44,7 +44,7 @@ pub(super) fn sum_of(layers: &[LayerTime], is_included: impl Fn(Layer) -> bool) 
 
 /// Returns whether a layer is local software. System calls are excluded, because the kernel may
 /// work for a remote host on the same machine in them.
-pub(super) const fn is_own(layer: Layer) -> bool {
+pub(super) const fn is_local_software(layer: Layer) -> bool {
     !matches!(
         layer,
         Layer::Line | Layer::InterruptOrSystemCall | Layer::RunQueue | Layer::RemoteHostAndNetwork
@@ -56,32 +56,33 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let Some(echo) = &observed.echo else { return Vec::new() };
     let net_ns = echo.without_own_wait_ns();
     let Some(median_ns) = statistics::median(&net_ns) else { return Vec::new() };
-    let mut found = idle(observed, echo, median_ns);
-    if let Some(turns) = half_duplex::of_answers(observed, &net_ns).filter(Cause::stands_out) {
-        // Other waits of keys, also in a train, are due to the same medium.
-        found.push(turns);
-        return found;
+    let mut causes = idle_causes(observed, echo, median_ns);
+    if let Some(turns) = half_duplex::turnaround_cause(observed, &net_ns).filter(Cause::stands_out)
+    {
+        // The turnarounds of the path also explain all other waits of keys, also in a train.
+        causes.push(turns);
+        return causes;
     }
     let is_disordered = super::flows::is_disordered(observed);
     if let Some(late) = late_echoes(observed, &net_ns, median_ns) {
         // If packets are occasionally lost, later keys only wait for their repair.
-        found.push(if is_disordered { disorder(late) } else { late });
-        return found;
+        causes.push(if is_disordered { as_reordering(late) } else { late });
+        return causes;
     }
     if has_processor_wait(echo) {
         // The following keys were delayed locally, too.
-        return found;
+        return causes;
     }
-    let behind = under_load(observed, median_ns).into_iter();
-    let behind = behind.chain(steady_keys(observed, median_ns));
-    found.extend(behind.map(|cause| if is_disordered { disorder(cause) } else { cause }));
-    found
+    let key_waits = queue_under_load(observed, median_ns).into_iter();
+    let key_waits = key_waits.chain(steady_keys(observed, median_ns));
+    causes.extend(key_waits.map(|cause| if is_disordered { as_reordering(cause) } else { cause }));
+    causes
 }
 
 /// Returns `cause` as the effect of reordering: echoes are delivered in order, so one late packet
 /// delays all later ones.
-fn disorder(mut cause: Cause) -> Cause {
-    cause.kind = Kind::Reordering;
+fn as_reordering(mut cause: Cause) -> Cause {
+    cause.kind = CauseKind::Reordering;
     "Reordering on the path".clone_into(&mut cause.subject);
     "echoes wait for packets that others have overtaken. Check for parallel links that carry the \
      packets of one flow in turn"
@@ -103,14 +104,14 @@ fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
     }
     let path = &observed.path;
     let bytes = KEY_BYTES + path.header_bytes.unwrap_or(Path::HEADER_BYTES);
-    // `serial_ns` assumes eight bits per byte.
-    let own = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
-    let seen = || super::flows::line_bps(observed).map(|rate| (rate, 8));
-    let Some((rate, bits)) = own.or_else(seen) else { return 0 };
+    // `serial_ns` assumes eight bits per byte, so its result is scaled.
+    let serial_line = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
+    let observed_line = || super::flows::line_bps(observed).map(|rate| (rate, 8));
+    let Some((rate, bits)) = serial_line.or_else(observed_line) else { return 0 };
     KEY_PACKETS.saturating_mul(serial_ns(bytes, rate)).saturating_mul(bits) / 8
 }
 
-fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
+fn idle_causes(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
     let cause = |kind, gain_ns, subject: String, advice: String| Cause {
         kind,
         operation: Operation::Echo,
@@ -120,12 +121,12 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
         subject,
         advice,
     };
-    let own_ns = sum_of(&echo.layers, is_own);
+    let own_ns = sum_of(&echo.layers, is_local_software);
     let line_ns = line_ns(observed, echo);
-    let mut found = vec![
+    let mut causes = vec![
         processor_wait(echo),
         cause(
-            Kind::LocalProcessor,
+            CauseKind::LocalProcessor,
             own_ns,
             "The local software (plumb)".to_owned(),
             "this is the sum of its layers in the median echo. Compare the layers, and stop other \
@@ -133,7 +134,7 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
                 .to_owned(),
         ),
         cause(
-            Kind::LineRate,
+            CauseKind::LineRate,
             line_ns,
             "The rate of the slowest link".to_owned(),
             "the packets of a key and its echo take that long to transmit. Use a faster link, or \
@@ -141,11 +142,11 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
                 .to_owned(),
         ),
     ];
-    let Some(trip_ns) = round_trip_ns(observed) else { return found };
+    let Some(trip_ns) = round_trip_ns(observed) else { return causes };
     let outside_ns = median_ns.saturating_sub(own_ns);
     let network_ns = trip_ns.min(outside_ns);
-    found.push(cause(
-        Kind::Distance,
+    causes.push(cause(
+        CauseKind::Distance,
         network_ns.saturating_sub(line_ns),
         "The round-trip time of the path".to_owned(),
         format!(
@@ -154,8 +155,8 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
             count(network_ns / FIBER_ROUND_TRIP_NS_PER_KM)
         ),
     ));
-    found.push(cause(
-        Kind::RemoteHost,
+    causes.push(cause(
+        CauseKind::RemoteHost,
         outside_ns.saturating_sub(network_ns.max(line_ns)),
         "The remote host's slow response".to_owned(),
         format!(
@@ -164,7 +165,7 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
             duration(network_ns)
         ),
     ));
-    found
+    causes
 }
 
 /// Returns the average cost of the wait for the local processor, over all echoes.
@@ -176,7 +177,7 @@ fn processor_wait(echo: &Echoes) -> Cause {
     let gain_ns = mean_ns(&echo.own_wait_ns);
     let worst_ns = echo.own_wait_ns.iter().max().copied().unwrap_or(0);
     Cause {
-        kind: Kind::LocalProcessor,
+        kind: CauseKind::LocalProcessor,
         operation: Operation::Echo,
         cost_ns: gain_ns,
         gain_ns,
@@ -197,8 +198,9 @@ pub(super) fn has_processor_wait(echo: &Echoes) -> bool {
 
 /// Light in fiber takes 5 µs per kilometer, in each direction.
 const FIBER_ROUND_TRIP_NS_PER_KM: u64 = 10_000;
-/// Minimum fraction of echoes that must be late; fewer may be coincidence.
-const LATE_ONE_IN: usize = 200;
+/// Late echoes are reported if there are at least as many as all echoes divided by this number;
+/// fewer may be coincidence.
+const MIN_LATE_DIVISOR: usize = 200;
 
 /// Returns whether some echoes were late, as with packet loss.
 pub(super) fn has_late_echoes(observed: &Observation) -> bool {
@@ -206,12 +208,13 @@ pub(super) fn has_late_echoes(observed: &Observation) -> bool {
     let net_ns = echo.without_own_wait_ns();
     let median_ns = statistics::median(&net_ns);
     median_ns.is_some_and(|median_ns| {
-        late_echoes(observed, &net_ns, median_ns).is_some_and(|cause| cause.kind != Kind::Pauses)
+        late_echoes(observed, &net_ns, median_ns)
+            .is_some_and(|cause| cause.kind != CauseKind::Pauses)
     })
 }
 
 /// Minimum number of late echoes without a retransmission that exclude coincidence.
-const MANY_LATE: usize = 3;
+const MIN_LATE_ECHOES: usize = 3;
 
 /// Returns the average cost of late echoes: due to lost packets or, if none was lost in the
 /// session, due to a pausing program.
@@ -225,21 +228,22 @@ fn late_echoes(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option
     // A single late echo may be coincidence, so it counts only if TCP retransmitted a segment
     // between the first echo and the last.
     let is_lossy = confirmed_losses(&echo.counts).is_some_and(|lost| lost > 0);
-    let fewest = if is_lossy { 1 } else { 2 };
-    if late.len() < fewest || late.len() * LATE_ONE_IN < all.len() {
+    let min_late = if is_lossy { 1 } else { 2 };
+    if late.len() < min_late || late.len() * MIN_LATE_DIVISOR < all.len() {
         return None;
     }
-    let beyond = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
-    let gain_ns = beyond / u64::try_from(all.len()).unwrap_or(u64::MAX).max(1);
+    let late_sum_ns = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+    let gain_ns = late_sum_ns / u64::try_from(all.len()).unwrap_or(u64::MAX).max(1);
     let samples = all.len();
-    let worst = duration(late.iter().max().map_or(0, |ns| median_ns.saturating_add(*ns)));
+    let longest_late = duration(late.iter().max().map_or(0, |ns| median_ns.saturating_add(*ns)));
     // An echo carries the acknowledgment of its key, so the loss of an echo causes a retransmission
     // of the key.
-    let is_never_again = confirmed_losses(&echo.counts) == Some(0) && late.len() >= MANY_LATE;
+    let is_never_retransmitted =
+        confirmed_losses(&echo.counts) == Some(0) && late.len() >= MIN_LATE_ECHOES;
     let has_losses = super::flows::has_losses(observed).is_none_or(|lossy| lossy);
-    let Late { kind, subject, advice } = match has_losses && !is_never_again {
-        false => of_pauses(),
-        true => of_loss(&late),
+    let Late { kind, subject, advice } = match has_losses && !is_never_retransmitted {
+        false => late_by_pauses(),
+        true => late_by_loss(&late),
     };
     Some(Cause {
         kind,
@@ -248,61 +252,67 @@ fn late_echoes(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option
         gain_ns,
         total_ns: median_ns.saturating_add(gain_ns),
         subject: subject.to_owned(),
-        advice: format!("{} of {samples} echoes took up to {worst}, {advice}", late.len()),
+        advice: format!("{} of {samples} echoes took up to {longest_late}, {advice}", late.len()),
     })
 }
 
 /// The reason why echoes were late.
 struct Late {
-    kind: Kind,
+    kind: CauseKind,
     subject: &'static str,
     advice: &'static str,
 }
 
-fn of_loss(late: &[u64]) -> Late {
+fn late_by_loss(late: &[u64]) -> Late {
     let typical = statistics::median(late).unwrap_or(0);
     Late {
-        kind: if typical >= TIMER_NS { Kind::RetransmissionTimeouts } else { Kind::Loss },
+        kind: if typical >= TIMER_NS { CauseKind::RetransmissionTimeouts } else { CauseKind::Loss },
         subject: "Occasional packet loss",
         advice: "until a timeout retransmitted a segment. Find the link that drops packets; with \
                  tail loss probes (RFC 8985) on both hosts a repair takes two round trips",
     }
 }
 
-const fn of_pauses() -> Late {
+const fn late_by_pauses() -> Late {
     Late {
-        kind: Kind::Pauses,
+        kind: CauseKind::Pauses,
         subject: "Occasional pausing of the remote program",
         advice: "although the remote TCP acknowledged the keys and none was retransmitted. Check \
                  the load and swapping there, and what the program waits for",
     }
 }
 
-/// The output that the remote host holds is reported if it accounts for at least this fraction of
-/// an echo's wait.
-const HELD_ONE_IN: u64 = 5;
+/// Output in the send buffer of the remote host is mentioned if it causes at least the additional
+/// time of an echo divided by this number.
+const MIN_HELD_DIVISOR: u64 = 5;
 
-/// TCP's round-trip time must show at least this fraction of the delay that a queue adds to echoes:
-/// it includes the remote host's acknowledgments of a few keys.
-const QUEUED_ONE_IN: u64 = 8;
+/// A queue is the cause if TCP's round-trip time grows by at least the additional time of an echo
+/// divided by this number. The round-trip time grows less than the echo, because it includes
+/// acknowledgments of a few keys only.
+const MIN_QUEUED_DIVISOR: u64 = 8;
 
-/// If the local host waits for its processor for at least this fraction of an output, echoes during
-/// it wait as well.
-const WAITED_ONE_IN: u64 = 4;
+/// Echoes during an output are charged to the local processor if the local host waited for it for
+/// at least the time of the output divided by this number.
+const MIN_WAIT_DIVISOR: u64 = 4;
 
 /// Returns the cost of the wait for the local processor in echoes during the longest output. If the
 /// local host waited for a large fraction of the output, the same fraction of the echo is charged.
-fn own_wait_beside_output(observed: &Observation, gain_ns: u64, total_ns: u64) -> Option<Cause> {
-    let longest = observed.sustained.as_ref().or(observed.transfers.first())?;
-    let waited_ns = longest.own_wait_ns?;
-    let elapsed_ns = longest.elapsed_ns.max(1);
-    if waited_ns.saturating_mul(WAITED_ONE_IN) < elapsed_ns {
+fn processor_wait_during_output(
+    observed: &Observation,
+    gain_ns: u64,
+    total_ns: u64,
+) -> Option<Cause> {
+    let longest_output = observed.sustained.as_ref().or(observed.transfers.first())?;
+    let waited_ns = longest_output.own_wait_ns?;
+    let elapsed_ns = longest_output.elapsed_ns.max(1);
+    if waited_ns.saturating_mul(MIN_WAIT_DIVISOR) < elapsed_ns {
         return None;
     }
-    let part = u128::from(gain_ns) * u128::from(waited_ns.min(elapsed_ns)) / u128::from(elapsed_ns);
-    let ns = u64::try_from(part).unwrap_or(gain_ns);
+    let charged_ns =
+        u128::from(gain_ns) * u128::from(waited_ns.min(elapsed_ns)) / u128::from(elapsed_ns);
+    let ns = u64::try_from(charged_ns).unwrap_or(gain_ns);
     Some(Cause {
-        kind: Kind::LocalProcessor,
+        kind: CauseKind::LocalProcessor,
         operation: Operation::EchoUnderLoad,
         cost_ns: ns,
         gain_ns: ns,
@@ -325,12 +335,12 @@ pub(super) fn first_flight_ns(observed: &Observation) -> Option<u64> {
     Some(serial_ns(INITIAL_SEGMENTS * mss_bytes, rate_bps))
 }
 
-/// Returns the cost of a queue that other data fills.
-fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
+/// Returns the cost of a queue that other data of this session fills.
+fn queue_under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
     let total_ns = loaded.settled_ns()?;
     let gain_ns = total_ns.saturating_sub(idle_ns);
-    if let Some(cause) = own_wait_beside_output(observed, gain_ns, total_ns) {
+    if let Some(cause) = processor_wait_during_output(observed, gain_ns, total_ns) {
         return Some(cause);
     }
     // A queue forms only in front of a full link.
@@ -347,12 +357,12 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     // echoes wait in the remote host.
     let trip_ns = round_trip_ns(observed).unwrap_or(0);
     let waits_ns = observed.path.rtt_under_load_ns.map(|rtt| rtt.saturating_sub(trip_ns));
-    if waits_ns.is_some_and(|waits| waits < gain_ns / QUEUED_ONE_IN) {
+    if waits_ns.is_some_and(|waits| waits < gain_ns / MIN_QUEUED_DIVISOR) {
         return None;
     }
     let cost_ns = waits_ns.unwrap_or(gain_ns).min(gain_ns);
     let held_ns = gain_ns - cost_ns;
-    let held = match held_ns >= gain_ns / HELD_ONE_IN {
+    let held_clause = match held_ns >= gain_ns / MIN_HELD_DIVISOR {
         false => String::new(),
         true => format!(
             "; the remote host delays it by another {}, behind output that it has not sent",
@@ -360,7 +370,7 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         ),
     };
     Some(Cause {
-        kind: Kind::Queue,
+        kind: CauseKind::Queue,
         operation: Operation::EchoUnderLoad,
         cost_ns,
         // Even a queue of the recommended length holds the first flight of a sender.
@@ -368,21 +378,23 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         total_ns,
         subject: "The queue in front of the slowest link".to_owned(),
         advice: format!(
-            "an echo takes {} without other output{held}. Use fair queueing or a shorter queue \
-             in the router before that link (fq_codel), or a smaller receive window on this host",
+            "an echo takes {} without other output{held_clause}. Use fair queueing or a shorter \
+             queue in the router before that link (fq_codel), or a smaller receive window on this \
+             host",
             duration(idle_ns)
         ),
     })
 }
 
 /// With fewer quick echoes, a pause cannot be distinguished from keys that wait for each other.
-const MIN_QUICK: usize = 3;
-/// An echo counts as quick if it exceeds the idle one by at most this fraction, or by `QUICK_NS`.
-const QUICK_ONE_IN: u64 = 8;
-const QUICK_NS: u64 = 3_000_000;
-/// Tolerance for echoes that arrive together, whose times then differ by the pace of their keys,
-/// ns.
-const TOGETHER_NS: u64 = 15_000_000;
+const MIN_QUICK_ECHOES: usize = 3;
+/// An echo counts as quick if it exceeds the idle echo by at most the idle echo divided by this
+/// number, or by [`QUICK_TOLERANCE_NS`] if that is more.
+const QUICK_TOLERANCE_DIVISOR: u64 = 8;
+const QUICK_TOLERANCE_NS: u64 = 3_000_000;
+/// Echoes of consecutive keys arrive together if their times differ by the interval between the
+/// keys, with this tolerance, ns.
+const TOGETHER_TOLERANCE_NS: u64 = 15_000_000;
 
 /// Returns whether all late echoes of a train arrive together after one pause. If each key waits
 /// for the previous one, they arrive one after the other.
@@ -390,24 +402,26 @@ fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
     let late_from = idle_ns.saturating_add(TRAIN_PACE_NS);
     let late = train_ns.iter().filter(|ns| **ns > late_from).count();
     // If keys and echoes impede each other, no echo is as quick as the echo of a single key.
-    let quick_ns = idle_ns.saturating_add((idle_ns / QUICK_ONE_IN).max(QUICK_NS));
+    let quick_ns =
+        idle_ns.saturating_add((idle_ns / QUICK_TOLERANCE_DIVISOR).max(QUICK_TOLERANCE_NS));
     let others = train_ns.iter().filter(|ns| **ns <= late_from);
-    if others.clone().count() < MIN_QUICK || others.clone().any(|ns| *ns > quick_ns) {
+    if others.clone().count() < MIN_QUICK_ECHOES || others.clone().any(|ns| *ns > quick_ns) {
         return false;
     }
-    let mut run = 0;
-    let mut longest = 0;
+    let mut run_len = 0;
+    let mut longest_run = 0;
     for pair in train_ns.windows(2) {
         let [before, after] = pair else { continue };
-        let is_together = before.saturating_sub(*after).abs_diff(TRAIN_PACE_NS) <= TOGETHER_NS;
-        run = if is_together { run + 1 } else { 0 };
-        longest = run.max(longest);
+        let is_together =
+            before.saturating_sub(*after).abs_diff(TRAIN_PACE_NS) <= TOGETHER_TOLERANCE_NS;
+        run_len = if is_together { run_len + 1 } else { 0 };
+        longest_run = run_len.max(longest_run);
     }
-    longest >= MIN_TOGETHER && longest + 2 >= late
+    longest_run >= MIN_ECHOES_TOGETHER && longest_run + 2 >= late
 }
 
 /// Minimum number of echoes that arrive together; fewer may have been written at once.
-const MIN_TOGETHER: usize = 5;
+const MIN_ECHOES_TOGETHER: usize = 5;
 
 /// Returns the cost of keys, typed at a steady pace, that wait for each other's echoes: because the
 /// path is half-duplex, or due to Nagle's algorithm.
@@ -427,7 +441,7 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     // one round trip plus the local delay of an acknowledgment.
     if gain_ns <= trip_ns + trip_ns / 5 + KERNEL_DELAY_NS {
         return Some(Cause {
-            kind: Kind::Nagle,
+            kind: CauseKind::Nagle,
             operation: Operation::EchoTrain,
             cost_ns: gain_ns,
             gain_ns,
@@ -441,7 +455,7 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         });
     }
     Some(Cause {
-        kind: Kind::HalfDuplex,
+        kind: CauseKind::HalfDuplex,
         operation: Operation::EchoTrain,
         cost_ns: gain_ns,
         gain_ns,

@@ -4,8 +4,8 @@
 //! of cause that has the most reliable symptoms. A stall is assigned only once, so the gains
 //! reported for a flow never exceed its duration.
 
-use super::cause::{Cause, Kind, Operation};
-use super::echo::{has_late_echoes, is_own, round_trip_ns, sum_of};
+use super::cause::{Cause, CauseKind, Operation};
+use super::echo::{has_late_echoes, is_local_software, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
 use super::{losses, lower_bound, rates, round_trip_waits};
@@ -38,7 +38,7 @@ pub(super) struct View<'a> {
     pub(super) expected_loss_ns: Option<u64>,
     /// Data of the local host was overtaken by later data.
     pub(super) has_reordering: bool,
-    /// Time of the first byte of another flow like this one, ns.
+    /// Time of the first byte in a second measurement of the same operation, ns.
     pub(super) other_first_ns: Option<u64>,
     /// Time of the local software for a key and its echo, ns.
     pub(super) own_ns: u64,
@@ -61,14 +61,20 @@ const MIN_STALL_NS: u64 = 5_000_000;
 impl View<'_> {
     /// Makes a cause that stalled this flow for `cost_ns`. Without the cause, the flow takes the
     /// minimum time that the other known limits permit.
-    pub(super) fn cause(&self, kind: Kind, cost_ns: u64, subject: &str, advice: String) -> Cause {
+    pub(super) fn cause(
+        &self,
+        kind: CauseKind,
+        cost_ns: u64,
+        subject: &str,
+        advice: String,
+    ) -> Cause {
         let cost_ns = cost_ns.min(self.flow.elapsed_ns);
-        let without_ns = lower_bound::without_ns(self, kind);
+        let lower_bound_ns = lower_bound::lower_bound_ns(self, kind);
         Cause {
             kind,
             operation: self.operation,
             cost_ns,
-            gain_ns: cost_ns.min(self.flow.elapsed_ns.saturating_sub(without_ns)),
+            gain_ns: cost_ns.min(self.flow.elapsed_ns.saturating_sub(lower_bound_ns)),
             total_ns: self.flow.elapsed_ns,
             subject: subject.to_owned(),
             advice,
@@ -122,19 +128,19 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         view.black_hole_segment_bytes = black_hole_segment_bytes;
     }
     let has_windows = views.iter().any(|view| view.window_bytes.is_some());
-    let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
-    found.extend(round_trip_waits::nagle_of_answers(observed, trip_ns));
-    found.extend(rates::emptied_bucket(observed, trip_ns));
+    let mut causes: Vec<Cause> = views.into_iter().flat_map(causes_of_flow).collect();
+    causes.extend(round_trip_waits::nagle_of_answers(observed, trip_ns));
+    causes.extend(rates::emptied_bucket(observed, trip_ns));
     if has_windows {
         // A window seen in one output also limits the other outputs, where it may look like a token
         // bucket.
-        found.retain(|cause| cause.kind != Kind::RateLimiter);
+        causes.retain(|cause| cause.kind != CauseKind::RateLimiter);
     }
     // A wait for a lost packet looks like a wait for an acknowledgment.
     if !has_losses && !has_late_echoes {
-        found.extend(round_trip_waits::nagle_with_delayed_ack(observed, trip_ns));
+        causes.extend(round_trip_waits::nagle_with_delayed_ack(observed, trip_ns));
     }
-    found
+    causes
 }
 
 /// Returns whether packets were lost in the session, according to the local TCP; `None` if there
@@ -145,8 +151,9 @@ pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
     let is_lossy_here = flows.clone().any(losses::is_lossy);
     let echo = observed.echo.as_ref().map(|echo| &echo.counts);
     let counts = flows.map(|flow| &flow.counts).chain(echo);
-    let again: Vec<u64> = counts.filter_map(losses::confirmed_losses).collect();
-    (!again.is_empty()).then_some(is_lossy_here || again.iter().any(|count| *count > 0))
+    let confirmed_losses: Vec<u64> = counts.filter_map(losses::confirmed_losses).collect();
+    (!confirmed_losses.is_empty())
+        .then_some(is_lossy_here || confirmed_losses.iter().any(|count| *count > 0))
 }
 
 /// Returns whether packets are reordered in any flow of the session.
@@ -173,20 +180,19 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
     let with_delayed_ack = observed.screenful_delayed_ack.as_ref();
     let delayed_ack_first_ns = with_delayed_ack.and_then(|flow| Some(flow.arrivals.first()?.at_ns));
     let layers = observed.echo.as_ref().map(|echo| echo.layers.as_slice()).unwrap_or_default();
-    let own_ns = sum_of(layers, is_own);
+    let own_ns = sum_of(layers, is_local_software);
     let mut views = Vec::new();
     let usual = screenful.chain(transfers).map(|(flow, operation)| (flow, operation, None));
     for (flow, operation, only) in usual.chain(blocked).chain(sustained) {
         let window_bytes = round_trip_waits::in_windows(flow, trip_ns, observed.path.mss_bytes);
-        let is_of_windows = |rate: u64| {
-            let of_a_window =
-                window_bytes.and_then(|window| rate_bps(window, trip_ns.unwrap_or(0)));
-            of_a_window.is_some_and(|of_a_window| rate / 3 <= of_a_window / 2)
+        let is_window_bps = |rate: u64| {
+            let window_bps = window_bytes.and_then(|window| rate_bps(window, trip_ns.unwrap_or(0)));
+            window_bps.is_some_and(|window_bps| rate / 3 <= window_bps / 2)
         };
         let burst_bps = burst_rate_bps(&flow.arrivals)
-            .filter(|rate| !is_of_windows(*rate) && can_be_link_rate(flow, *rate, trip_ns));
-        let least_ns = (trip_ns.unwrap_or(0) / 4).max(MIN_STALL_NS);
-        let stalls = stalls(flow, burst_bps, least_ns);
+            .filter(|rate| !is_window_bps(*rate) && can_be_link_rate(flow, *rate, trip_ns));
+        let min_ns = (trip_ns.unwrap_or(0) / 4).max(MIN_STALL_NS);
+        let stalls = stalls(flow, burst_bps, min_ns);
         let path = &observed.path;
         views.push(View {
             flow,
@@ -200,7 +206,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             explained_ns: 0,
             has_losses: false,
             has_losses_at_rest: false,
-            expected_loss_ns: losses::expected_ns(observed, flow),
+            expected_loss_ns: losses::expected_cost_ns(observed, flow),
             has_reordering: false,
             other_first_ns: delayed_ack_first_ns.filter(|_| operation == Operation::Screenful),
             own_ns,
@@ -211,27 +217,28 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
 }
 
 /// Minimum number of gaps; with fewer, a stall looks like a slow link.
-const MANY_GAPS: usize = 4;
+const MIN_GAPS: usize = 4;
 
-/// Returns whether `rate_bps` may be the rate of a link: then the first bytes also took their time
-/// on the link. The test applies if there are few gaps, or if the gaps are as long as a round trip:
-/// a window of one segment is as even as a link, but its first segment arrives at once.
+/// Returns whether `seen_bps` may be the rate of a link. On a link the first bytes also take their
+/// transmission time, whereas the first segment of a window arrives at once. This is only checked
+/// if there are few gaps, or if the gaps are as long as a round trip, because windows of one
+/// segment each are spaced as evenly as packets on a link.
 fn can_be_link_rate(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     let arrivals = &flow.arrivals;
     let mut times: Vec<u64> = gaps(arrivals).map(|(_, gap, _)| gap).collect();
     times.sort_unstable();
     let typical = statistics::nearest_rank(&times, 50).copied().unwrap_or(0);
-    let is_of_a_trip = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
+    let is_round_trip_gap = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
     // A window sent in one or a few round trips, for example in segments of half its size,
     // determines the rate.
-    let is_of_a_window = |window: u64| {
+    let is_window_rate = |window: u64| {
         let trip_rate = rate_bps(window, trip_ns.unwrap_or(0)).unwrap_or(u64::MAX);
         window < flow.bytes && seen_bps.saturating_mul(4) > trip_rate
     };
-    if is_of_a_trip && flow.counts.window_bytes.is_some_and(is_of_a_window) {
+    if is_round_trip_gap && flow.counts.window_bytes.is_some_and(is_window_rate) {
         return false;
     }
-    if times.len() >= MANY_GAPS && !is_of_a_trip {
+    if times.len() >= MIN_GAPS && !is_round_trip_gap {
         return true;
     }
     // The first long arrival may be preceded by an echo of the typed command.
@@ -244,12 +251,12 @@ fn can_be_link_rate(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     let Some(first) = arrivals.get(at) else { return false };
     let before = at.checked_sub(1).and_then(|at| arrivals.get(at));
     let waited_ns = first.at_ns.saturating_sub(before.map_or(0, |before| before.at_ns));
-    let needed = serial_ns(first.bytes, seen_bps);
-    // The observed rate includes the headers of other packets.
-    needed - needed / 4 <= waited_ns
+    let needed_ns = serial_ns(first.bytes, seen_bps);
+    // Tolerate a quarter less, because the observed rate includes the headers of other packets.
+    needed_ns - needed_ns / 4 <= waited_ns
 }
 
-fn of_flow(mut view: View<'_>) -> Vec<Cause> {
+fn causes_of_flow(mut view: View<'_>) -> Vec<Cause> {
     match view.only {
         Some(Rule::Hole) => return losses::black_hole(&mut view).into_iter().collect(),
         Some(Rule::Windows) if view.window_bytes.is_none() => return Vec::new(),
@@ -258,46 +265,46 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
         }
         None => {}
     }
-    let mut found = processor(&view);
-    found.extend(processor_wait(&mut view));
-    found.extend(first_byte(&view));
+    let mut causes = processor(&view);
+    causes.extend(processor_wait(&mut view));
+    causes.extend(first_byte(&view));
     // The rules with the most reliable symptoms come first; see the module documentation.
-    found.extend(losses::black_hole(&mut view));
-    found.extend(round_trip_waits::zero_window(&mut view));
-    found.extend(rates::limiter(&mut view));
-    found.extend(round_trip_waits::delayed_ack(&mut view));
-    found.extend(round_trip_waits::nagle(&mut view));
-    found.extend(round_trip_waits::nagle_of_a_trip(&mut view));
-    found.extend(losses::reordering(&mut view));
-    found.extend(losses::loss(&mut view));
-    found.extend(round_trip_waits::small_window(&mut view));
-    found.extend(round_trip_waits::full_window(&view));
-    found.extend(rates::small_packets(&view));
+    causes.extend(losses::black_hole(&mut view));
+    causes.extend(round_trip_waits::zero_window(&mut view));
+    causes.extend(rates::rate_limiter(&mut view));
+    causes.extend(round_trip_waits::delayed_ack(&mut view));
+    causes.extend(round_trip_waits::nagle(&mut view));
+    causes.extend(round_trip_waits::nagle_of_a_trip(&mut view));
+    causes.extend(losses::reordering(&mut view));
+    causes.extend(losses::loss(&mut view));
+    causes.extend(round_trip_waits::small_window(&mut view));
+    causes.extend(round_trip_waits::full_window(&view));
+    causes.extend(rates::small_packets(&view));
     // A flow that arrives in windows leaves the link idle.
-    found.extend(rates::line(&view).filter(|_| view.window_bytes.is_none()));
+    causes.extend(rates::line(&view).filter(|_| view.window_bytes.is_none()));
     if rates::full_bps(&view).is_some() {
         // A full link drops packets when its queue overflows.
-        found.retain(|cause| !cause.kind.is_loss());
+        causes.retain(|cause| !cause.kind.is_loss());
     }
     if let Some(rate_bps) = rate_of_a_full_queue(&view) {
-        add_repair_cost_to_link(&view, rate_bps, &mut found);
+        add_repair_cost_to_link(&view, rate_bps, &mut causes);
     }
-    found
+    causes
 }
 
 /// Adds the cost of repairing lost packets to the cost of the link whose queue dropped these
 /// packets.
-fn add_repair_cost_to_link(view: &View<'_>, rate_bps: u64, found: &mut Vec<Cause>) {
-    let is_line = |cause: &Cause| cause.kind == Kind::LineRate;
+fn add_repair_cost_to_link(view: &View<'_>, rate_bps: u64, causes: &mut Vec<Cause>) {
+    let is_line = |cause: &Cause| cause.kind == CauseKind::LineRate;
     let lost_ns =
-        found.iter().filter(|cause| cause.kind.is_loss()).map(|cause| cause.cost_ns).max();
+        causes.iter().filter(|cause| cause.kind.is_loss()).map(|cause| cause.cost_ns).max();
     let Some(lost_ns) = lost_ns else { return };
-    found.retain(|cause| !cause.kind.is_loss());
-    // A short output does not show by itself that it waits for the link.
-    if !found.iter().any(is_line) {
-        found.push(rates::link(view, rate_bps));
+    causes.retain(|cause| !cause.kind.is_loss());
+    // For a short output the rate of the link has not been reported as a cause yet.
+    if !causes.iter().any(is_line) {
+        causes.push(rates::link(view, rate_bps));
     }
-    for cause in found.iter_mut().filter(|cause| is_line(cause)) {
+    for cause in causes.iter_mut().filter(|cause| is_line(cause)) {
         cause.cost_ns = cause.cost_ns.saturating_add(lost_ns).min(cause.total_ns);
         cause.gain_ns = cause.gain_ns.saturating_add(lost_ns).min(cause.cost_ns);
         cause.advice = format!(
@@ -309,16 +316,17 @@ fn add_repair_cost_to_link(view: &View<'_>, rate_bps: u64, found: &mut Vec<Cause
     }
 }
 
-/// If a link sends for at least this percentage of an output's time, it was full before a packet
-/// was lost.
+/// If a link transmits for at least this percentage of an output's time, it was full before a
+/// packet was lost.
 const BUSY_PERCENT: u64 = 35;
 
 /// Minimum capacity of an overflowing queue, in full segments.
 const QUEUE_SEGMENTS: u64 = 5;
 
 /// Returns the rate of the slowest link, bit/s, if the queue in front of it dropped packets of an
-/// output. Then the link sent for a large part of the time, the round-trip time during it shows a
-/// queue, and nothing was lost between single keys, when the queue was empty.
+/// output. There are three conditions: the link transmitted for a large part of the time; the
+/// round-trip time during the output shows a queue; and no packet was lost between single keys,
+/// when the queue was empty.
 fn rate_of_a_full_queue(view: &View<'_>) -> Option<u64> {
     let rate_bps = rates::seen_line_bps(view)
         .filter(|_| view.operation == Operation::Transfer && !view.has_losses_at_rest)?;
@@ -330,14 +338,14 @@ fn rate_of_a_full_queue(view: &View<'_>) -> Option<u64> {
     (queued_ns >= queue_ns && is_busy).then_some(rate_bps)
 }
 
-/// Returns the costs of the local processor, by activity.
+/// Returns the costs of the local processor: the terminal, other local software, and TLS.
 fn processor(view: &View<'_>) -> Vec<Cause> {
     let layers = &view.flow.layers;
     let terminal_ns = sum_of(layers, |layer| layer == Layer::Terminal);
-    let own_ns = sum_of(layers, |layer| is_own(layer) && layer != Layer::Terminal);
-    let mut found = vec![
+    let own_ns = sum_of(layers, |layer| is_local_software(layer) && layer != Layer::Terminal);
+    let mut causes = vec![
         view.cause(
-            Kind::Terminal,
+            CauseKind::Terminal,
             terminal_ns,
             "The local terminal",
             "it took that long to display the output. Use a faster terminal, or less color and \
@@ -345,7 +353,7 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
                 .to_owned(),
         ),
         view.cause(
-            Kind::LocalProcessor,
+            CauseKind::LocalProcessor,
             own_ns,
             "The local software (plumb)",
             "this is the sum of its layers. Compare the layers, and stop other processes on this \
@@ -356,9 +364,14 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
     if let Some(ns) = view.flow.tls_cpu_ns {
         let advice = "encryption used that much processor time here. Choose a cipher that this \
                       processor has instructions for (AES-GCM)";
-        found.push(view.cause(Kind::Tls, ns, "TLS on this host's processor", advice.to_owned()));
+        causes.push(view.cause(
+            CauseKind::Tls,
+            ns,
+            "TLS on this host's processor",
+            advice.to_owned(),
+        ));
     }
-    found
+    causes
 }
 
 /// Returns the cost of the wait for the local processor. If this wait explains half of the time
@@ -368,7 +381,7 @@ fn processor_wait(view: &mut View<'_>) -> Option<Cause> {
     let advice = "plumb was runnable but not scheduled for that time. Stop other processes on this \
                   host, or give plumb a higher priority (nice) or a processor of its own";
     let subject = "Waiting for a processor on this host";
-    let cause = view.cause(Kind::LocalProcessor, waited_ns, subject, advice.to_owned());
+    let cause = view.cause(CauseKind::LocalProcessor, waited_ns, subject, advice.to_owned());
     let explains_all = waited_ns >= sum_ns(&view.stalls) / 2;
     let selected = view.select(|_| explains_all);
     view.settle(cause, &selected)
@@ -376,15 +389,15 @@ fn processor_wait(view: &mut View<'_>) -> Option<Cause> {
 
 /// Returns whether the request for an incoming flow, or its first packet, was retransmitted: other
 /// packets arrived earlier, out of order.
-fn was_retransmitted(view: &View<'_>) -> bool {
+fn is_request_retransmitted(view: &View<'_>) -> bool {
     let counts = &view.flow.counts;
-    let marks = [counts.retransmissions, counts.out_of_order_in];
-    view.has_losses && marks.into_iter().flatten().any(|count| count > 0)
+    let loss_counts = [counts.retransmissions, counts.out_of_order_in];
+    view.has_losses && loss_counts.into_iter().flatten().any(|count| count > 0)
 }
 
 /// Returns the cost of a lost request, ns.
 pub(super) fn lost_request_ns(view: &View<'_>) -> u64 {
-    let first = view.flow.arrivals.first().filter(|_| was_retransmitted(view));
+    let first = view.flow.arrivals.first().filter(|_| is_request_retransmitted(view));
     first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
 }
 
@@ -398,30 +411,31 @@ pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
         .into_iter()
         .filter(|view| view.only.is_none() && view.flow.direction == Direction::Incoming)
         .collect();
-    let burst = incoming.iter().filter_map(|view| view.burst_bps).max()?;
+    let max_burst_bps = incoming.iter().filter_map(|view| view.burst_bps).max()?;
     let transfers = incoming.iter().filter(|view| view.operation == Operation::Transfer);
-    let mean = transfers
+    let max_mean_bps = transfers
         .filter_map(|view| rate_bps(view.flow.bytes, span_ns(&view.flow.arrivals)?))
         .max()?;
-    Some(mean.saturating_mul(10) >= burst.saturating_mul(FULL_TENTHS))
+    Some(max_mean_bps.saturating_mul(10) >= max_burst_bps.saturating_mul(FULL_TENTHS))
 }
 
 /// Returns the time of the remote host until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
     // If long packets vanish, the first packet vanished. If packets are lost, the request may have
     // been lost. If packets are reordered, the first packet may have been late.
-    let is_of_the_way =
-        view.black_hole_segment_bytes.is_some() || view.has_reordering || was_retransmitted(view);
-    if view.flow.direction == Direction::Outgoing || is_of_the_way {
+    let is_path_delay = view.black_hole_segment_bytes.is_some()
+        || view.has_reordering
+        || is_request_retransmitted(view);
+    if view.flow.direction == Direction::Outgoing || is_path_delay {
         return None;
     }
     let first = view.flow.arrivals.first()?;
     let trip_ns = view.trip_ns?;
     let line_ns = view.burst_bps.map_or(0, |rate| serial_ns(first.bytes, rate));
-    // A single delay of the host is not a cause.
+    // Use the shorter of two measurements, because a single delay of the host is not a cause.
     let first_ns = view.other_first_ns.map_or(first.at_ns, |other| other.min(first.at_ns));
     Some(view.cause(
-        Kind::RemoteHost,
+        CauseKind::RemoteHost,
         first_ns
             .saturating_sub(trip_ns)
             .saturating_sub(line_ns)

@@ -15,7 +15,7 @@
 //! prompt, is detected by keys typed at a steady pace, with weaker evidence (see the `echo`
 //! module).
 
-use super::cause::{Cause, Kind, Operation};
+use super::cause::{Cause, CauseKind, Operation};
 use super::echo::round_trip_ns;
 use super::observation::Observation;
 use crate::format::duration;
@@ -23,16 +23,16 @@ use crate::statistics;
 
 /// Minimum number of answers for the comparison.
 const MIN_ANSWERS: usize = 4;
-/// Minimum difference between an echo in a sequence and an answer at rest, ns,
+/// Minimum difference between an echo in a sequence and an answer at rest, ns.
 const MIN_TURNAROUND_NS: u64 = 10_000_000;
-/// and as a fraction of the answer.
-const TURNAROUND_ONE_IN: u64 = 5;
-/// Maximum difference between the quartiles of the echoes, as a fraction: a processor that is
-/// occasionally busy spreads them further.
-const SPREAD_ONE_IN: u64 = 4;
+/// The difference must also be at least the time of the answer divided by this number.
+const MIN_TURNAROUND_DIVISOR: u64 = 5;
+/// Maximum difference between the quartiles of the echoes: the lower quartile divided by this
+/// number. An occasionally busy processor causes a larger difference.
+const MAX_SPREAD_DIVISOR: u64 = 4;
 
 /// Returns the cost of the turnarounds of a half-duplex path for an echo.
-pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Cause> {
+pub(super) fn turnaround_cause(observed: &Observation, echoes_ns: &[u64]) -> Option<Cause> {
     let answers_ns = &observed.answers.as_ref()?.quick_ack_ns;
     if answers_ns.len() < MIN_ANSWERS {
         return None;
@@ -42,18 +42,19 @@ pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Ca
     let low_ns = quartile(25)?;
     let echo_ns = quartile(50)?;
     let high_ns = quartile(75)?;
-    let is_even = high_ns <= low_ns.saturating_add(low_ns / SPREAD_ONE_IN);
-    let turnaround_ns = MIN_TURNAROUND_NS.max(rest_ns / TURNAROUND_ONE_IN);
+    let is_even = high_ns <= low_ns.saturating_add(low_ns / MAX_SPREAD_DIVISOR);
+    let turnaround_ns = MIN_TURNAROUND_NS.max(rest_ns / MIN_TURNAROUND_DIVISOR);
     if !is_even || low_ns < rest_ns.saturating_add(turnaround_ns) {
         return None;
     }
-    // TCP's minimum round-trip time is also that of a packet at rest, without the shell.
+    // TCP's minimum round-trip time also belongs to a packet at rest, and does not include the
+    // shell.
     let shortest_ns = round_trip_ns(observed)?.min(rest_ns);
     let turnarounds_ns = turnarounds_ns(echo_ns, shortest_ns);
     let without_ns = shortest_ns.saturating_mul(2).saturating_sub(turnarounds_ns);
     let gain_ns = echo_ns.saturating_sub(without_ns);
     Some(Cause {
-        kind: Kind::HalfDuplex,
+        kind: CauseKind::HalfDuplex,
         operation: Operation::Echo,
         cost_ns: gain_ns,
         gain_ns,
@@ -98,31 +99,35 @@ mod tests {
 
     fn gain_ms(observed: &Observation) -> Option<u64> {
         let echoes = &observed.echo.as_ref()?.samples_ns;
-        of_answers(observed, echoes).map(|cause| cause.gain_ns / MS)
+        turnaround_cause(observed, echoes).map(|cause| cause.gain_ns / MS)
     }
 
     #[test]
-    fn a_key_behind_another_that_takes_longer_than_an_answer_shows_turnarounds() {
+    fn a_key_after_another_key_that_takes_longer_than_an_answer_shows_turnarounds() {
         // 60 ms of turnaround and a round trip of 20 ms.
         let observed = session(120, 72, 70);
         assert_eq!(gain_ms(&observed), Some(100));
-        let kinds: Vec<Kind> = causes(&observed).iter().map(|cause| cause.kind).collect();
-        assert_eq!(kinds, [Kind::HalfDuplex], "neither the remote host nor the path is accused");
+        let kinds: Vec<CauseKind> = causes(&observed).iter().map(|cause| cause.kind).collect();
+        assert_eq!(
+            kinds,
+            [CauseKind::HalfDuplex],
+            "neither the remote host nor the path is accused"
+        );
     }
 
     #[test]
-    fn an_echo_of_four_turnarounds_is_not_taken_for_two() {
+    fn an_echo_with_four_turnarounds_is_distinguished_from_two() {
         assert_eq!(gain_ms(&session(172, 58, 53)), Some(152));
     }
 
     #[test]
-    fn a_slow_host_delays_an_answer_as_much() {
+    fn a_slow_host_that_delays_echo_and_answer_equally_is_not_half_duplex() {
         assert_eq!(gain_ms(&session(120, 122, 20)), None);
         assert_eq!(gain_ms(&session(20, 18, 10)), None, "a few milliseconds are chance");
     }
 
     #[test]
-    fn echoes_that_are_spread_wait_for_a_processor() {
+    fn echoes_with_a_large_spread_give_no_result() {
         let mut observed = session(120, 40, 10);
         let spread = (0..40).map(|number| (80 + number * 4) * MS).collect();
         observed.echo = Some(Echoes { samples_ns: spread, ..Echoes::default() });

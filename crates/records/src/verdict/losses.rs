@@ -4,7 +4,7 @@
 //! a round trip after duplicate acknowledgments, otherwise a timeout. The loss of the last packet
 //! of a flow leaves only the silence, which counts as a loss only if the session had other losses.
 
-use super::cause::{Cause, Kind, Operation};
+use super::cause::{Cause, CauseKind, Operation};
 use super::flows::{View, lost_request_ns, sum_ns};
 use super::observation::{Direction, Echoes, Flow, FlowCounts, Observation, Path};
 use super::round_trip_waits::{INITIAL_SEGMENTS, largest_around, long_ns};
@@ -14,18 +14,19 @@ use crate::statistics;
 
 /// Returns whether a packet of the flow was certainly lost.
 pub(super) fn is_lossy(flow: &Flow) -> bool {
-    let mark = match flow.direction {
+    let loss_count = match flow.direction {
         Direction::Outgoing => confirmed_losses(&flow.counts),
-        // Segments that the local host retransmitted on a slow link may only have been late.
+        // Retransmissions of the local host prove no loss here: on a slow link the segments may
+        // only have been late.
         Direction::Incoming => flow.counts.out_of_order_in,
     };
-    mark.is_some_and(|count| count > 0)
+    loss_count.is_some_and(|count| count > 0)
 }
 
 /// Returns the number of segments that the local host retransmitted, without spurious ones.
 pub(super) fn confirmed_losses(counts: &FlowCounts) -> Option<u64> {
-    let needless = counts.duplicate_reports.unwrap_or(0);
-    Some(counts.retransmissions?.saturating_sub(needless))
+    let spurious = counts.duplicate_reports.unwrap_or(0);
+    Some(counts.retransmissions?.saturating_sub(spurious))
 }
 
 /// Returns whether packets were lost while single keys were typed, according to the local TCP. A
@@ -38,18 +39,18 @@ pub(super) fn is_lossy_at_rest(observed: &Observation) -> bool {
 
 /// An exchange was delayed if it takes this many times the usual time plus [`LATE_NS`].
 const LATE_FACTOR: u64 = 2;
-/// Minimum delay that is not random, ns.
+/// Minimum delay of an exchange that counts as delayed, ns; shorter delays are random.
 const LATE_NS: u64 = 100_000_000;
 
 /// Returns the duration above which an exchange that usually takes `usual_ns` was delayed, ns.
-pub(super) const fn late_from_ns(usual_ns: u64) -> u64 {
+pub(super) const fn late_threshold_ns(usual_ns: u64) -> u64 {
     usual_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS)
 }
 
 /// Returns the delay of each of `times_ns`, ns; 0 if it was not delayed.
 pub(super) fn lateness_ns(times_ns: &[u64]) -> Vec<u64> {
     let usual_ns = statistics::median(times_ns).unwrap_or(0);
-    let late = |ns: &u64| if *ns > late_from_ns(usual_ns) { ns - usual_ns } else { 0 };
+    let late = |ns: &u64| if *ns > late_threshold_ns(usual_ns) { ns - usual_ns } else { 0 };
     times_ns.iter().map(late).collect()
 }
 
@@ -75,11 +76,12 @@ const MIN_EXCHANGES: usize = 20;
 /// Returns the expected cost of lost packets for a flow that fits into one flight, ns; `None` if
 /// the flow is longer, or if there were too few short exchanges for an estimate. An exchange has
 /// two data packets.
-pub(super) fn expected_ns(observed: &Observation, flow: &Flow) -> Option<u64> {
+pub(super) fn expected_cost_ns(observed: &Observation, flow: &Flow) -> Option<u64> {
     let mss = observed.path.mss_bytes.unwrap_or(Path::MIN_MSS).max(1);
     let packets = flow.bytes.div_ceil(mss);
-    let expected_ns = exchange_loss_ns(observed)?.saturating_mul(packets.saturating_add(1)) / 2;
-    (packets <= INITIAL_SEGMENTS).then_some(expected_ns)
+    let expected_cost_ns =
+        exchange_loss_ns(observed)?.saturating_mul(packets.saturating_add(1)) / 2;
+    (packets <= INITIAL_SEGMENTS).then_some(expected_cost_ns)
 }
 
 /// Returns the data bytes of the packets that pass a path MTU black hole: longer packets of the
@@ -94,16 +96,16 @@ pub(super) fn black_hole_segment_bytes(view: &View<'_>) -> Option<u64> {
     let arrivals = &view.flow.arrivals;
     let first = arrivals.first()?;
     let stall = view.stalls.iter().find(|stall| stall.ns >= long_ns).map(|stall| stall.index);
-    let waited = first.at_ns.saturating_sub(view.trip_or_zero()) >= long_ns;
-    let index = if waited { 0 } else { stall? };
+    let is_first_arrival_late = first.at_ns.saturating_sub(view.trip_or_zero()) >= long_ns;
+    let index = if is_first_arrival_late { 0 } else { stall? };
     let (before, after) = largest_around(view, index)?;
-    // No long packet arrived before, and none of the full length later.
+    // No long packet arrived before the wait, and no packet of the full length after it.
     let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
-    let alike = arrivals.iter().filter(|arrival| arrival.bytes == after).count();
+    let same_size_count = arrivals.iter().filter(|arrival| arrival.bytes == after).count();
     // Data slightly longer than a segment arrives as one segment of the same length, and a
     // remainder.
     let is_pair = arrivals.len() == 2 && view.flow.bytes > mss;
-    (is_hole && (is_pair || alike * 2 > arrivals.len())).then_some(after)
+    (is_hole && (is_pair || same_size_count * 2 > arrivals.len())).then_some(after)
 }
 
 /// Returns the cost of long packets that vanish: silence until the sender tries shorter ones.
@@ -123,7 +125,7 @@ pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
         count(shorter)
     );
     let subject = "A path MTU black hole";
-    let cause = view.cause(Kind::PathMtuBlackHole, gain_ns, subject, advice);
+    let cause = view.cause(CauseKind::PathMtuBlackHole, gain_ns, subject, advice);
     view.settle(cause, &selected)
 }
 
@@ -136,15 +138,17 @@ pub(super) fn is_reordered(view: &View<'_>) -> bool {
     let counts = &view.flow.counts;
     match view.flow.direction {
         Direction::Outgoing => {
-            let seen = counts.reorderings.max(counts.duplicate_reports).unwrap_or(0);
+            let reordering_events = counts.reorderings.max(counts.duplicate_reports).unwrap_or(0);
             let lost = confirmed_losses(&view.flow.counts);
-            seen >= MIN_REORDERINGS && lost.is_none_or(|lost| lost <= seen)
+            reordering_events >= MIN_REORDERINGS
+                && lost.is_none_or(|lost| lost <= reordering_events)
         }
         Direction::Incoming => {
-            let twice = counts.duplicates_in.unwrap_or(0);
-            let of_a_trip = |stall: &Stall| stall.ns.saturating_mul(10) >= view.trip_or_zero() * 8;
-            let repairs = u64::try_from(view.select(of_a_trip).len()).unwrap_or(u64::MAX);
-            twice >= MIN_REORDERINGS && twice.saturating_mul(2) >= repairs
+            let duplicates = counts.duplicates_in.unwrap_or(0);
+            let is_round_trip =
+                |stall: &Stall| stall.ns.saturating_mul(10) >= view.trip_or_zero() * 8;
+            let repairs = u64::try_from(view.select(is_round_trip).len()).unwrap_or(u64::MAX);
+            duplicates >= MIN_REORDERINGS && duplicates.saturating_mul(2) >= repairs
         }
     }
 }
@@ -170,7 +174,7 @@ pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
         count(late)
     );
     let subject = "Reordering on the path";
-    let cause = view.cause(Kind::Reordering, sum_ns(&selected), subject, advice);
+    let cause = view.cause(CauseKind::Reordering, sum_ns(&selected), subject, advice);
     view.settle(cause, &selected)
 }
 
@@ -192,16 +196,16 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     let selected = view.select(|_| true);
     let (long, short): (Vec<Stall>, Vec<Stall>) =
         selected.iter().partition(|stall| stall.ns >= long_ns);
-    let mut long_sum = sum_ns(&long);
-    let mut short_sum = sum_ns(&short);
+    let mut long_waits_ns = sum_ns(&long);
+    let mut short_waits_ns = sum_ns(&short);
     let request_ns = lost_request_ns(view);
-    *(if request_ns >= long_ns { &mut long_sum } else { &mut short_sum }) += request_ns;
-    let seen_ns = long_sum.saturating_add(short_sum);
+    *(if request_ns >= long_ns { &mut long_waits_ns } else { &mut short_waits_ns }) += request_ns;
+    let seen_ns = long_waits_ns.saturating_add(short_waits_ns);
     let gain_ns = match view.expected_loss_ns.filter(|_| view.operation == Operation::Screenful) {
-        Some(expected_ns) => seen_ns.min(expected_ns),
+        Some(expected_cost_ns) => seen_ns.min(expected_cost_ns),
         None => seen_ns,
     };
-    if long_sum > short_sum {
+    if long_waits_ns > short_waits_ns {
         let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(request_ns);
         let timeouts = match long.len() {
             0 | 1 => "1 timeout of".to_owned(),
@@ -213,11 +217,11 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
             duration(longest)
         );
         let subject = "Waiting for retransmission timeouts";
-        let cause = view.cause(Kind::RetransmissionTimeouts, gain_ns, subject, advice);
+        let cause = view.cause(CauseKind::RetransmissionTimeouts, gain_ns, subject, advice);
         return view.settle(cause.clone(), &selected).or(Some(cause));
     }
     let counts = &view.flow.counts;
-    let what =
+    let evidence =
         match (confirmed_losses(&view.flow.counts).filter(|lost| *lost > 0), counts.segments_out) {
             (Some(lost), Some(sent)) => {
                 format!("{} of {} sent segments were lost", count(lost), count(sent))
@@ -226,8 +230,8 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
             (None, _) => "segments of the remote host were lost".to_owned(),
         };
     let advice = format!(
-        "{what}. Check the links of the path for errors, and for buffers that are too small"
+        "{evidence}. Check the links of the path for errors, and for buffers that are too small"
     );
-    let cause = view.cause(Kind::Loss, gain_ns, "Packet loss", advice);
+    let cause = view.cause(CauseKind::Loss, gain_ns, "Packet loss", advice);
     view.settle(cause.clone(), &selected).or(Some(cause))
 }

@@ -9,43 +9,52 @@
 //! packets): otherwise the connection may have sent much data before, and its congestion window may
 //! have grown.
 
-use super::cause::Kind;
+use super::cause::CauseKind;
 use super::flows::View;
 use super::observation::Direction;
 use super::traffic::serial_ns;
 use crate::prediction::Model;
 
 /// Returns the minimum duration of the flow of `view` without `kind`, ns.
-pub(super) fn without_ns(view: &View<'_>, kind: Kind) -> u64 {
+pub(super) fn lower_bound_ns(view: &View<'_>, kind: CauseKind) -> u64 {
     let flow = view.flow;
     let Some(trip_ns) = view.trip_ns else { return 0 };
-    let is_of_the_line = matches!(kind, Kind::LineRate | Kind::RateLimiter | Kind::SmallPackets);
+    let is_link_cause =
+        matches!(kind, CauseKind::LineRate | CauseKind::RateLimiter | CauseKind::SmallPackets);
     // If a program on either host determines the rate of a flow, the flow does not show the rate of
     // the link.
-    let is_of_a_program =
-        matches!(kind, Kind::RemoteHost | Kind::Terminal | Kind::Tls | Kind::LocalProcessor);
-    // Acknowledgments are not reliable evidence of the link.
-    let is_seen = flow.direction == Direction::Incoming;
-    let rate_bps = view.burst_bps.filter(|_| is_seen && !is_of_the_line && !is_of_a_program);
+    let is_program_cause = matches!(
+        kind,
+        CauseKind::RemoteHost | CauseKind::Terminal | CauseKind::Tls | CauseKind::LocalProcessor
+    );
+    // Acknowledgments are not reliable evidence of the rate of the link.
+    let is_incoming = flow.direction == Direction::Incoming;
+    let rate_bps = view.burst_bps.filter(|_| is_incoming && !is_link_cause && !is_program_cause);
     let first_ns = match (kind, flow.arrivals.first()) {
         (_, None) => trip_ns,
         (
-            Kind::RemoteHost | Kind::Loss | Kind::RetransmissionTimeouts | Kind::PathMtuBlackHole,
+            CauseKind::RemoteHost
+            | CauseKind::Loss
+            | CauseKind::RetransmissionTimeouts
+            | CauseKind::PathMtuBlackHole,
             _,
         ) => trip_ns,
         // The first bytes also spent time on the link.
-        (_, Some(first)) if is_of_the_line => {
+        (_, Some(first)) if is_link_cause => {
             let line_ns = view.burst_bps.map_or(0, |rate| serial_ns(first.bytes, rate));
             first.at_ns.saturating_sub(line_ns)
         }
         (_, Some(first)) => first.at_ns,
     };
-    let is_of_the_window = matches!(
+    let is_window_cause = matches!(
         kind,
-        Kind::SmallWindow | Kind::SmallSendBuffer | Kind::ZeroWindow | Kind::DelayedAck
+        CauseKind::SmallWindow
+            | CauseKind::SmallSendBuffer
+            | CauseKind::ZeroWindow
+            | CauseKind::DelayedAck
     );
-    let window_bytes = flow.counts.window_bytes.filter(|bytes| *bytes > 0 && !is_of_the_window);
-    let mss_bytes = view.path.mss_bytes.filter(|_| is_of_the_line);
+    let window_bytes = flow.counts.window_bytes.filter(|bytes| *bytes > 0 && !is_window_cause);
+    let mss_bytes = view.path.mss_bytes.filter(|_| is_link_cause);
     let transit_ns = match mss_bytes {
         Some(mss_bytes) => {
             let model = Model { window_bytes, ..Model::slow_start_only(trip_ns, mss_bytes) };
@@ -56,21 +65,22 @@ pub(super) fn without_ns(view: &View<'_>, kind: Kind) -> u64 {
     first_ns.saturating_add(transit_ns)
 }
 
-/// Returns the time of `bytes` in windows that are full from the beginning, ns.
+/// Returns the time of `bytes` if the sender sends a full window in each round trip from the
+/// beginning, ns.
 fn in_windows_ns(
     bytes: u64,
     window_bytes: Option<u64>,
     trip_ns: u64,
     rate_bps: Option<u64>,
 ) -> u64 {
-    let serial = |count| rate_bps.map_or(0, |rate| serial_ns(count, rate));
-    let all_ns = serial(bytes);
-    let Some(window) = window_bytes.filter(|window| serial(*window) < trip_ns) else {
+    let transmission_ns = |count| rate_bps.map_or(0, |rate| serial_ns(count, rate));
+    let all_ns = transmission_ns(bytes);
+    let Some(window) = window_bytes.filter(|window| transmission_ns(*window) < trip_ns) else {
         return all_ns;
     };
     let waits = bytes.div_ceil(window).saturating_sub(1);
-    let last = bytes.saturating_sub(waits.saturating_mul(window));
-    trip_ns.saturating_mul(waits).saturating_add(serial(last)).max(all_ns)
+    let last_bytes = bytes.saturating_sub(waits.saturating_mul(window));
+    trip_ns.saturating_mul(waits).saturating_add(transmission_ns(last_bytes)).max(all_ns)
 }
 
 #[cfg(test)]

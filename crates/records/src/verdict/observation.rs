@@ -113,14 +113,14 @@ impl Echoes {
     #[must_use]
     pub fn settled_ns(&self) -> Option<u64> {
         let samples = &self.samples_ns;
-        if samples.len() < Self::MANY {
+        if samples.len() < Self::MIN_SETTLING_ECHOES {
             return statistics::percentile(samples, 75);
         }
         statistics::median(samples.get(samples.len() / 2..)?)
     }
 
-    /// Minimum number of echoes that show from which echo on the queue is full.
-    pub(crate) const MANY: usize = 8;
+    /// Minimum number of echoes that show when the queue became full.
+    pub(crate) const MIN_SETTLING_ECHOES: usize = 8;
 
     /// Returns the samples without the waits for the local processor, ns.
     pub(super) fn without_own_wait_ns(&self) -> Vec<u64> {

@@ -1,6 +1,6 @@
 //! Costs of the rate of the path: the link itself, headers of small packets, a token bucket.
 
-use super::cause::{Cause, Kind, Operation};
+use super::cause::{Cause, CauseKind, Operation};
 use super::flows::View;
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{
@@ -14,7 +14,7 @@ const EVEN_PERCENT: u64 = 60;
 const MIN_ARRIVALS: usize = 10;
 
 /// Returns the cost of a token bucket that is full at first and empty later.
-pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
+pub(super) fn rate_limiter(view: &mut View<'_>) -> Option<Cause> {
     let arrivals = &view.flow.arrivals;
     if view.has_reordering
         || view.window_bytes.is_some()
@@ -58,7 +58,7 @@ pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
         count(knee.bytes),
         count(knee.after_bps)
     );
-    let cause = view.cause(Kind::RateLimiter, gain_ns, "A rate limiter on the path", advice);
+    let cause = view.cause(CauseKind::RateLimiter, gain_ns, "A rate limiter on the path", advice);
     view.settle(cause, &selected)
 }
 
@@ -76,12 +76,12 @@ fn header_ns(view: &View<'_>, packets: u64) -> Option<u64> {
     // The observed rate counts only data, while headers were also on the link.
     let rate = view.burst_bps?;
     let data = view.flow.bytes / packets.max(1);
-    let with_headers = u128::from(rate) * u128::from(data + header) / u128::from(data.max(1));
-    Some(serial_ns(header, u64::try_from(with_headers).ok()?))
+    let wire_bps = u128::from(rate) * u128::from(data + header) / u128::from(data.max(1));
+    Some(serial_ns(header, u64::try_from(wire_bps).ok()?))
 }
 
 /// Packets are small if there are this many times more than necessary.
-const SMALL_FACTOR: u64 = 3;
+const SMALL_PACKETS_FACTOR: u64 = 3;
 
 /// Returns the cost of the headers of segments that are small because of a small MSS.
 fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
@@ -89,15 +89,20 @@ fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
     // bytes.
     let needed = view.flow.bytes.div_ceil(mss.max(1));
     let packets = data_packets(view.flow, view.path).map_or(needed, |packets| packets.max(needed));
-    let fewest = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
-    let gain_ns = header_ns(view, packets)?.saturating_mul(packets.saturating_sub(fewest));
+    let min_packets = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
+    let gain_ns = header_ns(view, packets)?.saturating_mul(packets.saturating_sub(min_packets));
     let advice = format!(
         "each has {} bytes of data and {} bytes of headers. To reduce the header overhead, check \
          the MTU of the path and of both hosts, and MSS clamping",
         count(view.flow.bytes / packets.max(1)),
         count(header_bytes(view.path))
     );
-    Some(view.cause(Kind::SmallPackets, gain_ns, "The header overhead of small segments", advice))
+    Some(view.cause(
+        CauseKind::SmallPackets,
+        gain_ns,
+        "The header overhead of small segments",
+        advice,
+    ))
 }
 
 /// Returns the cost of the headers of unnecessary packets.
@@ -107,19 +112,24 @@ pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
         return small_mss(view, mss);
     }
     let packets = data_packets(view.flow, view.path)?;
-    let fewest = view.flow.bytes.div_ceil(mss.max(1)).max(1);
-    if packets < fewest.saturating_mul(SMALL_FACTOR) {
+    let min_packets = view.flow.bytes.div_ceil(mss.max(1)).max(1);
+    if packets < min_packets.saturating_mul(SMALL_PACKETS_FACTOR) {
         return None;
     }
-    let gain_ns = header_ns(view, packets)?.saturating_mul(packets - fewest);
+    let gain_ns = header_ns(view, packets)?.saturating_mul(packets - min_packets);
     let advice = format!(
         "{} packets of {} bytes carry as much data as {} full ones. Write larger pieces there, or \
          set TCP_CORK",
         count(packets),
         count(view.flow.bytes / packets.max(1)),
-        count(fewest)
+        count(min_packets)
     );
-    Some(view.cause(Kind::SmallPackets, gain_ns, "The header overhead of small packets", advice))
+    Some(view.cause(
+        CauseKind::SmallPackets,
+        gain_ns,
+        "The header overhead of small packets",
+        advice,
+    ))
 }
 
 /// Returns the rate of the slowest link, if the flow shows one: at that rate, a packet's headers
@@ -144,63 +154,69 @@ fn has_full_segments(view: &View<'_>) -> bool {
     })
 }
 
-/// Maximum fraction of the bytes behind an empty token bucket that may arrive early, as a divisor;
-/// a late reader has this effect.
-const EARLY_ONE_IN: u64 = 6;
-/// Minimum ratio of two rates: of a screenful that passes a full token bucket, and of a long output
-/// that passes the empty bucket.
-const BUCKET_FACTOR: u64 = 4;
+/// Behind an empty token bucket, at most the bytes of the output divided by this number may arrive
+/// faster than the bucket permits: a reader that is late reads several packets at once.
+const MAX_EARLY_DIVISOR: u64 = 6;
+/// Minimum ratio of the rate of a screenful that passes a full token bucket to the rate of a long
+/// output behind the empty bucket.
+const MIN_BUCKET_RATE_FACTOR: u64 = 4;
 /// Minimum time that a screenful must save over the long output's rate, ns; less may be
 /// coincidence.
-const BUCKET_NS: u64 = 3_000_000;
+const MIN_BUCKET_SAVING_NS: u64 = 3_000_000;
 
 /// Returns the cost of a token bucket that every screenful finds full, and a long output empty from
-/// its beginning, so that the knee of [`limiter`] is not visible.
+/// its beginning, so that the knee of [`rate_limiter`] is not visible.
 pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let mss = observed.path.mss_bytes?;
-    let is_long = |flow: &&Flow| flow.direction == Direction::Incoming;
-    let long = observed.transfers.iter().find(is_long)?;
-    if long.arrivals.len() < MIN_ARRIVALS || evenness_percent(&long.arrivals, 0)? < EVEN_PERCENT {
+    let is_incoming_flow = |flow: &&Flow| flow.direction == Direction::Incoming;
+    let long_output = observed.transfers.iter().find(is_incoming_flow)?;
+    if long_output.arrivals.len() < MIN_ARRIVALS
+        || evenness_percent(&long_output.arrivals, 0)? < EVEN_PERCENT
+    {
         return None;
     }
     // A small window also gives an even rate in the long run, and also lets a screenful pass at
     // once.
-    if super::round_trip_waits::in_windows(long, trip_ns, observed.path.mss_bytes).is_some() {
+    if super::round_trip_waits::in_windows(long_output, trip_ns, observed.path.mss_bytes).is_some()
+    {
         return None;
     }
-    let rate = rate_bps(long.bytes, span_ns(&long.arrivals)?)?;
+    let rate = rate_bps(long_output.bytes, span_ns(&long_output.arrivals)?)?;
     // A small window also gives an even rate over many round trips, but in steps of one round trip.
-    let least_ns = trip_ns.unwrap_or(0) / 2;
-    let steps = super::traffic::stalls(long, Some(rate), least_ns);
+    let min_ns = trip_ns.unwrap_or(0) / 2;
+    let steps = super::traffic::stalls(long_output, Some(rate), min_ns);
     let in_steps = steps.iter().fold(0_u64, |sum, stall| sum.saturating_add(stall.ns));
-    if least_ns > 0 && in_steps > span_ns(&long.arrivals)? / 2 {
+    if min_ns > 0 && in_steps > span_ns(&long_output.arrivals)? / 2 {
         return None;
     }
-    let fast = rate.saturating_mul(BUCKET_FACTOR);
-    // A program that writes now and then produces bursts; a token bucket does not.
-    let early = gaps(&long.arrivals).filter(|(_, gap, bytes)| *gap < serial_ns(*bytes, fast));
-    if early.map(|(.., bytes)| bytes).sum::<u64>() > long.bytes / EARLY_ONE_IN {
+    let fast_bps = rate.saturating_mul(MIN_BUCKET_RATE_FACTOR);
+    // A program that writes occasionally produces bursts; a token bucket does not.
+    let early_gaps =
+        gaps(&long_output.arrivals).filter(|(_, gap, bytes)| *gap < serial_ns(*bytes, fast_bps));
+    if early_gaps.map(|(.., bytes)| bytes).sum::<u64>() > long_output.bytes / MAX_EARLY_DIVISOR {
         return None;
     }
     let screens = [&observed.screenful, &observed.screenful_delayed_ack];
     let passes = |screen: &Flow| {
-        // One read may return all of it, and its first segment does not show a rate.
+        // One read may return the whole screenful, and the first segment of a flow does not show a
+        // rate.
         let slow_ns = serial_ns(screen.bytes.saturating_sub(mss), rate);
-        let took_ns = span_ns(&screen.arrivals).unwrap_or(u64::MAX);
-        slow_ns >= BUCKET_NS && took_ns.saturating_mul(BUCKET_FACTOR) < slow_ns
+        let elapsed_ns = span_ns(&screen.arrivals).unwrap_or(u64::MAX);
+        slow_ns >= MIN_BUCKET_SAVING_NS
+            && elapsed_ns.saturating_mul(MIN_BUCKET_RATE_FACTOR) < slow_ns
     };
-    let mut known = screens.into_iter().flatten().peekable();
-    known.peek()?;
-    if !known.all(passes) {
+    let mut screenfuls = screens.into_iter().flatten().peekable();
+    screenfuls.peek()?;
+    if !screenfuls.all(passes) {
         return None;
     }
-    let waited_ns = long.elapsed_ns.saturating_sub(trip_ns.unwrap_or(0));
+    let waited_ns = long_output.elapsed_ns.saturating_sub(trip_ns.unwrap_or(0));
     Some(Cause {
-        kind: Kind::RateLimiter,
+        kind: CauseKind::RateLimiter,
         operation: Operation::Transfer,
-        cost_ns: waited_ns - waited_ns / BUCKET_FACTOR,
-        gain_ns: waited_ns - waited_ns / BUCKET_FACTOR,
-        total_ns: long.elapsed_ns,
+        cost_ns: waited_ns - waited_ns / MIN_BUCKET_RATE_FACTOR,
+        gain_ns: waited_ns - waited_ns / MIN_BUCKET_RATE_FACTOR,
+        total_ns: long_output.elapsed_ns,
         subject: "A rate limiter on the path".to_owned(),
         advice: format!(
             "a screenful passes at once, but a long output only at {} bit/s. Ask the network \
@@ -226,17 +242,17 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
         let packets = data_packets(view.flow, view.path)
             .or_else(|| Some(bytes.div_ceil(view.path.mss_bytes?.max(1))))
             .unwrap_or(1);
-        let on_line = bytes.saturating_add(header.saturating_mul(packets));
+        let wire_bytes = bytes.saturating_add(header.saturating_mul(packets));
         let bits = view.path.line_bits_per_byte.unwrap_or(10);
-        let line_ns = serial_ns(on_line, rate).saturating_mul(bits) / 8;
+        let line_ns = serial_ns(wire_bytes, rate).saturating_mul(bits) / 8;
         let advice =
             format!("the line runs at {} bit/s. Send less data, or use a faster line", count(rate));
         let subject = "The rate of the serial line";
-        return Some(view.cause(Kind::LineRate, line_ns, subject, advice));
+        return Some(view.cause(CauseKind::LineRate, line_ns, subject, advice));
     }
     let rate = full_bps(view).or(view.burst_bps)?;
     let line_ns = serial_ns(bytes, rate);
-    // A link also carries the headers of a round trip: a rate that is too low for these headers is
+    // At the rate of a link, the headers of a packet take at most one round trip. A lower rate is
     // that of a program that writes slowly.
     if seen_line_bps(view).is_none() && !has_full_segments(view) {
         let advice = format!(
@@ -245,7 +261,7 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
         );
         let is_incoming = view.flow.direction == Direction::Incoming;
         return (is_incoming && view.trip_ns.is_some()).then(|| {
-            view.cause(Kind::RemoteHost, line_ns, "The remote program's slow output", advice)
+            view.cause(CauseKind::RemoteHost, line_ns, "The remote program's slow output", advice)
         });
     }
     Some(link(view, rate))
@@ -258,5 +274,5 @@ pub(super) fn link(view: &View<'_>, rate_bps: u64) -> Cause {
         count(rate_bps)
     );
     let line_ns = serial_ns(view.flow.bytes, rate_bps);
-    view.cause(Kind::LineRate, line_ns, "The rate of the slowest link", advice)
+    view.cause(CauseKind::LineRate, line_ns, "The rate of the slowest link", advice)
 }

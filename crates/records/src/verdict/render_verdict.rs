@@ -1,14 +1,14 @@
 //! One sentence on a measurement: its limiting factor, and the best possible value.
 //!
-//! The rules are tried in the order of [`Limit`]; the first that applies determines the sentence.
-//! Too few echoes permit no conclusion, and a loss or a stall hides all later rules. If the parts
-//! of an echo differ by less than the time to wake a process, no part is named, because the next
-//! run would name another part. Otherwise the group of layers with the largest part of an echo is
-//! named: the line, the remote host with the network, the system calls, or local software. System
-//! calls are separate from local software because the kernel also works in them for a remote host
-//! on the same machine, as with a TUN device. If a screenful waits for the terminal, the sentence
-//! mentions the terminal. The thresholds of noticeable delays are from TM-233 (section 3.1): an
-//! echo above a quarter of a second is unacceptable, one below a fortieth is not noticed.
+//! The rules are tried in the order of [`LoginLimit`]; the first that applies determines the
+//! sentence. Too few echoes permit no conclusion, and a loss or a stall hides all later rules. If
+//! the parts of an echo differ by less than the time to wake a process, no part is named, because
+//! the next run would name another part. Otherwise the group of layers with the largest part of an
+//! echo is named: the line, the remote host with the network, the system calls, or local software.
+//! System calls are separate from local software because the kernel also works in them for a remote
+//! host on the same machine, as with a TUN device. If a screenful waits for the terminal, the
+//! sentence mentions the terminal. The thresholds of noticeable delays are from TM-233 (section
+//! 3.1): an echo above a quarter of a second is unacceptable, one below a fortieth is not noticed.
 //!
 //! The round-trip time of the network is the smaller of TCP's estimate and the connection time:
 //! TCP's includes the remote host if its acknowledgments are carried by echoes, and the connection
@@ -19,7 +19,7 @@ use crate::measurement::{Layer, LayerTime, Measurement, Screenful};
 
 /// Limiting factor of a login, in the order in which the rules are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum LoginLimit {
     /// Neither an echo nor a screenful was measured.
     NothingMeasured,
     /// Too few echoes for a conclusion.
@@ -54,16 +54,16 @@ pub const MIN_SAMPLES: u64 = 20;
 const UNACCEPTABLE_NS: u64 = 250_000_000;
 /// Echo time below which an echo is not noticed (TM-233 3.1).
 const UNNOTICED_NS: u64 = 25_000_000;
-/// If at least this fraction of the segments is lost, loss is the limiting factor, regardless of
-/// the times of the layers.
-const LOSS_ONE_IN: u64 = 100;
+/// Loss is the limiting factor if at least the number of sent segments divided by this number was
+/// retransmitted, regardless of the times of the layers.
+const MIN_LOSS_DIVISOR: u64 = 100;
 
 /// Delayed acknowledgments wait 40 ms on Linux, and 200 ms with BSD's timer; a gap is one of these
 /// times plus the delay of timer and scheduler.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 2] =
     [38_000_000..=60_000_000, 180_000_000..=260_000_000];
-/// Time that schedulers on both hosts may take to wake processes, ns.
-const WAKING_NS: u64 = 100_000;
+/// Time that the schedulers of both hosts may take to wake the processes, ns.
+const WAKEUP_NS: u64 = 100_000;
 /// Round-trip time below which a wait may equally be due to a busy remote host, ns.
 const LOCAL_NS: u64 = 5_000_000;
 /// Round-trip time below which the remote host contributes as much as the network, ns: 100 km of
@@ -93,17 +93,17 @@ impl Timing<'_> {
     }
 
     /// Returns the time of local layers, without the line and the system calls.
-    fn own(&self) -> u64 {
-        let own = self.layers.iter().filter(|part| !NOT_LOCAL.contains(&part.layer));
-        own.fold(0, |sum, part| sum.saturating_add(part.ns))
+    fn own_layers_ns(&self) -> u64 {
+        let local_layers = self.layers.iter().filter(|part| !NOT_LOCAL.contains(&part.layer));
+        local_layers.fold(0, |sum, part| sum.saturating_add(part.ns))
     }
 
     /// Returns the times of line, remote host with network, local layers, and system calls.
     fn groups(&self) -> [u64; 4] {
-        let [line, far, calls] =
+        let [line, remote_ns, calls] =
             [Layer::Line, Layer::RemoteHostAndNetwork, Layer::InterruptOrSystemCall]
                 .map(|layer| self.of(layer));
-        [line, far, self.own(), calls]
+        [line, remote_ns, self.own_layers_ns(), calls]
     }
 
     fn is_mostly(&self, part_ns: u64) -> bool {
@@ -113,37 +113,37 @@ impl Timing<'_> {
 
 /// Returns the limiting factor of the measured login.
 #[must_use]
-pub fn limit(measured: &Measurement) -> Limit {
+pub fn limit(measured: &Measurement) -> LoginLimit {
     let echo = echo_of(measured);
     let screenful = screenful_of(measured);
-    let Some(timing) = echo.or(screenful) else { return Limit::NothingMeasured };
+    let Some(timing) = echo.or(screenful) else { return LoginLimit::NothingMeasured };
     if measured.echo.as_ref().is_some_and(|echo| echo.samples < MIN_SAMPLES) {
-        return Limit::TooFewSamples;
+        return LoginLimit::TooFewSamples;
     }
     if is_lossy(measured) {
-        return Limit::Retransmissions;
+        return LoginLimit::Retransmissions;
     }
     if stall(measured).is_some() {
-        return Limit::NagleStall;
+        return LoginLimit::NagleStall;
     }
     if echo.is_none() && timing.is_mostly(timing.of(Layer::Terminal)) {
-        return Limit::Terminal;
+        return LoginLimit::Terminal;
     }
-    let [line, far, own, calls] = timing.groups();
+    let [line, remote_ns, own_layers_ns, calls] = timing.groups();
     if echo.is_some() && is_undecided(measured, timing) {
-        return Limit::NothingStandsOut;
+        return LoginLimit::NothingStandsOut;
     }
-    match line.max(far).max(own).max(calls) {
-        0 => Limit::Unknown,
-        most if most == line => Limit::Line,
-        most if most == calls => Limit::SystemCalls,
-        most if most == own => Limit::LocalProcessor,
+    match line.max(remote_ns).max(own_layers_ns).max(calls) {
+        0 => LoginLimit::Unknown,
+        max if max == line => LoginLimit::Line,
+        max if max == calls => LoginLimit::SystemCalls,
+        max if max == own_layers_ns => LoginLimit::LocalProcessor,
         _ => match round_trip(measured) {
             // A screenful may take many round trips or none, so it gives no round-trip time.
-            Some(_) if echo.is_none() => Limit::RemoteHostAndNetwork,
-            Some(trip) if trip >= far / 2 => Limit::RoundTrip,
-            Some(_) => Limit::RemoteHost,
-            None => Limit::RemoteHostAndNetwork,
+            Some(_) if echo.is_none() => LoginLimit::RemoteHostAndNetwork,
+            Some(trip) if trip >= remote_ns / 2 => LoginLimit::RoundTrip,
+            Some(_) => LoginLimit::RemoteHost,
+            None => LoginLimit::RemoteHostAndNetwork,
         },
     }
 }
@@ -157,27 +157,27 @@ pub fn verdict(measured: &Measurement) -> String {
         return "The cause is unknown: neither an echo nor a screenful was measured.".to_owned();
     };
     let mut sentence = match limit(measured) {
-        Limit::TooFewSamples => return too_few(measured),
-        Limit::Retransmissions => return retransmissions(measured, timing),
-        Limit::NagleStall => return nagle_stall(measured),
-        Limit::NothingStandsOut => undecided(measured, timing),
-        Limit::Line => line(measured, timing),
-        Limit::SystemCalls => system_calls(timing),
-        Limit::LocalProcessor => own_processor(timing),
-        Limit::RoundTrip => round_trip_clause(measured, timing),
-        Limit::RemoteHost => remote_host(measured, timing),
-        Limit::Terminal => terminal(timing),
-        Limit::RemoteHostAndNetwork => remote_host_and_network(timing),
-        Limit::Unknown | Limit::NothingMeasured => {
+        LoginLimit::TooFewSamples => return too_few(measured),
+        LoginLimit::Retransmissions => return retransmissions(measured, timing),
+        LoginLimit::NagleStall => return nagle_stall(measured),
+        LoginLimit::NothingStandsOut => undecided(measured, timing),
+        LoginLimit::Line => line(measured, timing),
+        LoginLimit::SystemCalls => system_calls(timing),
+        LoginLimit::LocalProcessor => own_processor(timing),
+        LoginLimit::RoundTrip => round_trip_clause(measured, timing),
+        LoginLimit::RemoteHost => remote_host(measured, timing),
+        LoginLimit::Terminal => terminal(timing),
+        LoginLimit::RemoteHostAndNetwork => remote_host_and_network(timing),
+        LoginLimit::Unknown | LoginLimit::NothingMeasured => {
             format!("{} takes {}", capitalized(timing.name), duration(timing.total_ns))
                 + ", and its parts are unknown"
         }
     };
     if let Some(echo) = echo {
-        sentence += noticed(echo.total_ns);
+        sentence += noticeability_clause(echo.total_ns);
         sentence += &screenful.map_or_else(String::new, slow_terminal_clause);
     }
-    sentence += &few_losses(measured);
+    sentence += &few_losses_clause(measured);
     sentence + "."
 }
 
@@ -194,24 +194,26 @@ fn screenful_of(measured: &Measurement) -> Option<Timing<'_>> {
 
 /// Returns the number of retransmitted segments, if any, and the number of all segments sent, if
 /// known.
-fn loss(measured: &Measurement) -> Option<(u64, Option<u64>)> {
+fn retransmission_counts(measured: &Measurement) -> Option<(u64, Option<u64>)> {
     let tcp = measured.tcp.as_ref()?;
-    let again = tcp.retransmissions.filter(|again| *again > 0)?;
-    Some((again, tcp.segments_out.map(|sent| sent.max(again))))
+    let retransmitted = tcp.retransmissions.filter(|retransmitted| *retransmitted > 0)?;
+    Some((retransmitted, tcp.segments_out.map(|sent| sent.max(retransmitted))))
 }
 
 fn is_lossy(measured: &Measurement) -> bool {
     // A single retransmission may be coincidence, even in a short run.
-    let Some((again @ 2.., Some(sent))) = loss(measured) else { return false };
-    again.saturating_mul(LOSS_ONE_IN) >= sent
+    let Some((retransmitted @ 2.., Some(sent))) = retransmission_counts(measured) else {
+        return false;
+    };
+    retransmitted.saturating_mul(MIN_LOSS_DIVISOR) >= sent
 }
 
 /// Returns the possible error of any part of an echo, including random delays.
 fn bound_ns(measured: &Measurement) -> u64 {
-    let Some(echo) = &measured.echo else { return WAKING_NS };
+    let Some(echo) = &measured.echo else { return WAKEUP_NS };
     // If the median is far above the minimum, the processor was busy with other work.
     let spread_ns = echo.p50_ns.saturating_sub(echo.min_ns) / 2;
-    echo.error.map_or(0, |error| error.error_ns).max(WAKING_NS).max(spread_ns)
+    echo.error.map_or(0, |error| error.error_ns).max(WAKEUP_NS).max(spread_ns)
 }
 
 /// Returns whether the largest part of an echo exceeds the next one only within the error: another
@@ -219,53 +221,53 @@ fn bound_ns(measured: &Measurement) -> u64 {
 fn is_undecided(measured: &Measurement, timing: Timing<'_>) -> bool {
     let mut groups = timing.groups();
     groups.sort_unstable();
-    let [.., second, most] = groups;
-    most > 0
-        && (most - second <= bound_ns(measured)
+    let [.., second, max] = groups;
+    max > 0
+        && (max - second <= bound_ns(measured)
             || network_and_host_parts(measured, timing).is_some())
 }
 
 /// Returns the network's part and the remote host's part of a short wait for the remote host, if
 /// that is the largest part of an echo and the two differ only within the error.
 fn network_and_host_parts(measured: &Measurement, timing: Timing<'_>) -> Option<(u64, u64)> {
-    let far = timing.of(Layer::RemoteHostAndNetwork);
-    let is_most = timing.groups().into_iter().all(|group| group <= far);
-    let trip = round_trip(measured)?.min(far);
-    let host = far - trip;
+    let remote_ns = timing.of(Layer::RemoteHostAndNetwork);
+    let is_most = timing.groups().into_iter().all(|group| group <= remote_ns);
+    let trip = round_trip(measured)?.min(remote_ns);
+    let host = remote_ns - trip;
     let is_even = trip.abs_diff(host) <= bound_ns(measured);
-    (is_most && is_even && far <= LOCAL_NS).then_some((trip, host))
+    (is_most && is_even && remote_ns <= LOCAL_NS).then_some((trip, host))
 }
 
 fn undecided(measured: &Measurement, timing: Timing<'_>) -> String {
-    let bound = duration(bound_ns(measured));
+    let bound_text = duration(bound_ns(measured));
     let name = timing.name;
     let total = duration(timing.total_ns);
-    let [line, far, own, calls] = timing.groups();
+    let [line, remote_ns, own_layers_ns, calls] = timing.groups();
     let mut parts = [
         (line, "the serial line"),
-        (far, "the remote host with the network"),
-        (own, "local layers"),
+        (remote_ns, "the remote host with the network"),
+        (own_layers_ns, "local layers"),
         (calls, "system calls"),
     ];
     parts.sort_unstable();
-    let [.., (second_ns, second), (most_ns, most)] = parts;
-    if most_ns - second_ns > bound_ns(measured)
+    let [.., (second_ns, second), (max_ns, max)] = parts;
+    if max_ns - second_ns > bound_ns(measured)
         && let Some((trip, host)) = network_and_host_parts(measured, timing)
     {
         let trip = duration(trip);
         let host = duration(host);
         return format!(
             "The round trip of the network takes {trip} and the remote host {host} of {name} of \
-             {total}: the difference is within the error of {bound}"
+             {total}: the difference is within the error of {bound_text}"
         );
     }
-    let most_ns = duration(most_ns);
+    let max_ns = duration(max_ns);
     let second_ns = duration(second_ns);
     format!(
-        "{} {} {most_ns} and {second} {second_ns} of {name} of {total}: the difference is within \
-         the error of {bound}",
-        capitalized(most),
-        if most.ends_with('s') { "take" } else { "takes" },
+        "{} {} {max_ns} and {second} {second_ns} of {name} of {total}: the difference is within \
+         the error of {bound_text}",
+        capitalized(max),
+        if max.ends_with('s') { "take" } else { "takes" },
     )
 }
 
@@ -298,22 +300,22 @@ fn too_few(measured: &Measurement) -> String {
 }
 
 fn retransmissions(measured: &Measurement, timing: Timing<'_>) -> String {
-    let (again, sent) = loss(measured).unwrap_or_default();
-    let sent = sent.unwrap_or(again);
-    let worst = match &measured.echo {
+    let (retransmitted, sent) = retransmission_counts(measured).unwrap_or_default();
+    let sent = sent.unwrap_or(retransmitted);
+    let longest_echo = match &measured.echo {
         Some(echo) => format!("the longest echo took {}", duration(echo.max_ns)),
         None => format!("{} took {}", timing.name, duration(timing.total_ns)),
     };
-    let best = match &measured.echo {
+    let shortest_echo = match &measured.echo {
         Some(echo) => format!("the shortest, without loss, took {}", duration(echo.min_ns)),
         None => "its time without loss is unknown".to_owned(),
     };
     format!(
-        "Packet loss limits this login: {} of {} segments ({}) were retransmitted, and {worst}; \
-         {best}. Check the links of the path for errors.",
-        count(again),
+        "Packet loss limits this login: {} of {} segments ({}) were retransmitted, and \
+         {longest_echo}; {shortest_echo}. Check the links of the path for errors.",
+        count(retransmitted),
         count(sent),
-        share(again, sent)
+        share(retransmitted, sent)
     )
 }
 
@@ -334,9 +336,9 @@ fn nagle_stall(measured: &Measurement) -> String {
 fn line(measured: &Measurement, timing: Timing<'_>) -> String {
     let on_line = timing.of(Layer::Line);
     let rate = measured.line_rate();
-    let at = rate.map_or_else(String::new, |rate| format!(" at {} bit/s", count(rate)));
+    let at_rate = rate.map_or_else(String::new, |rate| format!(" at {} bit/s", count(rate)));
     let mut text = format!(
-        "The serial line{at} takes {} of {} of {}; without other parts it would take {}",
+        "The serial line{at_rate} takes {} of {} of {}; without other parts it would take {}",
         share(on_line, timing.total_ns),
         timing.name,
         duration(timing.total_ns),
@@ -347,7 +349,9 @@ fn line(measured: &Measurement, timing: Timing<'_>) -> String {
     } else {
         measured.screenful.as_ref().and_then(|screenful| screenful.segments_in)
     };
-    if let Some(saved) = rate.zip(packets).and_then(|(rate, packets)| saving(rate, packets)) {
+    if let Some(saved) =
+        rate.zip(packets).and_then(|(rate, packets)| compression_saving_ns(rate, packets))
+    {
         // A line whose headers are already compressed cannot save this time.
         if saved < on_line {
             text += &format!(
@@ -361,7 +365,7 @@ fn line(measured: &Measurement, timing: Timing<'_>) -> String {
 }
 
 /// Returns the time that header compression saves for `packets` at `rate` bit/s, ns.
-fn saving(rate: u64, packets: u64) -> Option<u64> {
+fn compression_saving_ns(rate: u64, packets: u64) -> Option<u64> {
     let bits = u128::from(packets) * u128::from(COMPRESSION_SAVES_BYTES * BITS_PER_BYTE);
     u64::try_from(bits * 1_000_000_000 / u128::from(rate)).ok()
 }
@@ -375,29 +379,29 @@ fn system_calls(timing: Timing<'_>) -> String {
         share(calls, timing.total_ns),
         timing.name,
         duration(timing.total_ns),
-        duration(timing.own()),
+        duration(timing.own_layers_ns()),
         duration(timing.total_ns.saturating_sub(calls))
     )
 }
 
 fn own_processor(timing: Timing<'_>) -> String {
-    let own = timing.own();
+    let own_layers_ns = timing.own_layers_ns();
     let costs = timing.layers.iter().filter(|part| !NOT_LOCAL.contains(&part.layer));
     let largest_part = costs.max_by_key(|part| part.ns).map_or_else(String::new, |part| {
         format!(" (largest part: {}, {})", part.layer.text(), duration(part.ns))
     });
     format!(
         "The local software takes {} of {} of {}{largest_part}; without it, it would take {}",
-        share(own, timing.total_ns),
+        share(own_layers_ns, timing.total_ns),
         timing.name,
         duration(timing.total_ns),
-        duration(timing.total_ns.saturating_sub(own))
+        duration(timing.total_ns.saturating_sub(own_layers_ns))
     )
 }
 
 fn round_trip_clause(measured: &Measurement, timing: Timing<'_>) -> String {
-    let far = timing.of(Layer::RemoteHostAndNetwork);
-    let trip = round_trip(measured).unwrap_or(far).min(far);
+    let remote_ns = timing.of(Layer::RemoteHostAndNetwork);
+    let trip = round_trip(measured).unwrap_or(remote_ns).min(remote_ns);
     // A host needs as long to answer a packet as a near network to carry it.
     let subject = match trip < NEAR_NS {
         true => "The round-trip time of the network and the remote host",
@@ -413,16 +417,16 @@ fn round_trip_clause(measured: &Measurement, timing: Timing<'_>) -> String {
 }
 
 fn remote_host(measured: &Measurement, timing: Timing<'_>) -> String {
-    let far = timing.of(Layer::RemoteHostAndNetwork);
+    let remote_ns = timing.of(Layer::RemoteHostAndNetwork);
     let trip = round_trip(measured).unwrap_or_default();
     format!(
         "The remote host takes {} of {} of {}, and the round trip of the network only {}; without \
          the local parts it would take {}",
-        share(far.saturating_sub(trip), timing.total_ns),
+        share(remote_ns.saturating_sub(trip), timing.total_ns),
         timing.name,
         duration(timing.total_ns),
         duration(trip),
-        duration(far)
+        duration(remote_ns)
     )
 }
 
@@ -438,18 +442,18 @@ fn terminal(timing: Timing<'_>) -> String {
 }
 
 fn remote_host_and_network(timing: Timing<'_>) -> String {
-    let far = timing.of(Layer::RemoteHostAndNetwork);
+    let remote_ns = timing.of(Layer::RemoteHostAndNetwork);
     format!(
         "The remote host and the network take {} of {} of {}; without the local parts it would \
          take {}",
-        share(far, timing.total_ns),
+        share(remote_ns, timing.total_ns),
         timing.name,
         duration(timing.total_ns),
-        duration(far)
+        duration(remote_ns)
     )
 }
 
-fn noticed(echo_ns: u64) -> &'static str {
+fn noticeability_clause(echo_ns: u64) -> &'static str {
     if echo_ns > UNACCEPTABLE_NS {
         "; more than 250 ms is unacceptable to users"
     } else if echo_ns < UNNOTICED_NS {
@@ -474,12 +478,12 @@ fn slow_terminal_clause(screenful: Timing<'_>) -> String {
     )
 }
 
-fn few_losses(measured: &Measurement) -> String {
-    let Some((again, sent)) = loss(measured) else { return String::new() };
+fn few_losses_clause(measured: &Measurement) -> String {
+    let Some((retransmitted, sent)) = retransmission_counts(measured) else { return String::new() };
     let of = sent.map_or_else(String::new, |sent| format!(" of {}", count(sent)));
-    let segments = if again == 1 && sent.is_none() { "segment" } else { "segments" };
-    let were = if again == 1 { "was" } else { "were" };
-    format!("; {}{of} {segments} {were} retransmitted", count(again))
+    let segments = if retransmitted == 1 && sent.is_none() { "segment" } else { "segments" };
+    let were = if retransmitted == 1 { "was" } else { "were" };
+    format!("; {}{of} {segments} {were} retransmitted", count(retransmitted))
 }
 
 fn capitalized(text: &str) -> String {

@@ -1,6 +1,6 @@
 //! Waits for the peer: for an acknowledgment, or for a window.
 
-use super::cause::{Cause, Kind, Operation};
+use super::cause::{Cause, CauseKind, Operation};
 use super::flows::{View, sum_ns};
 use super::observation::{Answers, Direction, Flow, Observation, Path};
 use super::traffic::{Stall, gaps, largest_arrival, window_bytes};
@@ -15,18 +15,18 @@ const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 3] =
 /// Delay of an acknowledgment on Linux in an exchange of short segments, ns.
 pub(super) const KERNEL_DELAY_NS: u64 = 40_000_000;
 /// Minimum number of round trips of a wait that is not due to the network.
-const LONG_TRIPS: u64 = 3;
+const MIN_LONG_WAIT_TRIPS: u64 = 3;
 /// Minimum time after which a timer of TCP expires, ns.
 const LONG_NS: u64 = 190_000_000;
 
 /// Returns the length from which on a stall of `view` is not due to round trips, ns.
 pub(super) fn long_ns(view: &View<'_>) -> u64 {
-    view.trip_or_zero().saturating_mul(LONG_TRIPS).max(LONG_NS)
+    view.trip_or_zero().saturating_mul(MIN_LONG_WAIT_TRIPS).max(LONG_NS)
 }
 
 fn is_of_delayed_ack(ns: u64, trip_ns: u64) -> bool {
-    let alone = ns.saturating_sub(trip_ns);
-    DELAYED_ACK_NS.iter().any(|range| range.contains(&ns) || range.contains(&alone))
+    let beyond_trip_ns = ns.saturating_sub(trip_ns);
+    DELAYED_ACK_NS.iter().any(|range| range.contains(&ns) || range.contains(&beyond_trip_ns))
 }
 
 /// Returns the cost of Nagle's algorithm on the remote host: a small segment waits until all
@@ -60,7 +60,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
          disable delayed acknowledgments here"
     );
     let subject = "Nagle's algorithm on the remote host";
-    let cause = view.cause(Kind::Nagle, sum_ns(&selected), subject, advice);
+    let cause = view.cause(CauseKind::Nagle, sum_ns(&selected), subject, advice);
     view.settle(cause, &selected)
 }
 
@@ -82,12 +82,12 @@ pub(super) fn nagle_with_delayed_ack(
         return None;
     }
     let gain_ns = late.elapsed_ns.checked_sub(early.elapsed_ns)?;
-    let most = KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2 + trip_ns?;
-    if gain_ns < KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8 || gain_ns > most {
+    let max = KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2 + trip_ns?;
+    if gain_ns < KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8 || gain_ns > max {
         return None;
     }
     Some(Cause {
-        kind: Kind::Nagle,
+        kind: CauseKind::Nagle,
         operation: Operation::Screenful,
         cost_ns: gain_ns,
         gain_ns,
@@ -103,9 +103,9 @@ pub(super) fn nagle_with_delayed_ack(
 /// Minimum number of answers of each kind.
 const MIN_ANSWERS: usize = 4;
 
-/// Returns the cost of Nagle's algorithm on the remote host for short answers. With it, answers
-/// arrive after the local host has acknowledged earlier data, regardless of a shorter computing
-/// time of the remote host. Only Nagle's algorithm waits for an acknowledgment.
+/// Returns the cost of Nagle's algorithm on the remote host for short answers. With Nagle's
+/// algorithm, an answer arrives only after the local host has acknowledged earlier data, even if
+/// the remote host computed the answer sooner. No other mechanism waits for an acknowledgment.
 pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let Answers { quick_ack_ns, delayed_ack_ns } = observed.answers.as_ref()?;
     if quick_ack_ns.len().min(delayed_ack_ns.len()) < MIN_ANSWERS {
@@ -117,23 +117,25 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
     // An answer that takes two round trips waits for the acknowledgment in one of them. If the host
     // takes longer, the acknowledgment arrives before the answer is ready.
     let acknowledged_ns = trip_ns?.saturating_mul(2);
-    let is_of_trips = usual_ns <= acknowledged_ns.saturating_add(acknowledged_ns / 8);
-    let saved_ns = trip_ns.filter(|_| is_of_trips).unwrap_or(0);
+    let takes_two_trips = usual_ns <= acknowledged_ns.saturating_add(acknowledged_ns / 8);
+    let saved_ns = trip_ns.filter(|_| takes_two_trips).unwrap_or(0);
     let gain_ns = delay_ns.saturating_add(saved_ns).min(total_ns);
     // A timer expires early only by its granularity, and late because of the scheduler. The first
     // piece takes one round trip, and the acknowledgment with the second piece another.
     let trips_ns = trip_ns?.saturating_mul(2);
-    let least_ns = (trips_ns - trips_ns / 8).saturating_add(KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8);
-    let most_ns = trips_ns.saturating_add(KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2);
+    let min_ns = (trips_ns - trips_ns / 8).saturating_add(KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8);
+    let max_ns = trips_ns.saturating_add(KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2);
     // One answer of each kind may have been delayed by another cause.
-    let least_late = second_in_order(delayed_ack_ns, u64::cmp)?;
-    let most_at_once = second_in_order(quick_ack_ns, |one, other| other.cmp(one))?;
-    let is_of_the_delay = least_late >= least_ns && (least_ns..=most_ns).contains(&total_ns);
-    if !is_of_the_delay || least_late < most_at_once.saturating_add(KERNEL_DELAY_NS / 8) {
+    let earliest_delayed_ns = second_in_order(delayed_ack_ns, u64::cmp)?;
+    let latest_quick_ns = second_in_order(quick_ack_ns, |one, other| other.cmp(one))?;
+    let matches_ack_delay = earliest_delayed_ns >= min_ns && (min_ns..=max_ns).contains(&total_ns);
+    if !matches_ack_delay
+        || earliest_delayed_ns < latest_quick_ns.saturating_add(KERNEL_DELAY_NS / 8)
+    {
         return None;
     }
     Some(Cause {
-        kind: Kind::Nagle,
+        kind: CauseKind::Nagle,
         operation: Operation::Answer,
         cost_ns: gain_ns,
         gain_ns,
@@ -162,8 +164,8 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     if view.flow.direction == Direction::Outgoing || !is_short || view.has_losses {
         return None;
     }
-    let of_a_trip = |ns: u64| ns >= trip_ns - trip_ns / 5 && ns <= trip_ns + trip_ns / 3;
-    let selected = view.select(|stall| of_a_trip(stall.ns));
+    let is_round_trip = |ns: u64| ns >= trip_ns - trip_ns / 5 && ns <= trip_ns + trip_ns / 3;
+    let selected = view.select(|stall| is_round_trip(stall.ns));
     let [stall] = selected.as_slice() else { return None };
     // A sender with Nagle's algorithm has one short segment in flight. Several of them fill the
     // congestion window, which Linux counts in segments, although their bytes do not.
@@ -182,7 +184,7 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     let advice = "it holds back a short segment for one round trip, until the previous segment is \
                   acknowledged. Set TCP_NODELAY there";
     let subject = "Nagle's algorithm on the remote host";
-    let cause = view.cause(Kind::Nagle, stall.ns, subject, advice.to_owned());
+    let cause = view.cause(CauseKind::Nagle, stall.ns, subject, advice.to_owned());
     view.settle(cause, &selected)
 }
 
@@ -214,7 +216,7 @@ pub(super) fn delayed_ack(view: &mut View<'_>) -> Option<Cause> {
         duration(typical.saturating_sub(trip_ns))
     );
     let subject = "The remote host's delayed acknowledgment";
-    let cause = view.cause(Kind::DelayedAck, gain_ns, subject, advice);
+    let cause = view.cause(CauseKind::DelayedAck, gain_ns, subject, advice);
     let selected = view.select(|_| true);
     view.settle(cause, &selected)
 }
@@ -226,7 +228,7 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
         let closed_ns = counts.own_window_closed_ns?;
         let gain_ns = closed_ns.saturating_sub(view.trip_or_zero());
         let cause = view.cause(
-            Kind::ZeroWindow,
+            CauseKind::ZeroWindow,
             gain_ns,
             "This host's full receive window",
             "plumb did not read as fast as the data arrived. Check what delays it: a slow disk or \
@@ -253,7 +255,7 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
                   data, for example on a full disk";
     let gain_ns = sum_ns(&selected).min(limited_ns.max(long));
     let subject = "The remote host's closed receive window";
-    let cause = view.cause(Kind::ZeroWindow, gain_ns, subject, advice.to_owned());
+    let cause = view.cause(CauseKind::ZeroWindow, gain_ns, subject, advice.to_owned());
     view.settle(cause, &selected)
 }
 
@@ -275,16 +277,18 @@ pub(super) fn in_windows(flow: &Flow, trip_ns: Option<u64>, mss_bytes: Option<u6
     (flow.direction == Direction::Incoming && (is_own || is_several)).then_some(bytes)
 }
 
-/// Minimum fraction of a receive window that a sender uses if its segments do not fill it.
-const WINDOW_USED_ONE_IN: u64 = 2;
+/// A sender uses at least a receive window divided by this number if its segments do not fill the
+/// window exactly.
+const MIN_WINDOW_USE_DIVISOR: u64 = 2;
 
 /// Returns whether a receive window of `own` bytes explains that `bytes` arrive per round trip.
 const fn is_window_of(own: u64, bytes: u64) -> bool {
-    own <= bytes.saturating_mul(WINDOW_USED_ONE_IN)
+    own <= bytes.saturating_mul(MIN_WINDOW_USE_DIVISOR)
 }
 
-/// Number of round trips after which a congestion window has grown, in contrast to a buffer.
-const MANY_WINDOWS: u64 = 6;
+/// Minimum number of windows of constant size that identify a buffer: a congestion window would
+/// have grown by then.
+const MIN_CONSTANT_WINDOWS: u64 = 6;
 
 /// Returns the cost of a window that is smaller than the path needs: the flow stalls for the rest
 /// of each round trip.
@@ -292,13 +296,13 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let trip_ns = view.trip_ns?;
     let bytes = view.flow.bytes;
     let mss = view.path.mss_bytes.unwrap_or(Path::MIN_MSS);
-    let of_a_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
-    let selected = view.select(of_a_trip);
+    let is_round_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
+    let selected = view.select(is_round_trip);
     let waits = u64::try_from(selected.len()).unwrap_or(u64::MAX);
     // Average bytes between two waits.
-    let per_wait = bytes / (waits + 1);
+    let bytes_per_wait = bytes / (waits + 1);
     let counts = &view.flow.counts;
-    let is_own = counts.window_bytes.is_some_and(|own| is_window_of(own, per_wait));
+    let is_own = counts.window_bytes.is_some_and(|own| is_window_of(own, bytes_per_wait));
     // A constant window is not due to slow start.
     let allowed = match view.window_bytes.is_some() || is_own {
         true => 0,
@@ -314,10 +318,11 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
             return None;
         }
     }
-    let size = view.window_bytes.unwrap_or(per_wait);
-    // A loss makes the congestion window small, and a buffer larger than the first two round trips
-    // of slow start is not small: in these cases the round-trip time is the limit.
-    let may_grow = waits < MANY_WINDOWS || view.window_bytes.is_none();
+    let size = view.window_bytes.unwrap_or(bytes_per_wait);
+    // A lost packet reduces the congestion window, and a buffer that holds more than the first two
+    // round trips of slow start is not small. In both cases the round-trip time is the limit, and
+    // not a buffer.
+    let may_grow = waits < MIN_CONSTANT_WINDOWS || view.window_bytes.is_none();
     let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS) && may_grow;
     if (view.has_losses || is_large) && !is_own && view.flow.direction == Direction::Incoming {
         return None;
@@ -345,40 +350,44 @@ const USUAL_WINDOW_BYTES: u64 = 131_072;
 
 /// Returns the kind, the subject and the remedy for a window or buffer of `size` bytes: the window
 /// of the receiver or, if the receiver offers more, the buffer of the sender.
-fn owner_of_window(view: &View<'_>, size: u64, is_own: bool) -> (Kind, &'static str, &'static str) {
+fn owner_of_window(
+    view: &View<'_>,
+    size: u64,
+    is_own: bool,
+) -> (CauseKind, &'static str, &'static str) {
     let counts = &view.flow.counts;
     let is_incoming = view.flow.direction == Direction::Incoming;
     match (is_incoming, counts.window_bytes) {
         (true, Some(own)) if is_own || is_window_of(own, size) => (
-            Kind::SmallWindow,
+            CauseKind::SmallWindow,
             "This host's small receive window",
             ". Increase the receive buffer of this host (net.ipv4.tcp_rmem, SO_RCVBUF)",
         ),
         (true, Some(_)) if view.window_bytes.is_some() => (
-            Kind::SmallSendBuffer,
+            CauseKind::SmallSendBuffer,
             "The remote host's small send buffer",
             ", and the receive window of this host permits more. Increase the send buffer of the \
              remote host (net.ipv4.tcp_wmem, SO_SNDBUF)",
         ),
         (true, Some(_)) => (
-            Kind::SmallSendBuffer,
+            CauseKind::SmallSendBuffer,
             "Either the remote host's small send buffer or its congestion window",
             ", and the receive window of this host permits more. To tell them apart, measure a \
              longer output, in which a congestion window grows and a send buffer does not",
         ),
         (true, None) => (
-            Kind::SmallWindow,
+            CauseKind::SmallWindow,
             "Either this host's small receive window or the remote host's small send buffer",
             ". To tell them apart, repeat with a larger receive buffer on this host \
              (net.ipv4.tcp_rmem), which changes nothing if the send buffer is the limit",
         ),
         (false, _) if counts.limited_by_buffer_ns > counts.limited_by_window_ns => (
-            Kind::SmallSendBuffer,
+            CauseKind::SmallSendBuffer,
             "This host's small send buffer",
             ". Increase the send buffer of this host (net.ipv4.tcp_wmem, SO_SNDBUF)",
         ),
         (false, _) => (
-            Kind::SmallWindow,
+            CauseKind::SmallWindow,
             "The remote host's small receive window",
             ". Increase the receive buffer of the remote host (net.ipv4.tcp_rmem, SO_RCVBUF)",
         ),
@@ -394,15 +403,16 @@ pub(super) fn full_window(view: &View<'_>) -> Option<Cause> {
     }
     let trip_ns = view.trip_ns?;
     let limited_ns = flow.counts.limited_by_window_ns?;
-    let per_trip = u128::from(flow.bytes) * u128::from(trip_ns) / u128::from(limited_ns.max(1));
+    let bytes_per_trip =
+        u128::from(flow.bytes) * u128::from(trip_ns) / u128::from(limited_ns.max(1));
     let advice = format!(
         "{} bits are sent in each round trip of {}. Increase the receive buffer of the remote \
          host, or make its program read faster",
-        count(u64::try_from(per_trip * 8).unwrap_or(u64::MAX)),
+        count(u64::try_from(bytes_per_trip * 8).unwrap_or(u64::MAX)),
         duration(trip_ns)
     );
     Some(view.cause(
-        Kind::SmallWindow,
+        CauseKind::SmallWindow,
         limited_ns,
         "The remote host's small receive window",
         advice,

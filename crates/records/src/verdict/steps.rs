@@ -3,8 +3,8 @@
 //! A step takes at least one round trip of the network; time beyond it is charged to the remote
 //! host or the name server.
 
-use super::cause::{Cause, Kind, Operation};
-use super::echo::{round_trip_ns, without_loss_ns};
+use super::cause::{Cause, CauseKind, Operation};
+use super::echo::{round_trip_ns, tcp_round_trip_ns};
 use super::flows::{has_losses, is_disordered, line_bps};
 use super::observation::{Observation, Steps};
 use crate::format::{count, duration};
@@ -22,63 +22,89 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         steps.login_ns,
     ];
     let total_ns = known.into_iter().flatten().fold(0_u64, u64::saturating_add);
-    let cause = |kind, gain_ns, subject: &str, advice: &str| Cause {
-        kind,
-        operation: Operation::Login,
-        cost_ns: u64::min(gain_ns, total_ns),
-        gain_ns: u64::min(gain_ns, total_ns),
-        total_ns,
-        subject: subject.to_owned(),
-        advice: advice.to_owned(),
-    };
-    let mut found = Vec::new();
+    let cause = |kind, gain_ns, subject, advice| cause_of(kind, gain_ns, total_ns, subject, advice);
+    let mut causes = Vec::new();
     let trip = round_trip_ns(observed).unwrap_or(0);
     let own_ns = own_wait_ns(steps, total_ns, trip);
     let advice = "plumb was runnable but not scheduled for that time. Stop other processes on this \
                   host, or run plumb with a higher priority (nice)";
     let subject = "Waiting for a processor on this host";
-    found.push(cause(Kind::LocalProcessor, own_ns, subject, advice));
-    found.extend(greeting_ns(observed).map(|ns| {
+    causes.push(cause(CauseKind::LocalProcessor, own_ns, subject, advice));
+    causes.extend(greeting_ns(observed).map(|ns| {
         let advice = "it was silent for that time after the connection was established, beyond the \
                       round trips. Check there for a reverse lookup of this host's address that \
                       times out, for a service that starts slowly, and for overload";
-        cause(Kind::SlowGreeting, ns, "The remote host's late greeting", advice)
+        cause(CauseKind::SlowGreeting, ns, "The remote host's late greeting", advice)
     }));
     if let Some(ns) = steps.resolve_ns {
         let advice = "the lookup of the host name took that long. Check the DNS servers in \
                       /etc/resolv.conf, or add the address to /etc/hosts";
-        found.push(cause(Kind::NameServer, ns, "Name resolution", advice));
+        causes.push(cause(CauseKind::NameServer, ns, "Name resolution", advice));
     }
     // A step that waited for a lost packet would be charged to the remote host.
-    let delay_ns = disorder_ns(observed);
+    let delay_ns = packet_delay_ns(observed);
     if let Some(ns) = steps.prompt_ns {
         let advice = "it arrived that much later than one round trip. Check there for a reverse \
                       lookup of this host's address that times out";
         let gain_ns = ns.saturating_sub(trip).saturating_sub(delay_ns).saturating_sub(own_ns);
-        found.push(cause(Kind::SlowPrompt, gain_ns, "The remote host's late login prompt", advice));
+        causes.push(cause(
+            CauseKind::SlowPrompt,
+            gain_ns,
+            "The remote host's late login prompt",
+            advice,
+        ));
     }
     if let Some(ns) = steps.login_ns {
         let advice = "the response to the credentials arrived that much later than one round trip. \
                       Check the authentication there (PAM, directory service) and the scripts that \
                       run at login";
         let gain_ns = ns.saturating_sub(trip).saturating_sub(delay_ns).saturating_sub(own_ns);
-        found.push(cause(Kind::SlowLogin, gain_ns, "The login check on the remote host", advice));
+        causes.push(cause(
+            CauseKind::SlowLogin,
+            gain_ns,
+            "The login check on the remote host",
+            advice,
+        ));
     }
+    causes.extend(tls_causes(steps, total_ns, trip));
+    causes.extend(lost_connection_request(observed, total_ns));
+    causes
+}
+
+/// Returns a cause that delays the login by `gain_ns`, at most by `total_ns`.
+fn cause_of(kind: CauseKind, gain_ns: u64, total_ns: u64, subject: &str, advice: &str) -> Cause {
+    let gain_ns = gain_ns.min(total_ns);
+    Cause {
+        kind,
+        operation: Operation::Login,
+        cost_ns: gain_ns,
+        gain_ns,
+        total_ns,
+        subject: subject.to_owned(),
+        advice: advice.to_owned(),
+    }
+}
+
+/// Returns the time of TLS on either host beyond the round trips of the handshake.
+fn tls_causes(steps: &Steps, total_ns: u64, trip_ns: u64) -> Vec<Cause> {
+    let mut causes = Vec::new();
     if let Some(ns) = steps.tls_cpu_ns {
         let advice = "the handshake used that much processor time here. Use a certificate with an \
                       elliptic-curve key, or session resumption";
-        found.push(cause(Kind::Tls, ns, "TLS on this host's processor", advice));
+        let subject = "TLS on this host's processor";
+        causes.push(cause_of(CauseKind::Tls, ns, total_ns, subject, advice));
     }
     if let Some(ns) = steps.tls_ns {
         let advice = "it took that long beyond its round trips and the processor time of this \
                       host. Check the load there, and use an elliptic-curve key instead of RSA, \
                       which costs the server most";
-        let known_ns = steps.tls_cpu_ns.unwrap_or(0).saturating_add(trip.saturating_mul(TLS_TRIPS));
+        let known_ns =
+            steps.tls_cpu_ns.unwrap_or(0).saturating_add(trip_ns.saturating_mul(TLS_TRIPS));
         let gain_ns = ns.saturating_sub(known_ns);
-        found.push(cause(Kind::RemoteHost, gain_ns, "The remote host's TLS handshake", advice));
+        let subject = "The remote host's TLS handshake";
+        causes.push(cause_of(CauseKind::RemoteHost, gain_ns, total_ns, subject, advice));
     }
-    found.extend(lost_opening(observed, total_ns));
-    found
+    causes
 }
 
 /// Returns the wait for the local processor, ns: at most the time beyond the round trips, because
@@ -93,16 +119,16 @@ fn own_wait_ns(steps: &Steps, total_ns: u64, trip_ns: u64) -> u64 {
 
 /// Returns the possible delay of the single packet of a step if packets are lost or reordered, ns:
 /// the delay of the latest echo.
-fn disorder_ns(observed: &Observation) -> u64 {
+fn packet_delay_ns(observed: &Observation) -> u64 {
     let has_losses = has_losses(observed) == Some(true);
     if !has_losses && !is_disordered(observed) {
         return 0;
     }
-    let least_ns = if has_losses { RETRANSMISSION_NS } else { 0 };
-    let Some(echo) = observed.echo.as_ref() else { return least_ns };
-    let most = echo.samples_ns.iter().max().copied().unwrap_or(0);
-    let median_ns = statistics::median(&echo.samples_ns).unwrap_or(most);
-    most.saturating_sub(median_ns).max(least_ns)
+    let min_ns = if has_losses { RETRANSMISSION_NS } else { 0 };
+    let Some(echo) = observed.echo.as_ref() else { return min_ns };
+    let max = echo.samples_ns.iter().max().copied().unwrap_or(0);
+    let median_ns = statistics::median(&echo.samples_ns).unwrap_or(max);
+    max.saturating_sub(median_ns).max(min_ns)
 }
 
 /// A lost packet is retransmitted at the earliest after this time plus a round trip (Linux), ns.
@@ -124,7 +150,7 @@ fn greeting_ns(observed: &Observation) -> Option<u64> {
     let beyond = |ns: u64, trips: u64| ns.saturating_sub(trip_ns.saturating_mul(trips));
     let silent_ns = beyond(silent_ns, GREETING_TRIPS);
     let negotiating_ns = beyond(rest_ns, NEGOTIATION_TRIPS);
-    let delay_ns = disorder_ns(observed).saturating_add(steps.own_wait_ns.unwrap_or(0));
+    let delay_ns = packet_delay_ns(observed).saturating_add(steps.own_wait_ns.unwrap_or(0));
     Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(delay_ns))
 }
 
@@ -134,29 +160,29 @@ const TLS_TRIPS: u64 = 2;
 /// Initial retransmission timeout of a SYN (RFC 6298, section 2.1), ns; the timeout doubles with
 /// each retransmission.
 const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
-/// Maximum time by which a timer expires early due to its granularity, ns,
+/// Maximum time by which a timer expires early due to its granularity, ns.
 const EARLY_NS: u64 = 50_000_000;
-/// and by which it expires late, ns.
+/// Maximum time by which a timer expires late, ns.
 const TIMER_LATE_NS: u64 = 100_000_000;
 /// Default number of SYN retransmissions (Linux, net.ipv4.tcp_syn_retries).
 const SYN_RETRIES: u32 = 6;
 
 /// Returns whether a connection that took `delay_ns` longer than a round trip was established by a
 /// retransmitted SYN: after 1, 3, 7, ... seconds.
-fn is_of_syn_timer(delay_ns: u64) -> bool {
+fn matches_syn_timeout(delay_ns: u64) -> bool {
     (1..=SYN_RETRIES).any(|tries| {
         let timers_ns = SYN_TIMEOUT_NS.saturating_mul((1 << tries) - 1);
-        let least_ns = timers_ns - EARLY_NS;
-        (least_ns..=timers_ns.saturating_add(TIMER_LATE_NS)).contains(&delay_ns)
+        let min_ns = timers_ns - EARLY_NS;
+        (min_ns..=timers_ns.saturating_add(TIMER_LATE_NS)).contains(&delay_ns)
     })
 }
 
 /// Returns the cost of a lost SYN, or of another cause that delayed the connection as much.
-fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
+fn lost_connection_request(observed: &Observation, total_ns: u64) -> Option<Cause> {
     let connect_ns = observed.steps.connect_ns?;
-    let trip_ns = without_loss_ns(observed)?;
-    let least_ns = SYN_TIMEOUT_NS - EARLY_NS;
-    let gain_ns = connect_ns.checked_sub(trip_ns).filter(|ns| *ns >= least_ns)?;
+    let trip_ns = tcp_round_trip_ns(observed)?;
+    let min_ns = SYN_TIMEOUT_NS - EARLY_NS;
+    let gain_ns = connect_ns.checked_sub(trip_ns).filter(|ns| *ns >= min_ns)?;
     let cause = |kind, subject: &str, advice| Cause {
         kind,
         operation: Operation::Login,
@@ -166,25 +192,25 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
         subject: subject.to_owned(),
         advice,
     };
-    if is_of_syn_timer(gain_ns) {
+    if matches_syn_timeout(gain_ns) {
         let advice = format!(
             "it was retransmitted after a timeout, and the round-trip time is only {}. Check the \
              links of the path for errors, and the listen backlog of the server",
             duration(trip_ns)
         );
-        return Some(cause(Kind::Loss, "A lost SYN", advice));
+        return Some(cause(CauseKind::Loss, "A lost SYN", advice));
     }
     // Only traffic queued ahead can delay a connection request by this much.
     if let Some(rate_bps) =
-        line_bps(observed).filter(|rate| held_bytes(gain_ns, *rate) <= QUEUE_BYTES)
+        line_bps(observed).filter(|rate| queued_bytes(gain_ns, *rate) <= QUEUE_BYTES)
     {
         let advice = format!(
             "it carries {} bit/s of data, and about {} bytes of other traffic were ahead of the \
              connection request or its reply. Repeat without other traffic, or use a faster link",
             count(rate_bps),
-            count(held_bytes(gain_ns, rate_bps))
+            count(queued_bytes(gain_ns, rate_bps))
         );
-        return Some(cause(Kind::LineRate, "The slowest link of the path", advice));
+        return Some(cause(CauseKind::LineRate, "The slowest link of the path", advice));
     }
     let advice = format!(
         "the connection took {}, the round-trip time is {}, and no TCP timeout explains the \
@@ -193,14 +219,14 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
         duration(trip_ns)
     );
     let subject = "Either a lost connection request or other traffic ahead of it";
-    Some(cause(Kind::Unknown, subject, advice))
+    Some(cause(CauseKind::Unknown, subject, advice))
 }
 
 /// Maximum length of a queue in front of a slow link, bytes.
 const QUEUE_BYTES: u64 = 1 << 20;
 
 /// Returns the bytes that a link of `rate_bps` sends in `ns`.
-fn held_bytes(ns: u64, rate_bps: u64) -> u64 {
+fn queued_bytes(ns: u64, rate_bps: u64) -> u64 {
     let bytes = u128::from(ns) * u128::from(rate_bps) / 8_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

@@ -11,11 +11,11 @@ use crate::statistics;
 /// A wait between two arrivals beyond the transmission time of the later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stall {
-    /// Index among the arrivals.
+    /// Index of the arrival that ended the stall.
     pub(super) index: usize,
     /// Length, ns.
     pub(super) ns: u64,
-    /// Bytes of the arrival that ended it.
+    /// Bytes of the arrival that ended the stall.
     pub(super) bytes: u64,
 }
 
@@ -58,7 +58,7 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
         return None;
     }
     let all = pairs.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    // By time per byte, ascending.
+    // Sort by time per byte, ascending.
     pairs.sort_by(|(gap, bytes), (other_gap, other)| {
         let [ours, others] = [(gap, other), (other_gap, bytes)]
             .map(|(gap, bytes)| u128::from(*gap) * u128::from(*bytes));
@@ -74,7 +74,8 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     None
 }
 
-/// An arrival this many times faster than its flow had been waiting behind a hole.
+/// Minimum ratio of the rate of an arrival to the mean rate of its flow that shows that the data
+/// had been waiting behind a hole.
 const BURST_AFTER_HOLE_FACTOR: u64 = 4;
 /// Minimum percentage of the bytes that must arrive at one rate.
 const ALIKE_PERCENT: u64 = 60;
@@ -117,14 +118,14 @@ pub(super) fn largest_arrival(arrivals: &[Arrival]) -> u64 {
     arrivals.iter().map(|arrival| arrival.bytes).max().unwrap_or(0)
 }
 
-/// Returns the stalls of `flow` of at least `least_ns`. `rate_bps` is the rate of the path, if
+/// Returns the stalls of `flow` of at least `min_ns`. `rate_bps` is the rate of the path, if
 /// known.
-pub(super) fn stalls(flow: &Flow, rate_bps: Option<u64>, least_ns: u64) -> Vec<Stall> {
-    let beyond = |(index, gap, bytes)| {
+pub(super) fn stalls(flow: &Flow, rate_bps: Option<u64>, min_ns: u64) -> Vec<Stall> {
+    let to_stall = |(index, gap, bytes)| {
         let line_ns = rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
         Stall { index, ns: u64::saturating_sub(gap, line_ns), bytes }
     };
-    gaps(&flow.arrivals).map(beyond).filter(|stall| stall.ns >= least_ns.max(1)).collect()
+    gaps(&flow.arrivals).map(to_stall).filter(|stall| stall.ns >= min_ns.max(1)).collect()
 }
 
 /// Returns the time from the first arrival to the last, ns.
@@ -181,10 +182,10 @@ pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     }
     let percent = |count: usize, of: usize| count * 100 >= of * PERIODIC_PERCENT;
     let starts = windows.iter().zip(windows.iter().skip(1));
-    let of_a_trip = |ns: u64| (trip_ns - trip_ns / 8..=trip_ns + trip_ns / 4).contains(&ns);
+    let is_round_trip = |ns: u64| (trip_ns - trip_ns / 8..=trip_ns + trip_ns / 4).contains(&ns);
     let is_next = |from: &Window, to: &Window| {
         let since = |ns: u64| to.begin_ns.saturating_sub(ns);
-        of_a_trip(since(from.begin_ns)) || of_a_trip(since(from.end_ns))
+        is_round_trip(since(from.begin_ns)) || is_round_trip(since(from.end_ns))
     };
     let periodic = starts.filter(|(from, to)| is_next(from, to)).count();
     let is_periodic = percent(periodic, windows.len().saturating_sub(1));
@@ -209,8 +210,9 @@ pub(super) struct Knee {
 
 /// Minimum ratio of the rates before and after a knee.
 const KNEE_FACTOR: u64 = 2;
-/// Minimum fraction of the bytes on either side of a knee; less may be coincidence.
-const KNEE_SIDE_ONE_IN: u64 = 16;
+/// Minimum size of the parts before and after a knee: the bytes of the flow divided by this number;
+/// a smaller part may be coincidence.
+const MIN_KNEE_SIDE_DIVISOR: u64 = 16;
 
 /// Returns the point at which the flow slows down permanently, if there is one: a token bucket that
 /// was full at first is empty from this point on. The point is the one farthest above the straight
@@ -221,19 +223,19 @@ pub(super) fn knee(arrivals: &[Arrival]) -> Option<Knee> {
     let span = u128::from(span_ns(arrivals)?);
     let all: u64 = arrivals.iter().skip(1).map(|arrival| arrival.bytes).sum();
     let mut cumulative_bytes = 0_u64;
-    let mut best: Option<(u128, u64, u64)> = None;
+    let mut highest_point: Option<(u128, u64, u64)> = None;
     for arrival in arrivals.iter().skip(1) {
         cumulative_bytes += arrival.bytes;
         let since = u128::from(arrival.at_ns.saturating_sub(first.at_ns));
         let height = (u128::from(cumulative_bytes) * span).saturating_sub(u128::from(all) * since);
-        if best.is_none_or(|(highest, ..)| height > highest) {
-            best = Some((height, cumulative_bytes, arrival.at_ns));
+        if highest_point.is_none_or(|(highest, ..)| height > highest) {
+            highest_point = Some((height, cumulative_bytes, arrival.at_ns));
         }
     }
-    let (_, bytes, at_ns) = best?;
+    let (_, bytes, at_ns) = highest_point?;
     let rest = all.checked_sub(bytes)?;
-    let least = all / KNEE_SIDE_ONE_IN;
-    if bytes < least || rest < least {
+    let min = all / MIN_KNEE_SIDE_DIVISOR;
+    if bytes < min || rest < min {
         return None;
     }
     let after_bps = rate_bps(rest, last.at_ns.checked_sub(at_ns)?)?;
@@ -246,7 +248,7 @@ pub(super) fn knee(arrivals: &[Arrival]) -> Option<Knee> {
 /// of their parts as a percentage of the median. 100 is perfectly even.
 pub(super) fn evenness_percent(arrivals: &[Arrival], bytes: u64) -> Option<u64> {
     let mut cumulative_bytes = 0_u64;
-    let behind: Vec<Arrival> = arrivals
+    let later_arrivals: Vec<Arrival> = arrivals
         .iter()
         .skip_while(|arrival| {
             cumulative_bytes += arrival.bytes;
@@ -254,16 +256,16 @@ pub(super) fn evenness_percent(arrivals: &[Arrival], bytes: u64) -> Option<u64> 
         })
         .copied()
         .collect();
-    let rates: Vec<u64> = behind
-        .chunks(behind.len().div_ceil(EVENNESS_PARTS).max(2))
+    let rates: Vec<u64> = later_arrivals
+        .chunks(later_arrivals.len().div_ceil(EVENNESS_PARTS).max(2))
         .filter_map(|part| {
             let bytes = part.iter().skip(1).map(|arrival| arrival.bytes).sum();
             rate_bps(bytes, span_ns(part)?)
         })
         .collect();
     let median = statistics::median(&rates)?;
-    let low = statistics::percentile(&rates, 20)?;
-    (rates.len() >= EVENNESS_PARTS / 2).then(|| low.saturating_mul(100) / median.max(1))
+    let low_bps = statistics::percentile(&rates, 20)?;
+    (rates.len() >= EVENNESS_PARTS / 2).then(|| low_bps.saturating_mul(100) / median.max(1))
 }
 
 /// Number of parts into which a flow is divided to test its evenness.

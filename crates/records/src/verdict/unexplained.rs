@@ -8,7 +8,7 @@
 //! A long wait without a cause is reported as such. A report that omits the wait would imply that
 //! there is none.
 
-use super::cause::{Cause, Kind, Operation};
+use super::cause::{Cause, CauseKind, Operation};
 use super::echo::{first_flight_ns, round_trip_ns};
 use super::flows::{fills_the_line, has_losses};
 use super::losses::lateness_ns;
@@ -20,8 +20,9 @@ use crate::statistics;
 /// an echo unacceptable.
 const LONG_NS: u64 = 250_000_000;
 
-/// If TCP's round-trip time shows less than this fraction of a wait, the wait is not on the path.
-const ANSWERED_ONE_IN: u64 = 16;
+/// A wait is not on the path if TCP's round-trip time grows by less than the wait divided by this
+/// number.
+const MIN_RTT_GROWTH_DIVISOR: u64 = 16;
 
 /// Size in bytes from which on output does not fit into the packets of an echo or a short answer.
 const LONG_BYTES: u64 = 400;
@@ -30,9 +31,9 @@ const LONG_BYTES: u64 = 400;
 pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
     let unfinished = observed.unfinished.as_ref()?;
     let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
-    let found = black_hole(unfinished, mss_bytes, is_lossy(observed))
+    let diagnosis = black_hole(unfinished, mss_bytes, is_lossy(observed))
         .or_else(|| lost(unfinished, observed));
-    Some(found.unwrap_or_else(|| unknown_end(unfinished)))
+    Some(diagnosis.unwrap_or_else(|| unknown_end(unfinished)))
 }
 
 /// Returns whether packets of the session were lost.
@@ -53,7 +54,7 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
         false => (Operation::Screenful, "the request for output"),
     };
     is_lost.then(|| Cause {
-        kind: Kind::RetransmissionTimeouts,
+        kind: CauseKind::RetransmissionTimeouts,
         operation,
         cost_ns: waited_ns,
         gain_ns: waited_ns,
@@ -94,7 +95,7 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option
     if !(is_long && is_silent && largest_complete_bytes > 0 && is_acknowledged == Some(true)) {
         return None;
     }
-    let seen = format!(
+    let observation_text = format!(
         "output of up to {} bytes arrived, output of {} bytes did not, and the remote TCP \
          acknowledged the request",
         count(largest_complete_bytes),
@@ -104,17 +105,17 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option
                   net.ipv4.tcp_mtu_probing = 1 on the remote host";
     let (kind, subject, advice) = match is_lossy {
         false => {
-            let advice = format!("{seen}. Allow {remedy}");
-            (Kind::PathMtuBlackHole, "A path MTU black hole", advice)
+            let advice = format!("{observation_text}. Allow {remedy}");
+            (CauseKind::PathMtuBlackHole, "A path MTU black hole", advice)
         }
         true => {
             let subject = "Packet loss or a path MTU black hole";
             let advice = format!(
-                "{seen}, but packets of any size were lost before. To tell them apart, measure \
-                 again: if long output stops each time, allow {remedy}; otherwise check the links \
-                 for errors"
+                "{observation_text}, but packets of any size were lost before. To tell them apart, \
+                 measure again: if long output stops each time, allow {remedy}; otherwise check the \
+                 links for errors"
             );
-            (Kind::RetransmissionTimeouts, subject, advice)
+            (CauseKind::RetransmissionTimeouts, subject, advice)
         }
     };
     Some(Cause {
@@ -131,17 +132,19 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option
 fn unknown_end(unfinished: &Unfinished) -> Cause {
     let Unfinished { is_echo, expected_bytes, received_bytes, waited_ns, is_acknowledged, .. } =
         *unfinished;
-    let waited = duration(waited_ns);
+    let waited_text = duration(waited_ns);
     let (operation, subject, facts) = match is_echo {
         true => {
-            let facts = format!("a key was not echoed within {waited}, although earlier keys were");
+            let facts =
+                format!("a key was not echoed within {waited_text}, although earlier keys were");
             (Operation::Echo, "a missing echo", facts)
         }
         false => {
             let received = count(received_bytes);
             let expected = count(expected_bytes);
-            let facts =
-                format!("{received} of {expected} bytes arrived, and then nothing for {waited}");
+            let facts = format!(
+                "{received} of {expected} bytes arrived, and then nothing for {waited_text}"
+            );
             (Operation::Screenful, "missing output", facts)
         }
     };
@@ -164,11 +167,12 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     let median_ns = |echoes: &super::Echoes| statistics::median(&echoes.samples_ns);
     let idle_ns = observed.echo.as_ref().and_then(median_ns).unwrap_or(0);
     let loaded_ns = observed.echo_under_load.as_ref().and_then(super::Echoes::settled_ns);
-    let held = loaded_ns.and_then(|total_ns| held_behind_a_queue(observed, idle_ns, total_ns));
+    let held =
+        loaded_ns.and_then(|total_ns| unsent_output_behind_queue(observed, idle_ns, total_ns));
     if let Some([held, queue]) = held.filter(|[held, _]| held.stands_out()) {
         return vec![held, queue];
     }
-    let loaded = loaded_ns.map(|total_ns| beside_output(observed, idle_ns, total_ns));
+    let loaded = loaded_ns.map(|total_ns| echo_during_output(observed, idle_ns, total_ns));
     let screenful = observed.screenful.as_ref().map(|flow| {
         let advice =
             "repeat the measurement to see whether it recurs, and capture packets on both hosts";
@@ -188,10 +192,14 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
 /// Returns two causes, the queue of the link and the remote host, if an echo waits behind output
 /// that the remote host has not sent yet, because a window keeps the queue of the link short.
 /// Acknowledgments show the length of that queue, and the rest of the wait is in the remote host.
-fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> Option<[Cause; 2]> {
+fn unsent_output_behind_queue(
+    observed: &Observation,
+    idle_ns: u64,
+    total_ns: u64,
+) -> Option<[Cause; 2]> {
     let rtt_ns = observed.path.rtt_under_load_ns?;
     let queue_ns = rtt_ns.saturating_sub(round_trip_ns(observed)?);
-    // The first flight of any sender takes as long on that link, and the link was full.
+    // Subtract the time of the first flight of a sender, which any full link of this rate takes.
     let beyond_flight_ns =
         queue_ns.checked_sub(first_flight_ns(observed)?).filter(|beyond_ns| *beyond_ns > 0)?;
     let held_ns = total_ns.saturating_sub(idle_ns).checked_sub(queue_ns)?;
@@ -206,7 +214,7 @@ fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> O
          the router before that link (fq_codel), or a smaller receive window on this host"
     );
     let queue = Cause {
-        kind: Kind::Queue,
+        kind: CauseKind::Queue,
         operation: Operation::EchoUnderLoad,
         cost_ns: queue_ns,
         gain_ns: beyond_flight_ns,
@@ -220,7 +228,7 @@ fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> O
 /// Returns the cause if output held by the remote host delays an echo by `held_ns`.
 fn delay_by_held_output(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) -> Cause {
     Cause {
-        kind: Kind::RemoteHost,
+        kind: CauseKind::RemoteHost,
         operation: Operation::EchoUnderLoad,
         cost_ns: held_ns,
         gain_ns: held_ns,
@@ -236,19 +244,19 @@ fn delay_by_held_output(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) ->
 }
 
 /// Returns the cause if an echo takes `total_ns` during other output, without a queue on the path.
-fn beside_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Cause {
+fn echo_during_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Cause {
     let cost_ns = total_ns.saturating_sub(idle_ns);
     let idle = duration(idle_ns);
     // Acknowledgments pass the same queue of the path, but do not wait for the send buffer.
     let trip_ns = round_trip_ns(observed).unwrap_or(0);
     let rtt_ns = observed.path.rtt_under_load_ns;
     let short_ns =
-        rtt_ns.filter(|rtt_ns| rtt_ns.saturating_sub(trip_ns) < cost_ns / ANSWERED_ONE_IN);
+        rtt_ns.filter(|rtt_ns| rtt_ns.saturating_sub(trip_ns) < cost_ns / MIN_RTT_GROWTH_DIVISOR);
     let held = short_ns.map(|rtt_ns| delay_by_held_output(cost_ns, total_ns, rtt_ns, &idle));
     // If segments of the output are lost, an echo during it waits for their retransmission.
     match held {
         Some(held) if is_lossy(observed) => Cause {
-            kind: Kind::Loss,
+            kind: CauseKind::Loss,
             subject: "Packet loss or unsent output on the remote host".to_owned(),
             advice: format!(
                 "packets were lost in this session, and an echo takes {idle} without other output. \
@@ -279,7 +287,7 @@ fn unknown(
     advice: String,
 ) -> Cause {
     Cause {
-        kind: Kind::Unknown,
+        kind: CauseKind::Unknown,
         operation,
         cost_ns,
         gain_ns: cost_ns,
@@ -307,36 +315,42 @@ mod tests {
         }
     }
 
-    fn kind(unfinished: Unfinished) -> Kind {
+    fn kind(unfinished: Unfinished) -> CauseKind {
         let observed = Observation { unfinished: Some(unfinished), ..Observation::default() };
         super::unfinished(&observed).unwrap().kind
     }
 
     #[test]
-    fn long_output_that_never_comes_behind_short_output_is_a_black_hole() {
-        assert_eq!(kind(missing_output()), Kind::PathMtuBlackHole);
+    fn long_output_that_never_arrives_after_short_output_is_a_black_hole() {
+        assert_eq!(kind(missing_output()), CauseKind::PathMtuBlackHole);
     }
 
     #[test]
     fn without_a_control_the_reason_is_unknown() {
         assert_eq!(
             kind(Unfinished { is_acknowledged: Some(false), ..missing_output() }),
-            Kind::Unknown
+            CauseKind::Unknown
         );
-        assert_eq!(kind(Unfinished { is_acknowledged: None, ..missing_output() }), Kind::Unknown);
+        assert_eq!(
+            kind(Unfinished { is_acknowledged: None, ..missing_output() }),
+            CauseKind::Unknown
+        );
         assert_eq!(
             kind(Unfinished { largest_complete_bytes: 0, ..missing_output() }),
-            Kind::Unknown
+            CauseKind::Unknown
         );
         assert_eq!(
             kind(Unfinished { largest_complete_bytes: 1_944, ..missing_output() }),
-            Kind::Unknown
+            CauseKind::Unknown
         );
-        assert_eq!(kind(Unfinished { received_bytes: 1_000, ..missing_output() }), Kind::Unknown);
+        assert_eq!(
+            kind(Unfinished { received_bytes: 1_000, ..missing_output() }),
+            CauseKind::Unknown
+        );
     }
 
     #[test]
-    fn an_echo_that_never_comes_is_reported_as_that() {
+    fn a_missing_echo_is_reported_as_missing() {
         let silent = Unfinished {
             is_echo: true,
             expected_bytes: 1,
@@ -344,13 +358,13 @@ mod tests {
             ..missing_output()
         };
         let observed = Observation { unfinished: Some(silent), ..Observation::default() };
-        let found = unfinished(&observed).unwrap();
-        assert_eq!((found.kind, found.operation), (Kind::Unknown, Operation::Echo));
-        assert_eq!(found.subject, "Unknown: a missing echo");
+        let diagnosis = unfinished(&observed).unwrap();
+        assert_eq!((diagnosis.kind, diagnosis.operation), (CauseKind::Unknown, Operation::Echo));
+        assert_eq!(diagnosis.subject, "Unknown: a missing echo");
     }
 
     #[test]
-    fn an_echo_that_never_came_was_lost_where_others_were_late() {
+    fn a_missing_echo_was_lost_if_other_echoes_were_late() {
         let silent = Unfinished { is_echo: true, is_acknowledged: Some(false), ..missing_output() };
         let after = |times: &[u64]| {
             let echo = Echoes { samples_ns: times.to_vec(), ..Echoes::default() };
@@ -361,9 +375,9 @@ mod tests {
             };
             unfinished(&observed).unwrap().kind
         };
-        assert_eq!(after(&[30 * MS; 16]), Kind::Unknown);
+        assert_eq!(after(&[30 * MS; 16]), CauseKind::Unknown);
         let late = [[30 * MS; 8].as_slice(), &[270 * MS]].concat();
-        assert_eq!(after(&late), Kind::RetransmissionTimeouts);
+        assert_eq!(after(&late), CauseKind::RetransmissionTimeouts);
     }
 
     #[test]
@@ -374,17 +388,17 @@ mod tests {
             echo_under_load: echoes(ns),
             ..Observation::default()
         };
-        let [found] = waits(&observed(545 * MS)).try_into().unwrap();
+        let [diagnosis] = waits(&observed(545 * MS)).try_into().unwrap();
         assert_eq!(
-            (found.kind, found.operation, found.gain_ns),
-            (Kind::Unknown, Operation::EchoUnderLoad, 543 * MS)
+            (diagnosis.kind, diagnosis.operation, diagnosis.gain_ns),
+            (CauseKind::Unknown, Operation::EchoUnderLoad, 543 * MS)
         );
         assert_eq!(waits(&observed(200 * MS)), []);
     }
 
     /// A session over a link of 4 Mbit/s that is full of output, with a TCP round-trip time of
     /// `rtt_ms`.
-    fn beside_a_full_link(rtt_ms: u64) -> Observation {
+    fn during_output_on_full_link(rtt_ms: u64) -> Observation {
         let arrivals = (0..400).map(|index| crate::verdict::Arrival {
             at_ns: 20 * MS + index * 2_896_000,
             bytes: 1_448,
@@ -412,26 +426,27 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_behind_a_short_queue_waits_for_what_the_remote_host_holds() {
-        let found = waits(&beside_a_full_link(70));
-        let kinds: Vec<_> = found.iter().map(|cause| (cause.kind, cause.cost_ns / MS)).collect();
-        assert_eq!(kinds, [(Kind::RemoteHost, 629), (Kind::Queue, 60)]);
+    fn an_echo_behind_a_short_queue_waits_for_unsent_output_of_the_remote_host() {
+        let diagnosis = waits(&during_output_on_full_link(70));
+        let kinds: Vec<_> =
+            diagnosis.iter().map(|cause| (cause.kind, cause.cost_ns / MS)).collect();
+        assert_eq!(kinds, [(CauseKind::RemoteHost, 629), (CauseKind::Queue, 60)]);
         // The first flight of any sender takes 29 ms on that link.
-        assert_eq!(waits(&beside_a_full_link(38))[0].kind, Kind::RemoteHost);
-        assert_eq!(waits(&beside_a_full_link(38)).len(), 1);
+        assert_eq!(waits(&during_output_on_full_link(38))[0].kind, CauseKind::RemoteHost);
+        assert_eq!(waits(&during_output_on_full_link(38)).len(), 1);
     }
 
     #[test]
-    fn where_packets_are_lost_the_remote_host_is_not_charged_alone() {
-        let mut observed = beside_a_full_link(12);
-        assert_eq!(waits(&observed)[0].kind, Kind::RemoteHost);
+    fn with_packet_loss_the_remote_host_is_not_charged_alone() {
+        let mut observed = during_output_on_full_link(12);
+        assert_eq!(waits(&observed)[0].kind, CauseKind::RemoteHost);
         let late = [[11 * MS; 18].as_slice(), &[240 * MS, 640 * MS]].concat();
         observed.echo = Some(Echoes { samples_ns: late, ..Echoes::default() });
-        assert_eq!(waits(&observed)[0].kind, Kind::Loss);
+        assert_eq!(waits(&observed)[0].kind, CauseKind::Loss);
     }
 
     #[test]
-    fn a_black_hole_and_a_burst_of_losses_are_both_named_where_packets_were_lost() {
+    fn with_packet_loss_a_black_hole_and_a_burst_of_losses_are_both_named() {
         let late = [[30 * MS; 16].as_slice(), &[270 * MS, 300 * MS]].concat();
         let echo = Echoes { samples_ns: late, ..Echoes::default() };
         let observed = Observation {
@@ -439,8 +454,8 @@ mod tests {
             echo: Some(echo),
             ..Observation::default()
         };
-        let found = unfinished(&observed).unwrap();
-        assert_eq!(found.kind, Kind::RetransmissionTimeouts);
-        assert!(found.subject.contains("MTU black hole"), "{found:?}");
+        let diagnosis = unfinished(&observed).unwrap();
+        assert_eq!(diagnosis.kind, CauseKind::RetransmissionTimeouts);
+        assert!(diagnosis.subject.contains("MTU black hole"), "{diagnosis:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! The Network Daemon and the server processes: the work that each message of an hour causes.
+//! Model of the Network Daemon and the server processes: the work caused by each message during the
+//! simulated time.
 
 use super::session_messages::{Message, messages};
 use super::session_scenario::{Costs, Scenario};
@@ -7,7 +8,7 @@ use crate::world::Side;
 use protocols::time::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Reason for a wakeup of the daemon.
+/// Reason for which the daemon is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
     /// An RFNM: a message sent by Multics has reached the remote host.
@@ -16,35 +17,35 @@ pub(super) enum Cause {
     Allocate,
     /// Data for a process.
     Data,
-    /// A remote host surveys Multics, or requests an echo.
+    /// A request for the daemon itself: a survey or an echo.
     Request,
 }
 
-/// Costs of the daemon and the processes during the simulated time.
+/// Processor time and event counts of the daemon and the processes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bill {
+pub(super) struct Usage {
     pub(super) wakeups: BTreeMap<Cause, u64>,
-    /// Wakeups that occurred while the daemon was processing an earlier wakeup.
+    /// Number of wakeups that occurred while the daemon was processing an earlier one.
     pub(super) while_busy: u64,
     pub(super) daemon_ms: f64,
-    /// Time of work done at interrupt time instead of in the daemon, ms.
+    /// Processor time of work done at interrupt time instead of in the daemon, in ms.
     pub(super) interrupt_ms: f64,
     pub(super) process_ms: f64,
-    /// Read and write calls of processes.
+    /// Number of read and write calls of the processes.
     pub(super) transactions: u64,
     /// Number of times that a process was woken to continue writing.
     pub(super) woken_to_write: u64,
-    /// Data messages sent and received.
+    /// Number of data messages sent and received.
     pub(super) messages: u64,
     pub(super) canonical_ms: f64,
 }
 
-impl Bill {
-    pub(super) fn all_wakeups(&self) -> u64 {
+impl Usage {
+    pub(super) fn total_wakeups(&self) -> u64 {
         self.wakeups.values().sum()
     }
 
-    pub(super) fn woken_by(&self, cause: Cause) -> u64 {
+    pub(super) fn wakeups_by(&self, cause: Cause) -> u64 {
         self.wakeups.get(&cause).copied().unwrap_or(0)
     }
 
@@ -53,7 +54,7 @@ impl Bill {
     }
 }
 
-/// One connection: data that waits to be sent, and its allocation.
+/// One connection: the data waiting to be sent, and the allocation left.
 #[derive(Debug)]
 struct Connection {
     waiting: VecDeque<usize>,
@@ -62,9 +63,9 @@ struct Connection {
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A process writes.
+    /// A process writes `chars` characters.
     Write { connection: usize, chars: usize },
-    /// Data arrives; `is_line` is true if the data ends a line.
+    /// Data arrives for a process; `is_line` is true if the data ends a line.
     Data { chars: usize, is_line: bool },
     /// An RFNM arrives: the remote host has received a message sent by Multics.
     Rfnm,
@@ -74,7 +75,7 @@ enum Event {
     Request,
 }
 
-/// Simulation of a scenario.
+/// State of the simulation of a scenario.
 #[derive(Debug)]
 pub(super) struct Model<'a> {
     scenario: &'a Scenario,
@@ -83,16 +84,16 @@ pub(super) struct Model<'a> {
     event_count: u64,
     connections: Vec<Connection>,
     daemon_busy_until: Instant,
-    bill: Bill,
+    usage: Usage,
 }
 
-/// Returns the costs of a scenario with these proposals in force.
-pub(super) fn bill(scenario: &Scenario, switches: Switches) -> Bill {
+/// Simulates a scenario with the proposals `switches` in force, and returns its costs.
+pub(super) fn simulate(scenario: &Scenario, switches: Switches) -> Usage {
     let mut model = Model::new(scenario, switches);
     while let Some(((at, _), event)) = model.event_queue.pop_first() {
         model.process_event(at, event);
     }
-    model.bill
+    model.usage
 }
 
 impl<'a> Model<'a> {
@@ -104,7 +105,7 @@ impl<'a> Model<'a> {
             event_count: 0,
             connections: Vec::new(),
             daemon_busy_until: Instant::ZERO,
-            bill: Bill::default(),
+            usage: Usage::default(),
         };
         let mut people = 0;
         for session in &scenario.sessions {
@@ -131,7 +132,7 @@ impl<'a> Model<'a> {
         self.connections.push(Connection { waiting: VecDeque::new(), allocated });
         let mut of_line = 0;
         for Message { at, from, chars } in passed.iter().copied() {
-            self.bill.messages += 1;
+            self.usage.messages += 1;
             match from {
                 Side::Server => self.schedule(at, Event::Write { connection, chars }),
                 Side::User => {
@@ -191,7 +192,7 @@ impl<'a> Model<'a> {
 
     fn take(&mut self, cause: Cause, at_interrupt: bool, at: Instant) {
         if at_interrupt {
-            self.bill.interrupt_ms += self.scenario.costs.interrupt_ms;
+            self.usage.interrupt_ms += self.scenario.costs.interrupt_ms;
         } else {
             self.wake_daemon(cause, at);
         }
@@ -207,14 +208,14 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Continues with data that waits for an allocation. With `write_force` the daemon sends the
-    /// data, or the interrupt side if the daemon is eliminated. Without it, the process is woken
-    /// and writes again.
+    /// Sends the data of a connection that was waiting for an allocation. With `write_force` the
+    /// daemon sends it, or the interrupt handler if the daemon is eliminated. Without
+    /// `write_force`, the process is woken and writes again.
     fn send_rest(&mut self, connection: usize, at: Instant) {
         let waiting = self.connections.get(connection).and_then(|it| it.waiting.front().copied());
         let Some(chars) = waiting else { return };
         if !self.switches.write_force {
-            self.bill.woken_to_write += 1;
+            self.usage.woken_to_write += 1;
             self.wake_process();
             self.write(chars);
         }
@@ -241,23 +242,23 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Performs one transaction of the daemon.
+    /// Wakes the daemon and charges the cost of one transaction.
     fn wake_daemon(&mut self, cause: Cause, at: Instant) {
-        *self.bill.wakeups.entry(cause).or_default() += 1;
-        self.bill.while_busy += u64::from(at < self.daemon_busy_until);
+        *self.usage.wakeups.entry(cause).or_default() += 1;
+        self.usage.while_busy += u64::from(at < self.daemon_busy_until);
         let ms = transaction_ms(&self.scenario.costs, self.switches);
-        self.bill.daemon_ms += ms;
+        self.usage.daemon_ms += ms;
         let begins = at.max(self.daemon_busy_until);
         self.daemon_busy_until = begins + Duration::from_secs_f64(ms / 1_000.0);
     }
 
     fn wake_process(&mut self) {
-        self.bill.process_ms += self.scenario.costs.block_ms;
+        self.usage.process_ms += self.scenario.costs.block_ms;
     }
 
     fn write(&mut self, chars: usize) {
-        self.bill.transactions += 1;
-        self.bill.process_ms += io_ms(&self.scenario.costs, self.switches)
+        self.usage.transactions += 1;
+        self.usage.process_ms += io_ms(&self.scenario.costs, self.switches)
             + chars as f64 / self.scenario.costs.telnet_per_ms;
     }
 
@@ -268,16 +269,16 @@ impl<'a> Model<'a> {
             let needs = self.switches.canonical_where_needed;
             let part = if needs { costs.needs_canonical_part } else { 1.0 };
             let ms = part * chars as f64 / costs.canonical_per_ms;
-            self.bill.canonical_ms += ms;
-            self.bill.process_ms += ms;
+            self.usage.canonical_ms += ms;
+            self.usage.process_ms += ms;
         }
     }
 }
 
-/// Returns the cost of a transaction of the daemon, ms.
+/// Returns the cost of one transaction of the daemon, in ms.
 ///
-/// The cost is the memo's average, which includes wakeups while the daemon was busy and wakeups
-/// while it was blocked.
+/// The cost is the memo's average over all wakeups, including those that occur while the daemon is
+/// busy.
 pub(super) fn transaction_ms(costs: &Costs, switches: Switches) -> f64 {
     let is_in_one_ring = switches.ring_1_daemon || switches.ring_0_ncp || switches.wait;
     let third_ring = costs.transaction_ms * costs.third_ring_part;
@@ -286,7 +287,7 @@ pub(super) fn transaction_ms(costs: &Costs, switches: Switches) -> f64 {
     rest + give_up + if is_in_one_ring { 0.0 } else { third_ring }
 }
 
-/// Returns the cost of a read or write call of a process, without its characters, ms.
+/// Returns the cost of a read or write call of a process, in ms, without the cost per character.
 pub(super) fn io_ms(costs: &Costs, switches: Switches) -> f64 {
     if !switches.ring_0_ncp {
         return costs.io_ms;
@@ -308,10 +309,10 @@ mod tests {
 
     #[test]
     fn every_sent_message_has_one_rfnm_and_every_character_its_allocate() {
-        let bill = bill(&short(), Switches { write_force: true, ..Switches::default() });
-        let sent = bill.woken_by(Cause::Allocate);
-        let received = bill.woken_by(Cause::Data) + bill.woken_by(Cause::Request);
-        assert_eq!(bill.woken_by(Cause::Rfnm), sent + received);
+        let usage = simulate(&short(), Switches { write_force: true, ..Switches::default() });
+        let sent = usage.wakeups_by(Cause::Allocate);
+        let received = usage.wakeups_by(Cause::Data) + usage.wakeups_by(Cause::Request);
+        assert_eq!(usage.wakeups_by(Cause::Rfnm), sent + received);
     }
 
     #[test]
@@ -326,11 +327,11 @@ mod tests {
     fn without_a_daemon_only_requests_of_remote_hosts_wake_a_process() {
         let scenario = short();
         let switches = Switches { daemon_elimination: true, ..Switches::default() };
-        let [with, without] = [Switches::default(), switches].map(|one| bill(&scenario, one));
-        let asked = with.woken_by(Cause::Request);
+        let [with, without] = [Switches::default(), switches].map(|one| simulate(&scenario, one));
+        let asked = with.wakeups_by(Cause::Request);
         assert!(asked > 0);
         assert_eq!(without.wakeups, BTreeMap::from([(Cause::Request, asked)]));
-        let taken = with.all_wakeups() - asked;
+        let taken = with.total_wakeups() - asked;
         let interrupts = without.interrupt_ms / scenario.costs.interrupt_ms;
         assert!((interrupts - taken as f64).abs() < 1e-6, "{interrupts} {taken}");
         // The processes are woken as often as with a daemon, but by the interrupt side.
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_repeated_simulation_has_the_same_costs() {
-        let run = || bill(&short(), Switches::default()).total_ms().to_bits();
+        let run = || simulate(&short(), Switches::default()).total_ms().to_bits();
         assert_eq!(run(), run());
     }
 }

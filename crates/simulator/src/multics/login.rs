@@ -1,8 +1,8 @@
 //! Duration of the initial connection protocol between two Multics systems (RFC 165 over the NCP).
 //!
-//! The messages are sequential: each message wakes the daemon, which wakes the process, whose call
-//! sends the next message. The RFNM of each message wakes the daemon that sent it. Without a
-//! daemon, the Answering Service opens connections at the same cost.
+//! The messages are sequential: each message wakes the daemon, the daemon wakes the process, and a
+//! call of the process sends the next message. The RFNM of each message wakes the daemon of the
+//! sender. If the daemon is eliminated, the Answering Service opens connections at the same cost.
 
 use super::daemon::{io_ms, transaction_ms};
 use super::session_scenario::Scenario;
@@ -14,7 +14,7 @@ const FROM: [usize; 10] = [USER, SERVER, USER, SERVER, SERVER, USER, USER, SERVE
 const USER: usize = 0;
 const SERVER: usize = 1;
 
-/// Returns the time from the first message to the last, in seconds.
+/// Returns the time from the first message to the last one, in seconds.
 pub(super) fn seconds(scenario: &Scenario, switches: Switches) -> f64 {
     let transaction = transaction_ms(&scenario.costs, switches);
     let process = scenario.costs.block_ms + io_ms(&scenario.costs, switches);
@@ -45,8 +45,8 @@ mod tests {
         scenario.network.rfnm_ms = 0;
         let switches = Switches { rfnm_at_interrupt: true, ..Switches::default() };
         let costs = scenario.costs;
-        let one = costs.transaction_ms + costs.block_ms + costs.io_ms;
-        assert!((seconds(&scenario, switches) - one / 100.0).abs() < 1e-9);
+        let message_ms = costs.transaction_ms + costs.block_ms + costs.io_ms;
+        assert!((seconds(&scenario, switches) - message_ms / 100.0).abs() < 1e-9);
     }
 
     #[test]

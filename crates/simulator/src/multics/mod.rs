@@ -3,15 +3,15 @@
 //!
 //! The messages are those of sessions between two simulated stations in virtual time: users type a
 //! character or a line at a time, and programs answer. A model of the memo's Network Daemon and of
-//! its server process then processes them: every RFNM, every allocate and every received message
-//! wakes the daemon, which wakes the process, and each of these has the cost that the memo states.
-//! The scenario has a switch for each proposal, which determines whether the proposal is in force
-//! from the beginning; the tables turn on the other proposals, individually and cumulatively. Only
+//! its server process then processes the messages: every RFNM, every allocate and every received
+//! message wakes the daemon, which wakes the process, and each of these operations has the cost
+//! that the memo states. For each proposal, a switch of the scenario determines whether it is in
+//! force in all tables; some tables add the other proposals, individually and cumulatively. Only
 //! the accounting of the NCP is modeled: messages, RFNMs and allocations, without the protocol.
 //!
 //! Values that the memo does not state are parameters of the scenario: the delays of RFNMs and
-//! allocates, the allocation of a remote host, the work at interrupt time. The memo's expectations
-//! are printed beside the results.
+//! allocates, the allocation of a remote host, the work at interrupt time. The tables show the
+//! memo's expectations next to the results.
 
 mod daemon;
 mod login;

@@ -1,4 +1,4 @@
-//! The messages of a session, as exchanged between two simulated stations.
+//! The messages that two simulated stations exchange in a session.
 
 use super::session_scenario::{Scenario, Session};
 use super::workload::SessionEndpoint;
@@ -21,7 +21,7 @@ const MULTICS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 44);
 const LOGGER_PORT: u16 = 1;
 const MTU: usize = 1_500;
 
-/// Data that one host sent in one piece.
+/// Data of one TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) at: Instant,
@@ -30,7 +30,7 @@ pub(super) struct Message {
     pub(super) chars: usize,
 }
 
-/// A path that records the messages it carries.
+/// A network without faults that records the messages it delivers.
 #[derive(Debug)]
 struct Tap {
     delay: Duration,
@@ -53,7 +53,7 @@ impl Medium for Tap {
     }
 }
 
-/// Returns the number of data bytes of a datagram that carries TCP.
+/// Returns the number of data bytes in a TCP datagram, or `None` for any other datagram.
 fn data_len(datagram: &[u8]) -> Option<usize> {
     let header = usize::from(datagram.first()? & 0x0f) * 4;
     let total = usize::from(u16::from_be_bytes([*datagram.get(2)?, *datagram.get(3)?]));
@@ -61,7 +61,7 @@ fn data_len(datagram: &[u8]) -> Option<usize> {
     total.checked_sub(header + tcp)
 }
 
-/// Returns the messages of one session.
+/// Simulates one session and returns its messages.
 pub(super) fn messages(scenario: &Scenario, session: &Session, seed: u64) -> Vec<Message> {
     let profile = Profile {
         receive_window: ReceiveWindow::Bytes(16_000),

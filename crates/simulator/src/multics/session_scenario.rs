@@ -4,21 +4,21 @@ use super::switches::Switches;
 use crate::limits::{LIST_MAX, OutOfRange, within};
 use serde::Deserialize;
 
-/// A period of operation on Multics.
+/// Parameters of a simulated period of operation on Multics.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Seed of the random messages.
+    /// Seed of the random number generator.
     pub seed: u64,
     /// Duration of the simulation, in minutes.
     pub minutes: u64,
-    /// Costs of operations.
+    /// Processor time of each operation.
     pub costs: Costs,
     /// Behavior of the network.
     pub network: Network,
     /// Proposals that are in force from the beginning.
     pub switches: Switches,
-    /// Kinds of sessions that are logged in.
+    /// The kinds of sessions that are logged in.
     pub sessions: Vec<Session>,
 }
 
@@ -28,23 +28,23 @@ pub struct Scenario {
 pub struct Costs {
     /// Total time of a transaction of the daemon.
     pub transaction_ms: f64,
-    /// Part of a transaction for blocking and waking up, if the daemon releases the processor.
+    /// Part of a transaction for blocking and waking up, if the daemon blocks.
     pub block_ms: f64,
-    /// Part of a transaction for waiting, if the daemon waits in ring 0 instead of blocking.
+    /// Replacement for `block_ms` if the daemon waits in ring 0 instead of blocking.
     pub wait_ms: f64,
     /// Fraction of a transaction that the third ring takes.
     pub third_ring_part: f64,
-    /// A read or write call of a process.
+    /// Total time of a read or write call of a process.
     pub io_ms: f64,
-    /// Crossing from ring 4 to ring 1.
+    /// Time of a crossing from ring 4 to ring 1.
     pub wall_to_ring_1_ms: f64,
-    /// Crossing from ring 4 to ring 0.
+    /// Time of a crossing from ring 4 to ring 0.
     pub wall_to_ring_0_ms: f64,
-    /// Work at interrupt time that replaces a wakeup of the daemon.
+    /// Time of the work at interrupt time that replaces a wakeup of the daemon.
     pub interrupt_ms: f64,
-    /// Characters per millisecond through `telnet_`.
+    /// Number of characters that `telnet_` processes per millisecond.
     pub telnet_per_ms: f64,
-    /// Characters per millisecond through `canonicalize_`.
+    /// Number of characters that `canonicalize_` processes per millisecond.
     pub canonical_per_ms: f64,
     /// Fraction of the lines that need `canonicalize_`.
     pub needs_canonical_part: f64,
@@ -58,11 +58,12 @@ pub struct Network {
     pub rfnm_ms: u64,
     /// Delay from a message to the allocate for it, in milliseconds.
     pub allocate_ms: u64,
-    /// Allocation by a remote host, in characters.
+    /// Allocation of a remote host, in characters.
     pub allocation_chars: usize,
-    /// Minimum allocation that the memo proposes, in characters.
+    /// Minimum allocation of a remote host according to the memo's proposal, in characters.
     pub minimum_allocation_chars: usize,
-    /// Number of surveys, echoes and similar requests of remote hosts per hour.
+    /// Number of requests from remote hosts for the daemon itself, such as surveys and echoes, per
+    /// hour.
     pub asked_an_hour: u64,
 }
 
@@ -70,26 +71,26 @@ pub struct Network {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
-    /// Name of the kind.
+    /// Name of this kind of session.
     pub name: String,
-    /// Number of such sessions.
+    /// Number of sessions of this kind.
     pub people: u64,
-    /// Whether each character is a separate message.
+    /// Whether each typed character is sent as a separate message.
     pub is_a_character_at_a_time: bool,
-    /// Characters of a typed line, including its end.
+    /// Number of characters of a typed line, including its line end.
     pub typed_chars: usize,
-    /// Interval between two characters, in milliseconds.
+    /// Interval between two typed characters, in milliseconds.
     pub key_ms: u64,
     /// Mean time between an answer and the next line, in seconds.
     pub think_s: u64,
-    /// Lines per answer.
+    /// Number of lines per answer.
     pub answer_lines: usize,
-    /// Characters per line of an answer.
+    /// Number of characters per line of an answer.
     pub answer_chars: usize,
 }
 
 impl Scenario {
-    /// The scenario as TOML, as it comes with the program.
+    /// The default scenario, in TOML.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/multics.toml");
 
     /// Returns an error if a value is out of its permitted range.
@@ -106,7 +107,7 @@ impl Scenario {
     }
 }
 
-/// Maximum of any charge or delay, in milliseconds.
+/// Maximum of any cost or delay, in milliseconds.
 const MS_MAX: f64 = 1e6;
 
 impl Costs {

@@ -1,8 +1,8 @@
-//! The memo's proposals, with a switch for each.
+//! The memo's proposals, each of which can be switched on.
 
 use serde::Deserialize;
 
-/// Set of proposals in force.
+/// The set of proposals in force.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Switches {
@@ -14,9 +14,9 @@ pub struct Switches {
     pub ring_0_ncp: bool,
     /// The daemon accepts all data that a process writes, and sends it as the allocation permits.
     pub write_force: bool,
-    /// Only lines that need it are converted to canonical form.
+    /// A line is converted to canonical form only if it needs the conversion.
     pub canonical_where_needed: bool,
-    /// Remote hosts send a line at a time.
+    /// Remote hosts send a line at a time instead of a character at a time.
     pub line_at_a_time: bool,
     /// Remote hosts allocate at least a whole line.
     pub minimum_allocation: bool,
@@ -24,13 +24,13 @@ pub struct Switches {
     pub wait: bool,
     /// Allocates are processed at interrupt time.
     pub allocate_at_interrupt: bool,
-    /// There is no daemon: RFNMs, allocates and data are processed at interrupt time, and the
-    /// Answering Service answers remote hosts.
+    /// The daemon is eliminated: RFNMs, allocates and data are processed at interrupt time, and the
+    /// Answering Service answers the requests of remote hosts.
     #[serde(default)]
     pub daemon_elimination: bool,
 }
 
-/// A proposal: its name, and the function that switches it on.
+/// A proposal: its name in tables, and the function that switches it on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proposal {
     pub(super) name: &'static str,
@@ -52,17 +52,17 @@ pub(super) const PROPOSALS: [Proposal; 10] = [
 ];
 
 impl Switches {
-    /// Returns whether RFNMs are processed at interrupt time.
+    /// Returns whether RFNMs are processed at interrupt time, by one of several proposals.
     pub(super) const fn takes_rfnms_at_interrupt(self) -> bool {
         self.rfnm_at_interrupt || self.daemon_elimination
     }
 
-    /// Returns whether allocates are processed at interrupt time.
+    /// Returns whether allocates are processed at interrupt time, by one of several proposals.
     pub(super) const fn takes_allocates_at_interrupt(self) -> bool {
         self.allocate_at_interrupt || self.daemon_elimination
     }
 
-    /// Returns the set with one more proposal.
+    /// Returns the set with `proposal` switched on.
     pub(super) fn and(mut self, proposal: &Proposal) -> Self {
         (proposal.switch)(&mut self);
         self

@@ -1,7 +1,7 @@
-//! Workload: the user who types at a terminal, and the program that answers.
+//! Workload of a session: a user who types at a terminal, and a program that answers.
 
 use super::session_scenario::Session;
-use crate::sample::without_memory;
+use crate::sample::exponential_time;
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::time::{Duration, Instant};
@@ -18,9 +18,9 @@ pub(super) struct SessionEndpoint {
 
 #[derive(Debug)]
 enum Part {
-    /// Types lines, each after the previous one was answered and a think time has passed.
+    /// A user who types the next line a think time after the answer to the previous line.
     Typist { next_at: Option<Instant>, left_of_line: usize, answered: usize },
-    /// Answers each typed line with several lines, each in a separate write.
+    /// A program that answers each typed line with several lines, each in a separate write.
     Program { lines: VecDeque<Vec<u8>>, has_just_read: bool },
 }
 
@@ -37,7 +37,7 @@ impl SessionEndpoint {
 
     /// Schedules the next line after the think time.
     fn think(&mut self, cx: &mut Cx<'_>) {
-        let thought = without_memory(Duration::from_secs(self.session.think_s), cx.rng);
+        let thought = exponential_time(Duration::from_secs(self.session.think_s), cx.rng);
         if let Part::Typist { next_at, left_of_line, answered } = &mut self.part {
             *next_at = Some(cx.now + thought);
             *left_of_line = self.session.typed_chars.max(1);

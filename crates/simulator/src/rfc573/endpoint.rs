@@ -1,11 +1,11 @@
 //! One endpoint of a replayed transfer: the FTP and TCP of `protocols` on a host with other work.
 //!
-//! The program shares the processor. The program notices events only at its next turn on the
-//! processor, which comes after an exponentially distributed time; the host's TCP acknowledges at
-//! once. In its turn the program does all possible work, and each byte of the file has a processing
-//! cost.
+//! The FTP program shares the processor with other programs. It notices events only at its next
+//! turn on the processor, which comes after an exponentially distributed time; the host's TCP
+//! acknowledges at once. In its turn the program does all possible work, and each byte of the file
+//! has a processing cost.
 
-use crate::sample::without_memory;
+use crate::sample::exponential_time;
 use protocols::Cx;
 use protocols::application::ftp::data::{Decoder, Encoder};
 use protocols::application::ftp::server::{
@@ -25,13 +25,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const CONTROL_PORT: u16 = 21;
 const DATA_PORT: u16 = 4_000;
-/// FTP timeout, so long that a slow host never causes an abort.
+/// FTP timeout, longer than any transfer, so that a slow host never causes an abort.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Role and parameters of an endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// Local and remote address.
+    /// Local address and remote address.
     pub(super) ends: [Ipv4Addr; 2],
     /// Task of the user program; `None` for a server.
     pub(super) task: Option<Task>,
@@ -39,17 +39,17 @@ pub(super) struct Part {
     pub(super) file: Vec<u8>,
     /// Transfer representation.
     pub(super) representation: Representation,
-    /// Mean time that the program waits for its turn.
+    /// Mean time that the program waits for its turn on the processor.
     pub(super) turn: Duration,
-    /// Time to convert a byte before it can be sent; zero without conversion.
+    /// Conversion time per byte before sending; zero without conversion.
     pub(super) conversion: Duration,
     /// TCP profile of the connections of this endpoint.
     pub(super) profile: Profile,
 }
 
 impl Part {
-    /// Returns the number of bytes, of `len`, that are ready to be sent, and the time at which more
-    /// bytes will be ready.
+    /// Returns how many of `len` bytes are converted and ready to be sent at `now`, and the time at
+    /// which more bytes will be ready.
     ///
     /// Bytes are converted one message at a time.
     fn converted(&self, len: usize, began_at: Instant, now: Instant) -> (usize, Option<Instant>) {
@@ -57,13 +57,21 @@ impl Part {
             return (len, None);
         }
         let piece = self.profile.mss_max.map_or(len, usize::from).max(1);
-        let took = |bytes: usize| self.conversion * u32::try_from(bytes).unwrap_or(u32::MAX);
+        let conversion_time =
+            |bytes: usize| self.conversion * u32::try_from(bytes).unwrap_or(u32::MAX);
         let passed = now.since(began_at);
         let pieces = (1..=len.div_ceil(piece)).map(|count| len.min(count * piece));
-        let ready = pieces.clone().take_while(|bytes| took(*bytes) <= passed).last().unwrap_or(0);
+        let ready = pieces
+            .clone()
+            .take_while(|bytes| conversion_time(*bytes) <= passed)
+            .last()
+            .unwrap_or(0);
         (
             ready,
-            pieces.skip_while(|bytes| *bytes <= ready).map(|bytes| began_at + took(bytes)).next(),
+            pieces
+                .skip_while(|bytes| *bytes <= ready)
+                .map(|bytes| began_at + conversion_time(bytes))
+                .next(),
         )
     }
 }
@@ -93,21 +101,21 @@ enum Moving {
     },
 }
 
-/// Identifier that the engine uses for the data.
+/// Identifier of the transfer in the client or server engine.
 #[derive(Clone, Copy, Debug)]
 enum TransferHandle {
     Task(TaskId),
     Transfer(TransferId),
 }
 
-/// One endpoint of a transfer.
+/// The FTP client or server of a replayed transfer.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     part: Part,
     engine: Engine,
     is_started: bool,
     turn_at: Option<Instant>,
-    /// Time at which the next piece of the file is converted.
+    /// Time at which the conversion of the next piece of the file is complete.
     converted_at: Option<Instant>,
     control: Option<ConnectionId>,
     data: Option<ConnectionId>,
@@ -116,7 +124,7 @@ pub(super) struct Endpoint {
     /// Whether the server receives the file.
     is_incoming: bool,
     moving: Moving,
-    /// Time of the transfer's command, and time of its end.
+    /// Time of the transfer command.
     began_at: Option<Instant>,
     ended_at: Option<Instant>,
     wire_bytes: u64,
@@ -157,7 +165,7 @@ impl Endpoint {
         (!self.has_failed).then(|| (ended.since(began), self.wire_bytes))
     }
 
-    /// Returns whether the program has its turn now. Otherwise schedules the next turn.
+    /// Returns whether it is the program's turn on the processor. If not, schedules its next turn.
     fn has_turn(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.is_started || self.part.turn.is_zero() {
             self.is_started = true;
@@ -165,7 +173,7 @@ impl Endpoint {
         }
         match self.turn_at {
             None => {
-                self.turn_at = Some(cx.now + without_memory(self.part.turn, cx.rng));
+                self.turn_at = Some(cx.now + exponential_time(self.part.turn, cx.rng));
                 false
             }
             Some(at) if cx.now < at => false,
@@ -219,7 +227,7 @@ impl Endpoint {
             (Engine::None, false) => {
                 self.control = Some(id);
                 let settings = ServerSettings {
-                    takes_mail: true,
+                    accepts_mail: true,
                     login_timeout: SESSION_TIMEOUT,
                     idle_timeout: SESSION_TIMEOUT,
                     data_connect_timeout: SESSION_TIMEOUT,
@@ -379,7 +387,8 @@ impl Endpoint {
         self.ended_at = Some(cx.meter.busy_until().max(cx.now));
     }
 
-    /// Transfers as much of the file as space and data permit, and charges its cost.
+    /// Transfers as much of the file as buffer space and available data permit, and charges the
+    /// cost.
     fn move_data(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let (Some(data), Some(transfer)) = (self.data, self.transfer) else { return };
         let over = match &mut self.moving {

@@ -1,22 +1,22 @@
-//! One host of the population: a host and its logger, both of which fail and recover.
+//! A surveyed host and its logger, each of which fails and recovers.
 
 use super::scenario::{Rates, Scenario};
-use crate::sample::without_memory;
+use crate::sample::exponential_time;
 use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 
 const HOUR_S: f64 = 3_600.0;
 
-/// Mean durations of the up and down phases of a component.
+/// Mean durations of the up and down phases of a host or a logger.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Turns {
+pub(super) struct PhaseDurations {
     pub(super) up: Duration,
     pub(super) down: Duration,
 }
 
-impl Turns {
-    /// Returns the phases of a component that fails every `cycle_hours` and is down for `down_part`
-    /// of the time.
+impl PhaseDurations {
+    /// Returns the phases of a component that fails every `cycle_hours` on average and is down for
+    /// the fraction `down_part` of the time.
     fn failing_every(cycle_hours: f64, down_part: f64) -> Self {
         let cycle_s = (cycle_hours * HOUR_S).max(1.0);
         let down_part = down_part.clamp(0.0, 1.0);
@@ -26,13 +26,13 @@ impl Turns {
         }
     }
 
-    /// Draws the outages of the component until `end`.
+    /// Returns random outages of the component until `end`.
     pub(super) fn outages(self, end: Instant, rng: &mut Rng) -> Outages {
         let mut now = Instant::ZERO;
         let mut outages = Vec::new();
         while now < end && !self.down.is_zero() {
-            let fails = now + without_memory(self.up, rng);
-            now = fails + without_memory(self.down, rng);
+            let fails = now + exponential_time(self.up, rng);
+            now = fails + exponential_time(self.down, rng);
             if fails < end {
                 outages.push((fails, now.min(end)));
             }
@@ -46,7 +46,7 @@ impl Turns {
 pub(super) struct Outages(Vec<(Instant, Instant)>);
 
 impl Outages {
-    /// Returns whether a time lies within an outage.
+    /// Returns whether `at` lies within an outage.
     pub(super) fn contain(&self, at: Instant) -> bool {
         let after = self.0.partition_point(|(_, ends)| *ends <= at);
         self.0.get(after).is_some_and(|(begins, _)| *begins <= at)
@@ -77,50 +77,52 @@ impl Outages {
     }
 }
 
-/// A host in the year of the survey.
+/// A surveyed host with its outages.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
-    /// Outages of the host.
+    /// Times at which the host is dead.
     pub(super) dead: Outages,
-    /// Times at which login is impossible: the host is dead, or its logger does not answer.
-    pub(super) shut: Outages,
-    /// Mean of the response time beyond the minimum response time.
+    /// Times at which login is impossible, because the host is dead or its logger does not answer.
+    pub(super) login_outages: Outages,
+    /// Mean response time minus the minimum response time.
     further_response: Duration,
     least_response: Duration,
 }
 
 impl Host {
-    /// Draws the outages of a host with these rates for one year.
+    /// Creates a host with random outages according to `rates`, for the duration of the survey.
     pub(super) fn new(rates: &Rates, scenario: &Scenario, rng: &mut Rng) -> Self {
         let end = Instant::ZERO + days(scenario.days);
         let dead_part = 1.0 - rates.host_availability / 100.0;
-        let dead = Turns::failing_every(rates.host_failure_hours, dead_part).outages(end, rng);
-        let shut = match logger_alone(rates) {
-            Some(turns) => dead.or(&turns.outages(end, rng)),
+        let dead =
+            PhaseDurations::failing_every(rates.host_failure_hours, dead_part).outages(end, rng);
+        let login_outages = match logger_alone(rates) {
+            Some(phases) => dead.or(&phases.outages(end, rng)),
             None => dead.clone(),
         };
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
         Self {
             dead,
-            shut,
+            login_outages,
             further_response: seconds(rates.response_s - scenario.least_response_s),
             least_response: seconds(scenario.least_response_s),
         }
     }
 
-    /// Draws a response time.
+    /// Returns a random response time.
     pub(super) fn response(&self, rng: &mut Rng) -> Duration {
-        self.least_response + without_memory(self.further_response, rng)
+        self.least_response + exponential_time(self.further_response, rng)
     }
 }
 
-/// Derives the failures of the logger while its host is up, from the difference between the failure
-/// rates of logger and host. `None` if the logger does not fail more often, or is not less
-/// available, than its host.
-fn logger_alone(rates: &Rates) -> Option<Turns> {
+/// Returns the failures of the logger that occur while its host is up, derived from the difference
+/// between the failure rates of logger and host. Returns `None` if the logger does not fail more
+/// often, or is not less available, than its host.
+fn logger_alone(rates: &Rates) -> Option<PhaseDurations> {
     let failures = 1.0 / rates.logger_failure_hours - 1.0 / rates.host_failure_hours;
     let down_part = 1.0 - rates.logger_availability / rates.host_availability;
-    (failures > 0.0 && down_part > 0.0).then(|| Turns::failing_every(1.0 / failures, down_part))
+    (failures > 0.0 && down_part > 0.0)
+        .then(|| PhaseDurations::failing_every(1.0 / failures, down_part))
 }
 
 /// Returns a duration of `count` days.
@@ -147,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_downtime_of_one_tenth_is_sampled_correctly() {
-        let turns = Turns::failing_every(10.0, 0.1);
-        let outages = turns.outages(at(86_400 * 1_000), &mut Rng::from_seed(1));
+        let phases = PhaseDurations::failing_every(10.0, 0.1);
+        let outages = phases.outages(at(86_400 * 1_000), &mut Rng::from_seed(1));
         let part = outages.total().as_secs_f64() / 86_400_000.0;
         assert!((0.09..0.11).contains(&part), "{part}");
         assert!((2_300..2_500).contains(&outages.count()), "{}", outages.count());

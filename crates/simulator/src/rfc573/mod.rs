@@ -1,15 +1,15 @@
-//! The survey of RFC 573: hosts that fail and recover for a year, as observed by a program that
-//! tries each of them every twenty minutes.
+//! The survey of RFC 573: hosts that fail and recover for a year, observed by a program that tries
+//! to connect to each of them every twenty minutes.
 //!
 //! A host alternates between up and down for exponentially distributed times, and so does its
-//! logger, independently. The mean times are derived from the paper's table I, as if its values
-//! were the true ones; the survey then measures availability and failures by the paper's own rules.
-//! A try succeeds if the logger answers within the time limit; the outcome holds until the next
-//! try; a host counts as available if it is not dead; a failure to connect is counted if a failed
-//! try follows a successful one.
+//! logger (the login server), independently. The mean times are derived from the paper's table I,
+//! as if its values were the true ones; the survey then measures availability and failures by the
+//! paper's own rules. A try succeeds if the logger answers within the time limit; the outcome of a
+//! try applies until the next try; a host counts as available if it is not dead; a failure to
+//! connect is counted if a failed try follows a successful one.
 //!
-//! The module also replays the transfers: each is repeated with the FTP and TCP of `protocols`
-//! between two hosts of 1973.
+//! The module also replays the paper's transfers: each is repeated with the FTP and TCP of
+//! `protocols` between two simulated hosts of 1973.
 
 mod endpoint;
 mod host;

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! The inputs are the paper's data of a transfer: the hosts, the command, the number of bits, and
-//! the local CPU time per bit. The output is its duration. The remote host has the same cost per
-//! bit. The slowest part of the path is the line of the simulation, and the other parts delay every
-//! datagram by the time of one packet. A TCP window represents an allocation, a segment a message.
-//! The headers are those of TCP and IP, 320 bits per message; the NCP had 72 and its IMP 152 per
-//! packet.
+//! the local CPU time per bit, which is also assumed for the remote host. The output is the
+//! duration. The slowest part of the path is simulated as a line with its rate, and the other parts
+//! delay every datagram by the time of one packet. A TCP window represents an allocation of the
+//! NCP, and a segment represents a message. The headers are those of TCP and IP, 320 bits per
+//! message; the NCP had 72, and its IMP 152 per packet.
 
 use super::endpoint::{Endpoint, Part};
 use super::scenario::{Allocates, Network, Remote};
@@ -31,28 +31,28 @@ use std::net::Ipv4Addr;
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// Bits of a full packet, plus its overhead on a line between IMPs (RFC 594).
+/// Length of a full packet with its overhead on a line between IMPs, in bits (RFC 594).
 const PACKET_BITS: u64 = 1_008 + 152;
 const MTU_BYTES: usize = 1_500;
 const WORD_BITS: u64 = 36;
-/// Retransmission timeout. Acknowledgments do not wait for programs, so a longer delay means a
-/// loss.
+/// Retransmission timeout. Acknowledgments do not wait for a program's turn, so a longer delay
+/// indicates a loss.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit of a replayed transfer; no transfer of the paper's half year took longer.
 const LIMIT: Duration = Duration::from_secs(86_400);
 
-/// Command of the user.
+/// FTP command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// RETR.
+    /// Retrieve a file (RETR).
     Retrieve,
-    /// STOR.
+    /// Store a file (STOR).
     Store,
-    /// MLFL.
+    /// Send a file as mail (MLFL).
     Mail,
 }
 
-/// Representation of the file in transit.
+/// Representation of the file on the data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Words of 36 bits, which RFC 354 calls TYPE I BYTE 36 and RFC 959 TYPE L 36.
@@ -61,18 +61,19 @@ pub enum Form {
     Text,
 }
 
-/// A transfer as described by the paper, without its duration.
+/// The paper's data of a transfer, without its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script<'a> {
-    /// The remote host.
+    /// Name of the remote host.
     pub remote: &'a str,
-    /// Role of the local host, whose record is compared with the paper.
+    /// Role of the local host (client or server). Its record of the transfer is compared with the
+    /// paper.
     pub ours: Side,
-    /// Command of the user.
+    /// FTP command of the user.
     pub verb: Verb,
-    /// Representation of the file in transit.
+    /// Representation of the file on the data connection.
     pub form: Form,
-    /// Length of the file in bits; words are truncated to whole ones.
+    /// Length of the file in bits, rounded down to whole words or bytes.
     pub bits: u64,
     /// Processor time per bit, in picoseconds.
     pub cpu_ps_per_bit: u64,
@@ -80,10 +81,10 @@ pub struct Script<'a> {
     pub seed: u64,
 }
 
-/// Result of a transfer at the local host.
+/// Result of a replayed transfer, from the record of the local host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// Bits of words, or of bytes, transferred on the data connection.
+    /// Bits transferred on the data connection.
     pub bits: u64,
     /// Time from the command to the final reply.
     pub elapsed: Duration,
@@ -96,7 +97,7 @@ pub struct Replayed {
 pub enum Failure {
     /// The scenario has no host of this name.
     UnknownHost(String),
-    /// No event is left.
+    /// No event was left before the end of the transfer.
     Stuck(Stuck),
     /// The transfer failed, or the file differs between the two hosts.
     Failed(Instant),
@@ -134,14 +135,14 @@ impl Network {
         network
     }
 
-    /// Returns a copy of this network in which every host allocates as soon as a program has read
-    /// data.
+    /// Returns a copy of this network in which every host renews an allocation as soon as a program
+    /// has read data.
     #[must_use]
     pub fn allocating_as_read(&self) -> Self {
         Self { allocates: Allocates::AsRead, ..self.clone() }
     }
 
-    /// Returns a copy of this network in which no host converts the text that it sends.
+    /// Returns a copy of this network in which no host converts text before sending it.
     #[must_use]
     pub fn converting_nothing(&self) -> Self {
         let mut network = self.clone();
@@ -151,7 +152,7 @@ impl Network {
         network
     }
 
-    /// Returns the path to a host `hops` lines away.
+    /// Returns a line that models the path to a host `hops` lines away.
     fn line(&self, hops: u64) -> Line {
         let packet = |bps: u64| Duration::from_nanos(PACKET_BITS * 1_000_000_000 / bps.max(1));
         let imps = Duration::from_micros(self.imp_us) * u32::try_from(hops + 1).unwrap_or(1);
@@ -199,8 +200,8 @@ impl Network {
         let mut world = World::new(user, server, self.line(remote.hops), script.seed);
         world
             .drive(|world| {
-                let parties = [&world.user.application, &world.server.application];
-                parties.iter().all(|party| party.is_over()) || world.now() > Instant::ZERO + LIMIT
+                let endpoints = [&world.user.application, &world.server.application];
+                endpoints.iter().all(|party| party.is_over()) || world.now() > Instant::ZERO + LIMIT
             })
             .map_err(Failure::Stuck)?;
         let failed = Failure::Failed(world.now());
@@ -254,8 +255,8 @@ impl Network {
 }
 
 impl Script<'_> {
-    /// Returns the time that the host on `side` takes to convert a byte. Only a server converts,
-    /// and only text that the user retrieves.
+    /// Returns the conversion time per byte of the host on `side`. Only a server converts, and only
+    /// text that the user retrieves.
     fn conversion(&self, side: Side, remote: &Remote) -> Duration {
         let is_converted =
             side == Side::Server && self.verb == Verb::Retrieve && self.form == Form::Text;
@@ -280,7 +281,7 @@ impl Script<'_> {
         })
     }
 
-    /// Returns the content of the file, with the length that the script specifies.
+    /// Returns a file with the length of the script.
     fn file(&self) -> Vec<u8> {
         let bytes = match self.form {
             Form::Words => (self.bits / WORD_BITS * WORD_BITS).div_ceil(8),

@@ -6,7 +6,7 @@ use protocols::transport::tcp::WindowUpdate;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-/// Parameters of the survey and the transfers.
+/// Parameters of the survey and of the transfers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -18,7 +18,7 @@ pub struct Scenario {
     pub week_begins_day: u64,
     /// Number of days covered by the paper's table I.
     pub week_days: u64,
-    /// Interval between two tries of a host, in seconds.
+    /// Interval between two tries to connect to a host, in seconds.
     pub every_s: u64,
     /// Connection timeout of a try, in seconds.
     pub timeout_s: u64,
@@ -30,7 +30,7 @@ pub struct Scenario {
     pub hosts: Vec<Rates>,
     /// All hosts of the survey.
     pub crowd: Crowd,
-    /// Totals of the transfers.
+    /// Totals of the transfers, by program, direction and type.
     pub strata: Strata,
     /// Network over which the transfers are replayed.
     pub network: Network,
@@ -48,27 +48,27 @@ pub struct Network {
     pub imp_us: u64,
     /// Maximum message length, in bits.
     pub message_bits: u64,
-    /// Bits that a sending program may pass to its host ahead of the network.
+    /// Number of bits that a program may queue for sending.
     pub buffer_bits: u64,
     /// Mean time that a program waits for its turn on the processor, in milliseconds.
     pub turn_ms: u64,
-    /// Allocation of the local host to a connection, in bits.
+    /// Allocation per connection of the local host, in bits.
     pub allocation_bits: u64,
-    /// Time at which a host renews its allocation.
+    /// Condition on which a host renews an allocation.
     pub allocates: Allocates,
     /// The remote hosts.
     pub remotes: Vec<Remote>,
 }
 
-/// Time at which a host renews the allocation of data that a program has read.
+/// Condition on which a host renews an allocation after a program has read data.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocates {
-    /// When the allocation has reached zero, as in the NCPs of section IV.
+    /// The allocation is used up, as in the NCPs described in section IV.
     WhenUsedUp,
-    /// When half of the allocation is used (TM-233 §5.6).
+    /// Half of the allocation is used up (TM-233 §5.6).
     WhenHalfUsed,
-    /// As soon as data is read, as section IV proposes.
+    /// Data has been read, as section IV proposes.
     AsRead,
 }
 
@@ -83,18 +83,18 @@ impl Allocates {
     }
 }
 
-/// A remote host of transfers.
+/// A remote host of the transfers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
-    /// Name of the host, as in the records.
+    /// Name of the host in the records.
     pub name: String,
     /// Number of lines between the local IMP and the IMP of the remote host; 0 if both hosts share
     /// one IMP.
     pub hops: u64,
-    /// Allocation of the host to a connection, in bits.
+    /// Allocation per connection of the host, in bits.
     pub allocation_bits: u64,
-    /// Time to convert a bit of text that is retrieved from the host, in nanoseconds.
+    /// Conversion time per bit of text retrieved from the host, in nanoseconds.
     #[serde(default)]
     pub conversion_ns_per_bit: u64,
 }
@@ -105,15 +105,15 @@ pub struct Remote {
 pub struct Rates {
     /// Name of the host.
     pub name: String,
-    /// Average response, in seconds.
+    /// Mean response time, in seconds.
     pub response_s: f64,
     /// Percentage of the time in which the host is not dead.
     pub host_availability: f64,
     /// Percentage of the time in which the logger answers.
     pub logger_availability: f64,
-    /// Hours between failures of the host.
+    /// Mean hours between failures of the host.
     pub host_failure_hours: f64,
-    /// Hours between failures to connect, whatever the cause.
+    /// Mean hours between failures to connect, including failures of the host.
     pub logger_failure_hours: f64,
 }
 
@@ -123,18 +123,18 @@ pub struct Rates {
 pub struct Crowd {
     /// Number of hosts.
     pub hosts: u32,
-    /// Average response, in seconds.
+    /// Mean response time, in seconds.
     pub response_s: f64,
     /// Percentage of the time in which the logger answers.
     pub availability: f64,
-    /// Hours between failures to connect.
+    /// Mean hours between failures to connect.
     pub failure_hours: f64,
-    /// Maximum ratio between a time of a host and the average of all hosts.
+    /// Maximum ratio between the mean times of one host and the averages of all hosts.
     pub spread: f64,
 }
 
 impl Scenario {
-    /// The scenario as TOML, as it comes with the program.
+    /// The default scenario, in TOML.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc573.toml");
 
     /// Returns an error if a value is out of its permitted range. [`Strata`] are checked
@@ -158,8 +158,8 @@ impl Scenario {
     }
 }
 
-/// Permitted availability in percent of the time: a host that never fails, or that never answers,
-/// has no failure rate.
+/// Permitted availability in percent of the time. The failure rate is undefined for a host that
+/// never fails or never answers.
 const AVAILABILITY: RangeInclusive<f64> = 1.0..=99.9;
 const FAILURE_HOURS: RangeInclusive<f64> = 0.1..=10_000.0;
 

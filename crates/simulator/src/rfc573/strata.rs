@@ -1,7 +1,7 @@
 //! The division of RFC 573's transfers by program, direction and type.
 //!
-//! Table II has sums by type, and sums by program and direction. It does not divide the types among
-//! the programs, so the division is part of the scenario.
+//! Table II has totals by type, and totals by program and direction, but not by all three. The
+//! division is therefore part of the scenario.
 
 use super::replay::{Form, Verb};
 use crate::limits::{OutOfRange, within};
@@ -36,31 +36,31 @@ pub struct Strata {
 pub struct Stratum {
     /// Number of transfers.
     pub files: u64,
-    /// Bits of the files.
+    /// Total length of the files, in bits.
     pub bits: u64,
-    /// CPU time of the local program, in milliseconds.
+    /// Total CPU time of the local program, in milliseconds.
     pub cpu_ms: u64,
 }
 
-/// Properties of the transfers of a stratum.
+/// Common properties of the transfers of a stratum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The key of the stratum in the scenario.
+    /// Key of the stratum in the scenario file.
     pub key: &'static str,
-    /// Role of the local program.
+    /// Role of the local program (client or server).
     pub ours: Side,
-    /// Retrieve or store.
+    /// FTP command of the transfers.
     pub verb: Verb,
-    /// Representation type.
+    /// Representation of the files on the data connection.
     pub form: Form,
 }
 
 /// Maximum number of transfers of a stratum.
 const FILES_MAX: u64 = 1_000;
-/// Maximum number of bits of a stratum: one file of this size takes hours of virtual time.
+/// Maximum number of bits of a stratum. A single file of this size takes hours of virtual time.
 const BITS_MAX: u64 = 100_000_000;
-/// Maximum CPU time of a stratum, in milliseconds: two hosts are charged, within the one-day limit
-/// of a transfer.
+/// Maximum CPU time of a stratum, in milliseconds. A transfer has a time limit of one day, in which
+/// the CPU time is spent on both hosts.
 const CPU_MS_MAX: u64 = 10_000_000;
 
 impl Strata {
@@ -87,8 +87,8 @@ impl Strata {
 }
 
 impl Stratum {
-    /// Returns an error if a value of the stratum called `key` is below `least`, or so large that
-    /// the experiment would not terminate.
+    /// Returns an error if a value of the stratum `key` is below `least`, or too large for the
+    /// experiment to terminate.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! The results of the survey, by the rules of RFC 573, section II.
+//! The survey and its results, by the rules of RFC 573, section II.
 
 use super::host::{Host, days};
 use super::scenario::Scenario;
 use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 
-/// Result of one try of a host.
+/// Result of one try to connect to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The host does not answer.
@@ -26,7 +26,7 @@ impl Answer {
     }
 }
 
-/// The line of table I for one host.
+/// The values of table I for one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Line {
     /// Mean response time of the successful tries; `None` if no try was successful.
@@ -34,12 +34,12 @@ pub(super) struct Line {
     /// Availability of the host in percent of the time.
     pub(super) host_availability: f64,
     pub(super) logger_availability: f64,
-    /// Hours between the beginnings of failures; `None` without a failure.
+    /// Mean hours between the beginnings of failures; `None` without a failure.
     pub(super) host_failure_hours: Option<f64>,
     pub(super) logger_failure_hours: Option<f64>,
 }
 
-/// Tries a host at the interval of the scenario.
+/// Tries to connect to a host at the interval of the scenario, for the duration of the survey.
 pub(super) fn survey(host: &Host, scenario: &Scenario, rng: &mut Rng) -> Vec<Answer> {
     let every = Duration::from_secs(scenario.every_s.max(1));
     let limit = Duration::from_secs(scenario.timeout_s);
@@ -50,7 +50,7 @@ pub(super) fn survey(host: &Host, scenario: &Scenario, rng: &mut Rng) -> Vec<Ans
     let mut answers = Vec::new();
     while now < end {
         let response = host.response(rng);
-        answers.push(match (host.dead.contain(now), host.shut.contain(now)) {
+        answers.push(match (host.dead.contain(now), host.login_outages.contain(now)) {
             (true, _) => Answer::Dead,
             (false, true) => Answer::NotResponding,
             (false, false) if response > limit => Answer::NotResponding,
@@ -61,7 +61,7 @@ pub(super) fn survey(host: &Host, scenario: &Scenario, rng: &mut Rng) -> Vec<Ans
     answers
 }
 
-/// Computes the line of table I from consecutive answers.
+/// Computes the values of table I from consecutive answers.
 pub(super) fn line(answers: &[Answer], scenario: &Scenario) -> Line {
     let hours = answers.len() as f64 * scenario.every_s as f64 / 3_600.0;
     let per_cent = |is_up: fn(Answer) -> bool| {

@@ -1,4 +1,4 @@
-//! Table I for a year and for its week, and results that these two tables do not show.
+//! Table I for a whole year and for the paper's week, and further results of the survey.
 
 use super::host::{Host, days};
 use super::scenario::{Rates, Scenario};
@@ -6,8 +6,8 @@ use super::survey::{Answer, Line, days_of, line, survey};
 use crate::table::{Extent, Figure, Row, Table};
 use protocols::rng::Rng;
 
-/// A column of table I: response in seconds, availability of host and logger in percent, hours
-/// between failures of host and logger.
+/// The paper's values in table I for one host: response time in seconds, availability of host and
+/// logger in percent, hours between failures of host and logger.
 struct Printed {
     name: &'static str,
     figures: [f64; 5],
@@ -18,16 +18,17 @@ const TABLE_I: [Printed; 3] = [
     Printed { name: "BBN", figures: [2.4, 85.0, 79.0, 9.4, 6.0] },
     Printed { name: "ISI", figures: [3.0, 87.0, 83.0, 18.1, 10.0] },
 ];
-/// Section II: "about 2.7 seconds", "about 85 %", "about once every 10 hours" for all hosts.
+/// The paper's averages of all hosts in section II: "about 2.7 seconds", "about 85 %", "about once
+/// every 10 hours".
 const ALL_HOSTS: [f64; 3] = [2.7, 85.0, 10.0];
 
-/// Returns the values that the paper prints for a host, regardless of the scenario.
+/// Returns the values that the paper prints in table I for a host.
 fn printed(name: &str) -> [Option<f64>; 5] {
     let host = TABLE_I.iter().find(|host| host.name == name);
     host.map_or([None; 5], |host| host.figures.map(Some))
 }
 
-/// A host of table I with its simulated year.
+/// A host of table I and the results of its simulated year.
 struct Surveyed<'a> {
     rates: &'a Rates,
     host: Host,
@@ -51,14 +52,14 @@ pub fn tables(scenario: &Scenario) -> Vec<Table> {
         year(&hosts, scenario),
         week(&hosts, scenario),
         weeks(&hosts, scenario),
-        unseen(&hosts, scenario),
+        missed_failures(&hosts, scenario),
         crowd(scenario, &mut rng),
     ]
 }
 
-/// Adds the five values of a host, which are samples with the scenario's parameters. The row of a
-/// value is omitted if a week has no failure.
-fn five(rows: &mut Vec<Row>, rates: &Rates, line: &Line) {
+/// Adds the five values of table I for a host. All are random samples with the scenario's
+/// parameters. A row is omitted if its value is undefined because a week has no failure.
+fn add_host_rows(rows: &mut Vec<Row>, rates: &Rates, line: &Line) {
     let figures = [
         ("response, s", line.response_s, 1),
         ("host available, %", Some(line.host_availability), 0),
@@ -77,7 +78,7 @@ fn five(rows: &mut Vec<Row>, rates: &Rates, line: &Line) {
 fn year(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
     for host in hosts {
-        five(&mut rows, host.rates, &line(&host.answers, scenario));
+        add_host_rows(&mut rows, host.rates, &line(&host.answers, scenario));
     }
     Table {
         number: "I, a year",
@@ -98,7 +99,7 @@ fn week(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
     let count = scenario.week_days;
     for host in hosts {
         let answers = days_of(&host.answers, scenario, first, count);
-        five(&mut rows, host.rates, &line(answers, scenario));
+        add_host_rows(&mut rows, host.rates, &line(answers, scenario));
     }
     Table {
         number: "I, its week",
@@ -143,7 +144,7 @@ fn weeks(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
     }
 }
 
-fn unseen(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
+fn missed_failures(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
     let year_s = days(scenario.days).as_secs_f64();
     let mut rows = Vec::new();
     for Surveyed { rates, host, answers } in hosts {
@@ -151,8 +152,8 @@ fn unseen(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         let name = &rates.name;
         let hours = year_s / 3_600.0;
         let count_seen = seen.logger_failure_hours.map_or(0.0, |between| hours / between);
-        let count = host.shut.count() as f64;
-        let available = 100.0 * (1.0 - host.shut.total().as_secs_f64() / year_s);
+        let count = host.login_outages.count() as f64;
+        let available = 100.0 * (1.0 - host.login_outages.total().as_secs_f64() / year_s);
         rows.push(Row::input(format!("{name}, failures, true"), count, 0));
         rows.push(Row::output(format!("{name}, failures, observed"), count_seen, 0));
         rows.push(Row::input(format!("{name}, available, true, %"), available, 1));

@@ -2,8 +2,8 @@
 
 use protocols::time::Duration;
 
-/// Time per bit over a cable: a part for the handshake of the two ends, and a part per foot of
-/// cable.
+/// Time per bit over a cable: a constant part for the handshake of the interfaces at both ends, and
+/// a part per foot of cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
     ends_ns: u64,
@@ -14,12 +14,12 @@ pub struct Cable {
 const HOST_TO_IMP: Cable = Cable { ends_ns: 2_225, foot_ns: 3 };
 /// IMP to host: a four-way handshake, so the cable counts twice (RFC 594, II).
 const IMP_TO_HOST: Cable = Cable { ends_ns: 1_350, foot_ns: 6 };
-/// Time of one passage of a distant driver-receiver pair (RFC 594, II).
+/// Delay of a distant driver-receiver pair per pass of a signal (RFC 594, II).
 const DISTANT_PAIR_NS: u64 = 250;
-/// Twice the time of one passage of a foot of cable. A two-way handshake passes the cable twice, a
-/// four-way handshake four times.
+/// Twice the delay of one foot of cable per pass of a signal. A two-way handshake passes the cable
+/// twice per bit, a four-way handshake four times.
 const PASSAGE_FOOT_NS_X2: u64 = 3;
-/// Time of a bit at 100 kbit/s.
+/// Time per bit before the speedup, at 100 kbit/s.
 const BEFORE_NS: u64 = 10_000;
 
 impl Cable {
@@ -29,7 +29,8 @@ impl Cable {
         self.ends_ns + self.foot_ns * feet
     }
 
-    /// Returns the time of a bit over `feet` of cable if no distant driver-receiver pair is passed.
+    /// Returns the time of a bit over `feet` of cable without the delays of distant driver-receiver
+    /// pairs.
     #[must_use]
     pub(crate) const fn local_bit_ns(&self, feet: u64) -> u64 {
         let passages = 2 * self.foot_ns / PASSAGE_FOOT_NS_X2;
@@ -37,18 +38,18 @@ impl Cable {
     }
 }
 
-/// A host's interface, both ways.
+/// Speed of a host's interface in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Nanoseconds of a bit from host to IMP.
+    /// Time per bit from host to IMP, in nanoseconds.
     pub to_imp_ns: u64,
-    /// Nanoseconds of a bit from IMP to host.
+    /// Time per bit from IMP to host, in nanoseconds.
     pub to_host_ns: u64,
 }
 
 impl Interface {
     /// Interfaces before the speedup, at 100 kbit/s.
-    pub const BEFORE: Self = Self { to_imp_ns: BEFORE_NS, to_host_ns: BEFORE_NS };
+    pub(crate) const BEFORE: Self = Self { to_imp_ns: BEFORE_NS, to_host_ns: BEFORE_NS };
 
     /// Returns a distant interface with `feet` of cable.
     #[must_use]
@@ -56,8 +57,8 @@ impl Interface {
         Self { to_imp_ns: HOST_TO_IMP.bit_ns(feet), to_host_ns: IMP_TO_HOST.bit_ns(feet) }
     }
 
-    /// Returns a local interface with `feet` of cable: a lower limit, which assumes that its own
-    /// drivers and receivers take no time.
+    /// Returns a local interface with `feet` of cable. Its times are lower limits, because the
+    /// delay of local drivers and receivers is assumed to be zero.
     #[must_use]
     pub const fn local(feet: u64) -> Self {
         let to_imp_ns = HOST_TO_IMP.local_bit_ns(feet);

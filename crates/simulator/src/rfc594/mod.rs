@@ -2,17 +2,17 @@
 //! on a file transfer.
 //!
 //! The subnet is a timing model without protocols. A message of 8,063 bits crosses the host's cable
-//! bit by bit, each bit with its handshake; the IMP divides it into packets, sends them over 50
-//! kbit/s lines, reassembles them and passes the message to the other host in the same way. Every
-//! interval of a transfer is charged to the component for which the next step of the transfer had
-//! to wait, so the parts add up to the total time. One message is in transit at a time: the sender
-//! waits for its RFNM, and for the allocation that the receiver sends after it has taken the
-//! message. A slow host has lost the buffer reservation that its RFNM brought, and the IMP requests
-//! it again (RFC 619).
+//! bit by bit, each bit with its handshake; the IMP divides the message into packets, sends them
+//! over 50 kbit/s lines, reassembles them and passes the message to the other host in the same way.
+//! Every interval of a transfer is charged to the component for which the transfer had to wait, so
+//! the parts add up to the total time. One message is in transit at a time: the sender waits for
+//! its RFNM, and for the allocation that the receiver sends after it has received the message. An
+//! RFNM includes a buffer reservation for the next message; a slow host loses the reservation, and
+//! its IMP must request it again (RFC 619).
 //!
-//! The hosts' processing is not modeled: processor times are the RFC's own values, for the user as
-//! measured, and for the server the value of a user that performed the same operation. The
-//! remainder of the measured time is printed as left over; no parameter is fitted to reduce it.
+//! The hosts' processing is not modeled: processor times are the RFC's own values. The RFC measured
+//! only users; for a server, the value of a user that performed the same operation is used. The
+//! rest of the measured time is reported as left over; no parameter is fitted to reduce it.
 
 mod interface;
 mod subnet;

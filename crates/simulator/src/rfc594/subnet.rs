@@ -1,25 +1,25 @@
-//! Timing of one message from host to host, and of its acknowledgment.
+//! Timing of one message from host to host, and of its RFNM and allocation.
 
 use super::interface::Interface;
 use protocols::time::{Duration, Instant};
 
-/// Bits of a full message.
+/// Length of a full message, in bits.
 pub(super) const MESSAGE_BITS: u64 = 8_063;
-/// Bits of a full packet; a message has eight packets.
+/// Length of a full packet, in bits; a message has eight packets.
 const PACKET_BITS: u64 = 1_008;
 /// Overhead of a packet on a line between IMPs, in bits.
 const PACKET_OVERHEAD_BITS: u64 = 152;
-/// Leader of each message on a host's cable, in bits.
+/// Length of the leader before each message on a host's cable, in bits.
 const LEADER_BITS: u64 = 32;
-/// A control message of the host's NCP, in bits: leader and prefix, and an ALL command.
+/// Length of an NCP control message with one ALL command, including leader and prefix, in bits.
 const ALLOCATE_BITS: u64 = 40 + 80;
-/// Line rate of the ARPANET.
+/// Line rate of the ARPANET in bit/s.
 const LINE_BPS: u64 = 50_000;
 /// Processing time of an IMP per packet: the only value of the subnet without an exact source in
 /// the reference documents.
 const PROCESSING: Duration = Duration::from_millis(1);
-/// Time for which the source IMP keeps the buffer reservation of a RFNM (RFC 619).
-const ROOM_LASTS: Duration = Duration::from_millis(125);
+/// Time after which the buffer reservation of an RFNM expires (RFC 619).
+const RESERVATION_LIFETIME: Duration = Duration::from_millis(125);
 
 /// Parameters of every IMP and every line of a subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +28,17 @@ pub struct Subnet {
     pub processing: Duration,
     /// Rate of the lines, in bits per second; not 0.
     pub line_bps: u64,
-    /// Time for which the source IMP keeps the buffer reservation of a RFNM.
-    pub room_lasts: Duration,
+    /// Time after which the buffer reservation of an RFNM expires.
+    pub reservation_lifetime: Duration,
 }
 
 impl Subnet {
     /// The ARPANET of 1973.
-    pub(crate) const ARPANET: Self =
-        Self { processing: PROCESSING, line_bps: LINE_BPS, room_lasts: ROOM_LASTS };
+    pub(crate) const ARPANET: Self = Self {
+        processing: PROCESSING,
+        line_bps: LINE_BPS,
+        reservation_lifetime: RESERVATION_LIFETIME,
+    };
 
     fn time_of(&self, bits: u64) -> Duration {
         Duration::from_nanos(bits.saturating_mul(1_000_000_000) / self.line_bps.max(1))
@@ -54,7 +57,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Two hosts on one IMP.
+    /// The path between two hosts on the same IMP.
     pub const LOCAL: Self = Self::of_hops(0);
 
     /// Returns a path of `hops` ARPANET lines without propagation delay.
@@ -63,7 +66,8 @@ impl Path {
         Self { subnet: Subnet::ARPANET, hops, propagation: Duration::ZERO }
     }
 
-    /// Returns the times at which packets are ready in the last IMP, given those for the first IMP.
+    /// Returns the times at which packets are complete in the last IMP. `packets` has for each
+    /// packet the time at which it is complete in the first IMP, and its length in bits.
     fn carry(&self, mut packets: Vec<(Instant, u64)>) -> Vec<(Instant, u64)> {
         for _ in 0..self.hops {
             let mut line_free = Instant::ZERO;
@@ -84,33 +88,33 @@ impl Path {
     }
 }
 
-/// Parts of the total time of one message.
+/// The parts of the time from one message to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// Time on the two hosts' cables.
     pub interfaces: Duration,
     /// Time in the IMPs and on the lines between them.
     pub subnet: Duration,
-    /// Time of the hosts before the next message can be sent.
+    /// Processing time of the hosts before the next message can be sent.
     pub hosts: Duration,
 }
 
 impl Split {
-    /// Returns the total time of the message.
+    /// Returns the total time per message.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.interfaces + self.subnet + self.hosts
     }
 
-    /// Returns the rate in kbit/s of consecutive full messages.
+    /// Returns the data rate of consecutive full messages, in kbit/s.
     #[must_use]
     pub fn kbps(&self) -> f64 {
         MESSAGE_BITS as f64 / self.total().as_secs_f64() / 1000.0
     }
 }
 
-/// Returns the time from one full message to the next, over `path` between two hosts with the same
-/// kind of interface, which together need `hosts` per message.
+/// Returns the time from one full message to the next over `path`. Both hosts have the interface
+/// `interface`, and together they need the processing time `hosts` per message.
 #[must_use]
 pub(crate) fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Split {
     let processing = path.subnet.processing;
@@ -123,8 +127,8 @@ pub(crate) fn message_time(interface: &Interface, path: &Path, hosts: Duration) 
         packets.push((Instant::ZERO + interface.to_imp(sent), bits));
     }
     let in_source = interface.to_imp(sent);
-    let together = path.carry(packets).iter().map(|(ready, _)| *ready + processing).max();
-    let over = together.map_or(in_source, |at| at.since(Instant::ZERO));
+    let last_ready_at = path.carry(packets).iter().map(|(ready, _)| *ready + processing).max();
+    let transit_time = last_ready_at.map_or(in_source, |at| at.since(Instant::ZERO));
     let to_host = interface.to_host(LEADER_BITS + MESSAGE_BITS);
     // The RFNM is sent with the first packet; the allocation, when the host has the message.
     let rfnm = interface.to_host(LEADER_BITS + PACKET_BITS)
@@ -138,9 +142,10 @@ pub(crate) fn message_time(interface: &Interface, path: &Path, hosts: Duration) 
     // The next message may be too late for the buffer reservation that the RFNM of this message
     // brought.
     let idle = answered + hosts + interface.to_imp(LEADER_BITS + PACKET_BITS);
-    let asks = idle.saturating_sub(rfnm) > path.subnet.room_lasts;
-    let room = if asks { path.short(0) * 2 + processing } else { Duration::ZERO };
-    Split { interfaces, subnet: room + over + answered - interfaces, hosts }
+    let is_reservation_lost = idle.saturating_sub(rfnm) > path.subnet.reservation_lifetime;
+    let request_time =
+        if is_reservation_lost { path.short(0) * 2 + processing } else { Duration::ZERO };
+    Split { interfaces, subnet: request_time + transit_time + answered - interfaces, hosts }
 }
 
 #[cfg(test)]

@@ -5,27 +5,27 @@ use crate::limits::{OutOfRange, within};
 use protocols::time::Duration;
 use serde::Deserialize;
 
-/// Two hosts and the subnet between them.
+/// Parameters of the hosts and the subnet between them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Length of the cable from the host to its IMP, in feet.
     pub cable_feet: u64,
-    /// Total time of both hosts of BBN's measurement per message, in milliseconds.
+    /// Processing time of both hosts together per message in BBN's measurement, in milliseconds.
     pub bbn_hosts_ms: u64,
     /// Processing time of an IMP per packet, in microseconds.
     pub processing_us: u64,
     /// Rate of the lines between IMPs, in bits per second.
     pub line_bps: u64,
-    /// Time for which the source IMP keeps the buffer reservation of a RFNM, in milliseconds.
+    /// Time after which the buffer reservation of an RFNM expires, in milliseconds.
     pub room_lasts_ms: u64,
 }
 
 impl Scenario {
-    /// The scenario as TOML, as it comes with the program.
+    /// The default scenario, in TOML.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc594.toml");
 
-    /// Returns an error if a value does not permit an experiment.
+    /// Returns an error if a value is out of its permitted range.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Scenario {
         let subnet = Subnet {
             processing: Duration::from_micros(self.processing_us),
             line_bps: self.line_bps,
-            room_lasts: Duration::from_millis(self.room_lasts_ms),
+            reservation_lifetime: Duration::from_millis(self.room_lasts_ms),
         };
         Path { subnet, hops, propagation: Duration::ZERO }
     }

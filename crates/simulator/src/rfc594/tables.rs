@@ -1,4 +1,4 @@
-//! RFC 594's values beside those of the model.
+//! Tables that compare RFC 594's values with those of the model.
 
 use super::interface::Interface;
 use super::subnet::{MESSAGE_BITS, message_time};
@@ -11,7 +11,7 @@ use protocols::time::Duration;
 pub struct Measured {
     /// Operation and representation.
     pub what: &'static str,
-    /// Rate, kbit/s.
+    /// Data rate, in kbit/s.
     pub kbps: f64,
     /// CPU time of the user, seconds per megabit.
     pub user_cpu: f64,
@@ -23,8 +23,8 @@ const fn measured(what: &'static str, kbps: f64, user_cpu: f64, server_cpu: f64)
     Measured { what, kbps, user_cpu, server_cpu }
 }
 
-/// The table of RFC 594, II. When the user gets a file, the server sends it, so the CPU time of the
-/// server is the user's value of the next row.
+/// The table of RFC 594, II. While the user gets a file, the server sends it, so the CPU time of
+/// the server is assumed to be that of a user that sends, and vice versa.
 pub const TRANSFERS: [Measured; 6] = [
     measured("get, 8 bit, ASCII", 47.0, 7.9, 7.9),
     measured("send, 8 bit, ASCII", 50.0, 7.9, 7.9),
@@ -34,13 +34,13 @@ pub const TRANSFERS: [Measured; 6] = [
     measured("send, 36 bit, image", 85.0, 0.95, 1.85),
 ];
 
-/// CPU time of both processors together for an image, seconds per megabit.
+/// CPU time of user and server together for an image transfer, seconds per megabit.
 const IMAGE_CPU_BOTH: f64 = 1.85 + 0.95;
 
-/// RFC 594: local interfaces have less than 30 feet of cable.
+/// Maximum cable length of a local interface, in feet (RFC 594).
 const LOCAL_FEET: u64 = 30;
 
-/// Returns all tables.
+/// Returns all tables of the scenario.
 #[must_use]
 pub fn tables(scenario: &Scenario) -> Vec<Table> {
     vec![
@@ -150,7 +150,7 @@ fn transfers(scenario: &Scenario) -> Table {
     }
 }
 
-/// Returns the CPU columns of RFC 594's table.
+/// Returns the table of the users' CPU times.
 fn processors(scenario: &Scenario) -> Table {
     let rows = TRANSFERS.iter().map(|transfer| {
         let split = message_time(

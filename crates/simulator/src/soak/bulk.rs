@@ -1,4 +1,4 @@
-//! The application of the campaign: it sends a file and verifies the one that it receives.
+//! The application of the campaign, which sends a file and verifies the received file.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -11,8 +11,8 @@ use protocols::time::{Duration, Instant};
 pub(super) struct Bulk {
     file: Vec<u8>,
     sent: usize,
-    /// Number of bytes of the file that are ready to be sent. Pauses between the pieces exercise
-    /// the coalescing of lost small segments into one large retransmission.
+    /// Number of bytes of the file that are available for sending. The file becomes available in
+    /// pieces, so that several small lost segments may be retransmitted as one large segment.
     ready: usize,
     more_at: Instant,
     pace: Pace,
@@ -21,18 +21,19 @@ pub(super) struct Bulk {
     pub(super) received: usize,
     /// Offset of the first byte that differs from the expected file.
     pub(super) differs_at: Option<usize>,
-    /// Difference between the sums of received and expected data as 16-bit words.
+    /// Difference between the sum of the received and the sum of the expected data, as 16-bit
+    /// words.
     pub(super) excess: i64,
-    /// True if the application closes only after the peer; otherwise it closes as soon as the file
+    /// Whether the application closes only after the peer; otherwise it closes as soon as the file
     /// is sent.
     closes_second: bool,
     peer_has_closed: bool,
 }
 
-/// Rate at which a file becomes ready.
+/// Rate at which a file becomes available for sending.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Maximum bytes at a time.
+    /// Maximum size of a piece, in bytes.
     pub(super) piece_max: u64,
     /// Maximum time between two pieces, in milliseconds.
     pub(super) pause_max_ms: u64,
@@ -117,8 +118,8 @@ pub(super) struct PausingReader {
     rng: Rng,
 }
 
-/// A pause begins in one of this many runs of the application.
-const PAUSE_RARITY: u64 = 8;
+/// Each run of the application starts a pause with probability 1/`PAUSE_PROBABILITY_DIVISOR`.
+const PAUSE_PROBABILITY_DIVISOR: u64 = 8;
 
 impl PausingReader {
     pub(super) fn new(tcp_app: TcpStreamApp<Bulk>, read_pause_max_ms: u64) -> Self {
@@ -144,7 +145,7 @@ impl Application for PausingReader {
         self.tcp_app.run(layers, cx);
         let may_pause =
             self.read_pause_max_ms > 0 && self.tcp_app.is_open() && !self.tcp_app.is_over();
-        if may_pause && self.rng.below(PAUSE_RARITY) == 0 {
+        if may_pause && self.rng.below(PAUSE_PROBABILITY_DIVISOR) == 0 {
             let pause_ms = self.rng.below(self.read_pause_max_ms) + 1;
             self.resumes_at = Some(cx.now + Duration::from_millis(pause_ms));
         }

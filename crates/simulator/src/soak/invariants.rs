@@ -1,4 +1,4 @@
-//! Checks of the invariants that every run must satisfy, whatever its faults.
+//! Checks of the invariants that every run must satisfy, independent of its faults.
 
 use super::bulk::PausingReader;
 use super::network::{Observations, Traffic};
@@ -15,15 +15,17 @@ use protocols::transport::tcp::{CloseReason, State};
 
 type SoakHost = Host<PausingReader>;
 
-/// Time limit of a run. Only a run in which the two ends exchange segments without end reaches it.
+/// Time limit of a run in virtual time. Only a run in which the two ends exchange segments
+/// indefinitely exceeds it.
 const LIMIT: Duration = Duration::from_secs(86_400);
-/// Event limit, above that of any run: it detects a world that loops without progress.
+/// Maximum number of events of a run, more than any valid run needs: it detects a world that loops
+/// without progress.
 const EVENTS_MAX: u64 = 10_000_000;
-/// Maximum timeouts in the calm phase before data is acknowledged.
+/// Maximum number of timeouts in the calm phase before data is acknowledged.
 const TIMEOUTS_MAX: u32 = 3;
-/// Maximum timeouts in the calm phase if long datagrams vanish silently: three until the sender
-/// reduces its segments, three more if segments of the base length vanish too, and one for a probe
-/// whose loss no other event reports.
+/// Like [`TIMEOUTS_MAX`] on a path that silently drops long datagrams: three timeouts until the
+/// sender reduces its segments, three more if segments of the base length are dropped too, and one
+/// for a probe whose loss is not detected otherwise.
 const SILENT_TIMEOUTS_MAX: u32 = 7;
 /// Maximum retransmission timeout (RFC 6298 (2.5)).
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
@@ -33,13 +35,13 @@ const SLACK: Duration = Duration::from_secs(10);
 
 /// Duration of TIME-WAIT: twice the maximum segment lifetime.
 const TIME_WAIT: Duration = Duration::from_secs(60);
-/// Maximum delay between a host's state change and its detection.
-const SEEN_WITHIN: Duration = Duration::from_secs(1);
+/// Maximum delay from a state change of a host to its observation by the checks.
+const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// Time after which the queues of a line are empty.
+/// Time after which the queues of a line are certainly empty.
 const QUEUES_EMPTY_AFTER: Duration = Duration::from_secs(600);
 
-/// Progress that one end must make in the calm phase.
+/// Time by which one end must make progress in the calm phase.
 #[derive(Clone, Copy, Debug)]
 struct ProgressDeadline {
     side: Side,
@@ -49,35 +51,35 @@ struct ProgressDeadline {
     until: Instant,
 }
 
-/// The TIME-WAIT of one end, on its own clock.
+/// Duration of the TIME-WAIT of one end, measured by its own clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct TimeWait {
     began_at: Option<Reading>,
-    lasted: Option<Duration>,
+    measured_duration: Option<Duration>,
 }
 
-/// State of one run.
+/// State of the checks of one run.
 struct Trial<'a> {
     scenario: &'a Scenario,
     observations: Observations,
     event_count: u64,
     progress_deadlines: Vec<ProgressDeadline>,
     time_waits: [TimeWait; 2],
-    broken: Option<String>,
-    /// Function that makes the control structure of a host; `None` for the procedure-based
+    first_violation: Option<String>,
+    /// Function that creates the control structure of a host; `None` for the procedure-based
     /// scheduler.
-    control: Option<Maker<'a>>,
+    control: Option<ControlFactory<'a>>,
 }
 
-/// Makes a control structure.
-type Maker<'a> = &'a dyn Fn() -> Box<dyn Control>;
+/// Function that creates a control structure.
+type ControlFactory<'a> = &'a dyn Fn() -> Box<dyn Control>;
 
 fn begin(scenario: &Scenario) -> (Pair, Trial<'_>) {
     let (world, observations) = scenario.world();
     let progress_deadlines = Vec::new();
     let time_waits = Default::default();
     let event_count = 0;
-    let broken = None;
+    let first_violation = None;
     let control = None;
     (
         world,
@@ -87,7 +89,7 @@ fn begin(scenario: &Scenario) -> (Pair, Trial<'_>) {
             event_count,
             progress_deadlines,
             time_waits,
-            broken,
+            first_violation,
             control,
         },
     )
@@ -105,12 +107,12 @@ pub(super) fn check(scenario: &Scenario) -> Result<Duration, String> {
     checked.map(|()| duration).map_err(|violation| report(&world, &violation))
 }
 
-/// Runs a scenario with a control structure, and returns the data sent.
+/// Runs a scenario with a control structure, and returns size and digest of the sent data.
 ///
 /// # Errors
 ///
 /// Returns a description of the violated invariant.
-pub(super) fn traffic(scenario: &Scenario, control: Maker<'_>) -> Result<Traffic, String> {
+pub(super) fn traffic(scenario: &Scenario, control: ControlFactory<'_>) -> Result<Traffic, String> {
     let (mut world, trial) = begin(scenario);
     let mut trial = Trial { control: Some(control), ..trial };
     world.user.set_control(control());
@@ -121,7 +123,8 @@ pub(super) fn traffic(scenario: &Scenario, control: Maker<'_>) -> Result<Traffic
         .map_err(|violation| report(&world, &violation))
 }
 
-/// Runs a scenario to its end, and returns all counts of its two meters, for comparison.
+/// Runs a scenario, and returns its end time and all counts of its two meters, for comparison with
+/// another run.
 #[cfg(test)]
 pub(super) fn traces(scenario: &Scenario) -> (Instant, String) {
     let (mut world, mut trial) = begin(scenario);
@@ -129,7 +132,7 @@ pub(super) fn traces(scenario: &Scenario) -> (Instant, String) {
     (world.now(), format!("{:?} {:?}", world.user.meter, world.server.meter))
 }
 
-/// Runs a scenario to its end, and returns how many black holes its two hosts have detected.
+/// Runs a scenario, and returns the number of black holes that its two hosts have detected.
 #[cfg(test)]
 pub(super) fn black_holes(scenario: &Scenario) -> u64 {
     let (mut world, mut trial) = begin(scenario);
@@ -160,8 +163,8 @@ impl Trial<'_> {
             let driven = world.drive(|world| {
                 self.event_count += 1;
                 self.check_progress(world);
-                self.note_time_waits(world);
-                let is_endless = self.event_count > EVENTS_MAX || self.broken.is_some();
+                self.record_time_waits(world);
+                let is_endless = self.event_count > EVENTS_MAX || self.first_violation.is_some();
                 let is_done = is_endless || world.now() >= end || self.is_over(world);
                 is_done || side_with_dead_line(world).is_some()
             });
@@ -172,18 +175,19 @@ impl Trial<'_> {
         if self.event_count > EVENTS_MAX {
             return Err(format!("the run has not ended after {} events", self.event_count));
         }
-        self.broken.take().map_or(Ok(()), Err)
+        self.first_violation.take().map_or(Ok(()), Err)
     }
 
-    /// Returns whether both ends have ended. A server that has restarted is not expected to end: it
-    /// waits for a new connection.
+    /// Returns whether the connection has ended at both ends. A server that has restarted need not
+    /// have ended, because it waits for a new connection.
     fn is_over(&self, world: &Pair) -> bool {
         let is_server_over =
             world.server.application.tcp_app.is_over() || self.scenario.restarts_at.is_some();
         world.user.application.tcp_app.is_over() && is_server_over
     }
 
-    /// Returns the progress required of an end in the calm phase; `None` once it has ended.
+    /// Returns the time by which `side` must make progress in the calm phase; `None` once its
+    /// connection has ended.
     fn progress_deadline(&self, world: &Pair, side: Side) -> Option<ProgressDeadline> {
         let status = status(world, side).filter(|status| status.close_reason.is_none())?;
         if self.scenario.restarts_at.is_some() {
@@ -214,21 +218,21 @@ impl Trial<'_> {
             let Some(status) = status(world, side) else { continue };
             let is_still_waiting = is_waiting && status.recovery.outstanding > 0;
             if is_still_waiting && status.statistics.bytes_acknowledged == acknowledged {
-                self.broken = Some(format!("{side:?}: no progress in the calm phase"));
+                self.first_violation = Some(format!("{side:?}: no progress in the calm phase"));
             }
             self.progress_deadlines.extend(self.progress_deadline(world, side));
         }
     }
 
-    /// Records how long an end is in TIME-WAIT after it has received the end of the data.
-    fn note_time_waits(&mut self, world: &Pair) {
+    /// Records for each end how long it is in TIME-WAIT.
+    fn record_time_waits(&mut self, world: &Pair) {
         let hosts = [(Side::User, &world.user), (Side::Server, &world.server)];
         let places = hosts.into_iter().zip(&mut self.time_waits).zip(&self.scenario.clocks);
         for (((side, host), time_wait), clock) in places {
             let reading = clock.reading(world.now());
             if let Some(began_at) = time_wait.began_at {
                 if host.application.tcp_app.close_reason().is_some() {
-                    time_wait.lasted.get_or_insert(reading.since(began_at));
+                    time_wait.measured_duration.get_or_insert(reading.since(began_at));
                 }
             } else if host.application.tcp_app.peer_has_closed()
                 && status(world, side).is_some_and(|status| status.state == State::TimeWait)
@@ -249,7 +253,8 @@ impl Trial<'_> {
             world.run_until(world.now() + Duration::from_secs(1));
         }
         let is_restarted = self.scenario.restarts_at.is_some();
-        let [of_user, of_server] = self.time_waits.map(|wait| wait.lasted.unwrap_or_default());
+        let [of_user, of_server] =
+            self.time_waits.map(|wait| wait.measured_duration.unwrap_or_default());
         let user = &world.user;
         let server = &world.server;
         for (name, host, peer, peer_time_wait) in
@@ -271,7 +276,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Checks that no forged ICMP error was believed.
+    /// Checks that TCP has accepted no forged ICMP error.
     fn check_forged_errors(&self, world: &Pair) -> Result<(), String> {
         let both =
             |counter| world.user.meter.counted(counter) + world.server.meter.counted(counter);
@@ -286,8 +291,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Checks that the data received so far equals the beginning of the sent file: each byte once
-    /// and in order.
+    /// Checks that the data received so far equals the beginning of the sent file.
     fn check_content(&self, host: &SoakHost) -> Result<(), String> {
         let stream = &host.application.tcp_app.stream;
         // Two inverted bits of one segment can leave its checksum unchanged. Such damage is not a
@@ -325,8 +329,8 @@ fn check_complete(host: &SoakHost) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether all data was received at both ends, but the acknowledgments for this end were
-/// lost until the peer's TIME-WAIT was over.
+/// Returns whether `host` failed only because the acknowledgments for it were lost until the peer's
+/// TIME-WAIT was over; all data was received at both ends.
 fn is_after_time_wait(host: &SoakHost, peer: &SoakHost, peer_time_wait: Duration) -> bool {
     let tcp_app = &host.application.tcp_app;
     let lacks_nothing = tcp_app.stream.received == tcp_app.stream.expected.len();
@@ -335,7 +339,7 @@ fn is_after_time_wait(host: &SoakHost, peer: &SoakHost, peer_time_wait: Duration
         && tcp_app.has_closed()
         && tcp_app.peer_has_closed()
         && check_complete(peer).is_ok()
-        && peer_time_wait + SEEN_WITHIN >= TIME_WAIT
+        && peer_time_wait + OBSERVATION_DELAY_MAX >= TIME_WAIT
 }
 
 /// Checks that no packet buffer has leaked, and that the layer accounts of the meter add up to the
@@ -350,7 +354,8 @@ fn accounts(host: &SoakHost) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the end of a connection that the peer may have forgotten.
+/// Checks that the user's connection ended in a permitted way after the server has restarted
+/// without it.
 fn check_after_restart(user: &SoakHost) -> Result<(), String> {
     match user.application.tcp_app.close_reason() {
         Some(CloseReason::Closed) => check_complete(user),
@@ -359,7 +364,7 @@ fn check_after_restart(user: &SoakHost) -> Result<(), String> {
     }
 }
 
-/// Returns the side whose line has terminated, so that its owner must reopen it.
+/// Returns the side on which PPP has terminated the line, which the simulation must then reopen.
 fn side_with_dead_line(world: &Pair) -> Option<Side> {
     let hosts = [(Side::User, &world.user), (Side::Server, &world.server)];
     let is_dead = |host: &SoakHost| match host.station.link() {

@@ -1,16 +1,17 @@
-//! Randomized fault campaign: two hosts send each other files over a network, or a serial line,
-//! with the faults that the seed draws; then the faults end, and the connection must terminate by
+//! Randomized fault campaign: two hosts send each other files over a network or a serial line with
+//! random faults. Then the faults end (the calm phase), and the connection must terminate by
 //! itself.
 //!
-//! The same seed gives the same run to the nanosecond, so a failure is reported as its seed.
-//! `soak_scenario` draws a run, `network` applies its faults, `packet_injection` makes router
-//! messages, and `invariants` checks the following:
+//! The seed determines all parameters of a run, to the nanosecond, so a failure is reported as its
+//! seed. `soak_scenario` draws the parameters, `network` applies the faults, `packet_injection`
+//! generates router messages, and `invariants` checks the following:
 //!
-//! - every byte arrives once and in order, and both ends agree on the end; an end may report a
-//!   reset only if the TIME-WAIT of the other end is over;
-//! - a peer that has forgotten the connection resets it;
-//! - after the faults end, data is acknowledged within three retransmission timeouts, or seven if
-//!   overlong datagrams vanish silently: the search for the path MTU takes that many;
+//! - every byte arrives once and in order, and both ends close; an end may report a reset only if
+//!   the TIME-WAIT of the other end is over;
+//! - a peer that has lost the connection by a restart resets it;
+//! - after the faults end, data is acknowledged within three retransmission timeouts, or within
+//!   seven if the path silently drops long datagrams, because the search for the path MTU takes as
+//!   many;
 //! - no host leaks a packet buffer, and the layer accounts of each meter add up to the elapsed
 //!   time;
 //! - the number of events is bounded, and at least one event is pending until the end.
@@ -31,9 +32,9 @@ use std::fmt;
 pub struct Failure {
     /// Seed of the run.
     pub seed: u64,
-    /// The violated invariant, and the state of both ends.
+    /// Description of the violated invariant, and the state of both ends.
     pub violation: String,
-    /// All parameters that the seed has drawn.
+    /// All parameters of the run, as debug output.
     pub scenario: String,
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs the scenario drawn from `seed`, and returns its duration in virtual time.
+/// Runs the scenario that `seed` determines, and returns its duration in virtual time.
 ///
 /// # Errors
 ///
@@ -63,8 +64,8 @@ pub fn run(seed: u64) -> Result<Duration, Failure> {
     })
 }
 
-/// Runs the scenario drawn from `seed` with control structures made by `control`, one per host, and
-/// returns the data sent.
+/// Runs the scenario that `seed` determines, with a control structure created by `control` on each
+/// host, and returns size and digest of the sent data.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The network of one run: it applies the faults that the seed has drawn, until the calm phase.
+//! The network of one run, which applies the faults of the scenario until the calm phase.
 
 use super::packet_injection::{self, IcmpError};
 use crate::faults::Faults;
@@ -10,7 +10,7 @@ use protocols::time::{Duration, Instant};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Effects of a network on datagrams, or on the bytes of a serial line.
+/// Faults and limits of a network that transmits datagrams or the bytes of a serial line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conditions {
     /// Independent faults of each datagram or byte.
@@ -23,11 +23,11 @@ pub(super) struct Conditions {
     pub(super) delay: Duration,
     /// Maximum additional delay; jitter does not reorder datagrams.
     pub(super) jitter: Duration,
-    /// Rate of the narrowest link, in bits per second.
+    /// Rate of the bottleneck link, in bits per second.
     pub(super) rate_bps: u64,
-    /// Queue of the narrowest link, in bytes.
+    /// Queue of the bottleneck link, in bytes.
     pub(super) queue_bytes: usize,
-    /// Whether datagrams that permit ECN get the CE mark while the queue is more than half full.
+    /// Whether ECN-capable datagrams are marked (CE) while the queue is more than half full.
     pub(super) marks: bool,
     /// Path MTU before and after its change.
     pub(super) mtus: [u16; 2],
@@ -37,7 +37,7 @@ pub(super) struct Conditions {
     pub(super) is_silent: bool,
     /// Probability of a forged ICMP error, in parts per million.
     pub(super) forged_ppm: u32,
-    /// Period and downtime of a line that goes down periodically.
+    /// Period and downtime of periodic line outages; `None` for no outages.
     pub(super) flaps: Option<[Duration; 2]>,
     /// Start of the calm phase: from this time on no data is lost or damaged.
     pub(super) calm_at: Instant,
@@ -61,23 +61,25 @@ fn serial_time(len: u64, rate_bps: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Observations of the network.
+/// Values that the network records during a run, for the checks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observations {
-    /// Initial sequence number of each side, once its SYN has passed.
+    /// Initial sequence number of each side, as soon as the network has received its SYN.
     pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
-    /// Number of ICMP errors that quote a datagram which the sender of the error has seen.
+    /// Number of ICMP errors about datagrams that were really received by the sender of the error,
+    /// unlike forged errors.
     pub(super) reported_errors: Rc<Cell<u64>>,
-    /// Data sent by both sides.
+    /// Size and digest of the data sent by both sides.
     pub(super) traffic: Rc<Cell<Traffic>>,
 }
 
-/// Size and digest of all data sent in a run with its times, for comparison with another run.
+/// Size and digest of all data sent in a run, including the times of sending, for comparison with
+/// another run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes sent in both directions.
+    /// Number of bytes sent in both directions.
     pub bytes: u64,
-    /// Digest of senders, data and times.
+    /// Digest of the senders, the data and the times.
     pub digest: u64,
 }
 
@@ -98,7 +100,7 @@ impl Traffic {
 struct Direction {
     /// End of the current burst loss.
     burst_until: Instant,
-    /// Time at which the queue of the narrowest link is empty.
+    /// Time at which the queue of the bottleneck link is empty.
     free_at: Instant,
     /// Arrival time of the last datagram that was not reordered.
     last_at: Instant,
@@ -134,7 +136,7 @@ impl Network {
         }
     }
 
-    /// Returns whether all data sent now is lost.
+    /// Returns whether all data sent now is lost, because of a line outage or a burst loss.
     fn is_down(&mut self, from: Side, now: Instant, rng: &mut Rng) -> bool {
         let Conditions { bursts_ppm, burst_max, flaps, .. } = self.conditions;
         if let Some([period, down]) = flaps {
@@ -144,7 +146,7 @@ impl Network {
             }
         }
         let direction = self.direction(from);
-        if now >= direction.burst_until && rng.happens(bursts_ppm) {
+        if now >= direction.burst_until && rng.random_bool(bursts_ppm) {
             direction.burst_until = now + part_of(burst_max, rng);
         }
         now < direction.burst_until
@@ -155,8 +157,8 @@ impl Network {
         if now < self.conditions.mtu_changes_at { before } else { after }
     }
 
-    /// Returns the time at which the last bit of a datagram has passed the narrowest link, or
-    /// `None` if the datagram is dropped.
+    /// Returns the time at which the bottleneck link has sent the last bit of a datagram, or `None`
+    /// if the datagram is dropped.
     fn pass(&mut self, from: Side, now: Instant, bytes: &mut [u8]) -> Option<Instant> {
         let Conditions { rate_bps, queue_bytes, marks, .. } = self.conditions;
         let direction = self.direction(from);
@@ -173,7 +175,7 @@ impl Network {
     }
 
     fn forged_error(&self, datagram: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
-        if !rng.happens(self.conditions.forged_ppm) {
+        if !rng.random_bool(self.conditions.forged_ppm) {
             return None;
         }
         match rng.below(4) {
@@ -186,7 +188,7 @@ impl Network {
         }
     }
 
-    /// Returns an error from an on-path sender that has seen the datagram.
+    /// Returns an ICMP error from an on-path sender that has received the datagram.
     fn reported_error(&self, datagram: &[u8], icmp_error: IcmpError) -> Option<Vec<u8>> {
         let reported_errors = &self.observations.reported_errors;
         reported_errors.set(reported_errors.get() + 1);

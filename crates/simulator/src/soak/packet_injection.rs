@@ -1,4 +1,4 @@
-//! Router behavior: ECN marks, fragmentation and ICMP errors, including forged ones.
+//! Router functions: ECN marks, fragmentation and ICMP errors, including forged ones.
 
 use protocols::checksum::Sum;
 use protocols::internet::icmpv6;
@@ -6,8 +6,8 @@ use std::net::Ipv6Addr;
 
 const ROUTER_V4: [u8; 4] = [10, 0, 0, 254];
 const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0xFE);
-/// Maximum number of quoted bytes, so that an ICMP error fits into the minimum MTU: 68 and 1,280
-/// bytes (RFC 791 §3.2, RFC 4443 §2.4 (c)).
+/// Maximum number of bytes that an ICMP error quotes, so that it fits into the minimum MTU: 68
+/// bytes for IPv4 (RFC 791 §3.2), 1,280 for IPv6 (RFC 4443 §2.4 (c)).
 const QUOTED_MAX_V4: usize = 68 - HEADER_LEN_V4 - 8;
 const QUOTED_MAX_V6: usize = 1_280 - 40 - 8;
 const HEADER_LEN_V4: usize = 20;
@@ -44,7 +44,7 @@ pub(super) fn isn(datagram: &[u8]) -> Option<u32> {
     (tcp.get(13)? & SYN != 0).then_some(u32::from_be_bytes(*seq))
 }
 
-/// Sets the CE mark if the sender permits it (RFC 3168 §5); otherwise returns false.
+/// Sets the CE mark if the datagram is ECN-capable (RFC 3168 §5); otherwise returns false.
 pub(super) fn mark(datagram: &mut [u8]) -> bool {
     let Some(version) = version(datagram) else { return false };
     let Some(class) = datagram.get_mut(1) else { return false };
@@ -72,8 +72,8 @@ fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
     }
 }
 
-/// Fragments an IPv4 datagram for links of `mtu` bytes (RFC 791 §3.2); returns `None` if the
-/// datagram does not permit it or is itself a fragment.
+/// Fragments an IPv4 datagram for links of `mtu` bytes (RFC 791 §3.2). Returns `None` if the DF
+/// flag is set or the datagram is itself a fragment.
 pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
     let (header, data) = datagram.split_at_checked(HEADER_LEN_V4)?;
     let is_unfragmented = header.get(6..8)? == [0, 0];
@@ -99,7 +99,7 @@ pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
 /// A kind of ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IcmpError {
-    /// The datagram exceeds this MTU.
+    /// The datagram exceeds this MTU, in bytes.
     TooBig(u16),
     /// Network unreachable.
     NoRoute,
@@ -107,8 +107,8 @@ pub(super) enum IcmpError {
     NoPort,
 }
 
-/// Returns the error that a router would send about `datagram`. If `is_blind`, the quoted sequence
-/// number is wrong, as from an off-path attacker.
+/// Returns the ICMP error that a router would send about `datagram`. If `is_blind`, the quoted
+/// sequence number is wrong, as in an error forged by an off-path attacker.
 pub(super) fn error(datagram: &[u8], icmp_error: IcmpError, is_blind: bool) -> Option<Vec<u8>> {
     let tcp_at = tcp_at(datagram)?;
     let quoted_max = match version(datagram)? {

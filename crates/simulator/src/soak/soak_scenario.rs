@@ -1,6 +1,6 @@
-//! All parameters of a run that its seed determines. Each kind of fault is present or absent by a
-//! separate draw: a fault that is always present hides bugs that occur only without it (swarm
-//! testing, Groce and others).
+//! The parameters of a run, all of which its seed determines. Each kind of fault is randomly
+//! enabled or disabled: a fault that is always enabled hides bugs that occur only without it (swarm
+//! testing, Groce et al.).
 
 use super::bulk::{Bulk, Pace, PausingReader};
 use super::network::{Conditions, Network, Observations};
@@ -34,22 +34,24 @@ const V6: [Ipv6Addr; 2] = [
 const PORT: u16 = 20;
 /// MTU in bytes that TCP assumes on every path, and that IPv6 requires of every link.
 const BASE_MTU: u64 = 1_280;
-/// TCP retransmits for at least this long: giving up because of random loss would not be a bug.
+/// Minimum time for which TCP retransmits. A connection that ends because of random loss would not
+/// indicate a bug.
 const RETRANSMISSION_LIMIT: Duration = Duration::from_secs(7 * 86_400);
 /// Maximum transmission time of a packet, in seconds. With a longer time every timeout of TCP would
 /// precede the acknowledgment.
 const PACKET_TIME_MAX_S: u64 = 2;
 
-/// Maximum pause of an application; longer pauses would stop progress for three timeouts.
+/// Maximum pause of an application. A longer pause could prevent progress for more than three
+/// timeouts.
 const READ_PAUSE_MAX_MS: u64 = 3_000;
 
-/// The world of a run.
+/// The world of a run of the campaign.
 pub(super) type Pair = World<PausingReader, PausingReader>;
 
-/// Encapsulation of the datagrams.
+/// Encapsulation of datagrams on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// Complete datagrams, as over a network.
+    /// None: the network transmits complete datagrams.
     Datagrams,
     Llp,
     Ppp,
@@ -71,15 +73,15 @@ pub(super) struct Scenario {
     pub(super) closes_second: [bool; 2],
     pub(super) packets: [usize; 2],
     pub(super) clocks: [LocalClock; 2],
-    /// Initial sequence numbers; `None` leaves the choice to the hosts.
+    /// Initial sequence number of each side; `None` if the host chooses it.
     pub(super) isns: [Option<u32>; 2],
-    /// Time at which the server restarts without its connections.
+    /// Time at which the server restarts and loses its connections; `None` for no restart.
     pub(super) restarts_at: Option<Instant>,
     /// Maximum pause of each application, in milliseconds.
     pub(super) read_pause_max_ms: [u64; 2],
 }
 
-/// Random draws from one seed.
+/// Source of random parameters.
 struct Draw(Rng);
 
 impl Draw {
@@ -91,7 +93,7 @@ impl Draw {
         self.below(count) == 0
     }
 
-    /// Returns a number from 1 to `maximum` with probability 1/3, and otherwise 0.
+    /// Returns with probability 1/3 a random number from 1 to `maximum`, and otherwise 0.
     fn at_times(&mut self, maximum: u64) -> u64 {
         if self.one_in(3) { self.below(maximum) + 1 } else { 0 }
     }
@@ -104,7 +106,8 @@ impl Draw {
         Duration::from_millis(self.at_times(maximum))
     }
 
-    /// Returns a number from `minimum` to `maximum`, with a uniformly drawn order of magnitude.
+    /// Returns a random number from `minimum` to `maximum`; every order of magnitude is equally
+    /// likely.
     fn magnitude(&mut self, minimum: u64, maximum: u64) -> u64 {
         let octaves = u64::from((maximum / minimum.max(1)).ilog2());
         let minimum = minimum << self.below(octaves + 1);
@@ -117,7 +120,7 @@ impl Draw {
 }
 
 impl Scenario {
-    /// Draws the run of a seed.
+    /// Draws all parameters of a run from its seed.
     pub(super) fn draw(seed: u64) -> Self {
         let mut draw = Draw(Rng::from_seed(seed));
         let carrier = match draw.below(8) {
@@ -161,7 +164,7 @@ impl Scenario {
         }
     }
 
-    /// Makes the initial world of the run, and the observations of its network.
+    /// Creates the world of the run before its first event, and the observations of its network.
     pub(super) fn world(&self) -> (Pair, Observations) {
         let (mut world, observations) = self.build();
         if self.isns.iter().all(Option::is_none) || self.carrier != Carrier::Datagrams {
@@ -200,7 +203,7 @@ impl Scenario {
         (world, observations)
     }
 
-    /// Makes the host of `side` for its start number `life`, which increases with each restart.
+    /// Creates the host of `side`. `life` is the number of restarts so far.
     pub(super) fn host(&self, side: Side, life: u64) -> Host<PausingReader> {
         let own = side as usize;
         let at = |pair: [usize; 2]| pair.get(own).copied().unwrap_or_default();
@@ -266,7 +269,7 @@ impl Scenario {
     }
 }
 
-/// Returns both values, that of `side` first.
+/// Returns the two values in the order local, remote, as seen from `side`.
 fn ends<T>([user, server]: [T; 2], side: Side) -> [T; 2] {
     match side {
         Side::User => [user, server],
@@ -322,11 +325,11 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
     }
 }
 
-/// Turns some paths into black holes: after the change the path MTU is smaller, and no error
+/// Turns some paths into black holes: after the change the path MTU is smaller, and no ICMP error
 /// reports it.
 ///
-/// The new MTU is at least the minimum to which TCP reduces its segments, and the old one exceeds
-/// the MTU that TCP assumes on every path; otherwise TCP does not search for the path MTU
+/// The new MTU must be at least the minimum to which TCP reduces its segments, and the old MTU must
+/// exceed the MTU that TCP assumes on every path; otherwise TCP does not search for the path MTU
 /// (`tcp/path_search.rs`).
 fn black_hole(draw: &mut Draw, mtus: [u64; 2], is_v6: bool) -> ([u64; 2], bool) {
     let minimum = if is_v6 { BASE_MTU } else { u64::from(IPV4_FLOOR) };
@@ -426,8 +429,8 @@ fn buffer(draw: &mut Draw) -> Option<[usize; 2]> {
     }
 }
 
-/// Returns `profile` with timeouts so long that no connection is given up, and with keep-alives if
-/// `keeps_alive` is true.
+/// Returns `profile` with timeouts so long that TCP never closes a connection itself, and with
+/// keep-alives if `keeps_alive` is true.
 fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     let idle = Duration::from_secs(60);
     let interval = Duration::from_secs(30);
@@ -440,8 +443,8 @@ fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     Profile { keep_alive, user_timeout, ..profile }
 }
 
-/// Disables the path search on half of the hosts if routers report the smaller MTU, because a
-/// search would also rescue a host that ignores the reports.
+/// Disables the path MTU search on half of the hosts if routers report the smaller MTU: with the
+/// search, a host that ignores the reports would not be detected.
 fn limit_path_search(profile: Profile, conditions: &Conditions, seed: u64) -> Profile {
     let is_reported = conditions.mtus[0] != conditions.mtus[1] && !conditions.is_silent;
     let black_hole_detection = match is_reported && seed.is_multiple_of(2) {
@@ -465,8 +468,8 @@ fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -
     draw.below(maximum.min(carried).min(window * 500))
 }
 
-/// Returns the number of packet buffers of a host: few in some runs, but enough for the fragments
-/// of a segment, which arrive in one burst.
+/// Returns the number of packet buffers of a host: few in some runs, but enough for all fragments
+/// of one segment.
 fn packets(draw: &mut Draw, conditions: &Conditions) -> usize {
     let is_cut = conditions.mtus.iter().any(|mtu| *mtu < IPV4_FLOOR);
     if draw.one_in(6) && !is_cut { 4 } else { Pool::DEFAULT_LIMIT }

@@ -1,5 +1,6 @@
-//! Chapter 4 of TM-233 with the costs of the thesis: the effect of changes of control on the time
-//! of a key and of a screenful, for any control structure.
+//! Chapter 4 of TM-233 with the costs of the thesis: the effect of a control structure on the echo
+//! time of a key and the time of a screenful. A switch from one step of a station to another is
+//! called a change of control.
 
 use super::costs::{SEGMENT_NS, ibm_pc};
 use super::experiments::{
@@ -12,52 +13,52 @@ use protocols::meter::{Costs, Work};
 use protocols::station::Control;
 use protocols::time::{Duration, Instant};
 
-/// Time between two empty procedures under the procedure-based scheduler (§4.2.4).
+/// Time of a change of control between two empty procedures with the procedure-based scheduler
+/// (§4.2.4).
 pub const PROCEDURE_NS: u64 = 70_000;
-/// Time between two empty tasks (§4.2.4).
+/// Time of a change of control between two empty tasks (§4.2.4).
 pub const TASK_NS: u64 = 135_000;
-/// The thesis's software changed control once for a received packet, and twice for a sent one: to
-/// the user task and to the send task (§4.2.4). OOF covers one packet of each kind, half of it
-/// charged to each side.
+/// Number of changes of control that the thesis's cost OOF includes: one for a received packet, and
+/// two for a sent one, to the user task and to the send task (§4.2.4). OOF is the cost of one
+/// packet of each kind; half of it is charged to each side.
 const SWITCHES_IN_OOF: u64 = 3;
 
-/// Maker of a control structure for one host.
-pub(crate) type Maker<'a> = &'a dyn Fn() -> Box<dyn Control>;
+/// Function that creates the control structure of one host.
+pub(crate) type ControlFactory<'a> = &'a dyn Fn() -> Box<dyn Control>;
 
-/// Returns the costs of 1982 with changes of control that take `switch_ns`. The changes of control
-/// that OOF includes are subtracted from it, because changes of control are counted and charged
-/// separately.
+/// Returns the costs of 1982, with `switch_ns` per change of control. The changes of control that
+/// OOF includes are subtracted from it, because they are counted and charged separately.
 #[must_use]
 pub fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
     let segment_ns = SEGMENT_NS - SWITCHES_IN_OOF * TASK_NS / 2;
     ibm_pc().with(Work::Segment, segment_ns).with(Work::Switch, switch_ns)
 }
 
-/// Times, and numbers of changes of control, of a key and of a screenful with one control
-/// structure.
+/// Results with one control structure: the times of a key and of a screenful, and their changes of
+/// control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControlTimes {
     /// Mean time from a key to its echo.
     pub echo: Duration,
-    /// Changes of control per key and echo, of the user and of the server.
+    /// Changes of control per key and echo, on the user's and on the server's computer.
     pub echo_switches: [f64; 2],
-    /// Time from just before the first character is printed to just after the last.
+    /// Time from the start of printing the first character to the end of printing the last one.
     pub screenful: Duration,
-    /// Changes of control of the reader from the opening of the connection until the last character
-    /// is printed.
+    /// Changes of control on the reader's computer, from opening the connection to printing the
+    /// last character.
     pub screenful_switches: u64,
 }
 
-/// Runs `keys` keys and one screenful between two computers with these costs, over `line`.
+/// Simulates `keys` keys and one screenful between two computers with these costs, over `line`.
 ///
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub fn course(
+pub fn measure_control(
     line: Line,
     costs: Costs,
     keys: usize,
-    control: Maker<'_>,
+    control: ControlFactory<'_>,
 ) -> Result<ControlTimes, Stuck> {
     let users = [ScriptedUser::typist(b"x".to_vec(), keys, true), ScriptedUser::echoer(true)];
     let mut world = controlled(users, line, costs, control);
@@ -83,7 +84,12 @@ pub fn course(
     Ok(ControlTimes { echo, echo_switches, screenful, screenful_switches: after - before })
 }
 
-fn controlled(users: [ScriptedUser; 2], line: Line, costs: Costs, control: Maker<'_>) -> UserWorld {
+fn controlled(
+    users: [ScriptedUser; 2],
+    line: Line,
+    costs: Costs,
+    control: ControlFactory<'_>,
+) -> UserWorld {
     let equipment = Equipment { costs, ..Equipment::of_1982() };
     let mut world = world(users, equipment, line, personal_computer(WINDOW), SEED);
     world.user.set_control(control());
@@ -106,16 +112,17 @@ mod tests {
     }
 
     fn by_scheduler(switch_ns: u64) -> ControlTimes {
-        course(Line::serial(9_600), ibm_pc_switching_in(switch_ns), 100, &scheduler).unwrap()
+        measure_control(Line::serial(9_600), ibm_pc_switching_in(switch_ns), 100, &scheduler)
+            .unwrap()
     }
 
     #[test]
     fn at_the_cost_of_tasking_a_key_takes_the_time_in_the_tables() {
-        let course = by_scheduler(TASK_NS);
+        let times = by_scheduler(TASK_NS);
         let table = echo(9_600, 100).unwrap();
-        assert!(course.echo.abs_diff(table) < table / 200, "{course:?} and {table:?}");
+        assert!(times.echo.abs_diff(table) < table / 200, "{times:?} and {table:?}");
         let table = screenful(9_600).unwrap().first_to_last;
-        assert!(course.screenful.abs_diff(table) < table / 200, "{course:?} and {table:?}");
+        assert!(times.screenful.abs_diff(table) < table / 200, "{times:?} and {table:?}");
     }
 
     #[test]
@@ -128,7 +135,7 @@ mod tests {
     fn if_only_context_switches_cost_time_an_echo_takes_those_on_its_path() {
         let line = Line::path(Duration::ZERO);
         let costs = Costs::default().with(Work::Switch, 1_000);
-        let course = course(line, costs, 100, &scheduler).unwrap();
-        assert_eq!(course.echo, Duration::from_nanos(6_000));
+        let times = measure_control(line, costs, 100, &scheduler).unwrap();
+        assert_eq!(times.echo, Duration::from_nanos(6_000));
     }
 }

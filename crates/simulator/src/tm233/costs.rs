@@ -3,29 +3,31 @@
 use protocols::meter::{Costs, Work};
 
 /// INT: 231 µs for each byte received at interrupt level, which the thesis derived from the
-/// processor's manual. It does not state the cost of a sent byte, because its processor waits while
-/// it sends; the same cost is assumed.
+/// processor's manual. The thesis does not state the cost of sending a byte, because its processor
+/// waits while it sends; the same cost is assumed.
 const LINE_BYTE_NS: u64 = 231_000;
 /// OOF: 10 ms for one packet sent and received. Half of it is charged to each side, as in the
 /// thesis, which could not measure them separately.
 pub(super) const SEGMENT_NS: u64 = 10_000_000 / 2;
-/// OOV: 154 µs per data byte for one packet sent and received. Half of it is charged to each side.
-/// On each side TCP touches a byte once, in the checksum, and Telnet touches it once (TM-233 §3.4).
-/// Equal costs of both touches are an assumption: table 6-3 has only their sum, and in table 6-5 it
-/// determines how long before its last byte a packet begins to be printed.
+/// OOV: 154 µs per data byte for one packet sent and received; half of it is charged to each side.
+/// Each side processes (touches) every byte twice, once in the TCP checksum and once in Telnet
+/// (TM-233 §3.4). Both touches are assumed to have the same cost: table 6-3 has only their sum, and
+/// in table 6-5 the division determines how long before its last byte a packet begins to be
+/// printed.
 const TOUCH_NS: u64 = 154_000 / 4;
 /// PCO: 692 µs for each byte sent to the screen, including carriage return and line feed.
 const TERMINAL_BYTE_NS: u64 = 692_000;
-/// CRO, from a screenful: 3 CRO(500) + CRO(466) = 0.7702 s for 23 carriage returns, 33.5 ms each.
-/// With PCO the sum is 2.13 s, which the thesis verified with a program that only prints.
+/// CRO: 33.5 ms for each carriage return, derived from a screenful: 3 CRO(500) + CRO(466) = 0.7702
+/// s for 23 carriage returns. Together with PCO a screenful takes 2.13 s, which the thesis verified
+/// with a program that only prints.
 ///
-/// The thesis also states 32 ms for a carriage return, its slope of 392 µs per byte times the 82
-/// bytes of a line. That value charges the last line of a screenful for a carriage return that the
-/// line does not have, and the result of table 6-3 would be 2.769 s instead of 2.799 s. This cost
-/// is therefore not from table 6-1 alone, and it makes the screen time in table 6-3 agree.
+/// The thesis also states 32 ms for a carriage return: its slope of 392 µs per byte times the 82
+/// bytes of a line. That value charges a carriage return for the last line of a screenful, which
+/// has none, and the result of table 6-3 would be 2.769 s instead of 2.799 s. The cost used here is
+/// therefore fitted to table 6-3, not taken from table 6-1 alone.
 const NEW_LINE_NS: u64 = (3 * 195_900_000 + 182_500_000) / 23;
 
-/// Returns the costs of work on the IBM Personal Computer with the software of TM-233.
+/// Returns the costs of the software of TM-233 on the IBM Personal Computer.
 #[must_use]
 pub(crate) fn ibm_pc() -> Costs {
     Costs::default()

@@ -12,19 +12,21 @@ use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// TM-233 §5.4: packet buffers of 704 bytes, including four bytes of local header.
+/// MTU in bytes: the packet buffers of TM-233 §5.4 have 704 bytes, including four bytes of local
+/// header.
 pub(super) const MTU: usize = 700;
 pub(super) const PACKETS: usize = 32;
-/// Seed of the tables. It determines ports and initial sequence numbers, and thereby which header
-/// bytes LLP has to escape. Four of five seeds give the echo of the tables; with the fifth, a
-/// constant header byte must be escaped, and an echo at 9,600 bit/s takes two or four milliseconds
-/// longer.
+/// Seed of the tables. It determines ports and initial sequence numbers, and thereby the header
+/// bytes that LLP must escape. Four of five seeds result in the echo time of the tables. With the
+/// fifth, a constant header byte must be escaped, and an echo at 9,600 bit/s takes two or four
+/// milliseconds longer.
 pub(super) const SEED: u64 = 1982;
 pub(super) const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(super) const TELNET_PORT: u16 = 23;
 
-/// A personal computer's TCP with headers of 20 bytes and segments of 500 bytes, as in the thesis.
+/// Returns the TCP profile of a personal computer, with headers of 20 bytes and segments of 500
+/// bytes, as in the thesis.
 pub(super) const fn personal_computer(receive_window: usize) -> Profile {
     Profile {
         receive_window: ReceiveWindow::Bytes(receive_window),
@@ -36,29 +38,29 @@ pub(super) const fn personal_computer(receive_window: usize) -> Profile {
     }
 }
 
-/// The thesis does not specify its retransmission timeout. In the maximum data transfer test a
-/// window took more than six seconds, and no packet was duplicated, so the timeout was longer than
+/// Retransmission timeout, which the thesis does not state. In its maximum data transfer test a
+/// window took more than six seconds and no packet was duplicated, so its timeout was longer than
 /// six seconds.
 const NO_SPURIOUS_TIMEOUT: Duration = Duration::from_secs(10);
-/// A screenful plus 500 bytes (TM-233 §5.6).
+/// Receive window in bytes: a screenful plus 500 bytes (TM-233 §5.6).
 pub(super) const WINDOW: usize = 2_500;
-/// Window of the receiver in the maximum data transfer test (TM-233 §6.2.2).
+/// Receive window in the maximum data transfer test, in bytes (TM-233 §6.2.2).
 pub(super) const TRANSFER_WINDOW: usize = 4_000;
 /// Length of a text line of the thesis: 80 printable characters, CR and LF.
 pub(super) const LINE_LEN: usize = 82;
-/// A screen of 24 lines; the last one has no line ending.
+/// Length of a screenful of 24 lines in bytes; the last line has no line end.
 pub(super) const SCREENFUL: usize = 24 * LINE_LEN - 2;
-/// Number of packet exchanges in the test behind figure 6-1.
+/// Number of round trips over which a packet transfer time of figure 6-1 is averaged.
 const TRANSFERS: usize = 100;
 
-/// Contents of the packets of figure 6-1: the data, and whether it is printed.
+/// Content of the packets in figure 6-1, and whether the receiver prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Line CR: a carriage return for every 80 printable characters.
+    /// Line CR of the figure: text with a carriage return after every 80 printable characters.
     CarriageReturns,
-    /// Line PC: printable characters.
+    /// Line PC of the figure: printable characters.
     Printable,
-    /// Line OP: data that is not printed.
+    /// Line OP of the figure: data that is not printed.
     NotPrinted,
 }
 
@@ -70,13 +72,13 @@ pub struct Equipment {
     /// Whether the LLP of both computers compresses TCP headers (RFC 1144). The thesis had no
     /// header compression.
     pub compresses_headers: bool,
-    /// Whether the computers acknowledge when one received packet is left to process, as TM-233
-    /// §7.1 proposes.
+    /// Whether the computers send acknowledgments while one received packet is still queued, as
+    /// TM-233 §7.1 proposes.
     pub answers_early: bool,
 }
 
 impl Equipment {
-    /// Returns the computers of the thesis.
+    /// Returns the equipment of the thesis.
     #[must_use]
     pub fn of_1982() -> Self {
         Self { costs: ibm_pc(), compresses_headers: false, answers_early: false }
@@ -110,7 +112,7 @@ pub(super) fn world(
     )
 }
 
-/// Makes a personal computer with its serial line.
+/// Creates a personal computer with a serial line.
 pub(super) fn computer(
     equipment: Equipment,
     address: Ipv4Addr,
@@ -142,16 +144,17 @@ pub fn echo(rate_bps: u64, keys: usize) -> Result<Duration, Stuck> {
     Ok(echo_by(Equipment::of_1982(), rate_bps, keys)?.time)
 }
 
-/// Time and line traffic of a key and its echo.
+/// Results of an echo measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo {
     /// Mean time from the key to its echo.
     pub time: Duration,
-    /// Bytes on the line per key, in both directions, including REQ, ACK and END.
+    /// Bytes on the line per key, in both directions, including the LLP control bytes REQ, ACK and
+    /// END.
     pub line_bytes: f64,
 }
 
-/// Like [`echo`], for other computers; returns the means over `keys` keys.
+/// Like [`echo`], with the given equipment. Returns the means over `keys` keys.
 ///
 /// # Errors
 ///
@@ -169,8 +172,8 @@ pub(crate) fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Resul
     Ok(Echo { time, line_bytes: bytes as f64 / keys as f64 })
 }
 
-/// Returns the time of one packet with `data_bytes` of data from one computer to the other: half of
-/// its round trip (figure 6-1).
+/// Returns the transfer time of a packet with `data_bytes` of data between two computers, measured
+/// as half of a round trip (figure 6-1).
 ///
 /// # Errors
 ///
@@ -183,7 +186,7 @@ pub fn packet_transfer(
     packet_transfer_by(Equipment::of_1982(), rate_bps, data_bytes, content)
 }
 
-/// Like [`packet_transfer`], for other computers than those of the thesis.
+/// Like [`packet_transfer`], with the given equipment.
 ///
 /// # Errors
 ///
@@ -203,7 +206,7 @@ pub(crate) fn packet_transfer_by(
     Ok(world.user.application.stream.round_trip() / 2)
 }
 
-/// Returns the world after `count` packets with `payload` were typed and echoed.
+/// Returns the world after `count` packets with `payload` were sent and echoed.
 fn typed(
     equipment: Equipment,
     rate_bps: u64,
@@ -221,17 +224,18 @@ fn typed(
     Ok(world)
 }
 
-/// Parts of the time of a screenful.
+/// Results of displaying a screenful.
 #[derive(Clone, Debug)]
 pub struct Screenful {
-    /// Time from just before the first character is printed to just after the last (table 6-5).
+    /// Time from the start of printing the first character to the end of printing the last one
+    /// (table 6-5).
     pub first_to_last: Duration,
     /// Number of data packets that carried the screenful.
     pub packets: u64,
     /// Time charged to each layer account of the meter for all packets of the screenful, in
     /// nanoseconds (table 6-3).
     pub charged_ns: Vec<(Account, u64)>,
-    /// Carriage returns printed, each with its line feed.
+    /// Number of carriage returns printed, each with its line feed.
     pub new_lines: u64,
 }
 
@@ -251,7 +255,7 @@ impl Screenful {
     }
 }
 
-/// Displays a screen of 24 lines of 80 characters.
+/// Simulates the display of a screen of 24 lines of 80 characters.
 ///
 /// # Errors
 ///
@@ -260,13 +264,13 @@ pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
     screenful_by(Equipment::of_1982(), rate_bps, WINDOW, SEED)
 }
 
-/// Runs until the connection is open and its opening is complete: the user has sent two packets,
-/// and the end of the second is on the line.
+/// Runs until the connection is established: the user has sent two packets, and the END of the
+/// second one is on the line.
 pub(super) fn open(world: &mut UserWorld) -> Result<(), Stuck> {
     world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)
 }
 
-/// Displays a screen on other computers, with a window of `window` bytes.
+/// Like [`screenful`], with the given equipment and a receive window of `window` bytes.
 ///
 /// # Errors
 ///
@@ -280,7 +284,7 @@ pub(crate) fn screenful_by(
     text_by(equipment, rate_bps, window, seed, SCREENFUL)
 }
 
-/// Displays a text of `len` bytes on other computers.
+/// Like [`screenful_by`], for a text of `len` bytes.
 ///
 /// # Errors
 ///
@@ -315,12 +319,12 @@ pub(super) fn text_by(
     })
 }
 
-/// Counts and processor times of the maximum data transfer test.
+/// Results of the maximum data transfer test.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     /// Data packets received.
     pub packets_in: u64,
-    /// Packets sent: acknowledgments.
+    /// Packets sent by the receiver: acknowledgments.
     pub packets_out: u64,
     /// Data bytes received in order.
     pub data_bytes: u64,
@@ -328,11 +332,12 @@ pub struct Transfer {
     pub retransmissions: u64,
     /// Processor time of the receiver.
     pub receiver_busy: Duration,
-    /// Processor time of the sender for packets sent and received, without its interrupt level.
+    /// Processor time of the sender in the layers above the interrupt level.
     pub sender_layers: Duration,
 }
 
-/// Sends at the maximum rate for `time` after the connection is open (table 6-2).
+/// Simulates the maximum data transfer test: sends for `time` after the connection is open (table
+/// 6-2).
 ///
 /// # Errors
 ///
@@ -367,8 +372,7 @@ fn busy(meter: &Meter) -> Duration {
     layers(meter) + Duration::from_nanos(meter.charged(Account::Interrupt))
 }
 
-/// Returns the time charged to all layer accounts except those for the interrupt level and for
-/// waiting.
+/// Returns the processor time in the layers above the interrupt level.
 fn layers(meter: &Meter) -> Duration {
     let outside = [Account::Interrupt, Account::Outside];
     let layers = Account::ALL.iter().filter(|account| !outside.contains(account));
@@ -387,8 +391,8 @@ mod tests {
         world.user.application.stream.round_trip()
     }
 
-    /// Returns the echo time of a key without the transmission time of header bytes that LLP has
-    /// escaped.
+    /// Returns the echo time of a key, minus the transmission time of the additional bytes by which
+    /// LLP escapes header bytes.
     fn key_without_escapes(seed: u64) -> Duration {
         let equipment = Equipment::of_1982();
         let world = typed(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();

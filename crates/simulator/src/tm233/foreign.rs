@@ -1,10 +1,10 @@
 //! A personal computer, the packet concentrator, and a foreign host (TM-233 §6.3).
 //!
-//! The foreign host is a simulated station whose work takes no time: the time of the host and of
-//! the networks is modeled as one delay, half of it before and half after the host. The host has a
-//! modern TCP. If the window permits a whole screenful, the host sends it at once in packets of its
-//! own size, as the hosts of 1982 did. If the window is smaller, that packet size is its maximum
-//! segment size, so that the host does not combine small packets.
+//! The foreign host is a simulated station whose processing takes no time. The times of the host
+//! and of the networks are modeled as one delay, half of it before and half after the host. The
+//! host has a modern TCP. If the window permits a whole screenful, the host sends it at once in
+//! packets of its own size, as the hosts of 1982 did. If the window is smaller, its maximum segment
+//! size is that packet size, so that the host does not combine small packets.
 
 use super::experiments::{
     Equipment, MTU, SCREENFUL, SERVER, TELNET_PORT, USER, UserWorld, WINDOW, computer, open,
@@ -33,13 +33,13 @@ pub(super) struct ForeignSession<'a> {
     pub(super) rate_bps: u64,
     /// Window of the personal computer, in bytes.
     pub(super) window: usize,
-    /// Whether the concentrator has its fault, which drops packets of a burst.
+    /// Whether the concentrator drops packets of a burst, as observed in the thesis.
     pub(super) is_faulty: bool,
     pub(super) additions: Additions,
     pub(super) seed: u64,
 }
 
-/// Features of this project that the thesis lacked.
+/// Features of plumbline that the computers of the thesis did not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Additions {
     pub(super) compressed_headers: bool,
@@ -61,17 +61,17 @@ impl Additions {
 /// A displayed screenful and its statistics.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScreenfulResult {
-    /// Time from the first character to the last.
+    /// Time from printing the first character to printing the last one.
     pub(super) time: Duration,
-    /// Retransmission timeouts of the foreign host.
+    /// Number of retransmission timeouts of the foreign host.
     pub(super) timeouts: u64,
     pub(super) dropped: Dropped,
-    /// Packets that the personal computer sent as acknowledgments.
+    /// Number of packets that the personal computer sent as acknowledgments.
     pub(super) answers: u64,
 }
 
 impl ForeignSession<'_> {
-    /// Displays a screenful of the foreign host.
+    /// Simulates the display of a screenful from the foreign host.
     pub(super) fn screenful(&self) -> Result<ScreenfulResult, Stuck> {
         let writer = ScriptedUser::writer_of_pieces(&text(SCREENFUL), self.host.packet_bytes);
         let (mut world, dropped) = self.world([ScriptedUser::reader(), writer]);
@@ -142,8 +142,8 @@ impl ForeignSession<'_> {
     }
 
     fn foreign_profile(&self) -> Profile {
-        let of_its_own = self.window >= SCREENFUL;
-        let segment = if of_its_own { 500 } else { self.host.packet_bytes.min(500) };
+        let uses_own_packet_size = self.window >= SCREENFUL;
+        let segment = if uses_own_packet_size { 500 } else { self.host.packet_bytes.min(500) };
         Profile {
             mss_max: u16::try_from(segment).ok(),
             rto_min: Duration::from_millis(self.host.retransmits_after_ms),

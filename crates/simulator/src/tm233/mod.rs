@@ -1,8 +1,8 @@
 //! The experiments of TM-233, chapter 6: two personal computers on a serial line.
 //!
 //! Both run the engines of `protocols` over LLP, and every layer is charged the 1982 costs of table
-//! 6-1. One cost is derived from a screenful (table 6-3), that of the carriage return; no other
-//! parameter is fitted to the resulting tables. Differences are printed with their reasons.
+//! 6-1. One cost, that of the carriage return, is derived from a screenful (table 6-3); no other
+//! parameter is fitted to the resulting tables. The tables explain the differences from the thesis.
 
 pub mod control;
 mod costs;

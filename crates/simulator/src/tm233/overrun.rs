@@ -1,16 +1,16 @@
 //! Bytes lost by the interrupt routine when they arrive faster than it processes them (TM-233
 //! §6.2.3).
 //!
-//! A byte that arrives while the routine is busy with the previous one waits, as in §1.1, until the
-//! routine is done or the next byte arrives: the serial adapter holds one byte, which the next byte
-//! overwrites. Most bytes have the cost of table 6-1. Some take longer, as the thesis concludes
-//! from its observations; the scenario specifies how many, and by how much. Packets are sent with
-//! the LLP of `protocols`. A packet counts as received correctly if its bytes are the same at both
-//! ends, because a checksum would detect any difference.
+//! A byte that arrives while the routine is busy with the previous one waits in the serial adapter,
+//! which holds one byte; the next byte overwrites it (§1.1). Most bytes have the cost of table 6-1.
+//! Some take longer, as the thesis concludes from its observations; the scenario specifies how
+//! many, and by how much. Packets are sent with the LLP of `protocols`. A packet counts as received
+//! correctly if its bytes are the same at both ends, because a checksum would detect any
+//! difference.
 
 use super::experiments::{MTU, text};
 use super::scenario::Scenario;
-use crate::sample::without_memory;
+use crate::sample::exponential_time;
 use crate::transmission_line::Line;
 use protocols::Cx;
 use protocols::link::{Event, Llp};
@@ -19,10 +19,10 @@ use protocols::packet::Pool;
 use protocols::rng::Rng;
 use protocols::time::{Duration, Instant};
 
-/// Headers of TCP and IP, bytes.
+/// Length of the TCP and IP headers, in bytes.
 const HEADER_LEN: usize = 40;
 
-/// Sender and receiver of a line; the receiver has a slow interrupt routine.
+/// The sender and the receiver of a line; only the receiver's interrupt routine may be too slow.
 #[derive(Debug)]
 struct Ends {
     sender: Llp,
@@ -33,12 +33,12 @@ struct Ends {
     now: Instant,
     /// Time until which the interrupt routine of the receiver is busy.
     busy_until: Instant,
-    /// Byte that the receiver's serial adapter holds while the interrupt routine is busy.
-    kept: Option<u8>,
+    /// Byte in the receiver's serial adapter that the interrupt routine has not read yet.
+    adapter_byte: Option<u8>,
 }
 
-/// Returns the fraction of packets that are not received correctly at `rate_bps`.
-pub(super) fn received_wrongly(scenario: &Scenario, rate_bps: u64) -> f64 {
+/// Returns the fraction of packets that are received incorrectly at `rate_bps`.
+pub(super) fn damaged_fraction(scenario: &Scenario, rate_bps: u64) -> f64 {
     let mut ends = Ends::new(scenario.seed);
     let packets = scenario.interrupt.packets.max(1);
     let wrong = (0..packets).filter(|_| !ends.carry(scenario, Line::serial(rate_bps))).count();
@@ -55,7 +55,7 @@ impl Ends {
             rng: Rng::from_seed(seed),
             now: Instant::ZERO,
             busy_until: Instant::ZERO,
-            kept: None,
+            adapter_byte: None,
         }
     }
 
@@ -91,7 +91,8 @@ impl Ends {
         is_sent
     }
 
-    /// Transfers one byte in either direction. Returns whether an end had a byte to send.
+    /// Transfers one byte in one of the two directions. Returns false if neither end had a byte to
+    /// send.
     fn exchange(&mut self, scenario: &Scenario, line: Line) -> bool {
         let mut byte = Vec::new();
         let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
@@ -100,7 +101,7 @@ impl Ends {
             byte.drain(..).for_each(|byte| self.arrive(byte, scenario));
             return true;
         }
-        if self.kept.is_some() {
+        if self.adapter_byte.is_some() {
             self.finish(scenario);
             return true;
         }
@@ -119,7 +120,7 @@ impl Ends {
         true
     }
 
-    /// Processes a byte that arrives in the receiver's adapter.
+    /// Stores an arriving byte in the receiver's serial adapter.
     fn arrive(&mut self, byte: u8, scenario: &Scenario) {
         if self.now >= self.busy_until {
             self.take_kept(scenario);
@@ -128,7 +129,7 @@ impl Ends {
             self.interrupt(byte, self.now, scenario);
         } else {
             // The new byte overwrites a byte that the adapter still holds; the old byte is lost.
-            self.kept = Some(byte);
+            self.adapter_byte = Some(byte);
         }
     }
 
@@ -138,14 +139,14 @@ impl Ends {
         self.take_kept(scenario);
     }
 
-    /// Runs the interrupt routine for the byte that the adapter holds, if it holds one.
+    /// Runs the interrupt routine for the byte in the serial adapter, if any.
     fn take_kept(&mut self, scenario: &Scenario) {
-        if let Some(byte) = self.kept.take() {
+        if let Some(byte) = self.adapter_byte.take() {
             self.interrupt(byte, self.busy_until, scenario);
         }
     }
 
-    /// Runs the interrupt routine for a byte.
+    /// Runs the interrupt routine for `byte`, starting at `now`.
     fn interrupt(&mut self, byte: u8, now: Instant, scenario: &Scenario) {
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.receiver.receive(&[byte], &mut self.pool, &mut cx);
@@ -156,10 +157,10 @@ impl Ends {
 /// Returns a random duration of the interrupt routine for one byte.
 fn routine(scenario: &Scenario, rng: &mut Rng) -> Duration {
     let price = Duration::from_nanos(scenario.costs.line_byte_ns);
-    if !rng.happens(scenario.interrupt.long_ppm) {
+    if !rng.random_bool(scenario.interrupt.long_ppm) {
         return price;
     }
-    price + without_memory(Duration::from_micros(scenario.interrupt.long_mean_us), rng)
+    price + exponential_time(Duration::from_micros(scenario.interrupt.long_mean_us), rng)
 }
 
 #[cfg(test)]
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn at_9600_bits_per_second_nothing_is_lost() {
-        assert_eq!(received_wrongly(&built_in(), 9_600), 0.0);
+        assert_eq!(damaged_fraction(&built_in(), 9_600), 0.0);
     }
 
     fn without_long_bytes() -> Scenario {
@@ -180,8 +181,8 @@ mod tests {
 
     #[test]
     fn above_43290_bits_per_second_every_packet_is_damaged_without_long_bytes() {
-        assert_eq!(received_wrongly(&without_long_bytes(), 43_000), 0.0);
-        assert_eq!(received_wrongly(&without_long_bytes(), 43_500), 1.0);
+        assert_eq!(damaged_fraction(&without_long_bytes(), 43_000), 0.0);
+        assert_eq!(damaged_fraction(&without_long_bytes(), 43_500), 1.0);
     }
 
     #[test]
@@ -189,11 +190,11 @@ mod tests {
         let scenario = without_long_bytes();
         let mut ends = Ends::new(scenario.seed);
         let at = |us| Instant::ZERO + Duration::from_micros(us);
-        for (us, kept) in [(0, None), (100, Some(2)), (240, Some(3)), (300, Some(4))] {
+        for (us, adapter_byte) in [(0, None), (100, Some(2)), (240, Some(3)), (300, Some(4))] {
             ends.now = at(us);
-            ends.arrive(kept.unwrap_or(1), &scenario);
+            ends.arrive(adapter_byte.unwrap_or(1), &scenario);
             // The routine took the second byte at 231 µs, and the third is lost at 300 µs.
-            assert_eq!(ends.kept, kept);
+            assert_eq!(ends.adapter_byte, adapter_byte);
         }
         assert_eq!(ends.busy_until, at(2 * 231));
     }

@@ -12,12 +12,12 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Seed that determines ports and initial sequence numbers, and thereby which bytes LLP has to
-    /// escape. With the built-in seed an echo at 9,600 bit/s has no constant escaped byte; with one
-    /// of five seeds, a constant header byte is escaped, and the echo takes two or four
+    /// Seed that determines ports and initial sequence numbers, and thereby the bytes that LLP must
+    /// escape. With the default seed no constant byte of an echo at 9,600 bit/s is escaped. With
+    /// one of five seeds, a constant header byte is escaped, and the echo takes two or four
     /// milliseconds longer.
     pub seed: u64,
-    /// Number of consecutive echoes.
+    /// Number of consecutive echoes over which an echo time is averaged.
     pub keys: usize,
     /// Duration of the maximum data transfer test, in seconds.
     pub transfer_s: u64,
@@ -25,7 +25,7 @@ pub struct Scenario {
     pub rate_bps: u64,
     /// Line rates of tables 6-4 and 6-5, in bits per second.
     pub lines_bps: Vec<u64>,
-    /// Windows for the screenful tests, in bytes.
+    /// Receive windows of the screenful tests, in bytes.
     pub windows_bytes: Vec<usize>,
     /// Costs of work.
     pub costs: Prices,
@@ -33,9 +33,10 @@ pub struct Scenario {
     pub interrupt: Interrupt,
     /// The packet concentrator.
     pub concentrator: Buffers,
-    /// The tests of figures 6-2 and 6-3.
+    /// Numbers of trials for figures 6-2 and 6-3.
     pub clumps: Trials,
-    /// Rule for the retransmission timeout of a foreign host when its timer expires repeatedly.
+    /// Whether a foreign host increases its retransmission timeout when its timer expires
+    /// repeatedly.
     pub retransmission_timer: Timer,
     /// The foreign hosts.
     pub hosts: Vec<ForeignHost>,
@@ -49,7 +50,7 @@ pub struct Prices {
     pub line_byte_ns: u64,
     /// A segment sent or received.
     pub segment_ns: u64,
-    /// One touch of a data byte, by TCP or by Telnet.
+    /// Processing of a data byte by TCP or by Telnet (one touch).
     pub touch_ns: u64,
     /// A byte sent to the screen.
     pub terminal_byte_ns: u64,
@@ -57,19 +58,19 @@ pub struct Prices {
     pub new_line_ns: u64,
 }
 
-/// Time of the interrupt routine per byte, and the test that shows its losses.
+/// Parameters of the interrupt routine, and of the test that measures its losses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
-    /// Line rates, in bits per second.
+    /// Line rates of the test, in bits per second.
     pub lines_bps: Vec<u64>,
-    /// Packets sent at each rate.
+    /// Number of packets sent at each rate.
     pub packets: usize,
     /// Data bytes per packet.
     pub data_bytes: usize,
-    /// Fraction of bytes that take longer than the cost of a byte, in parts per million.
+    /// Fraction of bytes that take longer than `line_byte_ns`, in parts per million.
     pub long_ppm: u32,
-    /// Mean of the additional time, in microseconds; exponentially distributed.
+    /// Mean additional time of these bytes, in microseconds; the time is exponentially distributed.
     pub long_mean_us: u64,
 }
 
@@ -86,7 +87,7 @@ pub struct Buffers {
     pub burst_loss_ppm: u32,
 }
 
-/// Rule for the timeout of a repeated retransmission.
+/// Change of the retransmission timeout when the timer expires repeatedly.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timer {
@@ -97,7 +98,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// Both rules.
+    /// All rules, in the order of the tables.
     pub(super) const ALL: [Self; 2] = [Self::Fixed, Self::BacksOff];
 
     /// Returns the name of the rule in tables.
@@ -117,7 +118,7 @@ impl Timer {
     }
 }
 
-/// Number of repetitions of the tests whose individual results are shown (figures 6-2 and 6-3).
+/// Number of trials of the tests with individual results (figures 6-2 and 6-3).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trials {
@@ -127,7 +128,7 @@ pub struct Trials {
     pub keys: u32,
 }
 
-/// A host beyond the concentrator.
+/// A foreign host, which is connected through the concentrator.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForeignHost {
@@ -135,15 +136,14 @@ pub struct ForeignHost {
     pub name: String,
     /// Data bytes per packet of a screenful that the host sends.
     pub packet_bytes: usize,
-    /// Echo time of the host, without the time of the line and the personal computer, in
-    /// microseconds.
+    /// Part of the echo time caused by the host and its networks, in microseconds.
     pub echo_us: u64,
-    /// Retransmission timeout beyond the round trip, in milliseconds.
+    /// Retransmission timeout minus the round-trip time, in milliseconds.
     pub retransmits_after_ms: u64,
 }
 
 impl Scenario {
-    /// The scenario as TOML, as it comes with the program.
+    /// The default scenario, in TOML.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/tm233.toml");
 
     /// Returns an error if a value is out of its permitted range.
@@ -168,7 +168,7 @@ impl Scenario {
         self.hosts.iter().try_for_each(ForeignHost::check)
     }
 
-    /// Returns the properties of the computers.
+    /// Returns the equipment with the costs of the scenario.
     #[must_use]
     pub(crate) fn equipment(&self) -> Equipment {
         let Prices { line_byte_ns, segment_ns, touch_ns, terminal_byte_ns, new_line_ns } =
@@ -190,10 +190,10 @@ impl Scenario {
     }
 }
 
-/// Rates of serial lines, in bits per second.
+/// Permitted rates of serial lines, in bits per second.
 const LINE_BPS: RangeInclusive<u64> = 300..=10_000_000;
 const MILLION: u32 = 1_000_000;
-/// Maximum cost: one second per byte.
+/// Permitted costs, in nanoseconds per unit of work; at most one second.
 const PRICE_NS: RangeInclusive<u64> = 0..=1_000_000_000;
 
 impl Prices {

@@ -1,5 +1,5 @@
-//! Guarantees of the meter, in virtual time: an injected delay is charged to the layer in which it
-//! occurs, to the nanosecond, and clock readings of the two hosts are never mixed.
+//! Tests of the meter in virtual time: an injected delay is charged to the layer in which it
+//! occurs, to the nanosecond, and clock readings of different hosts are never compared.
 
 use super::costs::ibm_pc;
 use super::experiments::{Equipment, SEED, UserWorld, WINDOW, open, personal_computer, world};
@@ -12,7 +12,7 @@ use protocols::meter::{Account, Costs, Meter, Quantity, Work};
 use protocols::time::{Duration, Instant};
 
 const KEYS: usize = 20;
-/// Injected delays in nanoseconds, each added to the cost of one kind of work; all other costs are
+/// Injected delays in nanoseconds, each added to the cost of one kind of work. All other costs are
 /// those of TM-233.
 const INJECTED_NS: [u64; 2] = [100_000, 1_000_000];
 
@@ -71,9 +71,9 @@ fn the_accounts_add_up_to_the_elapsed_time() {
     }
 }
 
-/// Returns all times that both hosts have measured, and their number: round trips measured by the
-/// user and by TCP, the wait for the link's acknowledgment, and the charges to each account except
-/// waiting.
+/// Returns the times that both hosts have measured, and the number of measurements: round trips
+/// measured by the user and by TCP, the wait for the link's acknowledgment, and the charges to each
+/// account except waiting.
 fn measured(server_is_ahead_by: Duration) -> (Vec<u64>, Vec<u64>) {
     let mut world = laboratory(ibm_pc());
     let clock = LocalClock { jump: server_is_ahead_by, ..LocalClock::default() };

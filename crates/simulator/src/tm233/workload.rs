@@ -1,4 +1,4 @@
-//! Workloads of the two personal computers: typing, displaying text, and answering.
+//! Workloads of the two personal computers: typing, displaying text, and echoing.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -9,14 +9,15 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// A Telnet connection with a screen. Both ends of every test of the thesis have one.
+/// A Telnet connection and the screen on which received data is printed. Both ends of every test in
+/// the thesis have one.
 #[derive(Debug)]
 pub(super) struct Console {
     telnet: Telnet,
     terminal: Option<Terminal>,
-    /// Time at which printing of the first byte began.
+    /// Time at which printing the first character began.
     pub(super) first_cell_at: Option<Instant>,
-    /// Time at which the latest byte was printed.
+    /// Time at which printing the last character so far ended.
     pub(super) last_cell_at: Instant,
     /// Data bytes received.
     pub(super) bytes: usize,
@@ -33,7 +34,7 @@ impl Console {
         }
     }
 
-    /// Prints received data; also passes each run to `answer`.
+    /// Prints received data, and appends each printed run to `answer`.
     fn receive(&mut self, mut data: &[u8], answer: &mut Vec<u8>, cx: &mut Cx<'_>) {
         while let Some(event) = self.telnet.receive(&mut data, cx) {
             let Event::Data(run) = event else { continue };
@@ -48,7 +49,8 @@ impl Console {
     }
 }
 
-/// A Heath-19 in its power-on state: characters beyond the last column overwrite that column.
+/// Returns a Heath-19 in its power-on state, in which characters beyond the last column overwrite
+/// that column.
 fn screen_that_discards_at_end_of_line() -> Terminal {
     let mut terminal = Terminal::new(80, 24);
     let mut meter = Meter::new(Clock::None);
@@ -69,19 +71,19 @@ fn server_telnet() -> Telnet {
 /// Activity at one of the computers.
 #[derive(Debug)]
 enum Part {
-    /// Sends a packet, waits until all of it was echoed and printed, and sends the next.
+    /// Sends a packet, waits until all of it was echoed and printed, and sends the next one.
     Type { payload: Vec<u8>, wanted: usize, typed_at: Instant },
     /// Echoes printed data.
     Echo,
     /// Reads and prints data without typing.
     Read,
-    /// Sends text once; if `repeats` is true, sends it again whenever all of it was sent.
+    /// Sends text, once or (if `repeats`) repeatedly.
     Write { text: Vec<u8>, repeats: bool },
     /// Sends pieces of text, each in a separate packet if the window permits it.
     WritePieces { pieces: VecDeque<Vec<u8>>, is_open: bool, has_just_opened: bool },
 }
 
-/// User of one of the computers.
+/// The application on one of the computers.
 #[derive(Debug)]
 pub(super) struct ScriptedUser {
     pub(super) console: Console,
@@ -112,7 +114,7 @@ impl ScriptedUser {
         Self::new(server_telnet(), false, Part::Write { text, repeats })
     }
 
-    /// Makes a user whose host sends text in packets of `packet_bytes`, regardless of the MSS.
+    /// Creates a sender that splits `text` into packets of `packet_bytes`, regardless of the MSS.
     pub(super) fn writer_of_pieces(text: &[u8], packet_bytes: usize) -> Self {
         let pieces = text.chunks(packet_bytes.max(1)).map(<[u8]>::to_vec).collect();
         Self::new(
@@ -127,7 +129,7 @@ impl ScriptedUser {
         &self.round_trips
     }
 
-    /// Returns whether all data to be typed was echoed.
+    /// Returns whether all typed data was echoed.
     pub(super) fn is_done(&self) -> bool {
         matches!(&self.part, Part::Type { wanted, .. } if self.round_trips.len() == *wanted)
     }

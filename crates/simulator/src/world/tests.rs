@@ -1,4 +1,4 @@
-//! Guarantees of a world that hold for all applications.
+//! Tests of properties of a world that do not depend on the application.
 
 use super::*;
 use crate::faults::Faults;
@@ -17,8 +17,8 @@ const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 23;
 
-/// Sends a file and receives one; closes when it has sent its own and the peer has closed, or
-/// first.
+/// Sends a file and receives one. Closes after it has sent its own file, either at once or after
+/// the peer has closed.
 #[derive(Debug, Default)]
 struct TestEndpoint {
     file: Vec<u8>,
@@ -56,7 +56,7 @@ impl Stream for TestEndpoint {
 
 type Pair = World<TcpStreamApp<TestEndpoint>, TcpStreamApp<TestEndpoint>>;
 
-/// Returns a file that contains every byte value, so that the link has bytes to escape.
+/// Returns a file that contains every byte value, so that the link must escape some bytes.
 fn file(len: usize) -> Vec<u8> {
     (0..=255).cycle().take(len).collect()
 }
@@ -88,8 +88,8 @@ fn slip() -> Link {
 const CALLS: Opening =
     Opening::Active { local: IpAddr::V4(USER), remote: SocketAddr::new(IpAddr::V4(SERVER), PORT) };
 
-/// A line that damages one full-size packet in eight. On a much worse line two inverted bits of the
-/// same column may leave a checksum unchanged, and TCP occasionally gives up.
+/// Faults that damage one full-size packet in eight. With more bit errors, two inverted bits in the
+/// same column of the checksum could cancel out, and TCP could time out.
 const BAD_LINE: Faults = Faults {
     loss_ppm: 100,
     duplication_ppm: 50,

@@ -10,27 +10,28 @@ use simulator::medium::{Arrival, Medium};
 pub(crate) struct PathSettings {
     /// One-way delay without queueing.
     pub(crate) delay: Duration,
-    /// Rate of the slowest link, bit/s.
+    /// Rate of the bottleneck link, in bit/s.
     pub(crate) rate_bps: u64,
-    /// Queue of the slowest link, bytes; packets that do not fit are dropped.
+    /// Queue of the bottleneck link in bytes; packets that do not fit are dropped.
     pub(crate) queue_bytes: u64,
     /// Packet loss, in parts per million.
     pub(crate) loss_ppm: u32,
-    /// Proportion of packets that are delayed so that others overtake them, in parts per million.
+    /// Proportion of packets that are delayed so that later packets overtake them, in parts per
+    /// million.
     pub(crate) reordering_ppm: u32,
     /// Additional delay of reordered packets.
     pub(crate) held_back: Duration,
-    /// Maximum length of a packet that passes; longer packets are dropped silently. `None` for no
-    /// black hole.
+    /// Maximum length in bytes of a packet that passes a black hole; longer packets are dropped
+    /// silently. `None` for no black hole.
     pub(crate) hole_bytes: Option<usize>,
-    /// Turnaround time of a half-duplex path.
+    /// Turnaround time of a half-duplex path; `None` for a full-duplex path.
     pub(crate) turnaround: Option<Duration>,
-    /// Token bucket towards the client: its size in bytes, and its fill rate in bit/s.
+    /// Token bucket for traffic to the client: its size in bytes, and its fill rate in bit/s.
     pub(crate) bucket: Option<(u64, u64)>,
 }
 
 impl PathSettings {
-    /// Makes a path without a defect: 10 Mbit/s and a queue of 20 ms.
+    /// Creates a path without a defect: 10 Mbit/s and a queue of 20 ms.
     pub(crate) const fn healthy(round_trip: Duration) -> Self {
         Self {
             delay: Duration::from_nanos(round_trip.as_nanos() as u64 / 2),
@@ -46,15 +47,16 @@ impl PathSettings {
     }
 }
 
-/// A path with its state.
+/// The simulated path with the state of its queues.
 #[derive(Debug)]
 pub(crate) struct ImpairedPath {
     path: PathSettings,
-    /// Times at which the slowest link is free again, towards the server and towards the user.
+    /// Times at which the bottleneck link becomes idle, in the direction of the server and of the
+    /// user.
     free_at: [Instant; 2],
-    /// Side that sent last, if the path is half-duplex.
+    /// The side that sent last, for a half-duplex path.
     direction: Side,
-    /// Tokens in the bucket, in millionths of a byte, and the time at which the bucket had them.
+    /// Tokens in the bucket, in millionths of a byte, as of the time in the next field.
     tokens: u128,
     filled_at: Instant,
     /// Arrival time of the last packet that was not delayed, per direction.
@@ -80,8 +82,8 @@ impl ImpairedPath {
         Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.path.rate_bps)
     }
 
-    /// Returns the time at which the last bit of `bytes` has left the slowest link; `None` if the
-    /// queue is full.
+    /// Returns the time at which the bottleneck link has sent the last bit of a packet of `bytes`
+    /// bytes, or `None` if the queue is full.
     fn through(&mut self, from: Side, bytes: usize, now: Instant) -> Option<Instant> {
         let serial = self.serial(bytes);
         let both = self.path.turnaround.is_some();
@@ -100,7 +102,8 @@ impl ImpairedPath {
         Some(self.free_at[at])
     }
 
-    /// Returns the time at which a packet has its tokens; `None` if too many packets wait for them.
+    /// Returns the time at which enough tokens are available for a packet, or `None` if it would
+    /// wait longer than [`BUCKET_WAIT`].
     fn with_tokens(&mut self, bytes: usize, at: Instant) -> Option<Instant> {
         let Some((size, rate_bps)) = self.path.bucket else { return Some(at) };
         let now = at.max(self.filled_at);
@@ -140,11 +143,11 @@ impl Medium for ImpairedPath {
             Side::Server => self.with_tokens(bytes.len(), left_at),
         };
         let Some(passed_at) = passed_at else { return Vec::new() };
-        if rng.happens(self.path.loss_ppm) {
+        if rng.random_bool(self.path.loss_ppm) {
             return Vec::new();
         }
         let in_order = (passed_at + self.path.delay).max(self.latest[from as usize]);
-        if rng.happens(self.path.reordering_ppm) {
+        if rng.random_bool(self.path.reordering_ppm) {
             return vec![Arrival { to: from.other(), at: in_order + self.path.held_back, bytes }];
         }
         self.latest[from as usize] = in_order;

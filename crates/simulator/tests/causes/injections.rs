@@ -1,17 +1,17 @@
-//! Twenty-one causes, each injected alone, in several sizes.
+//! Sessions with exactly one of twenty-one injected causes, each in several sizes.
 
 use crate::observed_session::Session;
 use crate::probe::Stage;
 use protocols::meter::{Costs, Work};
 use protocols::time::Duration;
 use protocols::transport::tcp::{Acknowledgment, ReceiveWindow, SendLimit};
-use records::verdict::Kind;
+use records::verdict::CauseKind;
 
-/// Indices of the sizes of an injected cause, smallest first.
+/// Sizes of an injected cause, as indices into lists that begin with the smallest size.
 pub(crate) const SIZES: [usize; 3] = [0, 1, 2];
-/// Round-trip times of the network, ms, for causes that do not require a particular one.
+/// Round-trip times of the network in ms, for causes that do not require a particular one.
 pub(crate) const TRIPS_MS: [u64; 3] = [4, 12, 25];
-/// Seeds of the repetitions.
+/// Seeds of the repetitions of each trial.
 pub(crate) const SEEDS: [u64; 3] = [1, 20, 300];
 
 const fn ms(count: u64) -> Duration {
@@ -23,33 +23,33 @@ const fn is_bulk(stage: Stage) -> bool {
 }
 
 /// Returns a session with the cause, and the same session without it.
-pub(crate) fn inject(kind: Kind, size: usize, trip_ms: u64, seed: u64) -> (Session, Session) {
+pub(crate) fn inject(kind: CauseKind, size: usize, trip_ms: u64, seed: u64) -> (Session, Session) {
     let healthy = Session::healthy(ms(trip_ms), seed);
     match kind {
-        Kind::Distance
-        | Kind::LineRate
-        | Kind::Queue
-        | Kind::RateLimiter
-        | Kind::Loss
-        | Kind::RetransmissionTimeouts
-        | Kind::Reordering
-        | Kind::PathMtuBlackHole
-        | Kind::HalfDuplex => on_the_path(kind, size, &healthy),
-        Kind::Nagle
-        | Kind::DelayedAck
-        | Kind::SmallWindow
-        | Kind::ZeroWindow
-        | Kind::SmallPackets => in_tcp(kind, size, &healthy),
+        CauseKind::Distance
+        | CauseKind::LineRate
+        | CauseKind::Queue
+        | CauseKind::RateLimiter
+        | CauseKind::Loss
+        | CauseKind::RetransmissionTimeouts
+        | CauseKind::Reordering
+        | CauseKind::PathMtuBlackHole
+        | CauseKind::HalfDuplex => on_the_path(kind, size, &healthy),
+        CauseKind::Nagle
+        | CauseKind::DelayedAck
+        | CauseKind::SmallWindow
+        | CauseKind::ZeroWindow
+        | CauseKind::SmallPackets => in_tcp(kind, size, &healthy),
         _ => at_a_host(kind, size, &healthy),
     }
 }
 
-fn on_the_path(kind: Kind, size: usize, healthy: &Session) -> (Session, Session) {
+fn on_the_path(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
     let mut injected = healthy.clone();
     let mut control = healthy.clone();
     let path = &mut injected.path;
     match kind {
-        Kind::Distance => {
+        CauseKind::Distance => {
             path.delay = [ms(50), ms(120), ms(300)][size];
             for session in [&mut injected, &mut control] {
                 // Hosts on a long path have buffers for its bandwidth-delay product.
@@ -61,12 +61,12 @@ fn on_the_path(kind: Kind, size: usize, healthy: &Session) -> (Session, Session)
                 *session = session.clone().without(|stage| matches!(stage, Stage::Load { .. }));
             }
         }
-        Kind::LineRate => {
+        CauseKind::LineRate => {
             path.rate_bps = [9_600, 19_200, 56_000][size];
             control = control.without(is_bulk);
             injected = injected.without(is_bulk);
         }
-        Kind::Queue => {
+        CauseKind::Queue => {
             path.rate_bps = [2_000_000, 4_000_000, 5_000_000][size];
             control.path.rate_bps = path.rate_bps;
             control.path.queue_bytes = path.rate_bps / 8 / 60;
@@ -78,17 +78,17 @@ fn on_the_path(kind: Kind, size: usize, healthy: &Session) -> (Session, Session)
                 session.set_file_bytes(2_000_000);
             }
         }
-        Kind::RateLimiter => {
+        CauseKind::RateLimiter => {
             path.bucket =
                 Some([(60_000, 500_000), (100_000, 1_000_000), (150_000, 2_000_000)][size]);
         }
-        Kind::Loss => {
+        CauseKind::Loss => {
             path.loss_ppm = [30_000, 50_000, 80_000][size];
             // On a short path a loss costs almost nothing.
             path.delay *= 2;
             control.path.delay = path.delay;
         }
-        Kind::RetransmissionTimeouts => {
+        CauseKind::RetransmissionTimeouts => {
             path.loss_ppm = [30_000, 40_000, 60_000][size];
             for session in [&mut injected, &mut control] {
                 for profile in [&mut session.client, &mut session.server.profile] {
@@ -98,29 +98,29 @@ fn on_the_path(kind: Kind, size: usize, healthy: &Session) -> (Session, Session)
                 }
             }
         }
-        Kind::Reordering => {
+        CauseKind::Reordering => {
             // The window is full before the delayed packet arrives: with less reordering, TCP
             // recovers without cost.
             path.reordering_ppm = [40_000, 50_000, 60_000][size];
             path.held_back = [ms(120), ms(140), ms(160)][size];
         }
-        Kind::PathMtuBlackHole => path.hole_bytes = Some([1_400, 1_280, 1_000][size]),
+        CauseKind::PathMtuBlackHole => path.hole_bytes = Some([1_400, 1_280, 1_000][size]),
         _ => path.turnaround = Some([ms(30), ms(60), ms(120)][size]),
     }
     (injected, control)
 }
 
-fn in_tcp(kind: Kind, size: usize, healthy: &Session) -> (Session, Session) {
+fn in_tcp(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
     let mut injected = healthy.clone();
     let mut control = healthy.clone();
     match kind {
-        Kind::Nagle => {
+        CauseKind::Nagle => {
             injected.server.profile.nagle = true;
             let delay = Acknowledgment::Delayed([ms(40), ms(100), ms(200)][size]);
             injected.client.acknowledgment = delay;
             control.client.acknowledgment = delay;
         }
-        Kind::DelayedAck => {
+        CauseKind::DelayedAck => {
             injected.server.profile.acknowledgment =
                 Acknowledgment::Delayed([ms(40), ms(100), ms(200)][size]);
             control.server.profile.acknowledgment = Acknowledgment::AtOutput;
@@ -129,7 +129,7 @@ fn in_tcp(kind: Kind, size: usize, healthy: &Session) -> (Session, Session) {
                 session.set_upload_bytes(40_000);
             }
         }
-        Kind::SmallWindow => {
+        CauseKind::SmallWindow => {
             for session in [&mut injected, &mut control] {
                 session.path.delay = [ms(15), ms(20), ms(20)][size];
             }
@@ -140,7 +140,7 @@ fn in_tcp(kind: Kind, size: usize, healthy: &Session) -> (Session, Session) {
                 injected.server.profile.receive_window = window;
             }
         }
-        Kind::ZeroWindow => {
+        CauseKind::ZeroWindow => {
             let pause = [ms(800), ms(2_000), ms(6_000)][size];
             injected.server.pause = Some((60_000, pause));
             let window = ReceiveWindow::Bytes(32 << 10);
@@ -159,19 +159,19 @@ fn in_tcp(kind: Kind, size: usize, healthy: &Session) -> (Session, Session) {
     (injected, control)
 }
 
-fn at_a_host(kind: Kind, size: usize, healthy: &Session) -> (Session, Session) {
+fn at_a_host(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
     let mut injected = healthy.clone();
     let costs = |work, ns| Costs::default().with(work, ns);
     match kind {
-        Kind::NameServer => injected.lookup = [ms(300), ms(1_500), ms(5_000)][size],
-        Kind::SlowPrompt => injected.server.prompt = [ms(500), ms(2_000), ms(10_000)][size],
-        Kind::SlowLogin => injected.server.login = [ms(500), ms(1_500), ms(3_000)][size],
-        Kind::RemoteHost => injected.server.think = [ms(60), ms(120), ms(400)][size],
-        Kind::Terminal => {
+        CauseKind::NameServer => injected.lookup = [ms(300), ms(1_500), ms(5_000)][size],
+        CauseKind::SlowPrompt => injected.server.prompt = [ms(500), ms(2_000), ms(10_000)][size],
+        CauseKind::SlowLogin => injected.server.login = [ms(500), ms(1_500), ms(3_000)][size],
+        CauseKind::RemoteHost => injected.server.think = [ms(60), ms(120), ms(400)][size],
+        CauseKind::Terminal => {
             injected.client_costs = costs(Work::TerminalByte, [20_000, 100_000, 692_000][size]);
             injected = injected.without(is_bulk);
         }
-        Kind::LocalProcessor => {
+        CauseKind::LocalProcessor => {
             injected.client_costs =
                 costs(Work::Segment, [20_000_000, 30_000_000, 60_000_000][size]);
             injected = injected.without(is_bulk);

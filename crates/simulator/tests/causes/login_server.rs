@@ -1,8 +1,9 @@
 //! A server that accepts logins, echoes keys, prints screenfuls, and sends and receives files, with
 //! optional injected delays.
 //!
-//! The server understands single characters: `n` is a user name, `x` a key, `s` requests a
-//! screenful; `d` and four bytes request a file of that length, `u` and four bytes announce one.
+//! The server interprets single characters: `n` is a user name, `x` a key, and `s` requests a
+//! screenful; `d` and a length of four bytes request a file, and `u` and a length of four bytes
+//! announce an upload.
 
 use protocols::Cx;
 use protocols::station::{Application, Layers};
@@ -10,7 +11,7 @@ use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{ConnectionId, Event, Profile};
 use std::collections::VecDeque;
 
-/// Parameters of the server.
+/// Injected delays and sizes of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSettings {
     pub(crate) profile: Profile,
@@ -20,25 +21,25 @@ pub(crate) struct ServerSettings {
     pub(crate) login: Duration,
     /// Delay before each answer.
     pub(crate) think: Duration,
-    /// Size of each piece of a screenful, in bytes, and the time to produce it.
+    /// Size of each piece of a screenful, in bytes.
     pub(crate) piece_bytes: usize,
     /// Byte offset in a file at which the server stops reading, and the duration of the pause.
     pub(crate) pause: Option<(usize, Duration)>,
 }
 
 pub(crate) const PORT: u16 = 23;
-/// 24 lines of 80 cells, the last without its line ending, as a command prints them.
+/// Length of a screenful in bytes: 24 lines of 80 cells, the last one without its line end.
 pub(crate) const SCREEN_BYTES: usize = 24 * 82 - 2;
-/// Echo of Return, which a shell sends before the command writes output.
+/// Echo of Return, which a shell sends before the output of the command.
 const RETURN: &[u8] = b"\r\n";
-/// Contents of files and screenfuls: distinct from any answer.
+/// Content of files and screenfuls, which occurs in no other answer.
 const FILLER: u8 = b'.';
 
 /// State of the input parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     Commands,
-    /// The length of a file.
+    /// Inside the four-byte length of a file.
     Length {
         value: u32,
         remaining: u8,
@@ -57,11 +58,12 @@ pub(crate) struct LoginServer {
     reading: Reading,
     read_bytes: usize,
     paused_until: Option<Instant>,
-    /// Pending answers with the earliest times at which they are written.
+    /// Pending answers, each with the earliest time at which it is sent.
     answers: VecDeque<(Instant, Vec<u8>)>,
     /// Remaining bytes of an outgoing file.
     file_remaining: usize,
-    /// Data that TCP has not accepted yet; the next piece follows when it is empty.
+    /// Data that TCP has not accepted yet. The next piece of a screenful or file is generated when
+    /// it is empty.
     output: Vec<u8>,
     has_more_output: bool,
 }

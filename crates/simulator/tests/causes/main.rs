@@ -1,9 +1,10 @@
-//! Injected causes: each session has one defect, and the verdict must name it first.
+//! Tests of the diagnosis: each session has one injected defect, and the verdict must name its
+//! cause first.
 //!
 //! Each cause is injected in three sizes, over three round-trip times, with three seeds. The table
 //! (`cargo test -p simulator --test causes -- --nocapture`) shows how often each cause was named
-//! first, which cause was named instead, and the reported cost relative to the true cost: the
-//! difference from the same session without the cause.
+//! first, which cause was named instead, and the ratio of the reported cost to the true cost. The
+//! true cost is the difference from the same session without the cause.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -21,11 +22,11 @@ mod probe;
 use injections::{SEEDS, SIZES, TRIPS_MS, inject};
 use observed_session::Session;
 use records::statistics::median;
-use records::verdict::{Cause, Kind, Observation, Operation, causes};
+use records::verdict::{Cause, CauseKind, Observation, Operation, causes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Returns the duration of the quantity of which `cause` explains a part.
+/// Returns the total time of which `cause` explains a part.
 fn total_time_ns(observation: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
     let mean = |samples: &[u64]| samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
     match cause.operation {
@@ -50,7 +51,7 @@ fn total_time_ns(observation: &Observation, cause: &Cause, at: Option<usize>) ->
     }
 }
 
-/// Results for one cause.
+/// Results of all trials with one cause.
 #[derive(Default)]
 struct Score {
     trials: usize,
@@ -61,8 +62,8 @@ struct Score {
     sentence: String,
 }
 
-/// Injects a cause into one session, and records the verdict.
-fn run_trial(kind: Kind, size: usize, trip_ms: u64, seed: u64, score: &mut Score) {
+/// Injects a cause into one session, and records the verdict in `score`.
+fn run_trial(kind: CauseKind, size: usize, trip_ms: u64, seed: u64, score: &mut Score) {
     let (injected, control) = inject(kind, size, trip_ms, seed);
     let observation = injected.observe();
     let named = causes(&observation);
@@ -83,7 +84,7 @@ fn run_trial(kind: Kind, size: usize, trip_ms: u64, seed: u64, score: &mut Score
     score.gain_percents.push(first.gain_ns * 100 / actual_ns.max(1));
 }
 
-fn score(kind: Kind) -> Score {
+fn score(kind: CauseKind) -> Score {
     let mut score = Score::default();
     for size in SIZES {
         for trip_ms in TRIPS_MS {
@@ -95,30 +96,29 @@ fn score(kind: Kind) -> Score {
     score
 }
 
-/// Injected causes: all causes of a login's flows, keys and steps that a simulated session can
-/// have.
-const INJECTED: [Kind; 21] = [
-    Kind::NameServer,
-    Kind::SlowPrompt,
-    Kind::SlowLogin,
-    Kind::RemoteHost,
-    Kind::Distance,
-    Kind::LineRate,
-    Kind::Queue,
-    Kind::RateLimiter,
-    Kind::Nagle,
-    Kind::DelayedAck,
-    Kind::SmallWindow,
-    Kind::ZeroWindow,
-    Kind::SmallPackets,
-    Kind::Loss,
-    Kind::RetransmissionTimeouts,
-    Kind::Reordering,
-    Kind::PathMtuBlackHole,
-    Kind::HalfDuplex,
-    Kind::Terminal,
-    Kind::Tls,
-    Kind::LocalProcessor,
+/// The injected causes: all that can occur in a simulated session.
+const INJECTED: [CauseKind; 21] = [
+    CauseKind::NameServer,
+    CauseKind::SlowPrompt,
+    CauseKind::SlowLogin,
+    CauseKind::RemoteHost,
+    CauseKind::Distance,
+    CauseKind::LineRate,
+    CauseKind::Queue,
+    CauseKind::RateLimiter,
+    CauseKind::Nagle,
+    CauseKind::DelayedAck,
+    CauseKind::SmallWindow,
+    CauseKind::ZeroWindow,
+    CauseKind::SmallPackets,
+    CauseKind::Loss,
+    CauseKind::RetransmissionTimeouts,
+    CauseKind::Reordering,
+    CauseKind::PathMtuBlackHole,
+    CauseKind::HalfDuplex,
+    CauseKind::Terminal,
+    CauseKind::Tls,
+    CauseKind::LocalProcessor,
 ];
 
 #[test]
@@ -158,7 +158,7 @@ fn a_healthy_session_has_no_causes() {
 
 #[test]
 fn delayed_originals_are_reported_to_the_sender_as_duplicates() {
-    let (injected, _) = inject(Kind::Reordering, 2, 4, 1);
+    let (injected, _) = inject(CauseKind::Reordering, 2, 4, 1);
     let observation = injected.observe();
     let upload = observation.transfers.last().unwrap();
     let counts = &upload.counts;

@@ -1,4 +1,4 @@
-//! A complete session in virtual time, and its observation from the client.
+//! A complete simulated session, and the observation that the client makes of it.
 
 use crate::impaired_path::{ImpairedPath, PathSettings};
 use crate::login_server::{LoginServer, PORT, SCREEN_BYTES, ServerSettings};
@@ -18,7 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MTU_BYTES: usize = 1_500;
-/// Time limit of a session; every session ends long before it.
+/// Time limit of a session in virtual time; every session ends long before it.
 const LIMIT: Duration = Duration::from_secs(10_000);
 
 /// A session with at most one defect.
@@ -33,11 +33,11 @@ pub(crate) struct Session {
     pub(crate) seed: u64,
 }
 
-/// Delay of acknowledgments on Linux.
+/// Delay of delayed acknowledgments on Linux.
 const ACK_DELAY: Duration = Duration::from_millis(40);
 const WINDOW_BYTES: usize = 128 << 10;
 
-/// TCP profile of both hosts without a defect.
+/// Returns the TCP profile of both hosts in a session without a defect.
 pub(crate) fn healthy_tcp() -> Profile {
     Profile {
         receive_window: ReceiveWindow::Bytes(WINDOW_BYTES),
@@ -49,7 +49,7 @@ pub(crate) fn healthy_tcp() -> Profile {
 }
 
 impl Session {
-    /// Makes a session without a defect.
+    /// Creates a session without a defect.
     pub(crate) fn healthy(round_trip: Duration, seed: u64) -> Self {
         let file_bytes = 400_000;
         Self {
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Removes the stages for which `is_meant` is true.
+    /// Returns the session without the stages for which `is_meant` returns true.
     pub(crate) fn without(mut self, is_meant: impl Fn(Stage) -> bool) -> Self {
         self.stages.retain(|stage| !is_meant(*stage));
         self
@@ -200,7 +200,7 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap()
 }
 
-/// Counters and state of TCP and the meter at one time.
+/// Snapshot of the counters and the state of TCP and the meter.
 #[derive(Clone, Debug)]
 struct Mark {
     status: Option<Status>,
@@ -215,9 +215,9 @@ struct Mark {
 struct Recorder {
     opened_at: Option<Instant>,
     marks: Vec<Mark>,
-    /// Acknowledged bytes over time.
+    /// Number of acknowledged bytes at each time.
     acknowledged: Vec<(Instant, u64)>,
-    /// Maximum segment size when the connection was new.
+    /// Maximum segment size at the start of the connection, in bytes.
     mss_bytes: Option<u64>,
     window_bytes: u32,
 }
@@ -253,7 +253,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the acknowledgments since `began`.
+    /// Returns the acknowledgments received since `began`.
     fn acknowledged(&self, began: Instant) -> Vec<Arrival> {
         let pairs = self.acknowledged.iter().zip(self.acknowledged.iter().skip(1));
         let since = pairs.filter(|(_, (at, _))| *at > began);

@@ -7,19 +7,19 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use records::verdict::Arrival;
 
-/// Sequential stages of the probe.
+/// A stage of the probe; the stages are executed in sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Prompt,
-    /// A TLS handshake in which the client computes for this time.
+    /// A TLS handshake; the value is the computing time of the client.
     Tls(Duration),
     Login,
-    /// This many keys, each after the echo of the previous one.
+    /// A number of keys, each typed after the echo of the previous one.
     Echo(usize),
-    /// This many keys at a steady pace.
+    /// A number of keys, typed at a constant rate.
     Train(usize),
     Screenful,
-    /// A file transfer, with keys typed during the transfer.
+    /// A file transfer during which keys are typed.
     Load {
         bytes: usize,
     },
@@ -56,10 +56,10 @@ pub(crate) struct Probe {
     wants_to_run: bool,
 }
 
-/// Interval between two keys, long enough that no packet of the first key is in flight.
-const REST: Duration = Duration::from_millis(250);
+/// Interval between two keys, so long that no packet of the first key is in flight any more.
+const IDLE_KEY_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two keys of a fast typist.
-pub(crate) const PACE: Duration = Duration::from_millis(60);
+pub(crate) const FAST_KEY_INTERVAL: Duration = Duration::from_millis(60);
 
 impl Probe {
     pub(crate) fn new(stages: Vec<Stage>) -> Self {
@@ -112,7 +112,7 @@ impl Probe {
             Stage::Screenful => self.output.push(b's'),
             Stage::Load { bytes } => {
                 self.announce(b'd', bytes);
-                self.next_at = Some(now + PACE);
+                self.next_at = Some(now + FAST_KEY_INTERVAL);
             }
             Stage::Download { bytes } => self.announce(b'd', bytes),
             Stage::Upload { bytes } => {
@@ -132,7 +132,7 @@ impl Probe {
         self.output.push(b'x');
         self.typed_at.push(now);
         self.next_at = match self.stage() {
-            Stage::Train(count) if self.typed_at.len() < count => Some(now + PACE),
+            Stage::Train(count) if self.typed_at.len() < count => Some(now + FAST_KEY_INTERVAL),
             _ => None,
         };
     }
@@ -141,7 +141,7 @@ impl Probe {
         self.current().ended = Some(cx.meter.busy_until().max(cx.now));
         self.at += 1;
         // The server is idle before the next stage begins.
-        self.next_at = Some(cx.now + REST);
+        self.next_at = Some(cx.now + IDLE_KEY_INTERVAL);
         if matches!(self.stage(), Stage::Done) {
             self.next_at = None;
         }
@@ -188,14 +188,14 @@ impl Stream for Probe {
             Stage::Prompt | Stage::Login | Stage::Upload { .. } => self.end(cx),
             Stage::Tls(own) if bytes >= 3_000 => self.next_at = Some(cx.now + own),
             Stage::Echo(count) | Stage::Train(count) if self.echoed >= count => self.end(cx),
-            Stage::Echo(_) if keys > 0 => self.next_at = Some(cx.now + REST),
+            Stage::Echo(_) if keys > 0 => self.next_at = Some(cx.now + IDLE_KEY_INTERVAL),
             Stage::Screenful if bytes >= super::login_server::SCREEN_BYTES + 2 => self.end(cx),
             Stage::Download { bytes: wanted } if bytes >= wanted => self.end(cx),
             Stage::Load { bytes: wanted } => {
                 if bytes >= wanted && self.echoed == self.typed_at.len() {
                     self.end(cx);
                 } else if keys > 0 && bytes < wanted {
-                    self.next_at = Some(cx.now + PACE);
+                    self.next_at = Some(cx.now + FAST_KEY_INTERVAL);
                 }
             }
             _ => {}

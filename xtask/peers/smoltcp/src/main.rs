@@ -12,7 +12,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
-/// Handling of a connection.
+/// Service of a connection: discard, send or echo data.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Sink,

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 /// Clock ticks per second in /proc (USER_HZ).
-const TICKS: u64 = 100;
+const TICKS_PER_SECOND: u64 = 100;
 /// Prefix of the names of the bench's control groups.
 const PREFIX: &str = "plumb-bench-";
-const TICK_NS: u64 = 1_000_000_000 / TICKS;
+const TICK_NS: u64 = 1_000_000_000 / TICKS_PER_SECOND;
 
 /// Source of the processor time.
 #[derive(Debug)]
 pub(super) enum Account {
     /// A control group created for this account, and the original group of its processes.
-    Group { directory: PathBuf, from: PathBuf },
+    Group { directory: PathBuf, original_group: PathBuf },
     /// A process and its ended children, or without `with_itself` only the children.
     Process { id: u32, with_itself: bool },
 }
@@ -32,31 +32,31 @@ impl Account {
     }
 
     fn open_group(name: &str, id: u32) -> Option<Self> {
-        let from = own_group()?;
-        let directory = from.join(format!("{PREFIX}{}-{name}", process::id()));
+        let original_group = own_group()?;
+        let directory = original_group.join(format!("{PREFIX}{}-{name}", process::id()));
         fs::create_dir(&directory).ok()?;
-        let account = Self::Group { directory: directory.clone(), from };
+        let account = Self::Group { directory: directory.clone(), original_group };
         fs::write(directory.join("cgroup.procs"), id.to_string()).ok()?;
-        used(&directory).ok()?;
+        read_group_ns(&directory).ok()?;
         Some(account)
     }
 
     /// Returns the processor time used so far, in nanoseconds.
     pub(super) fn nanos(&self) -> Result<u64> {
         match self {
-            Self::Group { directory, .. } => used(directory),
-            Self::Process { id, with_itself } => ticks(*id, *with_itself),
+            Self::Group { directory, .. } => read_group_ns(directory),
+            Self::Process { id, with_itself } => process_ns(*id, *with_itself),
         }
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let Self::Group { directory, from } = self else { return };
+        let Self::Group { directory, original_group } = self else { return };
         // Remaining processes return to their former group. A group that stays costs almost no
         // memory.
         for id in fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default().lines() {
-            _ = fs::write(from.join("cgroup.procs"), id);
+            _ = fs::write(original_group.join("cgroup.procs"), id);
         }
         _ = fs::remove_dir(directory);
     }
@@ -81,7 +81,7 @@ fn own_group() -> Option<PathBuf> {
     Some(Path::new(mount).join(path))
 }
 
-fn used(directory: &Path) -> Result<u64> {
+fn read_group_ns(directory: &Path) -> Result<u64> {
     let text = fs::read_to_string(directory.join("cpu.stat"))?;
     let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
     let micros: u64 = micros.and_then(|number| number.parse().ok()).context("no account")?;
@@ -89,14 +89,14 @@ fn used(directory: &Path) -> Result<u64> {
 }
 
 /// Returns the processor time of a process's ended children and, with `with_itself`, its own.
-fn ticks(id: u32, with_itself: bool) -> Result<u64> {
+fn process_ns(id: u32, with_itself: bool) -> Result<u64> {
     let text = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat"))?;
-    let (_, behind) = text.rsplit_once(')').context("the kernel's account cannot be read")?;
+    let (_, behind) = text.rsplit_once(')').context("/proc/PID/stat has no process name")?;
     // After the name, state is field 3; utime, stime, cutime and cstime are fields 14 to 17.
     let fields: Vec<u64> =
         behind.split_ascii_whitespace().skip(11).take(4).flat_map(str::parse).collect();
     let &[user, system, children_user, children_system] = fields.as_slice() else {
-        bail!("the kernel's account of {id} is too short");
+        bail!("/proc/{id}/stat has too few fields");
     };
     let own = if with_itself { user + system } else { 0 };
     Ok((own + children_user + children_system) * TICK_NS)

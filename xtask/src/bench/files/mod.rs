@@ -53,13 +53,13 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount) -> Result<Report> {
         let known: Vec<_> = ftp::names().chain([TFTP]).collect();
         if !known.contains(&row.as_str()) {
             let known = known.join(", ");
-            bail!("there is no row '{}', but {known}\n{USAGE}", row.escape_debug());
+            bail!("unknown row '{}'; rows: {known}\n{USAGE}", row.escape_debug());
         }
     }
     conditions.run_as_ordinary()?;
     let mut report = Report {
         program_set: ProgramSet::Files,
-        title: "bench files: files by FTP and TFTP, ours and others".to_owned(),
+        title: "bench files: FTP and TFTP with plumb and other programs".to_owned(),
         sections: Vec::new(),
         verdicts: Vec::new(),
         congestion: String::new(),

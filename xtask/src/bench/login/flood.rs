@@ -88,7 +88,7 @@ pub(in crate::bench) fn run(
             Err(error) => notes.push(format!("Left out: {}: {error:#}.", path.label)),
         }
     }
-    ensure!(!paths.is_empty(), "no usable path is left: {}", notes.join(" "));
+    ensure!(!paths.is_empty(), "no path can be measured: {}", notes.join(" "));
     let mut measured: Vec<Measured> = Vec::new();
     for rate in RATES.into_iter().filter(|rate| *rate >= slowest) {
         for path in &paths {

@@ -16,7 +16,7 @@ use super::Report;
 use super::conditions::Conditions;
 use super::driver::Transfer;
 use super::rounds::{Round, Rounds};
-use super::typing::{Amount, SEED, Screen, Typist, show_interleaved, type_interleaved};
+use super::typing::{Amount, SEED, Screen, TypedSession, show_interleaved, type_interleaved};
 use anyhow::{Context, Result, ensure};
 use harness::Harness;
 use path::Path;
@@ -39,7 +39,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount, filters: &[String]) -
             Err(error) => notes.push(format!("Left out: {}: {error:#}.", path.label)),
         }
     }
-    ensure!(!paths.is_empty(), "no usable path is left: {}", notes.join(" "));
+    ensure!(!paths.is_empty(), "no path can be measured: {}", notes.join(" "));
     let measured = measure(&harness, &paths, amount, conditions)?;
     Ok(login_report::of(&paths, &measured, amount, notes))
 }
@@ -93,13 +93,13 @@ fn measure(
     Ok(results)
 }
 
-fn open<'a>(harness: &Harness, paths: &'a [Path]) -> Result<Vec<Typist<'a>>> {
-    let typist = |path: &'a Path| {
+fn open<'a>(harness: &Harness, paths: &'a [Path]) -> Result<Vec<TypedSession<'a>>> {
+    let typed_session = |path: &'a Path| {
         let session =
             harness.open(path).with_context(|| format!("cannot log in: {}", path.label))?;
-        Ok(Typist::new(path.label, session))
+        Ok(TypedSession::new(path.label, session))
     };
-    paths.iter().map(typist).collect()
+    paths.iter().map(typed_session).collect()
 }
 
 fn transfer(

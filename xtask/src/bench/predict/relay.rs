@@ -10,12 +10,12 @@ use std::time::Instant;
 
 /// A relay on the loopback, which runs until the program exits.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub(super) struct LoopbackRelay {
     /// Port at which the relay listens.
     pub(super) port: u16,
 }
 
-impl Relay {
+impl LoopbackRelay {
     /// Relays to port `to` with a one-way delay of `delay`.
     pub(super) fn open(to: u16, delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("the relay cannot listen")?;
@@ -72,7 +72,7 @@ mod tests {
     fn bytes_are_relayed_both_ways() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
-        let relay = Relay::open(port, Duration::from_millis(1)).unwrap();
+        let relay = LoopbackRelay::open(port, Duration::from_millis(1)).unwrap();
         let mut client = TcpStream::connect(("127.0.0.1", relay.port)).unwrap();
         let (mut server, _) = server.accept().unwrap();
         client.write_all(b"key").unwrap();

@@ -101,12 +101,12 @@ pub(super) fn bulk(
                 }
             }
         }
-        let arrived = match direction {
+        let received_bytes = match direction {
             Direction::In => TcpInfo::of(&stream)?.bytes_acknowledged.context("no TCP_INFO")?,
             Direction::Out => received,
         };
         let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
-        Ok(Mark { at: clock.now(), bytes: arrived, processor_ns })
+        Ok(Mark { at: clock.now(), bytes: received_bytes, processor_ns })
     };
     let start = run_until(clock.now() + warm_up)?;
     let end = run_until(start.at + window)?;
@@ -116,9 +116,9 @@ pub(super) fn bulk(
 
 fn figure(start: Mark, end: Mark, retransmissions: u32) -> Option<Bulk> {
     let bits = u128::from(end.bytes.checked_sub(start.bytes)?) * 8;
-    let used = u128::from(end.processor_ns.checked_sub(start.processor_ns)?);
+    let processor_time_ns = u128::from(end.processor_ns.checked_sub(start.processor_ns)?);
     let bits_per_second = (bits * 1_000_000_000).checked_div((end.at - start.at).as_nanos())?;
-    let per_gbit = (used * 1_000_000_000).checked_div(bits)?;
+    let per_gbit = (processor_time_ns * 1_000_000_000).checked_div(bits)?;
     Some(Bulk {
         bits_per_second: u64::try_from(bits_per_second).ok()?,
         processor_ns_per_gbit: u64::try_from(per_gbit).ok()?,
@@ -149,8 +149,8 @@ fn echo_byte(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
             Ok(1) => return Ok(nanos(clock.now() - sent_at)),
             Ok(_) => anyhow::bail!("the server has closed the connection"),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let waited = clock.now() - sent_at;
-                ensure!(waited < ANSWER_TIMEOUT, "no echo for {} s", ANSWER_TIMEOUT.as_secs());
+                let elapsed = clock.now() - sent_at;
+                ensure!(elapsed < ANSWER_TIMEOUT, "no echo for {} s", ANSWER_TIMEOUT.as_secs());
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
@@ -185,17 +185,17 @@ pub(super) fn idle_connections(
     let mut idle_connections = Vec::new();
     for step in steps {
         let started_at = clock.now();
-        let missing = step.saturating_sub(streams.len()).max(1) as u64;
+        let new_connections = step.saturating_sub(streams.len()).max(1) as u64;
         while streams.len() < *step {
             let mut stream = connect(server)?;
             echo_byte(&mut stream, &clock)
                 .with_context(|| format!("connection {}", streams.len()))?;
             streams.push(stream);
         }
-        let connect_ns = nanos(clock.now() - started_at) / missing;
+        let connect_ns = nanos(clock.now() - started_at) / new_connections;
         let resident_bytes = server.resident_bytes()?;
-        let each = turns(&mut streams, count, &clock)?;
-        let same = turns(streams.get_mut(..1).unwrap_or_default(), count, &clock)?;
+        let each = measure_in_turn(&mut streams, count, &clock)?;
+        let same = measure_in_turn(streams.get_mut(..1).unwrap_or_default(), count, &clock)?;
         idle_connections.push(IdleConnections {
             connections: *step,
             resident_bytes,
@@ -213,9 +213,9 @@ pub(super) fn idle_connections(
 /// before the 40 ms timer of its delayed acknowledgment expires in the client's kernel. Otherwise a
 /// separate acknowledgment would wake the server, and the time would include that cost in addition
 /// to the cost of many connections.
-fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u64> {
-    let until = clock.now() + TURNS_MAX;
-    let step = streams.len().div_ceil(IN_TURN).max(1);
+fn measure_in_turn(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u64> {
+    let until = clock.now() + TURNS_TIME_LIMIT;
+    let step = streams.len().div_ceil(STREAMS_IN_TURN_MAX).max(1);
     let mut samples = Vec::with_capacity(count);
     while samples.len() < count && clock.now() < until {
         for stream in streams.iter_mut().step_by(step).take(count - samples.len()) {
@@ -226,9 +226,9 @@ fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u
 }
 
 /// Maximum number of connections used in turn.
-const IN_TURN: usize = 1_000;
+const STREAMS_IN_TURN_MAX: usize = 1_000;
 /// Time after which no further pass over the connections starts; only slow servers reach it.
-const TURNS_MAX: Duration = Duration::from_secs(3);
+const TURNS_TIME_LIMIT: Duration = Duration::from_secs(3);
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -25,7 +25,7 @@ use std::num::NonZeroU16;
 use std::thread;
 
 /// Payload bytes of a datagram: the maximum for an MTU of 1500.
-const SIZE: NonZeroU16 = NonZeroU16::new(1472).unwrap();
+const PAYLOAD_BYTES: NonZeroU16 = NonZeroU16::new(1472).unwrap();
 /// Datagrams per burst: the number in the longest packet that the kernel splits.
 const BURST: usize = 44;
 /// Maximum number of outstanding bursts.
@@ -33,10 +33,10 @@ const WINDOW: u64 = 4;
 /// Time after which outstanding datagrams count as lost.
 const LOSS_TIMEOUT: Duration = Duration::from_millis(20);
 /// Receive buffer of a kernel socket, bytes, including the kernel's overhead per packet.
-const ROOM_BYTES: usize = 8 << 20;
-const BURST_BYTES: usize = BURST * SIZE.get() as usize;
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+const BURST_BYTES: usize = BURST * PAYLOAD_BYTES.get() as usize;
 /// Number of consecutive lost bursts after which a run has failed.
-const LOST_MAX: u32 = 50;
+const CONSECUTIVE_LOSSES_MAX: u32 = 50;
 
 /// The client, with counts of outstanding and received datagrams.
 struct Client {
@@ -47,7 +47,7 @@ struct Client {
     lens: Vec<usize>,
     /// Number of datagrams sent or requested, without those counted as lost.
     expected: u64,
-    /// Number of datagrams that have arrived at the receiver.
+    /// Number of datagrams that the receiver has received.
     arrived: u64,
     lost: u64,
     consecutive_losses: u32,
@@ -69,13 +69,13 @@ pub(super) fn flow(
     window: Duration,
 ) -> Result<Side> {
     let socket = DatagramSocket::bind((Ipv4Addr::UNSPECIFIED, 0).into())?;
-    socket.set_receive_buffer(ROOM_BYTES)?;
+    socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
     let mut client = Client {
         socket,
         server: server.address(),
         inbox: Inbox::default(),
         data: vec![0; BURST_BYTES],
-        lens: vec![SIZE.get().into(); BURST],
+        lens: vec![PAYLOAD_BYTES.get().into(); BURST],
         expected: 0,
         arrived: 0,
         lost: 0,
@@ -125,7 +125,7 @@ impl Client {
             self.consecutive_losses = 0;
         } else {
             self.consecutive_losses += 1;
-            ensure!(self.consecutive_losses < LOST_MAX, "no more datagrams arrive");
+            ensure!(self.consecutive_losses < CONSECUTIVE_LOSSES_MAX, "no more datagrams arrive");
             self.lost += self.expected.saturating_sub(self.arrived);
             self.expected = self.arrived;
         }
@@ -157,14 +157,14 @@ impl Client {
 
 /// Counts that a server keeps for its client, used by the kernel server and by plumb's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Ledger {
+struct ServedCounts {
     received: u64,
     reported: u64,
     /// Number of requested bytes that have not been sent yet.
     owed_bytes: usize,
 }
 
-impl Ledger {
+impl ServedCounts {
     /// Counts `count` datagrams from the client.
     fn note(&mut self, mode: Mode, count: usize) {
         match mode {
@@ -188,7 +188,7 @@ pub(super) fn serve_kernel(arguments: Arguments<'_>) -> Result<()> {
     let place = (arguments.address()?, PORT).into();
     let mode = arguments.mode()?;
     let socket = DatagramSocket::bind(place)?;
-    socket.set_receive_buffer(ROOM_BYTES)?;
+    socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
     // If the exchange fails, the client gets no answer and reports an error.
     thread::spawn(move || exchange(&socket, mode));
     let mut output = std::io::stdout();
@@ -201,9 +201,9 @@ pub(super) fn serve_kernel(arguments: Arguments<'_>) -> Result<()> {
 fn exchange(socket: &DatagramSocket, mode: Mode) -> std::io::Result<()> {
     let clock = Monotonic::start();
     let mut inbox = Inbox::default();
-    let mut ledger = Ledger::default();
+    let mut served_counts = ServedCounts::default();
     let data = vec![0; BURST_BYTES];
-    let lens = vec![usize::from(SIZE.get()); BURST];
+    let lens = vec![usize::from(PAYLOAD_BYTES.get()); BURST];
     loop {
         wait(&mut [PollFd::new(socket, PollFlags::IN)], &clock, None)?;
         if socket.receive(&mut inbox).is_err() {
@@ -211,18 +211,18 @@ fn exchange(socket: &DatagramSocket, mode: Mode) -> std::io::Result<()> {
         }
         let mut client = None;
         for datagram in inbox.datagrams() {
-            ledger.note(mode, 1);
+            served_counts.note(mode, 1);
             client = Some(datagram.from);
         }
         let Some(client) = client else { continue };
-        if let Some(pending_report) = ledger.pending_report() {
+        if let Some(pending_report) = served_counts.pending_report() {
             socket.send(&pending_report, &[pending_report.len()], client)?;
-            ledger.mark_reported();
+            served_counts.mark_reported();
         }
-        while ledger.owed_bytes > 0 {
+        while served_counts.owed_bytes > 0 {
             // A burst that does not fit is lost, and the client detects it.
             _ = socket.send(&data, &lens, client);
-            ledger.owed_bytes -= BURST_BYTES;
+            served_counts.owed_bytes -= BURST_BYTES;
         }
     }
 }
@@ -233,7 +233,7 @@ pub(super) struct Datagrams {
     socket: SocketId,
     mode: Mode,
     client: Option<SocketAddr>,
-    ledger: Ledger,
+    served_counts: ServedCounts,
     data: Vec<u8>,
 }
 
@@ -242,11 +242,11 @@ impl Datagrams {
     pub(super) fn bind(mode: Mode, layers: &mut Layers, cx: &mut Cx<'_>) -> Result<Self> {
         let socket =
             layers.udp.bind(PORT, cx).ok().context("cannot bind the port: it is in use")?;
-        layers.udp.set_takes_segments(socket, true);
+        layers.udp.set_accepts_super_datagrams(socket, true);
         let client = None;
-        let ledger = Ledger::default();
+        let served_counts = ServedCounts::default();
         let data = vec![0; BURST_BYTES];
-        Ok(Self { socket, mode, client, ledger, data })
+        Ok(Self { socket, mode, client, served_counts, data })
     }
 
     fn count_received(&mut self, layers: &mut Layers) {
@@ -256,30 +256,30 @@ impl Datagrams {
             let count = if is_single { 1 } else { waiting.data.len().div_ceil(size) };
             self.client = Some(waiting.source);
             layers.udp.drop_first(self.socket, count, &mut layers.pool);
-            self.ledger.note(self.mode, count);
+            self.served_counts.note(self.mode, count);
         }
     }
 }
 
 impl Application for Datagrams {
     fn wants_to_run(&self) -> bool {
-        self.ledger.owed_bytes > 0
+        self.served_counts.owed_bytes > 0
     }
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         self.count_received(layers);
         let Some(client) = self.client else { return };
-        if let Some(pending_report) = self.ledger.pending_report()
+        if let Some(pending_report) = self.served_counts.pending_report()
             && layers.send_to(self.socket, &pending_report, client, cx).is_ok()
         {
-            self.ledger.mark_reported();
+            self.served_counts.mark_reported();
         }
-        while self.ledger.owed_bytes > 0 {
+        while self.served_counts.owed_bytes > 0 {
             // Send the rest of a partially sent burst first, so that later sends are whole bursts.
-            let len = (self.ledger.owed_bytes - 1) % BURST_BYTES + 1;
+            let len = (self.served_counts.owed_bytes - 1) % BURST_BYTES + 1;
             let piece = self.data.get(..len).unwrap_or_default();
-            match layers.send_segments(self.socket, piece, SIZE, client, cx) {
-                Ok(sent) => self.ledger.owed_bytes -= sent,
+            match layers.send_segments(self.socket, piece, PAYLOAD_BYTES, client, cx) {
+                Ok(sent) => self.served_counts.owed_bytes -= sent,
                 Err(_) => return,
             }
         }
@@ -296,13 +296,13 @@ mod tests {
 
     #[test]
     fn reports_are_sent_once_per_burst() {
-        let mut ledger = Ledger::default();
-        ledger.note(Mode::DatagramSink, BURST - 1);
-        assert_eq!(ledger.pending_report(), None);
-        ledger.note(Mode::DatagramSink, 2);
-        assert_eq!(ledger.pending_report(), Some(45_u64.to_be_bytes()));
-        ledger.mark_reported();
-        assert_eq!(ledger.pending_report(), None);
+        let mut served_counts = ServedCounts::default();
+        served_counts.note(Mode::DatagramSink, BURST - 1);
+        assert_eq!(served_counts.pending_report(), None);
+        served_counts.note(Mode::DatagramSink, 2);
+        assert_eq!(served_counts.pending_report(), Some(45_u64.to_be_bytes()));
+        served_counts.mark_reported();
+        assert_eq!(served_counts.pending_report(), None);
     }
 
     #[test]

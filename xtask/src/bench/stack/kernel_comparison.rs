@@ -67,7 +67,8 @@ impl<'a> KernelComparison<'a> {
                 }
             }
         }
-        let heading = "datagrams of 1,472 bytes, four bursts of 44 under way, one processor".into();
+        let heading =
+            "datagrams of 1,472 bytes, four bursts of 44 outstanding, one processor".into();
         let units = Units { rate: ("M/s", 1e6), cost: ("µs each", 1e3) };
         Ok(section(heading, units, &rows))
     }
@@ -110,9 +111,11 @@ impl<'a> KernelComparison<'a> {
         placement: Placement,
     ) -> Result<Side> {
         let contender = self.named(name)?;
-        let own_processor =
-            schedule::processors()?.first().copied().context("no processor is known")?;
-        let other = other_processor()?.context("there is no other processor")?;
+        let own_processor = schedule::processors()?
+            .first()
+            .copied()
+            .context("cannot determine the current processor")?;
+        let other = other_processor()?.context("the machine has no second processor")?;
         let server = Server::start(contender, options, self.networks)?;
         let is_kernel = name == "kernel";
         let clients = match placement {

@@ -103,7 +103,8 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     conditions.run_in_real_time()?;
     let amount = if options.is_quick { Amount::QUICK } else { Amount::FULL };
     let maximum = amount.idle_connections.iter().copied().max().unwrap_or(1) as u64;
-    os::process::allow_descriptors(maximum + 100).context("too few descriptors are allowed")?;
+    os::process::allow_descriptors(maximum + 100)
+        .context("cannot raise the limit on open files")?;
     let networks = Networks::make()?;
     let queues = entry("plumb-queues", own_command("plumb")?)?;
     for contender in contenders.iter().chain([&queues]) {
@@ -117,9 +118,9 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     if rounds == 0 {
         report.sections.clear();
     }
-    let of_ours = contenders.iter().chain([&queues]).cloned().collect::<Vec<_>>();
+    let contenders_with_queues = contenders.iter().chain([&queues]).cloned().collect::<Vec<_>>();
     let bench = kernel_comparison::KernelComparison {
-        contenders: &of_ours,
+        contenders: &contenders_with_queues,
         networks: &networks,
         amount: &amount,
     };
@@ -152,10 +153,11 @@ fn parse(arguments: &[&str]) -> Result<Options> {
             "--rounds" => {
                 let number = words.next().and_then(|word| word.parse().ok());
                 let number = number.filter(|number| (1..=100).contains(number));
-                options.rounds = number.with_context(|| format!("1 to 100 rounds\n{USAGE}"))?;
+                options.rounds = number
+                    .with_context(|| format!("--rounds needs a number from 1 to 100\n{USAGE}"))?;
             }
             "--only" => {
-                let name = words.next().with_context(|| format!("which one?\n{USAGE}"))?;
+                let name = words.next().with_context(|| format!("--only needs a name\n{USAGE}"))?;
                 options.only.push((*name).to_owned());
             }
             "--figures" => {
@@ -164,7 +166,7 @@ fn parse(arguments: &[&str]) -> Result<Options> {
                 options.figures.push(found.with_context(|| format!("which ones?\n{USAGE}"))?.1);
             }
             "--json" => options.as_json = true,
-            _ => bail!("'{}' is not understood\n{USAGE}", word.escape_debug()),
+            _ => bail!("unknown argument '{}'\n{USAGE}", word.escape_debug()),
         }
     }
     if options.rounds == 0 {
@@ -211,7 +213,7 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     }
     ensure!(
         contenders.len() > 1 || !peer_notes.is_empty() || is_wanted("kernel"),
-        "no server is called so; there are: {}",
+        "no server has this name; the servers are: {}",
         ENTRIES.map(|entry| entry.0).join(", ")
     );
     Ok((contenders, peer_notes))
@@ -219,7 +221,7 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
 
 /// Returns the command of one of the project's own servers.
 fn own_command(name: &str) -> Result<Vec<PathBuf>> {
-    let program = std::env::current_exe().context("this program has no file")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     Ok(vec![program, "bench".into(), "stack-server".into(), name.into()])
 }
 
@@ -271,13 +273,14 @@ fn measure(
     for round in 1..=rounds {
         for (contender, results) in contenders.iter().zip(&mut results) {
             eprintln!("round {round} of {rounds}: {}", contender.name);
-            let bench = Bench { contender, networks, amount, conditions };
+            let bench = ContenderRun { contender, networks, amount, conditions };
             results.rounds.push(bench.round(spinning, &mut results.failures));
         }
     }
     for (contender, results) in contenders.iter().zip(&mut results).filter(|_| rounds > 0) {
         eprintln!("idle connections: {}", contender.name);
-        let idle_connections = Bench { contender, networks, amount, conditions }.idle_connections();
+        let idle_connections =
+            ContenderRun { contender, networks, amount, conditions }.idle_connections();
         results.idle_connections =
             ok_or_note(idle_connections, "idle connections", &mut results.failures)
                 .unwrap_or_default();
@@ -287,8 +290,10 @@ fn measure(
 
 /// Returns a processor other than that of the calling thread, if there is one.
 fn other_processor() -> Result<Option<usize>> {
-    let own_processor =
-        schedule::processors()?.first().copied().context("the processor is not known")?;
+    let own_processor = schedule::processors()?
+        .first()
+        .copied()
+        .context("cannot determine the current processor")?;
     let other = usize::from(own_processor == 0);
     let is_available =
         schedule::pin_to(other).and_then(|()| schedule::pin_to(own_processor)).is_ok();
@@ -297,14 +302,14 @@ fn other_processor() -> Result<Option<usize>> {
 
 /// One contender with the parameters of its measurement.
 #[derive(Clone, Copy, Debug)]
-struct Bench<'a> {
+struct ContenderRun<'a> {
     contender: &'a Contender,
     networks: &'a Networks,
     amount: &'a Amount,
     conditions: &'a Conditions,
 }
 
-impl Bench<'_> {
+impl ContenderRun<'_> {
     fn round(self, spinning: Option<usize>, failures: &mut Vec<String>) -> Round {
         let spinning = spinning.filter(|_| self.contender.can_spin);
         Round {

@@ -122,7 +122,7 @@ fn devices(arguments: Arguments<'_>) -> Result<Vec<(Device, Link)>> {
             let socket = PacketSocket::open(name, options)?;
             Ok(vec![(Device::PacketSocket(socket), Link::Ethernet(Ethernet::new(mtu_bytes)))])
         }
-        _ => bail!("--attach tun:NAME or packet:NAME is wanted, not '{}'", attach.escape_debug()),
+        _ => bail!("--attach needs tun:NAME or packet:NAME, not '{}'", attach.escape_debug()),
     }
 }
 
@@ -137,7 +137,7 @@ fn driver(
         Some("poll") => Wait::Poll,
         Some("yield") => Wait::Yield,
         None | Some("block") => Wait::Block,
-        Some(_) => bail!("--wait block, yield or poll is wanted"),
+        Some(_) => bail!("--wait needs block, yield or poll"),
     };
     let is_metered = arguments.text("--meter") != Some("off");
     let meter =
@@ -165,7 +165,8 @@ fn join_segment(
     else {
         return Ok(());
     };
-    let mac = Interface::named(name)?.hardware_address()?.context("it has no address")?;
+    let mac =
+        Interface::named(name)?.hardware_address()?.context("the interface has no MAC address")?;
     let address = arguments.address()?;
     let settings = ethernet::Settings {
         mac: MacAddress::new(mac),
@@ -254,7 +255,7 @@ fn echo_piece(id: ConnectionId, piece: &mut [u8], layers: &mut Layers) -> Option
     let count = data.len().min(piece.len());
     let answer = piece.get_mut(..count)?;
     answer.copy_from_slice(data.get(..count)?);
-    let taken = layers.tcp.send(id, answer).ok()?;
-    layers.tcp.consume(id, taken).ok()?;
-    Some(taken)
+    let sent_bytes = layers.tcp.send(id, answer).ok()?;
+    layers.tcp.consume(id, sent_bytes).ok()?;
+    Some(sent_bytes)
 }

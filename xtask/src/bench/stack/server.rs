@@ -130,13 +130,13 @@ impl Server {
         let mut command = command(contender, options)?;
         let started = networks.within(contender.attachment, || Ok(Program::start(&mut command)?));
         let mut program = started.with_context(|| format!("cannot start {}", contender.name))?;
-        let output = program.child().stdout.take().context("its output is no pipe")?;
+        let output = program.child().stdout.take().context("the server's output is not a pipe")?;
         let address = (server_networks::server_address(contender.number), PORT).into();
         let output = BufReader::new(output);
         let spins = options.spins;
         let mut server = Self { program, output, address, spins };
         let line = server.line()?;
-        ensure!(line == "ready", "{} says '{line}' and not that it is ready", contender.name);
+        ensure!(line == "ready", "{} printed '{line}' instead of 'ready'", contender.name);
         server_networks::wait_until_running(contender.number)?;
         Ok(server)
     }
@@ -153,7 +153,7 @@ impl Server {
 
     /// Returns the processor time used so far, in nanoseconds.
     pub(super) fn processor_ns(&self) -> Result<u64> {
-        let used = schedule::processor_time(self.program.id()).context("the server has gone")?;
+        let used = schedule::processor_time(self.program.id()).context("the server has exited")?;
         Ok(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX))
     }
 
@@ -173,7 +173,7 @@ impl Server {
         }
         drop(self.program.child().stdin.take());
         let line = self.line()?;
-        let _: f64 = line.parse().with_context(|| format!("'{line}' is no time"))?;
+        let _: f64 = line.parse().with_context(|| format!("'{line}' is not a processor time"))?;
         self.program.wait_for_end(SERVER_TIMEOUT)?.context("the server does not end")?;
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Server {
 }
 
 fn command(contender: &Contender, options: ServerOptions) -> Result<Command> {
-    let (program, first) = contender.command.split_first().context("there is no program")?;
+    let (program, first) = contender.command.split_first().context("the command is empty")?;
     let mut command = Command::new(program);
     let attach = server_networks::attach_argument(contender.number, contender.attachment);
     command.args(first).args(["--attach", &attach]);

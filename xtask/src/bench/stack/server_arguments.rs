@@ -45,7 +45,7 @@ impl<'a> Arguments<'a> {
 
     /// Returns the server's mode.
     pub(super) fn mode(self) -> Result<Mode> {
-        self.text("--mode").and_then(Mode::named).context("--mode sink, source or echo is wanted")
+        self.text("--mode").and_then(Mode::named).context("--mode needs sink, source or echo")
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn report(
         count(amount.echoes as u64),
     );
     Report {
-        title: "bench stack: a kernel client calls servers on several stacks".to_owned(),
+        title: "bench stack: servers on several stacks, client on the kernel's".to_owned(),
         program_set: ProgramSet::Stack,
         sections: vec![
             measured.one_processor(&method),
@@ -278,7 +278,7 @@ const GOALS: [Goal; 14] = [
         figure: |all, one| to_kernel(all, one, echo_p50),
     },
     Goal {
-        what: "the same, yielding before it sleeps",
+        what: "echo p50, yielding before sleep, x kernel",
         bound: 0.82,
         is_least: false,
         ours: "plumb-yield",
@@ -299,7 +299,7 @@ const GOALS: [Goal; 14] = [
         figure: |all, one| to_kernel(all, one, spun_p50),
     },
     Goal {
-        what: "echo in turn among the most connections, x one",
+        what: "echo over all connections in turn, x one",
         bound: 1.2,
         is_least: false,
         ours: "plumb-tun",

@@ -182,7 +182,7 @@ fn run(command: &mut Command) -> Result<()> {
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         let last = words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing");
-        bail!("{name} failed; it says: {last}");
+        bail!("{name} failed: {last}");
     }
     Ok(())
 }

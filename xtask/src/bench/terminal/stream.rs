@@ -138,10 +138,14 @@ fn wide_line(text: &mut String, rng: &mut Rng) {
 fn dense_screen(text: &mut String, rng: &mut Rng) {
     text.push_str("\x1b[H");
     for _ in 0..80 * 24 {
-        let front = rng.below(256);
-        let back = rng.below(256);
+        let foreground = rng.below(256);
+        let background = rng.below(256);
         let letter = u8::try_from(rng.below(26)).unwrap_or(0);
-        _ = write!(text, "\x1b[38;5;{front};48;5;{back};1;3;4m{}", char::from(b'A' + letter));
+        _ = write!(
+            text,
+            "\x1b[38;5;{foreground};48;5;{background};1;3;4m{}",
+            char::from(b'A' + letter)
+        );
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct NamedCause {
     pub(super) user_wait_ms: Option<f64>,
 }
 
-/// One prediction of the report.
+/// One prediction of a waiting time in the report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Prediction {
     pub(super) what: String,
@@ -28,7 +28,7 @@ pub(super) struct Prediction {
     pub(super) range_ms: Option<(f64, f64)>,
 }
 
-/// The complete answer.
+/// The complete answer of `plumb measure` to one case.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Answer {
     /// The sentences in the order of the report; without a report, the last line of stderr.
@@ -42,7 +42,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Parses the output of `plumb measure`.
+    /// Parses the output and the exit code of `plumb measure`.
     pub(super) fn read(stdout: &str, stderr: &str, exit_code: Option<i32>) -> Self {
         let record: Option<Value> = serde_json::from_str(stdout).ok();
         let record = record.unwrap_or(Value::Null);

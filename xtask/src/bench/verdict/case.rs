@@ -100,7 +100,7 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// The peers of the first generator.
+    /// Server programs used by `Generator::First`.
     pub(super) const FIRST: [Self; 12] = [
         Self::InetutilsTelnetd,
         Self::BusyboxTelnetd,
@@ -115,7 +115,7 @@ impl Peer {
         Self::Dnsmasq,
         Self::PlumbTftp,
     ];
-    /// The peers of the second generator.
+    /// Server programs used by `Generator::Second`.
     pub(super) const SECOND: [Self; 14] = [
         Self::InetutilsTelnetd,
         Self::BusyboxTelnetd,
@@ -154,7 +154,8 @@ impl Peer {
         }
     }
 
-    /// Returns the servers of a service that support the causes `kinds` of the first generator.
+    /// Returns the server programs that `Generator::First` may use for `service` with the causes
+    /// `kinds`.
     pub(super) fn of(service: Service, kinds: &[Kind]) -> Vec<Self> {
         let all: &[Self] = match service {
             // plumb serve sets TCP_NODELAY.

@@ -1,5 +1,5 @@
-//! The causes that the first generator injects, with their magnitudes and the classes of verdict
-//! that count as right.
+//! The causes that the first case generator (`super::generate`) injects, with their magnitudes and
+//! the classes of verdict that count as correct.
 
 use super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::rule::Class;
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     ServerWindow,
     SendBuffer,
     SmallSegments,
-    /// A cause of the second generator.
+    /// A cause that only the second case generator (`super::second`) injects.
     Second(Fault),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Row {
     pub(super) kind: Kind,
     pub(super) name: &'static str,
     pub(super) services: &'static [Service],
-    /// Classes that count as right for this cause.
+    /// Classes that count as correct for this cause.
     pub(super) classes: &'static [Class],
     pub(super) size: Option<Quantity>,
     pub(super) second: Option<Quantity>,
@@ -111,7 +111,7 @@ impl Row {
 const ALL_SERVICES: &[Service] = &[Login, LoginOwnTcp, FtpGet, FtpPut, TftpGet];
 const LOGINS: &[Service] = &[Login, LoginOwnTcp];
 
-/// Every cause of the first generator.
+/// Every cause that the first case generator (`super::generate`) injects.
 pub(super) const ROWS: [Row; 30] = [
     row(Kind::SlowResolver, "slow resolver", ALL_SERVICES, &[Class::Resolver], Resource::Opening)
         .of(quantity("answer after", "ms", 400, 3_000), None),
@@ -399,31 +399,6 @@ impl std::fmt::Display for Cause {
         let parts: Vec<String> = parts.collect();
         if parts.is_empty() { Ok(()) } else { write!(f, " ({})", parts.join(", ")) }
     }
-}
-
-/// Returns the table of the causes in Markdown, as in `docs/benchmarks/verdict.md`.
-pub(super) fn markdown() -> String {
-    markdown_of(&ROWS)
-}
-
-/// Returns the table of `rows` in Markdown.
-pub(super) fn markdown_of(rows: &[Row]) -> String {
-    let range = |quantity: Option<Quantity>| {
-        quantity.map(|Quantity { name, unit, least, most }| {
-            format!("{name} {least} to {most} {unit}").trim_end().to_owned()
-        })
-    };
-    let rows = rows.iter().map(|row| {
-        let services: Vec<&str> = row.services.iter().map(|service| service.name()).collect();
-        let classes: Vec<&str> = row.classes.iter().map(|class| class.name()).collect();
-        let sizes: Vec<String> = [row.size, row.second].into_iter().filter_map(range).collect();
-        let sizes = if sizes.is_empty() { "-".to_owned() } else { sizes.join(", ") };
-        let services = services.join(", ");
-        let classes = classes.join("; ");
-        format!("| {} | {services} | {sizes} | {classes} |\n", row.name)
-    });
-    let head = "| cause | services | magnitude, log-uniform | right classes |\n|---|---|---|---|\n";
-    format!("{head}{}", rows.collect::<String>())
 }
 
 #[cfg(test)]

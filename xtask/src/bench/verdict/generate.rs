@@ -19,10 +19,10 @@ pub(super) fn case(seed: u64, number: u64) -> Case {
     match number % 5 {
         // The positions of healthy cases and of pairs within each five cases differ between seeds.
         turn if turn == seed % 5 => healthy(seed, number, &mut rng),
-        turn if turn == (seed + 2) % 5 => with_two(seed, number, &mut rng),
+        turn if turn == (seed + 2) % 5 => case_with_two_causes(seed, number, &mut rng),
         _ => {
             let (service, row) = pair(seed, number);
-            let causes = vec![drawn(row, service, &mut rng)];
+            let causes = vec![draw_cause(row, service, &mut rng)];
             build(seed, number, service, causes, &mut rng)
         }
     }
@@ -43,7 +43,7 @@ fn pair(seed: u64, number: u64) -> (Service, &'static Row) {
     pairs.get(at).copied().unwrap_or((Service::Login, &ROWS[0]))
 }
 
-fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
+fn draw_cause(row: &Row, service: Service, rng: &mut Rng) -> Cause {
     let mut draw = |quantity: Option<super::cause::Quantity>| {
         quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
     };
@@ -64,7 +64,7 @@ fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
     Cause { kind: row.kind, size, second }
 }
 
-fn with_two(seed: u64, number: u64, rng: &mut Rng) -> Case {
+fn case_with_two_causes(seed: u64, number: u64, rng: &mut Rng) -> Case {
     let (service, first) = pair(seed, number);
     let can_follow = |row: &&Row| {
         row.services.contains(&service)
@@ -74,9 +74,9 @@ fn with_two(seed: u64, number: u64, rng: &mut Rng) -> Case {
             && !hides(first.kind, row.kind)
     };
     let others: Vec<&Row> = ROWS.iter().filter(can_follow).collect();
-    let mut causes = vec![drawn(first, service, rng)];
+    let mut causes = vec![draw_cause(first, service, rng)];
     if let Some(second) = rng.pick(&others) {
-        causes.push(drawn(second, service, rng));
+        causes.push(draw_cause(second, service, rng));
     }
     build(seed, number, service, causes, rng)
 }
@@ -108,7 +108,7 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
     let kinds = [Healthy::ShortPath, Healthy::LongPath, Healthy::LowRate];
     let healthy = *rng.pick(&kinds).unwrap_or(&Healthy::ShortPath);
     match healthy {
-        // Only the second generator uses Local and Asymmetric.
+        // Only the second case generator (`super::second`) uses Local and Asymmetric.
         Healthy::ShortPath | Healthy::Local | Healthy::Asymmetric => {}
         Healthy::LongPath => {
             case.path.rtt_us = 1_000 * rng.log_uniform(50, 300);

@@ -12,7 +12,7 @@
 //! Times are nanoseconds since the start of the relay.
 
 use super::rng::{Rng, rounded};
-use super::variation::{Changes, Variation};
+use super::variation::{Variation, VariationState};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -101,7 +101,7 @@ struct Direction {
     settings: Settings,
     rng: Rng,
     is_in_burst: bool,
-    changes: Changes,
+    changes: VariationState,
     /// Tokens in the bucket, bits, as of `filled_at_ns`.
     tokens: f64,
     filled_at_ns: u64,
@@ -188,7 +188,7 @@ impl Direction {
             settings,
             rng,
             is_in_burst: false,
-            changes: Changes::default(),
+            changes: VariationState::default(),
             tokens,
             filled_at_ns: 0,
             shaped_at_ns: 0,

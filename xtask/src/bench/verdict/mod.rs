@@ -17,6 +17,7 @@ mod cause;
 mod generate;
 mod impairment;
 mod interposer;
+mod markdown;
 mod network;
 mod relay;
 mod resolver;
@@ -61,7 +62,7 @@ usage: ./x bench verdict [--generator first|second] [--seed N] [--cases M] [--ca
                runs alone
   --list       print the cases without running them
   --json FILE  also write every case with its times and sentences to FILE
-  --rule       print the rule and the causes of both generators as tables in Markdown";
+  --rule       print the rule and the causes of both generators as lists in Markdown";
 
 /// Highest priority of an ordinary process.
 const NICE: i8 = -20;
@@ -88,7 +89,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         return say(USAGE);
     }
     if arguments.contains(&"--rule") {
-        return say(&markdown_tables().join("\n"));
+        return say(&markdown_lists().join("\n"));
     }
     let arguments = parse(arguments)?;
     let numbers = match arguments.case {
@@ -142,9 +143,14 @@ fn draw(arguments: &Arguments, number: u64) -> Case {
     }
 }
 
-/// Returns the tables of `docs/benchmarks/verdict.md`.
-fn markdown_tables() -> [String; 4] {
-    [cause::markdown(), rule::markdown(), second::markdown(), rule::second_markdown()]
+/// Returns the lists of the causes and classes in `docs/benchmarks/verdict.md`.
+fn markdown_lists() -> [String; 4] {
+    [
+        markdown::cause_list(&cause::ROWS),
+        markdown::class_list(&rule::TABLE),
+        markdown::cause_list(&second::ROWS),
+        markdown::class_list(&rule::SECOND_TABLE),
+    ]
 }
 
 fn parse(arguments: &[&str]) -> Result<Arguments> {
@@ -284,8 +290,8 @@ mod tests {
         let root = std::env::var("CARGO_MANIFEST_DIR").unwrap();
         let page =
             std::fs::read_to_string(format!("{root}/../docs/benchmarks/verdict.md")).unwrap();
-        for table in markdown_tables() {
-            assert!(page.contains(&table), "./x bench verdict --rule prints the tables");
+        for list in markdown_lists() {
+            assert!(page.contains(&list), "./x bench verdict --rule prints the lists");
         }
     }
 }

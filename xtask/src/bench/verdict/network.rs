@@ -10,7 +10,7 @@
 
 use super::case::{Case, Service};
 use super::impairment::Wire;
-use super::relay::Relay;
+use super::relay::TunRelay;
 use super::setup::Setup;
 use anyhow::{Context, Result, ensure};
 use os::namespace::{Network, enter_new_network};
@@ -28,7 +28,7 @@ pub(super) const OWN_TCP: &str = "tun:plumb0";
 #[derive(Debug)]
 pub(super) struct Networks {
     server: Network,
-    relay: Relay,
+    relay: TunRelay,
 }
 
 impl Networks {
@@ -65,7 +65,7 @@ impl Networks {
         }
         let seed = case.seed.wrapping_mul(1_000_003) ^ case.number;
         let wire = Wire::new(setup.to_client, setup.to_server, setup.medium, seed);
-        Ok(Self { server, relay: Relay::start(client_tun, server_tun, wire) })
+        Ok(Self { server, relay: TunRelay::start(client_tun, server_tun, wire) })
     }
 
     /// Returns the largest time by which the relay forwarded a packet later than computed, ms.
@@ -75,7 +75,7 @@ impl Networks {
 
     /// Runs `work` in the server's network namespace; programs that `work` starts stay in this
     /// namespace.
-    pub(super) fn at_the_server<T: Send>(
+    pub(super) fn in_server_namespace<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T> + Send,
     ) -> Result<T> {

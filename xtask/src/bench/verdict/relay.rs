@@ -21,13 +21,13 @@ const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running relay; it stops on drop.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub(super) struct TunRelay {
     stop: Arc<AtomicBool>,
     late_ns: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Relay {
+impl TunRelay {
     /// Forwards packets between the TUNs of the client's and the server's network namespace.
     pub(super) fn start(client: Tun, server: Tun, wire: Wire) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
@@ -48,7 +48,7 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
+impl Drop for TunRelay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -12,7 +12,7 @@
 //! the first generator's cases.
 //!
 //! The rule is fixed before the verdict is changed, and is independent of the verdict's wording:
-//! `docs/benchmarks/verdict.md` has it as a table, which a test compares with [`TABLE`].
+//! `docs/benchmarks/verdict.md` lists it, and a test compares the list with [`TABLE`].
 
 use super::case::Generator;
 use regex::{Regex, RegexBuilder};
@@ -88,7 +88,7 @@ const HALF_DUPLEX: &str = r"half[- ]duplex|one direction at a time|turn-?around"
 const NAGLE: &str = r"nagle\w*|tcp_nodelay|delayed ack\w*|delayed acknowledg\w+";
 const LIMITER: &str = r"rate[- ]limit\w*|token bucket|shap(er|ing)|polic(er|ing)|throttl\w+";
 
-/// Every class of the first generator.
+/// Classes of the causes that the first case generator (`super::generate`) injects.
 pub(super) const TABLE: [Terms; 26] = [
     terms(
         Class::Resolver,
@@ -238,7 +238,7 @@ pub(super) const TABLE: [Terms; 26] = [
     terms(Class::Tls, "TLS", "tls|certificate|cipher", "tls|certificate|cipher", ""),
 ];
 
-/// Classes of causes that only the second generator injects.
+/// Classes of the causes that only the second case generator (`super::second`) injects.
 pub(super) const SECOND_TABLE: [Terms; 4] = [
     terms(
         Class::CrossTraffic,
@@ -272,9 +272,9 @@ pub(super) const SECOND_TABLE: [Terms; 4] = [
 
 /// Phrases in which a term of a component means something else. They are removed before the
 /// comparison.
-const WHOLES: &str = r"(of )?the way to the prompt|limits this (login|transfer)|^\W*(slow: )?(the |an? |each )?(login|echo|transfer|download|upload|screenful)(es|s)? (takes?|took|needs?|waits?) [0-9.,]+ ?\w+";
+const IGNORED_PHRASES: &str = r"(of )?the way to the prompt|limits this (login|transfer)|^\W*(slow: )?(the |an? |each )?(login|echo|transfer|download|upload|screenful)(es|s)? (takes?|took|needs?|waits?) [0-9.,]+ ?\w+";
 /// Phrases that state that nothing is wrong.
-const NOTHING: &str =
+const NOTHING_WRONG: &str =
     r"^\W*(nothing stands out|ok\b|no (delay|cause|limit|bottleneck|problem)|healthy|as fast as)";
 /// Phrases that leave the choice between causes open.
 const HEDGE: &str = r"\b(possibl[ey]|perhaps|maybe|may be|might be|either|cannot be (told|determined|distinguished)|or the (far|server|remote|local|sender|receiver|network|path))\b";
@@ -317,7 +317,7 @@ struct Compiled {
 struct Rule {
     classes: Vec<Compiled>,
     second: Vec<Compiled>,
-    user_waits: Regex,
+    ignored_phrases: Regex,
     nothing: Regex,
     hedge: Regex,
     unknown: Regex,
@@ -339,8 +339,8 @@ fn rule() -> &'static Rule {
         Rule {
             classes: TABLE.iter().map(compiled).collect(),
             second: SECOND_TABLE.iter().map(compiled).collect(),
-            user_waits: compile(WHOLES),
-            nothing: compile(NOTHING),
+            ignored_phrases: compile(IGNORED_PHRASES),
+            nothing: compile(NOTHING_WRONG),
             hedge: compile(HEDGE),
             unknown: compile(UNKNOWN),
         }
@@ -356,14 +356,14 @@ fn compile(pattern: &str) -> Regex {
 /// Returns the interpretation of `sentence` in a case of `generator`.
 pub(super) fn read(sentence: &str, generator: Generator) -> Reading {
     let rule = rule();
-    let further = match generator {
+    let second_classes = match generator {
         Generator::First => &[],
         Generator::Second => rule.second.as_slice(),
     };
     let sentence =
-        rule.user_waits.replace_all(&sentence.replace('\u{2019}', "'"), " ").into_owned();
+        rule.ignored_phrases.replace_all(&sentence.replace('\u{2019}', "'"), " ").into_owned();
     let main = sentence.split([':', ';']).next().unwrap_or_default();
-    let positions = rule.classes.iter().chain(further).filter_map(|terms| {
+    let positions = rule.classes.iter().chain(second_classes).filter_map(|terms| {
         let at = terms.component.find(&sentence)?.start();
         let is_contradicted =
             terms.contradiction.as_ref().is_some_and(|pattern| pattern.is_match(main));
@@ -391,8 +391,8 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
         let mut ends = ends.filter(|end| {
             let after = rest.get(*end..).unwrap_or_default();
             let next = after.trim_start().chars().next();
-            let begins = |next: char| next.is_uppercase() || next.is_ascii_digit();
-            next.is_none_or(|next| after.starts_with(char::is_whitespace) && begins(next))
+            let starts_sentence = |next: char| next.is_uppercase() || next.is_ascii_digit();
+            next.is_none_or(|next| after.starts_with(char::is_whitespace) && starts_sentence(next))
         });
         let end = ends.next().unwrap_or(rest.len());
         let (sentence, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
@@ -402,41 +402,17 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the table of the rule in Markdown, as in `docs/benchmarks/verdict.md`.
-pub(super) fn markdown() -> String {
-    markdown_of(&TABLE)
-}
-
-/// Returns the table for the classes of the second generator in Markdown.
-pub(super) fn second_markdown() -> String {
-    markdown_of(&SECOND_TABLE)
-}
-
-fn markdown_of(table: &[Terms]) -> String {
-    let code = |pattern: &str| match pattern {
-        "" => "-".to_owned(),
-        pattern => format!("`{}`", pattern.replace('|', "\\|")),
-    };
-    let rows = table.iter().map(|row| {
-        let [component, mechanism, contradiction] =
-            [row.component, row.mechanism, row.contradiction].map(code);
-        format!("| {} | {component} | {mechanism} | {contradiction} |\n", row.name)
-    });
-    let head = "| class | component | mechanism | contradicted by |\n|---|---|---|---|\n";
-    format!("{head}{}", rows.collect::<String>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Interprets a sentence as in a case of the first generator.
+    /// Reads a sentence with the classes of the first case generator only.
     fn read(sentence: &str) -> Reading {
         super::read(sentence, Generator::First)
     }
 
-    /// Correct sentences for the further classes.
-    const SECOND_RIGHT: [(Class, &[&str]); 4] = [
+    /// Sentences that name a class of [`SECOND_TABLE`].
+    const SECOND_CORRECT_SENTENCES: [(Class, &[&str]); 4] = [
         (
             Class::CrossTraffic,
             &[
@@ -463,7 +439,7 @@ mod tests {
 
     #[test]
     fn a_further_class_is_read_in_cases_of_the_second_generator_alone() {
-        for (class, sentences) in SECOND_RIGHT {
+        for (class, sentences) in SECOND_CORRECT_SENTENCES {
             for sentence in sentences {
                 let classes = super::read(sentence, Generator::Second).classes;
                 assert!(classes.contains(&class), "{sentence}: {classes:?}");
@@ -474,7 +450,7 @@ mod tests {
 
     #[test]
     fn sentences_of_the_first_classes_name_no_further_class() {
-        for (class, sentences) in RIGHT {
+        for (class, sentences) in CORRECT_SENTENCES {
             for sentence in sentences {
                 let classes = super::read(sentence, Generator::Second).classes;
                 assert!(
@@ -486,7 +462,7 @@ mod tests {
     }
 
     /// Sentences in three styles of wording, and the one class that each names.
-    const RIGHT: [(Class, &[&str]); 26] = [
+    const CORRECT_SENTENCES: [(Class, &[&str]); 26] = [
         (
             Class::Resolver,
             &[
@@ -652,7 +628,7 @@ mod tests {
 
     #[test]
     fn a_right_sentence_of_each_class_is_read_as_that_class() {
-        for (class, sentences) in RIGHT {
+        for (class, sentences) in CORRECT_SENTENCES {
             for sentence in sentences {
                 let classes = read(sentence).classes;
                 assert!(classes.contains(&class), "{sentence}: {classes:?}");

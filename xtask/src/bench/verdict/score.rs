@@ -73,7 +73,7 @@ pub(super) struct Gain {
     /// For a random cause, the gain in the run that `plumb measure` reports: the waiting time that
     /// the report states, minus the time without the cause. In any other run the losses and pauses
     /// differ.
-    pub(super) of_that_run_ms: Option<f64>,
+    pub(super) reported_run_ms: Option<f64>,
 }
 
 /// The score of one case.
@@ -89,10 +89,10 @@ pub(super) struct Score {
 
 /// A cause is effective if it adds at least this share of one waiting time, and a user notices the
 /// difference.
-const EFFECTIVE_SHARE: f64 = 0.1;
+const MIN_EFFECTIVE_SHARE: f64 = 0.1;
 /// With two causes, the smaller one may be named first if its share is at least this fraction of
 /// the larger.
-const COMPARABLE: f64 = 0.5;
+const MIN_COMPARABLE_RATIO: f64 = 0.5;
 
 /// Scores `answer`.
 pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score {
@@ -111,7 +111,9 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
         .causes
         .iter()
         .zip(&shares)
-        .filter(|(_, share)| **share >= EFFECTIVE_SHARE && **share >= most * COMPARABLE)
+        .filter(|(_, share)| {
+            **share >= MIN_EFFECTIVE_SHARE && **share >= most * MIN_COMPARABLE_RATIO
+        })
         .map(|(cause, _)| cause)
         .collect();
     let is_named = |reading: &Reading, causes: &[&Cause]| {
@@ -145,7 +147,7 @@ fn healthy_outcome(healthy: Healthy, case: &Case, first: &Reading) -> Outcome {
         Class::PathRate | Class::PathQueue => case.path.rate_kbps.is_some(),
         _ => false,
     };
-    // A class of the second generator counts only if no class of the first one is named.
+    // A class of `SECOND_TABLE` counts only if the sentence names no class of `TABLE`.
     let is_first = |class: &&Class| !class.is_of_second();
     let mut named = first.classes.iter().filter(is_first).peekable();
     if first.classes.is_empty() {
@@ -220,7 +222,7 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
                 user_wait,
                 predicted_ms: named.gain_ms? * scale,
                 measured_ms: measured.ms,
-                of_that_run_ms: user_wait_ms.map(|user_wait_ms| user_wait_ms - without.ms),
+                reported_run_ms: user_wait_ms.map(|user_wait_ms| user_wait_ms - without.ms),
             })
         });
         found.extend(gain);
@@ -330,7 +332,7 @@ mod tests {
             user_wait: UserWait::Transfer,
             predicted_ms: 2_000.0,
             measured_ms: 2_100.0,
-            of_that_run_ms: None,
+            reported_run_ms: None,
         };
         assert_eq!(gains, [expected]);
     }
@@ -350,7 +352,7 @@ mod tests {
             score(&case, &evidence(3_300.0, &[200.0]), &answer).gains[0]
         };
         let gain = gain_of(Kind::Loss);
-        assert_eq!((gain.measured_ms, gain.of_that_run_ms), (3_100.0, Some(2_100.0)));
+        assert_eq!((gain.measured_ms, gain.reported_run_ms), (3_100.0, Some(2_100.0)));
     }
 
     #[test]

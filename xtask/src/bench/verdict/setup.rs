@@ -83,7 +83,7 @@ pub(super) struct Setup {
     pub(super) server_busy: Option<Busy>,
     /// Rate limit towards the client, bytes per second.
     pub(super) bytes_per_second: Option<u64>,
-    /// Settings that only cases of the second generator use.
+    /// Settings that only cases of the second case generator (`super::second`) use.
     pub(super) second: Conditions,
 }
 
@@ -125,7 +125,7 @@ impl Setup {
         }
         for (number, cause) in case.causes.iter().enumerate() {
             if removed == Some(number) {
-                setup.take_rest(*cause, path.rtt_us);
+                setup.set_lasting_properties(*cause, path.rtt_us);
             } else {
                 setup.inject(*cause, case);
             }
@@ -142,10 +142,10 @@ impl Setup {
 
     /// Sets the properties that remain if a cause is removed, for example the rate of a link with a
     /// deep queue.
-    fn take_rest(&mut self, cause: Cause, rtt_us: u64) {
+    fn set_lasting_properties(&mut self, cause: Cause, rtt_us: u64) {
         let right = |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
         match cause.kind {
-            Kind::Second(fault) => second::take_rest(self, fault, cause, rtt_us),
+            Kind::Second(fault) => second::set_lasting_properties(self, fault, cause, rtt_us),
             Kind::DeepQueue => self.limit(cause.size, right(cause.size, 5)),
             Kind::ShortQueue => self.limit(cause.size, right(cause.size, 40)),
             Kind::HalfDuplex => self.limit(cause.second, right(cause.second, 10)),
@@ -190,12 +190,12 @@ impl Setup {
             Kind::ReceiveWindow => self.client_receive = Some(size),
             Kind::ServerWindow => self.server_receive = Some(size),
             Kind::SendBuffer => self.server_send = Some(size),
-            _ => self.impair(cause, rtt_us),
+            _ => self.inject_path_cause(cause, rtt_us),
         }
     }
 
     /// Injects a cause of the path.
-    fn impair(&mut self, cause: Cause, rtt_us: u64) {
+    fn inject_path_cause(&mut self, cause: Cause, rtt_us: u64) {
         let Cause { kind, size, second } = cause;
         let both = [&mut self.to_client, &mut self.to_server];
         match kind {

@@ -26,11 +26,11 @@ use std::thread;
 
 /// Time after which `plumb measure` is interrupted, as a user would do.
 const MEASURE_LIMIT: Duration = Duration::from_secs(50);
-/// Like `MEASURE_LIMIT`, for cases of the second generator, some of which have round trips of 0.7 s
-/// over a satellite.
+/// Like `MEASURE_LIMIT`, for cases of the second case generator (`super::second`). Some of these
+/// cases have a satellite path with a round-trip time of 0.7 s.
 const SECOND_MEASURE_LIMIT: Duration = Duration::from_secs(110);
 /// Time after the interrupt at which `plumb measure` is killed.
-const END_LIMIT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Argument of `--timeout` for `plumb measure`, s; the default is 30.
 const TIMEOUT_S: &str = "8";
 /// Number of keys that `plumb measure` types to measure echoes; the default is 200.
@@ -90,17 +90,17 @@ pub(super) fn run(case: &Case, options: &Options) -> CaseResult {
 
 fn evidence(case: &Case, options: &Options) -> Result<(Evidence, Answer)> {
     let mut evidence = Evidence::default();
-    let (with, answer, late_ms) = in_networks(case, None, Some(options))?;
+    let (with, answer, late_ms) = run_in_namespaces(case, None, Some(options))?;
     evidence.with = with;
     evidence.relay_late_ms = late_ms;
     for number in 0..case.causes.len() {
-        evidence.without.push(in_networks(case, Some(number), None)?.0);
+        evidence.without.push(run_in_namespaces(case, Some(number), None)?.0);
     }
     Ok((evidence, answer.unwrap_or_default()))
 }
 
 /// Creates the network namespaces and servers of one run, and measures.
-fn in_networks(
+fn run_in_namespaces(
     case: &Case,
     removed: Option<usize>,
     options: Option<&Options>,
@@ -145,7 +145,7 @@ fn in_networks(
 }
 
 /// Programs and threads in the server's network namespace; they stop on drop.
-struct Serving {
+struct RunningServices {
     _resolver: Option<Resolver>,
     _servers: Servers,
     _interposer: Option<Stop>,
@@ -159,12 +159,12 @@ fn serve(
     directory: &Directory,
     networks: &Networks,
     processor: usize,
-) -> Result<Serving> {
+) -> Result<RunningServices> {
     let place = trial_servers::place_of(case, setup);
     let resolver_ms = setup.second.server_resolver_ms;
-    let resolver = resolver_ms.map(|_| networks.at_the_server(|| Resolver::start(0, false)));
+    let resolver = resolver_ms.map(|_| networks.in_server_namespace(|| Resolver::start(0, false)));
     let resolver = resolver.transpose()?;
-    let servers = networks.at_the_server(|| {
+    let servers = networks.in_server_namespace(|| {
         if setup.server_busy.is_some() || setup.second.loops.is_some() {
             schedule::pin_to(processor)?;
         }
@@ -179,9 +179,9 @@ fn serve(
     }
     let interposer = setup
         .needs_interposer()
-        .then(|| networks.at_the_server(|| interpose(case, setup.delays, place.1)));
+        .then(|| networks.in_server_namespace(|| interpose(case, setup.delays, place.1)));
     let interposer = interposer.transpose()?;
-    Ok(Serving { _resolver: resolver, _servers: servers, _interposer: interposer })
+    Ok(RunningServices { _resolver: resolver, _servers: servers, _interposer: interposer })
 }
 
 fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<Stop> {
@@ -217,7 +217,7 @@ fn measure(case: &Case, setup: &Setup, directory: &Directory, options: &Options)
     let was_ended = status.is_none();
     if was_ended {
         interrupt(&program)?;
-        status = program.wait_for_end(END_LIMIT)?;
+        status = program.wait_for_end(KILL_TIMEOUT)?;
     }
     drop(program);
     let stdout = fs::read_to_string(&out)?;

@@ -133,9 +133,9 @@ pub(super) fn path_of(peer: Peer) -> Result<PathBuf> {
         }
         Peer::Pyftpdlib | Peer::PyftpdlibThreads => {
             let known = Command::new(PYTHON).args(["-c", "import pyftpdlib"]).output();
-            let is_there = known.is_ok_and(|known| known.status.success());
+            let is_installed = known.is_ok_and(|known| known.status.success());
             ensure!(
-                is_there,
+                is_installed,
                 "there is no pyftpdlib: install it (apt-get install python3-pyftpdlib)"
             );
             Ok(PathBuf::from(PYTHON))
@@ -404,15 +404,17 @@ fn vsftpd_settings(at: &Path, listen: &str) -> Result<PathBuf> {
 /// Returns a hash of the password `secret` that is cheap to check.
 fn password_hash() -> Result<String> {
     let mut openssl = Command::new("openssl");
-    let made = openssl.args(["passwd", "-1", "secret"]).stdin(Stdio::null()).output();
-    let made = made.context("cannot run openssl: install it (apt-get install openssl)")?;
-    Ok(String::from_utf8(made.stdout)?.trim().to_owned())
+    let openssl_output = openssl.args(["passwd", "-1", "secret"]).stdin(Stdio::null()).output();
+    let openssl_output =
+        openssl_output.context("cannot run openssl: install it (apt-get install openssl)")?;
+    Ok(String::from_utf8(openssl_output.stdout)?.trim().to_owned())
 }
 
 fn pure_ftpd_users(at: &Path, path: &Path) -> Result<PathBuf> {
-    // An unpacked package has `pure-pw` in another directory of the same tree.
-    let beside = path.with_file_name("tree/usr/bin/pure-pw");
-    let maker = if beside.is_file() { beside } else { program("pure-pw", "pure-ftpd")? };
+    // If the package was unpacked but not installed, `pure-pw` is in another directory of its tree.
+    let unpacked_path = path.with_file_name("tree/usr/bin/pure-pw");
+    let pure_pw =
+        if unpacked_path.is_file() { unpacked_path } else { program("pure-pw", "pure-ftpd")? };
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let users = at.join("users");
     let database = at.join("users.pdb");
@@ -420,10 +422,10 @@ fn pure_ftpd_users(at: &Path, path: &Path) -> Result<PathBuf> {
     let home = at.join("root");
     let line = format!("me:{hash}:{USER_ID}:{USER_ID}::{}/./::::::::::::\n", home.display());
     fs::write(&users, line)?;
-    let mut command = Command::new(maker);
+    let mut command = Command::new(pure_pw);
     command.env("LD_LIBRARY_PATH", path.with_file_name(libraries)).stdin(Stdio::null());
-    let made = command.arg("mkdb").arg(&database).arg("-f").arg(&users).output()?;
-    ensure!(made.status.success(), "pure-pw failed to create the user");
+    let openssl_output = command.arg("mkdb").arg(&database).arg("-f").arg(&users).output()?;
+    ensure!(openssl_output.status.success(), "pure-pw failed to create the user");
     Ok(database)
 }
 

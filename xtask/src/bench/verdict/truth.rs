@@ -100,7 +100,7 @@ pub(super) struct Truth {
 /// Maximum wait for a single event.
 const LIMIT: Duration = Duration::from_secs(15);
 /// Total time after which no further transfer or screen is measured.
-const BUDGET: Duration = Duration::from_secs(4);
+const MEASUREMENT_TIME_LIMIT: Duration = Duration::from_secs(4);
 
 impl Truth {
     /// Uses the service like a user, in the network namespace of the calling thread, and measures
@@ -108,12 +108,12 @@ impl Truth {
     /// random; the results are then means instead of medians.
     pub(super) fn measure(case: &Case, setup: &Setup, is_random: bool) -> Result<Self> {
         let mut truth = Self::default();
-        let began = Instant::now();
+        let started_at = Instant::now();
         if case.by_name {
             let timeout = setup.second.query_timeout_s.map_or(LIMIT, Duration::from_secs);
             resolver::ask(timeout)?;
         }
-        let run = Run { case, setup, began, is_random };
+        let run = Run { case, setup, started_at, is_random };
         match case.service {
             Service::Login | Service::LoginOwnTcp => telnet_client::measure(&run, &mut truth)?,
             Service::FtpGet | Service::FtpPut => ftp::measure(&run, &mut truth)?,
@@ -145,23 +145,23 @@ impl Truth {
 
 /// Error: no answer arrived within the time limit.
 #[derive(Clone, Copy, Debug)]
-struct Silence;
+struct NoAnswer;
 
-impl std::fmt::Display for Silence {
+impl std::fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "no answer for {} s", LIMIT.as_secs())
     }
 }
 
-impl std::error::Error for Silence {}
+impl std::error::Error for NoAnswer {}
 
-/// Converts the error [`Silence`] to `None`.
-fn in_time<T>(result: Result<T>) -> Result<Option<T>> {
+/// Converts the error [`NoAnswer`] to `None`.
+fn none_if_silent<T>(result: Result<T>) -> Result<Option<T>> {
     let is_silent = |error: &anyhow::Error| {
         let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         let is_of_a_socket =
             matches!(io, Some(std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
-        error.is::<Silence>() || is_of_a_socket
+        error.is::<NoAnswer>() || is_of_a_socket
     };
     match result {
         Ok(value) => Ok(Some(value)),
@@ -174,7 +174,7 @@ fn in_time<T>(result: Result<T>) -> Result<Option<T>> {
 struct Run<'a> {
     case: &'a Case,
     setup: &'a Setup,
-    began: Instant,
+    started_at: Instant,
     is_random: bool,
 }
 

@@ -34,7 +34,7 @@ impl Periodic {
 
 /// A radio that sleeps after `idle_ns` without a packet, and needs `delay_ns` to wake up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wake {
+pub(super) struct RadioSleep {
     pub(super) idle_ns: u64,
     pub(super) delay_ns: u64,
 }
@@ -57,7 +57,7 @@ pub(super) struct Variation {
     pub(super) pauses: Option<Periodic>,
     /// Intervals in which packets are lost.
     pub(super) outages: Option<Periodic>,
-    pub(super) wake: Option<Wake>,
+    pub(super) wake: Option<RadioSleep>,
     /// Packet length and loss rate: longer packets are lost with this probability, per mille.
     pub(super) loss_above: Option<(usize, u64)>,
     /// TCP destination port whose segments are held back, and for how long, ns.
@@ -75,7 +75,7 @@ pub(super) struct Variation {
 
 /// The state of a [`Variation`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct VariationState {
     last_packet_ns: Option<u64>,
     awake_at_ns: u64,
     cross: CompetingFlow,
@@ -85,10 +85,10 @@ pub(super) struct Changes {
 #[derive(Clone, Copy, Debug, Default)]
 struct CompetingFlow {
     next_ns: u64,
-    has_met_drop: bool,
+    has_lost_packet: bool,
 }
 
-impl Changes {
+impl VariationState {
     /// Returns the time at which a packet that enters at `now_ns` continues, or `None` if it is
     /// lost.
     pub(super) fn enter(
@@ -144,11 +144,11 @@ impl Changes {
                 let every_ns = active.every_ns.max(1);
                 let pause_ns = every_ns.saturating_sub(active.for_ns);
                 self.cross.next_ns = at_ns - at_ns % every_ns + pause_ns.max(1);
-                self.cross.has_met_drop = false;
+                self.cross.has_lost_packet = false;
                 continue;
             }
             if free_at_ns.saturating_sub(at_ns) > queue_ns {
-                self.cross.has_met_drop = true;
+                self.cross.has_lost_packet = true;
                 self.cross.next_ns = at_ns + serial_ns + queue_ns * DECREASE_TENTHS / 10;
                 continue;
             }
@@ -156,7 +156,7 @@ impl Changes {
             // Before the first drop the flow doubles its rate (slow start); after the drop,
             // acknowledgments clock the flow, and its window grows.
             let interval_ns =
-                if self.cross.has_met_drop { serial_ns * 9 / 10 } else { serial_ns / 2 };
+                if self.cross.has_lost_packet { serial_ns * 9 / 10 } else { serial_ns / 2 };
             self.cross.next_ns = at_ns + interval_ns.max(1);
         }
     }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_radio_wakes_up_for_the_first_packet_after_an_idle_time() {
-        let wake = Some(Wake { idle_ns: 50 * MS, delay_ns: 30 * MS });
+        let wake = Some(RadioSleep { idle_ns: 50 * MS, delay_ns: 30 * MS });
         let variation = Variation { wake, ..Variation::default() };
         let times = [0, 10 * MS, 70 * MS, 130 * MS];
         let expected = [30 * MS, 30 * MS, 70 * MS, 160 * MS];

@@ -14,12 +14,12 @@ use std::fmt::Write as _;
 
 /// Width of the tables, columns.
 const WIDTH: usize = 120;
-/// A predicted gain is right if its relative error is smaller than this.
-const RIGHT_SHARE: f64 = 0.2;
+/// A predicted gain counts as correct if its relative error is smaller than this.
+const MAX_RELATIVE_ERROR: f64 = 0.2;
 
 /// If the relay forwarded a packet later than computed by more than this, it has affected the
 /// measurement, ms.
-const LATE_MS: f64 = 20.0;
+const MAX_RELAY_LATENESS_MS: f64 = 20.0;
 
 /// A case with its result.
 pub(super) type Done = (Case, CaseResult);
@@ -40,10 +40,10 @@ pub(super) fn progress(case: &Case, ended: &CaseResult) -> String {
                 let times: Vec<String> = times.collect();
                 _ = write!(text, "\n  measured, ms: {}", times.join(", "));
             }
-            if evidence.relay_late_ms > LATE_MS {
+            if evidence.relay_late_ms > MAX_RELAY_LATENESS_MS {
                 _ = write!(
                     text,
-                    "\n  the machine held the relay up by {:.0} ms",
+                    "\n  machine load delayed the relay by up to {:.0} ms",
                     evidence.relay_late_ms
                 );
             }
@@ -75,12 +75,12 @@ pub(super) fn text(done: &[Done]) -> String {
         _ = write!(text, "\n{heading}\n\n{}", table.render(WIDTH));
     };
     add(
-        "What the first sentence names, by service (cases with one or two effective causes)",
+        "Cause named by the first sentence, by service (cases with one or two effective causes)",
         &services(done),
     );
     add("Healthy paths", &healthy(done));
-    add("What was named first for what was injected", &confusion(done));
-    add("The predicted gain, against the path without the cause", &gains(done));
+    add("First cause named, by injected cause", &confusion(done));
+    add("Predicted gain, compared with the measured gain without the cause", &gains(done));
     add("Predictions", &predictions(done));
     let missing = done.iter().filter_map(|(case, ended)| match ended {
         CaseResult::NotConfigured(why) => {
@@ -189,7 +189,7 @@ fn confusion(done: &[Done]) -> Table {
         let count = |outcome: Outcome| {
             of_it.iter().filter(|(_, ended)| outcome_of(ended) == Some(outcome)).count()
         };
-        let mut instead: BTreeMap<String, usize> = BTreeMap::new();
+        let mut other_verdicts: BTreeMap<String, usize> = BTreeMap::new();
         for (_, ended) in &of_it {
             let CaseResult::Scored { score, .. } = ended else { continue };
             if score.outcome == Outcome::Named {
@@ -201,16 +201,16 @@ fn confusion(done: &[Done]) -> Table {
             } else {
                 classes.join("; ")
             };
-            *instead.entry(text).or_default() += 1;
+            *other_verdicts.entry(text).or_default() += 1;
         }
-        let instead: Vec<String> =
-            instead.iter().map(|(text, count)| format!("{text} x{count}")).collect();
+        let other_verdicts: Vec<String> =
+            other_verdicts.iter().map(|(text, count)| format!("{text} x{count}")).collect();
         table.row([
             name.to_owned(),
             of_it.len().to_string(),
             count(Outcome::Named).to_string(),
             count(Outcome::Listed).to_string(),
-            instead.join(", "),
+            other_verdicts.join(", "),
         ]);
     }
     table
@@ -234,7 +234,7 @@ fn gains_of(done: &[Done]) -> Vec<Gain> {
 
 fn gains(done: &[Done]) -> Table {
     let mut table = Table::new().text("cause").text("of").number("predicted (ms)");
-    table = table.number("measured (ms)").number("of that run (ms)");
+    table = table.number("measured (ms)").number("reported run (ms)");
     table = table.number("predicted / measured").text("within 20 %");
     let all = gains_of(done);
     for gain in &all {
@@ -245,7 +245,7 @@ fn gains(done: &[Done]) -> Table {
             gain.user_wait.name().to_owned(),
             format!("{:.1}", gain.predicted_ms),
             format!("{:.1}", gain.measured_ms),
-            gain.of_that_run_ms.map(|ms| format!("{ms:.1}")).unwrap_or_default(),
+            gain.reported_run_ms.map(|ms| format!("{ms:.1}")).unwrap_or_default(),
             if ratio.is_finite() && ratio > 0.0 {
                 format!("{ratio:.2}")
             } else {
@@ -263,25 +263,26 @@ fn gains(done: &[Done]) -> Table {
         table.row(cells);
     };
     total("all", &all);
-    let is_by_chance = |gain: &Gain| gain.kind.is_random();
-    let (by_chance, others): (Vec<Gain>, Vec<Gain>) = all.iter().copied().partition(is_by_chance);
-    total("without causes that act by chance", &others);
-    total("causes that act by chance", &by_chance);
-    let of_that_run = |gain: &Gain| Gain {
-        measured_ms: gain.of_that_run_ms.unwrap_or(gain.measured_ms),
+    let is_random_cause = |gain: &Gain| gain.kind.is_random();
+    let (random_causes, others): (Vec<Gain>, Vec<Gain>) =
+        all.iter().copied().partition(is_random_cause);
+    total("all but random causes", &others);
+    total("random causes", &random_causes);
+    let in_reported_run = |gain: &Gain| Gain {
+        measured_ms: gain.reported_run_ms.unwrap_or(gain.measured_ms),
         ..*gain
     };
-    let by_chance: Vec<Gain> = by_chance.iter().map(of_that_run).collect();
-    total("causes that act by chance, of the run that the report describes", &by_chance);
-    let all: Vec<Gain> = all.iter().map(of_that_run).collect();
-    total("all, of the run that the report describes", &all);
+    let random_causes: Vec<Gain> = random_causes.iter().map(in_reported_run).collect();
+    total("random causes, in the reported run", &random_causes);
+    let all: Vec<Gain> = all.iter().map(in_reported_run).collect();
+    total("all, in the reported run", &all);
     table
 }
 
 fn is_within(gain: Gain) -> bool {
     let Gain { predicted_ms, measured_ms, .. } = gain;
-    let is_enough = predicted_ms >= measured_ms * (1.0 - RIGHT_SHARE);
-    is_enough && predicted_ms <= measured_ms * (1.0 + RIGHT_SHARE)
+    let is_enough = predicted_ms >= measured_ms * (1.0 - MAX_RELATIVE_ERROR);
+    is_enough && predicted_ms <= measured_ms * (1.0 + MAX_RELATIVE_ERROR)
 }
 
 /// The errors of one kind of prediction.
@@ -293,7 +294,7 @@ struct Errors {
     truth: Vec<f64>,
     /// One entry per prediction: `true` if the printed range contained the time measured by the
     /// program or, if it measured none, by the bench's client.
-    held: Vec<bool>,
+    range_hits: Vec<bool>,
 }
 
 fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
@@ -313,12 +314,12 @@ fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
             entry.own.extend(prediction.measured_ms.map(error));
             let is_held =
                 |ms: f64| prediction.range_ms.map(|(least, most)| (least..=most).contains(&ms));
-            entry.held.extend(prediction.measured_ms.and_then(is_held));
+            entry.range_hits.extend(prediction.measured_ms.and_then(is_held));
             if name == "estimate" {
                 let truth =
                     evidence.with.times.get(&UserWait::Large).filter(|time| !time.timed_out);
                 entry.truth.extend(truth.map(|time| error(time.ms)));
-                entry.held.extend(truth.and_then(|time| is_held(time.ms)));
+                entry.range_hits.extend(truth.and_then(|time| is_held(time.ms)));
             }
         }
     }
@@ -330,17 +331,17 @@ fn predictions(done: &[Done]) -> Table {
     table = table.number("off by > 20 %").number("range held");
     for (what, errors) in errors(done) {
         let all = if what == "estimate" { &errors.truth } else { &errors.own };
-        let held = errors.held.iter().filter(|held| **held).count();
+        let range_hits = errors.range_hits.iter().filter(|range_hits| **range_hits).count();
         table.row([
             what,
             all.len().to_string(),
             median(all)
                 .map_or_else(|| UNKNOWN.to_owned(), |error| format!("{:.1} %", error * 100.0)),
-            all.iter().filter(|error| **error > RIGHT_SHARE).count().to_string(),
-            if errors.held.is_empty() {
+            all.iter().filter(|error| **error > MAX_RELATIVE_ERROR).count().to_string(),
+            if errors.range_hits.is_empty() {
                 UNKNOWN.to_owned()
             } else {
-                format!("{held} of {}", errors.held.len())
+                format!("{range_hits} of {}", errors.range_hits.len())
             },
         ]);
     }
@@ -383,7 +384,7 @@ fn case_json(case: &Case, ended: &CaseResult) -> Value {
                 json!({
                     "cause": gain.kind.name(), "whole": gain.user_wait.name(),
                     "predicted_ms": gain.predicted_ms, "measured_ms": gain.measured_ms,
-                    "of_that_run_ms": gain.of_that_run_ms,
+                    "of_that_run_ms": gain.reported_run_ms,
                 })
             });
             object.insert("outcome".into(), score.outcome.name().into());
@@ -454,7 +455,7 @@ mod tests {
             user_wait: UserWait::Transfer,
             predicted_ms,
             measured_ms: 100.0,
-            of_that_run_ms: None,
+            reported_run_ms: None,
         };
         assert!(is_within(gain(81.0)) && is_within(gain(119.0)));
         assert!(!is_within(gain(79.0)) && !is_within(gain(121.0)));

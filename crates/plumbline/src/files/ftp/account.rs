@@ -19,7 +19,7 @@ const PASSWORD_MAX_BYTES: usize = 512;
 
 /// Credentials for one login.
 #[derive(Clone, Debug)]
-pub(super) struct Account {
+pub(super) struct FtpCredentials {
     pub(super) user: Name,
     pub(super) password: Secret,
     pub(super) account: Option<Secret>,
@@ -27,13 +27,13 @@ pub(super) struct Account {
 
 /// Entry of `.netrc` for a host.
 #[derive(Clone, Default, PartialEq, Eq)]
-struct Entry {
+struct NetrcEntry {
     login: Option<String>,
     password: Option<String>,
     account: Option<String>,
 }
 
-impl Account {
+impl FtpCredentials {
     /// Determines the credentials for the host of `url`.
     ///
     /// # Errors
@@ -58,10 +58,11 @@ impl Account {
             None if is_anonymous => b"plumb@".to_vec(),
             None => ask(&user, &url.target.host)?,
         };
-        let wrong = "the user name is empty, or the user name or password has a line break";
+        let invalid_credentials =
+            "the user name is empty, or the user name or password has a line break";
         Ok(Self {
-            user: Name::new(user).ok().context(wrong)?,
-            password: Secret::new(password).ok().context(wrong)?,
+            user: Name::new(user).ok().context(invalid_credentials)?,
+            password: Secret::new(password).ok().context(invalid_credentials)?,
             account: entry.account.and_then(|account| Secret::new(account).ok()),
         })
     }
@@ -74,7 +75,7 @@ fn netrc_path() -> Option<PathBuf> {
     }
 }
 
-fn from_file(path: &Path, host: &str, user: Option<&str>) -> Result<Option<Entry>> {
+fn from_file(path: &Path, host: &str, user: Option<&str>) -> Result<Option<NetrcEntry>> {
     let Ok(file) = File::open(path) else { return Ok(None) };
     let mode = file.metadata()?.mode();
     let mut text = String::new();
@@ -90,9 +91,9 @@ fn from_file(path: &Path, host: &str, user: Option<&str>) -> Result<Option<Entry
 }
 
 /// Finds the first `.netrc` entry for the host and, if `user` is given, for that user.
-fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
-    let mut found: Option<Entry> = None;
-    let matches_user = |entry: &Entry| match (user, entry.login.as_deref()) {
+fn find(text: &str, host: &str, user: Option<&str>) -> Option<NetrcEntry> {
+    let mut default_entry: Option<NetrcEntry> = None;
+    let matches_user = |entry: &NetrcEntry| match (user, entry.login.as_deref()) {
         (Some(user), Some(login)) => user == login,
         _ => true,
     };
@@ -104,17 +105,17 @@ fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
         while let Some(word) = words.next().filter(|_| !is_macro) {
             match word {
                 "machine" | "default" => {
-                    if found.as_ref().is_some_and(matches_user) {
-                        return found;
+                    if default_entry.as_ref().is_some_and(matches_user) {
+                        return default_entry;
                     }
                     let is_host = word == "default"
                         || words.next().is_some_and(|name| name.eq_ignore_ascii_case(host));
-                    found = is_host.then(Entry::default);
+                    default_entry = is_host.then(NetrcEntry::default);
                 }
                 "macdef" => is_macro = true,
                 _ => {
                     let value = words.next().map(str::to_owned);
-                    let Some(entry) = &mut found else { continue };
+                    let Some(entry) = &mut default_entry else { continue };
                     match word {
                         "login" => entry.login = value,
                         "password" => entry.password = value,
@@ -125,7 +126,7 @@ fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
             }
         }
     }
-    found.filter(|entry| matches_user(entry))
+    default_entry.filter(|entry| matches_user(entry))
 }
 
 /// A terminal whose echo is off. Dropping the value restores the terminal modes.
@@ -148,11 +149,11 @@ fn ask(user: &[u8], host: &str) -> Result<Vec<u8>> {
             escaped(user)
         );
     };
-    let before = termios::tcgetattr(&terminal)?;
-    let mut silent = before.clone();
-    silent.local_modes.remove(LocalModes::ECHO);
-    termios::tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
-    let _guard = EchoOff(&terminal, before);
+    let original_modes = termios::tcgetattr(&terminal)?;
+    let mut modes_without_echo = original_modes.clone();
+    modes_without_echo.local_modes.remove(LocalModes::ECHO);
+    termios::tcsetattr(&terminal, OptionalActions::Flush, &modes_without_echo)?;
+    let _guard = EchoOff(&terminal, original_modes);
     let mut terminal = &terminal;
     terminal.write_all(format!("Password for {} at {host}: ", escaped(user)).as_bytes())?;
     let mut password = Vec::new();

@@ -2,8 +2,9 @@
 
 use super::client::{Connector, FtpClient};
 use super::command_options::{ConnectionOptions, TransferArguments};
-use super::error::Error;
-use super::get::{self, Destination, FileOutcome, TransferOptions};
+use super::download::{Destination, Download};
+use super::error::FtpError;
+use super::get::{self, FileOutcome, FtpOptions};
 use super::manage::print_names;
 use super::put;
 use super::remote::{RemoteEntry, is_pattern, join, name_of, unparsed_text};
@@ -12,8 +13,8 @@ use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::files::get_put_arguments::{CommonOptions, Get, Links, Put};
 use crate::files::progress::say;
-use crate::files::url::{Scheme, Url, UrlType};
-use crate::transfer_recorder::{Record, spent, summary, timed};
+use crate::files::url::{Url, UrlScheme, UrlType};
+use crate::transfer_recorder::{Record, summary, time_breakdown, timed};
 use anyhow::Context;
 use os::beneath::{Existing, RootDir};
 use protocols::application::ftp::LocalName;
@@ -32,14 +33,14 @@ use tokio::task::JoinSet;
 /// A transfer of a batch.
 #[derive(Clone, Debug)]
 pub(super) enum BatchItem {
-    Get(get::Download),
+    Get(Download),
     Put(put::Upload),
 }
 
 /// Options of a batch, and the format of its output.
 #[derive(Clone, Debug)]
 pub(super) struct BatchOptions {
-    pub(super) options: TransferOptions,
+    pub(super) options: FtpOptions,
     pub(super) jobs: u32,
     pub(super) is_json: bool,
     pub(super) is_quiet: bool,
@@ -50,7 +51,7 @@ pub(super) struct BatchOptions {
 }
 
 impl BatchOptions {
-    fn of(options: TransferOptions, jobs: u32, common: &CommonOptions, is_stdout: bool) -> Self {
+    fn of(options: FtpOptions, jobs: u32, common: &CommonOptions, is_stdout: bool) -> Self {
         let is_json = common.connection.json;
         let is_quiet = common.connection.quiet || common.connection.json;
         Self { options, jobs, is_json, is_quiet, is_stdout, also: String::new() }
@@ -64,11 +65,11 @@ pub(super) struct Totals {
     pub(super) bytes: u64,
     pub(super) already_complete: u64,
     failed: u64,
-    worst: Option<Error>,
+    worst: Option<FtpError>,
     /// Summary of a single file.
     summary: Option<String>,
-    /// How the time of a single file was spent.
-    spent: Option<String>,
+    /// Breakdown of the transfer time of a single file, for `--verbose`.
+    time_breakdown: Option<String>,
 }
 
 /// Downloads the files that `urls` name.
@@ -85,9 +86,9 @@ pub(in crate::files) fn get_files(
     options.segments = arguments.segments.unwrap_or(1);
     if let Some(other) = urls.iter().find(|url| url.target != first.target) {
         let sentence = format!("{other} is not on the host of {first}: use one host per command");
-        return Err(report_error(&Error::Wrong(sentence)));
+        return Err(report_error(&FtpError::Wrong(sentence)));
     }
-    let is_of_names = |url: &Url| matches!(url.scheme, Scheme::Ftp(_, Some(UrlType::Directory)));
+    let is_of_names = |url: &Url| matches!(url.scheme, UrlScheme::Ftp(_, Some(UrlType::Directory)));
     if let Some(url) = urls.iter().find(|url| is_of_names(url)) {
         return get_names(
             url,
@@ -103,7 +104,7 @@ pub(in crate::files) fn get_files(
             || urls.iter().any(|url| is_pattern(&url.name) || url.last_component().is_empty());
         let is_stdout = to == Some(Path::new("-"));
         let items = match (is_many && !is_stdout, urls) {
-            (false, [url]) => vec![BatchItem::Get(get::Download {
+            (false, [url]) => vec![BatchItem::Get(Download {
                 path: url.name.clone(),
                 size: None,
                 modified: None,
@@ -112,7 +113,7 @@ pub(in crate::files) fn get_files(
                 destination: destination_of(url, to)?,
             })],
             _ if is_stdout => {
-                return Err(Error::Wrong("only one file can be written to '-'".to_owned()));
+                return Err(FtpError::Wrong("only one file can be written to '-'".to_owned()));
             }
             _ => resolve_urls(&mut client, urls, to, transfer.recursive).await?,
         };
@@ -124,15 +125,16 @@ pub(in crate::files) fn get_files(
 /// Prints the names that a URL with `;type=d` denotes (RFC 1738 §3.2.2).
 fn get_names(url: &Url, connection: &ConnectionOptions, is_printed: bool) -> exit::Result {
     if !is_printed {
-        return Err(report_error(&Error::Wrong(format!(
-            "{url} denotes a list of names, which is printed: use it alone, without a file"
+        return Err(report_error(&FtpError::Wrong(format!(
+            "{url} requests a list of names, which is printed: use this URL alone, without a \
+                local file"
         ))));
     }
     run_command(url, connection, None, async |connector| {
         let mut client = FtpClient::new(&connector);
-        let printed = print_names(&mut client, &url.name).await;
+        let result = print_names(&mut client, &url.name).await;
         client.quit().await;
-        printed
+        result
     })
 }
 
@@ -152,7 +154,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
             let path = match file.file_name().filter(|_| is_directory) {
                 Some(name) if file != Path::new("-") => join(&url.name, name.as_bytes()),
                 _ if is_directory => {
-                    return Err(Error::Wrong("the URL has no file name".to_owned()));
+                    return Err(FtpError::Wrong("the URL has no file name".to_owned()));
                 }
                 _ => url.name.clone(),
             };
@@ -175,29 +177,30 @@ fn transfer_options(
     transfer: &TransferArguments,
     url: &Url,
     existing: Existing,
-) -> Result<TransferOptions, exit::Failure> {
+) -> Result<FtpOptions, exit::Failure> {
     transfer.to_options(url, existing).map_err(|error| report_error(&wrong(error)))
 }
 
-fn wrong(error: anyhow::Error) -> Error {
+fn wrong(error: anyhow::Error) -> FtpError {
     let sentence = format!("{error:#}");
     drop(error);
-    Error::Wrong(sentence)
+    FtpError::Wrong(sentence)
 }
 
 /// Returns the destination of a single file.
-fn destination_of(url: &Url, to: Option<&Path>) -> Result<Destination, Error> {
-    let last = url.last_component();
-    let own = || {
-        let name = LocalName::new(last)
-            .map_err(|_| Error::Wrong(format!("'{}' is not a valid local name", escaped(last))))?;
-        Ok::<_, Error>(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
+fn destination_of(url: &Url, to: Option<&Path>) -> Result<Destination, FtpError> {
+    let file_name = url.last_component();
+    let path_in_current_directory = || {
+        let name = LocalName::new(file_name).map_err(|_| {
+            FtpError::Wrong(format!("'{}' is not a valid local name", escaped(file_name)))
+        })?;
+        Ok::<_, FtpError>(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
     };
     Ok(match to {
         Some(path) if path == Path::new("-") => Destination::Stdout,
-        Some(path) if path.is_dir() => Destination::File(path.join(own()?)),
+        Some(path) if path.is_dir() => Destination::File(path.join(path_in_current_directory()?)),
         Some(path) => Destination::File(path.to_owned()),
-        None => Destination::File(own()?),
+        None => Destination::File(path_in_current_directory()?),
     })
 }
 
@@ -207,14 +210,14 @@ async fn resolve_urls(
     urls: &[Url],
     to: Option<&Path>,
     is_recursive: bool,
-) -> Result<Vec<BatchItem>, Error> {
+) -> Result<Vec<BatchItem>, FtpError> {
     let directory = to.unwrap_or(Path::new("."));
     if is_recursive {
         std::fs::create_dir_all(directory).map_err(anyhow::Error::new)?;
     }
     if !directory.is_dir() {
         let name = directory.display();
-        return Err(Error::Wrong(format!(
+        return Err(FtpError::Wrong(format!(
             "{name} is not a directory: several files need one; create it first, or use -r"
         )));
     }
@@ -223,29 +226,29 @@ async fn resolve_urls(
     let root_dir = Arc::new(root_dir);
     let mut items = Vec::new();
     for url in urls {
-        let found = if is_pattern(&url.name) {
+        let matches = if is_pattern(&url.name) {
             client.expand(&url.name).await?
         } else {
             let entry = client.find_entry(&url.name).await?;
             let Some(entry) = entry else {
-                return Err(Error::NotFound(format!("{url} does not exist")));
+                return Err(FtpError::NotFound(format!("{url} does not exist")));
             };
             if entry.kind.is_directory() && !is_recursive {
-                return Err(Error::IsDirectory(format!(
+                return Err(FtpError::IsDirectory(format!(
                     "{url} is a directory: list it with plumb ls, or use -r to download it"
                 )));
             }
             let below = url.last_component().to_vec();
             vec![RemoteEntry { path: url.name.clone(), below, entry }]
         };
-        if found.is_empty() {
+        if matches.is_empty() {
             let sentence = format!("nothing on the server matches {url}");
-            return Err(Error::NotFound(match unparsed_text(&client.unparsed) {
+            return Err(FtpError::NotFound(match unparsed_text(&client.unparsed) {
                 Some(unparsed) => format!("{sentence}; {unparsed}"),
                 None => sentence,
             }));
         }
-        for entry_found in client.retain_valid_local_names(found) {
+        for entry_found in client.retain_valid_local_names(matches) {
             if entry_found.entry.kind != Kind::Directory {
                 items.push(fetch(entry_found, client.has_rough_times, &root_dir));
             } else if is_recursive {
@@ -262,23 +265,23 @@ async fn add_tree(
     entry_found: &RemoteEntry,
     root_dir: &Arc<RootDir>,
     items: &mut Vec<BatchItem>,
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     let top = &entry_found.below;
-    let make = |name: &[u8]| match root_dir.create_directory(name) {
+    let create_local_directory = |name: &[u8]| match root_dir.create_directory(name) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             let sentence = format!("cannot create the directory '{}'", escaped(name));
-            Err(Error::Local(anyhow::Error::new(error).context(sentence)))
+            Err(FtpError::Local(anyhow::Error::new(error).context(sentence)))
         }
         _ => Ok(()),
     };
     if !top.is_empty() {
-        make(top)?;
+        create_local_directory(top)?;
     }
     let found = client.list_tree(&entry_found.path, |_, _| true).await?;
     for mut found in client.retain_valid_local_names(found) {
         found.below = join(top, &found.below);
         match found.entry.kind {
-            Kind::Directory => make(&found.below)?,
+            Kind::Directory => create_local_directory(&found.below)?,
             Kind::File => items.push(fetch(found, client.has_rough_times, root_dir)),
             // Links, which may point anywhere, and devices are not transferred.
             _ => {}
@@ -288,7 +291,7 @@ async fn add_tree(
 }
 
 fn fetch(found: RemoteEntry, has_rough_time: bool, root_dir: &Arc<RootDir>) -> BatchItem {
-    BatchItem::Get(get::Download {
+    BatchItem::Get(Download {
         path: found.path,
         size: found.entry.size.filter(|_| found.entry.kind == Kind::File),
         modified: found.entry.modified,
@@ -302,7 +305,7 @@ fn fetch(found: RemoteEntry, has_rough_time: bool, root_dir: &Arc<RootDir>) -> B
 pub(super) async fn make_remote_directory(
     client: &mut FtpClient,
     path: &[u8],
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     let context = format!("cannot create the directory '{}'", escaped(path));
     match client.run(&context, Task::MakeDirectory(name_of(path)?)).await {
         Err(error) if !error.is_refusal() => Err(error),
@@ -319,10 +322,10 @@ async fn put_tree(
     path: &[u8],
     links: Links,
     items: &mut Vec<BatchItem>,
-) -> Result<u64, Error> {
-    let mut open = vec![(directory.to_owned(), path.to_vec())];
+) -> Result<u64, FtpError> {
+    let mut pending_directories = vec![(directory.to_owned(), path.to_vec())];
     let mut skipped = 0;
-    while let Some((directory, path)) = open.pop() {
+    while let Some((directory, path)) = pending_directories.pop() {
         make_remote_directory(client, &path).await?;
         let entries = std::fs::read_dir(&directory)
             .with_context(|| format!("cannot read the directory {}", directory.display()))?;
@@ -335,7 +338,7 @@ async fn put_tree(
             if is_skipped {
                 skipped += 1;
             } else if kind.is_dir() {
-                open.push((entry.path(), remote_path));
+                pending_directories.push((entry.path(), remote_path));
             } else if entry.path().is_file() {
                 items.push(BatchItem::Put(put::Upload { from: entry.path(), path: remote_path }));
             }
@@ -350,26 +353,26 @@ pub(super) async fn finish(
     client: FtpClient,
     items: Vec<BatchItem>,
     batch_options: &BatchOptions,
-    done: &str,
-) -> Result<(), Error> {
+    verb: &str,
+) -> Result<(), FtpError> {
     let began = Instant::now();
     let display = ProgressDisplay::begin(connector);
     let left_out = client.skipped_names;
     let unparsed = unparsed_text(&client.unparsed);
-    let single = match items.as_slice() {
-        [BatchItem::Get(get::Download { path, .. }) | BatchItem::Put(put::Upload { path, .. })] => {
+    let single_path = match items.as_slice() {
+        [BatchItem::Get(Download { path, .. }) | BatchItem::Put(put::Upload { path, .. })] => {
             Some(path.clone())
         }
         _ => None,
     };
-    let totals = run_all(connector, client, items, batch_options, single.is_some()).await;
+    let totals = run_all(connector, client, items, batch_options, single_path.is_some()).await;
     display.end().await;
     let totals = totals?;
-    let also = &batch_options.also;
+    let suffix = &batch_options.also;
     if let Some(worst) = totals.worst {
-        return Err(match (totals.failed, &single) {
+        return Err(match (totals.failed, &single_path) {
             (_, Some(_)) => worst,
-            (failed, None) => Error::NoConnection(format!(
+            (failed, None) => FtpError::NoConnection(format!(
                 "{} of {} files failed; the last error: {}",
                 count(failed),
                 count(failed + totals.files + totals.already_complete),
@@ -380,12 +383,16 @@ pub(super) async fn finish(
     if !batch_options.is_quiet {
         let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let rate = u128::from(totals.bytes) * 1_000_000_000 / u128::from(nanos.max(1));
-        let amount = match (&single, totals.already_complete) {
+        let subject = match (&single_path, totals.already_complete) {
             (Some(path), 0) => format!("'{}'", escaped(path)),
             (Some(path), _) => format!("nothing: '{}' is already complete", escaped(path)),
             (None, 0) => format!("{} files", count(totals.files)),
             (None, complete) => {
-                format!("{} files, and {} were complete", count(totals.files), count(complete))
+                format!(
+                    "{} files ({} more were already complete)",
+                    count(totals.files),
+                    count(complete)
+                )
             }
         };
         let figures = totals.summary.unwrap_or_else(|| {
@@ -396,10 +403,10 @@ pub(super) async fn finish(
                 count(u64::try_from(rate).unwrap_or(u64::MAX)),
             )
         });
-        say(&format!("{done} {amount}{also}: {figures}"));
+        say(&format!("{verb} {subject}{suffix}: {figures}"));
         let is_verbose = connector.shared.is_verbose.load(Ordering::Relaxed);
-        if let Some(spent) = totals.spent.filter(|_| is_verbose) {
-            say(&spent);
+        if let Some(breakdown) = totals.time_breakdown.filter(|_| is_verbose) {
+            say(&breakdown);
         }
     }
     check_complete(left_out, unparsed)
@@ -407,14 +414,14 @@ pub(super) async fn finish(
 
 /// Checks a batch whose transfers have all succeeded: returns an error if names were skipped or
 /// listing lines were not parsed.
-fn check_complete(left_out: u64, unparsed: Option<String>) -> Result<(), Error> {
+fn check_complete(left_out: u64, unparsed: Option<String>) -> Result<(), FtpError> {
     let left_out = match left_out {
         0 => None,
         1 => Some("1 name was skipped, see above".to_owned()),
         _ => Some(format!("{} names were skipped, see above", count(left_out))),
     };
     let sentences: Vec<_> = left_out.into_iter().chain(unparsed).collect();
-    if sentences.is_empty() { Ok(()) } else { Err(Error::LeftOut(sentences.join("; "))) }
+    if sentences.is_empty() { Ok(()) } else { Err(FtpError::LeftOut(sentences.join("; "))) }
 }
 
 /// State shared by the parallel sessions of a batch.
@@ -431,9 +438,9 @@ async fn run_all(
     items: Vec<BatchItem>,
     batch_options: &BatchOptions,
     is_single: bool,
-) -> Result<Totals, Error> {
-    let known: u64 = items.iter().filter_map(BatchItem::known_size).sum();
-    connector.shared.expected_total_bytes.store(known, Ordering::Relaxed);
+) -> Result<Totals, FtpError> {
+    let known_bytes: u64 = items.iter().filter_map(BatchItem::known_size).sum();
+    connector.shared.expected_total_bytes.store(known_bytes, Ordering::Relaxed);
     let jobs = usize::try_from(batch_options.jobs).unwrap_or(1).min(items.len()).max(1);
     let batch = Arc::new(Batch {
         waiting: Mutex::new(items.into()),
@@ -442,11 +449,11 @@ async fn run_all(
         is_single,
     });
     let mut workers = JoinSet::new();
-    let mut first = Some(client);
+    let mut first_client = Some(client);
     for _ in 0..jobs {
         let connector = Arc::clone(connector);
         let batch = Arc::clone(&batch);
-        let mut client = first.take().unwrap_or_else(|| FtpClient::new(&connector));
+        let mut client = first_client.take().unwrap_or_else(|| FtpClient::new(&connector));
         workers.spawn(async move {
             let result = batch.run_items(&mut client).await;
             client.quit().await;
@@ -473,7 +480,7 @@ impl BatchItem {
 
 impl Batch {
     /// Runs one waiting transfer after the other until no transfer is left.
-    async fn run_items(&self, client: &mut FtpClient) -> Result<(), Error> {
+    async fn run_items(&self, client: &mut FtpClient) -> Result<(), FtpError> {
         loop {
             let next = {
                 let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -489,7 +496,7 @@ impl Batch {
             let options = &self.batch_options.options;
             let is_get = matches!(item, BatchItem::Get(_));
             let mut record = Record::begin(client, is_get, path, options.representation);
-            let running = async {
+            let transfer = async {
                 match &item {
                     BatchItem::Get(download) => {
                         get::get(client, download, options, &mut record).await
@@ -497,15 +504,15 @@ impl Batch {
                     BatchItem::Put(upload) => put::put(client, upload, options, &mut record).await,
                 }
             };
-            let (result, cpu) = timed(running).await;
+            let (result, cpu) = timed(transfer).await;
             record.add_cpu(cpu);
-            client.connector.keep_soon(&mut record, result.as_ref().copied());
+            client.connector.write_soon(&mut record, result.as_ref().copied());
             self.report(&record, result.as_ref().err())?;
             self.add(&record, result)?;
         }
     }
 
-    fn report(&self, record: &Record, error: Option<&Error>) -> Result<(), Error> {
+    fn report(&self, record: &Record, error: Option<&FtpError>) -> Result<(), FtpError> {
         if let Some(error) = error.filter(|error| !self.is_single && !error.ends_all()) {
             say(&error.sentence());
         }
@@ -513,21 +520,21 @@ impl Batch {
             return Ok(());
         }
         let line = record.transfer.to_line();
-        let written = match self.batch_options.is_stdout {
+        let write_result = match self.batch_options.is_stdout {
             true => std::io::stderr().write_all(line.as_bytes()),
             false => std::io::stdout().write_all(line.as_bytes()),
         };
-        Ok(written.context("cannot write to the standard output")?)
+        Ok(write_result.context("cannot write to the standard output")?)
     }
 
-    fn add(&self, record: &Record, result: Result<FileOutcome, Error>) -> Result<(), Error> {
+    fn add(&self, record: &Record, result: Result<FileOutcome, FtpError>) -> Result<(), FtpError> {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.bytes += record.file_bytes();
         match result {
             Ok(FileOutcome::Transferred) => {
                 totals.files += 1;
                 totals.summary = self.is_single.then(|| summary(&record.transfer));
-                totals.spent = self.is_single.then(|| spent(&record.transfer));
+                totals.time_breakdown = self.is_single.then(|| time_breakdown(&record.transfer));
             }
             Ok(FileOutcome::AlreadyComplete) => totals.already_complete += 1,
             Err(error) if error.ends_all() => return Err(error),

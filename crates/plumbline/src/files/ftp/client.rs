@@ -6,19 +6,19 @@
 //! attempts. Permanent failures are returned at once. A refused connection is also permanent if no
 //! earlier connection succeeded: the host or port is wrong, or the server is not running.
 
-use super::client_session::{Session, Shared};
+use super::client_session::{FtpClientSession, Shared};
 use super::control_stream::ByteStream;
 use super::data_transfer::{LocalEnd, TransferResult};
-use super::error::Error;
-use super::get::TransferOptions;
+use super::error::FtpError;
+use super::get::FtpOptions;
 use super::remote::{Audit, name_of, now};
 use super::session_timing::{Opening, SessionTiming};
-use crate::carrier::{self, Refusal, Target, Trust, TrustedBy};
+use crate::carrier::{self, HostTarget, TlsFailure, Trust, TrustedBy};
 use crate::files::escape_name::escaped;
 use crate::files::progress::say;
-use crate::transfer_recorder::{Record, Recorder};
+use crate::transfer_recorder::{Record, TransferRecorder};
 use protocols::application::ftp::Name;
-use protocols::application::ftp::listing::{Collector, Dialect, Unread};
+use protocols::application::ftp::listing::{Collector, Dialect, UnknownLines};
 use protocols::application::ftp::user::{
     DataStyle, Done, FailureReason, ListKind, ServerQuirks, Task, TlsUse, UserSettings,
 };
@@ -31,9 +31,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 /// Delay before the second attempt. Each further delay is twice as long.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay between attempts.
-const LAST_WAIT: Duration = Duration::from_secs(30);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// Flag that cancels the operations in progress.
 #[derive(Debug)]
@@ -69,14 +69,14 @@ impl CancellationToken {
 /// Server, login and options from which sessions are opened.
 #[derive(Debug)]
 pub(super) struct Connector {
-    pub(super) target: Target,
+    pub(super) target: HostTarget,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) settings: UserSettings,
     pub(super) trust: Option<Trust>,
     pub(super) shared: Shared,
     pub(super) timeout: Duration,
     /// Whether the server has refused to set the time of a file by SITE UTIME.
-    pub(super) avoids_times: AtomicBool,
+    pub(super) is_utime_refused: AtomicBool,
     /// Whether the server connects to the client for data (active mode).
     pub(super) is_active: AtomicBool,
     /// Whether a connection to the server has succeeded.
@@ -90,7 +90,7 @@ pub(super) struct Connector {
     /// Whether an operation is retried also after insufficient storage on the server.
     pub(super) retries_full_storage: bool,
     pub(super) is_quiet: bool,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: TransferRecorder,
     /// Whether a write of the buffered records is scheduled.
     pub(super) is_flush_scheduled: AtomicBool,
     /// Duration of the name resolution.
@@ -101,15 +101,15 @@ pub(super) struct Connector {
 
 impl Connector {
     /// Opens a session.
-    pub(super) async fn open(&self) -> Result<Session, Error> {
+    pub(super) async fn open(&self) -> Result<FtpClientSession, FtpError> {
         let mut stop = self.shared.stop.clone();
         tokio::select! {
             opened = self.connect() => opened,
-            _ = stop.wait_for(|is_cancelled| *is_cancelled) => Err(Error::Stopped),
+            _ = stop.wait_for(|is_cancelled| *is_cancelled) => Err(FtpError::Stopped),
         }
     }
 
-    async fn connect(&self) -> Result<Session, Error> {
+    async fn connect(&self) -> Result<FtpClientSession, FtpError> {
         let began = Instant::now();
         let byte_stream = match &self.shared.host {
             None => {
@@ -122,7 +122,7 @@ impl Connector {
             Some(host) => self.connect_userspace(host).await?,
         };
         self.was_reached.store(true, Ordering::Relaxed);
-        let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(Error::Tls)?;
+        let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(FtpError::Tls)?;
         let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
         let quirks = *self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_active = self.is_active.load(Ordering::Relaxed);
@@ -135,19 +135,20 @@ impl Connector {
             ..Opening::default()
         };
         let is_agreed = settings.tls != TlsUse::Implicit;
-        let opening = Session::open(byte_stream, settings, tls, self.shared.clone(), timing);
+        let opening =
+            FtpClientSession::open(byte_stream, settings, tls, self.shared.clone(), timing);
         let (mut session, logged_in) = opening.await?;
         self.learn(&session);
         if let Err(failure) = logged_in {
             return Err(match (session.refusal.take(), &failure.why) {
-                (Some(refusal @ Refusal::HandshakeFailed(_)), _) if is_agreed => {
-                    Error::TlsAgreed(refusal)
+                (Some(refusal @ TlsFailure::HandshakeFailed(_)), _) if is_agreed => {
+                    FtpError::TlsAgreed(refusal)
                 }
-                (Some(refusal), _) => Error::Tls(refusal),
-                (None, FailureReason::Aborted) => Error::Stopped,
+                (Some(refusal), _) => FtpError::Tls(refusal),
+                (None, FailureReason::Aborted) => FtpError::Stopped,
                 _ => {
                     let context = format!("cannot log in to {}", self.target);
-                    Error::Step { context, failure, error: None }
+                    FtpError::Step { context, failure, error: None }
                 }
             });
         }
@@ -158,12 +159,12 @@ impl Connector {
     }
 
     /// Stores the properties of the server that a session has learned, for the next session.
-    fn learn(&self, session: &Session) {
+    fn learn(&self, session: &FtpClientSession) {
         *self.quirks.lock().unwrap_or_else(PoisonError::into_inner) = session.quirks();
     }
 
-    async fn connect_userspace(&self, host: &os::host::Host) -> Result<ByteStream, Error> {
-        let mut last = None;
+    async fn connect_userspace(&self, host: &os::host::Host) -> Result<ByteStream, FtpError> {
+        let mut last_error = None;
         for address in &self.addresses {
             let connecting = async {
                 host.addressed(address.ip()).await?;
@@ -174,23 +175,24 @@ impl Connector {
                 Ok(Err(error)) => carrier::outcome_of(error)?,
                 Err(_) => carrier::Outcome::TimedOut,
             };
-            last.get_or_insert((outcome, *address));
+            last_error.get_or_insert((outcome, *address));
         }
-        let (outcome, address) = last.ok_or_else(|| anyhow::anyhow!("no address to connect to"))?;
+        let (outcome, address) =
+            last_error.ok_or_else(|| anyhow::anyhow!("no address to connect to"))?;
         Err(self.connection_error(outcome, address))
     }
 
-    fn connection_error(&self, outcome: carrier::Outcome, address: SocketAddr) -> Error {
-        let others = self.addresses.len().saturating_sub(1);
-        let sentence = outcome.failure(false, address, others, self.timeout.as_secs());
+    fn connection_error(&self, outcome: carrier::Outcome, address: SocketAddr) -> FtpError {
+        let other_addresses = self.addresses.len().saturating_sub(1);
+        let sentence = outcome.failure(false, address, other_addresses, self.timeout.as_secs());
         let sentence = sentence.unwrap_or_else(|| format!("{address} closed the connection"));
         if outcome == carrier::Outcome::Refused && !self.was_reached.load(Ordering::Relaxed) {
-            return Error::NotFound(sentence);
+            return FtpError::NotFound(sentence);
         }
-        Error::NoConnection(sentence)
+        FtpError::NoConnection(sentence)
     }
 
-    fn print_certificate_notice(&self, session: &Session) {
+    fn print_certificate_notice(&self, session: &FtpClientSession) {
         match &session.trusted_by {
             Some((TrustedBy::FirstUse, fingerprint)) => say(&format!(
                 "new certificate of {}, saved to known_hosts: SHA-256 {fingerprint}",
@@ -206,12 +208,12 @@ impl Connector {
 
     /// If `--continue` is given, prints a notice that files cannot be resumed in the selected
     /// representation.
-    pub(super) fn print_no_resume_notice(&self, options: &TransferOptions) {
-        let TransferOptions { continues, representation, .. } = options;
+    pub(super) fn print_no_resume_notice(&self, options: &FtpOptions) {
+        let FtpOptions { continues, representation, .. } = options;
         if *continues && !representation.keeps_octets() && !self.is_quiet {
             say(&format!(
-                "whole files are transferred in TYPE {}, MODE {} and STRU {}, also with \
-                 --continue: remote and local sizes are not comparable",
+                "cannot resume because remote and local sizes are not comparable: whole files \
+                     are transferred in TYPE {}, MODE {} and STRU {}",
                 representation.data_type, representation.mode, representation.structure
             ));
         }
@@ -219,12 +221,13 @@ impl Connector {
 
     /// Waits before the attempt after attempt number `attempt`. Returns false if no further attempt
     /// follows.
-    pub(super) async fn wait_before_retry(&self, attempt: u32, error: &Error) -> bool {
+    pub(super) async fn wait_before_retry(&self, attempt: u32, error: &FtpError) -> bool {
         let is_storage_retry = self.retries_full_storage && error.is_insufficient_storage();
         if attempt >= self.attempts || !(error.is_transient() || is_storage_retry) {
             return false;
         }
-        let delay = FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(5)).min(LAST_WAIT);
+        let delay =
+            FIRST_RETRY_DELAY.saturating_mul(1 << (attempt - 1).min(5)).min(MAX_RETRY_DELAY);
         if !self.is_quiet {
             let sentence = error.sentence();
             say(&format!("{sentence}; attempt {} follows in {} s", attempt + 1, delay.as_secs()));
@@ -240,7 +243,7 @@ impl Connector {
 /// FTP client that opens its session on demand.
 pub(super) struct FtpClient {
     pub(super) connector: Arc<Connector>,
-    session: Option<Session>,
+    session: Option<FtpClientSession>,
     /// Number of sessions opened so far.
     sessions: u64,
     /// Working directory of each session, if it differs from the directory after the login.
@@ -252,7 +255,7 @@ pub(super) struct FtpClient {
     /// Number of names and directories skipped in listings.
     pub(super) skipped_names: u64,
     /// Listing lines that could not be parsed.
-    pub(super) unparsed: Unread,
+    pub(super) unparsed: UnknownLines,
     /// Whether a reply of the server said that the last listed directory has no files.
     pub(super) is_reported_empty: bool,
     /// Audit of the listings, if names that are missing in the listings are deleted.
@@ -273,7 +276,7 @@ impl FtpClient {
             listing_record: None,
             expects_transfer: false,
             skipped_names: 0,
-            unparsed: Unread::default(),
+            unparsed: UnknownLines::default(),
             is_reported_empty: false,
             audit: None,
             has_rough_times: false,
@@ -281,8 +284,8 @@ impl FtpClient {
     }
 
     /// Returns the open session, or opens a new session.
-    async fn session(&mut self) -> Result<&mut Session, Error> {
-        if self.session.as_ref().is_none_or(Session::is_closed) {
+    async fn session(&mut self) -> Result<&mut FtpClientSession, FtpError> {
+        if self.session.as_ref().is_none_or(FtpClientSession::is_closed) {
             // Some servers accept one session per client, so the connection of the old session is
             // closed before a new session is opened.
             self.session = None;
@@ -293,15 +296,15 @@ impl FtpClient {
                 if let Err(failure) = changed.result {
                     self.session = None;
                     let context = format!("cannot return to '{}'", escaped(directory.as_bytes()));
-                    return Err(Error::Step { context, failure, error: None });
+                    return Err(FtpError::Step { context, failure, error: None });
                 }
             }
         }
-        self.session.as_mut().ok_or(Error::Stopped)
+        self.session.as_mut().ok_or(FtpError::Stopped)
     }
 
     /// Opens a session, with retries, if no session is open.
-    pub(super) async fn ready(&mut self) -> Result<(), Error> {
+    pub(super) async fn ready(&mut self) -> Result<(), FtpError> {
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -320,7 +323,7 @@ impl FtpClient {
     }
 
     /// Returns the current session, if a session is open.
-    pub(super) fn open_session(&mut self) -> Option<&mut Session> {
+    pub(super) fn open_session(&mut self) -> Option<&mut FtpClientSession> {
         self.session.as_mut()
     }
 
@@ -330,7 +333,7 @@ impl FtpClient {
         context: &str,
         task: Task,
         local_end: Option<LocalEnd>,
-    ) -> (Result<Done, Error>, Option<TransferResult>) {
+    ) -> (Result<Done, FtpError>, Option<TransferResult>) {
         let connector = Arc::clone(&self.connector);
         let expects_transfer = self.expects_transfer;
         let session = match self.session().await {
@@ -341,21 +344,21 @@ impl FtpClient {
         let outcome = session.run(task, local_end).await;
         connector.learn(session);
         let mut moved = outcome.moved;
-        let stopped = *self.connector.shared.stop.borrow();
-        let result = outcome.result.map_err(|failure| match (&failure.why, stopped) {
-            (FailureReason::Aborted, true) => Error::Stopped,
+        let is_cancelled = *self.connector.shared.stop.borrow();
+        let result = outcome.result.map_err(|failure| match (&failure.why, is_cancelled) {
+            (FailureReason::Aborted, true) => FtpError::Stopped,
             _ => {
                 let broken =
                     moved.as_mut().map(|moved| std::mem::replace(&mut moved.result, Ok(())));
                 let error = broken.and_then(Result::err).map(|(_, error)| error);
-                Error::Step { context: context.to_owned(), failure, error }
+                FtpError::Step { context: context.to_owned(), failure, error }
             }
         });
         if let Some(mut record) = self.listing_record.take() {
             record.take(self, moved.as_ref(), 0);
             self.listing_record = Some(record);
         }
-        if stopped {
+        if is_cancelled {
             // After an abort the replies can no longer be matched to commands: drop the connection.
             self.session = None;
         }
@@ -363,7 +366,7 @@ impl FtpClient {
     }
 
     /// Runs a task that may be repeated, with retries.
-    pub(super) async fn run(&mut self, context: &str, task: Task) -> Result<Done, Error> {
+    pub(super) async fn run(&mut self, context: &str, task: Task) -> Result<Done, FtpError> {
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -385,24 +388,24 @@ impl FtpClient {
         kind: ListKind,
         name: Name,
         local_end: LocalEnd,
-    ) -> (Result<Done, Error>, Option<TransferResult>) {
-        let before = self.working_directory(context).await;
-        let number = self.session_number();
+    ) -> (Result<Done, FtpError>, Option<TransferResult>) {
+        let previous_directory = self.working_directory(context).await;
+        let session_number = self.session_number();
         if let (Err(error), _) = self.run_once(context, Task::ChangeDirectory(name), None).await {
             return (Err(error), None);
         }
-        if number.is_none() || self.session_number() != number {
-            // A new session would list another directory.
+        if session_number.is_none() || self.session_number() != session_number {
+            // The session was replaced, and the new session is in a different working directory.
             self.close_session().await;
             let sentence = "the control connection was lost before the listing".to_owned();
-            return (Err(Error::NoConnection(sentence)), None);
+            return (Err(FtpError::NoConnection(sentence)), None);
         }
-        let listed = self.run_once(context, Task::List(kind, None), Some(local_end)).await;
-        let is_same = self.session_number() == number;
+        let result = self.run_once(context, Task::List(kind, None), Some(local_end)).await;
+        let is_same = self.session_number() == session_number;
         if is_same {
-            self.return_to(context, before).await;
+            self.return_to(context, previous_directory).await;
         }
-        listed
+        result
     }
 
     /// Changes to a directory and back, to verify that the directory exists and is readable. Some
@@ -413,7 +416,7 @@ impl FtpClient {
     ///
     /// Returns an error if the server refuses to change to the directory, or if the session is
     /// lost.
-    pub(super) async fn check_directory(&mut self, path: &[u8]) -> Result<(), Error> {
+    pub(super) async fn check_directory(&mut self, path: &[u8]) -> Result<(), FtpError> {
         let context = format!("cannot change to '{}'", escaped(path));
         self.ready().await?;
         let before = self.working_directory(&context).await;
@@ -423,20 +426,20 @@ impl FtpClient {
     }
 
     async fn working_directory(&mut self, context: &str) -> Option<Name> {
-        let answered = self.run_once(context, Task::WorkingDirectory, None).await.0;
-        Name::new(answered.ok()?.reply.quoted()?).ok()
+        let result = self.run_once(context, Task::WorkingDirectory, None).await.0;
+        Name::new(result.ok()?.reply.quoted()?).ok()
     }
 
     /// Changes back to `directory`. If that fails, the session ends.
     async fn return_to(&mut self, context: &str, directory: Option<Name>) {
-        let returned = match directory {
+        let result = match directory {
             Some(before) => {
                 let changed = self.run_once(context, Task::ChangeDirectory(before), None).await;
                 changed.0.is_ok()
             }
             None => false,
         };
-        if !returned {
+        if !result {
             self.close_session().await;
         }
     }
@@ -448,7 +451,7 @@ impl FtpClient {
         kind: ListKind,
         name: Option<Name>,
         entries_max: usize,
-    ) -> Result<(Done, Collector), Error> {
+    ) -> Result<(Done, Collector), FtpError> {
         let dialect = match kind {
             ListKind::Facts => Dialect::Facts,
             ListKind::Long | ListKind::LongWithHidden => Dialect::Long,
@@ -475,7 +478,7 @@ impl FtpClient {
                         || Collector::new(dialect, now(), entries_max),
                         |listing| *listing,
                     );
-                    listing.finish().map_err(|error| Error::NotFound(error.to_string()))?;
+                    listing.finish().map_err(|error| FtpError::NotFound(error.to_string()))?;
                     return Ok((done, listing));
                 }
                 Err(error) if !self.connector.wait_before_retry(attempt, &error).await => {
@@ -494,7 +497,7 @@ impl FtpClient {
     /// Returns whether the server may support a feature: the server advertises this feature, or no
     /// features at all.
     pub(super) fn may_have(&self, feature: &str) -> bool {
-        let has_no_features = |session: &Session| session.features.is_empty();
+        let has_no_features = |session: &FtpClientSession| session.features.is_empty();
         self.session.as_ref().is_some_and(has_no_features) || self.has(feature)
     }
 

@@ -10,9 +10,9 @@ use super::data_connection::{Canceller, DataConnection};
 use super::data_transfer::{ArrivalLog, Cancellation, DataTransfer, LocalEnd, TransferResult};
 use super::session_timing::SessionTiming;
 use super::small_file::{SmallDownload, send_small_file};
-use crate::carrier::{EngineContext, Refusal, TlsClient, TrustedBy};
-use crate::files::pace::Pace;
-use crate::meters::Registry;
+use crate::carrier::{EngineContext, TlsClient, TlsFailure, TrustedBy};
+use crate::files::pace::RateLimit;
+use crate::meters::MeterRegistry;
 use os::host::{Host, Listener};
 use os::socket::TcpInfo;
 use protocols::application::ftp::user::{
@@ -61,7 +61,7 @@ pub(super) struct Shared {
     /// Whether the server's replies are printed.
     pub(super) is_verbose: Arc<AtomicBool>,
     /// Registry on which the meters are displayed.
-    pub(super) registry: Arc<Registry>,
+    pub(super) registry: Arc<MeterRegistry>,
 }
 
 /// Result of a task, with its transferred data.
@@ -73,7 +73,7 @@ pub(super) struct TaskOutcome {
 }
 
 /// FTP session over one control connection.
-pub(super) struct Session {
+pub(super) struct FtpClientSession {
     user: User,
     control: ControlStream,
     engine_context: EngineContext,
@@ -96,9 +96,10 @@ pub(super) struct Session {
     /// Reason for trusting the server, and the fingerprint of its certificate.
     pub(super) trusted_by: Option<(TrustedBy, String)>,
     /// Reason for a TLS failure.
-    pub(super) refusal: Option<Refusal>,
-    /// Local and remote address of the control connection.
+    pub(super) refusal: Option<TlsFailure>,
+    /// Local address of the control connection.
     pub(super) local: SocketAddr,
+    /// Remote address of the control connection.
     pub(super) peer: SocketAddr,
 }
 
@@ -133,7 +134,7 @@ enum SessionEvent {
     AbortTimeout,
 }
 
-impl Session {
+impl FtpClientSession {
     /// Logs in over an established connection.
     ///
     /// # Errors
@@ -176,11 +177,11 @@ impl Session {
             let failure = Failure { step: Step::Tls, why: FailureReason::Tls };
             return Ok((session, Err(failure)));
         }
-        let logged_in = session.drive(None).await.map(|_| ());
+        let login_result = session.drive(None).await.map(|_| ());
         let tls = session.timing.opening.tls.unwrap_or_default();
         session.timing.opening.login = Some(began.elapsed().saturating_sub(tls));
         session.timing.end_login(began.into_std());
-        Ok((session, logged_in))
+        Ok((session, login_result))
     }
 
     /// Returns whether the session accepts no more tasks.
@@ -212,8 +213,8 @@ impl Session {
         if let (Some(moved), Some(ended)) = (&mut self.moved, self.ended.take()) {
             moved.stats.update_after_reply(&ended);
         }
-        let lost = Failure { step: Step::Command, why: FailureReason::ControlLost };
-        let mut result = result.and_then(|done| done.ok_or(lost));
+        let failure = Failure { step: Step::Command, why: FailureReason::ControlLost };
+        let mut result = result.and_then(|done| done.ok_or(failure));
         let moved = self.moved.take();
         if let (Err(Failure { why: why @ FailureReason::Refused(_), .. }), Some(moved)) =
             (&mut result, &moved)
@@ -238,17 +239,17 @@ impl Session {
 
     /// Ends the session with QUIT. Waits at most [`QUIT_TIMEOUT`] for the answer.
     pub(super) async fn quit(mut self) {
-        let quitting = async {
+        let quit = async {
             if !self.is_closed() {
                 _ = self.run(Task::Quit, None).await;
             }
             self.control.close().await;
         };
-        _ = timeout(QUIT_TIMEOUT, quitting).await;
+        _ = timeout(QUIT_TIMEOUT, quit).await;
     }
 }
 
-impl Session {
+impl FtpClientSession {
     /// Processes events until the end of the task or, without a task, of the login.
     async fn drive(&mut self, id: Option<TaskId>) -> Result<Option<Done>, Failure> {
         let mut input = vec![0; READ_BYTES];
@@ -306,7 +307,7 @@ impl Session {
                 None => pending().await,
             }
         };
-        let aborting = async {
+        let abort_timer = async {
             match abort_deadline {
                 Some(at) => sleep_until(at).await,
                 None => pending().await,
@@ -320,7 +321,7 @@ impl Session {
             () = deadline => SessionEvent::Timeout,
             () = sleep(TICK), if is_moving => SessionEvent::Tick,
             () = sleep(SAMPLE_INTERVAL), if is_sampled => SessionEvent::Sample,
-            () = aborting => SessionEvent::AbortTimeout,
+            () = abort_timer => SessionEvent::AbortTimeout,
             _ = self.shared.stop.wait_for(|is_set| *is_set), if abort_deadline.is_none() => {
                 SessionEvent::Stop
             }
@@ -423,7 +424,7 @@ impl Session {
     fn finish_transfer(&mut self, moved: TransferResult, id: TaskId) {
         let wire_bytes = moved.wire_bytes;
         if moved.has_enough {
-            // The rest is not needed: abort the transfer.
+            // The requested bytes have arrived: abort the rest of the transfer.
             self.moved = Some(moved);
             return self.user.abort(&mut self.engine_context.cx());
         }
@@ -439,7 +440,7 @@ impl Session {
     async fn perform(&mut self, event: UserEvent) {
         match event {
             UserEvent::Reply(reply) => {
-                self.timing.replied(reply.code.number());
+                self.timing.record_reply(reply.code.number());
                 if self.shared.is_verbose.load(Ordering::Relaxed) {
                     crate::files::progress::say(&format!("< {reply}"));
                 }
@@ -529,7 +530,7 @@ impl Session {
             cancellation: Arc::clone(&cancellation),
             local_end,
             representation: self.representation,
-            pace: Pace::new(self.shared.bytes_per_second),
+            pace: RateLimit::new(self.shared.bytes_per_second),
             moved: Arc::clone(&moved),
             total_bytes: Arc::clone(&self.shared.total_bytes),
             // The thread of an upload counts written bytes. `sample` logs the acknowledged bytes
@@ -558,7 +559,8 @@ impl Session {
                 self.local_end = Some(local_end);
                 return Some(stream);
             };
-            // The stream is no longer polled.
+            // The transfer has ended, so the stream no longer needs to be registered with the
+            // runtime.
             self.ended = stream.into_std().ok().map(Canceller::Kernel);
             self.finish_transfer(ended, id);
             return None;
@@ -618,7 +620,7 @@ impl Session {
         }
         let output = self.user.output().to_vec();
         let urgent = self.user.urgent_mark();
-        self.timing.sent(&output);
+        self.timing.record_commands(&output);
         if self.control.write(&output, urgent).await.is_err() {
             return self.user.peer_closed(&mut self.engine_context.cx());
         }

@@ -1,10 +1,10 @@
 //! Options that the FTP commands have in common.
 
-use super::error::Error;
-use super::get::TransferOptions;
-use crate::carrier::{Family, Route};
+use super::error::FtpError;
+use super::get::FtpOptions;
+use crate::carrier::{AddressFamilies, Route};
 use crate::files::hosts::HostSettings;
-use crate::files::url::{Scheme, Url, UrlType};
+use crate::files::url::{Url, UrlScheme, UrlType};
 use crate::heading;
 use crate::transfer_recorder::RecordOptions;
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ pub(in crate::files) struct ConnectionOptions {
           default_value = "kernel", help_heading = heading::CONNECTION)]
     pub(in crate::files) via: Route,
     #[command(flatten)]
-    pub(in crate::files) family: Family,
+    pub(in crate::files) family: AddressFamilies,
     /// Give up after this many seconds without an answer or data from the server
     #[arg(long, value_name = "seconds", default_value_t = 25,
           value_parser = clap::value_parser!(u32).range(1..=86_400),
@@ -75,9 +75,9 @@ pub(in crate::files) struct TransferArguments {
     #[arg(long, help_heading = heading::TRANSFER)]
     pub(in crate::files) no_keep_time: bool,
     /// Data type: I (as stored on the host: octets, or the type in config.toml), A (text), E
-    /// (EBCDIC), or L and the bits of a word, as in L36, and L8 for octets on any host; A and E may
-    /// be followed by N, T or C; auto asks the server for its system, and uses L36 for one of 36
-    /// bits [default: I]
+    /// (EBCDIC), or L with the bits of a word, such as L36 (L8 means octets on any host); A and E
+    /// may be followed by N, T or C; auto queries the server's system type and selects L36 for a
+    /// 36-bit system [default: I]
     #[arg(long = "type", value_name = "I|A|E|Lbits|auto", value_parser = parse_requested_type,
           help_heading = heading::REPRESENTATION)]
     pub(in crate::files) data_type: Option<RequestedType>,
@@ -85,12 +85,12 @@ pub(in crate::files) struct TransferArguments {
     #[arg(long, value_name = "S|B|C|Z", value_parser = parse_mode,
           help_heading = heading::REPRESENTATION)]
     pub(in crate::files) mode: Option<Mode>,
-    /// File structure: F (bytes), R (records) or P (pages of words: with L36, unless another type
-    /// is given) [default: F]
+    /// File structure: F (bytes), R (records) or P (pages of words; the default type is then L36)
+    /// [default: F]
     #[arg(long, value_name = "F|R|P", value_parser = parse_structure,
           help_heading = heading::REPRESENTATION)]
     pub(in crate::files) stru: Option<Structure>,
-    /// Format of words that are not octets in the local file; c36, a36, u36 and text are for words
+    /// Local file format for remote words that are not octets; c36, a36, u36 and text are for words
     /// of 36 bits [default: that in config.toml, or h36]
     #[arg(long, value_name = "h36|data8|oct|c36|a36|u36|text", value_parser = parse_word_format,
           help_heading = heading::REPRESENTATION)]
@@ -100,9 +100,9 @@ pub(in crate::files) struct TransferArguments {
 /// Requested data type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::files) enum RequestedType {
-    /// This type.
+    /// A fixed data type.
     This(Type),
-    /// The type that suits the system that the server reports.
+    /// The data type for the system that the server reports (SYST).
     Auto,
 }
 
@@ -117,7 +117,7 @@ impl TransferArguments {
     /// # Errors
     ///
     /// Returns an error if the representation is not supported or the configuration is invalid.
-    pub(super) fn to_options(&self, url: &Url, existing: Existing) -> Result<TransferOptions> {
+    pub(super) fn to_options(&self, url: &Url, existing: Existing) -> Result<FtpOptions> {
         let host = HostSettings::of(&url.target.host)?;
         let requested = self.requested_type(url, &host);
         let data_type = match requested {
@@ -131,13 +131,14 @@ impl TransferArguments {
             word_format: self.store.or(host.store).unwrap_or_default(),
         };
         check(&representation).or_else(|error| {
-            // With `auto` the type may become TYPE L 36, with which the other options may be valid.
+            // `auto` may select TYPE L 36, so options that are valid only with TYPE L 36 are
+            // accepted.
             let words = Type::Local(ByteSize::WORD36);
             let of_words = Representation { data_type: words, ..representation };
-            let may_be = requested == RequestedType::Auto && check(&of_words).is_ok();
-            if may_be { Ok(()) } else { Err(error) }
+            let is_valid_with_words = requested == RequestedType::Auto && check(&of_words).is_ok();
+            if is_valid_with_words { Ok(()) } else { Err(error) }
         })?;
-        Ok(TransferOptions {
+        Ok(FtpOptions {
             representation,
             existing,
             continues: self.continues,
@@ -150,15 +151,15 @@ impl TransferArguments {
     /// Returns the requested type: the type in the arguments, else in the URL, else the type
     /// implied by the other options. TYPE I becomes the image type of the host.
     fn requested_type(&self, url: &Url, host: &HostSettings) -> RequestedType {
-        let Scheme::Ftp(_, kind) = url.scheme else { return RequestedType::This(Type::Image) };
+        let UrlScheme::Ftp(_, kind) = url.scheme else { return RequestedType::This(Type::Image) };
         let of_url = match kind {
             Some(UrlType::Text) => Some(Type::Ascii(Format::NonPrint)),
             Some(UrlType::Image) => Some(Type::Image),
             Some(UrlType::Directory) | None => None,
         };
         // Pages and word formats are for 36-bit hosts.
-        let is_of_words = self.stru == Some(Structure::Page) || self.store.is_some();
-        let of_words = is_of_words.then_some(Type::Local(ByteSize::WORD36));
+        let needs_words = self.stru == Some(Structure::Page) || self.store.is_some();
+        let of_words = needs_words.then_some(Type::Local(ByteSize::WORD36));
         let requested = self.data_type.or(of_url.or(of_words).map(RequestedType::This));
         match requested.unwrap_or(RequestedType::This(Type::Image)) {
             RequestedType::This(Type::Image) => host.image(),
@@ -172,12 +173,9 @@ impl TransferArguments {
 /// # Errors
 ///
 /// Returns an error if the configuration is invalid.
-pub(super) fn host_transfer_options(
-    url: &Url,
-    existing: Existing,
-) -> Result<TransferOptions, Error> {
+pub(super) fn host_transfer_options(url: &Url, existing: Existing) -> Result<FtpOptions, FtpError> {
     let host = HostSettings::of(&url.target.host);
-    let host = host.map_err(|error| Error::Wrong(format!("{error:#}")))?;
+    let host = host.map_err(|error| FtpError::Wrong(format!("{error:#}")))?;
     let image = host.image();
     let word_format = host.store.unwrap_or_default();
     let mut representation = Representation { word_format, ..Representation::IMAGE };
@@ -188,7 +186,7 @@ pub(super) fn host_transfer_options(
     let continues = false;
     let segments = 1;
     let keeps_time = true;
-    Ok(TransferOptions { representation, existing, continues, segments, keeps_time, asks_system })
+    Ok(FtpOptions { representation, existing, continues, segments, keeps_time, asks_system })
 }
 
 /// Checks whether type, mode, structure and word format can be combined.
@@ -250,7 +248,10 @@ pub(super) fn parse_data_type(text: &str) -> Result<Type> {
         ("A", Some(format), _) => Ok(Type::Ascii(format)),
         ("E", Some(format), _) => Ok(Type::Ebcdic(format)),
         ("L", _, Some(size)) => Ok(Type::Local(size)),
-        _ => bail!("'{}' is not a type: use I, A, E, or L with 1 to 64", text.escape_debug()),
+        _ => bail!(
+            "'{}' is not a type: use I, A, E, or L with a word size of 1 to 64 bits",
+            text.escape_debug()
+        ),
     }
 }
 
@@ -261,8 +262,9 @@ pub(super) fn parse_mode(text: &str) -> Result<Mode> {
 }
 
 pub(super) fn parse_structure(text: &str) -> Result<Structure> {
-    let all = [Structure::File, Structure::Record, Structure::Page];
-    let found = all.into_iter().find(|structure| structure.to_string().eq_ignore_ascii_case(text));
+    let structures = [Structure::File, Structure::Record, Structure::Page];
+    let found =
+        structures.into_iter().find(|structure| structure.to_string().eq_ignore_ascii_case(text));
     found.with_context(|| format!("'{}' is not a structure: use F, R or P", text.escape_debug()))
 }
 

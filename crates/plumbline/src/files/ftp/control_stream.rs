@@ -1,7 +1,7 @@
 //! Transports of the control connection: a kernel socket or a stream of the user-space host, in
 //! plaintext or with TLS.
 
-use crate::carrier::{Refusal, TlsClient, TrustedBy, fingerprint};
+use crate::carrier::{TlsClient, TlsFailure, TrustedBy, fingerprint};
 use rustix::net::SendFlags;
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// Maximum duration of a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A TCP byte stream.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub(super) enum ControlStream {
     /// TLS.
     Tls(Box<TlsStream<ByteStream>>),
     /// The TLS handshake has failed.
-    Gone,
+    Failed,
 }
 
 impl ControlStream {
@@ -99,7 +99,7 @@ impl ControlStream {
         match self {
             Self::Plaintext(byte_stream) => byte_stream.read(room).await,
             Self::Tls(stream) => stream.read(room).await,
-            Self::Gone => Ok(0),
+            Self::Failed => Ok(0),
         }
     }
 
@@ -111,8 +111,8 @@ impl ControlStream {
                 let (first, rest) = bytes.split_at_checked(urgent.unwrap_or(0)).unwrap_or_default();
                 if !first.is_empty() {
                     let send = || Ok(rustix::net::send(&*stream, first, SendFlags::OOB)?);
-                    let sent = stream.async_io(Interest::WRITABLE, send).await?;
-                    stream.write_all(first.get(sent..).unwrap_or_default()).await?;
+                    let sent_bytes = stream.async_io(Interest::WRITABLE, send).await?;
+                    stream.write_all(first.get(sent_bytes..).unwrap_or_default()).await?;
                 }
                 stream.write_all(if first.is_empty() { bytes } else { rest }).await
             }
@@ -121,7 +121,7 @@ impl ControlStream {
                 stream.write_all(bytes).await?;
                 stream.flush().await
             }
-            Self::Gone => Err(io::ErrorKind::NotConnected.into()),
+            Self::Failed => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
@@ -130,14 +130,15 @@ impl ControlStream {
     pub(super) async fn start_tls(
         &mut self,
         client: &TlsClient,
-    ) -> Result<(TrustedBy, String), Refusal> {
-        let Self::Plaintext(byte_stream) = std::mem::replace(self, Self::Gone) else {
-            return Err(Refusal::HandshakeFailed("TLS is already active".to_owned()));
+    ) -> Result<(TrustedBy, String), TlsFailure> {
+        let Self::Plaintext(byte_stream) = std::mem::replace(self, Self::Failed) else {
+            return Err(TlsFailure::HandshakeFailed("TLS is already active".to_owned()));
         };
         let (configuration, name) = client.parts();
-        let connecting = TlsConnector::from(configuration).connect(name, byte_stream);
-        let connected = timeout(HANDSHAKE, connecting).await;
-        let connected = connected.map_err(|_| Refusal::HandshakeTimeout(HANDSHAKE.as_secs()))?;
+        let handshake = TlsConnector::from(configuration).connect(name, byte_stream);
+        let connected = timeout(HANDSHAKE_TIMEOUT, handshake).await;
+        let connected =
+            connected.map_err(|_| TlsFailure::HandshakeTimeout(HANDSHAKE_TIMEOUT.as_secs()))?;
         let stream = connected.map_err(|error| client.refusal(&error))?;
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let digest = certificate.map(fingerprint).unwrap_or_default();
@@ -151,7 +152,7 @@ impl ControlStream {
         _ = match self {
             Self::Plaintext(byte_stream) => byte_stream.shutdown().await,
             Self::Tls(stream) => stream.shutdown().await,
-            Self::Gone => Ok(()),
+            Self::Failed => Ok(()),
         };
     }
 }

@@ -46,11 +46,12 @@ impl SplicePipe {
     /// Moves at least one byte from the pipe into `file`, at offset `at` or at its current
     /// position.
     pub(super) fn write_to(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
-        let mut at = at;
+        let mut offset = at;
         let flags = SpliceFlags::empty();
-        let moved = splice(&self.from, None, file, at.as_mut(), self.buffered_bytes, flags)?;
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(moved);
-        Ok(moved)
+        let moved_bytes =
+            splice(&self.from, None, file, offset.as_mut(), self.buffered_bytes, flags)?;
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(moved_bytes);
+        Ok(moved_bytes)
     }
 
     /// Returns the number of bytes in the pipe.
@@ -161,8 +162,8 @@ impl DataConnection {
     }
 
     /// Sends `file` from its current position by `sendfile`; `None` if the connection or the file
-    /// does not support `sendfile`. Each system call sends at most `at_most` bytes. `sent` gets the
-    /// number of bytes and may end the transfer with an error.
+    /// does not support `sendfile`. Each system call sends at most `at_most` bytes. After each
+    /// call, `sent` receives the number of bytes; an error from `sent` ends the transfer.
     pub(super) fn send_file(
         &mut self,
         file: &File,
@@ -222,11 +223,11 @@ impl DataConnection {
                 secured.send_end()?;
                 secured.shut_down()?;
                 // All data has been sent. An error while the peer closes does not matter.
-                let mut left = CLOSE_MAX_BYTES;
-                while let Ok(count @ 1..) = secured.receive(left, |_| {})
-                    && count < left
+                let mut remaining_bytes = CLOSE_MAX_BYTES;
+                while let Ok(count @ 1..) = secured.receive(remaining_bytes, |_| {})
+                    && count < remaining_bytes
                 {
-                    left -= count;
+                    remaining_bytes -= count;
                 }
                 Ok(())
             }
@@ -246,7 +247,7 @@ impl DataConnection {
     /// Closes a data connection after the peer has ended the stream.
     pub(super) fn close(&mut self) {
         if let Self::Tls(secured) = self {
-            // A server that has already closed needs no answer.
+            // Ignored: a server that has closed the connection does not need close_notify.
             _ = secured.send_end();
         }
     }

@@ -1,8 +1,8 @@
 //! Transfer of the bytes of one data connection, in a blocking thread.
 
 use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe, TcpConnection};
-use super::session_timing::{TransferStats, add_since};
-use crate::files::pace::Pace;
+use super::session_timing::{FtpTransferStats, add_since};
+use crate::files::pace::RateLimit;
 use crate::transfer_recorder::{nanos, of_info};
 use os::clock::{Monotonic, thread_cpu_time};
 use os::context_switches::ContextSwitches;
@@ -61,7 +61,7 @@ pub(super) struct TransferResult {
     /// Received listing, if the transfer was a listing.
     pub(super) listing: Option<Box<Collector>>,
     /// Measurements for the record.
-    pub(super) stats: TransferStats,
+    pub(super) stats: FtpTransferStats,
     /// Whether the transfer succeeded, and the cause of a failure.
     pub(super) result: Result<(), (DataFailure, io::Error)>,
     /// Whether the transfer ended because `stop_after` bytes had arrived.
@@ -196,8 +196,9 @@ impl Cancellation {
     /// Returns an error if the transfer is cancelled.
     fn wait(&self, time: Duration) -> Result<(), TransferError> {
         let is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(is_cancelled, time, |cancelled| !*cancelled);
-        let (is_cancelled, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let wait_result =
+            self.changed.wait_timeout_while(is_cancelled, time, |cancelled| !*cancelled);
+        let (is_cancelled, _) = wait_result.unwrap_or_else(PoisonError::into_inner);
         match *is_cancelled {
             true => Err(connection_lost(io::Error::other("the transfer was cancelled"))),
             false => Ok(()),
@@ -212,7 +213,7 @@ pub(super) struct DataTransfer {
     pub(super) cancellation: Arc<Cancellation>,
     pub(super) local_end: LocalEnd,
     pub(super) representation: Representation,
-    pub(super) pace: Pace,
+    pub(super) pace: RateLimit,
     /// Bytes moved on this data connection; `total_bytes` counts the bytes of all data connections.
     pub(super) moved: Arc<AtomicU64>,
     pub(super) total_bytes: Arc<AtomicU64>,
@@ -250,29 +251,29 @@ impl DataTransfer {
         let cpu = thread_cpu_time();
         let switches = ContextSwitches::of_thread();
         let waited = thread_run_queue_wait();
-        let mut ended = TransferResult::empty();
-        ended.result = match self.connection.begin() {
+        let mut transfer_result = TransferResult::empty();
+        transfer_result.result = match self.connection.begin() {
             Err(error) => Err((DataFailure::Tls, error)),
             Ok(tls) => {
-                ended.stats.tls = tls;
-                ended.stats.tls_time = tls.map(|_| began.elapsed());
+                transfer_result.stats.tls = tls;
+                transfer_result.stats.tls_time = tls.map(|_| began.elapsed());
                 match self.local_end {
                     LocalEnd::From(_) => {
-                        ended.stats.first_byte = Some(Instant::now());
-                        ended.stats.is_sending = true;
-                        let sent = self.send(&mut ended);
-                        if sent.is_err() {
+                        transfer_result.stats.first_byte = Some(Instant::now());
+                        transfer_result.stats.is_sending = true;
+                        let result = self.send(&mut transfer_result);
+                        if result.is_err() {
                             self.connection.abort();
                         }
-                        sent
+                        result
                     }
-                    _ => self.receive(&mut ended),
+                    _ => self.receive(&mut transfer_result),
                 }
             }
         };
-        ended.wire_bytes = self.moved.load(Ordering::Relaxed);
-        ended.stats.ended = Some(Instant::now());
-        ended.stats.read_state(self.connection.tcp());
+        transfer_result.wire_bytes = self.moved.load(Ordering::Relaxed);
+        transfer_result.stats.ended = Some(Instant::now());
+        transfer_result.stats.read_state(self.connection.tcp());
         if let (Some(arrival_log), TcpConnection::Kernel(stream)) =
             (&self.arrival_log, self.connection.tcp())
         {
@@ -280,29 +281,29 @@ impl DataTransfer {
             arrival_log.lock().unwrap_or_else(PoisonError::into_inner).own_window_bytes =
                 window.map(u64::from);
         }
-        ended.stats.cpu = thread_cpu_time().saturating_sub(cpu);
-        ended.stats.run_queue_wait =
+        transfer_result.stats.cpu = thread_cpu_time().saturating_sub(cpu);
+        transfer_result.stats.run_queue_wait =
             thread_run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
-        // The thread does nothing else during the transfer.
-        ended.stats.switches =
+        // All context switches of this thread belong to the transfer: the thread has no other work.
+        transfer_result.stats.switches =
             ContextSwitches::of_thread().zip(switches).map(|(now, before)| now.since(before));
         if let DataConnection::Tls(secured) = &self.connection {
-            ended.stats.crypto = Some(secured.spent());
+            transfer_result.stats.crypto = Some(secured.crypto_time());
         }
         let is_all_counted =
             matches!(self.connection, DataConnection::Plaintext(TcpConnection::Kernel(_)));
-        ended.stats.calls = ended.stats.calls.filter(|_| is_all_counted);
-        ended.store_content(self.local_end);
-        ended
+        transfer_result.stats.calls = transfer_result.stats.calls.filter(|_| is_all_counted);
+        transfer_result.store_content(self.local_end);
+        transfer_result
     }
 
     /// Counts moved bytes, and waits if they exceed the rate limit.
     fn count(&mut self, bytes: usize) -> Result<(), TransferError> {
-        let counted = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.moved.fetch_add(counted, Ordering::Relaxed);
-        self.total_bytes.fetch_add(counted, Ordering::Relaxed);
+        let bytes_u64 = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.moved.fetch_add(bytes_u64, Ordering::Relaxed);
+        self.total_bytes.fetch_add(bytes_u64, Ordering::Relaxed);
         if let Some(arrival_log) = &self.arrival_log {
-            arrival_log.lock().unwrap_or_else(PoisonError::into_inner).count(counted);
+            arrival_log.lock().unwrap_or_else(PoisonError::into_inner).count(bytes_u64);
         }
         let now = self.clock.now();
         self.pace.spend(bytes, now);
@@ -316,11 +317,11 @@ impl DataTransfer {
     /// the end.
     fn buffer_len(&self) -> usize {
         let is_converted = self.connection.is_secured() || !self.representation.passes_through();
-        let most = if is_converted { CONVERTED_PIECE_BYTES } else { PIECE_BYTES };
+        let max_len = if is_converted { CONVERTED_PIECE_BYTES } else { PIECE_BYTES };
         let burst = self.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
         let expected = self.expected_bytes.and_then(|size| usize::try_from(size).ok());
-        let room = expected.map_or(most, |size| size.saturating_add(1));
-        burst.unwrap_or(most).min(room.max(SMALL_PIECE_BYTES)).min(most)
+        let needed_len = expected.map_or(max_len, |size| size.saturating_add(1));
+        burst.unwrap_or(max_len).min(needed_len.max(SMALL_PIECE_BYTES)).min(max_len)
     }
 
     /// Lets the kernel move the received data into the file. Returns whether the kernel moved all
@@ -362,7 +363,7 @@ impl DataTransfer {
                     // The file system does not support `splice`.
                     Err(error) if error.kind() == ErrorKind::InvalidInput => {
                         let bytes = splice_pipe.into_bytes().map_err(local_error)?;
-                        self.local_end.put(&bytes, ended)?;
+                        self.local_end.write_file_bytes(&bytes, ended)?;
                         return Ok(false);
                     }
                     Err(error) => return Err(local_error(error)),
@@ -386,15 +387,16 @@ impl DataTransfer {
         };
         let mut content = Vec::new();
         loop {
-            let mut written = Ok(());
+            let mut write_result = Ok(());
             let Self { connection, local_end, .. } = self;
             let mut take = |wire: &[u8], ended: &mut TransferResult| {
-                if written.is_ok() {
-                    written = local_end.take(wire, decoder.as_mut(), &mut content, ended);
+                if write_result.is_ok() {
+                    write_result =
+                        local_end.process_wire_bytes(wire, decoder.as_mut(), &mut content, ended);
                 }
             };
             let began = Instant::now();
-            let read = match connection {
+            let read_result = match connection {
                 // With TLS one call both waits and decrypts, so the wait alone is not timed.
                 DataConnection::Tls(secured) => {
                     secured.receive(piece.len(), |wire| take(wire, ended))
@@ -409,15 +411,15 @@ impl DataTransfer {
                     read
                 }
             };
-            let count = match read {
+            let count = match read_result {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 // The stream ended without close_notify. If the expected number of bytes has
                 // arrived, the file is complete.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                    let moved = self.moved.load(Ordering::Relaxed);
-                    if self.expected_bytes == Some(moved) {
+                    let moved_bytes = self.moved.load(Ordering::Relaxed);
+                    if self.expected_bytes == Some(moved_bytes) {
                         break;
                     }
                     return Err(connection_lost(error));
@@ -425,16 +427,16 @@ impl DataTransfer {
                 Err(error) => return Err(connection_lost(error)),
             };
             self.count(count)?;
-            written?;
+            write_result?;
             if ended.has_enough {
                 return Ok(());
             }
         }
         if let Some(decoder) = &mut decoder {
-            let finished = decoder.finish(&mut content);
+            let result = decoder.finish(&mut content);
             ended.stats.counts = decoder.counts();
-            finished.map_err(|error| malformed(&format!("{error:?}")))?;
-            self.local_end.put(&content, ended)?;
+            result.map_err(|error| malformed(&format!("{error:?}")))?;
+            self.local_end.write_file_bytes(&content, ended)?;
         }
         self.connection.close();
         Ok(())
@@ -569,12 +571,12 @@ impl LocalEnd {
     /// Returns the number of bytes between the position and the end of a regular file.
     fn remaining_bytes(&self) -> Option<u64> {
         let Self::From(file) = self else { return None };
-        let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
-        Some(about.len().saturating_sub(rustix::fs::tell(file).ok()?))
+        let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some(metadata.len().saturating_sub(rustix::fs::tell(file).ok()?))
     }
 
     /// Processes bytes from the data connection.
-    fn take(
+    fn process_wire_bytes(
         &mut self,
         wire: &[u8],
         decoder: Option<&mut Decoder>,
@@ -582,7 +584,7 @@ impl LocalEnd {
         ended: &mut TransferResult,
     ) -> Result<(), TransferError> {
         ended.stats.first_byte.get_or_insert_with(Instant::now);
-        let Some(decoder) = decoder else { return self.put(wire, ended) };
+        let Some(decoder) = decoder else { return self.write_file_bytes(wire, ended) };
         let mut wire = wire;
         while self.decode(decoder, &mut wire, content, ended)? {}
         Ok(())
@@ -601,14 +603,14 @@ impl LocalEnd {
         add_since(&mut ended.stats.converting, began);
         ended.stats.counts = decoder.counts();
         let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
-        self.put(content, ended)?;
+        self.write_file_bytes(content, ended)?;
         content.clear();
         // Bytes after the end of the file are ignored.
         Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
     }
 
     /// Writes the next bytes of the file.
-    pub(super) fn put(
+    pub(super) fn write_file_bytes(
         &mut self,
         bytes: &[u8],
         ended: &mut TransferResult,
@@ -620,9 +622,10 @@ impl LocalEnd {
                     check_limit(*max_bytes, ended.file_bytes, bytes.len())?;
                 }
                 if let Some(stop_after) = *stop_after {
-                    let left = usize::try_from(stop_after - ended.file_bytes).unwrap_or(usize::MAX);
-                    bytes = bytes.get(..left).unwrap_or(bytes);
-                    ended.has_enough = bytes.len() == left;
+                    let remaining_bytes =
+                        usize::try_from(stop_after - ended.file_bytes).unwrap_or(usize::MAX);
+                    bytes = bytes.get(..remaining_bytes).unwrap_or(bytes);
+                    ended.has_enough = bytes.len() == remaining_bytes;
                 }
                 let began = Instant::now();
                 match at {
@@ -674,7 +677,7 @@ mod tests {
             cancellation: Arc::clone(&cancellation),
             local_end: LocalEnd::Memory(Vec::new()),
             representation: Representation::IMAGE,
-            pace: Pace::new(Some(10)),
+            pace: RateLimit::new(Some(10)),
             moved: Arc::default(),
             total_bytes: Arc::default(),
             arrival_log: None,

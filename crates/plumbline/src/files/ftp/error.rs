@@ -1,6 +1,6 @@
 //! Errors of FTP operations, and their messages.
 
-use crate::carrier::Refusal;
+use crate::carrier::TlsFailure;
 use crate::exit;
 use crate::files::tftp::is_full;
 use crate::transfer_recorder::local_outcome;
@@ -11,7 +11,7 @@ use std::io;
 
 /// Error of an FTP operation. A `String` is the whole message.
 #[derive(Debug)]
-pub(super) enum Error {
+pub(super) enum FtpError {
     /// The host name has no address.
     NoAddress(String),
     /// No control connection could be established, or it was lost.
@@ -21,10 +21,10 @@ pub(super) enum Error {
     /// The path of the requested file names a directory.
     IsDirectory(String),
     /// TLS failed.
-    Tls(Refusal),
+    Tls(TlsFailure),
     /// TLS failed although the server has just agreed to it (AUTH, RFC 4217 §4). Some servers read
     /// the first bytes of the handshake as a command if these bytes arrive early.
-    TlsAgreed(Refusal),
+    TlsAgreed(TlsFailure),
     /// A step of the protocol failed.
     Step {
         /// Operation that failed: `cannot download 'name'`.
@@ -50,13 +50,13 @@ pub(super) enum Error {
     Stopped,
 }
 
-impl Error {
+impl FtpError {
     /// Returns whether another attempt may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Step { failure, .. } => failure.is_transient(),
             Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
-            Self::Tls(Refusal::HandshakeTimeout(_) | Refusal::Closed) => true,
+            Self::Tls(TlsFailure::HandshakeTimeout(_) | TlsFailure::Closed) => true,
             Self::NoAddress(_) | Self::NotFound(_) | Self::IsDirectory(_) => false,
             Self::Mismatch(_) | Self::Declined => false,
             Self::Tls(_) | Self::Local(_) | Self::Wrong(_) | Self::LeftOut(_) | Self::Stopped => {
@@ -71,7 +71,7 @@ impl Error {
         else {
             return false;
         };
-        reply.tells_of_no_room()
+        reply.reports_full_disk()
     }
 
     /// Returns whether the server reports that a directory has no files.
@@ -80,7 +80,7 @@ impl Error {
         else {
             return false;
         };
-        reply.tells_of_no_files()
+        reply.reports_empty_directory()
     }
 
     /// Returns whether this error of one transfer ends all transfers of a batch.
@@ -143,7 +143,7 @@ impl Error {
     }
 
     /// Returns whether the server cannot restart within a file.
-    pub(super) fn is_restart(&self) -> bool {
+    pub(super) fn denies_restart(&self) -> bool {
         let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
         let is_longer =
             matches!(why, FailureReason::Long { .. } | FailureReason::Data(DataFailure::Excess));
@@ -151,7 +151,7 @@ impl Error {
     }
 
     /// Returns whether more bytes of a file arrived than the server had reported.
-    pub(super) fn is_excess(&self) -> bool {
+    pub(super) fn is_size_exceeded(&self) -> bool {
         let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
         *step != Step::Restart && *why == FailureReason::Data(DataFailure::Excess)
     }
@@ -165,7 +165,7 @@ impl Error {
             Self::Step { failure, error, .. } => match &failure.why {
                 FailureReason::Refused(reply) => match reply.code.number() {
                     552 => Outcome::Quota,
-                    _ if reply.tells_of_no_room() => Outcome::Disk,
+                    _ if reply.reports_full_disk() => Outcome::Disk,
                     426 => Outcome::AbortedByPeer,
                     450 | 530 | 532 | 550 | 551 | 553 | 554 => Outcome::Refused,
                     _ => Outcome::Protocol,
@@ -240,7 +240,7 @@ fn reason(failure: &Failure) -> String {
     text.to_owned()
 }
 
-impl From<anyhow::Error> for Error {
+impl From<anyhow::Error> for FtpError {
     fn from(error: anyhow::Error) -> Self {
         Self::Local(error)
     }

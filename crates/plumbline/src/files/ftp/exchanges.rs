@@ -17,34 +17,39 @@ pub(super) struct Exchanges {
 #[derive(Debug)]
 struct Command {
     verb: String,
-    sent: Instant,
-    preliminary: Option<Instant>,
-    replied: Option<Instant>,
+    sent_at: Instant,
+    preliminary_at: Option<Instant>,
+    replied_at: Option<Instant>,
 }
 
 impl Exchanges {
     /// Records a command that is sent now.
-    pub(super) fn sent(&mut self, verb: &str, now: Instant) {
+    pub(super) fn record_command(&mut self, verb: &str, now: Instant) {
         if self.commands.len() < COMMANDS_MAX {
             let verb = verb.to_owned();
-            self.commands.push(Command { verb, sent: now, preliminary: None, replied: None });
+            self.commands.push(Command {
+                verb,
+                sent_at: now,
+                preliminary_at: None,
+                replied_at: None,
+            });
         }
     }
 
     /// Records a reply. A server answers commands in order (RFC 959 section 4.2); the greeting
     /// answers no command.
-    pub(super) fn replied(&mut self, code: u16, now: Instant) {
-        let waiting = self.commands.iter_mut().find(|command| command.replied.is_none());
+    pub(super) fn record_reply(&mut self, code: u16, now: Instant) {
+        let waiting = self.commands.iter_mut().find(|command| command.replied_at.is_none());
         match (waiting, code) {
-            (Some(command), 100..200) => _ = command.preliminary.get_or_insert(now),
-            (Some(command), _) => command.replied = Some(now),
+            (Some(command), 100..200) => _ = command.preliminary_at.get_or_insert(now),
+            (Some(command), _) => command.replied_at = Some(now),
             (None, _) => self.greeting = self.greeting.or(Some(now)),
         }
     }
 
     /// Removes the commands that were answered.
     pub(super) fn forget_answered(&mut self) {
-        self.commands.retain(|command| command.replied.is_none());
+        self.commands.retain(|command| command.replied_at.is_none());
     }
 
     /// Returns the time from `began` to the greeting.
@@ -57,9 +62,9 @@ impl Exchanges {
         let since = |at: Instant| nanos(at.saturating_duration_since(began));
         let exchange = |command: &Command| verdict::Exchange {
             verb: command.verb.clone(),
-            sent_ns: since(command.sent),
-            preliminary_ns: command.preliminary.map(since),
-            replied_ns: command.replied.map(since),
+            sent_ns: since(command.sent_at),
+            preliminary_ns: command.preliminary_at.map(since),
+            replied_ns: command.replied_at.map(since),
         };
         self.commands.iter().map(exchange).collect()
     }
@@ -75,12 +80,12 @@ mod tests {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
         let mut exchanges = Exchanges::default();
-        exchanges.replied(220, at(10));
-        exchanges.sent("EPSV", at(20));
-        exchanges.sent("RETR", at(20));
-        exchanges.replied(229, at(30));
-        exchanges.replied(150, at(40));
-        exchanges.replied(226, at(50));
+        exchanges.record_reply(220, at(10));
+        exchanges.record_command("EPSV", at(20));
+        exchanges.record_command("RETR", at(20));
+        exchanges.record_reply(229, at(30));
+        exchanges.record_reply(150, at(40));
+        exchanges.record_reply(226, at(50));
         assert_eq!(exchanges.greeting_since(began), Some(Duration::from_millis(10)));
         let [epsv, retr] = exchanges.since(began).try_into().unwrap();
         assert_eq!((epsv.verb.as_str(), epsv.replied_ns), ("EPSV", Some(30_000_000)));

@@ -13,58 +13,33 @@
 
 use super::client::{Connector, FtpClient};
 use super::data_transfer::LocalEnd;
-use super::error::Error;
+use super::download::{
+    Destination, Download, PART_SUFFIX, begin, is_already_complete, open_parent, resume_part,
+};
+use super::error::FtpError;
 use super::remote::{name_of, split};
 use super::remote_hash::compare;
-use super::tail_sample::Sample;
+use super::tail_sample::TailSample;
 use crate::files::escape_name::escaped;
 use crate::files::progress::say;
 use crate::transfer_recorder::Record;
 use anyhow::Context;
-use os::beneath::{AtomicFile, Existing, RootDir, sweep};
+use os::beneath::{AtomicFile, Existing, sweep};
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{ByteSize, Mode, Representation, Structure, Timestamp, Type};
 use records::format::count;
 use ring::digest;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Destination of a download.
-#[derive(Clone, Debug)]
-pub(super) enum Destination {
-    /// Standard output.
-    Stdout,
-    /// The file at this path.
-    File(PathBuf),
-    /// The file with this relative path below the directory. The path cannot lead out of the
-    /// directory.
-    Beneath(Arc<RootDir>, Vec<u8>),
-}
-
-/// A file to download.
-#[derive(Clone, Debug)]
-pub(super) struct Download {
-    pub(super) path: Vec<u8>,
-    /// Size in bytes, if a listing reported it.
-    pub(super) size: Option<u64>,
-    pub(super) modified: Option<Timestamp>,
-    /// Whether `modified` comes from LIST, so that the time reported by MDTM replaces it.
-    pub(super) has_rough_time: bool,
-    /// Whether a remote file has the name that the partial download of this file would get.
-    pub(super) has_no_part: bool,
-    pub(super) destination: Destination,
-}
-
 /// Transfer options.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TransferOptions {
+pub(super) struct FtpOptions {
     pub(super) representation: Representation,
     pub(super) existing: Existing,
     /// Whether a partial file is resumed (`--continue`).
@@ -90,18 +65,18 @@ pub(super) enum FileOutcome {
 pub(super) async fn get(
     client: &mut FtpClient,
     download: &Download,
-    options: &TransferOptions,
+    options: &FtpOptions,
     record: &mut Record,
-) -> Result<FileOutcome, Error> {
+) -> Result<FileOutcome, FtpError> {
     match fetch(client, download, options, record).await {
         Err(error) if error.is_refused_command() && download.is_single() => {
             // The path may name a directory: the server's refusal does not distinguish a directory
             // from a missing file.
-            let found = client.find_entry(&download.path).await.ok().flatten();
-            let is_directory = found.is_some_and(|entry| entry.kind.is_directory());
+            let remote_entry = client.find_entry(&download.path).await.ok().flatten();
+            let is_directory = remote_entry.is_some_and(|entry| entry.kind.is_directory());
             let escaped = escaped(&download.path);
             let sentence = format!("'{escaped}' is a remote directory: use -r to download it");
-            Err(if is_directory { Error::IsDirectory(sentence) } else { error })
+            Err(if is_directory { FtpError::IsDirectory(sentence) } else { error })
         }
         result => result,
     }
@@ -111,8 +86,8 @@ pub(super) async fn get(
 async fn query_missing_facts(
     client: &mut FtpClient,
     download: &mut Download,
-    options: &TransferOptions,
-) -> Result<(), Error> {
+    options: &FtpOptions,
+) -> Result<(), FtpError> {
     let is_image = options.representation.keeps_octets();
     if is_image && download.size.is_none() {
         (download.size, download.modified) = client.size_and_time(&download.path).await?;
@@ -127,8 +102,8 @@ async fn query_missing_facts(
         };
     }
     if download.has_rough_time {
-        let exact = client.modification_time(&download.path).await?;
-        download.modified = exact.or(download.modified);
+        let modified = client.modification_time(&download.path).await?;
+        download.modified = modified.or(download.modified);
         download.has_rough_time = false;
     }
     Ok(())
@@ -137,9 +112,9 @@ async fn query_missing_facts(
 async fn fetch(
     client: &mut FtpClient,
     download: &Download,
-    options: &TransferOptions,
+    options: &FtpOptions,
     record: &mut Record,
-) -> Result<FileOutcome, Error> {
+) -> Result<FileOutcome, FtpError> {
     let mut download = download.clone();
     let is_image = options.representation.keeps_octets();
     let in_place = open_in_place(&download.destination)?;
@@ -158,9 +133,9 @@ async fn fetch(
         return Ok(FileOutcome::AlreadyComplete);
     };
     let file = atomic_file.file().try_clone().map_err(anyhow::Error::new)?;
-    let sample = Sample::cut(&file, from).map_err(anyhow::Error::new)?;
+    let sample = TailSample::cut(&file, from).map_err(anyhow::Error::new)?;
     let mut received_bytes = sample.at;
-    let moved = match segmented_size(&download, options, from) {
+    let result = match segmented_size(&download, options, from) {
         Some(size) => download_segments(client, &download, options, &file, size, record).await,
         None => {
             download_limited(
@@ -174,7 +149,7 @@ async fn fetch(
             .await
         }
     };
-    let moved = match moved {
+    let result = match result {
         Ok(()) if !sample.is_in(&file) => {
             discard_partial(&file, &download.path)?;
             received_bytes = 0;
@@ -188,16 +163,16 @@ async fn fetch(
             )
             .await
         }
-        moved => moved,
+        result => result,
     };
     let is_assembled =
         from > 0 || record.streams() > 1 || segmented_size(&download, options, from).is_some();
-    let moved = match moved {
+    let result = match result {
         Ok(()) if is_assembled && is_image => compare(client, &download.path, &file, record).await,
-        moved => moved,
+        result => result,
     };
-    if let Err(error) = moved {
-        let is_wrong = matches!(error, Error::Differs(_)) || error.is_excess();
+    if let Err(error) = result {
+        let is_wrong = matches!(error, FtpError::Differs(_)) || error.is_size_exceeded();
         let is_resumable = is_image && options.segments <= 1 && !is_wrong;
         keep_partial(atomic_file, &download, received_bytes, is_resumable, &client.connector);
         return Err(error);
@@ -206,9 +181,9 @@ async fn fetch(
 }
 
 /// Empties a partial download that is not the beginning of the remote file `path`.
-fn discard_partial(file: &File, path: &[u8]) -> Result<(), Error> {
+fn discard_partial(file: &File, path: &[u8]) -> Result<(), FtpError> {
     let escaped = escaped(path);
-    say(&format!("the partial download of '{escaped}' is of another file: starting again"));
+    say(&format!("the partial download of '{escaped}' is of another file: downloading it again"));
     Ok(file.set_len(0).map_err(anyhow::Error::new)?)
 }
 
@@ -216,25 +191,24 @@ fn discard_partial(file: &File, path: &[u8]) -> Result<(), Error> {
 fn commit(
     atomic_file: AtomicFile,
     download: &Download,
-    options: &TransferOptions,
-) -> Result<FileOutcome, Error> {
+    options: &FtpOptions,
+) -> Result<FileOutcome, FtpError> {
     set_time(atomic_file.file(), download.modified.filter(|_| options.keeps_time));
     match atomic_file.commit_soon() {
         Ok(()) => Ok(FileOutcome::Transferred),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(exists(download, options))
         }
-        Err(error) => Err(Error::Local(anyhow::Error::new(error).context("cannot save the file"))),
+        Err(error) => Err(anyhow::Error::new(error).context("cannot save the file").into()),
     }
 }
 
 /// Maximum number of restarts of a download because the file has grown since its size was reported.
-const GROWN_MAX: u32 = 3;
+const GROWTH_RESTARTS_MAX: u32 = 3;
 
 /// Returns the maximum number of bytes of the local file, if the server reports a size. For text
-/// and words the reported size is the size of another form of the file; no conversion makes the
-/// local file four times as long.
-fn max_file_bytes(download: &Download, options: &TransferOptions) -> Option<u64> {
+/// and words the limit is four times that size: no supported conversion expands a file more.
+fn max_file_bytes(download: &Download, options: &FtpOptions) -> Option<u64> {
     let Representation { data_type, structure, .. } = options.representation;
     let is_octets = matches!(data_type, Type::Image | Type::Local(ByteSize::OCTET));
     match is_octets && structure == Structure::File {
@@ -247,12 +221,12 @@ fn max_file_bytes(download: &Download, options: &TransferOptions) -> Option<u64>
 async fn download_limited(
     client: &mut FtpClient,
     download: &mut Download,
-    options: &TransferOptions,
+    options: &FtpOptions,
     file: &File,
     mut max_bytes: Option<u64>,
     (received_bytes, record): (&mut u64, &mut Record),
-) -> Result<(), Error> {
-    for _ in 0..GROWN_MAX {
+) -> Result<(), FtpError> {
+    for _ in 0..GROWTH_RESTARTS_MAX {
         match download_from(
             client,
             download,
@@ -263,15 +237,15 @@ async fn download_limited(
         )
         .await
         {
-            Err(error) if error.is_excess() => {
+            Err(error) if error.is_size_exceeded() => {
                 let (size, modified) = client.size_and_time(&download.path).await?;
-                let grown = Download { size, modified, ..download.clone() };
-                if max_file_bytes(&grown, options) <= max_bytes {
+                let grown_download = Download { size, modified, ..download.clone() };
+                if max_file_bytes(&grown_download, options) <= max_bytes {
                     return Err(error);
                 }
-                max_bytes = max_file_bytes(&grown, options);
+                max_bytes = max_file_bytes(&grown_download, options);
                 let size = size.filter(|_| options.representation.keeps_octets());
-                *download = Download { size, ..grown };
+                *download = Download { size, ..grown_download };
                 *received_bytes = 0;
                 file.set_len(0).map_err(anyhow::Error::new)?;
             }
@@ -286,25 +260,25 @@ async fn download_limited(
 async fn download_from(
     client: &mut FtpClient,
     download: &Download,
-    options: &TransferOptions,
+    options: &FtpOptions,
     file: &File,
     max_bytes: Option<u64>,
     (received_bytes, record): (&mut u64, &mut Record),
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     let segment = Segment { download, options, file, max_bytes, end: None, is_segment: false };
-    let refused = match segment.get(client, received_bytes, record).await {
+    let refusal = match segment.get(client, received_bytes, record).await {
         Err(error) if error.is_refused_command() && download.path.contains(&b'/') => error,
         result => return result,
     };
-    let last = split(&download.path).1.to_vec();
+    let last_component = split(&download.path).1.to_vec();
     let result = match client.enter_parent_directory(&download.path).await {
         Ok(true) => {
-            let by_last_component = Download { path: last, ..download.clone() };
+            let by_last_component = Download { path: last_component, ..download.clone() };
             let segment = Segment { download: &by_last_component, ..segment };
             let result = segment.get(client, received_bytes, record).await;
-            result.map_err(|other| if other.is_refusal() { refused } else { other })
+            result.map_err(|other| if other.is_refusal() { refusal } else { other })
         }
-        Ok(false) => Err(refused),
+        Ok(false) => Err(refusal),
         Err(error) => Err(error),
     };
     // CWD changed the working directory. Later paths must resolve as before, so the session ends.
@@ -314,7 +288,7 @@ async fn download_from(
 
 /// Opens a destination that is written in place: standard output, a device or a pipe. A download
 /// never replaces such a file.
-fn open_in_place(destination: &Destination) -> Result<Option<File>, Error> {
+fn open_in_place(destination: &Destination) -> Result<Option<File>, FtpError> {
     match destination {
         Destination::Stdout => {
             let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
@@ -323,9 +297,9 @@ fn open_in_place(destination: &Destination) -> Result<Option<File>, Error> {
         Destination::File(path)
             if fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) =>
         {
-            let opened = File::options().write(true).open(path);
+            let open_result = File::options().write(true).open(path);
             let sentence = || format!("cannot write {}", path.display());
-            Ok(Some(opened.with_context(sentence)?))
+            Ok(Some(open_result.with_context(sentence)?))
         }
         _ => Ok(None),
     }
@@ -334,10 +308,10 @@ fn open_in_place(destination: &Destination) -> Result<Option<File>, Error> {
 async fn download_in_place(
     client: &mut FtpClient,
     download: &Download,
-    options: &TransferOptions,
+    options: &FtpOptions,
     file: &File,
     record: &mut Record,
-) -> Result<FileOutcome, Error> {
+) -> Result<FileOutcome, FtpError> {
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -369,7 +343,7 @@ fn download_context(download: &Download) -> String {
     format!("cannot download '{}'", escaped(&download.path))
 }
 
-fn retrieve(download: &Download, options: &TransferOptions, from: u64) -> Result<Task, Error> {
+fn retrieve(download: &Download, options: &FtpOptions, from: u64) -> Result<Task, FtpError> {
     Ok(Task::Retrieve {
         name: name_of(&download.path)?,
         representation: options.representation,
@@ -379,7 +353,7 @@ fn retrieve(download: &Download, options: &TransferOptions, from: u64) -> Result
 }
 
 /// Returns the size of a file to download in segments; `None` if the download is not divided.
-fn segmented_size(download: &Download, options: &TransferOptions, from: u64) -> Option<u64> {
+fn segmented_size(download: &Download, options: &FtpOptions, from: u64) -> Option<u64> {
     let is_cut = options.segments > 1 && from == 0 && options.representation.keeps_octets();
     download.size.filter(|size| is_cut && *size >= u64::from(options.segments))
 }
@@ -391,7 +365,7 @@ const RESTARTS_MAX: u32 = 32;
 /// Range of a file to download, up to `end` or the end of the file.
 struct Segment<'a> {
     download: &'a Download,
-    options: &'a TransferOptions,
+    options: &'a FtpOptions,
     file: &'a File,
     /// Maximum number of bytes of the whole file.
     max_bytes: Option<u64>,
@@ -407,7 +381,7 @@ impl Segment<'_> {
         client: &mut FtpClient,
         at: &mut u64,
         record: &mut Record,
-    ) -> Result<(), Error> {
+    ) -> Result<(), FtpError> {
         let is_image = self.options.representation.keeps_octets();
         let mut attempt = 0;
         loop {
@@ -436,8 +410,10 @@ impl Segment<'_> {
                 Err(_) if has_enough => return Ok(()),
                 // The server cannot begin at the offset of the segment: the caller starts again
                 // with the whole file.
-                Err(error) if error.is_restart() && self.is_segment => return Err(error),
-                Err(error) if error.is_restart() && attempt < RESTARTS_MAX => self.restart(at)?,
+                Err(error) if error.denies_restart() && self.is_segment => return Err(error),
+                Err(error) if error.denies_restart() && attempt < RESTARTS_MAX => {
+                    self.restart(at)?;
+                }
                 Err(error) if !client.connector.wait_before_retry(attempt, &error).await => {
                     return Err(error);
                 }
@@ -448,14 +424,14 @@ impl Segment<'_> {
     }
 
     /// Truncates the file and resets the offset to 0.
-    fn restart(&self, at: &mut u64) -> Result<(), Error> {
+    fn restart(&self, at: &mut u64) -> Result<(), FtpError> {
         *at = 0;
         Ok(self.file.set_len(0).map_err(anyhow::Error::new)?)
     }
 
     /// Returns whether the local file is complete although no reply has confirmed the transfer.
     /// Empties the file and resets the offset to 0 if the remote file has changed.
-    async fn is_complete(&self, client: &mut FtpClient, at: &mut u64) -> Result<bool, Error> {
+    async fn is_complete(&self, client: &mut FtpClient, at: &mut u64) -> Result<bool, FtpError> {
         let is_image = self.options.representation.keeps_octets();
         if *at == 0 || self.end.is_some() || !is_image {
             return Ok(false);
@@ -473,11 +449,11 @@ impl Segment<'_> {
 async fn download_segments(
     client: &mut FtpClient,
     download: &Download,
-    options: &TransferOptions,
+    options: &FtpOptions,
     file: &File,
     size: u64,
     record: &mut Record,
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     let count = u64::from(options.segments);
     let mut segments = tokio::task::JoinSet::new();
     for index in 1..count {
@@ -485,7 +461,7 @@ async fn download_segments(
         let options = *options;
         let file = file.try_clone().map_err(anyhow::Error::new)?;
         let connector = Arc::clone(&client.connector);
-        let mut at = size / count * index;
+        let mut begin = size / count * index;
         let end = size / count * (index + 1);
         let mut record = record.clone();
         segments.spawn(async move {
@@ -496,7 +472,7 @@ async fn download_segments(
             let file = &file;
             let segment =
                 Segment { download, options, file, max_bytes: Some(size), end, is_segment: true };
-            let result = segment.get(&mut client, &mut at, &mut record).await;
+            let result = segment.get(&mut client, &mut begin, &mut record).await;
             client.quit().await;
             (result, record)
         });
@@ -510,13 +486,13 @@ async fn download_segments(
         record.add(&of_other);
         result = match (result, other) {
             // A refused offset takes precedence over other errors: all segments are unusable.
-            (Err(error), _) if error.is_restart() => Err(error),
-            (_, Err(error)) if error.is_restart() => Err(error),
+            (Err(error), _) if error.denies_restart() => Err(error),
+            (_, Err(error)) if error.denies_restart() => Err(error),
             (result, other) => result.and(other),
         };
     }
     match result {
-        Err(error) if error.is_restart() => {
+        Err(error) if error.denies_restart() => {
             file.set_len(0).map_err(anyhow::Error::new)?;
             download_from(client, download, options, file, Some(size), (&mut 0, record)).await
         }
@@ -528,9 +504,9 @@ async fn download_segments(
 /// local file is already complete.
 fn open(
     download: &Download,
-    options: &TransferOptions,
+    options: &FtpOptions,
     connector: &Connector,
-) -> Result<Option<(AtomicFile, u64)>, Error> {
+) -> Result<Option<(AtomicFile, u64)>, FtpError> {
     if options.continues && is_already_complete(download) {
         return Ok(None);
     }
@@ -538,7 +514,7 @@ fn open(
         return Err(exists(download, options));
     }
     connector.sweep_beside(&download.destination);
-    let key = key_of(download, options, connector);
+    let key = resume_key(download, options, connector);
     let has_part = options.continues && !download.has_no_part && download.has_matching_part();
     if has_part && let Ok(atomic_file) = resume_part(download, options.existing, key) {
         let at = atomic_file.file().metadata().map_err(anyhow::Error::new)?.len();
@@ -548,9 +524,9 @@ fn open(
         Ok(atomic_file) if key.is_none() => Ok(Some((atomic_file, 0))),
         Ok(atomic_file) => {
             // Length of the data left by a killed process, if any.
-            let left = atomic_file.file().metadata().map_err(anyhow::Error::new)?.len();
-            let at = left
-                * u64::from(options.continues && download.size.is_some_and(|size| left <= size));
+            let old_len = atomic_file.file().metadata().map_err(anyhow::Error::new)?.len();
+            let at = old_len
+                * u64::from(options.continues && download.size.is_some_and(|size| old_len <= size));
             atomic_file.file().set_len(at).map_err(anyhow::Error::new)?;
             Ok(Some((atomic_file, at)))
         }
@@ -559,15 +535,15 @@ fn open(
         }
         Err(error) => {
             let sentence = format!("cannot write {}", download.local_name());
-            Err(Error::Local(anyhow::Error::new(error).context(sentence)))
+            Err(FtpError::Local(anyhow::Error::new(error).context(sentence)))
         }
     }
 }
 
 /// Returns the key that names the draft (temporary file) of a download; `None` if the draft cannot
-/// be resumed. A later process with the same key resumes the draft. Not resumed are files without a
-/// reported size and time, segmented downloads, which have gaps, and small files.
-fn key_of(download: &Download, options: &TransferOptions, connector: &Connector) -> Option<u64> {
+/// be resumed. A later process with the same key resumes the draft. Files without a reported size
+/// and time, segmented downloads (which have gaps) and small files are not resumed.
+fn resume_key(download: &Download, options: &FtpOptions, connector: &Connector) -> Option<u64> {
     let (size, modified) = download.size.zip(download.modified)?;
     let name = match &download.destination {
         Destination::Stdout => return None,
@@ -580,18 +556,18 @@ fn key_of(download: &Download, options: &TransferOptions, connector: &Connector)
     }
     let user = connector.settings.user.as_bytes();
     let target = connector.target.to_string();
-    let numbers = format!("{size} {}", modified.seconds);
-    let parts = [target.as_bytes(), user, &download.path, name, numbers.as_bytes()];
-    let framed = |part: &&[u8]| [part.len().to_be_bytes().as_slice(), part].concat();
-    let text: Vec<u8> = parts.iter().flat_map(framed).collect();
+    let size_and_time = format!("{size} {}", modified.seconds);
+    let parts = [target.as_bytes(), user, &download.path, name, size_and_time.as_bytes()];
+    let with_length = |part: &&[u8]| [part.len().to_be_bytes().as_slice(), part].concat();
+    let text: Vec<u8> = parts.iter().flat_map(with_length).collect();
     let digest = digest::digest(&digest::SHA256, &text);
-    let head = digest.as_ref().first_chunk::<8>()?;
-    Some(u64::from_be_bytes(*head))
+    let first_bytes = digest.as_ref().first_chunk::<8>()?;
+    Some(u64::from_be_bytes(*first_bytes))
 }
 
 /// Returns the error for an existing file. If the file may be the beginning of the remote file,
 /// left by another program, the message explains how to resume.
-fn exists(download: &Download, options: &TransferOptions) -> Error {
+fn exists(download: &Download, options: &FtpOptions) -> FtpError {
     let name = download.local_name();
     let remote = download.size.zip(download.modified).zip(download.local_size_and_time());
     if let (true, Destination::File(path), Some(((size, modified), (len, _)))) =
@@ -602,67 +578,19 @@ fn exists(download: &Download, options: &TransferOptions) -> Error {
         let seconds = modified.seconds;
         let len = count(len);
         let size = count(size);
-        return Error::Wrong(format!(
+        return FtpError::Wrong(format!(
             "{name} exists, with {len} of {size} bytes: if it is the beginning of the remote file, \
              run mv '{local}' '{local}.part' && touch -d @{seconds} '{local}.part' and then use \
              --continue; or use --force to download the whole file"
         ));
     }
-    Error::Wrong(format!("{name} exists: use --force to replace it, or name another file"))
+    FtpError::Wrong(format!("{name} exists: use --force to replace it, or name another file"))
 }
 
 /// Minimum size of a file whose download is resumed after plumb was killed; our own choice.
 const RESUMED_MIN_BYTES: u64 = 64 * 1024;
-/// Suffix of the name of a partial download.
-pub(super) const PART: &[u8] = b".part";
-
-/// Opens the directory of a file, and returns it with the name of the file.
-fn open_parent(path: &Path) -> io::Result<(OwnedFd, Vec<u8>)> {
-    // A symbolic link is followed: its target is the file to replace.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let directory = path.parent().filter(|directory| *directory != Path::new(""));
-    let directory = OwnedFd::from(File::open(directory.unwrap_or(Path::new(".")))?);
-    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes().to_vec();
-    Ok((directory, name))
-}
-
-fn begin(download: &Download, existing: Existing, key: Option<u64>) -> io::Result<AtomicFile> {
-    match (&download.destination, key) {
-        (Destination::Stdout, _) => Err(io::ErrorKind::Unsupported.into()),
-        (Destination::Beneath(root_dir, name), Some(key)) => {
-            root_dir.create_resumable(name, existing, key)
-        }
-        (Destination::Beneath(root_dir, name), None) => root_dir.create(name, existing),
-        (Destination::File(path), _) => {
-            let (directory, name) = open_parent(path)?;
-            match key {
-                Some(key) => AtomicFile::begin_resumable(directory, &name, existing, key),
-                None => AtomicFile::begin(directory, &name, existing),
-            }
-        }
-    }
-}
-
-/// Opens the partial download `name.part` to resume the download.
-fn resume_part(
-    download: &Download,
-    existing: Existing,
-    key: Option<u64>,
-) -> io::Result<AtomicFile> {
-    let part = |name: &[u8]| [name, PART].concat();
-    match &download.destination {
-        Destination::Stdout => Err(io::ErrorKind::Unsupported.into()),
-        Destination::Beneath(root_dir, name) => root_dir.take_up(&part(name), name, existing, key),
-        Destination::File(path) => {
-            let (directory, name) = open_parent(path)?;
-            AtomicFile::take_up(directory, &part(&name), &name, existing, key)
-        }
-    }
-}
-
 impl Connector {
-    /// Removes, once per directory, the drafts that killed processes have left beside
-    /// `destination`.
+    /// Removes, once per directory, the drafts of killed processes beside `destination`.
     fn sweep_beside(&self, destination: &Destination) {
         let (key, root_dir) = match destination {
             Destination::Stdout => return,
@@ -691,16 +619,6 @@ impl Connector {
     }
 }
 
-fn time_of(about: &fs::Metadata) -> i64 {
-    std::os::unix::fs::MetadataExt::mtime(about)
-}
-
-/// Returns whether the local file has the size and time of the remote file.
-fn is_already_complete(download: &Download) -> bool {
-    let remote = download.size.zip(download.modified.map(|modified| modified.seconds));
-    remote.is_some() && remote == download.local_size_and_time()
-}
-
 /// Keeps the received data as the partial download `name.part`, if the download can be resumed.
 fn keep_partial(
     atomic_file: AtomicFile,
@@ -722,7 +640,7 @@ fn keep_partial(
         return;
     };
     set_time(atomic_file.file(), download.modified);
-    let part = [name.as_slice(), PART].concat();
+    let part = [name.as_slice(), PART_SUFFIX].concat();
     let part_path = match &download.destination {
         Destination::File(path) => {
             path.with_file_name(std::ffi::OsStr::from_bytes(&part)).into_os_string()
@@ -746,55 +664,5 @@ fn set_time(file: &File, modified: Option<Timestamp>) {
     let Some(Timestamp { seconds, nanos }) = modified else { return };
     if let Ok(seconds) = u64::try_from(seconds) {
         _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos));
-    }
-}
-
-impl Download {
-    /// Returns the size in bytes and the time in Unix seconds of the local file, if it exists.
-    fn local_size_and_time(&self) -> Option<(u64, i64)> {
-        match &self.destination {
-            Destination::Stdout => None,
-            Destination::File(path) => {
-                fs::metadata(path).ok().map(|about| (about.len(), time_of(&about)))
-            }
-            Destination::Beneath(root_dir, name) => {
-                root_dir.status(name).ok().map(|about| (about.len, about.modified_s))
-            }
-        }
-    }
-
-    /// Returns whether the local partial download has the time of the remote file, and no more
-    /// bytes than the remote file.
-    fn has_matching_part(&self) -> bool {
-        let name_of_part = |name: &[u8]| [name, PART].concat();
-        let part = match &self.destination {
-            Destination::Stdout => None,
-            Destination::File(path) => path.file_name().and_then(|name| {
-                let part = OsString::from_vec(name_of_part(name.as_bytes()));
-                let about = fs::symlink_metadata(path.with_file_name(part)).ok()?;
-                Some((about.len(), time_of(&about)))
-            }),
-            Destination::Beneath(root_dir, name) => {
-                let about = root_dir.status_of_name(&name_of_part(name)).ok();
-                about.map(|about| (about.len, about.modified_s))
-            }
-        };
-        let remote = self.size.zip(self.modified.map(|modified| modified.seconds));
-        part.zip(remote)
-            .is_some_and(|((len, time), (size, remote_time))| len <= size && time == remote_time)
-    }
-
-    /// Returns whether the user requested this file alone, not as one of many files from a listing.
-    fn is_single(&self) -> bool {
-        !matches!(self.destination, Destination::Beneath(..))
-    }
-
-    /// Returns the local destination for messages.
-    fn local_name(&self) -> String {
-        match &self.destination {
-            Destination::Stdout => "the standard output".to_owned(),
-            Destination::File(path) => path.display().to_string(),
-            Destination::Beneath(_, name) => format!("'{}'", escaped(name)),
-        }
     }
 }

@@ -8,7 +8,7 @@
 use super::client::FtpClient;
 use super::command_options::ConnectionOptions;
 use super::data_transfer::LocalEnd;
-use super::error::Error;
+use super::error::FtpError;
 use super::remote::name_of;
 use super::run_command::run_command;
 use crate::exit;
@@ -62,7 +62,7 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
         let local_end = LocalEnd::From(in_memory(&text).map_err(anyhow::Error::new)?);
         let by_file = Task::MailFile(mailbox.clone());
         let (sent, _) = client.run_once(&context, by_file, Some(local_end)).await;
-        let by = match sent {
+        let command_name = match sent {
             Err(error) if error.is_unknown_command() => {
                 let task = Task::Mail(mailbox, text.clone());
                 client.run_once(&context, task, None).await.0?;
@@ -72,28 +72,28 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
         };
         client.quit().await;
         if connection.json {
-            let line = serde_json::json!({ "command": by, "file_bytes": text.len() });
+            let line = serde_json::json!({ "command": command_name, "file_bytes": text.len() });
             super::manage::print(format!("{line}\n").as_bytes())?;
         } else if !connection.quiet {
             let bytes = count(u64::try_from(text.len()).unwrap_or(u64::MAX));
-            say(&format!("mailed {bytes} bytes to '{}' by {by}", escaped(&url.name)));
+            say(&format!("mailed {bytes} bytes to '{}' by {command_name}", escaped(&url.name)));
         }
         Ok(())
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
+fn read(path: &Path) -> Result<Vec<u8>, FtpError> {
     let mut text = Vec::new();
-    let read = match path == Path::new("-") {
+    let read_result = match path == Path::new("-") {
         true => std::io::stdin().take(TEXT_MAX_BYTES + 1).read_to_end(&mut text),
         false => {
-            let opened = File::open(path);
-            opened.and_then(|file| file.take(TEXT_MAX_BYTES + 1).read_to_end(&mut text))
+            let open_result = File::open(path);
+            open_result.and_then(|file| file.take(TEXT_MAX_BYTES + 1).read_to_end(&mut text))
         }
     };
-    let count = read.with_context(|| format!("cannot read {}", path.display()))?;
+    let count = read_result.with_context(|| format!("cannot read {}", path.display()))?;
     if u64::try_from(count).unwrap_or(u64::MAX) > TEXT_MAX_BYTES {
-        return Err(Error::Wrong("the text exceeds the limit of 16,777,216 bytes".to_owned()));
+        return Err(FtpError::Wrong("the text exceeds the limit of 16,777,216 bytes".to_owned()));
     }
     Ok(text)
 }

@@ -4,7 +4,7 @@ use super::batch::make_remote_directory;
 use super::client::FtpClient;
 use super::command_options::{ConnectionOptions, host_transfer_options};
 use super::data_transfer::LocalEnd;
-use super::error::Error;
+use super::error::FtpError;
 use super::get::FileOutcome;
 use super::remote::{is_pattern, join, name_of, path_in};
 use super::removal::{Removal, RemoveOptions, check_named, confirm};
@@ -12,7 +12,7 @@ use super::run_command::{report_error, run_command};
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::files::progress::say;
-use crate::files::url::{Scheme, Url, UrlType};
+use crate::files::url::{Url, UrlScheme, UrlType};
 use crate::transfer_recorder::{Record, timed};
 use anyhow::Context;
 use os::beneath::Existing;
@@ -47,7 +47,7 @@ pub(crate) struct Remove {
     /// Remove directories and their contents
     #[arg(short, long)]
     recursive: bool,
-    /// Do not ask on a terminal before several files or a directory are removed
+    /// Do not ask for confirmation before removing several files or a directory
     #[arg(short, long)]
     force: bool,
     /// Only print what would be removed
@@ -112,7 +112,7 @@ pub(crate) fn list(arguments: &List) -> exit::Result {
 }
 
 /// Writes to the standard output.
-pub(super) fn print(bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn print(bytes: &[u8]) -> Result<(), FtpError> {
     Ok(std::io::stdout().write_all(bytes).context("cannot write to the standard output")?)
 }
 
@@ -122,14 +122,14 @@ pub(super) async fn entries(
     client: &mut FtpClient,
     directory: &[u8],
     name: &[u8],
-) -> Result<Vec<Entry>, Error> {
+) -> Result<Vec<Entry>, FtpError> {
     let path = path_in(directory, name);
     let mut entries = if is_pattern(name) {
-        let found = client.expand_below(directory, name).await?;
-        match found.as_slice() {
+        let matches = client.expand_below(directory, name).await?;
+        match matches.as_slice() {
             [] => {
                 let sentence = format!("nothing on the server matches '{}'", escaped(name));
-                return Err(Error::NotFound(sentence));
+                return Err(FtpError::NotFound(sentence));
             }
             // The single match is a directory whose name is the pattern itself.
             [single]
@@ -138,7 +138,9 @@ pub(super) async fn entries(
             {
                 client.list_recorded(&single.path).await?
             }
-            _ => found.into_iter().map(|found| Entry { name: found.path, ..found.entry }).collect(),
+            _ => {
+                matches.into_iter().map(|found| Entry { name: found.path, ..found.entry }).collect()
+            }
         }
     } else if name.is_empty() || name.ends_with(b"/") {
         list_directory(client, &path, None).await?
@@ -158,13 +160,13 @@ async fn list_directory(
     client: &mut FtpClient,
     path: &[u8],
     found: Option<&Entry>,
-) -> Result<Vec<Entry>, Error> {
+) -> Result<Vec<Entry>, FtpError> {
     let entries = client.list_recorded(path).await?;
     let is_certain = found.is_some() || path.iter().all(|&byte| byte == b'/');
     let is_silent = entries.is_empty() && client.unparsed.lines == 0 && !client.is_reported_empty;
     if is_silent && !is_certain && !client.has("MLST") && !client.is_directory(path).await? {
         let escaped = escaped(path);
-        return Err(Error::NotFound(format!("there is no directory '{escaped}' on the server")));
+        return Err(FtpError::NotFound(format!("there is no directory '{escaped}' on the server")));
     }
     Ok(entries)
 }
@@ -176,15 +178,15 @@ pub(super) fn line(entry: &Entry, is_long: bool) -> String {
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect();
-    let end = if entry.kind.is_directory() { "/" } else { "" };
+    let suffix = if entry.kind.is_directory() { "/" } else { "" };
     if !is_long {
-        return format!("{name}{end}\n");
+        return format!("{name}{suffix}\n");
     }
     let size = entry.size.filter(|_| !entry.kind.is_directory());
     let size = size.map_or_else(|| "-".to_owned(), |size| size.to_string());
     let time = entry.modified.map_or_else(|| "-".to_owned(), time_text);
     let mode = entry.mode.map_or_else(|| "-".to_owned(), |mode| format!("{mode:04o}"));
-    format!("{mode:>4} {size:>14} {time:>19} {name}{end}\n")
+    format!("{mode:>4} {size:>14} {time:>19} {name}{suffix}\n")
 }
 
 /// Returns a time for display, in UTC.
@@ -242,9 +244,9 @@ pub(crate) fn remove(arguments: &Remove) -> exit::Result {
                 confirm(&client, &format!("remove {amount}?")).await?;
             }
         }
-        let removed = removal.run(&mut client, options).await;
+        let result = removal.run(&mut client, options).await;
         client.quit().await;
-        removed
+        result
     })
 }
 
@@ -293,14 +295,14 @@ impl NewName {
     /// # Errors
     ///
     /// Returns an error if the new name is a URL with another server or user.
-    fn path(&self, from: &Url) -> Result<&[u8], Error> {
+    fn path(&self, from: &Url) -> Result<&[u8], FtpError> {
         let url = match self {
             Self::Path(path) => return Ok(path),
             Self::Url(url) => url,
         };
         let is_same_user = url.login.user.is_none() || url.login.user == from.login.user;
         if url.target != from.target || !is_same_user {
-            return Err(Error::Wrong(format!(
+            return Err(FtpError::Wrong(format!(
                 "{from} and {url} differ in host, port or user: mv renames files within one server"
             )));
         }
@@ -326,7 +328,7 @@ pub(crate) fn move_file(arguments: &Move) -> exit::Result {
 }
 
 /// Renames a remote file.
-pub(super) async fn rename(client: &mut FtpClient, from: &[u8], to: &[u8]) -> Result<(), Error> {
+pub(super) async fn rename(client: &mut FtpClient, from: &[u8], to: &[u8]) -> Result<(), FtpError> {
     check_named(from, "rename")?;
     check_named(to, "rename")?;
     let context = format!("cannot rename '{}'", escaped(from));
@@ -345,13 +347,13 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
         client.choose_type(&mut image).await?;
         for url in &arguments.urls {
             if url.target != first.target {
-                return Err(Error::Wrong(format!("{url} is not on the host of {first}")));
+                return Err(FtpError::Wrong(format!("{url} is not on the host of {first}")));
             }
             let representation = match url.scheme {
-                Scheme::Ftp(_, Some(UrlType::Text)) => Representation::default(),
+                UrlScheme::Ftp(_, Some(UrlType::Text)) => Representation::default(),
                 _ => image.representation,
             };
-            if let Scheme::Ftp(_, Some(UrlType::Directory)) = url.scheme {
+            if let UrlScheme::Ftp(_, Some(UrlType::Directory)) = url.scheme {
                 print_names(&mut client, &url.name).await?;
                 continue;
             }
@@ -362,7 +364,7 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
             let mut found = client.expand(&url.name).await?;
             found.retain(|found| !found.entry.kind.is_directory());
             if found.is_empty() {
-                return Err(Error::NotFound(format!("nothing on the server matches {url}")));
+                return Err(FtpError::NotFound(format!("nothing on the server matches {url}")));
             }
             for found in found {
                 print_file(&mut client, &found.path, representation).await?;
@@ -374,7 +376,7 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
 }
 
 /// Writes the names in a directory to the standard output.
-pub(super) async fn print_names(client: &mut FtpClient, path: &[u8]) -> Result<(), Error> {
+pub(super) async fn print_names(client: &mut FtpClient, path: &[u8]) -> Result<(), FtpError> {
     let mut entries = client.list_recorded(path).await?;
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     let text: String = entries.iter().map(|entry| line(entry, false)).collect();
@@ -387,7 +389,7 @@ pub(super) async fn print_file(
     client: &mut FtpClient,
     path: &[u8],
     representation: Representation,
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
     let task = Task::Retrieve {
         name: name_of(path)?,

@@ -12,8 +12,8 @@
 use super::batch::{BatchItem, BatchOptions, finish, make_remote_directory};
 use super::client::FtpClient;
 use super::command_options::{ConnectionOptions, host_transfer_options};
-use super::error::Error;
-use super::get::{self, Destination, PART};
+use super::download::{Destination, Download, PART_SUFFIX};
+use super::error::FtpError;
 use super::manage::print;
 use super::put;
 use super::remote::{Audit, join, name_of, unparsed_text};
@@ -64,7 +64,7 @@ pub(crate) struct Mirror {
     /// Delete names at the destination that the source does not have
     #[arg(long)]
     delete: bool,
-    /// With --delete: do not ask on a terminal, and accept a root directory, '.' and '..' as
+    /// With --delete: do not ask for confirmation, and accept a root directory, '.' and '..' as
     /// destination
     #[arg(short, long)]
     force: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Mirror {
 enum EntryKind {
     Directory,
     File,
-    /// A symbolic link, whose target may be anywhere, or a device.
+    /// A device, or a symbolic link, whose target may be outside the directory.
     Other,
 }
 
@@ -132,14 +132,14 @@ impl Side {
         });
     }
 
-    fn others(&self) -> impl Iterator<Item = &Vec<u8>> {
+    fn links_and_devices(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.tree.iter().filter(|(_, info)| info.kind == EntryKind::Other).map(|(name, _)| name)
     }
 }
 
 /// Changes to make at the destination, in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Plan {
+struct MirrorPlan {
     deleted: Vec<(Vec<u8>, bool)>,
     directories: Vec<Vec<u8>>,
     files: Vec<Vec<u8>>,
@@ -156,38 +156,40 @@ struct AllowedChanges {
 }
 
 /// Returns all parent directories of a name, the nearest last.
-fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn ancestors(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.filter_map(|(at, _)| name.get(..at))
 }
 
-fn plan(from: &Side, to: &Side, allowed: AllowedChanges) -> Plan {
-    let mut plan = Plan::default();
-    let alone = [from, to].into_iter().flat_map(|side| side.others().chain(&side.left_out));
-    let alone: BTreeSet<&[u8]> = alone.map(Vec::as_slice).collect();
+fn plan(from: &Side, to: &Side, allowed: AllowedChanges) -> MirrorPlan {
+    let mut plan = MirrorPlan::default();
+    let left_alone =
+        [from, to].into_iter().flat_map(|side| side.links_and_devices().chain(&side.left_out));
+    let left_alone: BTreeSet<&[u8]> = left_alone.map(Vec::as_slice).collect();
     // Names below the name of a link are left alone like the link itself.
-    let is_alone =
-        |name: &[u8]| alone.contains(name) || above(name).any(|name| alone.contains(name));
-    // A directory that contains a name to leave alone is not deleted.
-    let stays = to.left_out.iter().chain(to.tree.keys().filter(|name| is_alone(name)));
-    let holding: BTreeSet<&[u8]> = stays.flat_map(|name| above(name)).collect();
-    let is_gone = |name: &[u8], target: &EntryInfo| {
-        let may_go =
-            !target.is_directory() || allowed.deletes_directories && !holding.contains(name);
-        allowed.deletes && may_go && !is_alone(name)
+    let is_alone = |name: &[u8]| {
+        left_alone.contains(name) || ancestors(name).any(|name| left_alone.contains(name))
     };
-    let mut blocked = BTreeSet::new();
+    // A directory that contains a name to leave alone is not deleted.
+    let kept_names = to.left_out.iter().chain(to.tree.keys().filter(|name| is_alone(name)));
+    let parents_of_kept: BTreeSet<&[u8]> = kept_names.flat_map(|name| ancestors(name)).collect();
+    let is_gone = |name: &[u8], target: &EntryInfo| {
+        let may_be_deleted = !target.is_directory()
+            || allowed.deletes_directories && !parents_of_kept.contains(name);
+        allowed.deletes && may_be_deleted && !is_alone(name)
+    };
+    let mut blocked_directories = BTreeSet::new();
     for (name, source) in from.tree.iter().filter(|(name, _)| !is_alone(name)) {
         let target = to.tree.get(name);
         let is_other = target.is_some_and(|target| target.kind != source.kind);
-        if above(name).any(|directory| blocked.contains(directory)) {
+        if ancestors(name).any(|directory| blocked_directories.contains(directory)) {
             continue;
         }
         if is_other && !target.is_some_and(|target| is_gone(name, target)) {
             // The destination has a file with the name of a directory, or a directory with the name
             // of a file. That entry stays, because it may not be deleted.
             plan.kind_conflicts.push(name.clone());
-            blocked.insert(name.as_slice());
+            blocked_directories.insert(name.as_slice());
             continue;
         }
         match (source.is_directory(), target.filter(|_| !is_other)) {
@@ -201,14 +203,15 @@ fn plan(from: &Side, to: &Side, allowed: AllowedChanges) -> Plan {
         from.tree.get(name).is_none_or(|source| source.kind != target.kind)
     };
     // The content of a directory is deleted before the directory.
-    let gone = to.tree.iter().rev();
-    let gone = gone.filter(|(name, target)| is_elsewhere(name, target) && is_gone(name, target));
-    plan.deleted = gone.map(|(name, target)| (name.clone(), target.is_directory())).collect();
+    let candidates = to.tree.iter().rev();
+    let candidates =
+        candidates.filter(|(name, target)| is_elsewhere(name, target) && is_gone(name, target));
+    plan.deleted = candidates.map(|(name, target)| (name.clone(), target.is_directory())).collect();
     plan
 }
 
 /// Returns the plan. If the rules select files, directories that receive no file are left out.
-fn plan_by(rules: &Rules, from: &Side, to: &Side, allowed: AllowedChanges) -> Plan {
+fn plan_with_rules(rules: &Rules, from: &Side, to: &Side, allowed: AllowedChanges) -> MirrorPlan {
     let mut plan = plan(from, to, allowed);
     if rules.select_files() {
         leave_out_empty(&mut plan);
@@ -230,7 +233,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         _ => {
             let sentence = "use one URL, such as ftp://host/directory, and one local directory: \
                             the source, then the destination";
-            return Err(report_error(&Error::Wrong(sentence.to_owned())));
+            return Err(report_error(&FtpError::Wrong(sentence.to_owned())));
         }
     };
     let to = if is_incoming { directory.as_os_str().as_bytes() } else { &url.name };
@@ -266,7 +269,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
             exact_times(&mut client, root, &mut remote.tree, &local.tree, allowed).await?;
         }
         let (from, to) = if is_incoming { (&remote, &local) } else { (&local, &remote) };
-        let plan = plan_by(rules, from, to, allowed);
+        let plan = plan_with_rules(rules, from, to, allowed);
         let connection = &arguments.connection;
         print_skipped(&local, &remote);
         print_kind_conflicts(&plan);
@@ -285,33 +288,34 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         };
         let not_deleted = u64::try_from(plan.deleted.len() - deleted).unwrap_or(u64::MAX);
         client.skipped_names = client.skipped_names.saturating_add(not_deleted);
-        let also = if deleted > 0 { format!(", and deleted {deleted}") } else { String::new() };
+        let suffix = if deleted > 0 { format!(", and deleted {deleted}") } else { String::new() };
         let jobs = arguments.jobs;
-        let batch = BatchOptions { options, jobs, is_json, is_quiet, is_stdout: false, also };
+        let batch =
+            BatchOptions { options, jobs, is_json, is_quiet, is_stdout: false, also: suffix };
         finish(&connector, client, items, &batch, "mirrored").await
     })
 }
 
-/// Refuses to delete in a destination that is named only by its position, such as the root or `.`.
-/// A mistyped destination would otherwise lose all its content.
-fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), Error> {
+/// Refuses to delete in a destination such as the root, `.` or `..`, unless `--force` is given: a
+/// mistyped destination would lose all its content.
+fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), FtpError> {
     if !arguments.delete || arguments.force || arguments.dry_run {
         return Ok(());
     }
-    let refused = |error: Error| {
+    let with_remedy = |error: FtpError| {
         let sentence = error.sentence();
-        Error::Wrong(format!("{sentence}, or use --force"))
+        FtpError::Wrong(format!("{sentence}, or use --force"))
     };
-    check_named(to, "delete in the destination").map_err(refused)
+    check_named(to, "delete in the destination").map_err(with_remedy)
 }
 
 /// Prints the number of files and directories to delete, and asks for confirmation on a terminal.
 async fn confirm_deletion(
     client: &FtpClient,
-    plan: &Plan,
+    plan: &MirrorPlan,
     is_forced: bool,
     is_quiet: bool,
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     if plan.deleted.is_empty() {
         return Ok(());
     }
@@ -330,7 +334,7 @@ async fn list_remote(
     root: &[u8],
     must_be: bool,
     rules: &Rules,
-) -> Result<Side, Error> {
+) -> Result<Side, FtpError> {
     let mut side = Side::default();
     let is_selected = |name: &[u8], is_directory: bool| {
         let is_selected = rules.selects(name, is_directory);
@@ -339,16 +343,16 @@ async fn list_remote(
         }
         is_selected
     };
-    let found = match client.list_tree(root, is_selected).await {
+    let entries = match client.list_tree(root, is_selected).await {
         Ok(found) => found,
         Err(error) if error.is_refusal() && !must_be => return Ok(Side::default()),
         Err(error) => return Err(error),
     };
-    let names: Names = found.iter().map(|found| found.below.clone()).collect();
-    let found = if must_be { client.retain_valid_local_names(found) } else { found };
-    let kept: BTreeSet<&[u8]> = found.iter().map(|found| found.below.as_slice()).collect();
-    side.left_out.extend(names.into_iter().filter(|name| !kept.contains(name.as_slice())));
-    side.tree.extend(found.into_iter().map(|found| {
+    let names: Names = entries.iter().map(|found| found.below.clone()).collect();
+    let entries = if must_be { client.retain_valid_local_names(entries) } else { entries };
+    let kept_names: BTreeSet<&[u8]> = entries.iter().map(|found| found.below.as_slice()).collect();
+    side.left_out.extend(names.into_iter().filter(|name| !kept_names.contains(name.as_slice())));
+    side.tree.extend(entries.into_iter().map(|found| {
         let kind = match found.entry.kind {
             Kind::Directory | Kind::Current | Kind::Parent => EntryKind::Directory,
             Kind::File => EntryKind::File,
@@ -369,19 +373,19 @@ async fn exact_times(
     remote: &mut Tree,
     local: &Tree,
     allowed: AllowedChanges,
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     for (name, info) in remote.iter_mut().filter(|(_, info)| info.kind == EntryKind::File) {
         let Some(own) = local.get(name).filter(|own| own.kind == EntryKind::File) else { continue };
         if !allowed.compares_sizes || own.size == info.size {
-            let exact = client.modification_time(&join(root, name)).await?;
-            info.modified = exact.or(info.modified);
+            let modified = client.modification_time(&join(root, name)).await?;
+            info.modified = modified.or(info.modified);
         }
     }
     Ok(())
 }
 
 /// Returns an error if listings on which deletions depend could not be read completely.
-fn refuse_unparsed(audit: Option<Audit>, client: &FtpClient) -> Result<(), Error> {
+fn refuse_unparsed(audit: Option<Audit>, client: &FtpClient) -> Result<(), FtpError> {
     let why = match audit.map_or(0, |audit| audit.uncertain) {
         0 => return Ok(()),
         count => unparsed_text(&client.unparsed).unwrap_or_else(|| match count {
@@ -389,18 +393,18 @@ fn refuse_unparsed(audit: Option<Audit>, client: &FtpClient) -> Result<(), Error
             _ => format!("{count} entries of the remote listings are uncertain"),
         }),
     };
-    Err(Error::NotFound(format!(
+    Err(FtpError::NotFound(format!(
         "{why}; nothing is deleted: omit --delete to mirror without deleting"
     )))
 }
 
 /// Returns the content of a local directory.
-fn list_local(directory: &Path) -> Result<Side, Error> {
+fn list_local(directory: &Path) -> Result<Side, FtpError> {
     let root_dir = RootDir::open(directory)
         .with_context(|| format!("cannot read the directory {}", directory.display()))?;
     let mut side = Side::default();
-    let mut open = vec![Vec::new()];
-    while let Some(below) = open.pop() {
+    let mut pending_directories = vec![Vec::new()];
+    while let Some(below) = pending_directories.pop() {
         let name: &[u8] = if below.is_empty() { b"." } else { &below };
         let entries = root_dir.list(name, ENTRIES_MAX).with_context(|| {
             let path = directory.join(std::ffi::OsStr::from_bytes(&below));
@@ -414,7 +418,7 @@ fn list_local(directory: &Path) -> Result<Side, Error> {
                 LocalKind::Other => EntryKind::Other,
             };
             if kind == EntryKind::Directory {
-                open.push(path.clone());
+                pending_directories.push(path.clone());
             }
             let modified = Some(Timestamp { seconds: entry.status.modified_s, nanos: 0 });
             side.tree.insert(path, EntryInfo { kind, size: Some(entry.status.len), modified });
@@ -426,9 +430,9 @@ fn list_local(directory: &Path) -> Result<Side, Error> {
 /// Moves names that FTP cannot transfer to `left_out`, so that these names are neither sent nor
 /// treated as missing on the server. Prints and returns the number of names.
 fn leave_out_untransferable(local: &mut Side) -> u64 {
-    let before = local.tree.len();
+    let count_before = local.tree.len();
     local.retain(|name, _| name_of(name).is_ok());
-    let count = before - local.tree.len();
+    let count = count_before - local.tree.len();
     if count > 0 {
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
         say(&format!(
@@ -446,11 +450,11 @@ fn leave_out_partials(local: &mut Side, remote: &Tree) {
 
 /// Returns whether `name` is the partial download of a remote file.
 fn is_part_of_remote(name: &[u8], remote: &Tree) -> bool {
-    name.strip_suffix(PART).is_some_and(|whole| remote.contains_key(whole))
+    name.strip_suffix(PART_SUFFIX).is_some_and(|whole| remote.contains_key(whole))
 }
 
 /// Removes from the plan the directories that receive no file.
-fn leave_out_empty(plan: &mut Plan) {
+fn leave_out_empty(plan: &mut MirrorPlan) {
     let files = &plan.files;
     let is_below = |name: &[u8], directory: &[u8]| {
         name.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/"))
@@ -462,7 +466,7 @@ fn leave_out_empty(plan: &mut Plan) {
 fn print_skipped(local: &Side, remote: &Side) {
     for (side, other, host) in [(local, remote, "local"), (remote, local, "remote")] {
         let (on_both, alone): (Vec<_>, Vec<_>) =
-            side.others().partition(|name| other.tree.contains_key(*name));
+            side.links_and_devices().partition(|name| other.tree.contains_key(*name));
         for name in on_both {
             let escaped = escaped(name);
             say(&format!(
@@ -477,7 +481,7 @@ fn print_skipped(local: &Side, remote: &Side) {
     }
 }
 
-fn print_kind_conflicts(plan: &Plan) {
+fn print_kind_conflicts(plan: &MirrorPlan) {
     for name in &plan.kind_conflicts {
         let escaped = escaped(name);
         say(&format!(
@@ -488,19 +492,19 @@ fn print_kind_conflicts(plan: &Plan) {
 }
 
 /// Prints the plan.
-fn print_plan(plan: &Plan, is_incoming: bool, is_json: bool) -> Result<(), Error> {
-    let moved = if is_incoming { "get" } else { "put" };
+fn print_plan(plan: &MirrorPlan, is_incoming: bool, is_json: bool) -> Result<(), FtpError> {
+    let transfer_action = if is_incoming { "get" } else { "put" };
     let mut text = String::new();
     let mut add = |action: &str, name: &[u8], is_directory: bool| {
-        let end = if is_directory { "/" } else { "" };
+        let suffix = if is_directory { "/" } else { "" };
         text.push_str(&match is_json {
             true => format!("{}\n", as_json(action, name, is_directory)),
-            false => format!("{action} {}{end}\n", escaped(name)),
+            false => format!("{action} {}{suffix}\n", escaped(name)),
         });
     };
     plan.deleted.iter().for_each(|(name, is_directory)| add("delete", name, *is_directory));
     plan.directories.iter().for_each(|name| add("make", name, true));
-    plan.files.iter().for_each(|name| add(moved, name, false));
+    plan.files.iter().for_each(|name| add(transfer_action, name, false));
     print(text.as_bytes())
 }
 
@@ -521,7 +525,7 @@ struct MirrorRun<'a> {
 
 impl MirrorRun<'_> {
     /// Reports a deleted name.
-    fn deleted(&self, name: &[u8], is_directory: bool) -> Result<(), Error> {
+    fn deleted(&self, name: &[u8], is_directory: bool) -> Result<(), FtpError> {
         if self.is_json {
             return print(format!("{}\n", as_json("deleted", name, is_directory)).as_bytes());
         }
@@ -533,18 +537,22 @@ impl MirrorRun<'_> {
 
     /// Deletes names and creates directories. Returns the files to transfer and the number of names
     /// that were deleted.
-    fn prepare_local(&self, plan: &Plan, remote: &Tree) -> Result<(Vec<BatchItem>, usize), Error> {
+    fn prepare_local(
+        &self,
+        plan: &MirrorPlan,
+        remote: &Tree,
+    ) -> Result<(Vec<BatchItem>, usize), FtpError> {
         let created = std::fs::create_dir_all(self.directory);
         created
             .with_context(|| format!("cannot create the directory {}", self.directory.display()))?;
         let root_dir = Arc::new(RootDir::open(self.directory).map_err(anyhow::Error::new)?);
         let mut deleted = 0;
         for (name, is_directory) in &plan.deleted {
-            let removed = match is_directory {
+            let result = match is_directory {
                 true => root_dir.remove_directory(name),
                 false => root_dir.remove_file(name),
             };
-            match removed {
+            match result {
                 Ok(()) => {
                     deleted += 1;
                     self.deleted(name, *is_directory)?;
@@ -558,12 +566,12 @@ impl MirrorRun<'_> {
         }
         let item = |name: &Vec<u8>| {
             let info = remote.get(name);
-            BatchItem::Get(get::Download {
+            BatchItem::Get(Download {
                 path: join(self.root, name),
                 size: info.and_then(|info| info.size),
                 modified: info.and_then(|info| info.modified),
                 has_rough_time: self.has_rough_times,
-                has_no_part: remote.contains_key(&[name.as_slice(), PART].concat()),
+                has_no_part: remote.contains_key(&[name.as_slice(), PART_SUFFIX].concat()),
                 destination: Destination::Beneath(Arc::clone(&root_dir), name.clone()),
             })
         };
@@ -574,8 +582,8 @@ impl MirrorRun<'_> {
     async fn prepare_remote(
         &self,
         client: &mut FtpClient,
-        plan: &Plan,
-    ) -> Result<(Vec<BatchItem>, usize), Error> {
+        plan: &MirrorPlan,
+    ) -> Result<(Vec<BatchItem>, usize), FtpError> {
         if !self.root.is_empty() && self.root != b"/" {
             make_remote_directory(client, self.root).await?;
         }
@@ -633,7 +641,7 @@ mod tests {
         Side { tree: names.iter().map(info).collect(), left_out: Names::new() }
     }
 
-    fn deleted(plan: &Plan) -> Vec<String> {
+    fn deleted(plan: &MirrorPlan) -> Vec<String> {
         let text = |(name, _): &(Vec<u8>, bool)| String::from_utf8(name.clone()).unwrap();
         plan.deleted.iter().map(text).collect()
     }
@@ -665,7 +673,7 @@ mod tests {
     fn the_counterpart_of_a_link_is_kept_with_its_content() {
         let from = side(&[("d@", 1, 1), ("f@", 1, 1), ("g", 1, 1), ("h", 0, 1), ("h/i", 1, 1)]);
         let to = side(&[("d", 0, 1), ("d/x", 1, 1), ("f", 1, 1), ("g@", 1, 0), ("h@", 1, 0)]);
-        assert_eq!(plan(&from, &to, DELETES), Plan::default());
+        assert_eq!(plan(&from, &to, DELETES), MirrorPlan::default());
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod command_options;
 mod control_stream;
 mod data_connection;
 mod data_transfer;
+mod download;
 mod error;
 mod exchanges;
 mod get;
@@ -56,4 +57,4 @@ pub(crate) use probe::{
     CommandOffsets, FailureStage, ProbeError, ProbeOptions, ProbePlan, ProbeResult, SetupTimes,
     probe, probe_availability,
 };
-pub(crate) use shell::{SHELL_ABOUT, Shell, shell};
+pub(crate) use shell::{FtpShell, SHELL_ABOUT, shell};

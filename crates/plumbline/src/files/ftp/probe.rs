@@ -8,11 +8,11 @@
 use super::client::{Connector, FtpClient};
 use super::command_options::ConnectionOptions;
 use super::data_transfer::{ArrivalLog, LocalEnd, TransferResult};
-use super::error::Error;
+use super::error::FtpError;
 use super::remote::{join, name_of};
 use super::run_command::{Interrupt, run_command_unreported};
 use super::session_timing::Opening;
-use crate::carrier::{Family, Route};
+use crate::carrier::{AddressFamilies, Route};
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::files::url::Url;
@@ -38,9 +38,10 @@ use std::time::{Duration, Instant};
 /// Maximum number of entries in each arrival log of a transfer.
 const ARRIVALS_MAX: usize = 4096;
 /// Transfer duration beyond which no larger size is tried.
-const LONG: Duration = Duration::from_secs(10);
-/// Bytes requested if no byte of a longer file arrived. So few bytes fit into any packet.
-const CONTROL_BYTES: u64 = 256;
+const SLOW_TRANSFER_TIME: Duration = Duration::from_secs(10);
+/// Number of bytes requested if no byte of a longer file arrived: few enough for a packet of any
+/// size.
+const SHORT_READ_BYTES: u64 = 256;
 /// Bytes of a pattern written at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -50,7 +51,7 @@ pub(crate) struct ProbeOptions {
     /// Transport: the kernel, or a user-space host on a device.
     pub(crate) via: Route,
     /// Address families allowed for the server.
-    pub(crate) family: Family,
+    pub(crate) family: AddressFamilies,
     /// Timeout in seconds for the connection, for each reply and for a stalled transfer.
     pub(crate) timeout_s: u32,
     /// User name for a URL without one.
@@ -101,14 +102,14 @@ pub(crate) struct CommandOffsets {
     pub(crate) command_at: Option<Duration>,
 }
 
-/// Progress of a connection attempt that failed.
+/// Last stage that a failed probe reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureStage {
     /// No address was found for the host name.
     Name,
     /// No connection to the address could be established.
     Address,
-    /// The server answered.
+    /// The server answered, and a later step failed.
     Server,
 }
 
@@ -117,7 +118,7 @@ pub(crate) enum FailureStage {
 pub(crate) struct ProbeError {
     /// Failure class, which selects the exit code.
     pub(crate) failure: exit::Failure,
-    /// Progress of the attempt before it failed.
+    /// Last stage that the probe reached.
     pub(crate) reached: FailureStage,
     /// Error message, one sentence.
     pub(crate) why: String,
@@ -159,9 +160,9 @@ pub(crate) fn probe_availability(
     run(url, probe_options, None, async |connector| {
         let mut client = FtpClient::new(&connector);
         client.ready().await?;
-        let found = setup_result(&mut client);
+        let setup_result = setup_result(&mut client);
         client.quit().await;
-        Ok(found)
+        Ok(setup_result)
     })
 }
 
@@ -182,27 +183,30 @@ pub(crate) fn probe(
     run(url, probe_options, shared_log, async |connector| {
         let mut client = FtpClient::new(&connector);
         client.ready().await?;
-        let found = setup_result(&mut client);
+        let probe_result = setup_result(&mut client);
         let mut probe =
-            Probe { client, arrival_log, plan, found, largest: 0, largest_sent: 0, say };
-        let moved = match plan.writes {
+            Probe { client, arrival_log, plan, probe_result, largest: 0, largest_sent: 0, say };
+        let result = match plan.writes {
             true => probe.write(&url.name).await,
             false => probe.read(&url.name).await,
         };
-        if moved.is_err() && !plan.writes {
-            probe.control(&url.name).await;
+        if result.is_err() && !plan.writes {
+            probe.read_short_tail(&url.name).await;
         }
-        match moved {
-            Err(Error::Wrong(why)) => return Err(Error::Wrong(why)),
-            Err(error) if probe.found.transfers.is_empty() && probe.found.aborted.is_none() => {
+        match result {
+            Err(FtpError::Wrong(why)) => return Err(FtpError::Wrong(why)),
+            Err(error)
+                if probe.probe_result.transfers.is_empty()
+                    && probe.probe_result.aborted.is_none() =>
+            {
                 return Err(error);
             }
-            Err(error) => probe.found.notes.push(error.sentence()),
+            Err(error) => probe.probe_result.notes.push(error.sentence()),
             Ok(()) => {}
         }
-        let Probe { client, found, .. } = probe;
+        let Probe { client, probe_result, .. } = probe;
         client.quit().await;
-        Ok(found)
+        Ok(probe_result)
     })
 }
 
@@ -210,7 +214,7 @@ fn run(
     url: &Url,
     probe_options: &ProbeOptions,
     arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
-    work: impl AsyncFnOnce(Arc<Connector>) -> Result<ProbeResult, Error>,
+    work: impl AsyncFnOnce(Arc<Connector>) -> Result<ProbeResult, FtpError>,
 ) -> Result<ProbeResult, ProbeError> {
     let connection = ConnectionOptions {
         via: probe_options.via.clone(),
@@ -236,8 +240,8 @@ fn run(
     result.map_err(|error| ProbeError {
         failure: error.failure(),
         reached: match error {
-            Error::NoAddress(_) => FailureStage::Name,
-            Error::NoConnection(_) | Error::NotFound(_) => FailureStage::Address,
+            FtpError::NoAddress(_) => FailureStage::Name,
+            FtpError::NoConnection(_) | FtpError::NotFound(_) => FailureStage::Address,
             _ => FailureStage::Server,
         },
         why: error.sentence(),
@@ -249,8 +253,8 @@ fn setup_result(client: &mut FtpClient) -> ProbeResult {
     let Opening { resolve, connect, tls, login, greeting, exchanges } =
         session.timing.opening.clone();
     let own_wait = run_queue_wait();
-    let opening = SetupTimes { resolve, connect, tls, login, greeting, exchanges, own_wait };
-    ProbeResult { address: Some(session.peer), opening, ..ProbeResult::default() }
+    let setup = SetupTimes { resolve, connect, tls, login, greeting, exchanges, own_wait };
+    ProbeResult { address: Some(session.peer), opening: setup, ..ProbeResult::default() }
 }
 
 /// Part of a file to read, from an offset to the end of the file.
@@ -269,7 +273,7 @@ struct Probe<'a, Say> {
     client: FtpClient,
     arrival_log: Arc<Mutex<ArrivalLog>>,
     plan: &'a ProbePlan,
-    found: ProbeResult,
+    probe_result: ProbeResult,
     /// Size in bytes of the largest download so far.
     largest: u64,
     /// Size in bytes of the largest upload so far.
@@ -279,7 +283,7 @@ struct Probe<'a, Say> {
 
 impl<Say: FnMut(&str)> Probe<'_, Say> {
     /// Reads the file or directory at `path`.
-    async fn read(&mut self, path: &[u8]) -> Result<(), Error> {
+    async fn read(&mut self, path: &[u8]) -> Result<(), FtpError> {
         if path.is_empty() || path.ends_with(b"/") {
             return self.read_directory(path).await;
         }
@@ -287,7 +291,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             Some(Entry { kind: Kind::Directory, .. }) => return self.read_directory(path).await,
             None => {
                 let escaped = escaped(path);
-                return Err(Error::Wrong(format!(
+                return Err(FtpError::Wrong(format!(
                     "the server has no '{escaped}': use the name of an existing file or directory"
                 )));
             }
@@ -295,19 +299,19 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         }
         let (size, _) = self.client.size_and_time(path).await?;
         let Some(size) = size else {
-            self.note("the server reports no file size: each transfer was of the whole file");
+            self.note("the server reports no file size: whole files were transferred");
             let part = Part { path, from: 0, whole: None, is_compared: false };
             return self.rounds(part).await;
         };
-        let mut parts: Vec<u64> =
+        let mut part_sizes: Vec<u64> =
             self.plan.sizes.iter().copied().filter(|part| *part < size).collect();
         if size <= self.plan.sizes.last().copied().unwrap_or(u64::MAX) {
-            parts.push(size);
+            part_sizes.push(size);
         }
-        for part in parts {
+        for part in part_sizes {
             let part = Part { path, from: size - part, whole: Some(size), is_compared: false };
             match self.rounds(part).await {
-                Err(error) if error.is_restart() => {
+                Err(error) if error.denies_restart() => {
                     self.note("the server does not support REST: the whole file was transferred");
                     return self.rounds(Part { from: 0, ..part }).await;
                 }
@@ -320,41 +324,41 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    /// If no byte of a file arrived, reads its last bytes. These bytes fit into a short packet, and
-    /// a path that drops long packets passes a short packet.
-    async fn control(&mut self, path: &[u8]) {
+    /// Reads the last bytes of a file of which no byte arrived. These bytes fit into a short
+    /// packet, which passes even a path that drops long packets.
+    async fn read_short_tail(&mut self, path: &[u8]) {
         let is_silent = |Aborted { transfer, .. }: &Aborted| {
             transfer.connected_ns.is_some() && transfer.arrivals.is_empty()
         };
-        let Some(aborted) = self.found.aborted.take_if(|aborted| is_silent(aborted)) else {
+        let Some(aborted) = self.probe_result.aborted.take_if(|aborted| is_silent(aborted)) else {
             return;
         };
-        if self.found.transfers.is_empty()
+        if self.probe_result.transfers.is_empty()
             && let Ok((Some(whole), _)) = self.client.size_and_time(path).await
         {
-            let from = whole.saturating_sub(CONTROL_BYTES);
+            let from = whole.saturating_sub(SHORT_READ_BYTES);
             let part = Part { path, from, whole: Some(whole), is_compared: false };
             // Ignored: a failed transfer has no transfer record.
             _ = self.receive(part).await;
         }
-        self.found.aborted = Some(aborted);
+        self.probe_result.aborted = Some(aborted);
     }
 
     /// Reads the files of a directory whose sizes are nearest to the requested sizes. For each
     /// requested size without a file of similar size, reads that many bytes from the end of the
     /// largest file.
-    async fn read_directory(&mut self, directory: &[u8]) -> Result<(), Error> {
+    async fn read_directory(&mut self, directory: &[u8]) -> Result<(), FtpError> {
         let entries = self.client.list(directory).await?;
-        let chosen = nearest(&entries, &self.plan.sizes);
-        let Some((largest, whole)) = chosen.last().cloned() else {
+        let nearest_files = nearest(&entries, &self.plan.sizes);
+        let Some((largest, whole)) = nearest_files.last().cloned() else {
             let escaped = escaped(directory);
-            return Err(Error::Wrong(format!(
+            return Err(FtpError::Wrong(format!(
                 "there is no readable file in the directory '/{escaped}': use another directory or \
                  --write"
             )));
         };
-        let files = chosen.iter().map(|(name, size)| (name.clone(), *size, *size));
-        let missing = missing(&chosen, &self.plan.sizes).into_iter();
+        let files = nearest_files.iter().map(|(name, size)| (name.clone(), *size, *size));
+        let missing = missing(&nearest_files, &self.plan.sizes).into_iter();
         let missing = missing.map(|part| (largest.clone(), whole, part));
         let mut all: Vec<_> = files.chain(missing).collect();
         all.sort_by_key(|(_, _, part)| *part);
@@ -363,7 +367,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             let from = whole - part;
             let part = Part { path: &path, from, whole: Some(whole), is_compared: false };
             match self.rounds(part).await {
-                Err(error) if error.is_restart() => {
+                Err(error) if error.denies_restart() => {
                     self.note("the server does not support REST: whole files were transferred");
                 }
                 other => other?,
@@ -377,9 +381,9 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
 
     /// Writes a file of each requested size into a directory, reads the file back, and finally
     /// deletes the file.
-    async fn write(&mut self, directory: &[u8]) -> Result<(), Error> {
+    async fn write(&mut self, directory: &[u8]) -> Result<(), FtpError> {
         if !directory.is_empty() && !directory.ends_with(b"/") {
-            return Err(Error::Wrong(
+            return Err(FtpError::Wrong(
                 "--write requires a directory, whose name ends with '/': files are created and \
                  removed there"
                     .to_owned(),
@@ -394,19 +398,19 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
                 break;
             }
         }
-        let removed = async {
+        let removal = async {
             let context = format!("cannot remove '{}'", escaped(&path));
             self.client.run(&context, Task::Delete(name_of(&path)?)).await
         };
-        if let Err(error) = removed.await
+        if let Err(error) = removal.await
             && result.is_ok()
         {
-            self.found.notes.push(error.sentence());
+            self.probe_result.notes.push(error.sentence());
         }
         result
     }
 
-    async fn write_and_read(&mut self, path: &[u8], size: u64) -> Result<(), Error> {
+    async fn write_and_read(&mut self, path: &[u8], size: u64) -> Result<(), FtpError> {
         let file = pattern_file(size)?;
         for _ in 0..self.plan.rounds {
             (self.say)(&format!("writing {} bytes", records::format::count(size)));
@@ -417,7 +421,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     }
 
     /// Reads `part` once per requested round.
-    async fn rounds(&mut self, part: Part<'_>) -> Result<(), Error> {
+    async fn rounds(&mut self, part: Part<'_>) -> Result<(), FtpError> {
         for _ in 0..self.plan.rounds {
             let bytes = part.whole.map(|whole| whole - part.from);
             let bytes = records::format::count_or_unknown(bytes);
@@ -427,7 +431,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    async fn receive(&mut self, part: Part<'_>) -> Result<(), Error> {
+    async fn receive(&mut self, part: Part<'_>) -> Result<(), FtpError> {
         let local_end = match part.is_compared {
             true => LocalEnd::Memory(Vec::new()),
             false => {
@@ -450,14 +454,14 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let moved = moved.await?;
         if let (true, Some(whole)) = (part.is_compared, part.whole) {
             let mut comparison = Comparison::new(pattern, whole);
-            comparison.take(&moved.map(|moved| moved.memory).unwrap_or_default());
-            let accuracy = self.found.accuracy.unwrap_or_default();
-            self.found.accuracy = Some(accuracy.and(comparison.finish()));
+            comparison.compare(&moved.map(|moved| moved.memory).unwrap_or_default());
+            let accuracy = self.probe_result.accuracy.unwrap_or_default();
+            self.probe_result.accuracy = Some(accuracy.and(comparison.finish()));
         }
         Ok(())
     }
 
-    async fn send(&mut self, path: &[u8], file: &File, size: u64) -> Result<(), Error> {
+    async fn send(&mut self, path: &[u8], file: &File, size: u64) -> Result<(), FtpError> {
         let mut file = file.try_clone().map_err(anyhow::Error::new)?;
         file.seek(SeekFrom::Start(0)).map_err(anyhow::Error::new)?;
         let task = Task::Store {
@@ -465,7 +469,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             kind: StoreKind::Replace,
             representation: Representation::IMAGE,
             offset_bytes: 0,
-            // Same condition as in `plumb put`.
+            // ALLO is sent only if the server advertises SITE PARTIAL, as in `plumb put`.
             allocation_bytes: Some(size).filter(|_| self.client.has("SITE PARTIAL")),
         };
         let context = format!("cannot upload '{}'", escaped(path));
@@ -483,7 +487,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         task: Task,
         local_end: LocalEnd,
         bytes: Option<u64>,
-    ) -> Result<Option<TransferResult>, Error> {
+    ) -> Result<Option<TransferResult>, FtpError> {
         self.client.ready().await?;
         let is_received = direction == Direction::Received;
         let offset = match &task {
@@ -492,7 +496,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         };
         let is_largest = is_received && bytes > Some(self.largest);
         let is_largest_sent = !is_received && bytes > Some(self.largest_sent);
-        let before = CountersBefore::read();
+        let counters_before = CountersBefore::read();
         *self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner) =
             ArrivalLog::begin(ARRIVALS_MAX);
         let representation = Representation::IMAGE;
@@ -501,40 +505,41 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let (result, moved) = self.client.run_once(context, task, Some(local_end)).await;
         record.take(&mut self.client, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
-        let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &before);
+        let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &counters_before);
         let sampled = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
         let tcp = &record.transfer.tcp;
         // For an upload the last sample may be newer than the counters read after the last write.
         let sampled = sampled.filter(|sampled| !is_received && sampled.segs_out >= tcp.segs_out);
         seen.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
         if let Err(error) = result {
-            // Only a transfer that stops is kept for the analysis; a refusal by the server is an
-            // answer.
+            // Only a stalled or lost transfer is kept for the analysis, not a transfer that the
+            // server refused.
             let is_stopped = match seen.connected_ns {
                 Some(_) => !error.is_refusal(),
                 None => error.is_without_data_connection(),
             };
             let why = error.sentence();
-            self.found.aborted = is_stopped.then_some(Aborted { transfer: seen, why });
+            self.probe_result.aborted =
+                is_stopped.then_some(Aborted { transfer: seen, reason: why });
             return Err(error);
         }
         if !is_largest && !is_largest_sent {
             seen.arrivals.clear();
             seen.segments.clear();
         }
-        self.found.seen.push(seen);
+        self.probe_result.seen.push(seen);
         if is_largest_sent {
             self.largest_sent = bytes.unwrap_or(0);
         }
         if is_largest {
             let log = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
             self.largest = bytes.unwrap_or(0);
-            self.found.sequence = log.into_arrivals();
+            self.probe_result.sequence = log.into_arrivals();
         }
         let session = self.client.open_session();
         let spans = session.map(|session| session.timing.spans_since(began)).unwrap_or_default();
-        self.found.spans.push(spans);
-        self.found.transfers.push((direction, record.transfer));
+        self.probe_result.spans.push(spans);
+        self.probe_result.transfers.push((direction, record.transfer));
         Ok(moved)
     }
 
@@ -568,22 +573,22 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             duplicates_in: before.duplicates(),
             own_wait_ns: before.wait().map(|wait| {
                 // Another thread moved the data; the run-queue wait of that thread counts too.
-                let of_data = data.and_then(|data| data.run_queue_wait).unwrap_or_default();
-                nanos(wait.saturating_sub(arrival_log.sampling_wait).saturating_add(of_data))
+                let data_wait = data.and_then(|data| data.run_queue_wait).unwrap_or_default();
+                nanos(wait.saturating_sub(arrival_log.sampling_wait).saturating_add(data_wait))
             }),
             ..seen
         }
     }
 
-    /// Returns whether the last transfer took longer than [`LONG`], so that larger transfers are
-    /// skipped.
+    /// Returns whether the last transfer took longer than [`SLOW_TRANSFER_TIME`], so that larger
+    /// transfers are skipped.
     fn is_long(&self) -> bool {
-        let last = self.found.transfers.last().and_then(|(_, last)| last.time.total_ns);
-        last.is_some_and(|ns| u128::from(ns) > LONG.as_nanos())
+        let last = self.probe_result.transfers.last().and_then(|(_, last)| last.time.total_ns);
+        last.is_some_and(|ns| u128::from(ns) > SLOW_TRANSFER_TIME.as_nanos())
     }
 
     fn note(&mut self, what: &str) {
-        self.found.notes.push(what.to_owned());
+        self.probe_result.notes.push(what.to_owned());
     }
 }
 
@@ -622,19 +627,20 @@ fn missing(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
 
 /// Returns names and sizes of the files nearest to the requested sizes, in ascending order of size.
 fn nearest(entries: &[Entry], sizes: &[u64]) -> Vec<(Vec<u8>, u64)> {
-    let most = sizes.last().copied().unwrap_or(u64::MAX);
+    let largest_size = sizes.last().copied().unwrap_or(u64::MAX);
     let files = entries.iter().filter(|entry| entry.kind == Kind::File);
     let files = files.filter(|entry| LocalName::new(&entry.name).is_ok());
     let files: Vec<_> = files.filter_map(|entry| Some((entry.name.clone(), entry.size?))).collect();
-    let files: Vec<_> = files.into_iter().filter(|(_, size)| (1..=most).contains(size)).collect();
+    let files: Vec<_> =
+        files.into_iter().filter(|(_, size)| (1..=largest_size).contains(size)).collect();
     // Distance of two sizes: the absolute value of the logarithm of their ratio.
-    let apart =
+    let distance =
         |one: u64, other: u64| (one.max(other) as f64 / one.min(other).max(1) as f64).ln().abs();
     let mut chosen: Vec<(Vec<u8>, u64)> = Vec::new();
     for wished in sizes {
-        let best = files
-            .iter()
-            .min_by(|(_, one), (_, other)| apart(*one, *wished).total_cmp(&apart(*other, *wished)));
+        let best = files.iter().min_by(|(_, one), (_, other)| {
+            distance(*one, *wished).total_cmp(&distance(*other, *wished))
+        });
         chosen.extend(best.filter(|best| !chosen.contains(best)).cloned());
     }
     chosen.sort_by_key(|(_, size)| *size);

@@ -14,8 +14,8 @@
 
 use super::client::FtpClient;
 use super::data_transfer::LocalEnd;
-use super::error::Error;
-use super::get::{FileOutcome, TransferOptions};
+use super::error::FtpError;
+use super::get::{FileOutcome, FtpOptions};
 use super::remote::name_of;
 use super::remote_hash::{compare, compare_prefix};
 use crate::files::escape_name::escaped;
@@ -40,19 +40,19 @@ pub(super) struct Upload {
 }
 
 /// Opens a local file, and returns the file with its size and time; `-` is the standard input.
-fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), Error> {
+fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), FtpError> {
     if path == Path::new("-") {
         let stdin = rustix::io::dup(rustix::stdio::stdin()).map_err(anyhow::Error::new)?;
         return Ok((stdin.into(), None, None));
     }
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-    let about = file.metadata().map_err(anyhow::Error::new)?;
-    if about.is_dir() {
-        return Err(Error::Wrong(format!("{name} is a directory: use -r to upload it")));
+    let metadata = file.metadata().map_err(anyhow::Error::new)?;
+    if metadata.is_dir() {
+        return Err(FtpError::Wrong(format!("{name} is a directory: use -r to upload it")));
     }
-    let modified = Timestamp { seconds: about.mtime(), nanos: 0 };
-    let size = about.is_file().then_some(about.len());
+    let modified = Timestamp { seconds: metadata.mtime(), nanos: 0 };
+    let size = metadata.is_file().then_some(metadata.len());
     Ok((file, size, Some(modified)))
 }
 
@@ -71,8 +71,8 @@ enum RemotePart {
     Nothing,
     /// This many bytes of the local file, verified.
     Part(u64),
-    /// This many bytes of the local file, verified, and stored separately from the file of that
-    /// name.
+    /// This many bytes of the local file, verified. The server stores them as a separate partial
+    /// upload (SITE PARTIAL).
     Separate(u64),
     /// All of the local file.
     Complete,
@@ -90,7 +90,7 @@ async fn verify_remote_part(
     file: &File,
     size: u64,
     modified: Option<Timestamp>,
-) -> Result<RemotePart, Error> {
+) -> Result<RemotePart, FtpError> {
     if let Some(part) = separate_part_bytes(client, upload, file, size).await? {
         return Ok(RemotePart::Separate(part));
     }
@@ -98,18 +98,18 @@ async fn verify_remote_part(
     let Some(remote_size) = remote_size.filter(|remote_size| *remote_size > 0) else {
         return Ok(RemotePart::Nothing);
     };
-    let found =
+    let remote_part =
         if remote_size == size { RemotePart::Complete } else { RemotePart::Part(remote_size) };
     let is_same = match compare_prefix(client, &upload.path, file, remote_size).await? {
         _ if remote_size > size => false,
         Some(is_same) => is_same,
         None => {
-            // A remote part is newer than the local file. Within the same second, the content
-            // decides.
+            // A file that was uploaded from the local file is newer than the local file. If both
+            // times are in the same second, the content decides.
             let ages = time.zip(modified).map(|(remote, local)| (remote.seconds, local.seconds));
             let is_not_older = ages.is_some_and(|(remote, local)| remote >= local);
             let is_newer = ages.is_some_and(|(remote, local)| remote > local);
-            match found {
+            match remote_part {
                 RemotePart::Complete => is_not_older,
                 _ => match has_same_tail(client, upload, file, remote_size).await? {
                     Some(is_same) => is_same && (is_not_older || remote_size <= SAMPLE_BYTES),
@@ -118,44 +118,44 @@ async fn verify_remote_part(
             }
         }
     };
-    if is_same { Ok(found) } else { Err(mismatch(upload)) }
+    if is_same { Ok(remote_part) } else { Err(mismatch(upload)) }
 }
 
-/// Returns the length of the part that the server keeps of an interrupted upload, separately from
-/// the file of that name (SITE PARTIAL of `plumb serve`); `None` if there is no part of the local
-/// file. REST and STOR continue the part in the same session.
+/// Queries an interrupted upload that the server stores separately from the final file (SITE
+/// PARTIAL of `plumb serve`). Returns its length in bytes; `None` if there is none or it differs
+/// from the local file. REST and STOR continue it in the same session.
 async fn separate_part_bytes(
     client: &mut FtpClient,
     upload: &Upload,
     file: &File,
     size: u64,
-) -> Result<Option<u64>, Error> {
+) -> Result<Option<u64>, FtpError> {
     client.ready().await?;
     if !client.has("SITE PARTIAL") {
         return Ok(None);
     }
     let context = format!("cannot query the partial upload of '{}'", escaped(&upload.path));
     let task = Task::Quote(name_of(&[b"SITE PARTIAL ", upload.path.as_slice()].concat())?);
-    let part = match client.run(&context, task).await {
+    let part_bytes = match client.run(&context, task).await {
         Ok(done) => done.reply.number().filter(|part| (1..=size).contains(part)),
         Err(error) if error.is_refusal() => return Ok(None),
         Err(error) => return Err(error),
     };
     let session = client.session_number();
-    if let Some(part) = part
-        && compare_prefix(client, &upload.path, file, part).await? == Some(true)
+    if let Some(part_bytes) = part_bytes
+        && compare_prefix(client, &upload.path, file, part_bytes).await? == Some(true)
         && session.is_some()
         && client.session_number() == session
     {
-        return Ok(Some(part));
+        return Ok(Some(part_bytes));
     }
-    // On the server the name denotes the part until the session ends.
+    // The server resolves the name to the partial upload until the session ends.
     client.close_session().await;
     Ok(None)
 }
 
-fn mismatch(upload: &Upload) -> Error {
-    Error::Mismatch(format!(
+fn mismatch(upload: &Upload) -> FtpError {
+    FtpError::Mismatch(format!(
         "'{}' on the server is not known to be the beginning of {}: it was not changed; to \
          replace it, use --force, or omit --continue",
         escaped(&upload.path),
@@ -170,7 +170,7 @@ async fn has_same_tail(
     upload: &Upload,
     file: &File,
     remote_size: u64,
-) -> Result<Option<bool>, Error> {
+) -> Result<Option<bool>, FtpError> {
     let from = remote_size.saturating_sub(SAMPLE_BYTES);
     let task = Task::Retrieve {
         name: name_of(&upload.path)?,
@@ -183,7 +183,7 @@ async fn has_same_tail(
     let (result, moved) = client.run_once(&context, task, local_end).await;
     match result {
         Ok(_) => {}
-        Err(error) if error.is_refusal() || error.is_restart() => return Ok(None),
+        Err(error) if error.is_refusal() || error.denies_restart() => return Ok(None),
         Err(error) => return Err(error),
     }
     let remote = moved.map(|moved| moved.memory).unwrap_or_default();
@@ -216,15 +216,15 @@ impl Position {
         Self { at, is_separate, has_restart, session: client.session_number() }
     }
 
-    /// Returns the task that sends a file from this offset on. ALLO first sends the size
-    /// `announced`. A server that keeps partial uploads commits a file of the announced size at
-    /// once, and any other file at the end of the control connection.
+    /// Returns the task that sends a file from this offset on. Before the file, ALLO sends the size
+    /// `announced`. A server that stores partial uploads publishes a file when the announced size
+    /// has arrived, and a file of any other size at the end of the control connection.
     fn store(
         self,
         upload: &Upload,
-        options: &TransferOptions,
+        options: &FtpOptions,
         announced: Option<u64>,
-    ) -> Result<Task, Error> {
+    ) -> Result<Task, FtpError> {
         let is_appended = self.at > 0 && !self.has_restart;
         Ok(Task::Store {
             name: Some(name_of(&upload.path)?),
@@ -250,7 +250,7 @@ async fn position_after(
     file: &File,
     size: u64,
     (last, sent, before): (Position, u64, Option<u64>),
-) -> Result<Position, Error> {
+) -> Result<Position, FtpError> {
     if let Some(part) = separate_part_bytes(client, upload, file, size).await? {
         return Ok(Position::of(RemotePart::Separate(part), client));
     }
@@ -269,9 +269,9 @@ async fn position_after(
 pub(super) async fn put(
     client: &mut FtpClient,
     upload: &Upload,
-    options: &TransferOptions,
+    options: &FtpOptions,
     record: &mut Record,
-) -> Result<FileOutcome, Error> {
+) -> Result<FileOutcome, FtpError> {
     let (file, size, modified) = open(&upload.from)?;
     let is_image = options.representation.keeps_octets();
     client.ready().await?;
@@ -280,11 +280,11 @@ pub(super) async fn put(
         _ => Ok(RemotePart::Nothing),
     };
     let remote_part = match remote_part {
-        Err(Error::Mismatch(_)) if options.existing == Existing::Replace => RemotePart::Nothing,
+        Err(FtpError::Mismatch(_)) if options.existing == Existing::Replace => RemotePart::Nothing,
         Ok(RemotePart::Complete) => return Ok(FileOutcome::AlreadyComplete),
         remote_part => remote_part?,
     };
-    let source = Source { upload, options, file: &file, size };
+    let source = UploadSource { upload, options, file: &file, size };
     let position = send(client, &source, Position::of(remote_part, client), record).await?;
     if position.at > 0 {
         let is_whole = has_size(client, upload, size).await?;
@@ -302,9 +302,9 @@ pub(super) async fn put(
 }
 
 /// A local file to send.
-struct Source<'a> {
+struct UploadSource<'a> {
     upload: &'a Upload,
-    options: &'a TransferOptions,
+    options: &'a FtpOptions,
     file: &'a File,
     size: Option<u64>,
 }
@@ -312,16 +312,16 @@ struct Source<'a> {
 /// Sends a file from `position` on, with retries. Returns the position of the last attempt.
 async fn send(
     client: &mut FtpClient,
-    source: &Source<'_>,
+    source: &UploadSource<'_>,
     mut position: Position,
     record: &mut Record,
-) -> Result<Position, Error> {
-    let Source { upload, options, mut file, size } = *source;
+) -> Result<Position, FtpError> {
+    let UploadSource { upload, options, mut file, size } = *source;
     let is_image = options.representation.keeps_octets();
     let context = format!("cannot upload '{}'", escaped(&upload.path));
     let mut attempt = 0;
     let is_large = is_image && size.is_some_and(|size| size >= RESUME_MIN_BYTES);
-    let before = match is_large && position.at == 0 {
+    let size_before = match is_large && position.at == 0 {
         true => client.size_and_time(&upload.path).await?.0,
         false => None,
     };
@@ -340,21 +340,22 @@ async fn send(
         client.connector.shared.total_bytes.fetch_add(position.at, Ordering::Relaxed);
         let (result, moved) = client.run_once(&context, task, Some(local_end)).await;
         record.take(client, moved.as_ref(), position.at);
-        let sent = moved.map_or(0, |moved| moved.file_bytes);
+        let sent_bytes = moved.map_or(0, |moved| moved.file_bytes);
         let Err(error) = result else { break };
-        subtract_progress(client, position.at + sent);
-        if position.at > 0 && (error.is_refused_command() || error.is_restart()) {
+        subtract_progress(client, position.at + sent_bytes);
+        if position.at > 0 && (error.is_refused_command() || error.denies_restart()) {
             // The server accepts no data after the existing part: send the whole file again.
             position = Position::default();
             continue;
         }
-        if size.is_none() && sent > 0 || !client.connector.wait_before_retry(attempt, &error).await
+        if size.is_none() && sent_bytes > 0
+            || !client.connector.wait_before_retry(attempt, &error).await
         {
             return Err(error);
         }
-        if let Some(size) = size.filter(|_| sent > 0 && (is_large || position.at > 0)) {
-            let last = (position, sent, before);
-            position = position_after(client, upload, file, size, last).await?;
+        if let Some(size) = size.filter(|_| sent_bytes > 0 && (is_large || position.at > 0)) {
+            let last_attempt = (position, sent_bytes, size_before);
+            position = position_after(client, upload, file, size, last_attempt).await?;
             if position.at == size && !position.is_separate && !error.is_refusal() {
                 // The remote file is complete, although no reply has confirmed the upload.
                 break;
@@ -377,7 +378,7 @@ async fn has_size(
     client: &mut FtpClient,
     upload: &Upload,
     size: Option<u64>,
-) -> Result<bool, Error> {
+) -> Result<bool, FtpError> {
     let (remote_size, _) = client.size_and_time(&upload.path).await?;
     Ok(remote_size.zip(size).is_none_or(|(remote_size, size)| remote_size == size))
 }
@@ -386,12 +387,16 @@ async fn has_size(
 /// UTIME. Several servers support SITE UTIME without advertising it. Its three times are the times
 /// of access, modification and creation. After a refusal, SITE UTIME is not sent again. A refusal
 /// is not an error.
-async fn set_time(client: &mut FtpClient, path: &[u8], modified: Timestamp) -> Result<(), Error> {
+async fn set_time(
+    client: &mut FtpClient,
+    path: &[u8],
+    modified: Timestamp,
+) -> Result<(), FtpError> {
     let context = format!("cannot set the time of '{}'", escaped(path));
     let connector = Arc::clone(&client.connector);
     let has_command = client.has("MFMT");
-    let mut why = "the server does not set times".to_owned();
-    if has_command || !connector.avoids_times.load(Ordering::Relaxed) {
+    let mut why = "the server does not set modification times".to_owned();
+    if has_command || !connector.is_utime_refused.load(Ordering::Relaxed) {
         let task = match has_command {
             true => Task::SetModified(modified, name_of(path)?),
             false => {
@@ -403,9 +408,9 @@ async fn set_time(client: &mut FtpClient, path: &[u8], modified: Timestamp) -> R
         match client.run_once(&context, task, None).await.0 {
             Ok(_) => return Ok(()),
             Err(error) if !error.is_refusal() => return Err(error),
-            // MFMT may succeed for another file.
+            // The refusal is not stored: MFMT may succeed for another file.
             Err(error) if has_command => why = error.sentence(),
-            Err(_) => connector.avoids_times.store(true, Ordering::Relaxed),
+            Err(_) => connector.is_utime_refused.store(true, Ordering::Relaxed),
         }
     }
     if connector.shared.is_verbose.load(Ordering::Relaxed) {

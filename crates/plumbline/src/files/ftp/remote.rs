@@ -8,18 +8,19 @@
 //! deleted, the listing is audited ([`Audit`]): the lines that could not be parsed are counted.
 
 use super::client::FtpClient;
-use super::error::Error;
+use super::error::FtpError;
 use crate::files::escape_name::escaped;
 use crate::files::progress::say;
-use protocols::application::ftp::listing::{Entry, Kind, Pattern, Unread};
+use protocols::application::ftp::listing::{Entry, Kind, Pattern, UnknownLines};
 use protocols::application::ftp::user::{ListKind, Task};
 use protocols::application::ftp::{LocalName, Name, Reply, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-/// Maximum number of entries and maximum depth of a tree, since links may form cycles.
+/// Maximum number of entries of a directory tree.
 const ENTRIES_MAX: usize = 1_000_000;
+/// Maximum depth of a directory tree in directories, because links may form cycles.
 const DEPTH_MAX: usize = 64;
 
 /// An entry on the remote host.
@@ -51,10 +52,10 @@ enum Facts {
 }
 
 /// Converts bytes to a name that a command can carry.
-pub(super) fn name_of(bytes: &[u8]) -> Result<Name, Error> {
+pub(super) fn name_of(bytes: &[u8]) -> Result<Name, FtpError> {
     Name::new(bytes).map_err(|_| {
         let escaped = escaped(bytes);
-        Error::Wrong(match bytes {
+        FtpError::Wrong(match bytes {
             b"" => "no file name is given".to_owned(),
             _ => format!("'{escaped}': FTP cannot transfer a file name that contains a line break"),
         })
@@ -88,7 +89,7 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Returns whether a path is a pattern.
+/// Returns whether a path contains a wildcard character (`*`, `?` or `[`).
 pub(super) fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
@@ -101,7 +102,7 @@ pub(super) fn now() -> Timestamp {
 
 impl FtpClient {
     /// Returns the entries of a directory, without `.` and `..`.
-    pub(super) async fn list(&mut self, directory: &[u8]) -> Result<Vec<Entry>, Error> {
+    pub(super) async fn list(&mut self, directory: &[u8]) -> Result<Vec<Entry>, FtpError> {
         self.list_at_most(directory, ENTRIES_MAX, self.audit.is_some()).await
     }
 
@@ -112,7 +113,7 @@ impl FtpClient {
         directory: &[u8],
         entries_max: usize,
         wants_hidden: bool,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<Entry>, FtpError> {
         self.is_reported_empty = false;
         let context = format!("cannot list '{}'", escaped(directory));
         let name = if directory.is_empty() { None } else { Some(name_of(directory)?) };
@@ -120,7 +121,7 @@ impl FtpClient {
         if self.has("MLST") || self.has("MLSD") {
             let fetched = self.fetch_listing(&context, ListKind::Facts, name.clone(), entries_max);
             match fetched.await {
-                // The reply is not a listing of facts: LIST follows.
+                // The reply to MLSD is not in the MLSD format: fall back to LIST.
                 Ok((_, listing)) if !listing.has_facts() => {}
                 Ok((done, listing)) => {
                     self.note_skipped(directory, &done.reply);
@@ -161,7 +162,7 @@ impl FtpClient {
     }
 
     /// Returns whether a refusal reliably means that a directory is empty.
-    fn is_reported_as_empty(&mut self, directory: &[u8], error: &Error) -> bool {
+    fn is_reported_as_empty(&mut self, directory: &[u8], error: &FtpError) -> bool {
         let must_exist = self.audit.as_ref().is_some_and(|audit| audit.root == directory);
         self.is_reported_empty = error.is_empty_directory() && !must_exist;
         self.is_reported_empty
@@ -174,22 +175,23 @@ impl FtpClient {
         &mut self,
         context: &str,
         name: Option<Name>,
-        listed: (Vec<Entry>, Unread),
+        listed: (Vec<Entry>, UnknownLines),
         entries_max: usize,
-    ) -> Result<(Vec<Entry>, Unread), Error> {
+    ) -> Result<(Vec<Entry>, UnknownLines), FtpError> {
         match self.fetch_listing(context, ListKind::LongWithHidden, name, entries_max).await {
             Ok((_, listing)) => {
-                let all = listing.into_entries();
-                let names: BTreeSet<_> = all.0.iter().map(|entry| &entry.name).collect();
+                let entries_with_hidden = listing.into_entries();
+                let names: BTreeSet<_> =
+                    entries_with_hidden.0.iter().map(|entry| &entry.name).collect();
                 let holds_all = listed.0.iter().all(|entry| names.contains(&entry.name));
-                Ok(if holds_all { all } else { listed })
+                Ok(if holds_all { entries_with_hidden } else { listed })
             }
             Err(error) if error.is_refusal() => Ok(listed),
             Err(error) => Err(error),
         }
     }
 
-    fn note_unparsed(&mut self, unparsed: Unread) {
+    fn note_unparsed(&mut self, unparsed: UnknownLines) {
         self.note_uncertain(unparsed.lines);
         self.unparsed.absorb(unparsed);
     }
@@ -206,9 +208,9 @@ impl FtpClient {
     /// # Errors
     ///
     /// Returns an error with the unparsed listing lines, because the result is incomplete.
-    pub(super) fn report_unparsed(&self) -> Result<(), Error> {
+    pub(super) fn report_unparsed(&self) -> Result<(), FtpError> {
         match unparsed_text(&self.unparsed) {
-            Some(sentence) => Err(Error::LeftOut(sentence)),
+            Some(sentence) => Err(FtpError::LeftOut(sentence)),
             None => Ok(()),
         }
     }
@@ -238,7 +240,7 @@ impl FtpClient {
         mut found: Vec<RemoteEntry>,
     ) -> Vec<RemoteEntry> {
         let is_valid = |found: &RemoteEntry| {
-            // The root has no name of its own.
+            // The relative path of the listed directory itself is empty.
             let mut parts = found.below.split(|&byte| byte == b'/');
             found.below.is_empty() || parts.all(|part| LocalName::new(part).is_ok())
         };
@@ -249,9 +251,9 @@ impl FtpClient {
                 say(&format!("'{}' on the server is not a valid local name", escaped(&name.below)));
             }
         }
-        let before = found.len();
+        let count_before = found.len();
         found.retain(is_valid);
-        let count = before - found.len();
+        let count = count_before - found.len();
         self.skipped_names =
             self.skipped_names.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         say(&match count {
@@ -265,7 +267,7 @@ impl FtpClient {
 
     /// Changes to the directory of a path, one component at a time, for servers that accept no
     /// paths with slashes. Returns whether the directory exists.
-    pub(super) async fn enter_parent_directory(&mut self, path: &[u8]) -> Result<bool, Error> {
+    pub(super) async fn enter_parent_directory(&mut self, path: &[u8]) -> Result<bool, FtpError> {
         let root: Option<&[u8]> = path.starts_with(b"/").then_some(b"/");
         let parts = split(path).0.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
         for part in root.into_iter().chain(parts) {
@@ -280,8 +282,8 @@ impl FtpClient {
     }
 
     /// Requests the facts of a path (MLST).
-    async fn facts(&mut self, path: &[u8]) -> Result<Facts, Error> {
-        let context = format!("cannot read the facts of '{}'", escaped(path));
+    async fn facts(&mut self, path: &[u8]) -> Result<Facts, FtpError> {
+        let context = format!("cannot query the attributes of '{}'", escaped(path));
         match self.run(&context, Task::Facts(name_of(path)?)).await {
             Ok(done) => {
                 let entry = done.reply.entry().map(Box::new);
@@ -294,7 +296,7 @@ impl FtpClient {
     }
 
     /// Returns the entry of a path; `None` if the path does not exist.
-    pub(super) async fn find_entry(&mut self, path: &[u8]) -> Result<Option<Entry>, Error> {
+    pub(super) async fn find_entry(&mut self, path: &[u8]) -> Result<Option<Entry>, FtpError> {
         self.ready().await?;
         let (directory, last) = split(path);
         if last.is_empty() {
@@ -321,7 +323,7 @@ impl FtpClient {
     /// Returns whether a directory exists, for servers that list a missing directory as an empty
     /// directory. Changes to the directory and then ends the session, because its working directory
     /// has changed.
-    pub(super) async fn is_directory(&mut self, path: &[u8]) -> Result<bool, Error> {
+    pub(super) async fn is_directory(&mut self, path: &[u8]) -> Result<bool, FtpError> {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let context = format!("cannot change to '{}'", escaped(path));
         let changed = self.run(&context, Task::ChangeDirectory(name_of(path)?)).await;
@@ -337,7 +339,7 @@ impl FtpClient {
     pub(super) async fn size_and_time(
         &mut self,
         path: &[u8],
-    ) -> Result<(Option<u64>, Option<Timestamp>), Error> {
+    ) -> Result<(Option<u64>, Option<Timestamp>), FtpError> {
         let context = format!("cannot read the size of '{}'", escaped(path));
         self.ready().await?;
         if self.has("MLST") {
@@ -364,7 +366,7 @@ impl FtpClient {
         &mut self,
         path: &[u8],
         wants_time: bool,
-    ) -> Result<(Option<u64>, Option<Timestamp>), Error> {
+    ) -> Result<(Option<u64>, Option<Timestamp>), FtpError> {
         self.ready().await?;
         if self.has("MLST") {
             match self.facts(path).await? {
@@ -381,7 +383,7 @@ impl FtpClient {
     pub(super) async fn modification_time(
         &mut self,
         path: &[u8],
-    ) -> Result<Option<Timestamp>, Error> {
+    ) -> Result<Option<Timestamp>, FtpError> {
         if !self.may_have("MDTM") {
             return Ok(None);
         }
@@ -394,7 +396,7 @@ impl FtpClient {
     }
 
     /// Returns all entries that match a pattern.
-    pub(super) async fn expand(&mut self, pattern: &[u8]) -> Result<Vec<RemoteEntry>, Error> {
+    pub(super) async fn expand(&mut self, pattern: &[u8]) -> Result<Vec<RemoteEntry>, FtpError> {
         self.expand_below(b"", pattern).await
     }
 
@@ -405,7 +407,7 @@ impl FtpClient {
         &mut self,
         directory: &[u8],
         pattern: &[u8],
-    ) -> Result<Vec<RemoteEntry>, Error> {
+    ) -> Result<Vec<RemoteEntry>, FtpError> {
         let is_absolute = pattern.starts_with(b"/");
         let root = if is_absolute { b"/".to_vec() } else { directory.to_vec() };
         let parts: Vec<_> =
@@ -424,7 +426,7 @@ impl FtpClient {
                 let entries = self.list(&candidate.path).await?;
                 let matcher = Pattern::parse(part);
                 let matcher = matcher.filter(|_| !entries.iter().any(|entry| entry.name == *part));
-                let fits = |entry: &Entry| {
+                let is_match = |entry: &Entry| {
                     let may_lead_further = is_last || entry.kind != Kind::File;
                     let is_named = match &matcher {
                         Some(matcher) => matcher.matches(&entry.name),
@@ -432,7 +434,7 @@ impl FtpClient {
                     };
                     is_named && may_lead_further
                 };
-                found.extend(entries.into_iter().filter(fits).map(|entry| RemoteEntry {
+                found.extend(entries.into_iter().filter(is_match).map(|entry| RemoteEntry {
                     path: join(&candidate.path, &entry.name),
                     below: entry.name.clone(),
                     entry,
@@ -444,16 +446,16 @@ impl FtpClient {
         Ok(candidates)
     }
 
-    /// Returns the entries of a directory, including the hidden ones. Many servers list a path that
-    /// is no directory, does not exist or may not be read as an empty directory, and a file as a
-    /// directory with that file. For such a listing, the function verifies that the server can
-    /// change to the path.
+    /// Returns the entries of a directory, including the hidden ones. Many servers send an empty
+    /// listing for a path that is missing, unreadable or not a directory, and list a file as a
+    /// directory that contains this file. If the listing is empty or has one entry with the name of
+    /// the path, the function verifies that the server can change to the path.
     async fn list_verified(
         &mut self,
         path: &[u8],
         entries_max: usize,
         is_readable: bool,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<Entry>, FtpError> {
         let entries = self.list_at_most(path, entries_max, true).await?;
         let last = split(path.strip_suffix(b"/").unwrap_or(path)).1;
         let is_doubtful = match entries.as_slice() {
@@ -479,12 +481,13 @@ impl FtpClient {
         &mut self,
         directory: &[u8],
         mut is_selected: impl FnMut(&[u8], bool) -> bool,
-    ) -> Result<Vec<RemoteEntry>, Error> {
+    ) -> Result<Vec<RemoteEntry>, FtpError> {
         let mut found = Vec::new();
-        let mut open = vec![(directory.to_vec(), Vec::new(), 0, true)];
-        while let Some((path, below, depth, is_readable)) = open.pop() {
-            let room = ENTRIES_MAX.saturating_sub(found.len());
-            let mut entries = match self.list_verified(&path, room, is_readable).await {
+        let mut pending_directories = vec![(directory.to_vec(), Vec::new(), 0, true)];
+        while let Some((path, below, depth, is_readable)) = pending_directories.pop() {
+            let remaining_entries = ENTRIES_MAX.saturating_sub(found.len());
+            let mut entries = match self.list_verified(&path, remaining_entries, is_readable).await
+            {
                 Err(error) if depth > 0 && error.is_refusal() => {
                     say(&format!("skipped '{}': {}", escaped(&path), error.sentence()));
                     self.skipped_names = self.skipped_names.saturating_add(1);
@@ -506,7 +509,12 @@ impl FtpClient {
                 }
                 if is_directory && depth < DEPTH_MAX {
                     let may_be_read = may_be_read(&child.entry);
-                    open.push((child.path.clone(), child.below.clone(), depth + 1, may_be_read));
+                    pending_directories.push((
+                        child.path.clone(),
+                        child.below.clone(),
+                        depth + 1,
+                        may_be_read,
+                    ));
                 } else if is_directory {
                     self.note_uncertain(1);
                     self.skipped_names = self.skipped_names.saturating_add(1);
@@ -533,13 +541,13 @@ fn may_be_read(entry: &Entry) -> bool {
 fn skipped_count(reply: &Reply) -> Option<u64> {
     let text = String::from_utf8_lossy(reply.text()).into_owned();
     let before = text.split(" left out").next().filter(|before| before.len() < text.len())?;
-    let counted = before.strip_suffix(" names").or(before.strip_suffix(" name"))?;
-    counted.rsplit(' ').next()?.parse().ok().filter(|count| *count > 0)
+    let count_text = before.strip_suffix(" names").or(before.strip_suffix(" name"))?;
+    count_text.rsplit(' ').next()?.parse().ok().filter(|count| *count > 0)
 }
 
 /// Returns the message about listing lines that could not be parsed; `None` if all lines were
 /// parsed.
-pub(super) fn unparsed_text(unparsed: &Unread) -> Option<String> {
+pub(super) fn unparsed_text(unparsed: &UnknownLines) -> Option<String> {
     let example = escaped(unparsed.first.as_deref()?);
     match unparsed.lines {
         0 => None,

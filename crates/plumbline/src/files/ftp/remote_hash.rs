@@ -4,7 +4,7 @@
 //! with another algorithm, nothing is compared.
 
 use super::client::FtpClient;
-use super::error::Error;
+use super::error::FtpError;
 use super::remote::name_of;
 use crate::files::escape_name::escaped;
 use crate::transfer_recorder::Record;
@@ -21,15 +21,15 @@ pub(super) async fn compare(
     path: &[u8],
     file: &File,
     record: &mut Record,
-) -> Result<(), Error> {
+) -> Result<(), FtpError> {
     let Some(remote) = remote_hash(client, path).await? else { return Ok(()) };
     let local = remote.of_local(file, None).await?;
     record.note_hash(&remote.name, &local);
     if local == remote.digest {
         return Ok(());
     }
-    Err(Error::Differs(format!(
-        "the local and remote '{}' differ by HASH: try again without --continue",
+    Err(FtpError::Differs(format!(
+        "the local and the remote file '{}' have different hashes: try again without --continue",
         escaped(path)
     )))
 }
@@ -41,7 +41,7 @@ pub(super) async fn compare_prefix(
     path: &[u8],
     file: &File,
     len: u64,
-) -> Result<Option<bool>, Error> {
+) -> Result<Option<bool>, FtpError> {
     let Some(remote) = remote_hash(client, path).await? else { return Ok(None) };
     Ok(Some(remote.of_local(file, Some(len)).await? == remote.digest))
 }
@@ -55,12 +55,12 @@ struct RemoteHash {
 
 /// Asks the server for the hash of a file; `None` if the server returns no hash of a supported
 /// algorithm.
-async fn remote_hash(client: &mut FtpClient, path: &[u8]) -> Result<Option<RemoteHash>, Error> {
+async fn remote_hash(client: &mut FtpClient, path: &[u8]) -> Result<Option<RemoteHash>, FtpError> {
     client.ready().await?;
     if !client.has("HASH") {
         return Ok(None);
     }
-    let context = format!("cannot read the HASH of '{}'", escaped(path));
+    let context = format!("cannot query the hash of '{}'", escaped(path));
     let done = match client.run(&context, Task::Hash(name_of(path)?)).await {
         Ok(done) => done,
         Err(error) if error.is_refusal() => return Ok(None),
@@ -82,11 +82,11 @@ async fn remote_hash(client: &mut FtpClient, path: &[u8]) -> Result<Option<Remot
 
 impl RemoteHash {
     /// Returns the hash of the local file, or of its first `len` bytes, by the server's algorithm.
-    async fn of_local(&self, file: &File, len: Option<u64>) -> Result<String, Error> {
+    async fn of_local(&self, file: &File, len: Option<u64>) -> Result<String, FtpError> {
         let file = file.try_clone().map_err(anyhow::Error::new)?;
         let algorithm = self.algorithm;
-        let hashed = tokio::task::spawn_blocking(move || hash(&file, algorithm, len)).await;
-        Ok(hashed.map_err(|error| anyhow!(error))?.context("cannot read the local file")?)
+        let hash_result = tokio::task::spawn_blocking(move || hash(&file, algorithm, len)).await;
+        Ok(hash_result.map_err(|error| anyhow!(error))?.context("cannot read the local file")?)
     }
 }
 
@@ -97,18 +97,18 @@ fn hash(
 ) -> io::Result<String> {
     let mut context = digest::Context::new(algorithm);
     let mut piece = vec![0; 1 << 20];
-    let mut at = 0;
+    let mut offset = 0;
     loop {
-        let count = file.read_at(&mut piece, at)?;
-        let left = len.map(|len| usize::try_from(len - at).unwrap_or(usize::MAX));
-        let count = count.min(left.unwrap_or(usize::MAX));
+        let count = file.read_at(&mut piece, offset)?;
+        let remaining_bytes = len.map(|len| usize::try_from(len - offset).unwrap_or(usize::MAX));
+        let count = count.min(remaining_bytes.unwrap_or(usize::MAX));
         if count == 0 {
             break;
         }
         context.update(piece.get(..count).unwrap_or_default());
-        at += u64::try_from(count).unwrap_or(0);
+        offset += u64::try_from(count).unwrap_or(0);
     }
-    let digits: Vec<_> =
+    let hex_bytes: Vec<_> =
         context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(digits.concat())
+    Ok(hex_bytes.concat())
 }

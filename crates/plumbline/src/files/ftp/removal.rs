@@ -5,7 +5,7 @@
 //! first listed, counted, and confirmed on a terminal.
 
 use super::client::FtpClient;
-use super::error::Error;
+use super::error::FtpError;
 use super::manage::print;
 use super::mirror::as_json;
 use super::remote::{RemoteEntry, is_pattern, name_of};
@@ -21,21 +21,22 @@ use std::io::{BufRead, IsTerminal, Write};
 /// # Errors
 ///
 /// Returns an error for an empty path, the root, `~`, and paths that end with `.` or `..`.
-pub(super) fn check_named(path: &[u8], verb: &str) -> Result<(), Error> {
+pub(super) fn check_named(path: &[u8], verb: &str) -> Result<(), FtpError> {
     // Windows servers accept either slash.
     let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\');
     let end = path.iter().rposition(|byte| !is_separator(byte)).map_or(0, |at| at + 1);
-    let last = path.get(..end).unwrap_or_default().rsplit(is_separator).next().unwrap_or_default();
-    let why = match last.trim_ascii() {
+    let last_component =
+        path.get(..end).unwrap_or_default().rsplit(is_separator).next().unwrap_or_default();
+    let why = match last_component.trim_ascii() {
         b"" if path.is_empty() => "no path is given".to_owned(),
         b"" => format!("'{}' is the root directory", escaped(path)),
         b"." | b".." => {
-            format!("'{}' ends with '{}'", escaped(path), escaped(last.trim_ascii()))
+            format!("'{}' ends with '{}'", escaped(path), escaped(last_component.trim_ascii()))
         }
         b"~" if path == b"~" => "'~' is the home directory".to_owned(),
         _ => return Ok(()),
     };
-    Err(Error::Wrong(format!("refusing to {verb}: {why}; use the name of a file or directory")))
+    Err(FtpError::Wrong(format!("refusing to {verb}: {why}; use the name of a file or directory")))
 }
 
 /// Options of a removal.
@@ -64,19 +65,19 @@ impl Removal {
         client: &mut FtpClient,
         name: &[u8],
         is_recursive: bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, FtpError> {
         check_named(name, "remove")?;
         let mut removal = Self::default();
         if !is_pattern(name) {
             removal.add_named(client, name, is_recursive).await?;
             return Ok(removal);
         }
-        let found = client.expand(name).await?;
-        if found.is_empty() {
+        let matches = client.expand(name).await?;
+        if matches.is_empty() {
             let escaped = escaped(name);
-            return Err(Error::NotFound(format!("nothing on the server matches '{escaped}'")));
+            return Err(FtpError::NotFound(format!("nothing on the server matches '{escaped}'")));
         }
-        for entry_found in found {
+        for entry_found in matches {
             removal.add(client, &entry_found, is_recursive).await?;
         }
         Ok(removal)
@@ -88,7 +89,7 @@ impl Removal {
         client: &mut FtpClient,
         path: &[u8],
         is_recursive: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), FtpError> {
         check_named(path, "remove")?;
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let entry = if is_recursive { client.find_entry(path).await? } else { None };
@@ -103,7 +104,7 @@ impl Removal {
         client: &mut FtpClient,
         entry_found: &RemoteEntry,
         is_recursive: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), FtpError> {
         check_named(&entry_found.path, "remove")?;
         if entry_found.entry.kind != Kind::Directory {
             self.names.push((entry_found.path.clone(), false));
@@ -115,8 +116,8 @@ impl Removal {
         }
         let found = client.list_tree(&entry_found.path, |_, _| true).await?;
         let is_directory = |entry: &Entry| entry.kind == Kind::Directory;
-        let inner = found.into_iter().rev().map(|found| (found.path, is_directory(&found.entry)));
-        self.names.extend(inner);
+        let content = found.into_iter().rev().map(|found| (found.path, is_directory(&found.entry)));
+        self.names.extend(content);
         self.names.push((entry_found.path.clone(), true));
         Ok(())
     }
@@ -137,7 +138,7 @@ impl Removal {
         &self,
         client: &mut FtpClient,
         options: RemoveOptions,
-    ) -> Result<(), Error> {
+    ) -> Result<(), FtpError> {
         for name in &self.directories_left {
             say(&format!("'{}' is a directory: use -r to remove it", escaped(name)));
         }
@@ -145,33 +146,33 @@ impl Removal {
             self.show_dry_run(options)?;
             return self.check_complete(0, None, client);
         }
-        let mut removed = Vec::new();
-        let mut failed = 0_u64;
-        let mut first = None;
+        let mut removed_names = Vec::new();
+        let mut failure_count = 0_u64;
+        let mut first_error = None;
         for (path, is_directory) in &self.names {
             match self.remove(client, path, *is_directory).await {
                 Ok(()) => {
                     report_removed(path, *is_directory, options)?;
-                    removed.push((path.clone(), *is_directory));
+                    removed_names.push((path.clone(), *is_directory));
                 }
                 // The error of a single name is the error of the command.
                 Err(error) if self.names.len() == 1 || !error.is_refusal() => {
                     return Err(error);
                 }
                 Err(error) => {
-                    failed += 1;
+                    failure_count += 1;
                     say(&error.sentence());
-                    first.get_or_insert(error);
+                    first_error.get_or_insert(error);
                 }
             }
         }
         if self.is_many() && !options.is_quiet && !options.is_json {
-            say(&format!("removed {}", amount(&removed)));
+            say(&format!("removed {}", amount(&removed_names)));
         }
-        self.check_complete(failed, first, client)
+        self.check_complete(failure_count, first_error, client)
     }
 
-    fn show_dry_run(&self, options: RemoveOptions) -> Result<(), Error> {
+    fn show_dry_run(&self, options: RemoveOptions) -> Result<(), FtpError> {
         let mut text = String::new();
         for (path, is_directory) in &self.names {
             let end = if *is_directory { "/" } else { "" };
@@ -186,22 +187,22 @@ impl Removal {
     fn check_complete(
         &self,
         failed: u64,
-        first: Option<Error>,
+        first: Option<FtpError>,
         client: &FtpClient,
-    ) -> Result<(), Error> {
+    ) -> Result<(), FtpError> {
         if let Some(first) = first {
             let total = u64::try_from(self.names.len()).unwrap_or(u64::MAX);
             let failed = count(failed);
             let total = count(total);
             let sentence = first.sentence();
-            return Err(Error::LeftOut(format!(
+            return Err(FtpError::LeftOut(format!(
                 "{failed} of {total} names were not removed; the first error: {sentence}"
             )));
         }
         match self.directories_left.as_slice() {
             [] => client.report_unparsed(),
-            [_] => Err(Error::LeftOut("1 directory was not removed".to_owned())),
-            all => Err(Error::LeftOut(format!("{} directories were not removed", all.len()))),
+            [_] => Err(FtpError::LeftOut("1 directory was not removed".to_owned())),
+            all => Err(FtpError::LeftOut(format!("{} directories were not removed", all.len()))),
         }
     }
 
@@ -210,7 +211,7 @@ impl Removal {
         client: &mut FtpClient,
         path: &[u8],
         is_directory: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), FtpError> {
         if is_directory {
             return remove_directory(client, path).await;
         }
@@ -220,7 +221,7 @@ impl Removal {
                 let entry = client.find_entry(path).await.ok().flatten();
                 let escaped = escaped(path);
                 Err(match entry {
-                    Some(entry) if entry.kind.is_directory() => Error::IsDirectory(format!(
+                    Some(entry) if entry.kind.is_directory() => FtpError::IsDirectory(format!(
                         "'{escaped}' is a directory: use -r to remove it and its contents"
                     )),
                     _ => error,
@@ -234,19 +235,19 @@ impl Removal {
 /// Returns the number of files and directories in `names` as text: `3 files and 1 directory`.
 pub(super) fn amount(names: &[(Vec<u8>, bool)]) -> String {
     let directories = names.iter().filter(|(_, is_directory)| *is_directory).count();
-    let counted = |number: usize, one: &str, many: &str| {
+    let counted_text = |number: usize, one: &str, many: &str| {
         let number = u64::try_from(number).unwrap_or(u64::MAX);
         format!("{} {}", count(number), if number == 1 { one } else { many })
     };
-    let files = counted(names.len() - directories, "file", "files");
+    let files = counted_text(names.len() - directories, "file", "files");
     match directories {
         0 => files,
-        _ => format!("{files} and {}", counted(directories, "directory", "directories")),
+        _ => format!("{files} and {}", counted_text(directories, "directory", "directories")),
     }
 }
 
 /// Reports a removed name, if requested.
-fn report_removed(path: &[u8], is_directory: bool, options: RemoveOptions) -> Result<(), Error> {
+fn report_removed(path: &[u8], is_directory: bool, options: RemoveOptions) -> Result<(), FtpError> {
     if options.is_json {
         return print(format!("{}\n", as_json("deleted", path, is_directory)).as_bytes());
     }
@@ -258,7 +259,7 @@ fn report_removed(path: &[u8], is_directory: bool, options: RemoveOptions) -> Re
 }
 
 /// Asks on the terminal whether to continue. Without a terminal the answer is yes.
-pub(super) async fn confirm(client: &FtpClient, question: &str) -> Result<(), Error> {
+pub(super) async fn confirm(client: &FtpClient, question: &str) -> Result<(), FtpError> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(());
     }
@@ -274,22 +275,22 @@ pub(super) async fn confirm(client: &FtpClient, question: &str) -> Result<(), Er
     let mut stop = client.connector.shared.stop.clone();
     let line = tokio::select! {
         line = reading => line.map_err(anyhow::Error::new)?.map_err(anyhow::Error::new)?,
-        _ = stop.wait_for(|is_cancelled| *is_cancelled) => return Err(Error::Stopped),
+        _ = stop.wait_for(|is_cancelled| *is_cancelled) => return Err(FtpError::Stopped),
     };
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Error::Declined),
+        _ => Err(FtpError::Declined),
     }
 }
 
 /// Removes one file.
-pub(super) async fn remove_file(client: &mut FtpClient, path: &[u8]) -> Result<(), Error> {
+pub(super) async fn remove_file(client: &mut FtpClient, path: &[u8]) -> Result<(), FtpError> {
     let context = format!("cannot remove '{}'", escaped(path));
     client.run(&context, Task::Delete(name_of(path)?)).await.map(|_| ())
 }
 
 /// Removes one directory, which must be empty.
-pub(super) async fn remove_directory(client: &mut FtpClient, path: &[u8]) -> Result<(), Error> {
+pub(super) async fn remove_directory(client: &mut FtpClient, path: &[u8]) -> Result<(), FtpError> {
     let context = format!("cannot remove the directory '{}'", escaped(path));
     client.run(&context, Task::RemoveDirectory(name_of(path)?)).await.map(|_| ())
 }
@@ -325,7 +326,7 @@ mod tests {
         ];
         for path in refused {
             let refusal = check_named(path, "remove");
-            assert!(matches!(refusal, Err(Error::Wrong(_))), "{}", path.escape_ascii());
+            assert!(matches!(refusal, Err(FtpError::Wrong(_))), "{}", path.escape_ascii());
         }
         for path in [&b"a"[..], b"/a", b"a/", b"../a", b"a/../b", b"..a", b"...", b".a", b"~lock"] {
             assert!(check_named(path, "remove").is_ok(), "{}", path.escape_ascii());

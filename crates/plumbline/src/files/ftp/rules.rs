@@ -50,21 +50,21 @@ impl Rule {
             true => name,
             false => name.rsplit(|&byte| byte == b'/').next().unwrap_or_default(),
         };
-        let fits = match &self.pattern {
+        let is_match = match &self.pattern {
             Glob::Pattern(pattern) => pattern.matches_all(part),
             Glob::Name(name) => name == part,
         };
-        fits && (is_directory || !self.directories_only)
+        is_match && (is_directory || !self.directories_only)
     }
 }
 
 impl Rules {
     /// Returns whether a name itself is selected, regardless of its parent directories.
     pub(super) fn selects(&self, name: &[u8], is_directory: bool) -> bool {
-        let last = self.0.iter().rev().find(|rule| rule.matches(name, is_directory));
+        let last_match = self.0.iter().rev().find(|rule| rule.matches(name, is_directory));
         // A directory may contain selected names even if no rule matches its own name.
-        let others = is_directory || self.0.first().is_none_or(|rule| !rule.includes);
-        last.map_or(others, |rule| rule.includes)
+        let selects_unmatched = is_directory || self.0.first().is_none_or(|rule| !rule.includes);
+        last_match.map_or(selects_unmatched, |rule| rule.includes)
     }
 
     /// Returns whether a name and all its parent directories are selected.

@@ -1,17 +1,17 @@
 //! Context of each FTP command: server, account, runtime and signals.
 
-use super::account::Account;
+use super::account::FtpCredentials;
 use super::client::{CancellationToken, Connector};
 use super::client_session::Shared;
 use super::command_options::ConnectionOptions;
 use super::data_transfer::ArrivalLog;
-use super::error::Error;
+use super::error::FtpError;
 use crate::carrier::{self, Trust};
 use crate::exit;
 use crate::files::progress::Progress;
-use crate::files::url::{Scheme, Url};
-use crate::meters::{self, Registry};
-use crate::transfer_recorder::Recorder;
+use crate::files::url::{Url, UrlScheme};
+use crate::meters::{self, MeterRegistry};
+use crate::transfer_recorder::TransferRecorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{TlsUse, UserSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Maximum number of connections of the user-space host: control and data of each session.
-const CONNECTIONS: usize = 160;
+const CONNECTIONS_MAX: usize = 160;
 /// Default number of attempts.
-const TRIES: u32 = 4;
+const DEFAULT_ATTEMPTS: u32 = 4;
 /// Interval at which the progress display is updated.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -40,7 +40,7 @@ pub(super) fn run_command<T>(
     url: &Url,
     connection: &ConnectionOptions,
     bytes_per_second: Option<u64>,
-    work: impl AsyncFnOnce(Arc<Connector>) -> Result<T, Error>,
+    work: impl AsyncFnOnce(Arc<Connector>) -> Result<T, FtpError>,
 ) -> Result<T, exit::Failure> {
     run_command_with(url, connection, bytes_per_second, Interrupt::CancelsCommand, work)
 }
@@ -51,7 +51,7 @@ pub(super) fn run_command_with<T>(
     connection: &ConnectionOptions,
     bytes_per_second: Option<u64>,
     interrupt: Interrupt,
-    work: impl AsyncFnOnce(Arc<Connector>) -> Result<T, Error>,
+    work: impl AsyncFnOnce(Arc<Connector>) -> Result<T, FtpError>,
 ) -> Result<T, exit::Failure> {
     run_command_unreported(url, connection, bytes_per_second, None, interrupt, work)
         .map_err(|error| report_error(&error))
@@ -65,10 +65,10 @@ pub(super) fn run_command_unreported<T>(
     bytes_per_second: Option<u64>,
     arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
     interrupt: Interrupt,
-    work: impl AsyncFnOnce(Arc<Connector>) -> Result<T, Error>,
-) -> Result<T, Error> {
+    work: impl AsyncFnOnce(Arc<Connector>) -> Result<T, FtpError>,
+) -> Result<T, FtpError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Local(error.into()))?;
+    let runtime = runtime.map_err(|error| FtpError::Local(error.into()))?;
     let result = runtime.block_on(async {
         let connector = Arc::new(new_connector(url, connection, bytes_per_second, arrival_log)?);
         let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
@@ -81,7 +81,7 @@ pub(super) fn run_command_unreported<T>(
         let flushed = Arc::clone(&connector);
         let host = connector.shared.host.as_ref();
         let _published =
-            host.map(|host| registry.register_block("our own host", host.shared_counters()));
+            host.map(|host| registry.register_block("own TCP/IP stack", host.shared_counters()));
         let server = tokio::spawn(meters::serve_long_run(registry));
         let signal_watcher = tokio::spawn(async move {
             let [interrupted, other, third] = signals.as_mut_slice() else { return };
@@ -114,9 +114,9 @@ pub(super) fn run_command_unreported<T>(
 }
 
 /// Prints an error and returns its failure class. A closed standard output is not printed.
-pub(super) fn report_error(error: &Error) -> exit::Failure {
+pub(super) fn report_error(error: &FtpError) -> exit::Failure {
     if !error.is_closed_stdout() {
-        exit::complain(&anyhow::Error::msg(error.sentence()));
+        exit::print_error(&anyhow::Error::msg(error.sentence()));
     }
     error.failure()
 }
@@ -126,17 +126,19 @@ fn new_connector(
     connection: &ConnectionOptions,
     bytes_per_second: Option<u64>,
     arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
-) -> Result<Connector, Error> {
-    let Scheme::Ftp(tls, _) = url.scheme else {
-        return Err(Error::Wrong(format!("{url} is not an FTP URL: TFTP has only get and put")));
+) -> Result<Connector, FtpError> {
+    let UrlScheme::Ftp(tls, _) = url.scheme else {
+        return Err(FtpError::Wrong(format!(
+            "{url} is not an FTP URL: only plumb get and plumb put support TFTP"
+        )));
     };
-    let account = Account::of(url, connection.user.as_deref())?;
+    let account = FtpCredentials::of(url, connection.user.as_deref())?;
     let began = Instant::now();
     let resolved = carrier::addresses(&url.target, connection.family, &connection.via, None)?;
     let resolve_time = began.elapsed();
-    let addresses = resolved.map_err(|none| Error::NoAddress(none.to_string()))?;
-    let host = carrier::open_host(&connection.via, CONNECTIONS, carrier::FILES)?;
-    let registry = Registry::new(url.to_string());
+    let addresses = resolved.map_err(|none| FtpError::NoAddress(none.to_string()))?;
+    let host = carrier::open_host(&connection.via, CONNECTIONS_MAX, carrier::FILES)?;
+    let registry = MeterRegistry::new(url.to_string());
     let timeout = Duration::from_secs(connection.timeout.into());
     let mut settings = UserSettings::new(account.user, account.password);
     settings.account = account.account;
@@ -166,14 +168,14 @@ fn new_connector(
         },
         timeout,
         was_reached: AtomicBool::new(false),
-        avoids_times: AtomicBool::new(false),
+        is_utime_refused: AtomicBool::new(false),
         is_active: AtomicBool::new(connection.active),
         quirks: Mutex::default(),
         cancellation: Arc::new(cancellation),
-        attempts: connection.tries.unwrap_or(TRIES),
+        attempts: connection.tries.unwrap_or(DEFAULT_ATTEMPTS),
         retries_full_storage: connection.tries.is_some(),
         is_quiet: connection.quiet || connection.json,
-        recorder: Recorder::for_client(!connection.record_options.no_record),
+        recorder: TransferRecorder::for_client(!connection.record_options.no_record),
         is_flush_scheduled: AtomicBool::new(false),
         resolve_time,
         swept_directories: Mutex::default(),
@@ -201,7 +203,7 @@ impl ProgressDisplay {
     /// Ends the display.
     pub(super) async fn end(self) {
         self.0.abort();
-        // Ignored: the task was aborted, so its result is the error of a cancelled task.
+        // Ignored: awaiting an aborted task returns a cancellation error.
         _ = self.0.await;
     }
 }

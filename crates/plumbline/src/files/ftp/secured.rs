@@ -31,9 +31,9 @@ impl Secured {
     /// Performs the handshake, and returns the agreed parameters.
     pub(super) fn begin(&mut self) -> io::Result<DataTls> {
         let mut early = Vec::new();
-        let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
+        let mut store_early = |bytes: &[u8]| early.extend_from_slice(bytes);
         while self.layer.is_handshaking() {
-            match self.process(TlsWrite::Nothing, &mut keep)? {
+            match self.process(TlsWrite::Nothing, &mut store_early)? {
                 Progress::NeedsInput | Progress::Done if self.layer.is_handshaking() => {
                     self.read(0)?;
                 }
@@ -45,14 +45,14 @@ impl Secured {
             }
         }
         // Sends the end of the handshake now, since application data may follow much later.
-        while self.process(TlsWrite::Nothing, &mut keep)? == Progress::Again {}
+        while self.process(TlsWrite::Nothing, &mut store_early)? == Progress::Again {}
         self.flush()?;
         self.early = early;
         Ok(DataTls::of(self.layer.agreed()))
     }
 
     /// Returns the time spent on encryption and decryption.
-    pub(super) fn spent(&self) -> Duration {
+    pub(super) fn crypto_time(&self) -> Duration {
         self.layer.spent()
     }
 

@@ -1,19 +1,21 @@
 //! Observations of an FTP client session, and their conversion into transfer records.
 //!
 //! The session records the time of each sent command, of each reply, and of the data connection.
-//! The thread that moves the data reports its observations at its end ([`TransferStats`]). A record
-//! describes one file: the sizes of all attempts and segments are summed, and the times are the
-//! times of the last attempt. The first record of a session also contains the durations of opening
-//! the session.
+//! The thread that moves the data reports its observations at its end ([`FtpTransferStats`]). A
+//! record describes one file: the sizes of all attempts and segments are summed, and the times are
+//! the times of the last attempt. The first record of a session also contains the durations of
+//! opening the session.
 
 use super::client::{Connector, FtpClient};
 use super::data_connection::{Canceller, TcpConnection};
 use super::data_transfer::TransferResult;
-use super::error::Error;
+use super::error::FtpError;
 use super::exchanges::Exchanges;
 use super::get::FileOutcome;
 use super::probe::CommandOffsets;
-use crate::transfer_recorder::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
+use crate::transfer_recorder::{
+    self, DataTls, Record, TICK, nanos, of_kernel, of_settled, of_userspace,
+};
 use os::context_switches::ContextSwitches;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::Counts;
@@ -45,7 +47,7 @@ pub(super) struct Opening {
 #[derive(Debug)]
 pub(super) struct SessionTiming {
     pub(super) opening: Opening,
-    session: transfer_recorder::Session,
+    session: transfer_recorder::RecordedSession,
     steps: StepTimes,
     exchanges: Exchanges,
 }
@@ -55,7 +57,7 @@ pub(super) struct SessionTiming {
 struct StepTimes {
     command: Option<(Command, Instant)>,
     preliminary: Option<Instant>,
-    data_asked: Option<(DataStyle, Instant)>,
+    data_requested: Option<(DataStyle, Instant)>,
     data_connected: Option<Instant>,
     ended: Option<Instant>,
     reply: Option<u16>,
@@ -63,7 +65,7 @@ struct StepTimes {
 
 /// Observations of the thread that moves the data.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TransferStats {
+pub(super) struct FtpTransferStats {
     pub(super) tls: Option<DataTls>,
     pub(super) tls_time: Option<Duration>,
     pub(super) first_byte: Option<Instant>,
@@ -76,11 +78,15 @@ pub(super) struct TransferStats {
     /// Number of system calls that moved bytes, if all such calls were counted.
     pub(super) calls: Option<u64>,
     pub(super) counts: Counts,
-    /// Durations of the steps; `None` for a step that did not occur or was not timed.
+    /// Time spent in reads of the local file; `None` if not timed, like the times below.
     pub(super) reading: Option<Duration>,
+    /// Time spent in writes to the local file.
     pub(super) writing: Option<Duration>,
+    /// Time spent waiting for the network.
     pub(super) waiting: Option<Duration>,
+    /// Time spent on the conversion of the data.
     pub(super) converting: Option<Duration>,
+    /// Time spent in the TLS library.
     pub(super) crypto: Option<Duration>,
     /// Whether the transfer is an upload.
     pub(super) is_sending: bool,
@@ -90,7 +96,7 @@ pub(super) struct TransferStats {
 }
 
 impl SessionTiming {
-    pub(super) fn new(session: transfer_recorder::Session) -> Self {
+    pub(super) fn new(session: transfer_recorder::RecordedSession) -> Self {
         Self {
             opening: Opening::default(),
             session,
@@ -115,7 +121,7 @@ impl SessionTiming {
     pub(super) fn transfer_since(
         &self,
         began: Instant,
-        data: Option<&TransferStats>,
+        data: Option<&FtpTransferStats>,
     ) -> records::verdict::FileTransfer {
         let since = |at: Instant| nanos(at.saturating_duration_since(began));
         records::verdict::FileTransfer {
@@ -128,16 +134,16 @@ impl SessionTiming {
     }
 
     /// Records the commands that are sent now.
-    pub(super) fn sent(&mut self, output: &[u8]) {
+    pub(super) fn record_commands(&mut self, output: &[u8]) {
         let now = Instant::now();
         for line in output.split(|byte| *byte == b'\n') {
             let end = line.iter().position(|byte| matches!(byte, b' ' | b'\r'));
             let verb =
                 end.and_then(|end| line.get(..end)).and_then(|verb| str::from_utf8(verb).ok());
             let Some(verb) = verb else { continue };
-            self.exchanges.sent(verb, now);
+            self.exchanges.record_command(verb, now);
             if let Some(style) = DataStyle::from_text(verb) {
-                self.steps.data_asked = Some((style, now));
+                self.steps.data_requested = Some((style, now));
             } else if let Some(command) = Command::from_text(verb) {
                 self.steps.command = Some((command, now));
             }
@@ -145,9 +151,9 @@ impl SessionTiming {
     }
 
     /// Records a reply.
-    pub(super) fn replied(&mut self, code: u16) {
+    pub(super) fn record_reply(&mut self, code: u16) {
         let now = Instant::now();
-        self.exchanges.replied(code, now);
+        self.exchanges.record_reply(code, now);
         match code {
             100..200 => _ = self.steps.preliminary.get_or_insert(now),
             _ => (self.steps.ended, self.steps.reply) = (Some(now), Some(code)),
@@ -158,7 +164,7 @@ impl SessionTiming {
     pub(super) fn spans_since(&self, began: Instant) -> CommandOffsets {
         let since = |at: Instant| at.saturating_duration_since(began);
         CommandOffsets {
-            before: self.steps.data_asked.map(|(_, at)| since(at)),
+            before: self.steps.data_requested.map(|(_, at)| since(at)),
             command_at: self.steps.command.map(|(_, at)| since(at)),
         }
     }
@@ -168,7 +174,7 @@ impl SessionTiming {
     }
 }
 
-impl TransferStats {
+impl FtpTransferStats {
     /// Reads the TCP state and the addresses of the connection at its end.
     pub(super) fn read_state(&mut self, connection: &TcpConnection) {
         match connection {
@@ -178,7 +184,7 @@ impl TransferStats {
             }
             TcpConnection::Userspace { stream, .. } => {
                 if let Ok(status) = stream.status() {
-                    (self.tcp, self.own) = of_own(&status);
+                    (self.tcp, self.own) = of_userspace(&status);
                     self.addresses = Some((status.local, status.remote));
                 }
             }
@@ -186,7 +192,7 @@ impl TransferStats {
     }
 }
 
-impl TransferStats {
+impl FtpTransferStats {
     /// Reads the kernel's TCP state of the connection.
     pub(super) fn read_kernel_state(&mut self, stream: &impl AsFd) {
         self.tcp = of_kernel(stream);
@@ -289,17 +295,19 @@ impl Record {
             Some(nanos(to?.checked_duration_since(from?)?))
         };
         request.command = steps.command.map(|(command, _)| command).or(request.command);
-        request.data_style = steps.data_asked.map(|(style, _)| style);
+        request.data_style = steps.data_requested.map(|(style, _)| style);
         let command = steps.command.map(|(_, at)| at);
         time.command_to_150_ns = between(command, steps.preliminary);
-        time.data_connect_ns = between(steps.data_asked.map(|(_, at)| at), steps.data_connected);
+        time.data_connect_ns =
+            between(steps.data_requested.map(|(_, at)| at), steps.data_connected);
         let data = moved.map(|moved| &moved.stats);
-        let first = data.and_then(|data| data.first_byte);
-        let last = data.and_then(|data| data.ended);
-        time.first_byte_ns = between(command, first);
+        let first_byte_at = data.and_then(|data| data.first_byte);
+        let last_byte_at = data.and_then(|data| data.ended);
+        time.first_byte_ns = between(command, first_byte_at);
         // The session may read the reply before the thread has reported the end of the data.
-        let reply =
-            last.zip(steps.ended).map(|(last, reply)| reply.saturating_duration_since(last));
+        let reply = last_byte_at
+            .zip(steps.ended)
+            .map(|(last, reply)| reply.saturating_duration_since(last));
         time.last_byte_to_226_ns = reply.map(nanos);
         self.transfer.result.final_reply = steps.reply.map(u64::from);
     }
@@ -378,15 +386,15 @@ impl Record {
     }
 
     /// Ends the record with the outcome of its transfer.
-    pub(super) fn conclude(&mut self, error: Option<&Error>) {
-        let outcome = error.map_or(Outcome::Complete, Error::outcome);
-        self.end(outcome, error.map(Error::sentence).as_deref());
+    pub(super) fn conclude(&mut self, error: Option<&FtpError>) {
+        let outcome = error.map_or(Outcome::Complete, FtpError::outcome);
+        self.end(outcome, error.map(FtpError::sentence).as_deref());
     }
 }
 
 impl Connector {
     /// Ends a record and writes the record. A record without a transfer is discarded.
-    pub(super) fn keep(&self, record: &mut Record, result: Result<FileOutcome, &Error>) {
+    pub(super) fn keep(&self, record: &mut Record, result: Result<FileOutcome, &FtpError>) {
         if self.add(record, result) {
             self.recorder.flush();
         }
@@ -394,10 +402,10 @@ impl Connector {
 
     /// Like [`Self::keep`], for one of many records: the record is written after a short delay,
     /// together with the records that follow.
-    pub(super) fn keep_soon(
+    pub(super) fn write_soon(
         self: &Arc<Self>,
         record: &mut Record,
-        result: Result<FileOutcome, &Error>,
+        result: Result<FileOutcome, &FtpError>,
     ) {
         if !self.add(record, result) || self.is_flush_scheduled.swap(true, Ordering::Relaxed) {
             return;
@@ -411,11 +419,11 @@ impl Connector {
     }
 
     /// Ends a record. Returns whether the record describes a transfer and must be written.
-    fn add(&self, record: &mut Record, result: Result<FileOutcome, &Error>) -> bool {
+    fn add(&self, record: &mut Record, result: Result<FileOutcome, &FtpError>) -> bool {
         record.conclude(result.err());
         // An existing complete file and invalid arguments are not transfers.
         let is_no_transfer =
-            matches!(result, Ok(FileOutcome::AlreadyComplete) | Err(Error::Wrong(_)));
+            matches!(result, Ok(FileOutcome::AlreadyComplete) | Err(FtpError::Wrong(_)));
         if !is_no_transfer {
             self.recorder.keep(record);
         }
@@ -425,7 +433,7 @@ impl Connector {
 
 impl FtpClient {
     /// Returns the entries of a directory, as [`FtpClient::list`] does, and records the listing.
-    pub(super) async fn list_recorded(&mut self, directory: &[u8]) -> Result<Vec<Entry>, Error> {
+    pub(super) async fn list_recorded(&mut self, directory: &[u8]) -> Result<Vec<Entry>, FtpError> {
         self.listing_record = Some(Record::of(&self.connector, Some(Command::List), directory));
         let result = self.list(directory).await;
         if let Some(mut record) = self.listing_record.take() {
@@ -439,24 +447,24 @@ impl FtpClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer_recorder::Recorder;
+    use crate::transfer_recorder::TransferRecorder;
 
     #[test]
     fn only_the_verb_of_a_command_determines_the_step() {
-        let mut timing = SessionTiming::new(Recorder::open(None, |_| {}).session());
-        timing.sent(b"TYPE I\r\nEPSV\r\n");
-        timing.sent(b"RETR a STOR b\r\n");
+        let mut timing = SessionTiming::new(TransferRecorder::open(None, |_| {}).session());
+        timing.record_commands(b"TYPE I\r\nEPSV\r\n");
+        timing.record_commands(b"RETR a STOR b\r\n");
         let steps = timing.steps;
-        assert_eq!(steps.data_asked.map(|(style, _)| style), Some(DataStyle::Epsv));
+        assert_eq!(steps.data_requested.map(|(style, _)| style), Some(DataStyle::Epsv));
         assert_eq!(steps.command.map(|(command, _)| command), Some(Command::Retr));
     }
 
     #[test]
     fn a_preliminary_reply_is_not_the_final_one() {
-        let mut timing = SessionTiming::new(Recorder::open(None, |_| {}).session());
-        timing.replied(150);
+        let mut timing = SessionTiming::new(TransferRecorder::open(None, |_| {}).session());
+        timing.record_reply(150);
         assert!(timing.steps.preliminary.is_some() && timing.steps.reply.is_none());
-        timing.replied(226);
+        timing.record_reply(226);
         assert_eq!(timing.steps.reply, Some(226));
     }
 }

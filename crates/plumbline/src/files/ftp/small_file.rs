@@ -2,7 +2,7 @@
 //! session. Handing a small file to a thread and back costs more than moving its bytes.
 
 use super::data_transfer::{LocalEnd, TransferError, TransferResult, connection_lost};
-use super::session_timing::{TransferStats, add_since};
+use super::session_timing::{FtpTransferStats, add_since};
 use crate::transfer_recorder::timed;
 use os::clock::thread_cpu_time;
 use rustix::net::{Shutdown, shutdown};
@@ -25,24 +25,25 @@ const PIECE_BYTES: u64 = 16 * 1024;
 /// also returns the completed transfer. An error is ignored here, because sending the rest of the
 /// file reports it.
 pub(super) fn send_small_file(stream: &TcpStream, file: &File) -> (u64, Option<TransferResult>) {
-    let about = file.metadata().ok().filter(|about| about.is_file());
-    let Some(size) = about.map(|about| about.len()).filter(|size| *size <= SMALL_BYTES) else {
+    let metadata = file.metadata().ok().filter(|about| about.is_file());
+    let Some(size) = metadata.map(|metadata| metadata.len()).filter(|size| *size <= SMALL_BYTES)
+    else {
         return (0, None);
     };
     let Ok(at) = rustix::fs::tell(file) else { return (0, None) };
-    let left = usize::try_from(size.saturating_sub(at)).unwrap_or(0);
+    let remaining_bytes = usize::try_from(size.saturating_sub(at)).unwrap_or(0);
     let began = Instant::now();
     let cpu = thread_cpu_time();
-    let sent = rustix::fs::sendfile(stream, file, None, left).unwrap_or(0);
-    let is_all = sent == left && shutdown(stream, Shutdown::Write).is_ok();
-    let count = u64::try_from(sent).unwrap_or(0);
+    let sent_bytes = rustix::fs::sendfile(stream, file, None, remaining_bytes).unwrap_or(0);
+    let is_all = sent_bytes == remaining_bytes && shutdown(stream, Shutdown::Write).is_ok();
+    let count = u64::try_from(sent_bytes).unwrap_or(0);
     if !is_all {
         return (count, None);
     }
-    let ended = Instant::now();
-    let mut stats = TransferStats::default();
+    let ended_at = Instant::now();
+    let mut stats = FtpTransferStats::default();
     stats.first_byte = Some(began);
-    stats.ended = Some(ended);
+    stats.ended = Some(ended_at);
     stats.is_sending = true;
     stats.cpu = thread_cpu_time().saturating_sub(cpu);
     stats.count_call();
@@ -98,27 +99,27 @@ impl SmallDownload {
     async fn receive(&mut self, ended: &mut TransferResult) -> Result<(), TransferError> {
         // The buffer has one byte more than expected, so that a read of the whole file does not
         // fill the buffer.
-        let room = self.expected_bytes.unwrap_or(0).clamp(PIECE_BYTES, SMALL_BYTES) + 1;
-        let mut room = vec![0; usize::try_from(room).unwrap_or(1)];
+        let buffer_len = self.expected_bytes.unwrap_or(0).clamp(PIECE_BYTES, SMALL_BYTES) + 1;
+        let mut buffer = vec![0; usize::try_from(buffer_len).unwrap_or(1)];
         loop {
             let began = Instant::now();
-            let read = tokio::select! {
+            let read_result = tokio::select! {
                 biased;
-                read = self.stream.read(&mut room) => read,
+                read = self.stream.read(&mut buffer) => read,
                 () = self.cancelled.notified() => Err(ErrorKind::ConnectionAborted.into()),
             };
             add_since(&mut ended.stats.waiting, began);
-            let count = match read {
+            let count = match read_result {
                 Ok(0) => return Ok(()),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(connection_lost(error)),
             };
             ended.stats.first_byte.get_or_insert_with(Instant::now);
-            let counted = u64::try_from(count).unwrap_or(u64::MAX);
-            self.moved.fetch_add(counted, Ordering::Relaxed);
-            self.total_bytes.fetch_add(counted, Ordering::Relaxed);
-            self.local_end.put(room.get(..count).unwrap_or_default(), ended)?;
+            let count_u64 = u64::try_from(count).unwrap_or(u64::MAX);
+            self.moved.fetch_add(count_u64, Ordering::Relaxed);
+            self.total_bytes.fetch_add(count_u64, Ordering::Relaxed);
+            self.local_end.write_file_bytes(buffer.get(..count).unwrap_or_default(), ended)?;
             if ended.has_enough {
                 return Ok(());
             }
@@ -134,7 +135,7 @@ impl TransferResult {
             file_bytes: 0,
             memory: Vec::new(),
             listing: None,
-            stats: TransferStats::default(),
+            stats: FtpTransferStats::default(),
             result: Ok::<(), (_, io::Error)>(()),
             has_enough: false,
         }

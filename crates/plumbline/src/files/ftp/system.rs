@@ -6,15 +6,15 @@
 
 use super::client::FtpClient;
 use super::command_options::check;
-use super::error::Error;
-use super::get::TransferOptions;
+use super::error::FtpError;
+use super::get::FtpOptions;
 use crate::files::escape_name::escaped;
 use crate::files::progress::say;
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{ByteSize, Representation, Type};
 
 /// Systems with 36-bit words.
-const OF_36_BITS: [&str; 9] =
+const SYSTEMS_OF_36_BITS: [&str; 9] =
     ["GCOS", "ITS", "MULTICS", "TENEX", "TOPS-10", "TOPS-20", "TOPS10", "TOPS20", "WAITS"];
 
 /// Returns the word size of the server by its reply to SYST, if the system is known.
@@ -25,14 +25,14 @@ fn word_size(reply: &str) -> Option<ByteSize> {
     if let Some(bits) = bits.flatten().and_then(|bits| bits.parse().ok()) {
         return ByteSize::new(bits);
     }
-    let is_of_36 = OF_36_BITS.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let is_of_36 = SYSTEMS_OF_36_BITS.iter().any(|known| known.eq_ignore_ascii_case(name));
     is_of_36.then_some(ByteSize::WORD36)
 }
 
 impl FtpClient {
     /// Chooses the data type by the system of the server and prints the type, if the options
     /// request `auto`.
-    pub(super) async fn choose_type(&mut self, options: &mut TransferOptions) -> Result<(), Error> {
+    pub(super) async fn choose_type(&mut self, options: &mut FtpOptions) -> Result<(), FtpError> {
         if std::mem::take(&mut options.asks_system) {
             self.ask_system(options).await?;
         }
@@ -40,8 +40,9 @@ impl FtpClient {
         Ok(())
     }
 
-    async fn ask_system(&mut self, options: &mut TransferOptions) -> Result<(), Error> {
-        let reply = match self.run("cannot query the system of the server", Task::System).await {
+    async fn ask_system(&mut self, options: &mut FtpOptions) -> Result<(), FtpError> {
+        let reply = match self.run("cannot query the system type of the server", Task::System).await
+        {
             Ok(done) => String::from_utf8_lossy(done.reply.text()).into_owned(),
             // A server that does not know SYST has none of the systems with 36-bit words.
             Err(error) if error.is_refusal() => String::new(),
@@ -52,10 +53,10 @@ impl FtpClient {
         let representation = Representation { data_type, ..options.representation };
         let name = reply.split_whitespace().next().map(|name| escaped(name.as_bytes()));
         let server = name.map_or_else(
-            || "the server does not report its system".to_owned(),
+            || "the server does not report its system type".to_owned(),
             |name| format!("the server is {name}"),
         );
-        check(&representation).map_err(|error| Error::Wrong(format!("{server}: {error}")))?;
+        check(&representation).map_err(|error| FtpError::Wrong(format!("{server}: {error}")))?;
         options.representation = representation;
         if !self.connector.is_quiet {
             say(&match size.map(ByteSize::bits) {

@@ -10,13 +10,13 @@ const SAMPLE_BYTES: u64 = 4096;
 /// The end of a partial download. Size and time do not prove that a partial download belongs to the
 /// remote file: the local file may be another complete file, and a server may report times to the
 /// minute only.
-pub(super) struct Sample {
+pub(super) struct TailSample {
     /// Offset of the sample in the file.
     pub(super) at: u64,
     bytes: Vec<u8>,
 }
 
-impl Sample {
+impl TailSample {
     /// Cuts the sample off the end of a file of `len` bytes.
     pub(super) fn cut(file: &File, len: u64) -> io::Result<Self> {
         let at = len.saturating_sub(SAMPLE_BYTES);

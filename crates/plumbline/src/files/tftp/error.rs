@@ -1,6 +1,6 @@
 //! Errors of TFTP transfers, and their messages.
 
-use super::transfer::TransferStats;
+use super::transfer::TftpTransferStats;
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::transfer_recorder::local_outcome;
@@ -11,7 +11,7 @@ use std::io;
 
 /// Error of a TFTP transfer.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub(crate) enum TftpError {
     /// The peer refused the request or aborted the transfer with this error code and text.
     Refused(ErrorCode, Vec<u8>),
     /// The peer never answered.
@@ -46,7 +46,7 @@ pub(crate) enum Error {
     Stopped,
 }
 
-impl Error {
+impl TftpError {
     /// Converts the failure that a TFTP engine reports after `seconds` without an answer.
     pub(super) fn of(failure: Failure, seconds: u64) -> Self {
         match failure {
@@ -94,16 +94,16 @@ impl Error {
     }
 
     /// Returns the message: which step of the transfer failed, and the remedy.
-    pub(crate) fn sentence(&self, stats: &TransferStats, name: &[u8]) -> String {
+    pub(crate) fn sentence(&self, stats: &TftpTransferStats, name: &[u8]) -> String {
         let peer = stats.remote;
         let name = escaped(name);
         let progress = format!("after {} bytes of '{name}'", count(stats.file_bytes));
         match self {
-            Self::Refused(code, text) => refused(*code, text, stats, &name.to_string()),
+            Self::Refused(code, text) => refusal_message(*code, text, stats, &name.to_string()),
             Self::NoAnswer { seconds } => format!(
-                "{peer} did not answer the request for '{name}' within {seconds} s: check that a \
-                 TFTP server runs there and that no firewall stands between, or wait longer with \
-                 --timeout"
+                "{peer} did not answer the request for '{name}' within {seconds} s: check \
+                    that a TFTP server runs there and that no firewall blocks it, or wait longer \
+                     with --timeout"
             ),
             Self::Silence { seconds } => format!(
                 "{peer} sent nothing for {seconds} s {progress}: check that it is up, and try again"
@@ -142,7 +142,7 @@ impl Error {
 const TEXT_MAX_LEN: usize = 400;
 
 /// Returns the message for an ERROR packet of the peer.
-fn refused(code: ErrorCode, text: &[u8], stats: &TransferStats, name: &str) -> String {
+fn refusal_message(code: ErrorCode, text: &[u8], stats: &TftpTransferStats, name: &str) -> String {
     let peer = stats.remote;
     let why = match (code, stats.direction) {
         (ErrorCode::FileNotFound, Direction::Read) => format!("{peer} has no file '{name}'"),

@@ -12,7 +12,7 @@ mod transfer_record;
 mod udp_transport;
 mod user;
 
-pub(crate) use error::{Error, is_full};
-pub(crate) use transfer::{Stop, Transfer, TransferEngine, TransferOptions, TransferStats};
+pub(crate) use error::{TftpError, is_full};
+pub(crate) use transfer::{Stop, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
 pub(crate) use udp_transport::UdpTransport;
-pub(crate) use user::{Operation, Report, TransferSpec, run};
+pub(crate) use user::{Operation, TftpReport, TransferSpec, run};

@@ -5,14 +5,14 @@
 //! last acknowledgment. A written file stays on the server, since TFTP cannot delete files; the
 //! file always has the same name.
 
-use super::error::Error;
-use super::transfer::{Stop, TransferStats};
-use super::user::{Operation, Report, TransferSpec, run};
+use super::error::TftpError;
+use super::transfer::{Stop, TftpTransferStats};
+use super::user::{Operation, TftpReport, TransferSpec, run};
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::files::ftp::{FailureStage, ProbeError, pattern_file};
-use crate::files::local::{Sink, Source};
-use crate::transfer_recorder::{Recorder, nanos};
+use crate::files::local::{LocalSource, Sink};
+use crate::transfer_recorder::{TransferRecorder, nanos};
 use anyhow::Result;
 use os::schedule::run_queue_wait;
 use records::accuracy::{Accuracy, Comparison, pattern};
@@ -29,13 +29,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Maximum number of recorded arrivals per transfer.
 const ARRIVALS_MAX: usize = 4096;
-/// Block size in bytes, and number of blocks, of the control transfer with shorter blocks.
+/// Block size in bytes of the control transfer, whose blocks are shorter than the blocks of the
+/// measured transfers.
 const CONTROL_BLOCK_BYTES: u16 = 512;
+/// Number of blocks of the control transfer.
 const CONTROL_BLOCKS: u64 = 12;
 /// Name of the written file, if the URL has none.
-const NAME: &[u8] = b"plumb-measure";
+const DEFAULT_FILE_NAME: &[u8] = b"plumb-measure";
 /// Transfer duration beyond which no larger size is tried.
-const LONG_NS: u64 = 10_000_000_000;
+const SLOW_TRANSFER_NS: u64 = 10_000_000_000;
 
 /// A transfer with its arrivals.
 pub(crate) type Run = (Direction, Transfer, Vec<Arrival>);
@@ -72,17 +74,17 @@ pub(crate) fn probe_availability(spec: &TransferSpec) -> Result<ProbeResult, Pro
         let sink = discard()?;
         let stop = Arc::new(Stop::default());
         let stop_handle = Arc::clone(&stop);
-        let progress = move |stats: &TransferStats| {
+        let progress = move |stats: &TftpTransferStats| {
             if stats.first_byte.is_some() {
                 stop_handle.request();
             }
         };
-        let recorder = Recorder::for_client(false);
+        let recorder = TransferRecorder::for_client(false);
         let report = run(spec, Operation::Get(sink), &stop, &Arc::new(progress), &recorder).await;
         let report = report.map_err(local_error)?;
         match &report.error {
             Some(error) if report.stats.first_byte.is_none() => {
-                Err(refused(error, &report.stats, &spec.name))
+                Err(probe_error(error, &report.stats, &spec.name))
             }
             _ => Ok(ProbeResult {
                 address: Some(report.stats.remote),
@@ -109,29 +111,29 @@ pub(crate) fn probe(
 ) -> Result<ProbeResult, ProbeError> {
     let mut spec = spec.clone();
     if sizes.is_some() && (spec.name.is_empty() || spec.name.ends_with(b"/")) {
-        spec.name.extend_from_slice(NAME);
+        spec.name.extend_from_slice(DEFAULT_FILE_NAME);
     }
     in_runtime(async {
-        let found = ProbeResult::default();
-        let mut probe = Probe { spec: &spec, found, stop: stop_by_signals()?, say };
-        let moved = match sizes {
+        let result = ProbeResult::default();
+        let mut probe = Probe { spec: &spec, probe_result: result, stop: stop_by_signals()?, say };
+        let outcome = match sizes {
             None => probe.read(rounds).await,
             Some(sizes) => probe.write(sizes, rounds, compares).await,
         };
-        match moved {
-            Err(refused) if probe.found.transfers.is_empty() => Err(refused),
+        match outcome {
+            Err(refused) if probe.probe_result.transfers.is_empty() => Err(refused),
             Err(ProbeError { why, .. }) => {
-                probe.found.notes.push(why);
-                Ok(probe.found)
+                probe.probe_result.notes.push(why);
+                Ok(probe.probe_result)
             }
-            Ok(()) => Ok(probe.found),
+            Ok(()) => Ok(probe.probe_result),
         }
     })
 }
 
 struct Probe<'a, Say> {
     spec: &'a TransferSpec,
-    found: ProbeResult,
+    probe_result: ProbeResult,
     stop: Arc<Stop>,
     say: Say,
 }
@@ -142,15 +144,15 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             (self.say)(&format!("reading the file, {round} of {rounds}"));
             self.run(Operation::Get(discard()?), Direction::Received).await?;
         }
-        self.control().await;
+        self.measure_short_blocks().await;
         Ok(())
     }
 
     /// Reads the beginning of the file in shorter blocks, one at a time. Compared with long blocks,
     /// shorter blocks take less time on a slow link, and the same time at a slow server. A failure
     /// is ignored.
-    async fn control(&mut self) {
-        let is_long = self.found.transfers.last().is_some_and(|(_, last, _)| {
+    async fn measure_short_blocks(&mut self) {
+        let is_long = self.probe_result.transfers.last().is_some_and(|(_, last, _)| {
             last.tftp.block_bytes.is_some_and(|bytes| bytes >= 2 * u64::from(CONTROL_BLOCK_BYTES))
         });
         let Ok(sink) = discard() else { return };
@@ -164,18 +166,19 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let stop = Arc::new(Stop::default());
         let stop_handle = Arc::clone(&stop);
         let progress = arrival_recorder.progress();
-        let progress = move |stats: &TransferStats| {
+        let progress = move |stats: &TftpTransferStats| {
             progress(stats);
             if stats.file_bytes >= CONTROL_BLOCKS * u64::from(CONTROL_BLOCK_BYTES) {
                 stop_handle.request();
             }
         };
-        let recorder = Recorder::for_client(false);
+        let recorder = TransferRecorder::for_client(false);
         let operation = Operation::Get(sink);
         if let Ok(report) = run(&spec, operation, &stop, &Arc::new(progress), &recorder).await {
             let (arrivals, agreed_ns) = arrival_recorder.end();
             let transfer = report.record.transfer;
-            self.found.control = Some(((Direction::Received, transfer, arrivals), agreed_ns));
+            self.probe_result.control =
+                Some(((Direction::Received, transfer, arrivals), agreed_ns));
         }
     }
 
@@ -190,19 +193,22 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             let count = records::format::count(*size);
             for _ in 0..rounds {
                 (self.say)(&format!("writing {count} bytes"));
-                let file = rewound(&file).map_err(local_error)?;
-                let operation = Operation::Put(Source::File(file), Some(*size));
+                let file = reopened_at_start(&file).map_err(local_error)?;
+                let operation = Operation::Put(LocalSource::File(file), Some(*size));
                 self.run(operation, Direction::Sent).await?;
                 (self.say)(&format!("reading {count} bytes"));
                 self.read_back(*size, compares).await?;
             }
-            let last = self.found.transfers.last().and_then(|(_, last, _)| last.time.total_ns);
-            if last.is_some_and(|ns| ns > LONG_NS) {
+            let last =
+                self.probe_result.transfers.last().and_then(|(_, last, _)| last.time.total_ns);
+            if last.is_some_and(|ns| ns > SLOW_TRANSFER_NS) {
                 break;
             }
         }
         let name = escaped(&self.spec.name);
-        self.found.notes.push(format!("'{name}' remains on the server: TFTP cannot remove it"));
+        self.probe_result
+            .notes
+            .push(format!("'{name}' remains on the server: TFTP cannot remove it"));
         Ok(())
     }
 
@@ -214,34 +220,36 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         self.run(Operation::Get(sink), Direction::Received).await?;
         if compares {
             let mut received = Vec::new();
-            let read = rewound(&memory).and_then(|mut file| Ok(file.read_to_end(&mut received)?));
-            read.map_err(local_error)?;
+            let read_result = reopened_at_start(&memory)
+                .and_then(|mut file| Ok(file.read_to_end(&mut received)?));
+            read_result.map_err(local_error)?;
             let mut comparison = Comparison::new(pattern, size);
-            comparison.take(&received);
-            let accuracy = self.found.accuracy.unwrap_or_default();
-            self.found.accuracy = Some(accuracy.and(comparison.finish()));
+            comparison.compare(&received);
+            let accuracy = self.probe_result.accuracy.unwrap_or_default();
+            self.probe_result.accuracy = Some(accuracy.and(comparison.finish()));
         }
         Ok(())
     }
 
     async fn run(&mut self, operation: Operation, direction: Direction) -> Result<(), ProbeError> {
         let arrival_recorder = ArrivalRecorder::begin();
-        let waited = run_queue_wait();
+        let wait_before = run_queue_wait();
         let progress = arrival_recorder.progress();
-        let recorder = Recorder::for_client(false);
-        let ran = run(self.spec, operation, &self.stop, &Arc::new(progress), &recorder).await;
-        let report = ran.map_err(local_error)?;
+        let recorder = TransferRecorder::for_client(false);
+        let outcome = run(self.spec, operation, &self.stop, &Arc::new(progress), &recorder).await;
+        let report = outcome.map_err(local_error)?;
         if let Some(error) = &report.error {
-            return Err(refused(error, &report.stats, &self.spec.name));
+            return Err(probe_error(error, &report.stats, &self.spec.name));
         }
-        self.found.address = Some(report.stats.remote);
-        let wait = run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
-        self.found.own_waits_ns.push(wait.map(nanos));
+        self.probe_result.address = Some(report.stats.remote);
+        let wait =
+            run_queue_wait().zip(wait_before).map(|(now, before)| now.saturating_sub(before));
+        self.probe_result.own_waits_ns.push(wait.map(nanos));
         let first_block_ns = first_block_ns(&report);
-        self.found.first_block_ns = self.found.first_block_ns.or(first_block_ns);
+        self.probe_result.first_block_ns = self.probe_result.first_block_ns.or(first_block_ns);
         let (arrivals, agreed_ns) = arrival_recorder.end();
-        self.found.agreed_ns.push(agreed_ns);
-        self.found.transfers.push((direction, report.record.transfer, arrivals));
+        self.probe_result.agreed_ns.push(agreed_ns);
+        self.probe_result.transfers.push((direction, report.record.transfer, arrivals));
         Ok(())
     }
 }
@@ -259,10 +267,10 @@ impl ArrivalRecorder {
     }
 
     /// Returns the callback that records the progress.
-    fn progress(&self) -> impl Fn(&TransferStats) + Send + Sync + 'static {
+    fn progress(&self) -> impl Fn(&TftpTransferStats) + Send + Sync + 'static {
         let observed = Arc::clone(&self.observed);
         let began = self.began;
-        move |stats: &TransferStats| {
+        move |stats: &TftpTransferStats| {
             let at_ns = nanos(began.elapsed());
             let (log, agreed_ns) = &mut *observed.lock().unwrap_or_else(PoisonError::into_inner);
             log.record(at_ns, stats.file_bytes);
@@ -280,11 +288,11 @@ impl ArrivalRecorder {
     }
 }
 
-fn first_block_ns(report: &Report) -> Option<u64> {
+fn first_block_ns(report: &TftpReport) -> Option<u64> {
     report.record.transfer.time.first_byte_ns
 }
 
-fn rewound(file: &File) -> Result<File> {
+fn reopened_at_start(file: &File) -> Result<File> {
     let mut file = file.try_clone()?;
     file.seek(SeekFrom::Start(0))?;
     Ok(file)
@@ -295,13 +303,13 @@ fn discard() -> Result<Sink, ProbeError> {
     file.map(Sink::plain).map_err(|error| local_error(error.into()))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
+#[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
 fn local_error(error: anyhow::Error) -> ProbeError {
     let why = format!("{error:#}");
     ProbeError { failure: exit::Failure::ThisMachine, reached: FailureStage::Address, why }
 }
 
-fn refused(error: &Error, stats: &TransferStats, name: &[u8]) -> ProbeError {
+fn probe_error(error: &TftpError, stats: &TftpTransferStats, name: &[u8]) -> ProbeError {
     ProbeError {
         failure: error.failure(),
         reached: match error.is_address_specific() {

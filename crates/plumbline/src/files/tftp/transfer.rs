@@ -3,12 +3,12 @@
 //! Each turn fills the engine from the file, sends its output, processes its events, and waits: for
 //! a datagram, the engine's deadline, a slow pipe, the rate limit, or a request to stop.
 
-use super::error::{Error, is_full};
+use super::error::{TftpError, is_full};
 use super::outbox::Outbox;
 use super::udp_transport::UdpTransport;
 use crate::carrier::EngineContext;
-use crate::files::local::{PIECE_BYTES, ReadStatus, Sink, Source};
-use crate::files::pace::Pace;
+use crate::files::local::{LocalSource, PIECE_BYTES, ReadStatus, Sink};
+use crate::files::pace::RateLimit;
 use crate::transfer_recorder::timed;
 use os::datagram::Inbox;
 use protocols::Instant;
@@ -51,14 +51,14 @@ const STOPPED: Fault = Fault { code: ErrorCode::NotDefined, text: "The transfer 
 #[derive(Debug)]
 pub(crate) enum TransferEngine {
     /// A local file is sent.
-    Send(Sender, Source),
+    Send(Sender, LocalSource),
     /// A file is received. The sink is present until the file is committed.
     Receive(Receiver, Option<Sink>),
 }
 
 /// Options of a transfer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TransferOptions {
+pub(crate) struct TftpOptions {
     /// Direction, from the client's point of view.
     pub(crate) direction: Direction,
     /// Transfer mode.
@@ -70,7 +70,7 @@ pub(crate) struct TransferOptions {
     /// Maximum number of retransmissions to a client that has never answered.
     pub(crate) unanswered_max: Option<u32>,
     /// Rate limit.
-    pub(crate) pace: Pace,
+    pub(crate) pace: RateLimit,
     /// Whether a receiver stays ready to repeat the last acknowledgment, which the peer may have
     /// missed, even after a transfer without timeouts.
     pub(crate) lingers: bool,
@@ -80,7 +80,7 @@ pub(crate) struct TransferOptions {
 
 /// Statistics of a transfer so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TransferStats {
+pub(crate) struct TftpTransferStats {
     pub(crate) local: Option<SocketAddr>,
     /// Remote address, with the port of the transfer.
     pub(crate) remote: SocketAddr,
@@ -132,18 +132,18 @@ impl Stop {
 pub(crate) struct Transfer {
     engine: TransferEngine,
     transport: UdpTransport,
-    options: TransferOptions,
+    options: TftpOptions,
     engine_context: EngineContext,
     began: Instant,
     outbox: Outbox,
     inbox: Inbox,
     scratch: Vec<u8>,
-    stats: TransferStats,
+    stats: TftpTransferStats,
     /// Whether the last read of the source found no data yet.
     is_starved: bool,
     unanswered: u32,
     is_complete: bool,
-    error: Option<Error>,
+    error: Option<TftpError>,
 }
 
 impl TransferEngine {
@@ -191,7 +191,7 @@ impl TransferEngine {
 }
 
 /// Result of a wait.
-enum Woken {
+enum TurnWake {
     Received(io::Result<()>),
     Stopped,
     SourceReady(io::Result<()>),
@@ -205,10 +205,10 @@ impl Transfer {
         engine: TransferEngine,
         transport: UdpTransport,
         remote: SocketAddr,
-        options: TransferOptions,
+        options: TftpOptions,
         engine_context: EngineContext,
     ) -> Self {
-        let stats = TransferStats {
+        let stats = TftpTransferStats {
             local: transport.local(),
             remote,
             direction: options.direction,
@@ -252,29 +252,29 @@ impl Transfer {
     pub(crate) async fn run(
         self,
         stop: Arc<Stop>,
-        progress: impl Fn(&TransferStats) + Send + Sync + 'static,
-    ) -> Result<(TransferStats, Option<Error>, TransferEngine), JoinError> {
-        let running = async {
+        progress: impl Fn(&TftpTransferStats) + Send + Sync + 'static,
+    ) -> Result<(TftpTransferStats, Option<TftpError>, TransferEngine), JoinError> {
+        let turns = async {
             let ((mut stats, error, engine), cpu) = timed(self.run_turns(stop, progress)).await;
             stats.cpu = Some(cpu);
             (stats, error, engine)
         };
-        tokio::spawn(running).await
+        tokio::spawn(turns).await
     }
 
     async fn run_turns(
         mut self,
         stop: Arc<Stop>,
-        progress: impl Fn(&TransferStats) + Send + Sync + 'static,
-    ) -> (TransferStats, Option<Error>, TransferEngine) {
+        progress: impl Fn(&TftpTransferStats) + Send + Sync + 'static,
+    ) -> (TftpTransferStats, Option<TftpError>, TransferEngine) {
         let mut timer = DeadlineTimer::new();
         loop {
-            self.fill();
+            self.fill_sender();
             self.send().await;
             if self.take_events().await {
                 // An opened transfer can send its first data; a failed transfer may have to send an
                 // ERROR.
-                self.fill();
+                self.fill_sender();
                 self.send().await;
             }
             progress(&self.stats);
@@ -284,8 +284,9 @@ impl Transfer {
             self.wait(&stop, &mut timer).await;
         }
         let meter = &self.engine_context.meter;
-        let again = [Counter::TftpRetransmissions, Counter::TftpIgnored];
-        self.stats.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
+        let repeated_counters = [Counter::TftpRetransmissions, Counter::TftpIgnored];
+        self.stats.repeated_blocks =
+            repeated_counters.map(|counter| meter.counted(counter)).iter().sum();
         self.stats.timeouts = meter.counted(Counter::TftpTimeouts);
         self.stats.line_ends = self.engine.line_ends();
         // For a complete transfer, the total excludes the time of repeated last acknowledgments.
@@ -310,7 +311,7 @@ impl Transfer {
     }
 
     /// Passes more of the file to the sender, when half of its capacity is free.
-    fn fill(&mut self) {
+    fn fill_sender(&mut self) {
         let TransferEngine::Send(sender, source) = &mut self.engine else { return };
         let Some(agreed) = self.stats.agreed else { return };
         let now = self.engine_context.clock.now();
@@ -318,29 +319,30 @@ impl Transfer {
             return;
         }
         let window = usize::from(agreed.window_size) * usize::from(agreed.block_size);
-        let all = window.saturating_mul(2).max(SENDER_ROOM_MIN);
+        let buffer_capacity = window.saturating_mul(2).max(SENDER_ROOM_MIN);
         // For a peer that has not answered yet, only the first window is buffered, to limit the
         // memory.
         let is_unanswered = self.options.unanswered_max.is_some() && self.stats.datagrams_in == 0;
-        let limit = if is_unanswered { window as u64 } else { u64::MAX };
-        let piece_max = if is_unanswered { window.min(PIECE_BYTES) } else { PIECE_BYTES };
+        let file_limit = if is_unanswered { window as u64 } else { u64::MAX };
+        let max_piece_len = if is_unanswered { window.min(PIECE_BYTES) } else { PIECE_BYTES };
         let mut room = sender.room();
-        if room < all / 2 && !is_unanswered {
+        if room < buffer_capacity / 2 && !is_unanswered {
             return;
         }
-        if self.scratch.len() < piece_max {
-            self.scratch.resize(piece_max, 0);
+        if self.scratch.len() < max_piece_len {
+            self.scratch.resize(max_piece_len, 0);
         }
         let burst = self.options.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
-        let piece = piece_max.min(burst.unwrap_or(usize::MAX));
+        let piece_len = max_piece_len.min(burst.unwrap_or(usize::MAX));
         loop {
-            let left = usize::try_from(limit - self.stats.file_bytes).unwrap_or(usize::MAX);
-            room = room.min(left);
+            let remaining_bytes =
+                usize::try_from(file_limit - self.stats.file_bytes).unwrap_or(usize::MAX);
+            room = room.min(remaining_bytes);
             if room == 0 {
                 return;
             }
-            let most = piece.min(room);
-            let scratch = self.scratch.get_mut(..most).unwrap_or_default();
+            let read_len = piece_len.min(room);
+            let scratch = self.scratch.get_mut(..read_len).unwrap_or_default();
             let count = match source.read(scratch) {
                 Ok(ReadStatus::Bytes(count)) => count,
                 Ok(ReadStatus::Pending) => {
@@ -348,7 +350,7 @@ impl Transfer {
                     return;
                 }
                 Ok(ReadStatus::End) => return sender.finish(),
-                Err(error) => return self.fail(NO_READ, Error::Local(error)),
+                Err(error) => return self.fail(NO_READ, TftpError::Local(error)),
             };
             sender.write(scratch.get(..count).unwrap_or_default());
             self.stats.first_byte.get_or_insert_with(|| now - self.began);
@@ -362,7 +364,7 @@ impl Transfer {
     }
 
     /// Ends the transfer with a local error. The peer receives `fault` as an ERROR packet.
-    fn fail(&mut self, fault: Fault, error: Error) {
+    fn fail(&mut self, fault: Fault, error: TftpError) {
         self.error.get_or_insert(error);
         self.engine.abort(fault);
     }
@@ -378,9 +380,9 @@ impl Transfer {
             self.stats.wire_bytes += self.outbox.bytes.len() as u64;
             for attempt in 0.. {
                 let left = self.engine_context.meter.enter(Account::Interrupt);
-                let sent = self.transport.send(&mut self.outbox, self.stats.remote).await;
+                let send_result = self.transport.send(&mut self.outbox, self.stats.remote).await;
                 self.engine_context.meter.enter(left);
-                match sent {
+                match send_result {
                     Ok(()) => break,
                     Err(error) => {
                         self.on_network_error(error);
@@ -395,8 +397,9 @@ impl Transfer {
 
     fn collect(&mut self) {
         let now = self.engine_context.clock.now();
-        let is_held = matches!(self.engine, TransferEngine::Receive(..)) && self.error.is_none();
-        if is_held && self.options.pace.waits_until(now).is_some() {
+        let may_be_delayed =
+            matches!(self.engine, TransferEngine::Receive(..)) && self.error.is_none();
+        if may_be_delayed && self.options.pace.waits_until(now).is_some() {
             return;
         }
         let mut cx = self.engine_context.cx();
@@ -420,57 +423,57 @@ impl Transfer {
             has_events = true;
             match event {
                 Event::Opened(agreed) => self.stats.agreed = Some(agreed),
-                Event::Received => self.received().await,
+                Event::Received => self.on_last_byte().await,
                 Event::Complete => {
                     self.is_complete = true;
                     self.stats.total = self.engine_context.clock.now() - self.began;
                 }
-                Event::Failed(failure) => self.failed(failure),
+                Event::Failed(failure) => self.on_failure(failure),
             }
         }
         has_events
     }
 
-    fn failed(&mut self, failure: Failure) {
-        let error = Error::of(failure, self.options.answer_timeout.as_secs());
+    fn on_failure(&mut self, failure: Failure) {
+        let error = TftpError::of(failure, self.options.answer_timeout.as_secs());
         self.error.get_or_insert(error);
     }
 
     /// Handles the arrival of the last byte.
-    async fn received(&mut self) {
+    async fn on_last_byte(&mut self) {
         let announced = self.stats.agreed.and_then(|agreed| agreed.transfer_size);
         let announced = announced.filter(|_| self.options.mode == Mode::Octet);
         if let Some(announced_bytes) = announced.filter(|bytes| *bytes > self.stats.file_bytes) {
-            return self.fail(TOO_SHORT, Error::Short { announced_bytes });
+            return self.fail(TOO_SHORT, TftpError::Short { announced_bytes });
         }
         if let Some(announced_bytes) = announced.filter(|bytes| *bytes < self.stats.file_bytes) {
-            return self.fail(TOO_LONG, Error::Long { announced_bytes });
+            return self.fail(TOO_LONG, TftpError::Long { announced_bytes });
         }
         let TransferEngine::Receive(receiver, sink) = &mut self.engine else { return };
-        let finished = match sink.take() {
+        let finish_result = match sink.take() {
             Some(sink) => sink.finish().await,
             None => Ok(()),
         };
-        match finished {
-            Ok(()) => receiver.keep(&mut self.engine_context.cx()),
+        match finish_result {
+            Ok(()) => receiver.confirm_stored(&mut self.engine_context.cx()),
             Err(error) => self.fail_to_write(error),
         }
     }
 
     fn fail_to_write(&mut self, error: io::Error) {
         let fault = if is_full(&error) { NO_ROOM } else { NO_FILE };
-        self.fail(fault, Error::Local(error));
+        self.fail(fault, TftpError::Local(error));
     }
 
     async fn wait(&mut self, stop: &Stop, timer: &mut DeadlineTimer) {
         // Checked first, so that a peer that sends endlessly does not delay the end. The deadlines
         // below are checked after each receipt.
         if stop.is_requested.load(Ordering::Relaxed) {
-            return self.fail(STOPPED, Error::Stopped);
+            return self.fail(STOPPED, TftpError::Stopped);
         }
         let now = self.engine_context.clock.now();
-        let opening = self.options.opening.filter(|_| self.stats.agreed.is_none());
-        let give_up = opening.map(|opening| self.began + opening);
+        let opening_timeout = self.options.opening.filter(|_| self.stats.agreed.is_none());
+        let give_up = opening_timeout.map(|timeout| self.began + timeout);
         let pace = self.options.pace.waits_until(now);
         let linger = self.lingers_until();
         let deadline = [self.engine.deadline(), give_up, pace, linger].into_iter().flatten().min();
@@ -491,26 +494,26 @@ impl Transfer {
         self.engine_context.meter.enter(Account::Outside);
         let woken = tokio::select! {
             biased;
-            received = transport.receive(inbox) => Woken::Received(received),
-            () = stop.requested() => Woken::Stopped,
-            ready = ready, if is_starved => Woken::SourceReady(ready),
-            () = timer.expired() => Woken::Deadline,
+            received = transport.receive(inbox) => TurnWake::Received(received),
+            () = stop.requested() => TurnWake::Stopped,
+            ready = ready, if is_starved => TurnWake::SourceReady(ready),
+            () = timer.expired() => TurnWake::Deadline,
         };
         self.engine_context.meter.enter(Account::Application);
         self.engine_context.meter.count(Counter::Wakeups);
         match woken {
-            Woken::Received(Ok(())) => {
+            TurnWake::Received(Ok(())) => {
                 self.take_datagrams();
                 let now = self.engine_context.clock.now();
                 if self.engine.deadline().into_iter().chain(give_up).any(|at| at <= now) {
                     self.timeout(give_up);
                 }
             }
-            Woken::Received(Err(error)) => self.on_network_error(error),
-            Woken::Stopped => self.fail(STOPPED, Error::Stopped),
-            Woken::SourceReady(Ok(())) => self.is_starved = false,
-            Woken::SourceReady(Err(error)) => self.fail(NO_READ, Error::Local(error)),
-            Woken::Deadline => self.timeout(give_up),
+            TurnWake::Received(Err(error)) => self.on_network_error(error),
+            TurnWake::Stopped => self.fail(STOPPED, TftpError::Stopped),
+            TurnWake::SourceReady(Ok(())) => self.is_starved = false,
+            TurnWake::SourceReady(Err(error)) => self.fail(NO_READ, TftpError::Local(error)),
+            TurnWake::Deadline => self.timeout(give_up),
         }
     }
 
@@ -519,18 +522,18 @@ impl Transfer {
         if let Some(opening) = self.options.opening
             && give_up.is_some_and(|at| now >= at)
         {
-            self.error = Some(Error::NoAnswer { seconds: opening.as_secs() });
+            self.error = Some(TftpError::NoAnswer { seconds: opening.as_secs() });
         }
         let is_due = self.engine.deadline().is_some_and(|at| now >= at);
         if is_due && self.stats.datagrams_in == 0 {
             self.unanswered += 1;
             if self.options.unanswered_max.is_some_and(|most| self.unanswered > most) {
                 let seconds = (now - self.began).as_secs();
-                self.error = Some(Error::NoAnswer { seconds });
+                self.error = Some(TftpError::NoAnswer { seconds });
             }
         }
         if self.error.is_some() {
-            // The engine retransmits nothing after an error.
+            // After an error nothing is retransmitted.
             return;
         }
         let mut cx = self.engine_context.cx();
@@ -545,31 +548,31 @@ impl Transfer {
         let Self { engine, inbox, engine_context, stats, options, .. } = self;
         let mut cx = engine_context.cx();
         let mut unknown_sender = None;
-        let mut problem = None;
-        let before = stats.file_bytes;
+        let mut failure = None;
+        let bytes_before = stats.file_bytes;
         for datagram in inbox.datagrams().filter(|datagram| datagram.from.ip() == stats.remote.ip())
         {
             stats.datagrams_in += 1;
             cx.meter.transaction();
             stats.wire_bytes += datagram.data.len() as u64;
             let port = datagram.from.port();
-            let taken = match engine {
+            let datagram_result = match engine {
                 TransferEngine::Send(sender, _) => sender.receive(port, datagram.data, &mut cx),
                 TransferEngine::Receive(receiver, sink) => {
                     let received = receiver.receive(port, datagram.data, &mut cx);
                     received.map(|bytes| {
                         stats.file_bytes += bytes.len() as u64;
                         if stats.file_bytes > options.file_max_bytes {
-                            problem = Some(io::ErrorKind::FileTooLarge.into());
+                            failure = Some(io::ErrorKind::FileTooLarge.into());
                         } else if let Some(Err(error)) = sink.as_mut().map(|sink| sink.write(bytes))
                         {
-                            problem = Some(error);
+                            failure = Some(error);
                         }
                     })
                 }
             };
             // An ERROR packet is never answered with another ERROR packet.
-            if taken.is_err() && !matches!(datagram.data, [0, 5, ..]) {
+            if datagram_result.is_err() && !matches!(datagram.data, [0, 5, ..]) {
                 unknown_sender = Some(datagram.from);
             }
         }
@@ -578,14 +581,14 @@ impl Transfer {
             stats.remote.set_port(port);
         }
         let now = cx.now;
-        let grown = usize::try_from(stats.file_bytes - before).unwrap_or(usize::MAX);
+        let received_bytes = usize::try_from(stats.file_bytes - bytes_before).unwrap_or(usize::MAX);
         if let TransferEngine::Receive(..) = engine {
-            options.pace.spend(grown, now);
-            if grown > 0 {
+            options.pace.spend(received_bytes, now);
+            if received_bytes > 0 {
                 stats.first_byte.get_or_insert(now - self.began);
             }
         }
-        if let Some(error) = problem {
+        if let Some(error) = failure {
             self.fail_to_write(error);
         }
         if let (Some(sender), UdpTransport::Kernel(socket)) = (unknown_sender, &self.transport) {
@@ -611,7 +614,7 @@ impl Transfer {
                 _ => false,
             };
             if is_ours && is_fatal && !self.is_complete {
-                self.error.get_or_insert(Error::Unreachable(datagram_error.error));
+                self.error.get_or_insert(TftpError::Unreachable(datagram_error.error));
             }
         }
         let is_unreachable = matches!(
@@ -622,10 +625,10 @@ impl Transfer {
         );
         match error.kind() {
             _ if was_reported => {}
-            // The loop above, on an earlier call, has handled the reported error.
+            // An earlier call has already read this error from the error queue and handled it.
             io::ErrorKind::ConnectionRefused => {}
-            _ if is_unreachable => _ = self.error.get_or_insert(Error::Unreachable(error)),
-            _ => _ = self.error.get_or_insert(Error::Network(error)),
+            _ if is_unreachable => _ = self.error.get_or_insert(TftpError::Unreachable(error)),
+            _ => _ = self.error.get_or_insert(TftpError::Network(error)),
         }
     }
 }

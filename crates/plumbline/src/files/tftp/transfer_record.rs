@@ -3,8 +3,8 @@
 //! TFTP has no session and no connection. Addresses and sizes are the addresses and sizes of the
 //! datagrams, and the real time of a transfer lasts from its first block to its end.
 
-use super::error::Error;
-use super::transfer::TransferStats;
+use super::error::TftpError;
+use super::transfer::TftpTransferStats;
 use crate::transfer_recorder::{Record, nanos};
 use protocols::application::tftp::{Direction, Mode};
 use records::transfer::{Command, Format, Outcome, Text, Type};
@@ -26,8 +26,13 @@ impl Record {
     }
 
     /// Records the result.
-    pub(crate) fn note_stats(&mut self, stats: &TransferStats, error: Option<&Error>, name: &[u8]) {
-        let outcome = error.map_or(Outcome::Complete, Error::outcome);
+    pub(crate) fn note_stats(
+        &mut self,
+        stats: &TftpTransferStats,
+        error: Option<&TftpError>,
+        name: &[u8],
+    ) {
+        let outcome = error.map_or(Outcome::Complete, TftpError::outcome);
         let transfer = &mut self.transfer;
         transfer.identity.data_local = stats.local;
         transfer.identity.data_remote = Some(stats.remote);

@@ -14,8 +14,8 @@ use tokio::io::Interest;
 /// Size of the receive buffer that is requested from the kernel, in bytes as the kernel counts
 /// them.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Datagrams that a socket of the user-space host queues.
-const OWN_DATAGRAMS: u16 = 8;
+/// Maximum number of received datagrams that a socket of the user-space host queues.
+const USERSPACE_QUEUE_DATAGRAMS: u16 = 8;
 
 /// A UDP socket.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ impl UdpTransport {
     /// Creates a kernel socket bound to the local address `at`, or to the unspecified address of
     /// the family of `peer`.
     pub(crate) fn kernel(at: Option<IpAddr>, peer: SocketAddr) -> io::Result<Self> {
-        let any = || match peer {
+        let unspecified_address = || match peer {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let socket = DatagramSocket::bind((at.unwrap_or_else(any), 0).into())?;
+        let socket = DatagramSocket::bind((at.unwrap_or_else(unspecified_address), 0).into())?;
         // Writability is not watched, because each sent datagram makes the socket writable again.
         let interest = Interest::READABLE | Interest::ERROR;
         readiness::register(socket, interest).map(Self::Kernel)
@@ -52,10 +52,10 @@ impl UdpTransport {
     pub(crate) fn window_size_max(&self, block_size: u16) -> u16 {
         match self {
             Self::Kernel(socket) => {
-                let got = socket.get_ref().set_receive_buffer(RECEIVE_BUFFER_BYTES);
-                window_size_for(got.unwrap_or(0), block_size)
+                let buffer_size = socket.get_ref().set_receive_buffer(RECEIVE_BUFFER_BYTES);
+                window_size_for(buffer_size.unwrap_or(0), block_size)
             }
-            Self::Userspace(_) => OWN_DATAGRAMS,
+            Self::Userspace(_) => USERSPACE_QUEUE_DATAGRAMS,
         }
     }
 
@@ -72,8 +72,8 @@ impl UdpTransport {
     /// Sends the datagrams of the outbox. Waits while the send buffer of the socket is full.
     pub(super) async fn send(&self, outbox: &mut Outbox, to: SocketAddr) -> io::Result<()> {
         while !outbox.is_empty() {
-            let (bytes, lens) = outbox.rest();
-            let sent = match self {
+            let (bytes, lens) = outbox.unsent();
+            let send_result = match self {
                 Self::Userspace(socket) => {
                     let datagram = bytes.get(..lens.first().copied().unwrap_or(0));
                     socket.send_to(datagram.unwrap_or_default(), to).await.map(|_| 1)
@@ -88,7 +88,7 @@ impl UdpTransport {
                     sent => sent,
                 },
             };
-            outbox.advance(sent?);
+            outbox.advance(send_result?);
         }
         Ok(())
     }
@@ -98,8 +98,8 @@ impl UdpTransport {
         let socket = match self {
             Self::Kernel(socket) => socket,
             Self::Userspace(socket) => {
-                let (len, from) = socket.recv_from(inbox.room()).await?;
-                inbox.put(from, len);
+                let (len, from) = socket.recv_from(inbox.next_buffer()).await?;
+                inbox.push_received(from, len);
                 return Ok(());
             }
         };

@@ -7,15 +7,15 @@
 //! If a server refuses a request for its options, one more request without options follows (RFC
 //! 2347).
 
-use super::error::Error;
-use super::transfer::{Stop, Transfer, TransferEngine, TransferOptions, TransferStats};
+use super::error::TftpError;
+use super::transfer::{Stop, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
 use super::udp_transport::UdpTransport;
 use crate::carrier::{self, EngineContext, Route};
 use crate::files::escape_name::escaped;
-use crate::files::local::{Sink, Source};
-use crate::files::pace::Pace;
-use crate::meters::Registry;
-use crate::transfer_recorder::{Record, Recorder, nanos};
+use crate::files::local::{LocalSource, Sink};
+use crate::files::pace::RateLimit;
+use crate::meters::MeterRegistry;
+use crate::transfer_recorder::{Record, TransferRecorder, nanos};
 use anyhow::Result;
 use os::host::Host;
 use protocols::application::tftp::{
@@ -27,15 +27,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Time without an answer after which the next address is tried.
-const NEXT_ADDRESS: Duration = Duration::from_secs(1);
+const NEXT_ADDRESS_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of bytes of a window that a sender buffers.
 const WINDOW_MAX_BYTES: u64 = 16 << 20;
 
 /// A requested transfer.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferSpec {
-    /// Host name as the user specified it, and the addresses of the host.
+    /// Host name as the user specified it.
     pub(crate) host: String,
+    /// Addresses of the host, in the order in which they are tried.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) name: Vec<u8>,
     pub(crate) mode: Mode,
@@ -47,17 +48,17 @@ pub(crate) struct TransferSpec {
     /// Duration of the name resolution.
     pub(crate) resolve_time: Duration,
     /// Registry on which the meters are displayed.
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) registry: Arc<MeterRegistry>,
 }
 
 /// Result of a transfer.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct TftpReport {
     pub(crate) record: Record,
     /// Statistics of the last attempt.
-    pub(crate) stats: TransferStats,
+    pub(crate) stats: TftpTransferStats,
     /// Error of the last attempt.
-    pub(crate) error: Option<Error>,
+    pub(crate) error: Option<TftpError>,
 }
 
 /// Direction of a transfer, with its local end.
@@ -66,7 +67,7 @@ pub(crate) enum Operation {
     /// Download.
     Get(Sink),
     /// Upload, with the number of bytes if known.
-    Put(Source, Option<u64>),
+    Put(LocalSource, Option<u64>),
 }
 
 impl Operation {
@@ -88,9 +89,9 @@ pub(crate) async fn run(
     spec: &TransferSpec,
     operation: Operation,
     stop: &Arc<Stop>,
-    progress: &Arc<impl Fn(&TransferStats) + Send + Sync + 'static>,
-    recorder: &Recorder,
-) -> Result<Report> {
+    progress: &Arc<impl Fn(&TftpTransferStats) + Send + Sync + 'static>,
+    recorder: &TransferRecorder,
+) -> Result<TftpReport> {
     let cpu_before = os::clock::process_cpu_time();
     let host = carrier::open_host(&spec.via, 1, carrier::FILES)?;
     let stack = if host.is_some() { Stack::Plumbline } else { Stack::Kernel };
@@ -99,25 +100,25 @@ pub(crate) async fn run(
     let mut operation = Some(operation);
     let mut has_options = true;
     let mut addresses = spec.addresses.iter().copied().peekable();
-    let mut last = None;
+    let mut last_report = None;
     while let (Some(address), Some(now)) = (addresses.peek().copied(), operation.take()) {
         if let Some(host) = &host {
             host.addressed(address.ip()).await?;
         }
         let is_last = spec.addresses.last() == Some(&address);
-        let opening = (!is_last).then_some(NEXT_ADDRESS);
+        let opening = (!is_last).then_some(NEXT_ADDRESS_DELAY);
         let attempt = Attempt { spec, address, opening, has_options, host: host.as_ref() };
         let (stats, error, engine, size) = attempt.run(now, stop, progress).await?;
         let is_unopened = stats.agreed.is_none();
         let is_options = matches!(
             error,
-            Some(Error::Refused(
+            Some(TftpError::Refused(
                 ErrorCode::OptionsRefused | ErrorCode::IllegalOperation | ErrorCode::NotDefined,
                 _
             ))
         );
-        let is_address_specific = error.as_ref().is_some_and(Error::is_address_specific);
-        last = Some((stats, error));
+        let is_address_specific = error.as_ref().is_some_and(TftpError::is_address_specific);
+        last_report = Some((stats, error));
         if is_unopened && is_options && std::mem::take(&mut has_options) {
             operation = unused_operation(engine, size);
         } else if is_unopened && is_address_specific {
@@ -125,7 +126,7 @@ pub(crate) async fn run(
             operation = unused_operation(engine, size);
         }
     }
-    let (stats, error) = last.ok_or_else(|| anyhow::anyhow!("no address to send to"))?;
+    let (stats, error) = last_report.ok_or_else(|| anyhow::anyhow!("no address to send to"))?;
     record.transfer.identity.remote_name = Some(Text::from(&spec.host));
     record.transfer.time.resolve_ns = Some(nanos(spec.resolve_time));
     record.transfer.host = recorder.host();
@@ -133,7 +134,7 @@ pub(crate) async fn run(
     // The record gets the CPU time of the whole process, because the process does nothing else.
     record.transfer.cpu.cpu_ns = None;
     record.add_cpu(os::clock::process_cpu_time().saturating_sub(cpu_before));
-    Ok(Report { record, stats, error })
+    Ok(TftpReport { record, stats, error })
 }
 
 /// Returns the local end that an attempt has not used.
@@ -158,12 +159,12 @@ impl Attempt<'_> {
         self,
         operation: Operation,
         stop: &Arc<Stop>,
-        progress: &Arc<impl Fn(&TransferStats) + Send + Sync + 'static>,
-    ) -> Result<(TransferStats, Option<Error>, TransferEngine, Option<u64>)> {
+        progress: &Arc<impl Fn(&TftpTransferStats) + Send + Sync + 'static>,
+    ) -> Result<(TftpTransferStats, Option<TftpError>, TransferEngine, Option<u64>)> {
         let spec = self.spec;
         let transport = UdpTransport::to(self.address, self.host)?;
         let engine_context = EngineContext::published(&spec.registry, "TFTP")?;
-        let pace = Pace::new(spec.bytes_per_second);
+        let pace = RateLimit::new(spec.bytes_per_second);
         let size = match &operation {
             Operation::Get(_) => None,
             Operation::Put(_, size) => *size,
@@ -178,15 +179,15 @@ impl Attempt<'_> {
         let settings = Settings { idle_timeout: spec.answer_timeout };
         let now = engine_context.clock.now();
         let engine = match operation {
-            Operation::Get(sink) => Receiver::of_user(&request, &settings, now)
+            Operation::Get(sink) => Receiver::for_user(&request, &settings, now)
                 .map(|receiver| TransferEngine::Receive(receiver, Some(sink))),
-            Operation::Put(source, _) => Sender::of_user(&request, &settings, now)
+            Operation::Put(source, _) => Sender::for_user(&request, &settings, now)
                 .map(|sender| TransferEngine::Send(sender, source)),
         };
         let engine = engine.ok_or_else(|| {
             anyhow::anyhow!("'{}' is too long for a TFTP request", escaped(&spec.name))
         })?;
-        let transfer_options = TransferOptions {
+        let transfer_options = TftpOptions {
             direction: request.direction,
             mode: spec.mode,
             answer_timeout: spec.answer_timeout,
@@ -199,23 +200,23 @@ impl Attempt<'_> {
         let transfer =
             Transfer::new(engine, transport, self.address, transfer_options, engine_context);
         let progress = Arc::clone(progress);
-        let ran = transfer.run(Arc::clone(stop), move |stats| progress(stats)).await;
-        let (stats, error, engine) = ran?;
+        let transfer_result = transfer.run(Arc::clone(stop), move |stats| progress(stats)).await;
+        let (stats, error, engine) = transfer_result?;
         Ok((stats, error, engine, size))
     }
 
     /// Returns the options to request, limited by the receive buffer of the socket and the burst of
     /// the rate limit. Default values are not requested, because some servers know no options.
-    fn options(&self, operation: &Operation, transport: &UdpTransport, pace: Pace) -> Options {
+    fn options(&self, operation: &Operation, transport: &UdpTransport, pace: RateLimit) -> Options {
         let burst = pace.burst_bytes().unwrap_or(WINDOW_MAX_BYTES).min(WINDOW_MAX_BYTES);
-        let fits = u16::try_from(burst).unwrap_or(u16::MAX);
-        let block_size = self.spec.block_size.min(fits.max(BLOCK_SIZE_DEFAULT));
+        let max_block_size = u16::try_from(burst).unwrap_or(u16::MAX);
+        let block_size = self.spec.block_size.min(max_block_size.max(BLOCK_SIZE_DEFAULT));
         let blocks = u16::try_from(burst / u64::from(block_size)).unwrap_or(u16::MAX).max(1);
-        let holds = match operation {
+        let max_window = match operation {
             Operation::Get(_) => transport.window_size_max(block_size),
             Operation::Put(..) => u16::MAX,
         };
-        let window_size = self.spec.window_size.min(blocks).min(holds);
+        let window_size = self.spec.window_size.min(blocks).min(max_window);
         let is_octet = self.spec.mode == Mode::Octet;
         Options {
             block_size: (block_size != BLOCK_SIZE_DEFAULT).then_some(block_size),

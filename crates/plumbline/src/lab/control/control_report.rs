@@ -1,9 +1,9 @@
-//! Results as text and as JSON.
+//! Report of the control structure experiments, as text and as JSON.
 
 use super::empty::{BatchCost, EmptySwitch};
 use super::of_1982;
 use super::structure::ControlStructure;
-use super::{Findings, RealTimeResult};
+use super::{ControlResults, RealTimeResult};
 use crate::lab::comparison_tables;
 use os::load::Machine;
 use os::tasking::{Kind, Structure};
@@ -12,8 +12,9 @@ use records::table::{Table, wrap};
 use serde_json::{Value, json};
 use simulator::table::{Census, Origin};
 
-/// Goals for a change of control between procedures and between tasks, in nanoseconds.
+/// Goal for a change of control between procedures, in nanoseconds.
 const PROCEDURE_GOAL_NS: f64 = 5.0;
+/// Goal for a change of control between tasks, in nanoseconds.
 const TASK_GOAL_NS: f64 = 20.0;
 
 const HEAD: &str = "The same engines with several control structures. The scheduler is the one \
@@ -24,10 +25,10 @@ const HEAD: &str = "The same engines with several control structures. The schedu
                     beside it are those of another machine and have no difference.";
 
 /// Returns all results as tables, each at most `width` columns wide.
-pub(super) fn text(findings: &Findings, width: usize) -> String {
+pub(super) fn text(findings: &ControlResults, width: usize) -> String {
     let machine = Machine::this();
     let mut text = paragraph(HEAD, width);
-    let about = format!(
+    let machine_text = format!(
         "{} ({}), {}; {} at {:.3} GHz; load {} before, {} after.{}",
         machine.processor.as_deref().unwrap_or(UNKNOWN),
         machine.architecture,
@@ -42,7 +43,7 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
             ""
         },
     );
-    text.push_str(&paragraph(&about, width));
+    text.push_str(&paragraph(&machine_text, width));
     text.push('\n');
     text.push_str(&paragraph(&comparison_tables::census(&census(findings)), width));
     section(
@@ -58,11 +59,11 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
         "1982",
         width,
     ));
-    let title =
-        "In one process, two hosts and no system call: a key, until all is quiet; both hosts";
+    let title = "Two hosts in one process, without system calls: time from a key until both are idle, \
+             sum of both";
     section(&mut text, title, width);
     text.push_str(&real_table(&findings.in_process).render(width));
-    section(&mut text, "On a TUN, from the kernel's socket and back", width);
+    section(&mut text, "Over a TUN: from the kernel's socket to the station and back", width);
     match &findings.on_tun {
         Ok(real) => text.push_str(&real_table(real).render(width)),
         Err(why) => text.push_str(&paragraph(&format!("Not measured: {why}"), width)),
@@ -79,12 +80,12 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
 
 /// Counts the rows by origin. Every row measured on this machine is an output; only the table in
 /// virtual time is compared with the thesis.
-fn census(findings: &Findings) -> Census {
+fn census(findings: &ControlResults) -> Census {
     let in_virtual_time = Census::of(&[of_1982::table(&findings.of_1982)]);
     let on_tun = findings.on_tun.as_ref().map_or(0, Vec::len);
-    let measured = findings.empty.len() + findings.in_process.len() + on_tun;
+    let measured_rows = findings.empty.len() + findings.in_process.len() + on_tun;
     let [inputs, fits, outputs] = in_virtual_time.rows;
-    Census { rows: [inputs, fits, outputs + measured], ..in_virtual_time }
+    Census { rows: [inputs, fits, outputs + measured_rows], ..in_virtual_time }
 }
 
 fn section(text: &mut String, title: &str, width: usize) {
@@ -185,7 +186,7 @@ fn real_table(rows: &[RealTimeResult]) -> Table {
 }
 
 /// Returns all results as one JSON object.
-pub(super) fn json(findings: &Findings) -> String {
+pub(super) fn json(findings: &ControlResults) -> String {
     let empty = |row: &EmptySwitch| {
         json!({
             "structure": row.structure.name(),

@@ -10,7 +10,7 @@ use os::tasking::{
 use records::statistics::median;
 
 /// Changes of control in a batch, between two readings of the clock.
-const BATCH: u64 = 20_000;
+const SWITCHES_PER_BATCH: u64 = 20_000;
 
 /// Cost of a change of control in one structure.
 #[derive(Clone, Copy, Debug)]
@@ -147,10 +147,10 @@ pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<EmptySwitch>,
     let mut batches: Vec<Vec<u64>> = vec![Vec::with_capacity(rounds); rings.len()];
     for _ in 0..rounds {
         for (ring, batches) in rings.iter_mut().zip(&mut batches) {
-            let mut left = BATCH;
+            let mut remaining = SWITCHES_PER_BATCH;
             ring.wake(0);
             let started = ticks();
-            ring.run(&mut left);
+            ring.run(&mut remaining);
             batches.push(ticks() - started);
         }
     }
@@ -167,9 +167,9 @@ pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<EmptySwitch>,
 
 fn batch_cost(batches: &[u64], rate: TickRate) -> BatchCost {
     let best = batches.iter().min().copied().unwrap_or(0);
-    let to_ps = |ticks| rate.to_nanos(ticks) * 1_000 / BATCH;
+    let to_ps = |ticks| rate.to_nanos(ticks) * 1_000 / SWITCHES_PER_BATCH;
     BatchCost {
-        best_milliticks: best * 1_000 / BATCH,
+        best_milliticks: best * 1_000 / SWITCHES_PER_BATCH,
         best_ps: to_ps(best),
         median_ps: to_ps(median(batches).unwrap_or(0)),
     }

@@ -28,23 +28,23 @@ use structure::ControlStructure;
 
 /// Number of measurements.
 #[derive(Clone, Copy, Debug)]
-struct Amount {
+struct MeasurementCounts {
     /// Batches of empty changes of control.
     batches: usize,
-    /// Rounds in one process, and over a TUN.
+    /// Rounds of the experiments in one process and over a TUN.
     rounds: usize,
     /// Keys in virtual time.
     keys: usize,
 }
 
-const AMOUNT: Amount = Amount { batches: 400, rounds: 21, keys: 200 };
+const FULL_RUN: MeasurementCounts = MeasurementCounts { batches: 400, rounds: 21, keys: 200 };
 
 /// Line rates of the thesis for the experiments in virtual time, in bits per second.
 const RATES_BPS: [u64; 2] = [9_600, 19_200];
 
 /// Results of all experiments.
 #[derive(Debug)]
-struct Findings {
+struct ControlResults {
     /// Rate of the counter, in ticks per second.
     ticks_per_second: u64,
     load: [Option<[f64; 3]>; 2],
@@ -72,10 +72,10 @@ struct RealTimeResult {
 /// Runs the experiments and prints the results.
 pub(super) fn run(is_json: bool) -> exit::Result {
     let mut progress = ProgressLine::on_stderr();
-    let findings = measure(AMOUNT, &mut progress);
+    let findings = measure(FULL_RUN, &mut progress);
     progress.clear();
     let findings = findings.map_err(|error| {
-        exit::complain(&error.context("the experiment stalled"));
+        exit::print_error(&error.context("the experiment stalled"));
         Failure::NothingMeasured
     })?;
     let text = if is_json {
@@ -88,7 +88,7 @@ pub(super) fn run(is_json: bool) -> exit::Result {
     Ok(())
 }
 
-fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
+fn measure(amount: MeasurementCounts, progress: &mut ProgressLine) -> Result<ControlResults> {
     show_progress(progress, "an empty change of control");
     let load_before = os::load::load_average();
     let calibration = Calibration::start();
@@ -103,7 +103,7 @@ fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
         .and_then(|()| over_tun(amount.rounds, progress).map_err(|error| format!("{error:#}")));
     let load = [load_before, os::load::load_average()];
     let ticks_per_second = rate.ticks_per_second();
-    Ok(Findings { ticks_per_second, load, empty, of_1982, in_process, on_tun })
+    Ok(ControlResults { ticks_per_second, load, empty, of_1982, in_process, on_tun })
 }
 
 /// Displays the current experiment. The line is painted before the experiment starts, so that
@@ -113,15 +113,18 @@ fn show_progress(progress: &mut ProgressLine, experiment: &str) {
     progress.paint();
 }
 
-/// Results of a block of one structure: echo time, screenful time, changes of control for each key.
-type Sample = (u64, u64, Option<[f64; 2]>);
+/// Results of a block of one structure: echo time in ns, screenful time in ns, and changes of
+/// control for each key (user, server).
+type BlockSample = (u64, u64, Option<[f64; 2]>);
 
 fn in_process(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<RealTimeResult>> {
-    let all = ControlStructure::all();
-    let mut pairs =
-        all.iter().map(|structure| HostPair::connect(*structure)).collect::<Result<Vec<_>>>()?;
+    let structures = ControlStructure::all();
+    let mut pairs = structures
+        .iter()
+        .map(|structure| HostPair::connect(*structure))
+        .collect::<Result<Vec<_>>>()?;
     interleave(
-        &all,
+        &structures,
         rounds,
         &mut |round| {
             show_progress(progress, &format!("in one process, round {round} of {rounds}"));
@@ -135,12 +138,13 @@ fn in_process(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<RealTime
 }
 
 fn over_tun(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<RealTimeResult>> {
-    let all = ControlStructure::all();
-    let sessions =
-        (0..).zip(&all).map(|(number, structure)| tun::Session::connect(*structure, number));
+    let structures = ControlStructure::all();
+    let sessions = (0..)
+        .zip(&structures)
+        .map(|(number, structure)| tun::TunSession::connect(*structure, number));
     let mut sessions = sessions.collect::<Result<Vec<_>>>()?;
     interleave(
-        &all,
+        &structures,
         rounds,
         &mut |round| {
             show_progress(progress, &format!("on a TUN, round {round} of {rounds}"));
@@ -157,38 +161,43 @@ fn over_tun(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<RealTimeRe
 /// Measures a block of each structure in every round, in a different order each time. The first
 /// round finds cold caches and is discarded.
 fn interleave(
-    all: &[ControlStructure],
+    structures: &[ControlStructure],
     rounds: usize,
-    begins: &mut dyn FnMut(usize),
-    mut block: impl FnMut(usize) -> Result<Sample>,
+    on_round_start: &mut dyn FnMut(usize),
+    mut block: impl FnMut(usize) -> Result<BlockSample>,
 ) -> Result<Vec<RealTimeResult>> {
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::with_capacity(rounds); all.len()];
+    let mut samples: Vec<Vec<BlockSample>> = vec![Vec::with_capacity(rounds); structures.len()];
     for round in 0..=rounds {
-        begins(round);
-        for turn in 0..all.len() {
-            let number = (turn + round) % all.len();
+        on_round_start(round);
+        for turn in 0..structures.len() {
+            let number = (turn + round) % structures.len();
             let sample = block(number)?;
             if let Some(samples) = samples.get_mut(number).filter(|_| round > 0) {
                 samples.push(sample);
             }
         }
     }
-    let base = samples.first().cloned().unwrap_or_default();
-    all.iter().zip(samples).map(|(structure, samples)| real(*structure, &samples, &base)).collect()
+    let scheduler_samples = samples.first().cloned().unwrap_or_default();
+    structures
+        .iter()
+        .zip(samples)
+        .map(|(structure, samples)| real_time_result(*structure, &samples, &scheduler_samples))
+        .collect()
 }
 
-fn real(
+fn real_time_result(
     structure: ControlStructure,
-    samples: &[Sample],
-    base: &[Sample],
+    samples: &[BlockSample],
+    scheduler_samples: &[BlockSample],
 ) -> Result<RealTimeResult> {
-    let median_of = |of: fn(&Sample) -> u64| {
+    let median_of = |of: fn(&BlockSample) -> u64| {
         median(&samples.iter().map(of).collect::<Vec<_>>()).context("there was no round")
     };
-    let ratio = |of: fn(&Sample) -> u64| -> Result<f64> {
-        let pairs = samples.iter().zip(base);
-        let mut ratios: Vec<f64> =
-            pairs.map(|(own, base)| of(own) as f64 / of(base).max(1) as f64).collect();
+    let ratio = |of: fn(&BlockSample) -> u64| -> Result<f64> {
+        let pairs = samples.iter().zip(scheduler_samples);
+        let mut ratios: Vec<f64> = pairs
+            .map(|(own, scheduler_samples)| of(own) as f64 / of(scheduler_samples).max(1) as f64)
+            .collect();
         ratios.sort_by(f64::total_cmp);
         ratios.get(ratios.len() / 2).copied().ok_or_else(|| anyhow!("there was no round"))
     };

@@ -8,7 +8,7 @@ use protocols::meter::{Costs, Work};
 use protocols::station::{Control, Scheduler};
 use serde_json::{Value, json};
 use simulator::table::{Row, Table};
-use simulator::tm233::control::{course, ibm_pc_switching_in};
+use simulator::tm233::control::{ibm_pc_switching_in, measure_control};
 use simulator::transmission_line::Line;
 use std::time::Duration;
 
@@ -47,25 +47,26 @@ const TASK_US: f64 = 135.0;
 ///
 /// Returns an error if a run stops making progress, or if there is no memory for a stack.
 pub(super) fn measure(keys: usize) -> Result<Vec<VirtualTimeResult>> {
-    let priced = ControlStructure::all().into_iter();
-    let priced = priced.filter_map(|structure| Some((structure, structure.switch_ns_of_1982()?)));
-    priced
+    let structures_with_cost = ControlStructure::all().into_iter();
+    let structures_with_cost = structures_with_cost
+        .filter_map(|structure| Some((structure, structure.switch_ns_of_1982()?)));
+    structures_with_cost
         .map(|(structure, switch_ns)| {
             // The size of a ring is always within its limit, so only the memory for a stack may be
             // missing.
-            structure.make()?;
+            structure.create()?;
             let control = || -> Box<dyn Control> {
-                structure.make().unwrap_or_else(|_| Box::new(Scheduler::default()))
+                structure.create().unwrap_or_else(|_| Box::new(Scheduler::default()))
             };
             let no_line = Line::path(Duration::ZERO);
             let only_switches = Costs::default().with(Work::Switch, switch_ns);
-            let alone = course(no_line, only_switches, keys, &control)?;
+            let times_without_line = measure_control(no_line, only_switches, keys, &control)?;
             let costs = ibm_pc_switching_in(switch_ns);
             let on_lines = RATES_BPS.into_iter().map(|rate_bps| {
-                Ok((rate_bps, course(Line::serial(rate_bps), costs, keys, &control)?))
+                Ok((rate_bps, measure_control(Line::serial(rate_bps), costs, keys, &control)?))
             });
             let on_lines = on_lines.collect::<Result<_>>()?;
-            Ok(VirtualTimeResult { structure, switch_ns, alone, on_lines })
+            Ok(VirtualTimeResult { structure, switch_ns, alone: times_without_line, on_lines })
         })
         .collect()
 }

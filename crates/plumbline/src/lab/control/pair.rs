@@ -1,6 +1,6 @@
 //! Two hosts in one process, connected without delay: only plumbline's code takes time.
 
-use super::stepped_host::{Host, Role, SCREEN_KEY, SCREENFUL};
+use super::stepped_host::{EndpointRole, Host, SCREEN_KEY, SCREENFUL};
 use super::structure::ControlStructure;
 use anyhow::{Result, ensure};
 use os::clock::Monotonic;
@@ -10,8 +10,8 @@ use std::net::Ipv4Addr;
 const USER: Ipv4Addr = Ipv4Addr::new(10, 83, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 83, 255, 1);
 /// Number of operations in one block, between two readings of the clock.
-const ECHOES: u64 = 500;
-const SCREENFULS: u64 = 100;
+const ECHOES_PER_BLOCK: u64 = 500;
+const SCREENFULS_PER_BLOCK: u64 = 100;
 
 /// Connection between two hosts with the same control structure.
 pub(super) struct HostPair {
@@ -36,8 +36,8 @@ impl HostPair {
     pub(super) fn connect(structure: ControlStructure) -> Result<Self> {
         let clock = Monotonic::start();
         let host = |role, address| Host::new(structure, role, address, SERVER, clock);
-        let user = host(Role::User, USER)?;
-        let server = host(Role::Server, SERVER)?;
+        let user = host(EndpointRole::User, USER)?;
+        let server = host(EndpointRole::Server, SERVER)?;
         let mut pair = Self { user, server, clock };
         pair.settle();
         ensure!(pair.user.tcp_app.is_open(), "the two hosts do not connect: {}", structure.name());
@@ -46,20 +46,20 @@ impl HostPair {
 
     /// Sends a key and carries datagrams until both hosts are idle.
     fn key(&mut self, key: u8, answer_len: usize) -> Result<()> {
-        let before = self.user.tcp_app.stream.bytes;
+        let bytes_before = self.user.tcp_app.stream.bytes;
         self.user.send_key(key);
         self.settle();
-        let received_bytes = self.user.tcp_app.stream.bytes - before;
+        let received_bytes = self.user.tcp_app.stream.bytes - bytes_before;
         ensure!(received_bytes == answer_len, "received {received_bytes} of {answer_len} bytes");
         Ok(())
     }
 
     fn settle(&mut self) {
-        // No exchange here takes more turns than this.
+        // 64 iterations are more than any exchange of this experiment needs.
         for _ in 0..64 {
-            let sent = deliver(&mut self.user, &mut self.server);
-            let answered = deliver(&mut self.server, &mut self.user);
-            if !sent && !answered {
+            let user_has_sent = deliver(&mut self.user, &mut self.server);
+            let server_has_sent = deliver(&mut self.server, &mut self.user);
+            if !user_has_sent && !server_has_sent {
                 return;
             }
         }
@@ -72,17 +72,17 @@ impl HostPair {
     /// Measures a block of keys and a block of screenfuls.
     pub(super) fn block(&mut self) -> Result<Block> {
         let before = self.switches();
-        let echo_ns = self.time(ECHOES, b'x', 1)?;
+        let echo_ns = self.time_operations(ECHOES_PER_BLOCK, b'x', 1)?;
         let after = self.switches();
-        let screenful_ns = self.time(SCREENFULS, SCREEN_KEY, SCREENFUL)?;
+        let screenful_ns = self.time_operations(SCREENFULS_PER_BLOCK, SCREEN_KEY, SCREENFUL)?;
         let [user, server] = [0, 1].map(|side: usize| {
             let pair = after.get(side).zip(before.get(side));
-            pair.map_or(0.0, |(after, before)| (after - before) as f64 / ECHOES as f64)
+            pair.map_or(0.0, |(after, before)| (after - before) as f64 / ECHOES_PER_BLOCK as f64)
         });
         Ok(Block { echo_ns, screenful_ns, echo_switches: [user, server] })
     }
 
-    fn time(&mut self, count: u64, key: u8, answer_len: usize) -> Result<u64> {
+    fn time_operations(&mut self, count: u64, key: u8, answer_len: usize) -> Result<u64> {
         let started = self.clock.now();
         for _ in 0..count {
             self.key(key, answer_len)?;

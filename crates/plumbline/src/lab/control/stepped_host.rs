@@ -23,7 +23,7 @@ pub(super) const SCREENFUL: usize = 24 * 82 - 2;
 
 /// Role of an end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum EndpointRole {
     User,
     Server,
 }
@@ -32,7 +32,7 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct TelnetEnd {
     pub(super) telnet: Telnet,
-    role: Role,
+    role: EndpointRole,
     /// Number of received data bytes.
     pub(super) bytes: usize,
 }
@@ -50,12 +50,12 @@ pub(super) struct Host {
 }
 
 impl TelnetEnd {
-    fn new(role: Role) -> Self {
+    fn new(role: EndpointRole) -> Self {
         let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
         let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
         let telnet = match role {
-            Role::User => Telnet::user(&user),
-            Role::Server => Telnet::server(&server),
+            EndpointRole::User => Telnet::user(&user),
+            EndpointRole::Server => Telnet::server(&server),
         };
         Self { telnet, role, bytes: 0 }
     }
@@ -69,9 +69,9 @@ impl Stream for TelnetEnd {
             let Event::Data(run) = event else { continue };
             self.bytes += run.len();
             let answer = match self.role {
-                Role::User => &[][..],
-                Role::Server if run == [SCREEN_KEY] => &[b'x'; SCREENFUL],
-                Role::Server => run,
+                EndpointRole::User => &[][..],
+                EndpointRole::Server if run == [SCREEN_KEY] => &[b'x'; SCREENFUL],
+                EndpointRole::Server => run,
             };
             self.telnet.send(answer, cx);
         }
@@ -95,10 +95,10 @@ impl Stream for TelnetEnd {
 }
 
 impl Host {
-    /// Creates a host at `address`. With [`Role::User`], the host connects to `server`.
+    /// Creates a host at `address`. With [`EndpointRole::User`], the host connects to `server`.
     pub(super) fn new(
         structure: ControlStructure,
-        role: Role,
+        role: EndpointRole,
         address: Ipv4Addr,
         server: Ipv4Addr,
         clock: Monotonic,
@@ -110,21 +110,21 @@ impl Host {
         let settings = Settings { address, prefix_len: 24, routines, ..Settings::default() };
         let station = Station::new(Link::Datagram(Datagram::new(MTU)), settings, &mut cx);
         let opening = match role {
-            Role::User => {
+            EndpointRole::User => {
                 let remote = SocketAddr::new(server.into(), PORT);
                 Opening::Active { local: address.into(), remote }
             }
-            Role::Server => Opening::Passive { port: PORT },
+            EndpointRole::Server => Opening::Passive { port: PORT },
         };
         // Nagle's algorithm or a limit of one segment would hold back the end of a screenful until
         // its beginning is acknowledged. The result would then show only the delayed acknowledgment
         // of the kernel.
         let profile = match role {
-            Role::User => Profile::interactive(32 * 1024),
-            Role::Server => Profile::serving(32 * 1024),
+            EndpointRole::User => Profile::interactive(32 * 1024),
+            EndpointRole::Server => Profile::serving(32 * 1024),
         };
         let tcp_app = TcpStreamApp::new(TelnetEnd::new(role), opening, profile);
-        let control = structure.make()?;
+        let control = structure.create()?;
         let wire = Vec::new();
         Ok(Self { station, tcp_app, meter, control, rng, clock, wire })
     }

@@ -58,7 +58,7 @@ impl ControlStructure {
     }
 
     /// Creates the structure for one station.
-    pub(super) fn make(self) -> Result<Box<dyn Control>, SpawnError> {
+    pub(super) fn create(self) -> Result<Box<dyn Control>, SpawnError> {
         Ok(match self {
             Self::Scheduler => Box::new(Scheduler::default()),
             Self::Ring(structure) => Box::new(StationControl::new(structure)?),

@@ -5,18 +5,18 @@ use crate::lab::comparison_tables;
 use simulator::table::{Extent, Origin};
 use std::time::Duration;
 
-const SHORT: Amount = Amount { batches: 2, rounds: 1, keys: 20 };
+const SHORT_RUN: MeasurementCounts = MeasurementCounts { batches: 2, rounds: 1, keys: 20 };
 
 /// Runs all experiments except the one over a TUN, which would move the whole test process into
 /// another network namespace.
-fn findings() -> Findings {
+fn findings() -> ControlResults {
     let rate = Calibration::start().finish();
-    Findings {
+    ControlResults {
         ticks_per_second: rate.ticks_per_second(),
         load: [None, None],
-        empty: empty::measure(SHORT.batches, rate).unwrap(),
-        of_1982: of_1982::measure(SHORT.keys).unwrap(),
-        in_process: in_process(SHORT.rounds, &mut ProgressLine::default()).unwrap(),
+        empty: empty::measure(SHORT_RUN.batches, rate).unwrap(),
+        of_1982: of_1982::measure(SHORT_RUN.keys).unwrap(),
+        in_process: in_process(SHORT_RUN.rounds, &mut ProgressLine::default()).unwrap(),
         on_tun: Err("not permitted".to_owned()),
     }
 }
@@ -58,7 +58,7 @@ fn the_report_states_what_was_not_measured_and_the_reason() {
 #[test]
 fn the_page_contains_the_table_computed_in_virtual_time() {
     let page = include_str!("../../../../../docs/lab/control.md");
-    let table = of_1982::table(&of_1982::measure(AMOUNT.keys).unwrap());
+    let table = of_1982::table(&of_1982::measure(FULL_RUN.keys).unwrap());
     for line in comparison_tables::table_text(&table, "1982", 100).lines() {
         assert!(page.contains(&format!("{line}\n")), "{line}");
     }
@@ -66,14 +66,14 @@ fn the_page_contains_the_table_computed_in_virtual_time() {
 
 #[test]
 fn prices_of_1982_are_inputs_and_only_tasking_is_compared_with_the_thesis() {
-    let rows = of_1982::table(&of_1982::measure(SHORT.keys).unwrap()).rows;
+    let rows = of_1982::table(&of_1982::measure(SHORT_RUN.keys).unwrap()).rows;
     let inputs: Vec<_> = rows.iter().filter(|row| row.origin == Origin::Input).collect();
     assert_eq!(inputs.len(), 5);
     for row in inputs {
         assert!(row.what.ends_with("a change, µs") && row.from_measured().is_none(), "{row:?}");
     }
-    let compared = rows.iter().filter(|row| row.from_measured().is_some());
-    let compared: Vec<_> = compared.map(|row| (row.what.as_str(), row.measured)).collect();
+    let compared_rows = rows.iter().filter(|row| row.from_measured().is_some());
+    let compared: Vec<_> = compared_rows.map(|row| (row.what.as_str(), row.measured)).collect();
     let figure = |value: f64| Some(Extent::Exactly(value).into());
     let expected = [
         ("tasking: echo at 9600 bit/s, ms", figure(121.9)),

@@ -4,7 +4,7 @@
 //! key is written to a socket, and the kernel sends a datagram through the TUN. The signal routine
 //! notifies the station, the station answers, and the echo arrives at the socket.
 
-use super::stepped_host::{Host, MTU, PORT, Role, SCREEN_KEY, SCREENFUL};
+use super::stepped_host::{EndpointRole, Host, MTU, PORT, SCREEN_KEY, SCREENFUL};
 use super::structure::ControlStructure;
 use anyhow::{Context, Result, bail, ensure};
 use os::clock::Monotonic;
@@ -19,13 +19,13 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 
 /// Number of operations in one block.
-const ECHOES: u64 = 200;
-const SCREENFULS: u64 = 50;
+const ECHOES_PER_BLOCK: u64 = 200;
+const SCREENFULS_PER_BLOCK: u64 = 50;
 /// Time after which an answer counts as lost.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A session over one TUN.
-pub(super) struct Session {
+pub(super) struct TunSession {
     host: Host,
     tun: Tun,
     socket: TcpStream,
@@ -43,7 +43,7 @@ pub(super) struct Block {
     pub(super) screenful_ns: u64,
 }
 
-impl Session {
+impl TunSession {
     /// Connects over the `number`th TUN of the calling thread's network namespace.
     pub(super) fn connect(structure: ControlStructure, number: u8) -> Result<Self> {
         let [station_address, kernel_address] =
@@ -54,10 +54,11 @@ impl Session {
         interface.set_mtu(u16::try_from(MTU)?)?;
         interface.bring_up()?;
         let clock = Monotonic::start();
-        let host = Host::new(structure, Role::Server, station_address, station_address, clock)?;
+        let host =
+            Host::new(structure, EndpointRole::Server, station_address, station_address, clock)?;
         let packet = vec![0; MTU];
         let answer = vec![0; 2 * SCREENFUL];
-        let socket = connecting(SocketAddrV4::new(station_address, PORT))?;
+        let socket = start_connection(SocketAddrV4::new(station_address, PORT))?;
         let mut session = Self { host, tun, socket, clock, packet, answer };
         let until = clock.now() + ANSWER_TIMEOUT;
         while !session.host.tcp_app.is_open() {
@@ -124,19 +125,22 @@ impl Session {
     /// Measures a block of keys and a block of screenfuls.
     pub(super) fn block(&mut self) -> Result<Block> {
         let mut sums = [0, 0];
-        for _ in 0..ECHOES {
+        for _ in 0..ECHOES_PER_BLOCK {
             sums[0] += self.key(b'x', 1)?;
         }
-        for _ in 0..SCREENFULS {
+        for _ in 0..SCREENFULS_PER_BLOCK {
             sums[1] += self.key(SCREEN_KEY, SCREENFUL)?;
         }
         let [echoes, screenfuls] = sums;
-        Ok(Block { echo_ns: echoes / ECHOES, screenful_ns: screenfuls / SCREENFULS })
+        Ok(Block {
+            echo_ns: echoes / ECHOES_PER_BLOCK,
+            screenful_ns: screenfuls / SCREENFULS_PER_BLOCK,
+        })
     }
 }
 
 /// Returns a socket with a connection attempt in progress, without waiting for it.
-fn connecting(to: SocketAddrV4) -> Result<TcpStream> {
+fn start_connection(to: SocketAddrV4) -> Result<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket: OwnedFd =
         rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;

@@ -25,7 +25,8 @@ pub(super) const HEATH19_SIZE: (u16, u16) = (80, 24);
 /// Rows of a Heath-19's picture, which always includes the 25th line.
 const HEATH19_ROWS: u16 = 25;
 
-/// Saves the title of the window on the terminal's stack, and restores it (xterm, XTWINOPS).
+/// Saves the window title on the terminal's title stack (xterm, XTWINOPS); [`POP_TITLE`] restores
+/// it.
 const PUSH_TITLE: &[u8] = b"\x1b[22;2t";
 const POP_TITLE: &[u8] = b"\x1b[23;2t";
 
@@ -50,10 +51,11 @@ impl Emulation {
 }
 
 /// Message for the user about a held screen, in a wide and in a narrow window.
-const HELD: &str = " held: F10 releases a line, F11 a screen ";
-const HELD_NARROW: &str = " held: F10, F11 ";
-/// Minimum width in columns at which [`HELD`] fits next to the text of the host.
-const WIDE: u16 = 64;
+const HELD_MESSAGE: &str = " held: F10 releases a line, F11 a screen ";
+const HELD_MESSAGE_SHORT: &str = " held: F10, F11 ";
+/// Minimum window width in columns at which [`HELD_MESSAGE`] is displayed instead of the narrow
+/// message.
+const HELD_MESSAGE_MIN_COLUMNS: u16 = 64;
 
 /// Emulated terminal between the remote host and the local terminal.
 pub(super) struct EmulatedTerminal {
@@ -136,7 +138,7 @@ impl EmulatedTerminal {
         let Model::Heath19(terminal) = &mut self.model else { return };
         let (key, modifiers) = match key_press {
             KeyPress::Key(key, modifiers) => (key, modifiers),
-            // The second functions of the keypad, which are the first in keypad-shifted mode.
+            // In keypad-shifted mode the two functions of each keypad key are exchanged.
             KeyPress::Editing(digit) => {
                 let shift = !terminal.key_modes().is_keypad_shifted;
                 (Key::Pad(digit), Modifiers { shift, control: false })
@@ -162,7 +164,7 @@ impl EmulatedTerminal {
     }
 
     /// Invalidates the known content of the local terminal after other output.
-    pub(super) fn forget_shown(&mut self) {
+    pub(super) fn invalidate_shown(&mut self) {
         self.shown = None;
     }
 
@@ -214,7 +216,7 @@ impl EmulatedTerminal {
         reset
     }
 
-    /// Returns the bytes that restore the local terminal, without changing `self`.
+    /// Returns the bytes that restore the local terminal; `self` is unchanged.
     pub(super) fn reset(&self) -> Vec<u8> {
         let title = self.title.as_ref().map_or(&b""[..], |_| POP_TITLE);
         let modes =
@@ -229,7 +231,7 @@ impl EmulatedTerminal {
             Model::Ansi(terminal) => terminal.picture(),
             Model::Heath19(terminal) => {
                 let mut picture = terminal.picture();
-                // A disabled 25th line is omitted if the window is too low for 25 rows.
+                // If the window has fewer than 25 rows, a disabled 25th line is omitted.
                 if !terminal.has_line_25() && rows < HEATH19_ROWS {
                     picture.set_rows(HEATH19_SIZE.1);
                 }
@@ -340,7 +342,7 @@ fn put_status(picture: &mut Picture, row: u16, columns: u16, status: &str) {
 
 /// Draws the keys that release a held screen over the end of the last row.
 fn put_held(picture: &mut Picture, columns: u16, rows: u16) {
-    let text = if columns < WIDE { HELD_NARROW } else { HELD };
+    let text = if columns < HELD_MESSAGE_MIN_COLUMNS { HELD_MESSAGE_SHORT } else { HELD_MESSAGE };
     let style = Style { attributes: Attributes::REVERSE, ..Style::PLAIN };
     let length = u16::try_from(text.len()).unwrap_or(columns);
     let places = columns.saturating_sub(length)..columns;

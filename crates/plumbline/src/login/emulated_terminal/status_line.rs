@@ -1,6 +1,6 @@
 //! Status line: echo time, traffic and the limiting factor.
 
-use super::super::session::Traffic;
+use super::super::session::LoginTraffic;
 use crate::carrier::CarrierStatus;
 use protocols::time::{Duration, Instant};
 use records::format::{count, duration};
@@ -12,9 +12,9 @@ const ECHOES_MAX: usize = 256;
 /// Update interval.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Number of round trips above which the echo time is attributed to the remote host instead of the
-/// network.
-const ROUND_TRIPS: u64 = 2;
+/// An echo time above this multiple of the round-trip time is attributed to the remote host instead
+/// of the network.
+const SLOW_SERVER_MIN_ROUND_TRIPS: u64 = 2;
 
 /// State of the status line.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(in crate::login) struct StatusLine {
     /// Time at which the key was sent whose echo is outstanding.
     key_sent_at: Option<Instant>,
     echoes_ns: VecDeque<u64>,
-    due: Instant,
+    next_request_at: Instant,
     is_requested: bool,
     round_trip_ns: Option<u64>,
     retransmissions: Option<u64>,
@@ -35,7 +35,7 @@ impl StatusLine {
         Self {
             key_sent_at: None,
             echoes_ns: VecDeque::new(),
-            due: now,
+            next_request_at: now,
             is_requested: false,
             round_trip_ns: None,
             retransmissions: None,
@@ -58,20 +58,20 @@ impl StatusLine {
         self.echoes_ns.push_back(u64::try_from((now - key_sent_at).as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Returns the time of the next request to the carrier.
+    /// Returns the time at which the carrier's status is requested next.
     pub(in crate::login) fn deadline(&self) -> Instant {
-        self.due
+        self.next_request_at
     }
 
     /// Requests the carrier's status if it is due.
     pub(in crate::login) fn tick(&mut self, now: Instant) {
-        if now >= self.due {
-            self.due = now + UPDATE_INTERVAL;
+        if now >= self.next_request_at {
+            self.next_request_at = now + UPDATE_INTERVAL;
             self.is_requested = true;
         }
     }
 
-    /// Returns whether a request to the carrier is pending.
+    /// Returns whether a request for the carrier's status is pending.
     pub(in crate::login) fn is_requested(&self) -> bool {
         self.is_requested
     }
@@ -97,7 +97,7 @@ impl StatusLine {
 
     /// Returns the text of the line, with at most `columns` characters; parts that do not fit are
     /// omitted.
-    pub(in crate::login) fn text(&self, traffic: &Traffic, columns: u16) -> String {
+    pub(in crate::login) fn text(&self, traffic: &LoginTraffic, columns: u16) -> String {
         let mut parts = Vec::new();
         match (self.percentile(50), self.percentile(99)) {
             (Some(p50), Some(p99)) => {
@@ -106,7 +106,7 @@ impl StatusLine {
             }
             _ => parts.push("no echo yet".to_owned()),
         }
-        parts.extend(self.limit().map(|limit| format!("limit: {limit}")));
+        parts.extend(self.limiting_factor().map(|limit| format!("limit: {limit}")));
         parts.extend(self.retransmissions.map(|segments| format!("{} resent", count(segments))));
         parts.push(format!("{} B in", count(traffic.bytes_in)));
         parts.push(format!("{} out", count(traffic.bytes_out)));
@@ -130,13 +130,13 @@ impl StatusLine {
     }
 
     /// Returns the main cause of the echo time.
-    fn limit(&self) -> Option<&'static str> {
+    fn limiting_factor(&self) -> Option<&'static str> {
         if self.has_recent_loss {
             return Some("loss");
         }
         let echo = self.percentile(50)?;
         let round_trip = self.round_trip_ns?;
-        let is_server_slow = echo > round_trip.saturating_mul(ROUND_TRIPS);
+        let is_server_slow = echo > round_trip.saturating_mul(SLOW_SERVER_MIN_ROUND_TRIPS);
         Some(if is_server_slow { "server" } else { "network" })
     }
 }

@@ -1,6 +1,7 @@
-//! Tests of the drawn output, with plumbline's terminal emulator as the local terminal.
+//! Tests of the bytes drawn on the local terminal, which is simulated by plumbline's terminal
+//! emulator.
 
-use super::super::session::Traffic;
+use super::super::session::LoginTraffic;
 use super::*;
 use crate::carrier::{CarrierStatus, EngineContext};
 use protocols::time::{Duration, Instant};
@@ -113,7 +114,7 @@ fn the_status_line_shows_the_main_figures_at_40_columns() {
     line.key(Instant::ZERO);
     line.output_received(Instant::ZERO + Duration::from_micros(1_500));
     line.take(&CarrierStatus::None);
-    let traffic = Traffic { bytes_in: 1_234, bytes_out: 56, ..Traffic::default() };
+    let traffic = LoginTraffic { bytes_in: 1_234, bytes_out: 56, ..LoginTraffic::default() };
     let narrow = line.text(&traffic, 40);
     assert_eq!(narrow, " echo 1.50 ms | p99 1.50 ms | 1,234 B in");
     assert!(narrow.len() <= 40);

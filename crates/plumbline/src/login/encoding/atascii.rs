@@ -2,12 +2,12 @@
 //! control characters have glyphs, and 0x9b ends a line. ESC displays the next control character as
 //! a glyph.
 
-use super::{Key, find, put};
+use super::{SpecialKey, find, put};
 
 /// Glyphs of 0x00 to 0x1a.
 const GLYPHS: &str = "♥├🮇┘┤┐╱╲◢▗◣▝▘🮂▂▖♣┌─┼●▄▎┬┴▌└";
 /// Glyphs of the controls 0x1b to 0x1f after ESC.
-const CONTROLS: &str = "␛↑↓←→";
+const CONTROL_GLYPHS: &str = "␛↑↓←→";
 
 const ESC: u8 = 0x1b;
 const END_OF_LINE: u8 = 0x9b;
@@ -86,7 +86,7 @@ pub(super) fn character(byte: u8) -> Option<char> {
 /// Returns the glyph of a control character after ESC.
 fn escaped(byte: u8) -> Option<char> {
     match byte {
-        0x1b..=0x1f => CONTROLS.chars().nth(usize::from(byte - 0x1b)),
+        0x1b..=0x1f => CONTROL_GLYPHS.chars().nth(usize::from(byte - 0x1b)),
         0x7d => Some('↰'),
         0x7e => Some('◀'),
         0x7f => Some('▶'),
@@ -106,15 +106,15 @@ pub(super) fn byte(character: char) -> Option<u8> {
 }
 
 /// Returns the code of a key.
-pub(super) fn key(key: Key) -> u8 {
+pub(super) fn key(key: SpecialKey) -> u8 {
     match key {
-        Key::Up => 0x1c,
-        Key::Down => 0x1d,
-        Key::Left => 0x1e,
-        Key::Right => 0x1f,
-        Key::Home => 0x7d,
-        Key::Return => END_OF_LINE,
-        Key::Rubout => 0x7e,
-        Key::Tab => 0x7f,
+        SpecialKey::Up => 0x1c,
+        SpecialKey::Down => 0x1d,
+        SpecialKey::Left => 0x1e,
+        SpecialKey::Right => 0x1f,
+        SpecialKey::Home => 0x7d,
+        SpecialKey::Return => END_OF_LINE,
+        SpecialKey::Rubout => 0x7e,
+        SpecialKey::Tab => 0x7f,
     }
 }

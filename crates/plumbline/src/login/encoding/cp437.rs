@@ -3,11 +3,11 @@
 
 use super::find;
 
-/// Glyphs of 1 to 31.
-const LOW: &str = "☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼";
+/// Glyphs of the bytes 1 to 31.
+const LOW_GLYPHS: &str = "☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼";
 
-/// Characters of 128 to 255.
-const HIGH: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐\
+/// Characters of the bytes 128 to 255.
+const HIGH_CHARACTERS: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐\
     └┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
 
 /// Returns whether the byte is a control instead of a glyph.
@@ -19,8 +19,8 @@ fn is_control(byte: u8) -> bool {
 pub(super) fn character(byte: u8) -> char {
     let glyph = match byte {
         _ if is_control(byte) => None,
-        1..=31 => LOW.chars().nth(usize::from(byte) - 1),
-        128.. => HIGH.chars().nth(usize::from(byte) - 128),
+        1..=31 => LOW_GLYPHS.chars().nth(usize::from(byte) - 1),
+        128.. => HIGH_CHARACTERS.chars().nth(usize::from(byte) - 128),
         _ => None,
     };
     glyph.unwrap_or(char::from(byte))
@@ -31,5 +31,7 @@ pub(super) fn byte(character: char) -> Option<u8> {
     if character.is_ascii() {
         return u8::try_from(u32::from(character)).ok();
     }
-    find(character, LOW, 1).filter(|byte| !is_control(*byte)).or_else(|| find(character, HIGH, 128))
+    find(character, LOW_GLYPHS, 1)
+        .filter(|byte| !is_control(*byte))
+        .or_else(|| find(character, HIGH_CHARACTERS, 128))
 }

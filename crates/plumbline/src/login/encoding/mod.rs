@@ -90,7 +90,7 @@ pub(super) struct Encoder {
 
 /// A key of a modern terminal that is not a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
+enum SpecialKey {
     Up,
     Down,
     Right,
@@ -146,31 +146,31 @@ impl Encoder {
 
     /// Returns the key at the start of `text` and its length, if the character set has its own code
     /// for the key.
-    fn key(&self, text: &[u8]) -> Option<(Key, usize)> {
+    fn key(&self, text: &[u8]) -> Option<(SpecialKey, usize)> {
         if matches!(self.encoding, Encoding::Latin1 | Encoding::Cp437 | Encoding::Utf8) {
             return None;
         }
         Some(match text {
-            [0x1b, b'[' | b'O', b'A', ..] => (Key::Up, 3),
-            [0x1b, b'[' | b'O', b'B', ..] => (Key::Down, 3),
-            [0x1b, b'[' | b'O', b'C', ..] => (Key::Right, 3),
-            [0x1b, b'[' | b'O', b'D', ..] => (Key::Left, 3),
-            [0x1b, b'[' | b'O', b'H', ..] => (Key::Home, 3),
-            [b'\r', b'\n', ..] => (Key::Return, 2),
-            [b'\r' | b'\n', ..] => (Key::Return, 1),
-            [0x08 | 0x7f, ..] => (Key::Rubout, 1),
-            [b'\t', ..] => (Key::Tab, 1),
+            [0x1b, b'[' | b'O', b'A', ..] => (SpecialKey::Up, 3),
+            [0x1b, b'[' | b'O', b'B', ..] => (SpecialKey::Down, 3),
+            [0x1b, b'[' | b'O', b'C', ..] => (SpecialKey::Right, 3),
+            [0x1b, b'[' | b'O', b'D', ..] => (SpecialKey::Left, 3),
+            [0x1b, b'[' | b'O', b'H', ..] => (SpecialKey::Home, 3),
+            [b'\r', b'\n', ..] => (SpecialKey::Return, 2),
+            [b'\r' | b'\n', ..] => (SpecialKey::Return, 1),
+            [0x08 | 0x7f, ..] => (SpecialKey::Rubout, 1),
+            [b'\t', ..] => (SpecialKey::Tab, 1),
             _ => return None,
         })
     }
 
-    fn put_key(&mut self, key: Key, bytes: &mut Vec<u8>) {
+    fn put_key(&mut self, key: SpecialKey, bytes: &mut Vec<u8>) {
         let code = match self.encoding {
             Encoding::Petscii => petscii::key(key),
             _ => atascii::key(key),
         };
-        // The CR LF at the end of a line may be split between two calls.
-        let is_second = key == Key::Return && std::mem::replace(&mut self.has_cr, false);
+        // The CR and the LF of a line end may be passed in different calls.
+        let is_second = key == SpecialKey::Return && std::mem::replace(&mut self.has_cr, false);
         if !is_second {
             bytes.push(code);
         }

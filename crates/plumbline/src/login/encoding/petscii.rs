@@ -1,12 +1,13 @@
-//! PETSCII: the character sets of the Commodore 64. One of two sets is active at a time: lower and
-//! upper case letters, with which bulletin boards start, or upper case letters and graphics.
+//! PETSCII, the character encoding of the Commodore 64. It has two character sets, of which one is
+//! active at a time: lower and upper case letters, the initial set of bulletin boards; or upper
+//! case letters and graphics.
 //!
-//! Its colors, reverse video and cursor movements are converted to those of a modern terminal. A
-//! return ends reverse video, as on the computer.
+//! Color codes, reverse video and cursor movements are converted to those of a modern terminal. A
+//! return ends reverse video, as on the Commodore 64.
 
-use super::{Key, find, put};
+use super::{SpecialKey, find, put};
 
-/// Characters of 0xa0 to 0xbf, identical in both sets except for two characters.
+/// Characters of 0xa0 to 0xbf in the set with graphics. The other set differs in two of them.
 const GRAPHICS_A0: &str = "\u{a0}▌▄▔▁▏▒▕🮏◤🮇├▗└┐▂┌┴┬┤▎▍🮈🮂🮃▃🭿▖▝┘▘▚";
 /// Characters of 0xc0 to 0xdf in the set with graphics.
 const GRAPHICS_C0: &str = "─♠🭲🭸🭷🭶🭺🭱🭴╮╰╯🭼╲╱🭽🭾●🭻♥🭰╭╳○♣🭵♦┼🮌│π◥";
@@ -100,7 +101,8 @@ pub(super) fn character(byte: u8, shows_graphics: bool) -> Option<char> {
     }
 }
 
-/// Returns the byte for a character; letters as the keyboard of the computer sends them.
+/// Returns the byte for a character. Letters have the codes that the keyboard of the Commodore 64
+/// sends.
 pub(super) fn byte(character: char) -> Option<u8> {
     let ascii = u8::try_from(u32::from(character)).ok();
     match (character, ascii) {
@@ -122,15 +124,15 @@ pub(super) fn byte(character: char) -> Option<u8> {
 }
 
 /// Returns the code of a key.
-pub(super) fn key(key: Key) -> u8 {
+pub(super) fn key(key: SpecialKey) -> u8 {
     match key {
-        Key::Up => 0x91,
-        Key::Down => 0x11,
-        Key::Right => 0x1d,
-        Key::Left => 0x9d,
-        Key::Home => 0x13,
-        Key::Return => 0x0d,
-        Key::Rubout => 0x14,
-        Key::Tab => b' ',
+        SpecialKey::Up => 0x91,
+        SpecialKey::Down => 0x11,
+        SpecialKey::Right => 0x1d,
+        SpecialKey::Left => 0x9d,
+        SpecialKey::Home => 0x13,
+        SpecialKey::Return => 0x0d,
+        SpecialKey::Rubout => 0x14,
+        SpecialKey::Tab => b' ',
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the tables: each displayed character is encoded as the byte that it was decoded from.
+//! Tests of the conversion tables: a character decoded from a byte is encoded as that byte.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn encoded(encoding: Encoding, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes whose character is encoded as a different byte.
+/// Returns the bytes that decode to a character with a different encoding.
 fn not_reversible(
     character: impl Fn(u8) -> Option<char>,
     byte: impl Fn(char) -> Option<u8>,

@@ -47,18 +47,18 @@ impl Script {
 }
 
 /// An `if` without its `end`.
-struct Open {
+struct OpenIf {
     line: usize,
-    /// Index of the instruction that branches if the pattern is not matched.
-    unless: usize,
-    /// Index of the jump at the end of the first branch, if there is an `else`.
-    jump: Option<usize>,
+    /// Index of the conditional branch that skips the first block.
+    branch_index: usize,
+    /// Index of the jump at the end of the first block, if there is an `else`.
+    jump_index: Option<usize>,
 }
 
 struct Compiler {
     instructions: Vec<(usize, Instruction)>,
     defined: Vec<String>,
-    open: Vec<Open>,
+    open: Vec<OpenIf>,
 }
 
 impl Compiler {
@@ -70,7 +70,7 @@ impl Compiler {
         let statement =
             tokens.token().ok_or("a statement starts with a keyword such as send or expect")?;
         let instruction = match statement {
-            "send" if tokens.accepts("break") => Instruction::Break,
+            "send" if tokens.accept("break") => Instruction::Break,
             "send" => Instruction::Send(self.text(&mut tokens)?),
             "say" => Instruction::Say(self.text(&mut tokens)?),
             "expect" => {
@@ -81,9 +81,9 @@ impl Compiler {
             "if" => {
                 let expectation = expectation(&mut tokens)?;
                 let timeout = timeout(&mut tokens)?;
-                let unless = self.instructions.len();
-                self.open.push(Open { line: number, unless, jump: None });
-                Instruction::Unless { expectation, timeout, target: 0 }
+                let branch_index = self.instructions.len();
+                self.open.push(OpenIf { line: number, branch_index, jump_index: None });
+                Instruction::BranchUnless { expectation, timeout, target: 0 }
             }
             "else" | "end" => {
                 tokens.end()?;
@@ -91,7 +91,7 @@ impl Compiler {
             }
             "timeout" => Instruction::Timeout(seconds(&mut tokens)?),
             "on" => {
-                let is_complete = tokens.accepts("failure") && tokens.accepts("exit");
+                let is_complete = tokens.accept("failure") && tokens.accept("exit");
                 is_complete.then_some(()).ok_or("usage: on failure exit N")?;
                 Instruction::OnFailure(code(&mut tokens)?)
             }
@@ -119,25 +119,25 @@ impl Compiler {
 
     fn close(&mut self, number: usize, is_else: bool) -> Result<(), String> {
         let open = self.open.last_mut().ok_or("no matching if")?;
-        let unless = open.unless;
-        let jump = open.jump;
+        let branch_index = open.branch_index;
+        let jump_index = open.jump_index;
         if is_else {
-            if jump.is_some() {
+            if jump_index.is_some() {
                 return Err("this if already has an else".to_owned());
             }
-            open.jump = Some(self.instructions.len());
+            open.jump_index = Some(self.instructions.len());
             self.instructions.push((number, Instruction::Jump(0)));
-            return self.set_target(unless);
+            return self.set_target(branch_index);
         }
         self.open.pop();
-        self.set_target(jump.unwrap_or(unless))
+        self.set_target(jump_index.unwrap_or(branch_index))
     }
 
-    /// Makes the instruction at this index branch to the next instruction.
+    /// Sets the branch target of the instruction at index `number` to the next instruction.
     fn set_target(&mut self, number: usize) -> Result<(), String> {
         let next = self.instructions.len();
         match self.instructions.get_mut(number) {
-            Some((_, Instruction::Jump(target) | Instruction::Unless { target, .. })) => {
+            Some((_, Instruction::Jump(target) | Instruction::BranchUnless { target, .. })) => {
                 *target = next;
                 Ok(())
             }
@@ -185,11 +185,11 @@ impl<'a> Tokens<'a> {
     }
 
     /// Consumes `token` if it is the next word.
-    fn accepts(&mut self, token: &str) -> bool {
-        let mut ahead = Tokens { rest: self.rest };
-        let is_next = ahead.token() == Some(token);
+    fn accept(&mut self, token: &str) -> bool {
+        let mut lookahead = Tokens { rest: self.rest };
+        let is_next = lookahead.token() == Some(token);
         if is_next {
-            self.rest = ahead.rest;
+            self.rest = lookahead.rest;
         }
         is_next
     }
@@ -224,16 +224,17 @@ impl<'a> Tokens<'a> {
 }
 
 fn expectation(tokens: &mut Tokens<'_>) -> Result<Expectation, String> {
-    if tokens.accepts("end") {
+    if tokens.accept("end") {
         return Ok(Expectation::End);
     }
     let pattern = tokens.quoted('/').ok_or("missing pattern between slashes, or end")??;
-    let built = RegexBuilder::new(&pattern.replace("\\/", "/"))
+    let pattern_result = RegexBuilder::new(&pattern.replace("\\/", "/"))
         .multi_line(true)
         .size_limit(PATTERN_MAX_BYTES)
         .build();
-    built.map(Expectation::Pattern).map_err(|error| {
-        // The library quotes the pattern in the lines above the last, which has the error message.
+    pattern_result.map(Expectation::Pattern).map_err(|error| {
+        // The last line is the error message of the regex library; the lines above it quote the
+        // pattern.
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim().to_owned();
         let why = why.strip_prefix("error: ").unwrap_or(&why);
@@ -242,7 +243,7 @@ fn expectation(tokens: &mut Tokens<'_>) -> Result<Expectation, String> {
 }
 
 fn timeout(tokens: &mut Tokens<'_>) -> Result<Option<Duration>, String> {
-    if tokens.accepts("timeout") { seconds(tokens).map(Some) } else { Ok(None) }
+    if tokens.accept("timeout") { seconds(tokens).map(Some) } else { Ok(None) }
 }
 
 fn seconds(tokens: &mut Tokens<'_>) -> Result<Duration, String> {

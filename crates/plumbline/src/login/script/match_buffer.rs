@@ -1,14 +1,15 @@
-//! Output that a script has not matched yet, as plain text; only its end is kept.
+//! Received output that a script has not matched yet, as plain text. If it is too long, its start
+//! is discarded.
 //!
-//! The text is kept with and without carriage returns. A pattern is first matched against the text
-//! without carriage returns, so that `$` and `\s` apply to lines that end with LF. If the pattern
-//! does not match, for example because it names `\r`, it is matched against the text with carriage
-//! returns.
+//! The text is stored with and without carriage returns. A pattern is first matched against the
+//! text without carriage returns, so that `$` and `\s` apply to lines that end with LF. If the
+//! pattern does not match, for example because it contains `\r`, it is matched against the text
+//! with carriage returns.
 
 use regex::Regex;
 
-/// Maximum number of bytes kept. Our choice: more than precedes any prompt.
-const KEPT_MAX_BYTES: usize = 64 * 1024;
+/// Maximum number of bytes in the buffer. Our choice: more than a host sends before any prompt.
+const TEXT_MAX_BYTES: usize = 64 * 1024;
 
 /// Unmatched output.
 pub(super) struct MatchBuffer {
@@ -33,9 +34,9 @@ impl Default for MatchBuffer {
 impl MatchBuffer {
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.parser.advance(&mut self.text, bytes);
-        let excess = self.text.raw.len().saturating_sub(KEPT_MAX_BYTES);
+        let excess = self.text.raw.len().saturating_sub(TEXT_MAX_BYTES);
         if excess > 0 {
-            let end = char_end(&self.text.raw, excess);
+            let end = next_char_boundary(&self.text.raw, excess);
             self.discard(end);
         }
     }
@@ -56,22 +57,22 @@ impl MatchBuffer {
         let end = captures.get(0).map_or(0, |found| found.end());
         match is_raw {
             true => self.discard(end),
-            false => self.discard(raw_end(&self.text.raw, end)),
+            false => self.discard(raw_index(&self.text.raw, end)),
         }
         Some(groups)
     }
 
-    /// Removes this many bytes of the text with carriage returns, and the same part of the text
-    /// without carriage returns.
+    /// Removes the first `end` bytes of the text with carriage returns, and the corresponding bytes
+    /// of the text without carriage returns.
     fn discard(&mut self, end: usize) {
-        let forgotten: String = self.text.raw.drain(..end).collect();
-        let returns = forgotten.matches('\r').count();
+        let discarded: String = self.text.raw.drain(..end).collect();
+        let returns = discarded.matches('\r').count();
         drop(self.text.plain.drain(..end.saturating_sub(returns)));
     }
 }
 
-/// Returns the position in `raw` after `plain_end` bytes that are not carriage returns.
-fn raw_end(raw: &str, plain_end: usize) -> usize {
+/// Converts a length of the text without carriage returns into the corresponding index in `raw`.
+fn raw_index(raw: &str, plain_end: usize) -> usize {
     let mut left = plain_end;
     for (at, character) in raw.char_indices() {
         if left == 0 {
@@ -85,7 +86,7 @@ fn raw_end(raw: &str, plain_end: usize) -> usize {
 }
 
 /// Returns the first character boundary at or after `at`.
-fn char_end(text: &str, at: usize) -> usize {
+fn next_char_boundary(text: &str, at: usize) -> usize {
     (at..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len())
 }
 
@@ -107,7 +108,8 @@ impl vte::Perform for Text {
         match control {
             b'\n' | b'\t' => self.push(char::from(control)),
             b'\r' => self.raw.push('\r'),
-            // A character before a carriage return is not in the line that a backspace edits.
+            // A backspace edits only the current line; it does not remove a character before a line
+            // end.
             0x08 if !self.raw.ends_with(['\n', '\r']) => {
                 self.plain.pop();
                 self.raw.pop();

@@ -37,7 +37,7 @@ use protocols::time::Duration;
 use regex::Regex;
 use std::fmt;
 
-/// Next action of a script.
+/// One instruction of a compiled script.
 #[derive(Clone, Debug)]
 enum Instruction {
     Send(Template),
@@ -46,8 +46,8 @@ enum Instruction {
         expectation: Expectation,
         timeout: Option<Duration>,
     },
-    /// Branches to this instruction if the event does not occur.
-    Unless {
+    /// Waits for an event, and branches to `target` if it does not occur.
+    BranchUnless {
         expectation: Expectation,
         timeout: Option<Duration>,
         target: usize,

@@ -6,13 +6,13 @@ use protocols::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
 /// Default timeout of an `expect`.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Default exit status after a failed `expect`.
-const FAILURE: u8 = 5;
+const DEFAULT_FAILURE_STATUS: u8 = 5;
 
 /// Maximum number of characters of the last line in an error message. Our choice.
-const LAST_LINE_MAX: usize = 60;
+const LAST_LINE_MAX_CHARS: usize = 60;
 
 /// Action of the session on behalf of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub(in crate::login) struct Runner {
     buffer: MatchBuffer,
     has_ended: bool,
     timeout: Duration,
-    failure: u8,
-    /// Deadline of the current instruction.
+    failure_status: u8,
+    /// Deadline of the current `expect` or `if`.
     until: Option<Instant>,
     is_done: bool,
 }
@@ -56,8 +56,8 @@ impl Runner {
             next: 0,
             buffer: MatchBuffer::default(),
             has_ended: false,
-            timeout: TIMEOUT,
-            failure: FAILURE,
+            timeout: DEFAULT_TIMEOUT,
+            failure_status: DEFAULT_FAILURE_STATUS,
             until: None,
             is_done: false,
         }
@@ -92,7 +92,7 @@ impl Runner {
                     "{} line {line}: ${{{missing}}} is not defined: the last pattern has no group {missing}",
                     self.name,
                 );
-                return Some(ScriptAction::Exit(self.failure, Some(why)));
+                return Some(ScriptAction::Exit(self.failure_status, Some(why)));
             }
             let action = match instruction {
                 Instruction::Expect { expectation, timeout } => {
@@ -101,7 +101,7 @@ impl Runner {
                         false => Some(self.fail(line, &expectation, timeout)),
                     }
                 }
-                Instruction::Unless { expectation, timeout, target } => {
+                Instruction::BranchUnless { expectation, timeout, target } => {
                     if !self.has_occurred(&expectation, timeout, now)? {
                         next = target;
                     }
@@ -127,7 +127,7 @@ impl Runner {
                     None
                 }
                 Instruction::OnFailure(code) => {
-                    self.failure = code;
+                    self.failure_status = code;
                     None
                 }
                 Instruction::Interact => Some(ScriptAction::Interact),
@@ -183,16 +183,17 @@ impl Runner {
             false => format!("within {seconds} s"),
         };
         let last = self.buffer.text().lines().last().unwrap_or_default();
-        let start = last.char_indices().rev().nth(LAST_LINE_MAX).map_or(0, |(at, _)| at);
+        let start = last.char_indices().rev().nth(LAST_LINE_MAX_CHARS).map_or(0, |(at, _)| at);
         let last = last.get(start..).unwrap_or_default().escape_debug();
         let message = format!(
             "{} line {line}: {expectation} was not received {why}; the last line was '{last}'",
             self.name
         );
-        ScriptAction::Exit(self.failure, Some(message))
+        ScriptAction::Exit(self.failure_status, Some(message))
     }
 
-    /// Returns a group referenced by the instruction that the last pattern does not have.
+    /// Returns the first capture group that the instruction uses and the last pattern does not
+    /// define.
     fn missing_group(&self, instruction: &Instruction) -> Option<String> {
         let (Instruction::Send(text) | Instruction::Say(text) | Instruction::Set(_, text)) =
             instruction
@@ -221,7 +222,7 @@ impl Runner {
     }
 }
 
-/// Returns whether the name of a variable refers to a group of a pattern.
+/// Returns whether a variable name denotes a capture group, such as `1` in `${1}`.
 fn is_group(name: &str) -> bool {
     name.chars().all(|character| character.is_ascii_digit())
 }

@@ -13,7 +13,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-fn refusal(text: &str) -> String {
+fn compile_error(text: &str) -> String {
     Script::compile(text, Default::default()).unwrap_err().to_string()
 }
 
@@ -142,18 +142,20 @@ fn send_break_say_and_interact_are_actions_of_the_session() {
 
 #[test]
 fn errors_have_their_line_number() {
-    assert!(refusal("\nsend text").starts_with("line 2: missing quoted text"));
-    assert!(refusal("send \"a").contains("missing closing \""));
-    assert!(refusal("expect /(/").starts_with("line 1: invalid pattern: unclosed group"));
-    assert!(refusal("if /a/\nsend \"x\"").starts_with("line 1: if without end"));
-    assert!(refusal("end").contains("no matching if"));
-    assert!(refusal("if /a/\nelse\nelse\nend").starts_with("line 3: this if already has an else"));
-    assert!(refusal("send \"${HOME}\"").contains("--env HOME"));
-    assert!(refusal("send \"\\q\"").contains("unknown escape sequence '\\q'"));
-    assert!(refusal("exit 256").contains("from 0 to 255"));
-    assert!(refusal("expect /a/ timeout -1").contains("0 to 86400 seconds"));
-    assert!(refusal("jump 3").contains("unknown statement 'jump'"));
-    assert!(refusal("exit 0 now").contains("unexpected 'now'"));
+    assert!(compile_error("\nsend text").starts_with("line 2: missing quoted text"));
+    assert!(compile_error("send \"a").contains("missing closing \""));
+    assert!(compile_error("expect /(/").starts_with("line 1: invalid pattern: unclosed group"));
+    assert!(compile_error("if /a/\nsend \"x\"").starts_with("line 1: if without end"));
+    assert!(compile_error("end").contains("no matching if"));
+    assert!(
+        compile_error("if /a/\nelse\nelse\nend").starts_with("line 3: this if already has an else")
+    );
+    assert!(compile_error("send \"${HOME}\"").contains("--env HOME"));
+    assert!(compile_error("send \"\\q\"").contains("unknown escape sequence '\\q'"));
+    assert!(compile_error("exit 256").contains("from 0 to 255"));
+    assert!(compile_error("expect /a/ timeout -1").contains("0 to 86400 seconds"));
+    assert!(compile_error("jump 3").contains("unknown statement 'jump'"));
+    assert!(compile_error("exit 0 now").contains("unexpected 'now'"));
 }
 
 #[test]
@@ -165,8 +167,8 @@ fn escapes_stand_for_bytes() {
 proptest! {
     #[test]
     fn any_text_is_a_script_or_rejected_with_a_message_of_one_line(text: String) {
-        if let Err(refusal) = Script::compile(&text, Default::default()) {
-            let sentence = refusal.to_string();
+        if let Err(compile_error) = Script::compile(&text, Default::default()) {
+            let sentence = compile_error.to_string();
             prop_assert!(!sentence.contains(char::is_control), "{}", sentence);
         }
     }

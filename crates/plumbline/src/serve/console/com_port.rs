@@ -1,13 +1,13 @@
 //! RFC 2217 requests of a console client and their replies, which report the settings in force.
 //! Only a client with write access can change the line.
 
-use super::Console;
+use super::SerialConsole;
 use super::line_multiplexer::{ClientId, Masks};
-use os::modem_lines::{Purge, Wire};
+use os::modem_lines::{ControlLine, Purge};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, Serial, StopBits};
 use protocols::application::telnet::{ComPortCommand, Control};
 
-impl Console {
+impl SerialConsole {
     /// Executes a request as far as the rights of the client allow. Returns the reply. `masks` are
     /// the notification masks of the client.
     pub(super) fn execute_com_port(
@@ -80,12 +80,14 @@ impl Console {
             Control::ASK_BREAK | Control::BREAK_ON | Control::BREAK_OFF => Control::BREAK_OFF,
             Control::ASK_DTR | Control::DTR_ON | Control::DTR_OFF => {
                 let requested = (control != Control::ASK_DTR).then_some(control == Control::DTR_ON);
-                let is_raised = self.set_modem_line(Wire::Dtr, requested.filter(|_| may_set));
+                let is_raised =
+                    self.set_modem_line(ControlLine::Dtr, requested.filter(|_| may_set));
                 if is_raised { Control::DTR_ON } else { Control::DTR_OFF }
             }
             Control::ASK_RTS | Control::RTS_ON | Control::RTS_OFF => {
                 let requested = (control != Control::ASK_RTS).then_some(control == Control::RTS_ON);
-                let is_raised = self.set_modem_line(Wire::Rts, requested.filter(|_| may_set));
+                let is_raised =
+                    self.set_modem_line(ControlLine::Rts, requested.filter(|_| may_set));
                 if is_raised { Control::RTS_ON } else { Control::RTS_OFF }
             }
             // Inbound flow control is the same as outbound.
@@ -100,12 +102,12 @@ impl Console {
     /// Sets DTR or RTS if `requested` is given. Returns whether the modem line is raised. For a
     /// serial line without modem lines, such as a three-wire line, returns the requested state, or
     /// true for a query.
-    fn set_modem_line(&self, wire: Wire, requested: Option<bool>) -> bool {
+    fn set_modem_line(&self, control_line: ControlLine, requested: Option<bool>) -> bool {
         if let Some(is_raised) = requested {
-            self.with_line(|line| line.drive(wire, is_raised));
+            self.with_line(|line| line.drive(control_line, is_raised));
         }
         let lines = self.with_line(Serial::modem_lines);
-        lines.map_or(requested.unwrap_or(true), |lines| lines.raises(wire))
+        lines.map_or(requested.unwrap_or(true), |lines| lines.is_asserted(control_line))
     }
 
     fn purge(&self, id: ClientId, buffers: u8, may_set: bool) {
@@ -209,17 +211,17 @@ mod tests {
     use super::super::console_settings::ConsoleFile;
     use super::*;
 
-    fn console(more: &str) -> (Console, ClientId) {
+    fn console(more: &str) -> (SerialConsole, ClientId) {
         let text = format!("device = \"/dev/ttyNONE\"\nbaud = 9600\n{more}");
         let file: ConsoleFile = toml::from_str(&text).unwrap();
-        let console = Console::new(ConsoleSettings::complete(file).unwrap());
+        let console = SerialConsole::new(ConsoleSettings::complete(file).unwrap());
         let peer = "192.0.2.1:9".parse().unwrap();
         let (id, _) = console.multiplexer.borrow_mut().attach(peer, true);
         (console, id)
     }
 
     fn execute(
-        console: &Console,
+        console: &SerialConsole,
         id: ClientId,
         command: &ComPortCommand,
     ) -> Option<ComPortCommand> {

@@ -5,14 +5,14 @@
 //! notices are sent as signatures. Without RFC 2217, notices appear within the output, in lines
 //! that begin with `[plumb:`, and the client has the keys of `escape`.
 
-use super::Console;
-use super::escape::{Escape, EscapeCommand, HELP, Key};
+use super::SerialConsole;
+use super::escape::{ConsoleKey, Escape, EscapeCommand, HELP};
 use super::line_multiplexer::{ClientId, InputResult, Masks};
 use crate::serve::LoginServer;
 use crate::serve::accept::StartTls;
 use crate::serve::client_stream::{ClientStream, Ready};
-use crate::serve::log::Event as Logged;
-use crate::serve::login_session::{NO_TLS, Traffic, is_connection_lost};
+use crate::serve::log::ServeEvent as Logged;
+use crate::serve::login_session::{NO_TLS, SessionTraffic, is_connection_lost};
 use crate::serve::session_end::SessionEnd;
 use anyhow::{Context, Result};
 use protocols::application::telnet::{
@@ -28,15 +28,15 @@ use tokio::time::Instant;
 
 /// Maximum time that negotiation delays the output of the line.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time limit for starting TLS, if the client has agreed to it or it is required.
+/// Time limit for starting TLS, if the client has agreed to TLS or the server requires it.
 const TLS_NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
-/// Number of bytes queued for the client at which no more line output is taken for this client.
+/// Number of bytes queued for the client from which no further line output is taken from its queue.
 const OUTPUT_MAX_LEN: usize = 32 * 1024;
-/// Number of line output bytes taken for the client at a time.
+/// Maximum number of bytes of line output taken from the queue of the client at a time.
 const CHUNK_LEN: usize = 8 * 1024;
-/// Number of typed bytes queued at which the client is no longer read.
+/// Number of queued typed bytes from which the session stops reading from the client.
 const TYPED_MAX_LEN: usize = 4096;
-/// Time for the last output to be sent, and duration of a BREAK sent by key or by Telnet.
+/// Maximum time for sending the last output, and duration of a BREAK sent by key or by Telnet.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const BREAK: Duration = Duration::from_millis(300);
 
@@ -65,7 +65,7 @@ pub(in crate::serve) struct ConsoleSession<W> {
     stream: W,
     peer: SocketAddr,
     server: Rc<LoginServer>,
-    console: Rc<Console>,
+    console: Rc<SerialConsole>,
     telnet: Telnet,
     stage: Stage,
     /// Output that did not fit into the Telnet engine's buffer.
@@ -79,7 +79,7 @@ pub(in crate::serve) struct ConsoleSession<W> {
     started_at: Instant,
     start_tls: StartTls,
     tls_input: Option<Vec<u8>>,
-    pub(in crate::serve) traffic: Traffic,
+    pub(in crate::serve) traffic: SessionTraffic,
 }
 
 impl<W: ClientStream> ConsoleSession<W> {
@@ -87,7 +87,7 @@ impl<W: ClientStream> ConsoleSession<W> {
         stream: W,
         peer: SocketAddr,
         server: Rc<LoginServer>,
-        console: Rc<Console>,
+        console: Rc<SerialConsole>,
         start_tls: StartTls,
     ) -> Self {
         let mut allows = ServerSettings::OPTIONS.with(OptionCode::COM_PORT);
@@ -115,7 +115,7 @@ impl<W: ClientStream> ConsoleSession<W> {
             started_at: Instant::now(),
             start_tls,
             tls_input: None,
-            traffic: Traffic::default(),
+            traffic: SessionTraffic::default(),
         }
     }
 
@@ -128,13 +128,13 @@ impl<W: ClientStream> ConsoleSession<W> {
         // A console requires no login.
         self.server.admission().mark_authenticated(self.peer);
         self.telnet.start(&mut self.server.engine().cx());
-        let ended = self.run_loop().await;
+        let result = self.run_loop().await;
         self.detach();
-        if matches!(ended, Ok(ending) if ending != SessionEnd::StartsTls) {
-            // A client that accepts no data is not waited for.
+        if matches!(result, Ok(ending) if ending != SessionEnd::StartsTls) {
+            // The time limit ends the wait for a client that accepts no data.
             _ = tokio::time::timeout(LINGER_TIMEOUT, self.stream.close()).await;
         }
-        ended
+        result
     }
 
     /// Returns the client's stream. If the session is to continue in TLS, also returns the bytes
@@ -155,7 +155,7 @@ impl<W: ClientStream> ConsoleSession<W> {
     async fn run_loop(&mut self) -> Result<SessionEnd> {
         loop {
             self.finish_negotiation();
-            self.pass_typed();
+            self.forward_typed_input();
             self.take_output();
             self.write()?;
             // The notification of pending output has already been received, so all output that can
@@ -179,7 +179,7 @@ impl<W: ClientStream> ConsoleSession<W> {
                     if ready.is_urgent {
                         self.telnet.urgent();
                     }
-                    if ready.to_read && !self.read()? {
+                    if ready.can_read && !self.read()? {
                         return Ok(SessionEnd::ClientClosed);
                     }
                 }
@@ -347,9 +347,9 @@ impl<W: ClientStream> ConsoleSession<W> {
         let mut escape = self.escape;
         while let Some(key) = escape.take(&mut keys) {
             match key {
-                Key::Line(run) => self.typed.extend(run),
-                Key::Held => {}
-                Key::EscapeCommand(command) => self.execute(command),
+                ConsoleKey::Line(run) => self.typed.extend(run),
+                ConsoleKey::Incomplete => {}
+                ConsoleKey::EscapeCommand(command) => self.execute(command),
             }
         }
         self.escape = escape;
@@ -358,7 +358,7 @@ impl<W: ClientStream> ConsoleSession<W> {
     fn execute(&mut self, command: EscapeCommand) {
         let Stage::Attached(id, _) = self.stage else { return };
         // Input typed before the command is passed on first.
-        self.pass_typed();
+        self.forward_typed_input();
         match command {
             EscapeCommand::TakeOver => {
                 let may_write = self.console.multiplexer.borrow_mut().take_write_access(id);
@@ -414,7 +414,7 @@ impl<W: ClientStream> ConsoleSession<W> {
             self.attach();
         }
         let Stage::Attached(id, _) = self.stage else { return };
-        self.pass_typed();
+        self.forward_typed_input();
         if let Some(answer) = self.console.execute_com_port(id, command, &mut self.masks) {
             // The answer is dropped if the client does not read its output.
             _ = self.telnet.com_port(&answer, &mut self.server.engine().cx());
@@ -422,7 +422,7 @@ impl<W: ClientStream> ConsoleSession<W> {
     }
 
     /// Queues typed input for the line as far as the line's queue has space.
-    fn pass_typed(&mut self) {
+    fn forward_typed_input(&mut self) {
         let Stage::Attached(id, _) = self.stage else { return };
         if self.typed.is_empty() {
             return;
@@ -443,8 +443,8 @@ impl<W: ClientStream> ConsoleSession<W> {
             InputResult::NoWriteAccess => "another client has write access: ^E c f takes over",
             InputResult::Forbidden => "write access is not allowed from this address",
         };
-        let refused = self.typed.len() as u64;
-        self.server.engine().meter.add(Counter::ConsoleBytesRefused, refused);
+        let refused_bytes = self.typed.len() as u64;
+        self.server.engine().meter.add(Counter::ConsoleBytesRefused, refused_bytes);
         self.typed.clear();
         if !std::mem::replace(&mut self.is_refusal_reported, true) {
             self.notify(notice);
@@ -528,15 +528,15 @@ impl<W: ClientStream> ConsoleSession<W> {
             if output.is_empty() {
                 return Ok(());
             }
-            let sent = match self.stream.write(output, self.telnet.urgent_mark()) {
-                Ok(Some(sent)) => sent,
+            let written = match self.stream.write(output, self.telnet.urgent_mark()) {
+                Ok(Some(written)) => written,
                 Ok(None) => return Ok(()),
                 // The next read reports the lost connection too.
                 Err(error) if is_connection_lost(&error) => output.len(),
                 Err(error) => return Err(error).context("the client connection failed"),
             };
-            self.traffic.bytes_out += sent as u64;
-            self.telnet.sent(sent);
+            self.traffic.bytes_out += written as u64;
+            self.telnet.sent(written);
         }
     }
 }

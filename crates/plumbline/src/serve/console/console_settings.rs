@@ -62,7 +62,7 @@ impl ConsoleSettings {
     pub(in crate::serve) fn complete(file: ConsoleFile) -> Result<Self> {
         let (device, settings) = file.device.split_once('?').unwrap_or((&file.device, ""));
         if device.is_empty() {
-            bail!("no device for a console: set device, e.g. /dev/ttyUSB0");
+            bail!("a console has no device: set device, e.g. device = \"/dev/ttyUSB0\"");
         }
         let mut line = line_settings(settings)
             .with_context(|| format!("invalid settings of console {device}"))?;
@@ -70,7 +70,7 @@ impl ConsoleSettings {
             line.bits_per_second = baud;
         }
         if line.bits_per_second == 0 {
-            bail!("invalid rate 0 bit/s of a console");
+            bail!("invalid bit rate 0 of console {device}: set baud, e.g. baud = 9600");
         }
         let mut listen = file.listen;
         if listen.is_empty() && file.listen_tls.is_empty() {
@@ -89,13 +89,13 @@ impl ConsoleSettings {
         })
     }
 
-    /// Returns whether the client with write access may change the line settings from `holds` to
+    /// Returns whether the client with write access may change the line settings from `current` to
     /// `wanted`.
-    pub(super) fn allows(&self, wanted: LineSettings, holds: LineSettings) -> bool {
+    pub(super) fn allows(&self, wanted: LineSettings, current: LineSettings) -> bool {
         let rate = wanted.bits_per_second;
-        let is_own = rate == holds.bits_per_second || rate == self.line.bits_per_second;
-        let framing = LineSettings { bits_per_second: holds.bits_per_second, ..wanted };
-        (is_own || self.rates.contains(&rate)) && (self.free_framing || framing == holds)
+        let is_own = rate == current.bits_per_second || rate == self.line.bits_per_second;
+        let framing = LineSettings { bits_per_second: current.bits_per_second, ..wanted };
+        (is_own || self.rates.contains(&rate)) && (self.free_framing || framing == current)
     }
 }
 
@@ -119,12 +119,12 @@ mod tests {
     #[test]
     fn only_configured_settings_may_be_changed() {
         let settings = complete("device = \"/dev/x\"\nbaud = 9600\nrates = [19200]").unwrap();
-        let holds = settings.line;
-        assert!(settings.allows(LineSettings::at(19_200), holds));
-        assert!(!settings.allows(LineSettings::at(38_400), holds));
-        assert!(!settings.allows(LineSettings { parity: Parity::Odd, ..holds }, holds));
+        let current = settings.line;
+        assert!(settings.allows(LineSettings::at(19_200), current));
+        assert!(!settings.allows(LineSettings::at(38_400), current));
+        assert!(!settings.allows(LineSettings { parity: Parity::Odd, ..current }, current));
         let free = ConsoleSettings { free_framing: true, ..settings };
-        assert!(free.allows(LineSettings { parity: Parity::Odd, ..holds }, holds));
+        assert!(free.allows(LineSettings { parity: Parity::Odd, ..current }, current));
     }
 
     #[test]

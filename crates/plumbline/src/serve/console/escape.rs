@@ -29,11 +29,11 @@ pub(super) const HELP: &str = "^E c, then: f take write access, s watch, w list 
 
 /// Interpretation of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key<'a> {
+pub(super) enum ConsoleKey<'a> {
     /// Input for the line.
     Line(&'a [u8]),
     /// Part of a possible escape sequence.
-    Held,
+    Incomplete,
     /// Complete escape sequence.
     EscapeCommand(EscapeCommand),
 }
@@ -44,34 +44,38 @@ pub(super) enum Escape {
     #[default]
     Plain,
     /// ^E was received.
-    Begun,
+    AfterControlE,
     /// ^E c was received.
-    Called,
+    AfterControlEC,
 }
 
 impl Escape {
     /// Interprets the first key of `keys`, or the run of keys before the next ^E, and advances
     /// `keys` past it. Returns `None` at the end of `keys`.
-    pub(super) fn take<'a>(&mut self, keys: &mut &'a [u8]) -> Option<Key<'a>> {
+    pub(super) fn take<'a>(&mut self, keys: &mut &'a [u8]) -> Option<ConsoleKey<'a>> {
         let (&first, rest) = keys.split_first()?;
         let all = *keys;
         if *self == Self::Plain && first != CONTROL_E {
             let run = all.iter().position(|key| *key == CONTROL_E).unwrap_or(all.len());
             let (run, rest) = all.split_at_checked(run)?;
             *keys = rest;
-            return Some(Key::Line(run));
+            return Some(ConsoleKey::Line(run));
         }
         *keys = rest;
         let (next, key) = match (*self, first) {
-            (Self::Plain, _) => (Self::Begun, Key::Held),
-            (Self::Begun, b'c') => (Self::Called, Key::Held),
-            (Self::Begun | Self::Called, CONTROL_E) => (Self::Plain, Key::Line(&[CONTROL_E])),
-            // No escape sequence: both keys are for the line.
-            (Self::Begun, _) => {
-                *keys = all;
-                (Self::Plain, Key::Line(&[CONTROL_E]))
+            (Self::Plain, _) => (Self::AfterControlE, ConsoleKey::Incomplete),
+            (Self::AfterControlE, b'c') => (Self::AfterControlEC, ConsoleKey::Incomplete),
+            (Self::AfterControlE | Self::AfterControlEC, CONTROL_E) => {
+                (Self::Plain, ConsoleKey::Line(&[CONTROL_E]))
             }
-            (Self::Called, letter) => (Self::Plain, Key::EscapeCommand(escape_command(letter))),
+            // No escape sequence: both keys are for the line.
+            (Self::AfterControlE, _) => {
+                *keys = all;
+                (Self::Plain, ConsoleKey::Line(&[CONTROL_E]))
+            }
+            (Self::AfterControlEC, letter) => {
+                (Self::Plain, ConsoleKey::EscapeCommand(escape_command(letter)))
+            }
         };
         *self = next;
         Some(key)
@@ -102,9 +106,9 @@ mod tests {
         let mut commands = Vec::new();
         while let Some(key) = escape.take(&mut keys) {
             match key {
-                Key::Line(run) => line.extend_from_slice(run),
-                Key::EscapeCommand(command) => commands.push(command),
-                Key::Held => {}
+                ConsoleKey::Line(run) => line.extend_from_slice(run),
+                ConsoleKey::EscapeCommand(command) => commands.push(command),
+                ConsoleKey::Incomplete => {}
             }
         }
         (line, commands)

@@ -192,10 +192,10 @@ impl LineMultiplexer {
     /// Queues output of the line for all clients. Returns the number of bytes dropped for slow
     /// clients.
     pub(super) fn broadcast(&mut self, bytes: &[u8]) -> u64 {
-        append(&mut self.history, bytes, HISTORY_LEN);
+        append_bounded(&mut self.history, bytes, HISTORY_LEN);
         let mut dropped_bytes = 0;
         for client in self.clients.values_mut() {
-            let dropped = append(&mut client.queue, bytes, QUEUE_LEN);
+            let dropped = append_bounded(&mut client.queue, bytes, QUEUE_LEN);
             client.dropped_bytes += dropped;
             dropped_bytes += dropped;
             client.wakeup.notify_one();
@@ -316,7 +316,7 @@ impl LineMultiplexer {
 
 /// Appends `bytes` to a queue of at most `limit` bytes. Returns the number of bytes dropped from
 /// its start.
-fn append(queue: &mut VecDeque<u8>, bytes: &[u8], limit: usize) -> u64 {
+fn append_bounded(queue: &mut VecDeque<u8>, bytes: &[u8], limit: usize) -> u64 {
     queue.extend(bytes);
     let dropped = queue.len().saturating_sub(limit);
     queue.drain(..dropped);

@@ -30,7 +30,7 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 
 /// Serial line and its clients.
-pub(super) struct Console {
+pub(super) struct SerialConsole {
     pub(super) settings: ConsoleSettings,
     multiplexer: RefCell<LineMultiplexer>,
     /// The device, while it is open.
@@ -41,7 +41,7 @@ pub(super) struct Console {
     wakeup: Notify,
 }
 
-impl Console {
+impl SerialConsole {
     pub(super) fn new(settings: ConsoleSettings) -> Self {
         let multiplexer = RefCell::new(LineMultiplexer::default());
         let line = RefCell::new(None);

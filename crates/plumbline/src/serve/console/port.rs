@@ -1,10 +1,10 @@
 //! Task of a serial line: opens the device, carries data, and reopens the device after it was lost.
 
-use super::Console;
+use super::SerialConsole;
 use crate::serve::LoginServer;
-use crate::serve::log::Event;
+use crate::serve::log::ServeEvent;
 use anyhow::{Context, Result};
-use os::modem_lines::{Marks, ModemLines, Received};
+use os::modem_lines::{MarkDecoder, ModemLines, Received};
 use os::readiness::{self, Registered};
 use os::serial::Serial;
 use protocols::meter::Counter;
@@ -27,7 +27,7 @@ const BREAK: u8 = 0x10;
 const FRAMING_OR_PARITY_ERROR: u8 = 0x08;
 
 /// Serves the serial line indefinitely.
-pub(in crate::serve) async fn run_port(console: Rc<Console>, server: Rc<LoginServer>) {
+pub(in crate::serve) async fn run_port(console: Rc<SerialConsole>, server: Rc<LoginServer>) {
     let device = console.settings.device.display().to_string();
     let mut output_log = OutputLog::new(&console);
     let mut last_failure = String::new();
@@ -36,7 +36,7 @@ pub(in crate::serve) async fn run_port(console: Rc<Console>, server: Rc<LoginSer
             Ok(line) => {
                 let line = Rc::new(line);
                 *console.line.borrow_mut() = Some(Rc::clone(&line));
-                server.log.write(&Event::LineUp { device: &device });
+                server.log.write(&ServeEvent::LineUp { device: &device });
                 if !last_failure.is_empty() {
                     console.multiplexer.borrow_mut().notify_all("serial line reopened");
                 }
@@ -49,7 +49,7 @@ pub(in crate::serve) async fn run_port(console: Rc<Console>, server: Rc<LoginSer
         };
         // Repeated failures with the same reason are reported once.
         if why != last_failure {
-            server.log.write(&Event::LineDown { device: &device, why: why.clone() });
+            server.log.write(&ServeEvent::LineDown { device: &device, why: why.clone() });
             console.multiplexer.borrow_mut().notify_all("serial line lost, waiting for it");
             last_failure = why;
         }
@@ -57,7 +57,7 @@ pub(in crate::serve) async fn run_port(console: Rc<Console>, server: Rc<LoginSer
     }
 }
 
-fn open(console: &Console) -> Result<Registered<Serial>> {
+fn open(console: &SerialConsole) -> Result<Registered<Serial>> {
     let line = Serial::open_with(&console.settings.device, console.line_settings.get())?;
     line.mark_breaks().context("cannot enable BREAK detection")?;
     let interest = Interest::READABLE | Interest::WRITABLE;
@@ -66,12 +66,12 @@ fn open(console: &Console) -> Result<Registered<Serial>> {
 
 /// Forwards bytes in both directions until the line is lost. Returns the reason.
 async fn forward(
-    console: &Console,
+    console: &SerialConsole,
     line: &Registered<Serial>,
     output_log: &mut OutputLog,
     server: &LoginServer,
 ) -> io::Error {
-    let mut marks = Marks::default();
+    let mut marks = MarkDecoder::default();
     let mut modem_poll = tokio::time::interval(MODEM_POLL_INTERVAL);
     loop {
         let (has_input, wants_modem_state) = {
@@ -95,9 +95,9 @@ async fn forward(
 }
 
 async fn read(
-    console: &Console,
+    console: &SerialConsole,
     line: &Registered<Serial>,
-    marks: &mut Marks,
+    marks: &mut MarkDecoder,
     output_log: &mut OutputLog,
     server: &LoginServer,
 ) -> io::Result<()> {
@@ -134,7 +134,7 @@ async fn read(
     Ok(())
 }
 
-async fn write(console: &Console, line: &Registered<Serial>) -> io::Result<()> {
+async fn write(console: &SerialConsole, line: &Registered<Serial>) -> io::Result<()> {
     let mut guard = line.writable().await?;
     let mut multiplexer = console.multiplexer.borrow_mut();
     let written =
@@ -150,7 +150,7 @@ fn or_would_block(count: Option<usize>) -> io::Result<usize> {
 }
 
 /// Reads the modem lines. A serial line without modem lines reports nothing.
-fn poll_modem_lines(console: &Console, line: &Serial) {
+fn poll_modem_lines(console: &SerialConsole, line: &Serial) {
     if let Ok(lines) = line.modem_lines() {
         console.multiplexer.borrow_mut().set_modem_state(modem_state(lines));
     }
@@ -173,7 +173,7 @@ struct OutputLog {
 }
 
 impl OutputLog {
-    fn new(console: &Console) -> Self {
+    fn new(console: &SerialConsole) -> Self {
         let path = console.settings.log.as_ref();
         Self { file: path.map(|path| OpenOptions::new().create(true).append(true).open(path)) }
     }
@@ -186,7 +186,7 @@ impl OutputLog {
             None => return,
         };
         if let Err(error) = written {
-            server.log.write(&Event::NoRecord { why: error.to_string() });
+            server.log.write(&ServeEvent::NoRecord { why: error.to_string() });
             self.file = None;
         }
     }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hello_tells_whether_tls_1_2_is_offered() {
+    fn tls_1_2_is_detected_in_a_client_hello() {
         for fragment in [32, 1000] {
             assert_eq!(offers_tls12(&hello_of(&[&TLS13], fragment)), Some(false));
             assert_eq!(offers_tls12(&hello_of(&[&TLS12], fragment)), Some(true));
@@ -183,8 +183,8 @@ mod tests {
     async fn a_client_hello_in_pieces_is_read_and_other_bytes_get_an_alert() {
         let bytes = hello_of(&[&TLS12, &TLS13], 64);
         let (mut server, mut client) = tokio::io::duplex(7);
-        let sent = async { client.write_all(&bytes).await.unwrap() };
-        let (hello, ()) = tokio::join!(read(&mut server), sent);
+        let write = async { client.write_all(&bytes).await.unwrap() };
+        let (hello, ()) = tokio::join!(read(&mut server), write);
         assert!(hello.unwrap().offers_tls12());
 
         let (mut server, mut client) = tokio::io::duplex(100);

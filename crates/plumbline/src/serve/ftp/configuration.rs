@@ -1,8 +1,8 @@
 //! Configuration of the FTP server: the configuration file, overridden by command-line flags.
 
 use super::super::admission::Rules;
-use super::super::certificate::Files;
-use super::super::configuration::Tls;
+use super::super::certificate::CertificatePaths;
+use super::super::configuration::TlsTable;
 use super::super::root::RootArguments;
 use super::mail::Spool;
 use super::partial::Limits;
@@ -36,7 +36,7 @@ const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
 /// time.
 const ANONYMOUS_HASH_MAX_BYTES: u64 = 4 << 30;
 /// Time in seconds for transfers to finish when the server ends.
-const GRACE_S: u64 = 1;
+const STOP_GRACE_S: u64 = 1;
 /// Default limits of partial uploads for each root. A day is enough to resume an interrupted
 /// upload, and an attacker cannot fill the disk with hidden data.
 const PARTIAL_UPLOADS_MAX: usize = 64;
@@ -89,7 +89,7 @@ pub(super) enum Protection {
 /// Table `[ftp]` of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub(in super::super) struct Table {
+pub(in super::super) struct FtpTable {
     root: Option<PathBuf>,
     rights: Option<Granted>,
     folders: BTreeMap<String, Granted>,
@@ -131,12 +131,12 @@ pub(in super::super) struct Table {
     anonymous_hash_max_bytes: Option<u64>,
     names: Vec<String>,
     #[serde(rename = "host")]
-    hosts: Vec<virtual_host::Table>,
+    hosts: Vec<virtual_host::VirtualHostTable>,
 }
 
 /// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Settings {
+pub(in super::super) struct FtpSettings {
     /// Files and users for clients that select no virtual host.
     pub(super) site: Arc<Site>,
     pub(super) hosts: Arc<VirtualHosts>,
@@ -145,8 +145,8 @@ pub(in super::super) struct Settings {
     pub(super) listen_tls: Vec<SocketAddr>,
     pub(super) tls: Protection,
     pub(super) requires_session_reuse: bool,
-    pub(super) certificate: Files,
-    pub(super) makes_certificate: bool,
+    pub(super) certificate: CertificatePaths,
+    pub(super) generates_certificate: bool,
     /// Settings of system users, if system users may log in.
     pub(super) system: Option<SystemUserSettings>,
     pub(super) spool: Option<Arc<Spool>>,
@@ -173,11 +173,11 @@ pub(in super::super) struct Shared<'a> {
     /// Whether the directory given by `--root` is served by FTP because no protocol is specified.
     pub(in super::super) is_for_ftp: bool,
     pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
-    pub(in super::super) certificate: Option<&'a Tls>,
+    pub(in super::super) certificate: Option<&'a TlsTable>,
     pub(in super::super) is_root: bool,
 }
 
-impl Settings {
+impl FtpSettings {
     /// Merges the configuration file and the command-line flags. Returns `None` if neither requests
     /// FTP.
     ///
@@ -186,7 +186,7 @@ impl Settings {
     /// Returns an error if the settings contradict each other, no client could connect or log in,
     /// or the user file cannot be read.
     pub(in super::super) fn complete(
-        table: Option<Table>,
+        table: Option<FtpTable>,
         arguments: &Arguments,
         shared: &Shared<'_>,
     ) -> Result<Option<Self>> {
@@ -196,7 +196,7 @@ impl Settings {
         let mut table = table.unwrap_or_default();
         table.allow.extend(shared.prefixes.0);
         table.deny.extend(shared.prefixes.1);
-        let system = system_of(&table, arguments);
+        let system = system_user_settings(&table, arguments);
         let rights = shared.root_arguments.rights().map(Granted::from).or(table.rights);
         let rights = rights.unwrap_or_default();
         let site = site_of(&mut table, arguments, shared, rights, system.is_some())?;
@@ -224,19 +224,18 @@ impl Settings {
             listen_tls,
             tls,
             requires_session_reuse: table.requires_session_reuse.unwrap_or(true),
-            certificate: shared.certificate.map_or_else(Files::self_signed, |tls| Files {
-                certificate: tls.certificate.clone(),
-                key: tls.key.clone(),
+            certificate: shared.certificate.map_or_else(CertificatePaths::self_signed, |tls| {
+                CertificatePaths { certificate: tls.certificate.clone(), key: tls.key.clone() }
             }),
-            makes_certificate: shared.certificate.is_none(),
+            generates_certificate: shared.certificate.is_none(),
             system,
-            spool: spool_of(&table)?,
+            spool: open_spool(&table)?,
             has_anonymous_mail: table.mail_from_anonymous,
-            word_formats: Arc::new(word_formats_of(&table)?),
+            word_formats: Arc::new(parse_word_formats(&table)?),
             engine: engine(&table),
             passive_ports: passive_ports.unwrap_or_else(Ports::any),
             passive_address: table.passive_address,
-            grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(GRACE_S)),
+            grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(STOP_GRACE_S)),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
             anonymous_hash_max_bytes: table
@@ -250,7 +249,7 @@ impl Settings {
                 ),
             },
             recount: StdDuration::from_secs(table.recount_s.unwrap_or(RECOUNT_S).max(1)),
-            rules: rules_of(table),
+            rules: admission_rules(table),
         }))
     }
 
@@ -282,11 +281,11 @@ impl Settings {
             RootDir::open(&account.root)
                 .with_context(|| format!("cannot open root directory {path} of a user"))?;
         }
-        if self.tls != Protection::Off && !self.makes_certificate {
+        if self.tls != Protection::Off && !self.generates_certificate {
             self.certificate.configuration()?;
         }
         for host in self.hosts.iter() {
-            host.certificate.as_ref().map(Files::configuration).transpose()?;
+            host.certificate.as_ref().map(CertificatePaths::configuration).transpose()?;
         }
         Ok(())
     }
@@ -294,16 +293,16 @@ impl Settings {
     /// Returns a warning for each missing directory that has rights of its own.
     pub(in super::super) fn missing_directories(&self) -> Vec<String> {
         let hosts = self.hosts.iter().map(|host| &host.site);
-        let mut missing = Vec::new();
+        let mut warnings = Vec::new();
         for site in std::iter::once(&self.site).chain(hosts) {
             if let (Some(root), true) = (&site.root, site.has_anonymous) {
-                note_missing(root, &site.access, &mut missing);
+                note_missing(root, &site.access, &mut warnings);
             }
             for account in site.users.as_deref().into_iter().flat_map(Users::accounts) {
-                note_missing(&account.root, &account.access().unwrap_or_default(), &mut missing);
+                note_missing(&account.root, &account.access().unwrap_or_default(), &mut warnings);
             }
         }
-        missing
+        warnings
     }
 
     /// Returns the roots in which uploads may have left temporary files before a crash.
@@ -322,7 +321,7 @@ impl Settings {
     }
 
     /// Returns the engine settings of one session.
-    pub(super) fn of_session(&self, has_tls: bool, is_implicit_tls: bool) -> ServerSettings {
+    pub(super) fn session_settings(&self, has_tls: bool, is_implicit_tls: bool) -> ServerSettings {
         let tls = match self.tls {
             Protection::Required => TlsPolicy::RequiredForData,
             _ if has_tls => TlsPolicy::Offered,
@@ -346,7 +345,7 @@ fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
 }
 
 fn listen_addresses(
-    table: &mut Table,
+    table: &mut FtpTable,
     arguments: &Arguments,
     is_root: bool,
 ) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
@@ -365,7 +364,7 @@ fn listen_addresses(
 
 /// Returns the files and users of clients that select no virtual host.
 fn site_of(
-    table: &mut Table,
+    table: &mut FtpTable,
     arguments: &Arguments,
     shared: &Shared<'_>,
     rights: Granted,
@@ -379,7 +378,7 @@ fn site_of(
         bail!("no directory to serve by FTP: use --root DIRECTORY");
     }
     if !has_anonymous && users.is_none() && !has_system_users {
-        bail!("no user can log in by FTP: set users or system-users, or allow anonymous");
+        bail!("no user can log in by FTP: set users, system-users = true or anonymous = true");
     }
     let access = Access::new(rights, &table.folders);
     let access = access.map_err(|reason| anyhow!("ftp.folders: {reason}"))?;
@@ -388,7 +387,7 @@ fn site_of(
     Ok(Site { root, access, users, has_anonymous, quota_bytes, has_system_users, has_mail })
 }
 
-fn system_of(table: &Table, arguments: &Arguments) -> Option<SystemUserSettings> {
+fn system_user_settings(table: &FtpTable, arguments: &Arguments) -> Option<SystemUserSettings> {
     let is_enabled = table.system_users || arguments.ftp_system_users;
     is_enabled.then(|| SystemUserSettings {
         service: table.pam_service.clone().unwrap_or_else(|| system::SERVICE.to_owned()),
@@ -396,7 +395,7 @@ fn system_of(table: &Table, arguments: &Arguments) -> Option<SystemUserSettings>
     })
 }
 
-fn spool_of(table: &Table) -> Result<Option<Arc<Spool>>> {
+fn open_spool(table: &FtpTable) -> Result<Option<Arc<Spool>>> {
     let Some(directory) = &table.mail_spool else { return Ok(None) };
     let message = table.mail_max_bytes.unwrap_or(MESSAGE_MAX_BYTES);
     let mailbox = table.mailbox_max_bytes.unwrap_or(MAILBOX_MAX_BYTES);
@@ -405,11 +404,11 @@ fn spool_of(table: &Table) -> Result<Option<Arc<Spool>>> {
     Ok(Some(Arc::new(spool.with_context(|| format!("cannot open mail spool {path}"))?)))
 }
 
-fn word_formats_of(table: &Table) -> Result<WordFormats> {
+fn parse_word_formats(table: &FtpTable) -> Result<WordFormats> {
     let mut formats = Vec::new();
     for (directory, name) in &table.word_formats {
         let format = WordFormat::from_name(name);
-        let format = format.with_context(|| format!("unknown word format '{name}'"))?;
+        let format = format.with_context(|| format!("word-formats: unknown format '{name}'"))?;
         if !directory.starts_with('/') {
             bail!("word-formats: the directory '{directory}' must begin with /");
         }
@@ -418,7 +417,7 @@ fn word_formats_of(table: &Table) -> Result<WordFormats> {
     Ok(WordFormats::new(formats))
 }
 
-fn rules_of(table: Table) -> Rules {
+fn admission_rules(table: FtpTable) -> Rules {
     Rules {
         allow: table.allow,
         deny: table.deny,
@@ -427,7 +426,7 @@ fn rules_of(table: Table) -> Rules {
     }
 }
 
-fn engine(table: &Table) -> ServerSettings {
+fn engine(table: &FtpTable) -> ServerSettings {
     let defaults = ServerSettings::default();
     let seconds = |configured: Option<u64>, default| {
         configured.map_or(default, |seconds| Duration::from_secs(seconds.clamp(1, 1 << 30)))
@@ -442,7 +441,7 @@ fn engine(table: &Table) -> ServerSettings {
             .upload_grace_ms
             .map_or(defaults.upload_grace, |ms| Duration::from_millis(ms.min(UPLOAD_GRACE_MAX_MS))),
         allows_clear_control: table.clear_control,
-        takes_mail: table.mail_spool.is_some(),
+        accepts_mail: table.mail_spool.is_some(),
         ..ServerSettings::default()
     }
 }
@@ -452,7 +451,7 @@ mod tests {
     use super::*;
     use protocols::application::ftp::server::Rights;
 
-    fn complete(text: &str, arguments: &Arguments) -> Result<Option<Settings>> {
+    fn complete(text: &str, arguments: &Arguments) -> Result<Option<FtpSettings>> {
         let shared = Shared {
             root_arguments: &RootArguments::default(),
             is_for_ftp: false,
@@ -460,7 +459,7 @@ mod tests {
             certificate: None,
             is_root: false,
         };
-        Settings::complete(Some(toml::from_str(text)?), arguments, &shared)
+        FtpSettings::complete(Some(toml::from_str(text)?), arguments, &shared)
     }
 
     #[test]
@@ -507,7 +506,7 @@ mod tests {
     fn the_help_names_every_key() {
         for text in ["", "[[host]]\nname = \"a\"\n"] {
             let text = format!("{text}unknown-key = 1");
-            let error = toml::from_str::<Table>(&text).err().unwrap().to_string();
+            let error = toml::from_str::<FtpTable>(&text).err().unwrap().to_string();
             let expected = error.split("expected one of ").nth(1).unwrap();
             let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
             assert!(keys.len() > 10, "{error}");

@@ -49,7 +49,7 @@ pub(super) struct ControlConnection {
     /// Whether TLS may hold unflushed output.
     needs_flush: bool,
     /// Whether the socket may hold unread data for which the runtime would report no readiness.
-    has_more: bool,
+    may_have_unread: bool,
 }
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub(super) struct IoProgress {
 
 impl ControlConnection {
     pub(super) fn new(stream: Socket) -> Self {
-        Self { transport: Transport::Plaintext(stream), needs_flush: false, has_more: false }
+        Self { transport: Transport::Plaintext(stream), needs_flush: false, may_have_unread: false }
     }
 
     /// Writes from `output` and reads, if `wants_input`. Returns as soon as any bytes were written
@@ -183,7 +183,7 @@ impl ControlConnection {
             }
             // A client may resume the TLS session of an earlier control connection. The new tickets
             // contain the token of this FTP session.
-            let configuration = tickets::of_session(configuration, *token, None);
+            let configuration = tickets::session_configuration(configuration, *token, None);
             StartHandshake::from_parts(hello.accepted, stream).into_stream(configuration).await
         };
         let handshake = server.charge_future(Account::Encryption, handshake);
@@ -297,7 +297,7 @@ impl ControlConnection {
         }
         match &mut self.transport {
             Transport::Plaintext(stream) => {
-                if !(std::mem::take(&mut self.has_more) && read_available(stream, room)) {
+                if !(std::mem::take(&mut self.may_have_unread) && read_available(stream, room)) {
                     ready!(Pin::new(&mut *stream).poll_read(context, room))?;
                     // A short read has drained the socket or has reached the urgent mark of a
                     // Synch.
@@ -306,7 +306,7 @@ impl ControlConnection {
                         return Poll::Ready(Ok(()));
                     }
                 }
-                self.has_more = room.remaining() == 0;
+                self.may_have_unread = room.remaining() == 0;
                 Poll::Ready(Ok(()))
             }
             Transport::Tls(stream) => Pin::new(stream).poll_read(context, room),

@@ -1,9 +1,10 @@
 //! Conversion between a file and its representation on the data connection, in steps.
 //!
 //! Deflated data may expand to a thousand times its size, and a file of zeros is read for a long
-//! time before any output is sent. The thread of all sessions therefore converts only amounts that
-//! take a fraction of a millisecond. Larger conversions run as long work ([`Steps`]): one step at a
-//! time on the pool of blocking threads, with a permit of a queue that is fair between sources.
+//! time before any output is sent. The session thread, which runs all sessions, therefore converts
+//! only amounts that take a fraction of a millisecond. Larger conversions run as long work
+//! ([`Steps`]): one step at a time on the pool of blocking threads, with a permit of a queue that
+//! is fair between sources.
 
 use super::long_work::Steps;
 use super::upload::Upload;
@@ -16,9 +17,9 @@ use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// Maximum number of file or wire bytes converted in the thread of all sessions.
+/// Maximum number of file or wire bytes converted in the session thread.
 const INLINE_BYTES: usize = 16 * 1024;
-/// Maximum number of deflated wire bytes converted in the thread of all sessions.
+/// Maximum number of deflated wire bytes converted in the session thread.
 const INLINE_DEFLATED_BYTES: usize = 512;
 /// Approximate maximum number of file bytes that one step reads or writes.
 const STEP_BYTES: usize = 4 << 20;
@@ -50,7 +51,7 @@ impl Outgoing {
         Self { file, encoder, piece_bytes: piece_bytes.min(PIECE_BYTES) }
     }
 
-    /// Returns whether a file of `len` bytes is converted in the thread of all sessions.
+    /// Returns whether a file of `len` bytes is converted in the session thread.
     pub(super) fn is_inline(len: u64) -> bool {
         len <= INLINE_BYTES as u64
     }
@@ -85,9 +86,9 @@ impl Outgoing {
 }
 
 /// Long work that encodes the next piece of a file being sent.
-pub(super) struct Encoding(pub(super) Option<Outgoing>);
+pub(super) struct EncodeStep(pub(super) Option<Outgoing>);
 
-impl Steps for Encoding {
+impl Steps for EncodeStep {
     type Output = Result<(Outgoing, Encoded), FileError>;
 
     fn step(&mut self) -> Option<Self::Output> {
@@ -108,7 +109,7 @@ pub(super) struct Incoming {
     /// Restart markers, each with the length of the file at the marker.
     pub(super) markers: Vec<(Vec<u8>, u64)>,
     /// Elapsed time and CPU time of all decoding steps.
-    pub(super) spent: (Duration, Duration),
+    pub(super) decode_times: (Duration, Duration),
 }
 
 impl Incoming {
@@ -131,11 +132,11 @@ impl Incoming {
             file: Vec::new(),
             inline_max: if is_deflated { INLINE_DEFLATED_BYTES } else { INLINE_BYTES },
             markers: Vec::new(),
-            spent: (Duration::ZERO, Duration::ZERO),
+            decode_times: (Duration::ZERO, Duration::ZERO),
         })
     }
 
-    /// Returns whether the received bytes are converted in the thread of all sessions.
+    /// Returns whether the received bytes are converted in the session thread.
     pub(super) fn is_inline(&self) -> bool {
         self.wire.len() <= self.inline_max
     }
@@ -151,16 +152,16 @@ impl Incoming {
     ///
     /// Returns an error if the data is malformed, or if the file accepts no more data.
     pub(super) fn decode(&mut self) -> Result<bool, TransferError> {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let cpu = thread_cpu_time();
-        let decoded = self.decode_step();
-        self.spent.0 += began.elapsed();
-        self.spent.1 += thread_cpu_time().saturating_sub(cpu);
-        if decoded == Ok(true) {
+        let result = self.decode_step();
+        self.decode_times.0 += started_at.elapsed();
+        self.decode_times.1 += thread_cpu_time().saturating_sub(cpu);
+        if result == Ok(true) {
             self.wire.clear();
             self.converted = 0;
         }
-        decoded
+        result
     }
 
     fn decode_step(&mut self) -> Result<bool, TransferError> {
@@ -251,9 +252,9 @@ mod tests {
         let mut steps = 1;
         while !incoming.decode().unwrap() {
             // One call of the decoder produces a small part of a step.
-            let most = u64::try_from(steps * STEP_BYTES * 5 / 4).unwrap();
+            let max_bytes = u64::try_from(steps * STEP_BYTES * 5 / 4).unwrap();
             assert!(
-                incoming.upload.len_bytes() <= most,
+                incoming.upload.len_bytes() <= max_bytes,
                 "{} in {steps}",
                 incoming.upload.len_bytes()
             );

@@ -6,7 +6,7 @@
 
 use super::Server;
 use super::control_connection::HANDSHAKE_TIMEOUT;
-use super::conversion::{self, Decoding, Encoding, Incoming, Outgoing};
+use super::conversion::{self, Decoding, EncodeStep, Incoming, Outgoing};
 use super::data_tls::{DataTlsParameters, DataTlsStream};
 use super::listing::{Lister, Progress};
 use super::local_channel::LocalQueue;
@@ -14,9 +14,9 @@ use super::long_work::{self, ListingPiece};
 use super::session::Marker;
 use super::socket::Socket;
 use super::source::converts_words;
-use super::transfer_stats::TransferStats;
+use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
-use crate::files::pace::Pace;
+use crate::files::pace::RateLimit;
 use crate::serve::metered::Metered;
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::application::ftp::data::Encoder;
@@ -47,8 +47,8 @@ const PIECE_BYTES: usize = 256 * 1024;
 /// Number of bytes transferred at a time in TLS: small enough for plaintext and ciphertext to stay
 /// in the CPU cache at both ends. With twice this size, the cost of a receiver is a tenth higher.
 const SECURED_PIECE_BYTES: usize = 64 * 1024;
-/// Minimum length of a sent file for which TCP is queried for the time of arrival, because the file
-/// does not leave in one flight.
+/// Minimum length of a sent file for which TCP is queried for the time at which the client received
+/// all data. A shorter file is sent in one flight.
 const UNACKNOWLEDGED_MIN_BYTES: u64 = 64 * 1024;
 
 /// Number of received bytes from which a pipe for `splice` is worth its cost.
@@ -58,7 +58,8 @@ const LARGE_BYTES: u64 = 1 << 20;
 const SMALL_BYTES: u64 = 256 * 1024;
 /// Number of listing bytes deflated at a time.
 const LISTED_BYTES: usize = 16 * 1024;
-/// Number of directory entries read in the thread of all sessions.
+/// Maximum number of directory entries read in the thread that runs all sessions; longer listings
+/// are read in other threads.
 const INLINE_NAMES: usize = 256;
 
 /// Data connection before its first transferred byte.
@@ -93,34 +94,40 @@ pub(super) fn send_immediately(
     file: &File,
     offset: u64,
     len: u64,
-    stats: &TransferStats,
+    stats: &ServerTransferStats,
     clock: Monotonic,
 ) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
     let Some(stream) = stream.kernel() else { return 0 };
-    let mut at = offset;
+    let mut position = offset;
     let count = usize::try_from(count).unwrap_or(0);
-    let began = clock.now();
+    let started_at = clock.now();
     let cpu = thread_cpu_time();
-    let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
-    let ended = clock.now();
-    stats.first_byte_at.set(Some(began));
+    let sent = rustix::fs::sendfile(stream, file, Some(&mut position), count).unwrap_or(0);
+    let ended_at = clock.now();
+    stats.first_byte_at.set(Some(started_at));
     stats.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
     stats.count_call();
     stats.add_file_bytes(sent);
     stats.moved_bytes.set(sent as u64);
     if sent == count {
         stats.is_single_call.set((sent as u64) < UNACKNOWLEDGED_MIN_BYTES);
-        stats.ended_at.set(Some(ended));
+        stats.ended_at.set(Some(ended_at));
         stats.query_endpoints(&stream);
         stats.query_tcp(&stream);
     }
     sent as u64
 }
 
-/// Closes a connection over which a whole file was sent since `began`. For a file that does not
-/// leave in one flight, keeps a duplicate of the descriptor to query the time of arrival.
-pub(super) fn close_after_send(stream: Stream, sent: u64, stats: &TransferStats, began: Instant) {
+/// Closes a connection over which a whole file of `sent` bytes was sent since `began`. For a file
+/// of at least [`UNACKNOWLEDGED_MIN_BYTES`], stores a duplicate of the descriptor in `stats`, with
+/// which the time of arrival is queried later.
+pub(super) fn close_after_send(
+    stream: Stream,
+    sent: u64,
+    stats: &ServerTransferStats,
+    began: Instant,
+) {
     if sent >= UNACKNOWLEDGED_MIN_BYTES
         && let Some(stream) = stream.kernel()
         && rustix::net::shutdown(stream, rustix::net::Shutdown::Write).is_ok()
@@ -143,7 +150,7 @@ pub(super) fn receive_available(
     stream: &Stream,
     upload: &mut Upload,
     scratch: &mut [u8],
-    stats: &TransferStats,
+    stats: &ServerTransferStats,
     clock: Monotonic,
 ) -> Result<bool> {
     let Some(stream) = stream.kernel() else { return Ok(false) };
@@ -172,12 +179,12 @@ pub(super) fn receive_available(
             break Ok(false);
         }
     };
-    let ended = clock.now();
+    let ended_at = clock.now();
     stats.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
     stats.file_bytes.set(Some(upload.received_bytes()));
     if received != Ok(false) {
         stats.is_single_call.set(pieces == 1);
-        stats.ended_at.set(Some(ended));
+        stats.ended_at.set(Some(ended_at));
         stats.query_endpoints(&stream);
         stats.query_tcp(&stream);
     }
@@ -213,8 +220,8 @@ pub(super) struct DataTransfer {
     pub(super) source: IpAddr,
     pub(super) representation: Representation,
     pub(super) deflate_level: Option<u8>,
-    pub(super) stats: Rc<TransferStats>,
-    pub(super) pace: Rc<Cell<Pace>>,
+    pub(super) stats: Rc<ServerTransferStats>,
+    pub(super) pace: Rc<Cell<RateLimit>>,
     pub(super) clock: Monotonic,
     pub(super) markers: LocalQueue<Marker>,
 }
@@ -237,11 +244,11 @@ impl DataTransfer {
             }
             self.stats.query_endpoints(stream);
         }
-        let began = self.clock.now();
+        let started_at = self.clock.now();
         let mut connection = Connection::open(stream, parameters, is_incoming).await?;
         if let Transport::Tls(tls_stream) = &connection.transport {
             self.stats.tls.set(Some(tls_stream.tls()));
-            self.stats.tls_time.set(Some(self.clock.now() - began));
+            self.stats.tls_time.set(Some(self.clock.now() - started_at));
         }
         if !is_incoming && self.stats.first_byte_at.get().is_none() {
             self.stats.first_byte_at.set(Some(self.clock.now()));
@@ -335,11 +342,11 @@ impl DataTransfer {
             let encoded = match Outgoing::is_inline(len) {
                 true => self.server.charge(Account::Files, || outgoing.encode()),
                 false => {
-                    let piece = Encoding(Some(outgoing));
-                    let done = long_work::run(&self.server.long_work, self.source, piece).await;
-                    let done = done.unwrap_or(Err(FileError::ServerBusy));
+                    let piece = EncodeStep(Some(outgoing));
+                    let result = long_work::run(&self.server.long_work, self.source, piece).await;
+                    let result = result.unwrap_or(Err(FileError::ServerBusy));
                     let encoded;
-                    (outgoing, encoded) = done.map_err(TransferError::File)?;
+                    (outgoing, encoded) = result.map_err(TransferError::File)?;
                     self.stats.add_cpu_time(encoded.cpu);
                     Ok(encoded)
                 }
@@ -372,10 +379,10 @@ impl DataTransfer {
     ) -> Result<()> {
         let count = self.piece_bytes(SEND_BYTES);
         loop {
-            let mut at = offset;
+            let mut position = offset;
             let sent = stream.async_io(Interest::WRITABLE, || {
                 self.stats.count_call();
-                Ok(rustix::fs::sendfile(stream, file, Some(&mut at), count)?)
+                Ok(rustix::fs::sendfile(stream, file, Some(&mut position), count)?)
             });
             let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
             if sent == 0 {
@@ -456,12 +463,12 @@ impl DataTransfer {
                 let mut scratch = scratch.borrow_mut();
                 let mut written = Ok(());
                 let received = from.poll_receive(context, &mut scratch, limit, &mut |wire| {
-                    let began = self.clock.now();
+                    let started_at = self.clock.now();
                     written = written.and_then(|()| {
                         let result = self.server.charge(Account::Files, || upload.write(wire));
                         result.map_err(TransferError::File)
                     });
-                    self.stats.add_write_time(self.clock.now() - began);
+                    self.stats.add_write_time(self.clock.now() - started_at);
                 });
                 let received = ready!(received).map_err(|_| TransferError::ConnectionLost);
                 Poll::Ready(written.and(received))
@@ -499,18 +506,18 @@ impl DataTransfer {
             self.note_first_byte();
             if incoming.is_inline() {
                 while !self.server.charge(Account::Files, || incoming.decode())? {}
-                incoming.spent.1 = Duration::ZERO;
+                incoming.decode_times.1 = Duration::ZERO;
             } else {
                 let piece = Decoding(Some(incoming));
-                let done = long_work::run(&self.server.long_work, self.source, piece).await;
-                incoming = done.unwrap_or(Err(TransferError::File(FileError::ServerBusy)))?;
+                let result = long_work::run(&self.server.long_work, self.source, piece).await;
+                incoming = result.unwrap_or(Err(TransferError::File(FileError::ServerBusy)))?;
             }
             for marker in incoming.markers.drain(..) {
-                // A marker that does not fit into the queue is dropped; the client has one restart
-                // point less.
+                // A marker that does not fit into the queue is dropped; the client then has one
+                // restart point fewer.
                 self.markers.push(marker);
             }
-            let (took, cpu) = std::mem::take(&mut incoming.spent);
+            let (took, cpu) = std::mem::take(&mut incoming.decode_times);
             self.stats.add_write_time(took);
             self.stats.add_cpu_time(cpu);
             self.stats.counts.set(incoming.counts());
@@ -537,17 +544,17 @@ impl DataTransfer {
         _ = pipe::fcntl_setpipe_size(&to, SEND_BYTES);
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         loop {
-            let spliced = stream.async_io(Interest::READABLE, || {
+            let received = stream.async_io(Interest::READABLE, || {
                 Ok(pipe::splice(stream, None, &to, None, SEND_BYTES, flags)?)
             });
-            let count = spliced.await.map_err(|_| TransferError::ConnectionLost)?;
+            let count = received.await.map_err(|_| TransferError::ConnectionLost)?;
             if count == 0 {
                 return Ok(());
             }
-            let began = self.clock.now();
+            let started_at = self.clock.now();
             let written = self.server.charge(Account::Files, || upload.write_from(&from, count));
             written.map_err(TransferError::File)?;
-            self.stats.add_write_time(self.clock.now() - began);
+            self.stats.add_write_time(self.clock.now() - started_at);
             self.stats.file_bytes.set(Some(upload.received_bytes()));
             self.count_bytes(count).await;
         }
@@ -613,9 +620,9 @@ impl Connection {
         let transport = match parameters {
             None => Transport::Plaintext(stream),
             Some(parameters) => {
-                let accepted = DataTlsStream::accept(stream, &parameters, is_incoming);
-                let accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, accepted).await;
-                match accepted {
+                let handshake = DataTlsStream::accept(stream, &parameters, is_incoming);
+                let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
+                match handshake {
                     Ok(Ok(tls_stream)) => Transport::Tls(Box::new(tls_stream)),
                     Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                         return Err(TransferError::TlsNotResumed);

@@ -12,7 +12,7 @@ struct Fixture {
     upload: Upload,
     server: Stream,
     client: Option<std::net::TcpStream>,
-    stats: TransferStats,
+    stats: ServerTransferStats,
 }
 
 impl Fixture {
@@ -32,7 +32,7 @@ impl Fixture {
             upload,
             server: Stream::Unregistered(server),
             client: Some(client),
-            stats: TransferStats::default(),
+            stats: ServerTransferStats::default(),
         }
     }
 
@@ -84,8 +84,8 @@ fn a_file_larger_than_the_limit_is_rejected() {
 #[test]
 fn the_content_of_several_records_is_written_together_and_in_order() {
     let mut room = vec![0; 100];
-    let mut given = Vec::new();
-    let mut each = |data: &[u8]| given.push(data.to_vec());
+    let mut received = Vec::new();
+    let mut each = |data: &[u8]| received.push(data.to_vec());
     let mut buffer = RecordBuffer { room: &mut room, len: 0, each: &mut each };
     buffer.put(&[1; 60]);
     buffer.put(&[2; 40]);
@@ -97,5 +97,5 @@ fn the_content_of_several_records_is_written_together_and_in_order() {
     buffer.flush();
     let wanted =
         [[vec![1; 60], vec![2; 40]].concat(), vec![3; 30], vec![4; 80], vec![5; 120], vec![6; 10]];
-    assert_eq!(given, wanted);
+    assert_eq!(received, wanted);
 }

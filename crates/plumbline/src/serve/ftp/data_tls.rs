@@ -54,7 +54,7 @@ pub(super) struct DataTlsParameters {
     pub(super) token: [u8; tickets::TOKEN_LEN],
     /// Family of FTP sessions whose tickets are accepted too. If set, the client must resume a TLS
     /// session of the family.
-    pub(super) family: Option<tickets::Family>,
+    pub(super) family: Option<tickets::SessionTokens>,
 }
 
 impl DataTlsStream {
@@ -70,14 +70,14 @@ impl DataTlsStream {
         is_incoming: bool,
     ) -> io::Result<Self> {
         let DataTlsParameters { server, configuration, token, family } = parameters;
-        let configuration = tickets::of_session(configuration, *token, family.as_ref());
+        let configuration = tickets::session_configuration(configuration, *token, family.as_ref());
         let layer = RecordLayer::server(configuration)?;
         let server = server.clone();
         let mut tls_stream = Self { layer, server, stream, is_incoming, early: Vec::new() };
         let mut early = Vec::new();
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
         while tls_stream.layer.is_handshaking() {
-            let progress = tls_stream.charged(Account::Encryption, |tls_stream| {
+            let progress = tls_stream.charge_work(Account::Encryption, |tls_stream| {
                 tls_stream.process(TlsWrite::Nothing, &mut keep)
             });
             match progress? {
@@ -98,8 +98,8 @@ impl DataTlsStream {
             tls_stream.flush().await?;
         }
         tls_stream.early = early;
-        let agreed = tls_stream.layer.agreed();
-        if family.is_some() && agreed.handshake_kind() != Some(HandshakeKind::Resumed) {
+        let tls_state = tls_stream.layer.agreed();
+        if family.is_some() && tls_state.handshake_kind() != Some(HandshakeKind::Resumed) {
             return Err(ErrorKind::PermissionDenied.into());
         }
         Ok(tls_stream)
@@ -134,7 +134,9 @@ impl DataTlsStream {
         at_most: usize,
         each: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
-        self.charged(Account::Encryption, |tls_stream| tls_stream.receive(context, at_most, each))
+        self.charge_work(Account::Encryption, |tls_stream| {
+            tls_stream.receive(context, at_most, each)
+        })
     }
 
     fn receive(
@@ -170,7 +172,9 @@ impl DataTlsStream {
     ///
     /// Returns the error of TLS or of the connection.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.charged(Account::Encryption, |tls_stream| tls_stream.say(TlsWrite::Data(bytes)))?;
+        self.charge_work(Account::Encryption, |tls_stream| {
+            tls_stream.write_to_layer(TlsWrite::Data(bytes))
+        })?;
         self.flush().await
     }
 
@@ -180,21 +184,20 @@ impl DataTlsStream {
     ///
     /// Returns the error of TLS or of the connection.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
-        self.say(TlsWrite::CloseNotify)?;
+        self.write_to_layer(TlsWrite::CloseNotify)?;
         self.flush().await?;
         self.stream.shutdown().await
     }
 
-    /// Charges `work` to `account` of the server's meter. The consumer of the data has its own
-    /// account.
-    fn charged<T>(&mut self, account: Account, work: impl FnOnce(&mut Self) -> T) -> T {
+    /// Executes `work` and charges its time to `account` of the server's meter.
+    fn charge_work<T>(&mut self, account: Account, work: impl FnOnce(&mut Self) -> T) -> T {
         match self.server.clone() {
             Some(server) => server.charge(account, || work(self)),
             None => work(self),
         }
     }
 
-    fn say(&mut self, write: TlsWrite<'_>) -> io::Result<()> {
+    fn write_to_layer(&mut self, write: TlsWrite<'_>) -> io::Result<()> {
         loop {
             match self.process(write, &mut |_| {})? {
                 Progress::Done => return Ok(()),
@@ -219,10 +222,10 @@ impl DataTlsStream {
 
     /// Returns whether pending output consists of tickets that are held back.
     fn holds_tickets(&self) -> bool {
-        let agreed = self.layer.agreed();
+        let tls_state = self.layer.agreed();
         self.is_incoming
-            && !agreed.is_handshaking()
-            && agreed.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+            && !tls_state.is_handshaking()
+            && tls_state.protocol_version() == Some(ProtocolVersion::TLSv1_3)
             && self.layer.output().len() <= HELD_MAX_BYTES
     }
 
@@ -247,7 +250,7 @@ impl DataTlsStream {
         if !self.holds_tickets() {
             ready!(self.poll_flush(context))?;
         }
-        let count = ready!(self.charged(Account::Interrupt, |tls_stream| {
+        let count = ready!(self.charge_work(Account::Interrupt, |tls_stream| {
             let mut room = ReadBuf::new(tls_stream.layer.room(at_most));
             let read = Pin::new(&mut tls_stream.stream).poll_read(context, &mut room);
             read.map_ok(|()| room.filled().len())

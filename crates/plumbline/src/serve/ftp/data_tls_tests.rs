@@ -49,7 +49,7 @@ impl TlsFixture {
         requires_reuse: bool,
     ) -> DataTlsParameters {
         let configuration = Arc::clone(&self.server);
-        let family = requires_reuse.then(tickets::Family::default);
+        let family = requires_reuse.then(tickets::SessionTokens::default);
         DataTlsParameters { server: None, configuration, token, family }
     }
 
@@ -59,8 +59,8 @@ impl TlsFixture {
         let (server, _) = listener.accept().await.unwrap();
         let name = ServerName::try_from("host").unwrap();
         let connector = TlsConnector::from(Arc::clone(&self.client));
-        let accepted = DataTlsStream::accept(server.into(), parameters, is_incoming);
-        let (server, client) = tokio::join!(accepted, connector.connect(name, client));
+        let handshake = DataTlsStream::accept(server.into(), parameters, is_incoming);
+        let (server, client) = tokio::join!(handshake, connector.connect(name, client));
         (server, client.unwrap())
     }
 
@@ -123,8 +123,8 @@ async fn an_empty_file_may_end_in_the_same_read_as_the_handshake() {
             let mut client = connector.connect(name, client).await.unwrap();
             client.shutdown().await.unwrap();
         };
-        let accepted = DataTlsStream::accept(server.into(), &parameters, true);
-        let (server, ()) = tokio::join!(accepted, close_immediately);
+        let handshake = DataTlsStream::accept(server.into(), &parameters, true);
+        let (server, ()) = tokio::join!(handshake, close_immediately);
         assert!(receive(&mut server.unwrap()).await.unwrap().is_empty());
     }
 }
@@ -162,8 +162,8 @@ async fn a_connection_closed_without_close_notify_is_truncated() {
 #[tokio::test]
 async fn a_tls13_session_of_another_token_is_not_resumed() {
     let fixture = TlsFixture::new(&TLS13);
-    let refused = fixture.resume(OTHER_TOKEN, OWN_TOKEN).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    let error = fixture.resume(OTHER_TOKEN, OWN_TOKEN).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
 }
 
 #[tokio::test]
@@ -175,8 +175,8 @@ async fn a_tls13_session_of_the_same_token_is_resumed() {
 #[tokio::test]
 async fn a_tls12_session_of_another_token_is_not_resumed() {
     let fixture = TlsFixture::new(&TLS12);
-    let refused = fixture.resume(OTHER_TOKEN, OWN_TOKEN).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    let error = fixture.resume(OTHER_TOKEN, OWN_TOKEN).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
 }
 
 #[tokio::test]

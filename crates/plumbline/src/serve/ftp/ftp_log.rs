@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// Log event of the FTP server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(super) enum Event {
+pub(super) enum FtpEvent {
     /// A listener is open.
     ServingFtp { at: String, how: &'static str, what: String },
     /// SHA-256 fingerprint of the certificate.
@@ -73,7 +73,7 @@ pub(super) enum Event {
     NotReloaded { why: String },
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for FtpEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let direction = |is_read: bool| if is_read { "download" } else { "upload" };
         match self {
@@ -132,21 +132,21 @@ mod tests {
 
     // attack row 75
     #[test]
-    fn ftp_event_text_contains_no_control_sequence_and_no_second_line() {
+    fn ftp_log_lines_contain_no_terminal_command_or_forged_line() {
         let from = SocketAddr::from(([192, 0, 2, 7], 2121));
         let text = || HOSTILE.to_owned();
         let host = || Some(text());
         let is_read = true;
         let bytes = 1;
         let events = [
-            Event::ServingFtp { at: text(), how: "how", what: text() },
-            Event::Certificate { sha256: text() },
-            Event::FewDescriptors { allowed: 1, sessions: 1 },
-            Event::NoTls { why: text() },
-            Event::Refused { from, why: text() },
-            Event::LoginFailed { from, name: text(), host: host() },
-            Event::LoggedIn { from, name: text(), host: host() },
-            Event::Moved {
+            FtpEvent::ServingFtp { at: text(), how: "how", what: text() },
+            FtpEvent::Certificate { sha256: text() },
+            FtpEvent::FewDescriptors { allowed: 1, sessions: 1 },
+            FtpEvent::NoTls { why: text() },
+            FtpEvent::Refused { from, why: text() },
+            FtpEvent::LoginFailed { from, name: text(), host: host() },
+            FtpEvent::LoggedIn { from, name: text(), host: host() },
+            FtpEvent::Moved {
                 from,
                 user: text(),
                 host: host(),
@@ -155,7 +155,7 @@ mod tests {
                 bytes,
                 micros: 1,
             },
-            Event::Failed {
+            FtpEvent::Failed {
                 from,
                 user: text(),
                 host: host(),
@@ -164,25 +164,25 @@ mod tests {
                 bytes,
                 why: text(),
             },
-            Event::UnsendableNames { from, user: text(), host: host(), name: text(), count: 1 },
-            Event::Left { from, seconds: 1 },
-            Event::Reloaded,
-            Event::NotReloaded { why: text() },
+            FtpEvent::UnsendableNames { from, user: text(), host: host(), name: text(), count: 1 },
+            FtpEvent::Left { from, seconds: 1 },
+            FtpEvent::Reloaded,
+            FtpEvent::NotReloaded { why: text() },
         ];
         assert_lines_are_harmless(&events, 13, |event| match event {
-            Event::ServingFtp { .. } => 0,
-            Event::Certificate { .. } => 1,
-            Event::FewDescriptors { .. } => 2,
-            Event::NoTls { .. } => 3,
-            Event::Refused { .. } => 4,
-            Event::LoginFailed { .. } => 5,
-            Event::LoggedIn { .. } => 6,
-            Event::Moved { .. } => 7,
-            Event::Failed { .. } => 8,
-            Event::UnsendableNames { .. } => 9,
-            Event::Left { .. } => 10,
-            Event::Reloaded => 11,
-            Event::NotReloaded { .. } => 12,
+            FtpEvent::ServingFtp { .. } => 0,
+            FtpEvent::Certificate { .. } => 1,
+            FtpEvent::FewDescriptors { .. } => 2,
+            FtpEvent::NoTls { .. } => 3,
+            FtpEvent::Refused { .. } => 4,
+            FtpEvent::LoginFailed { .. } => 5,
+            FtpEvent::LoggedIn { .. } => 6,
+            FtpEvent::Moved { .. } => 7,
+            FtpEvent::Failed { .. } => 8,
+            FtpEvent::UnsendableNames { .. } => 9,
+            FtpEvent::Left { .. } => 10,
+            FtpEvent::Reloaded => 11,
+            FtpEvent::NotReloaded { .. } => 12,
         });
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let from = SocketAddr::from(([192, 0, 2, 7], 2121));
         let logged_in = |host: Option<&str>| {
             let host = host.map(str::to_owned);
-            Event::LoggedIn { from, name: "ann".to_owned(), host }
+            FtpEvent::LoggedIn { from, name: "ann".to_owned(), host }
         };
         let of_org = logged_in(Some("ftp.example.org"));
         assert!(of_org.to_string().ends_with(" logged in as 'ann' of ftp.example.org"));

@@ -1,9 +1,9 @@
 //! Directory listings, written while the directory is read.
 //!
-//! The names of a directory of usual size are sorted. Beyond [`SORTED_MAX`] names the rest follows
-//! in the order of the file system, so that no directory is held in memory as a whole. A directory
-//! may have any number of names, and a pattern may match none of them, so each call examines a
-//! bounded number of names.
+//! The first [`SORTED_MAX`] names of a directory are sorted. Further names follow in the order of
+//! the file system, so that a large directory is never held in memory as a whole. A directory may
+//! have any number of names, and a pattern may match none of them, so each call examines a bounded
+//! number of names.
 
 use super::rights::{Access, PathRights};
 use super::user_files::{FileView, file_error};
@@ -99,8 +99,8 @@ impl Lister {
         names_left: &mut usize,
     ) -> Result<Progress, FileError> {
         while out.len() < min_bytes {
-            let Some(left) = names_left.checked_sub(1) else { return Ok(Progress::Paused) };
-            *names_left = left;
+            let Some(remaining) = names_left.checked_sub(1) else { return Ok(Progress::Paused) };
+            *names_left = remaining;
             if self.is_collecting {
                 self.collect_next()?;
                 continue;
@@ -144,8 +144,8 @@ impl Lister {
         }
         // A client that mistakes a link for a directory would remove the content of the directory.
         let is_link = entry.status.kind == Kind::Other && status.kind == Kind::Directory;
-        let held = self.access.within(&self.directory, &entry.name);
-        let mut entry = entry_of(entry.name, status, held);
+        let rights = self.access.within(&self.directory, &entry.name);
+        let mut entry = entry_of(entry.name, status, rights);
         if is_link {
             entry.kind = listing::Kind::Link;
         }
@@ -253,7 +253,7 @@ mod tests {
 
     // attack row 89
     #[test]
-    fn a_call_examines_a_bounded_number_of_names_whatever_the_pattern_matches() {
+    fn each_call_examines_a_bounded_number_of_names() {
         let (mut lister, path) = lister("none", 1_000, Some(b"zzz*"));
         let mut calls = 0;
         loop {

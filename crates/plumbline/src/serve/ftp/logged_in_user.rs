@@ -3,16 +3,16 @@
 use super::super::fair_queue::{Busy, Permit};
 use super::super::throttle;
 use super::Server;
-use super::configuration::Settings;
-use super::ftp_log::Event;
+use super::configuration::FtpSettings;
+use super::ftp_log::FtpEvent;
 use super::partial::{Partials, trim};
 use super::rights::Access;
 use super::space::Space;
-use super::system::{OpenSession, Refusal};
+use super::system::{OpenSession, SystemUserRefusal};
 use super::user_files::FileView;
-use super::users::{Account, is_anonymous};
+use super::users::{FtpUserEntry, is_anonymous};
 use super::virtual_host::Site;
-use crate::files::pace::Pace;
+use crate::files::pace::RateLimit;
 use os::beneath::RootDir;
 use protocols::application::ftp::server::{self as engine, Login, Rights};
 use protocols::application::ftp::{Right, VirtualPath};
@@ -56,7 +56,7 @@ impl<T> From<Option<T>> for LoginOutcome<T> {
 /// Logged-in user.
 pub(super) struct LoggedInUser {
     pub(super) view: FileView,
-    pub(super) pace: Rc<Cell<Pace>>,
+    pub(super) pace: Rc<Cell<RateLimit>>,
     pub(super) is_anonymous: bool,
     /// PAM session of a system user, open as long as the user is logged in.
     _session: Option<OpenSession>,
@@ -82,7 +82,7 @@ struct Home {
 }
 
 impl Home {
-    fn of_account(account: Account) -> Self {
+    fn for_account(account: FtpUserEntry) -> Self {
         // The rights were validated when the file was read.
         let access = account.access().unwrap_or_default();
         Self {
@@ -98,7 +98,7 @@ impl Home {
 
     /// Returns the home of a system user. The file permissions of the operating system limit the
     /// access of the user.
-    fn of_system((root_dir, session): (RootDir, OpenSession)) -> Self {
+    fn for_system_user((root_dir, session): (RootDir, OpenSession)) -> Self {
         Self {
             root: PathBuf::new(),
             root_dir: Some(Arc::new(root_dir)),
@@ -110,7 +110,7 @@ impl Home {
         }
     }
 
-    fn of_anonymous(site: &Site) -> Option<Self> {
+    fn for_anonymous_users(site: &Site) -> Option<Self> {
         Some(Self {
             root: site.root.clone()?,
             root_dir: None,
@@ -135,7 +135,7 @@ pub(super) fn log_in_anonymous(
     if !is_anonymous_login || site.quota_bytes.is_some() {
         return None;
     }
-    let home = Home::of_anonymous(site)?;
+    let home = Home::for_anonymous_users(site)?;
     let root_dir = open(server, peer, &home)?;
     Some(log_in(server, login, site, home, root_dir, None))
 }
@@ -150,7 +150,7 @@ pub(super) async fn authenticate(
 ) -> LoginOutcome<LoggedInUser> {
     let settings = server.settings();
     if site.has_anonymous && is_anonymous(login.user.as_bytes()) {
-        let Some(home) = Home::of_anonymous(site) else { return LoginOutcome::Refused };
+        let Some(home) = Home::for_anonymous_users(site) else { return LoginOutcome::Refused };
         return open_files(server, peer, login, site, home).await.into();
     }
     match check_password(server, peer, &settings, site, login).await {
@@ -199,7 +199,7 @@ async fn open_files(
 async fn check_password(
     server: &Server,
     peer: SocketAddr,
-    settings: &Settings,
+    settings: &FtpSettings,
     site: &Site,
     login: &Login,
 ) -> Result<PasswordCheck, Busy> {
@@ -208,25 +208,25 @@ async fn check_password(
     let now = std::time::Instant::now;
     let reserve = || server.admission.borrow_mut().reserve_password_check(address, &name, now());
     let failures = || server.admission.borrow().failures(address, &name);
-    let permit = throttle::turn(&server.checks, address, reserve, failures).await?;
+    let permit = throttle::acquire(&server.checks, address, reserve, failures).await?;
     let (account, permit) = check_file(site, login, permit).await;
     // PAM is queried after a wrong password for a name in the user file too, so that the check
     // takes equally long for every name.
     let (home, refusal) = match account {
-        Some(account) => (Some(Home::of_account(account)), None),
+        Some(account) => (Some(Home::for_account(account)), None),
         None if settings.system.is_none() || !site.has_system_users => (None, None),
         None => {
             // A PAM module may hang, and users in the user file must not wait for the module.
             drop(permit);
             match check_system_user(server, address, settings, login).await? {
-                Ok(home) if !is_in_file(site, login) => (Some(Home::of_system(home)), None),
-                Ok(_) | Err(Refusal::NotAuthenticated) => (None, None),
+                Ok(home) if !is_in_file(site, login) => (Some(Home::for_system_user(home)), None),
+                Ok(_) | Err(SystemUserRefusal::NotAuthenticated) => (None, None),
                 Err(refusal) => (None, Some(refusal)),
             }
         }
     };
     if let Some(refusal) = refusal {
-        server.log.write(&Event::Refused { from: peer, why: refusal.reason().to_owned() });
+        server.log.write(&FtpEvent::Refused { from: peer, why: refusal.reason().to_owned() });
     }
     let mut admission = server.admission.borrow_mut();
     Ok(match home {
@@ -251,15 +251,15 @@ async fn check_file(
     site: &Site,
     login: &Login,
     permit: Permit,
-) -> (Option<Account>, Option<Permit>) {
+) -> (Option<FtpUserEntry>, Option<Permit>) {
     let Some(users) = site.users.clone() else { return (None, Some(permit)) };
     let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
     let password = login.password.clone();
-    let checked = tokio::task::spawn_blocking(move || {
+    let check = tokio::task::spawn_blocking(move || {
         // A running check cannot be interrupted, so the permit is held until the check ends.
         (users.authenticate(name.as_deref(), password.as_bytes()), permit)
     });
-    let (verified, permit) = checked.await.ok().unzip();
+    let (verified, permit) = check.await.ok().unzip();
     (verified.flatten().map(|(_, account)| account), permit)
 }
 
@@ -272,14 +272,14 @@ fn is_in_file(site: &Site, login: &Login) -> bool {
 async fn check_system_user(
     server: &Server,
     address: IpAddr,
-    settings: &Settings,
+    settings: &FtpSettings,
     login: &Login,
-) -> Result<Result<(RootDir, OpenSession), Refusal>, Busy> {
+) -> Result<Result<(RootDir, OpenSession), SystemUserRefusal>, Busy> {
     let name = std::str::from_utf8(login.user.as_bytes()).unwrap_or_default();
     let Some((system, name)) = settings.system.clone().zip(valid_system_name(name)) else {
-        return Ok(Err(Refusal::NotAuthenticated));
+        return Ok(Err(SystemUserRefusal::NotAuthenticated));
     };
-    let permit = server.system_checks.turn(address).await?;
+    let permit = server.system_checks.acquire(address).await?;
     let name = name.to_owned();
     let password = login.password.clone();
     let stop = StopOnDrop::default();
@@ -289,7 +289,7 @@ async fn check_system_user(
         drop(permit);
         authenticated
     });
-    Ok(outcome.await.unwrap_or(Err(Refusal::NoPam)))
+    Ok(outcome.await.unwrap_or(Err(SystemUserRefusal::NoPam)))
 }
 
 /// Sets the contained flag on drop.
@@ -317,7 +317,9 @@ fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<RootDir>> 
         return Some(Arc::clone(root_dir));
     }
     let shared = server.anonymous_root.borrow().upgrade();
-    if let Some(root_dir) = shared.filter(|root_dir| home.is_anonymous && root_dir.is(&home.root)) {
+    if let Some(root_dir) =
+        shared.filter(|root_dir| home.is_anonymous && root_dir.is_root(&home.root))
+    {
         return Some(root_dir);
     }
     match RootDir::open(&home.root) {
@@ -337,7 +339,7 @@ fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<RootDir>> 
 
 fn log_refusal(server: &Server, peer: SocketAddr, home: &Home, error: &io::Error) {
     let why = format!("cannot open root directory {}: {error}", home.root.display());
-    server.log.write(&Event::Refused { from: peer, why });
+    server.log.write(&FtpEvent::Refused { from: peer, why });
 }
 
 fn log_in(
@@ -375,7 +377,7 @@ fn log_in(
         word_formats: Arc::clone(&settings.word_formats),
     };
     let rate = home.bytes_per_second_max.or(settings.bytes_per_second_max);
-    let pace = Rc::new(Cell::new(Pace::new(rate)));
+    let pace = Rc::new(Cell::new(RateLimit::new(rate)));
     LoggedInUser { view, pace, is_anonymous: home.is_anonymous, _session: home.session }
 }
 
@@ -394,11 +396,11 @@ async fn space(
     if let Some(space) = server.spaces.borrow().get(&(key.clone(), limit)) {
         return Ok((root_dir, Some(Arc::clone(space))));
     }
-    let counted = tokio::task::spawn_blocking(move || {
-        let space = Space::of(&root_dir, limit);
+    let count = tokio::task::spawn_blocking(move || {
+        let space = Space::open(&root_dir, limit);
         (root_dir, Arc::new(space))
     });
-    let (root_dir, space) = counted.await.map_err(io::Error::other)?;
+    let (root_dir, space) = count.await.map_err(io::Error::other)?;
     // Another session may have counted the usage in the meantime and may already be writing files.
     let mut spaces = server.spaces.borrow_mut();
     let space = Arc::clone(spaces.entry((key, limit)).or_insert(space));

@@ -42,7 +42,7 @@ pub(super) async fn run<W: Steps>(
     mut work: W,
 ) -> Option<W::Output> {
     loop {
-        let permit = queue.turn(source).await.ok()?;
+        let permit = queue.acquire(source).await.ok()?;
         let result = tokio::task::spawn_blocking(move || {
             let output = work.step();
             drop(permit);
@@ -73,9 +73,9 @@ enum OperationState {
 }
 
 impl LongOperation {
-    /// Returns a long operation as work in steps. Returns a short operation unchanged as the error.
-    /// One operation hashes at most `hash_max_bytes` of a file.
-    pub(super) fn of(
+    /// Converts a long operation into steps, or returns a short operation unchanged in `Err`. One
+    /// operation hashes at most `hash_max_bytes` of a file.
+    pub(super) fn new(
         view: &FileView,
         operation: Operation,
         hash_max_bytes: u64,
@@ -141,7 +141,7 @@ impl Steps for LongOperation {
 
 type Step = Result<Option<Outcome>, FileError>;
 
-/// Hash of a file or of a range of it.
+/// State of a hash computation over a file or a range of it.
 struct Hash {
     digest: Option<Digest>,
     file: File,
@@ -193,7 +193,7 @@ impl Hash {
     }
 }
 
-/// Number of bytes that RETR would send (RFC 3659 §4.1).
+/// State of counting the bytes that RETR would send (RFC 3659 §4.1).
 struct TextSize {
     encoder: Encoder,
     file: File,

@@ -131,7 +131,7 @@ impl Spool {
         if let Some(space) = spaces.get(name).and_then(Weak::upgrade) {
             return space;
         }
-        let space = Arc::new(Space::of(mailbox, self.mailbox_max_bytes));
+        let space = Arc::new(Space::open(mailbox, self.mailbox_max_bytes));
         spaces.insert(name.to_vec(), Arc::downgrade(&space));
         space
     }
@@ -217,8 +217,8 @@ mod tests {
     fn only_a_directory_in_the_spool_is_a_mailbox() {
         let (test_spool, spool) = TestSpool::new("none");
         for name in ["bob", "", ".", "..", "../ann", "ann/new", ".ann", "-ann", "a\nn"] {
-            let refused = spool.deliver(Some(name.as_bytes()), &sender(), b"x");
-            assert_eq!(refused, Err(FileError::NoMailbox), "{name}");
+            let result = spool.deliver(Some(name.as_bytes()), &sender(), b"x");
+            assert_eq!(result, Err(FileError::NoMailbox), "{name}");
         }
         assert_eq!(spool.deliver(None, &sender(), b"x"), Err(FileError::NoMailbox));
         assert!(test_spool.messages().is_empty());

@@ -56,23 +56,23 @@ mod user_files;
 mod users;
 mod virtual_host;
 
-pub(super) use configuration::{Arguments, Settings, Shared, Table};
+pub(super) use configuration::{Arguments, FtpSettings, FtpTable, Shared};
 pub(super) use system::authenticate_claim as prove_system_user;
 
 use super::admission::Admission;
 use super::fair_queue::{FairQueue, Limits};
 use super::log::Log;
 use super::metered::Metered;
-use super::metrics::{Protocol, Traffic};
+use super::metrics::{ProtocolTraffic, ServerProtocol};
 use super::transfer_log::TransferLog;
 use crate::carrier::{BorrowedContext, EngineContext};
-use crate::meters::Registry;
+use crate::meters::MeterRegistry;
 use anyhow::{Context, Result};
 use configuration::Protection;
-use ftp_log::Event;
+use ftp_log::FtpEvent;
 use os::beneath::RootDir;
 use os::host::Host;
-use session::Session;
+use session::FtpSession;
 use socket::{ControlListener, Socket};
 use space::Space;
 use std::cell::{OnceCell, RefCell};
@@ -95,10 +95,11 @@ use virtual_host::Certificates;
 const SCRATCH_LEN: usize = 256 * 1024;
 /// File descriptors per session: two connections, a listener, a file, its directory and the root.
 const DESCRIPTORS_PER_SESSION: u64 = 6;
-/// Length of the kernel's queue of connections that are not accepted yet.
+/// Length of the kernel's queue of connections that are not accepted yet (the backlog of
+/// `listen(2)`).
 const BACKLOG: u32 = 1024;
 /// Delay after a failed accept, for example for lack of descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Limits of PAM checks. Each check runs in a process of its own, which may wait for a directory
 /// server.
@@ -106,7 +107,7 @@ const SYSTEM_CHECKS: Limits = Limits { running_max: 8, waiting_max: 64, waiting_
 
 /// FTP server.
 pub(super) struct Server {
-    settings: RefCell<Rc<Settings>>,
+    settings: RefCell<Rc<FtpSettings>>,
     is_root: bool,
     admission: RefCell<Admission>,
     context: RefCell<EngineContext>,
@@ -126,7 +127,7 @@ pub(super) struct Server {
     anonymous_root: RefCell<Weak<RootDir>>,
     /// Quota usage of each root with a quota.
     spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
-    tls: RefCell<Option<Tls>>,
+    tls: RefCell<Option<DefaultTls>>,
     /// User-space host that carries the connections; `None` for the kernel's network stack.
     host: OnceCell<Host>,
     /// Families of sessions: each session accepts the TLS tickets of the other sessions of its user
@@ -149,13 +150,13 @@ impl Metered for Server {
 /// TLS options of a listener.
 #[derive(Clone)]
 struct TlsOptions {
-    tls: Option<Tls>,
+    tls: Option<DefaultTls>,
     is_implicit_tls: bool,
 }
 
 /// TLS configuration for clients that have not selected a virtual host yet.
 #[derive(Clone)]
-struct Tls {
+struct DefaultTls {
     configuration: Arc<ServerConfig>,
     certificates: Arc<Certificates>,
 }
@@ -167,10 +168,10 @@ impl Server {
     ///
     /// Returns an error if a root cannot be opened, or if TLS is required and not available.
     pub(super) fn new(
-        settings: Settings,
+        settings: FtpSettings,
         log: Log,
         transfer_log: Rc<TransferLog>,
-        registry: &Arc<Registry>,
+        registry: &Arc<MeterRegistry>,
     ) -> Result<Self> {
         settings.check_roots()?;
         let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
@@ -178,7 +179,7 @@ impl Server {
         if os::process::allow_descriptors(descriptors).is_err() {
             let allowed = os::process::descriptors_max().unwrap_or(u64::MAX);
             let sessions = (allowed / DESCRIPTORS_PER_SESSION).min(sessions);
-            log.write(&Event::FewDescriptors { allowed, sessions });
+            log.write(&FtpEvent::FewDescriptors { allowed, sessions });
         }
         let tls = tls(&settings, log)?;
         // Every session may wait in a queue; a waiting operation takes a few hundred bytes.
@@ -215,7 +216,7 @@ impl Server {
         })
     }
 
-    fn settings(&self) -> Rc<Settings> {
+    fn settings(&self) -> Rc<FtpSettings> {
         Rc::clone(&self.settings.borrow())
     }
 
@@ -236,8 +237,8 @@ impl Server {
     }
 
     /// Returns the number of open sessions and the counts since the start.
-    pub(super) fn traffic(&self) -> Traffic {
-        self.admission.borrow().traffic(Protocol::Ftp)
+    pub(super) fn traffic(&self) -> ProtocolTraffic {
+        self.admission.borrow().traffic(ServerProtocol::Ftp)
     }
 
     /// Borrows the clock, the random number generator and the meter. Must not be held across an
@@ -281,7 +282,7 @@ impl Server {
             ports.push((address.port(), is_tls));
             let listener = self.open(*address)?;
             let has_tls = self.tls.borrow().is_some();
-            let how = match (is_tls, settings.tls, has_tls) {
+            let protection = match (is_tls, settings.tls, has_tls) {
                 (true, ..) => "with TLS",
                 (_, Protection::Required, _) => "AUTH TLS required",
                 (_, _, true) => "unencrypted or with AUTH TLS",
@@ -289,11 +290,11 @@ impl Server {
             };
             let at = listener.name()?;
             let what = description.clone();
-            self.log.write(&Event::ServingFtp { at, how, what });
+            self.log.write(&FtpEvent::ServingFtp { at, how: protection, what });
             listeners.spawn_local(Rc::clone(&self).accept_connections(listener, is_tls));
         }
-        let failed = listeners.join_next().await.transpose()?;
-        failed.map_or(Ok(()), |error| Err(error).context("cannot accept FTP connections"))
+        let first_end = listeners.join_next().await.transpose()?;
+        first_end.map_or(Ok(()), |error| Err(error).context("cannot accept FTP connections"))
     }
 
     /// Periodically recounts quotas and removes old partial uploads.
@@ -307,7 +308,7 @@ impl Server {
             };
             let roots = settings.writable_roots();
             let limits = settings.partials;
-            let maintained = tokio::task::spawn_blocking(move || {
+            let maintenance = tokio::task::spawn_blocking(move || {
                 for root in roots {
                     let Ok(root_dir) = RootDir::open(&root) else { continue };
                     let space = spaces.get(&root);
@@ -318,7 +319,7 @@ impl Server {
                 }
             });
             // An error in this round does not prevent the next round.
-            _ = maintained.await;
+            _ = maintenance.await;
         }
     }
 
@@ -344,7 +345,7 @@ impl Server {
                 Err(_) => {
                     // No descriptors are left, or the client closed the connection before it was
                     // accepted.
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
             };
@@ -360,16 +361,18 @@ impl Server {
                     // time.
                     _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
                 }
-                self.log.write(&Event::Refused { from: peer, why });
+                self.log.write(&FtpEvent::Refused { from: peer, why });
                 continue;
             }
             let server = Rc::clone(&self);
             tokio::task::spawn_local(async move {
-                let started = std::time::Instant::now();
+                let started_at = std::time::Instant::now();
                 let result = Rc::clone(&server).run_session(stream, peer, is_implicit_tls).await;
                 server.log.write(&match result {
-                    Ok(()) => Event::Left { from: peer, seconds: started.elapsed().as_secs() },
-                    Err(error) => Event::Refused { from: peer, why: error.to_string() },
+                    Ok(()) => {
+                        FtpEvent::Left { from: peer, seconds: started_at.elapsed().as_secs() }
+                    }
+                    Err(error) => FtpEvent::Refused { from: peer, why: error.to_string() },
                 });
                 server.admission.borrow_mut().release_session(peer);
             });
@@ -383,12 +386,12 @@ impl Server {
         is_implicit_tls: bool,
     ) -> io::Result<()> {
         let tls_options = TlsOptions { tls: self.tls.borrow().clone(), is_implicit_tls };
-        Session::begin(self, tls_options, stream, peer).await?.run().await
+        FtpSession::begin(self, tls_options, stream, peer).await?.run().await
     }
 
     /// Replaces the settings for new sessions and logins. Listeners and open sessions are not
     /// affected.
-    pub(super) fn reload(&self, settings: Result<Settings>) {
+    pub(super) fn reload(&self, settings: Result<FtpSettings>) {
         let reloaded = settings.and_then(|settings| {
             settings.check_roots()?;
             let tls = tls(&settings, self.log)?;
@@ -399,9 +402,9 @@ impl Server {
                 self.admission.borrow_mut().set_rules(settings.rules.clone());
                 self.tls.replace(tls);
                 self.settings.replace(Rc::new(settings));
-                self.log.write(&Event::Reloaded);
+                self.log.write(&FtpEvent::Reloaded);
             }
-            Err(error) => self.log.write(&Event::NotReloaded { why: format!("{error:#}") }),
+            Err(error) => self.log.write(&FtpEvent::NotReloaded { why: format!("{error:#}") }),
         }
     }
 
@@ -410,38 +413,38 @@ impl Server {
         self.closing.send_replace(true);
         let until = tokio::time::Instant::now() + self.settings().grace;
         while self.admission.borrow().sessions() > 0 && tokio::time::Instant::now() < until {
-            tokio::time::sleep(PAUSE / 10).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY / 10).await;
         }
     }
 }
 
 /// Returns the TLS configuration, if TLS is enabled. If TLS is only offered by default, an error is
 /// logged and the server runs without TLS.
-fn tls(settings: &Settings, log: Log) -> Result<Option<Tls>> {
+fn tls(settings: &FtpSettings, log: Log) -> Result<Option<DefaultTls>> {
     if settings.tls == Protection::Off {
         return Ok(None);
     }
     match build_tls(settings) {
         Ok((tls, sha256)) => {
-            log.write(&Event::Certificate { sha256 });
+            log.write(&FtpEvent::Certificate { sha256 });
             Ok(Some(tls))
         }
         Err(error) => {
             let is_needed = settings.tls == Protection::Required
                 || !settings.listen_tls.is_empty()
-                || !settings.makes_certificate
+                || !settings.generates_certificate
                 || settings.hosts.iter().any(|host| host.certificate.is_some());
             if is_needed {
                 return Err(error);
             }
-            log.write(&Event::NoTls { why: format!("{error:#}") });
+            log.write(&FtpEvent::NoTls { why: format!("{error:#}") });
             Ok(None)
         }
     }
 }
 
-fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
-    if settings.makes_certificate {
+fn build_tls(settings: &FtpSettings) -> Result<(DefaultTls, String)> {
+    if settings.generates_certificate {
         settings.certificate.generate_if_missing()?;
     }
     let (mut tls, sha256) = settings.certificate.configuration()?;
@@ -450,7 +453,7 @@ fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
     let default = Arc::clone(&tls.cert_resolver);
     let certificates = Arc::new(Certificates::new(default, &settings.hosts)?);
     tls.cert_resolver = Arc::clone(&certificates) as _;
-    Ok((Tls { configuration: Arc::new(tls), certificates }, sha256))
+    Ok((DefaultTls { configuration: Arc::new(tls), certificates }, sha256))
 }
 
 fn open(address: SocketAddr) -> Result<ControlListener> {
@@ -459,8 +462,8 @@ fn open(address: SocketAddr) -> Result<ControlListener> {
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
     socket.set_reuseaddr(true)?;
-    let bound = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
-    bound.map(ControlListener::Kernel).map_err(|error| {
+    let result = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
+    result.map(ControlListener::Kernel).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::PermissionDenied => "ports below 1024 need root",
             io::ErrorKind::AddrInUse => "the port is used by another program",

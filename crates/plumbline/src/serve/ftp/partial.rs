@@ -59,17 +59,17 @@ impl Partials {
         }
         let key = self.key(path);
         self.remove(path);
-        let kept = match &self.space {
+        let result = match &self.space {
             Some(space) => space.store(len, |may_add| {
                 may_add()?;
                 self.root_dir.keep(atomic_file, &key).map(|()| None)
             }),
             None => self.root_dir.keep(atomic_file, &key),
         };
-        if kept.is_ok() {
+        if result.is_ok() {
             trim(&self.root_dir, self.space.as_deref(), self.limits, Some(&key));
         }
-        kept.is_ok()
+        result.is_ok()
     }
 
     /// Removes the partial upload of `path`, if there is one.
@@ -135,7 +135,7 @@ mod tests {
             Self(path, root_dir)
         }
 
-        fn of(&self, user: &str, space: Option<&Arc<Space>>) -> Partials {
+        fn partials_of(&self, user: &str, space: Option<&Arc<Space>>) -> Partials {
             let root_dir = Arc::clone(&self.1);
             let space = space.cloned();
             Partials { root_dir, space, user: user.into(), limits: LIMITS }
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn a_partial_upload_belongs_to_one_user() {
         let root = Root::new();
-        let ann = root.of("ann", None);
-        let bob = root.of("bob", None);
+        let ann = root.partials_of("ann", None);
+        let bob = root.partials_of("bob", None);
         assert!(interrupt(&ann, "file", 10) && interrupt(&bob, "file", 20));
         assert_eq!((len(&ann, "file"), len(&bob, "file")), (Some(10), Some(20)));
         assert_eq!(len(&ann, "other"), None);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn the_oldest_partial_uploads_are_removed_beyond_the_limits() {
         let root = Root::new();
-        let ann = root.of("ann", None);
+        let ann = root.partials_of("ann", None);
         for (name, age) in [("a", 40), ("b", 30), ("c", 20)] {
             assert!(interrupt(&ann, name, 30));
             let (file, _) = ann.find(name.as_bytes()).unwrap();
@@ -194,8 +194,8 @@ mod tests {
     #[test]
     fn an_expired_partial_upload_is_removed_and_its_quota_released() {
         let root = Root::new();
-        let space = Arc::new(Space::of(&root.1, 100));
-        let ann = root.of("ann", Some(&space));
+        let space = Arc::new(Space::open(&root.1, 100));
+        let ann = root.partials_of("ann", Some(&space));
         space.reserve(40).unwrap();
         assert!(interrupt(&ann, "file", 40));
         assert_eq!(space.left_bytes(), 60);

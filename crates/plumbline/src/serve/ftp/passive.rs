@@ -20,8 +20,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// Length of the kernel's queue: one connection is used, and other connections must not block that
-/// connection.
+/// Length of the kernel's queue of connections that are not accepted yet. The session uses one
+/// connection; with a longer queue, connections from other hosts do not block it.
 const BACKLOG: i32 = 4;
 
 /// Number of ports tried before the kernel chooses the port. If that many ports are in use, few
@@ -80,12 +80,12 @@ impl PortShare {
     ) -> Result<Option<Self>, ShareExceeded> {
         let Some(share) = share else { return Ok(None) };
         let source = source(address);
-        let mut held = server.port_shares.borrow_mut();
-        let held = held.entry(source).or_default();
-        if *held >= share {
+        let mut port_count = server.port_shares.borrow_mut();
+        let port_count = port_count.entry(source).or_default();
+        if *port_count >= share {
             return Err(ShareExceeded);
         }
-        *held += 1;
+        *port_count += 1;
         Ok(Some(Self { server: Rc::clone(server), source }))
     }
 }
@@ -104,7 +104,7 @@ impl Drop for PortShare {
 
 /// Listener for one data connection.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(super) enum PassiveListener {
     Idle(TcpListener),
     Registered(Registered<TcpListener>),
     /// Listener of the user-space host.
@@ -113,7 +113,7 @@ pub(super) enum Listener {
     Broken,
 }
 
-impl Listener {
+impl PassiveListener {
     /// Opens a listener on one of `ports` of this machine or of `host`, starting at a random port.
     /// Also returns the address of the listener.
     pub(super) fn open(
@@ -123,22 +123,22 @@ impl Listener {
     ) -> Option<(Self, SocketAddr)> {
         if let Some(host) = host.filter(|_| ports.is_any) {
             let listener = host.listen(0).ok()?;
-            let at = SocketAddr::new(ip, listener.port());
-            return Some((Self::Userspace(listener), at));
+            let address = SocketAddr::new(ip, listener.port());
+            return Some((Self::Userspace(listener), address));
         }
         let first = u64::from(*ports.range.start());
         let last = u64::from(*ports.range.end());
         let count = last - first + 1;
         let rng = if count > 1 { os::entropy::seed().ok()? % count } else { 0 };
         let attempts = if ports.is_any { count.min(ATTEMPTS_MAX) } else { count };
-        let mut opened = (0..attempts).find_map(|step| {
+        let mut listener_and_address = (0..attempts).find_map(|step| {
             let port = u16::try_from(first + (rng + step) % count).ok()?;
             open_at(SocketAddr::new(ip, port), host)
         });
-        if opened.is_none() && ports.is_any {
-            opened = open_at(SocketAddr::new(ip, 0), host);
+        if listener_and_address.is_none() && ports.is_any {
+            listener_and_address = open_at(SocketAddr::new(ip, 0), host);
         }
-        opened
+        listener_and_address
     }
 
     /// Returns whether the listener is not registered with the runtime yet.
@@ -189,25 +189,25 @@ impl Listener {
 }
 
 /// Listens at `at`, on `host` if it is given.
-fn open_at(at: SocketAddr, host: Option<&Host>) -> Option<(Listener, SocketAddr)> {
+fn open_at(at: SocketAddr, host: Option<&Host>) -> Option<(PassiveListener, SocketAddr)> {
     let Some(host) = host else {
-        return listen(at).map(|(socket, at)| (Listener::Idle(socket), at));
+        return listen(at).map(|(socket, at)| (PassiveListener::Idle(socket), at));
     };
-    host.listen(at.port()).ok().map(|listener| (Listener::Userspace(listener), at))
+    host.listen(at.port()).ok().map(|listener| (PassiveListener::Userspace(listener), at))
 }
 
-fn listen(at: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
-    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+fn listen(address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
     // Allows reuse of a port whose last connection is in TIME-WAIT (RFC 9293 §3.6.1).
     sockopt::set_socket_reuseaddr(&socket, true).ok()?;
-    rustix::net::bind(&socket, &at).ok()?;
+    rustix::net::bind(&socket, &address).ok()?;
     rustix::net::listen(&socket, BACKLOG).ok()?;
     let socket = TcpListener::from(socket);
     // Only a port chosen by the kernel has to be queried.
-    let at = if at.port() == 0 { socket.local_addr().ok()? } else { at };
-    Some((socket, at))
+    let address = if address.port() == 0 { socket.local_addr().ok()? } else { address };
+    Some((socket, address))
 }
 
 fn accept(socket: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
@@ -226,19 +226,20 @@ mod tests {
 
     #[test]
     fn a_port_whose_last_connection_is_in_time_wait_is_used_again() {
-        let (first, at) = Listener::open(&Ports::any(), LOOPBACK, None).unwrap();
+        let (first, at) = PassiveListener::open(&Ports::any(), LOOPBACK, None).unwrap();
         let client = TcpStream::connect(at).unwrap();
         let (server, _) = first.try_accept().unwrap();
         // The end that closes first enters TIME-WAIT.
         drop((first, server));
         drop(client);
-        let again = Listener::open(&Ports::only(at.port()..=at.port()), LOOPBACK, None).unwrap();
-        assert_eq!(again.1, at);
+        let second =
+            PassiveListener::open(&Ports::only(at.port()..=at.port()), LOOPBACK, None).unwrap();
+        assert_eq!(second.1, at);
     }
 
     #[tokio::test]
     async fn a_listener_accepts_one_connection_after_another() {
-        let (mut listener, at) = Listener::open(&Ports::any(), LOOPBACK, None).unwrap();
+        let (mut listener, at) = PassiveListener::open(&Ports::any(), LOOPBACK, None).unwrap();
         for _ in 0..2 {
             let client = std::thread::spawn(move || TcpStream::connect(at).unwrap());
             let (_server, from) = listener.accept().await.unwrap();
@@ -249,16 +250,16 @@ mod tests {
 
     #[test]
     fn only_ports_of_the_configured_range_are_used() {
-        let port = Listener::open(&Ports::any(), LOOPBACK, None).unwrap().1.port();
+        let port = PassiveListener::open(&Ports::any(), LOOPBACK, None).unwrap().1.port();
         let only = Ports::only(port..=port);
-        let _first = Listener::open(&only, LOOPBACK, None).unwrap();
-        assert!(Listener::open(&only, LOOPBACK, None).is_none());
+        let _first = PassiveListener::open(&only, LOOPBACK, None).unwrap();
+        assert!(PassiveListener::open(&only, LOOPBACK, None).is_none());
     }
 
     #[test]
     fn without_a_configured_range_any_free_port_is_used() {
-        let (_first, at) = Listener::open(&Ports::any(), LOOPBACK, None).unwrap();
+        let (_first, at) = PassiveListener::open(&Ports::any(), LOOPBACK, None).unwrap();
         let ports = Ports { range: at.port()..=at.port(), is_any: true };
-        assert!(Listener::open(&ports, LOOPBACK, None).is_some());
+        assert!(PassiveListener::open(&ports, LOOPBACK, None).is_some());
     }
 }

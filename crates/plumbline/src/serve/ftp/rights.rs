@@ -95,8 +95,8 @@ fn named_set(name: &str) -> Option<Rights> {
 }
 
 fn unknown(name: &str) -> String {
-    let named = Right::NAMED.iter().filter(|(right, _)| *right != Right::Mail);
-    let names: Vec<&str> = named.map(|(_, name)| *name).collect();
+    let in_configuration = Right::NAMED.iter().filter(|(right, _)| *right != Right::Mail);
+    let names: Vec<&str> = in_configuration.map(|(_, name)| *name).collect();
     format!("unknown right '{name}': use {}", names.join(", "))
 }
 
@@ -310,10 +310,10 @@ mod tests {
 
     #[test]
     fn an_unknown_right_is_rejected_with_the_valid_names() {
-        let refused = |text: &str| access(&format!("rights = {text}")).unwrap_err();
-        assert!(refused("\"wriatble\"").contains("read-only, write-once, writable"));
-        assert!(refused("[\"lits\"]").contains("unknown right 'lits': use list, read, write"));
-        assert!(refused("7").contains("rights must be a string or a list"));
+        let parse_error = |text: &str| access(&format!("rights = {text}")).unwrap_err();
+        assert!(parse_error("\"wriatble\"").contains("read-only, write-once, writable"));
+        assert!(parse_error("[\"lits\"]").contains("unknown right 'lits': use list, read, write"));
+        assert!(parse_error("7").contains("rights must be a string or a list"));
         assert!(access("rights = []\n[folders]\nincoming = []").is_err());
     }
 
@@ -342,8 +342,8 @@ mod tests {
         let text = "rights = \"writable\"\n[folders]\n\"/a/in\" = \"drop-box\"\n";
         let access = access(text).unwrap();
         for name in ["/a/in", "/a"] {
-            let refused = access.require_for_name(Right::Rename, &path(name));
-            assert_eq!(refused, Err(FileError::Missing(Right::Rename)), "{name}");
+            let result = access.require_for_name(Right::Rename, &path(name));
+            assert_eq!(result, Err(FileError::Missing(Right::Rename)), "{name}");
         }
         assert_eq!(access.within(b"/", b"a").name_rights, Rights::NONE);
         assert_eq!(access.within(b"/a", b"in").name_rights, Rights::NONE);
@@ -380,11 +380,11 @@ mod tests {
             ("/in/", "duplicate directory"),
         ] {
             let text = format!("rights = []\n[folders]\n\"/in\" = []\n\"{directory}\" = []\n");
-            let refused = access(&text).unwrap_err();
-            assert!(refused.contains(why), "{directory}: {refused}");
+            let error = access(&text).unwrap_err();
+            assert!(error.contains(why), "{directory}: {error}");
         }
-        let odd = access("rights = []\n[folders]\n\"/..in\" = []\n");
-        assert!(odd.is_ok());
+        let unusual_name = access("rights = []\n[folders]\n\"/..in\" = []\n");
+        assert!(unusual_name.is_ok());
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
     fn rights_are_described_by_set_name_or_list() {
         assert_eq!(describe(Rights::READ_ONLY), "read-only");
         assert_eq!(describe(Rights::NONE.with(Right::Write)), "rights drop-box");
-        let two = Rights::READ_ONLY.with(Right::Delete);
-        assert_eq!(describe(two), "rights list, read, delete");
+        let read_and_delete = Rights::READ_ONLY.with(Right::Delete);
+        assert_eq!(describe(read_and_delete), "rights list, read, delete");
     }
 }

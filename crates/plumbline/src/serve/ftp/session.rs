@@ -7,19 +7,19 @@
 
 use super::control_connection::ControlConnection;
 use super::data::{Payload, Stream};
-use super::ftp_log::Event;
+use super::ftp_log::FtpEvent;
 use super::futures::{accept, elapse};
 use super::local_channel::LocalQueue;
 use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
-use super::passive::{Listener, PortShare};
+use super::passive::{PassiveListener, PortShare};
 use super::socket::Socket;
 use super::tickets;
-use super::transfer_stats::TransferStats;
+use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
-use super::{Server, Tls, TlsOptions};
+use super::{DefaultTls, Server, TlsOptions};
 use crate::serve::metered::Metered;
 use crate::transfer_recorder::{self, Record};
 use os::clock::Monotonic;
@@ -58,7 +58,8 @@ enum TaskResult {
     Login(Vec<u8>, LoginOutcome<Box<LoggedInUser>>),
     Performed(Result<Outcome, FileError>),
     Opened(TransferId, Result<(Opened, Payload), FileError>),
-    /// Result of an active connection, with the number of the data route of the connection.
+    /// Number of the data route that requested an active data connection, and the result of
+    /// connecting.
     Connected(u64, io::Result<Socket>),
     Ended(TransferId, Result<Option<Upload>, TransferError>),
     Committed(TransferId, Result<(), FileError>),
@@ -70,7 +71,7 @@ struct RunningTransfer {
     transfer: Transfer,
     record: Record,
     opened_at: Option<Instant>,
-    begun_at: Instant,
+    received_at: Instant,
     payload: Option<Payload>,
     /// Completely received file.
     upload: Option<Upload>,
@@ -78,7 +79,7 @@ struct RunningTransfer {
     /// Time at which the uploaded file got its final name.
     placed_at: Option<Instant>,
     task: Option<JoinHandle<()>>,
-    stats: Rc<TransferStats>,
+    stats: Rc<ServerTransferStats>,
 }
 
 impl Drop for RunningTransfer {
@@ -106,7 +107,7 @@ enum TlsChange {
 }
 
 /// FTP session.
-pub(super) struct Session {
+pub(super) struct FtpSession {
     server: Rc<Server>,
     tls_options: TlsOptions,
     engine: engine::Server,
@@ -117,13 +118,13 @@ pub(super) struct Session {
     /// Token of this session, contained in its TLS session tickets.
     token: [u8; tickets::TOKEN_LEN],
     /// Family of sessions whose TLS tickets are accepted like the tickets of this session.
-    family: tickets::Family,
+    family: tickets::SessionTokens,
     /// Host name received when TLS began.
     tls_name: Option<TlsName>,
     /// Virtual host of the user; `None` for the server's own files.
     host: Option<Box<str>>,
     user: Option<LoggedInUser>,
-    listener: Option<Listener>,
+    listener: Option<PassiveListener>,
     port_share: Option<PortShare>,
     /// Local and remote address of the passive data connection.
     data_addresses: (Option<SocketAddr>, Option<SocketAddr>),
@@ -149,7 +150,7 @@ pub(super) struct Session {
     markers: LocalQueue<Marker>,
     closing: watch::Receiver<bool>,
     /// Numbering of the transfer records of this session.
-    record_session: transfer_recorder::Session,
+    record_session: transfer_recorder::RecordedSession,
     /// Timing of TLS and login, for the records.
     login_timing: LoginTiming,
     data_requested_at: Option<Instant>,
@@ -165,7 +166,7 @@ struct LoginTiming {
     is_anonymous: bool,
 }
 
-impl Session {
+impl FtpSession {
     /// Starts a session on an accepted connection.
     ///
     /// # Errors
@@ -186,7 +187,7 @@ impl Session {
         token.iter_mut().zip(high.into_iter().chain(low)).for_each(|(to, from)| *to = from);
         let mut control = ControlConnection::new(stream);
         let clock = server.context().clock;
-        let began = clock.now();
+        let started_at = clock.now();
         let mut tls_name = None;
         if let Some(tls) = tls_options.tls.as_mut().filter(|_| tls_options.is_implicit_tls) {
             // Boxed: most sessions use no TLS, so no space for this future is reserved in each
@@ -195,9 +196,9 @@ impl Session {
             tls_name = named_in_tls(&control, tls, &server.settings().hosts);
         }
         let has_tls = tls_options.tls.is_some();
-        let settings = server.settings().of_session(has_tls, tls_options.is_implicit_tls);
+        let settings = server.settings().session_settings(has_tls, tls_options.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.context().cx());
-        let tls = tls_options.is_implicit_tls.then(|| clock.now() - began);
+        let tls = tls_options.is_implicit_tls.then(|| clock.now() - started_at);
         let record_session = server.transfer_log.session();
         let closing = server.closing.subscribe();
         Ok(Self {
@@ -209,7 +210,7 @@ impl Session {
             peer,
             clock,
             token,
-            family: tickets::Family::default(),
+            family: tickets::SessionTokens::default(),
             tls_name,
             host: None,
             user: None,
@@ -230,7 +231,7 @@ impl Session {
             markers: LocalQueue::new(MARKERS_MAX),
             closing,
             record_session,
-            login_timing: LoginTiming { began, tls, login: None, is_anonymous: true },
+            login_timing: LoginTiming { began: started_at, tls, login: None, is_anonymous: true },
             data_requested_at: None,
             data_connected_at: None,
         })
@@ -289,7 +290,7 @@ impl Session {
             }
             self.has_sent_replies |= !has_output;
             // A client that pipelines PASV and RETR may already have connected.
-            let is_new = self.listener.as_ref().is_some_and(Listener::is_idle);
+            let is_new = self.listener.as_ref().is_some_and(PassiveListener::is_idle);
             if self.awaits_data && self.has_sent_replies && is_new && self.accept_waiting() {
                 continue;
             }
@@ -302,7 +303,7 @@ impl Session {
         let wants_input = self.engine.wants_input() && self.input.is_empty();
         let wants_input = wants_input && self.tls_change.is_none();
         let now = self.clock.now();
-        let left = self.engine.deadline().map(|deadline| deadline - now);
+        let timeout = self.engine.deadline().map(|deadline| deadline - now);
         let output = self.engine.output();
         let account = self.control.account();
         let io = self.control.write_and_read(output, wants_input, &self.server.scratch);
@@ -329,7 +330,7 @@ impl Session {
                     self.engine.marker_reached(running.transfer.id, &marker, offset);
                 }
             }
-            () = elapse(left) => {
+            () = elapse(timeout) => {
                 self.report_progress();
                 // The end of the control connection may not have been read yet.
                 if self.engine.is_confirming_upload() && self.control.has_ended() {
@@ -370,14 +371,14 @@ impl Session {
             tls.configuration =
                 virtual_host::configuration_for(&tls.configuration, &tls.certificates, host);
         }
-        let began = self.clock.now();
+        let started_at = self.clock.now();
         self.control.start_tls(&mut tls.configuration, &self.token, &self.server).await?;
         // A client that sent HOST before AUTH has negotiated TLS with that host even without SNI.
         self.tls_name = match selected {
             Some(host) => Some(hosts.tls_name(host.name())),
             None => named_in_tls(&self.control, tls, &hosts),
         };
-        self.login_timing.tls = Some(self.clock.now() - began);
+        self.login_timing.tls = Some(self.clock.now() - started_at);
         // RFC 7151 §4: HOST for the server itself and SNI for a virtual host conflict.
         let agrees = hosts.select(self.engine.host(), self.tls_name.as_ref()).is_ok();
         self.engine.tls_started(agrees, &mut self.server.context().cx());
@@ -475,19 +476,19 @@ impl Session {
                             families.join(from.ip(), host.as_deref(), user_name, self.token);
                         drop(families);
                         self.user = Some(*user);
-                        server.log.write(&Event::LoggedIn { from, name, host });
+                        server.log.write(&FtpEvent::LoggedIn { from, name, host });
                         LoginAnswer::Accepted(account)
                     }
                     LoginOutcome::Refused => {
-                        server.log.write(&Event::LoginFailed { from, name, host });
+                        server.log.write(&FtpEvent::LoginFailed { from, name, host });
                         LoginAnswer::Refused
                     }
                     LoginOutcome::Busy => LoginAnswer::Busy,
                 };
                 self.engine.login(answer, &mut server.context().cx());
             }
-            TaskResult::Performed(result) => self.performed(result),
-            TaskResult::Opened(id, result) => self.opened(id, result),
+            TaskResult::Performed(result) => self.on_performed(result),
+            TaskResult::Opened(id, result) => self.on_opened(id, result),
             TaskResult::Connected(route, result) if route == self.route => match result {
                 Ok(stream) => {
                     self.on_data_connection(Stream::Registered(stream), self.peer);
@@ -499,7 +500,7 @@ impl Session {
             TaskResult::Committed(id, result) => {
                 self.engine.committed(id, result, &mut server.context().cx());
             }
-            TaskResult::Placed(id, upload, result) => self.placed(id, upload, result),
+            TaskResult::Placed(id, upload, result) => self.on_placed(id, upload, result),
         }
     }
 
@@ -522,7 +523,7 @@ impl Session {
         self.engine.performed(greeting, &mut self.server.context().cx());
     }
 
-    fn performed(&mut self, result: Result<Outcome, FileError>) {
+    fn on_performed(&mut self, result: Result<Outcome, FileError>) {
         let size_query = self.size_query.take();
         if let Ok(Outcome::PartialSize(_)) = &result {
             self.selected = size_query;
@@ -557,39 +558,39 @@ impl Session {
             true => server.settings().anonymous_hash_max_bytes,
             false => u64::MAX,
         };
-        let long = match LongOperation::of(&view, operation, hash_max_bytes) {
+        let long = match LongOperation::new(&view, operation, hash_max_bytes) {
             Ok(long) => long,
             Err(short) => {
                 let result = view.perform(&short);
-                return self.performed(result);
+                return self.on_performed(result);
             }
         };
         let source = self.peer.ip();
         self.spawn_abortable(async move {
-            let done = long_work::run(&server.long_work, source, long).await;
-            TaskResult::Performed(done.unwrap_or(Err(FileError::ServerBusy)))
+            let outcome = long_work::run(&server.long_work, source, long).await;
+            TaskResult::Performed(outcome.unwrap_or(Err(FileError::ServerBusy)))
         });
     }
 
     fn check_mailbox(&self, spool: Option<Arc<Spool>>, to: Option<Name>) {
         self.spawn(async move {
-            let found = tokio::task::spawn_blocking(move || {
+            let result = tokio::task::spawn_blocking(move || {
                 let spool = spool.ok_or(FileError::NotSupported)?;
                 spool.check_mailbox(to.as_ref().map(Name::as_bytes)).map(|()| Outcome::Done)
             });
-            TaskResult::Performed(found.await.unwrap_or(Err(FileError::Local)))
+            TaskResult::Performed(result.await.unwrap_or(Err(FileError::Local)))
         });
     }
 
     fn deliver(&self, spool: Option<Arc<Spool>>, to: Option<Name>, text: Vec<u8>) {
         let sender = self.mail_sender();
         self.spawn(async move {
-            let done = tokio::task::spawn_blocking(move || {
+            let result = tokio::task::spawn_blocking(move || {
                 let spool = spool.ok_or(FileError::NotSupported)?;
                 let to = to.as_ref().map(Name::as_bytes);
                 spool.deliver(to, &sender, &text).map(|()| Outcome::Done)
             });
-            TaskResult::Performed(done.await.unwrap_or(Err(FileError::Local)))
+            TaskResult::Performed(result.await.unwrap_or(Err(FileError::Local)))
         });
     }
 }
@@ -598,7 +599,7 @@ impl Session {
 /// connections present the same certificate.
 fn named_in_tls(
     control: &ControlConnection,
-    tls: &mut Tls,
+    tls: &mut DefaultTls,
     hosts: &VirtualHosts,
 ) -> Option<TlsName> {
     let name = hosts.tls_name(control.tls_name()?);

@@ -77,21 +77,21 @@ impl Socket {
     /// read. The user-space TCP reports the end only on reading.
     pub(super) fn has_ended(&self) -> bool {
         let Self::Kernel(stream) = self else { return false };
-        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+        let mut poll_fds = [PollFd::new(stream, PollFlags::RDHUP)];
         let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // If `poll` fails, the connection is assumed to be open.
-        rustix::event::poll(&mut polled, Some(&now))
-            .is_ok_and(|_| polled.iter().any(|polled| polled.revents().intersects(ends)))
+        rustix::event::poll(&mut poll_fds, Some(&now))
+            .is_ok_and(|_| poll_fds.iter().any(|poll_fd| poll_fd.revents().intersects(ends)))
     }
 
     /// Returns whether the peer has acknowledged all written data, even if the connection has ended
     /// since. Returns `None` if the kernel does not report it, and for the user-space TCP.
     pub(super) fn is_acknowledged(&self) -> Option<bool> {
         let info = os::socket::TcpInfo::of(self.kernel()?).ok()?;
-        let sent = info.bytes_sent?.saturating_sub(info.bytes_retransmitted?);
+        let sent_bytes = info.bytes_sent?.saturating_sub(info.bytes_retransmitted?);
         // A reset connection drops unsent data, which was never acknowledged.
-        Some(info.unsent_bytes? == 0 && info.bytes_acknowledged? >= sent)
+        Some(info.unsent_bytes? == 0 && info.bytes_acknowledged? >= sent_bytes)
     }
 
     /// Writes as many bytes as fit into the send buffer, without waiting.

@@ -63,7 +63,7 @@ pub(super) fn reason_of(error: TransferError) -> &'static str {
         TransferError::Stalled => "no data transferred for too long",
         TransferError::Aborted => "aborted by the client",
         TransferError::ControlLost => "control connection closed",
-        TransferError::Malformed => "the data did not match the representation type",
+        TransferError::Malformed => "the data does not match the transfer type",
         TransferError::File(FileError::NotFound) => "file not found",
         TransferError::File(FileError::Denied) => "permission denied",
         TransferError::File(FileError::Missing(right)) => right.refusal(),

@@ -30,7 +30,7 @@ pub(super) struct Amount {
 
 impl Amount {
     /// Returns the amount used by an entry with `status`.
-    pub(super) fn of(status: &Status) -> Self {
+    pub(super) fn from_status(status: &Status) -> Self {
         match status.kind {
             Kind::File => Self { bytes: status.len, entries: 1 },
             Kind::Directory => Self { bytes: 0, entries: 1 },
@@ -84,7 +84,7 @@ struct Changes {
 
 impl Space {
     /// Counts the existing files; reads all directories.
-    pub(super) fn of(root_dir: &RootDir, limit_bytes: u64) -> Self {
+    pub(super) fn open(root_dir: &RootDir, limit_bytes: u64) -> Self {
         let entries = (limit_bytes / BYTES_PER_ENTRY).max(ENTRIES_MIN);
         let usage = Usage { stored: stored(root_dir), ..Usage::default() };
         Self { limit: Amount { bytes: limit_bytes, entries }, usage: Mutex::new(usage) }
@@ -94,21 +94,21 @@ impl Space {
     /// can only lower the usage. If an entry is moved, the result is discarded.
     pub(super) fn recount(&self, root_dir: &RootDir) {
         self.usage().changes = Changes::default();
-        let counted = stored(root_dir);
+        let counted_amount = stored(root_dir);
         let mut usage = self.usage();
         let Changes { count, added, has_moved } = usage.changes;
         if count == 0 {
-            usage.stored = counted;
+            usage.stored = counted_amount;
         } else if !has_moved {
-            usage.stored = usage.stored.min(counted.plus(added));
+            usage.stored = usage.stored.min(counted_amount.plus(added));
         }
     }
 
     /// Reserves space for a running upload.
     pub(super) fn reserve(&self, bytes: u64) -> Result<(), FileError> {
         let mut usage = self.usage();
-        let used = usage.stored.bytes.saturating_add(usage.running_bytes);
-        if bytes > self.limit.bytes.saturating_sub(used) {
+        let used_bytes = usage.stored.bytes.saturating_add(usage.running_bytes);
+        if bytes > self.limit.bytes.saturating_sub(used_bytes) {
             return Err(FileError::Quota);
         }
         usage.running_bytes += bytes;
@@ -135,10 +135,10 @@ impl Space {
         operation: impl FnOnce(&dyn Fn() -> io::Result<()>) -> io::Result<Option<u64>>,
     ) -> io::Result<()> {
         let mut usage = self.usage();
-        let replaced = operation(&|| self.check_entry(&usage))?;
+        let replaced_bytes = operation(&|| self.check_entry(&usage))?;
         usage.running_bytes = usage.running_bytes.saturating_sub(bytes);
-        usage.add(Amount { bytes, entries: u64::from(replaced.is_none()) });
-        usage.stored.bytes = usage.stored.bytes.saturating_sub(replaced.unwrap_or(0));
+        usage.add(Amount { bytes, entries: u64::from(replaced_bytes.is_none()) });
+        usage.stored.bytes = usage.stored.bytes.saturating_sub(replaced_bytes.unwrap_or(0));
         Ok(())
     }
 
@@ -190,8 +190,8 @@ impl Space {
     /// this amount from the stored amount.
     pub(super) fn remove(&self, operation: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
         let mut usage = self.usage();
-        let removed = operation()?;
-        usage.stored = usage.stored.minus(removed);
+        let removed_amount = operation()?;
+        usage.stored = usage.stored.minus(removed_amount);
         usage.changes.count += 1;
         Ok(())
     }
@@ -243,7 +243,7 @@ fn stored(root_dir: &RootDir) -> Amount {
         // A directory that cannot be read cannot be written either.
         let Ok(entries) = root_dir.entries(&directory) else { continue };
         for entry in entries.flatten() {
-            stored = stored.plus(Amount::of(&entry.status));
+            stored = stored.plus(Amount::from_status(&entry.status));
             if entry.status.kind == Kind::Directory {
                 directories.push([&directory, b"/".as_slice(), &entry.name].concat());
             }
@@ -283,7 +283,7 @@ mod tests {
     fn a_recount_finds_changes_made_outside_of_ftp() {
         let root = Root::new();
         root.write("file", 60);
-        let space = Space::of(&root.1, 100);
+        let space = Space::open(&root.1, 100);
         std::fs::remove_file(root.0.join("file")).unwrap();
         assert_eq!(space.left_bytes(), 40);
         space.recount(&root.1);
@@ -297,7 +297,7 @@ mod tests {
     fn a_recount_keeps_the_space_of_running_uploads() {
         let root = Root::new();
         root.write("file", 10);
-        let space = Space::of(&root.1, 100);
+        let space = Space::open(&root.1, 100);
         space.reserve(50).unwrap();
         space.recount(&root.1);
         assert_eq!((space.left_bytes(), space.reserve(41)), (40, Err(FileError::Quota)));
@@ -314,16 +314,16 @@ mod tests {
             root.1.create_directory(name.trim_end_matches('/').as_bytes()).unwrap();
         }
         root.write(&format!("{name}file"), 60);
-        let space = Space::of(&root.1, 100);
+        let space = Space::open(&root.1, 100);
         assert_eq!((space.left_bytes(), space.usage().stored.entries), (40, 201));
     }
 
     #[test]
     fn files_and_directories_are_limited_in_number() {
         let root = Root::new();
-        let space = Space::of(&root.1, 100);
-        let left = |space: &Space| space.limit.entries - space.usage().stored.entries;
-        assert_eq!(left(&space), ENTRIES_MIN);
+        let space = Space::open(&root.1, 100);
+        let entries_left = |space: &Space| space.limit.entries - space.usage().stored.entries;
+        assert_eq!(entries_left(&space), ENTRIES_MIN);
         for name in 0..ENTRIES_MIN {
             space.make_directory(|| root.1.create_directory(format!("{name}").as_bytes())).unwrap();
         }
@@ -335,9 +335,9 @@ mod tests {
         space.store(0, |_| Ok(Some(0))).unwrap();
         let removed = Amount { bytes: 0, entries: 1 };
         space.remove(|| root.1.remove_directory(b"7").map(|()| removed)).unwrap();
-        assert_eq!(left(&space), 1);
+        assert_eq!(entries_left(&space), 1);
         space.recount(&root.1);
-        assert_eq!(left(&space), 1, "a recount finds the same number");
+        assert_eq!(entries_left(&space), 1, "a recount finds the same number");
     }
 
     #[test]
@@ -345,6 +345,6 @@ mod tests {
         let root = Root::new();
         root.write("file", 10);
         std::os::unix::fs::symlink("file", root.0.join("link")).unwrap();
-        assert_eq!(Space::of(&root.1, 100).left_bytes(), 90);
+        assert_eq!(Space::open(&root.1, 100).left_bytes(), 90);
     }
 }

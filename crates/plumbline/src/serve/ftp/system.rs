@@ -52,7 +52,7 @@ pub(super) struct SystemUserSettings {
 
 /// Reason for refusing a system user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum SystemUserRefusal {
     /// Wrong name or password. The client gets no more detail.
     NotAuthenticated,
     /// PAM is missing or does not answer.
@@ -65,7 +65,7 @@ pub(super) enum Refusal {
     NoHome,
 }
 
-impl Refusal {
+impl SystemUserRefusal {
     /// Describes the reason for the log.
     pub(super) const fn reason(self) -> &'static str {
         match self {
@@ -106,21 +106,21 @@ impl SystemUserSettings {
         password: &[u8],
         from: IpAddr,
         stop: &AtomicBool,
-    ) -> std::result::Result<(RootDir, OpenSession), Refusal> {
+    ) -> std::result::Result<(RootDir, OpenSession), SystemUserRefusal> {
         let (name, process) = self.start_pam(name, password, from, stop)?;
-        let user = User::named(&name).ok().flatten().ok_or(Refusal::NotAllowed)?;
+        let user = User::named(&name).ok().flatten().ok_or(SystemUserRefusal::NotAllowed)?;
         let shells = std::fs::read_to_string("/etc/shells").ok();
         let is_denied = std::fs::read_to_string("/etc/ftpusers")
             .is_ok_and(|list| entries(&list).any(|denied| denied == name));
         let is_denied_root = user.uid() == 0 && !self.allows_root;
         if is_denied_root || is_denied || !is_shell(user.shell(), shells.as_deref()) {
-            return Err(Refusal::NotAllowed);
+            return Err(SystemUserRefusal::NotAllowed);
         }
         // A PAM session module may create the home directory.
         let session = process.open_session()?;
-        let rights = FsCredentials::of(&user).map_err(|_| Refusal::NoHome)?;
-        let root_dir =
-            RootDir::open_as(user.home(), Arc::new(rights)).map_err(|_| Refusal::NoHome)?;
+        let rights = FsCredentials::of(&user).map_err(|_| SystemUserRefusal::NoHome)?;
+        let root_dir = RootDir::open_as(user.home(), Arc::new(rights))
+            .map_err(|_| SystemUserRefusal::NoHome)?;
         // Temporary files that cannot be removed only use disk space, so errors are ignored.
         _ = root_dir.sweep(b"/");
         Ok((root_dir, session))
@@ -133,24 +133,24 @@ impl SystemUserSettings {
         password: &[u8],
         from: IpAddr,
         stop: &'a AtomicBool,
-    ) -> std::result::Result<(String, PamProcess<'a>), Refusal> {
+    ) -> std::result::Result<(String, PamProcess<'a>), SystemUserRefusal> {
         let from = from.to_canonical().to_string();
         let fields = [self.service.as_bytes(), name.as_bytes(), from.as_bytes(), password];
         if fields.iter().any(|field| field.contains(&0)) {
-            return Err(Refusal::NotAuthenticated);
+            return Err(SystemUserRefusal::NotAuthenticated);
         }
         let claim = fields.join(&0);
         let len = u16::try_from(claim.len()).ok().filter(|len| *len <= CLAIM_MAX_BYTES);
-        let len = len.ok_or(Refusal::NotAuthenticated)?;
+        let len = len.ok_or(SystemUserRefusal::NotAuthenticated)?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["serve", "--prove-system-user"]).env_clear().current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         os::process::isolate(&mut command);
-        let mut program = Program::start(&mut command).map_err(|_| Refusal::NoPam)?;
+        let mut program = Program::start(&mut command).map_err(|_| SystemUserRefusal::NoPam)?;
         let pipes = (program.child().stdin.take(), program.child().stdout.take());
-        let (Some(mut input), Some(output)) = pipes else { return Err(Refusal::NoPam) };
+        let (Some(mut input), Some(output)) = pipes else { return Err(SystemUserRefusal::NoPam) };
         let claim = [&len.to_be_bytes(), claim.as_slice()].concat();
-        input.write_all(&claim).map_err(|_| Refusal::NoPam)?;
+        input.write_all(&claim).map_err(|_| SystemUserRefusal::NoPam)?;
         let mut process = PamProcess { program, input, output, stop };
         let name = process.read_line()?;
         Ok((name, process))
@@ -168,7 +168,7 @@ struct PamProcess<'a> {
 
 impl PamProcess<'_> {
     /// Waits for a line of output of the PAM process.
-    fn read_line(&mut self) -> std::result::Result<String, Refusal> {
+    fn read_line(&mut self) -> std::result::Result<String, SystemUserRefusal> {
         let clock = Monotonic::start();
         let until = clock.now() + PAM_TIMEOUT;
         let mut line = Vec::new();
@@ -178,7 +178,8 @@ impl PamProcess<'_> {
         {
             let mut pipe = [PollFd::new(&self.output, PollFlags::IN)];
             let wake_at = until.min(clock.now() + STOP_INTERVAL);
-            readiness::wait(&mut pipe, &clock, Some(wake_at)).map_err(|_| Refusal::NoPam)?;
+            readiness::wait(&mut pipe, &clock, Some(wake_at))
+                .map_err(|_| SystemUserRefusal::NoPam)?;
             if pipe.iter().all(|pipe| pipe.revents().is_empty()) {
                 continue;
             }
@@ -186,28 +187,28 @@ impl PamProcess<'_> {
             match self.output.read(&mut byte) {
                 Ok(0) => return Err(self.refusal()),
                 Ok(_) if byte == *b"\n" => {
-                    return String::from_utf8(line).map_err(|_| Refusal::NoPam);
+                    return String::from_utf8(line).map_err(|_| SystemUserRefusal::NoPam);
                 }
                 Ok(_) => line.extend(byte),
-                Err(_) => return Err(Refusal::NoPam),
+                Err(_) => return Err(SystemUserRefusal::NoPam),
             }
         }
-        Err(Refusal::NoPam)
+        Err(SystemUserRefusal::NoPam)
     }
 
     /// Returns the reason for the end of the PAM process.
-    fn refusal(&mut self) -> Refusal {
+    fn refusal(&mut self) -> SystemUserRefusal {
         let status = self.program.wait_for_end(EXIT_TIMEOUT).ok().flatten();
         match status.and_then(|status| status.code()) {
-            Some(NOT_AUTHENTICATED) => Refusal::NotAuthenticated,
-            Some(NO_SESSION) => Refusal::NoSession,
-            _ => Refusal::NoPam,
+            Some(NOT_AUTHENTICATED) => SystemUserRefusal::NotAuthenticated,
+            Some(NO_SESSION) => SystemUserRefusal::NoSession,
+            _ => SystemUserRefusal::NoPam,
         }
     }
 
     /// Requests the PAM session.
-    fn open_session(mut self) -> std::result::Result<OpenSession, Refusal> {
-        self.input.write_all(OPEN).map_err(|_| Refusal::NoPam)?;
+    fn open_session(mut self) -> std::result::Result<OpenSession, SystemUserRefusal> {
+        self.input.write_all(OPEN).map_err(|_| SystemUserRefusal::NoPam)?;
         self.read_line()?;
         let Self { mut program, input, output: _, stop: _ } = self;
         program.child().stdin = Some(input);
@@ -237,7 +238,8 @@ pub(in super::super) fn authenticate_claim() -> Result<i32> {
     let service = String::from_utf8(service)?;
     let user = String::from_utf8(user)?;
     let host = String::from_utf8(host)?;
-    let claim = pam::Claim { service: &service, user: &user, password: &password, host: &host };
+    let claim =
+        pam::LoginCredentials { service: &service, user: &user, password: &password, host: &host };
     // The server may be killed while a PAM module hangs. The kernel sends the signal when the
     // server thread that started this process ends; that thread waits until the session is open.
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -298,8 +300,8 @@ mod tests {
         let from = IpAddr::from([192, 0, 2, 1]);
         let stop = AtomicBool::new(false);
         let refusal = |name, password| system.start_pam(name, password, from, &stop).err();
-        assert_eq!(refusal("ann", b"a\0b"), Some(Refusal::NotAuthenticated));
-        assert_eq!(refusal("a\0nn", b"b"), Some(Refusal::NotAuthenticated));
-        assert_eq!(refusal("ann", &[b'a'; 9_000]), Some(Refusal::NotAuthenticated));
+        assert_eq!(refusal("ann", b"a\0b"), Some(SystemUserRefusal::NotAuthenticated));
+        assert_eq!(refusal("a\0nn", b"b"), Some(SystemUserRefusal::NotAuthenticated));
+        assert_eq!(refusal("ann", &[b'a'; 9_000]), Some(SystemUserRefusal::NotAuthenticated));
     }
 }

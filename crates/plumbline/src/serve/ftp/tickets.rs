@@ -34,9 +34,9 @@ const FAMILY_MAX: usize = 64;
 
 /// Tokens of the sessions of one user from one address.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Family(Arc<Tokens>);
+pub(super) struct SessionTokens(Arc<Tokens>);
 
-impl Family {
+impl SessionTokens {
     fn contains(&self, token: &[u8]) -> bool {
         let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.iter().any(|known| known == token)
@@ -70,12 +70,12 @@ impl Families {
         host: Option<&str>,
         user: Option<&[u8]>,
         token: [u8; TOKEN_LEN],
-    ) -> Family {
+    ) -> SessionTokens {
         self.0.retain(|_, family| family.strong_count() > 0);
         let user = user.map(<[u8]>::to_vec);
-        let known = self.0.entry((from.to_canonical(), host.map(Box::from), user)).or_default();
-        let family = known.upgrade().map_or_else(Family::default, Family);
-        *known = Arc::downgrade(&family.0);
+        let tokens = self.0.entry((from.to_canonical(), host.map(Box::from), user)).or_default();
+        let family = tokens.upgrade().map_or_else(SessionTokens::default, SessionTokens);
+        *tokens = Arc::downgrade(&family.0);
         family.add(token);
         family
     }
@@ -99,10 +99,10 @@ pub(super) fn limited_to_tls12(configuration: &ServerConfig) -> io::Result<Arc<S
 /// Returns a configuration that marks all resumable state with `token`. With a family, the
 /// configuration resumes only state marked with `token` or a token of the family, and does a full
 /// handshake otherwise.
-pub(super) fn of_session(
+pub(super) fn session_configuration(
     configuration: &Arc<ServerConfig>,
     token: [u8; TOKEN_LEN],
-    family: Option<&Family>,
+    family: Option<&SessionTokens>,
 ) -> Arc<ServerConfig> {
     let mark = Mark { token, family: family.cloned() };
     let mut configuration = ServerConfig::clone(configuration);
@@ -117,7 +117,7 @@ pub(super) fn of_session(
 struct Mark {
     token: [u8; TOKEN_LEN],
     /// Family whose tokens are accepted too; with `None` all tokens are accepted.
-    family: Option<Family>,
+    family: Option<SessionTokens>,
 }
 
 impl Mark {
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_family_forgets_its_oldest_tokens() {
-        let family = Family::default();
+        let family = SessionTokens::default();
         (0..=FAMILY_MAX).for_each(|n| family.add([u8::try_from(n).unwrap(); TOKEN_LEN]));
         assert!(!family.contains(&[0; TOKEN_LEN]) && family.contains(&[1; TOKEN_LEN]));
     }

@@ -1,6 +1,6 @@
 //! Statistics of a transfer for its record.
 //!
-//! The task that moves the data stores the statistics in a [`TransferStats`] shared with its
+//! The task that moves the data stores the statistics in a [`ServerTransferStats`] shared with its
 //! session, so that the statistics of an aborted transfer are available too. All times are times of
 //! the server's clock. CPU time covers the task and the commit of an upload. CPU time of the
 //! control connection belongs to the session.
@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Statistics collected by the task of a transfer.
 #[derive(Debug, Default)]
-pub(super) struct TransferStats {
+pub(super) struct ServerTransferStats {
     /// Bytes transferred on the data connection.
     pub(super) moved_bytes: Cell<u64>,
     /// Bytes read from or written to the file.
@@ -52,7 +52,7 @@ pub(super) struct TransferStats {
     pub(super) unacknowledged: RefCell<Option<(OwnedFd, std::time::Instant)>>,
 }
 
-impl TransferStats {
+impl ServerTransferStats {
     /// Sets the addresses of the data connection, if they are known.
     pub(super) fn set_endpoints(&self, endpoints: Option<(SocketAddr, SocketAddr)>) {
         self.endpoints.set(endpoints);
@@ -150,7 +150,7 @@ pub(super) fn note_start(record: &mut Record, upload: &Upload) {
 /// Records the result of the transfer.
 pub(super) fn note_result(
     record: &mut Record,
-    stats: &TransferStats,
+    stats: &ServerTransferStats,
     timing: &ControlTiming,
     finished: &Finished,
     reason: Option<&str>,

@@ -53,7 +53,7 @@ struct FileState {
 }
 
 impl FileState {
-    fn of(file: &File) -> io::Result<Self> {
+    fn from_file(file: &File) -> io::Result<Self> {
         let stat = rustix::fs::fstat(file)?;
         #[allow(clippy::useless_conversion, reason = "it is another type on some machines")]
         let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
@@ -78,7 +78,7 @@ impl ContinuedFile {
             return Err(FileError::Changed);
         }
         // Without file locks, a race remains between this check and the rename.
-        let now = self.root_dir.read(&self.name).and_then(|(file, _)| FileState::of(&file));
+        let now = self.root_dir.read(&self.name).and_then(|(file, _)| FileState::from_file(&file));
         if now.is_ok_and(|now| now == self.state) { Ok(()) } else { Err(FileError::Changed) }
     }
 }
@@ -107,12 +107,12 @@ pub(super) struct Upload {
     /// File that this upload continues.
     continued: Option<Box<ContinuedFile>>,
     /// Set while the file has its final name and the upload can still be withdrawn.
-    placed: Option<Placed>,
+    placed: Option<PlacedFile>,
 }
 
 /// State of an upload whose file has its final name and can be withdrawn.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
+struct PlacedFile {
     len_bytes: u64,
     /// Length of the replaced file in bytes.
     replaced_bytes: Option<u64>,
@@ -216,11 +216,11 @@ impl Upload {
         self.charge(count as u64)?;
         let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
         let result = atomic_file.fill(|file| {
-            let mut left = count;
-            while left > 0 {
-                match pipe::splice(pipe, None, file, None, left, SpliceFlags::MOVE) {
+            let mut remaining = count;
+            while remaining > 0 {
+                match pipe::splice(pipe, None, file, None, remaining, SpliceFlags::MOVE) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(moved) => left -= moved.min(left),
+                    Ok(moved) => remaining -= moved.min(remaining),
                     Err(Errno::INTR) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -244,7 +244,7 @@ impl Upload {
         // No partial upload is needed, because the client can continue the existing file.
         self.mark_unusable();
         // Recorded before the file is read, so that later changes are detected.
-        let state = FileState::of(&file).map_err(to_file_error)?;
+        let state = FileState::from_file(&file).map_err(to_file_error)?;
         self.copy(file.try_clone().map_err(to_file_error)?, len)?;
         let root_dir = Arc::clone(root_dir);
         let name = name.to_vec();
@@ -264,17 +264,17 @@ impl Upload {
     }
 
     fn charge(&mut self, bytes: u64) -> Result<(), FileError> {
-        let charged = match (&self.space, self.file_max_bytes.saturating_sub(self.len_bytes)) {
+        let result = match (&self.space, self.file_max_bytes.saturating_sub(self.len_bytes)) {
             (_, room) if bytes > room => Err(FileError::Limit),
             (Some(space), _) => space.reserve(bytes),
             (None, _) => Ok(()),
         };
-        match charged {
+        match result {
             Ok(()) => self.len_bytes += bytes,
             // A partial upload would use the space that is missing.
             Err(_) => self.mark_unusable(),
         }
-        charged
+        result
     }
 
     /// Starts writing received data to the disk in another thread.
@@ -341,7 +341,7 @@ impl Upload {
         let len_bytes = self.len_bytes;
         match self.store(AtomicFile::place)? {
             Ok(replaced_bytes) => {
-                self.placed = Some(Placed { len_bytes, replaced_bytes });
+                self.placed = Some(PlacedFile { len_bytes, replaced_bytes });
                 Ok(Placement::Revocable)
             }
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(Placement::Unsupported),
@@ -364,13 +364,13 @@ impl Upload {
         let (Some(atomic_file), Some(placed)) = (&mut self.atomic_file, self.placed.take()) else {
             return;
         };
-        let withdrawn = match &self.space {
+        let result = match &self.space {
             Some(space) => {
                 space.withdraw(placed.len_bytes, placed.replaced_bytes, || atomic_file.withdraw())
             }
             None => atomic_file.withdraw(),
         };
-        match withdrawn {
+        match result {
             Ok(()) => self.len_bytes = placed.len_bytes,
             Err(_) => self.mark_unusable(),
         }
@@ -392,18 +392,18 @@ impl Upload {
         if let Some(continued) = &self.continued {
             continued.lock()?;
         }
-        let mut replaced = None;
-        let stored = match &self.space {
+        let mut replaced_bytes = None;
+        let result = match &self.space {
             Some(space) => space.store(self.len_bytes, |may_add| {
-                replaced = atomic_file.replaced_bytes();
-                if replaced.is_none() {
+                replaced_bytes = atomic_file.replaced_bytes();
+                if replaced_bytes.is_none() {
                     may_add()?;
                 }
-                name(atomic_file).map(|()| replaced)
+                name(atomic_file).map(|()| replaced_bytes)
             }),
             None => name(atomic_file),
         };
-        if let Err(error) = stored {
+        if let Err(error) = result {
             return Ok(Err(error));
         }
         // The space belongs to the stored file now.
@@ -411,7 +411,7 @@ impl Upload {
         if self.waits_for_disk {
             atomic_file.sync_name().map_err(to_file_error)?;
         }
-        Ok(Ok(replaced))
+        Ok(Ok(replaced_bytes))
     }
 }
 
@@ -448,7 +448,7 @@ mod tests {
         let path = directory("quota");
         std::fs::write(path.join("old"), [0; 40]).unwrap();
         let root_dir = RootDir::open(&path).unwrap();
-        let space = Arc::new(Space::of(&root_dir, 100));
+        let space = Arc::new(Space::open(&root_dir, 100));
         assert_eq!(space.left_bytes(), 60);
         let begin = |name: &[u8]| {
             let atomic_file = root_dir.create(name, Existing::Replace).unwrap();
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_uploads_that_continue_one_file_the_second_is_refused() {
+    fn a_second_upload_that_continues_the_same_file_is_refused() {
         let path = directory("two");
         std::fs::write(path.join("file"), b"old").unwrap();
         let root_dir = Arc::new(RootDir::open(&path).unwrap());
@@ -494,11 +494,11 @@ mod tests {
 
     // attack row 128
     #[test]
-    fn each_upload_that_replaces_a_file_releases_the_size_of_its_predecessor() {
+    fn each_replacing_upload_releases_the_size_of_the_replaced_file() {
         let path = directory("replace");
         std::fs::write(path.join("file"), [0; 50]).unwrap();
         let root_dir = RootDir::open(&path).unwrap();
-        let space = Arc::new(Space::of(&root_dir, 100));
+        let space = Arc::new(Space::open(&root_dir, 100));
         // All uploads begin while the large file exists.
         let uploads: Vec<Upload> = (0..4)
             .map(|_| {
@@ -520,7 +520,7 @@ mod tests {
         let path = directory("placed");
         std::fs::write(path.join("old"), [0; 40]).unwrap();
         let root_dir = RootDir::open(&path).unwrap();
-        let space = Arc::new(Space::of(&root_dir, 100));
+        let space = Arc::new(Space::open(&root_dir, 100));
         let place = |name: &[u8]| {
             let atomic_file = root_dir.create(name, Existing::Replace).unwrap();
             let mut upload = Upload::new(atomic_file, Some(Arc::clone(&space)), u64::MAX);

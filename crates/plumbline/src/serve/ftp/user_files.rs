@@ -24,12 +24,12 @@ pub(super) struct WordFormats(Vec<(Vec<u8>, WordFormat)>);
 
 impl WordFormats {
     pub(super) fn new(mut formats: Vec<(Vec<u8>, WordFormat)>) -> Self {
-        // The nearest directory decides.
+        // Longer names first, so that the first match is the nearest directory above a path.
         formats.sort_by_key(|(directory, _)| std::cmp::Reverse(directory.len()));
         Self(formats)
     }
 
-    fn of(&self, path: &[u8]) -> Option<WordFormat> {
+    fn for_path(&self, path: &[u8]) -> Option<WordFormat> {
         let holds = |directory: &[u8]| {
             path.strip_prefix(directory)
                 .is_some_and(|rest| rest.starts_with(b"/") || directory.ends_with(b"/"))
@@ -66,7 +66,7 @@ impl FileView {
         representation: Representation,
     ) -> Representation {
         let Type::Local(size) = representation.data_type else { return representation };
-        let format = self.word_formats.of(&path.to_bytes());
+        let format = self.word_formats.for_path(&path.to_bytes());
         match format.filter(|format| format.holds(size)) {
             Some(word_format) => Representation { word_format, ..representation },
             None => representation,
@@ -128,8 +128,8 @@ impl FileView {
         // A partial upload that was reported but has been removed must not become a new file.
         let stored = partials.find(&path).map(|(_, len)| len).ok_or(FileError::BeyondEnd)?;
         let is_append = transfer.kind == TransferKind::Append;
-        let kept = if is_append { stored } else { transfer.offset_bytes };
-        if kept > stored {
+        let kept_bytes = if is_append { stored } else { transfer.offset_bytes };
+        if kept_bytes > stored {
             return Err(FileError::BeyondEnd);
         }
         let required = if exists { Right::Overwrite } else { Right::Write };
@@ -138,10 +138,10 @@ impl FileView {
         }
         let existing = if exists { Existing::Replace } else { Existing::Keep };
         let atomic_file =
-            self.root_dir.continue_interrupted(&partials.key(&path), kept, &path, existing);
+            self.root_dir.continue_interrupted(&partials.key(&path), kept_bytes, &path, existing);
         let atomic_file = atomic_file.map_err(|error| file_error(&error))?;
         let upload = Upload::new(atomic_file, self.space.clone(), self.file_max_bytes);
-        let upload = upload.resumed(stored, kept).in_memory(self.root_dir.is_in_memory());
+        let upload = upload.resumed(stored, kept_bytes).in_memory(self.root_dir.is_in_memory());
         Ok(Some(upload.with_partials(Some(partials), path)))
     }
 
@@ -161,19 +161,19 @@ impl FileView {
             && rights.contains(Right::Overwrite)
             && rights.contains(Right::Append);
         let is_new = offset == 0 && !is_append;
-        let old = match (self.space.is_none() && is_new && has_all_rights).then_some(None) {
+        let old_len = match (self.space.is_none() && is_new && has_all_rights).then_some(None) {
             // The old length is not needed.
-            Some(old) => old,
+            Some(old_len) => old_len,
             None => self.file_len(&name),
         };
-        let old_bytes = old.unwrap_or(0);
+        let old_bytes = old_len.unwrap_or(0);
         if offset > old_bytes {
             return Err(FileError::BeyondEnd);
         }
         let is_continuation = is_append || (offset > 0 && offset == old_bytes);
         let has_right = |right| rights.contains(right);
         if !has_all_rights {
-            let required = match old {
+            let required = match old_len {
                 None => Right::Write,
                 Some(_) if is_unique => Right::Write,
                 Some(_) if is_continuation && (is_append || has_right(Right::Append)) => {
@@ -185,15 +185,15 @@ impl FileView {
                 return Err(FileError::Missing(required));
             }
         }
-        if old.is_none() && self.space.as_ref().is_some_and(|space| !space.has_entry_left()) {
+        if old_len.is_none() && self.space.as_ref().is_some_and(|space| !space.has_entry_left()) {
             return Err(FileError::Quota);
         }
         // Two clients may append to a file that does not exist yet: the second upload must not
         // replace the file of the first upload.
-        let is_first = is_append && old.is_none();
+        let is_first = is_append && old_len.is_none();
         let may_replace = !is_unique
             && !is_first
-            && (has_right(Right::Overwrite) || (is_continuation && old.is_some()));
+            && (has_right(Right::Overwrite) || (is_continuation && old_len.is_some()));
         let existing = if may_replace { Existing::Replace } else { Existing::Keep };
         let atomic_file =
             self.root_dir.create(&name, existing).map_err(|error| file_error(&error))?;
@@ -201,10 +201,10 @@ impl FileView {
         let partials = self.partials.as_ref().filter(|_| !is_unique);
         let upload = upload.with_partials(partials, name.clone());
         let mut upload = upload.in_memory(self.root_dir.is_in_memory());
-        let kept = if is_append { old_bytes } else { offset };
-        if kept > 0 || (is_append && old.is_some()) {
+        let kept_bytes = if is_append { old_bytes } else { offset };
+        if kept_bytes > 0 || (is_append && old_len.is_some()) {
             let (file, _) = self.root_dir.read(&name).map_err(|error| file_error(&error))?;
-            upload.continue_from(file, kept, &self.root_dir, &name)?;
+            upload.continue_from(file, kept_bytes, &self.root_dir, &name)?;
         }
         Ok(if is_unique { upload.named(name) } else { upload })
     }
@@ -285,14 +285,14 @@ impl FileView {
             Operation::Facts(path) => {
                 let status = self.status(path)?;
                 let name = path.file_name().unwrap_or(b"/").to_vec();
-                let held = self.access.with_name(&path.to_bytes());
-                Ok(Outcome::Entry(entry_of(name, status, held)))
+                let path_rights = self.access.with_name(&path.to_bytes());
+                Ok(Outcome::Entry(entry_of(name, status, path_rights)))
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
             Operation::Available(_) => {
-                let free = self.root_dir.free_bytes().map_err(|error| file_error(&error))?;
-                let left = self.space.as_ref().map_or(u64::MAX, |space| space.left_bytes());
-                Ok(Outcome::Size(free.min(left)))
+                let free_bytes = self.root_dir.free_bytes().map_err(|error| file_error(&error))?;
+                let quota_left = self.space.as_ref().map_or(u64::MAX, |space| space.left_bytes());
+                Ok(Outcome::Size(free_bytes.min(quota_left)))
             }
             Operation::Allocate(bytes) => self.check_space(*bytes).map(|()| Outcome::Done),
             // Long operations run in steps (`long_work`); the session handles the others.
@@ -326,9 +326,9 @@ impl FileView {
             | Operation::Status { path, .. } => access.require(Right::List, path),
             Operation::SetFacts(path, _) => access.require(Right::Change, path),
             Operation::Partial(path) => {
-                let held = access.at(&path.to_bytes());
+                let rights = access.at(&path.to_bytes());
                 let writes = [Right::Write, Right::Overwrite, Right::Append];
-                let has_any = writes.iter().any(|right| held.contains(*right));
+                let has_any = writes.iter().any(|right| rights.contains(*right));
                 if has_any { Ok(()) } else { Err(FileError::Missing(Right::Write)) }
             }
             // These operations check the rights themselves.
@@ -362,17 +362,17 @@ impl FileView {
         let name = path.to_bytes();
         outcome_of(match &self.space {
             Some(space) => space.remove(|| {
-                let old = self.root_dir.status_of_name(&name)?;
+                let status = self.root_dir.status_of_name(&name)?;
                 work(&name)?;
-                Ok(Amount::of(&old))
+                Ok(Amount::from_status(&status))
             }),
             None => work(&name),
         })
     }
 
     fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> Result<Outcome, FileError> {
-        let old = self.status(to).ok();
-        if old.is_some() && from != to {
+        let target_status = self.status(to).ok();
+        if target_status.is_some() && from != to {
             self.access.require(Right::Overwrite, to)?;
         }
         let is_directory = || self.status(from).is_ok_and(|status| status.kind == Kind::Directory);
@@ -384,11 +384,11 @@ impl FileView {
         outcome_of(match &self.space {
             Some(space) => space.rename(|| {
                 let moved = self.root_dir.status_of_name(&from)?;
-                let old = self.root_dir.status_of_name(&to);
+                let target_status = self.root_dir.status_of_name(&to);
                 self.root_dir.rename(&from, &to)?;
                 // If both names are links to one file, both names remain.
-                let old = old.ok().filter(|old| old.unique != moved.unique);
-                Ok(old.as_ref().map_or_else(Amount::default, Amount::of))
+                let replaced = target_status.ok().filter(|status| status.unique != moved.unique);
+                Ok(replaced.as_ref().map_or_else(Amount::default, Amount::from_status))
             }),
             None => self.root_dir.rename(&from, &to),
         })
@@ -411,8 +411,8 @@ impl FileView {
     /// Starts the upload into which other files are combined.
     pub(super) fn begin_combined(&self, target: &VirtualPath) -> Result<Upload, FileError> {
         let name = target.to_bytes();
-        let old = self.status(target).ok();
-        let required = if old.is_some() { Right::Overwrite } else { Right::Write };
+        let target_status = self.status(target).ok();
+        let required = if target_status.is_some() { Right::Overwrite } else { Right::Write };
         self.access.require(required, target)?;
         let existing = match required {
             Right::Overwrite => Existing::Replace,
@@ -475,8 +475,8 @@ mod tests {
             (b"/its".to_vec(), WordFormat::U36),
             (b"/its/tapes".to_vec(), WordFormat::C36),
         ]);
-        assert_eq!(formats.of(b"/its/file"), Some(WordFormat::U36));
-        assert_eq!(formats.of(b"/its/tapes/deep/file"), Some(WordFormat::C36));
-        assert_eq!((formats.of(b"/itself"), formats.of(b"/file")), (None, None));
+        assert_eq!(formats.for_path(b"/its/file"), Some(WordFormat::U36));
+        assert_eq!(formats.for_path(b"/its/tapes/deep/file"), Some(WordFormat::C36));
+        assert_eq!((formats.for_path(b"/itself"), formats.for_path(b"/file")), (None, None));
     }
 }

@@ -25,7 +25,7 @@ const ANONYMOUS: [&[u8]; 2] = [b"anonymous", b"ftp"];
 /// Entry of one user.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Account {
+pub(super) struct FtpUserEntry {
     password: String,
     pub(super) root: PathBuf,
     #[serde(default)]
@@ -37,9 +37,9 @@ pub(super) struct Account {
 }
 
 /// All users of the FTP server.
-pub(super) type Users = user_file::UserFile<Account>;
+pub(super) type Users = user_file::UserFile<FtpUserEntry>;
 
-impl user_file::Account for Account {
+impl user_file::UserEntry for FtpUserEntry {
     fn password(&self) -> &str {
         &self.password
     }
@@ -50,7 +50,7 @@ impl user_file::Account for Account {
     }
 }
 
-impl Account {
+impl FtpUserEntry {
     /// Returns the rights of the user.
     ///
     /// # Errors

@@ -23,7 +23,7 @@
 //! the server: users of a virtual host cannot send mail, because the sender in a message header
 //! does not identify the host.
 
-use super::super::certificate::{Files, host_name};
+use super::super::certificate::{CertificatePaths, host_name};
 use super::rights::{Access, Granted};
 use super::users::Users;
 use anyhow::{Context, Result, anyhow, bail};
@@ -44,7 +44,7 @@ const GREETING: &str = "Host accepted";
 /// Table `[[ftp.host]]` of the configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Table {
+pub(super) struct VirtualHostTable {
     name: String,
     #[serde(default)]
     aliases: Vec<String>,
@@ -93,7 +93,7 @@ pub(super) struct VirtualHost {
     names: Vec<String>,
     pub(super) site: Arc<Site>,
     greeting: Option<String>,
-    pub(super) certificate: Option<Files>,
+    pub(super) certificate: Option<CertificatePaths>,
 }
 
 impl VirtualHost {
@@ -103,7 +103,7 @@ impl VirtualHost {
     ///
     /// Returns an error if no user could log in, a name is invalid, or the user file cannot be
     /// read.
-    pub(super) fn complete(table: Table) -> Result<Self> {
+    pub(super) fn complete(table: VirtualHostTable) -> Result<Self> {
         let name = table.name;
         let complete = || {
             let users = table.users.as_ref().map(|path| Users::read(path)).transpose()?;
@@ -112,7 +112,7 @@ impl VirtualHost {
                 bail!("no directory to serve: set root = \"DIRECTORY\"");
             }
             if !has_anonymous && users.is_none() {
-                bail!("no user can log in: set users, or allow anonymous");
+                bail!("no user can log in: set users, or anonymous = true");
             }
             let access = Access::new(table.rights.unwrap_or_default(), &table.folders);
             let site = Site {
@@ -125,7 +125,7 @@ impl VirtualHost {
                 has_mail: false,
             };
             let certificate = match (table.certificate, table.key) {
-                (Some(certificate), Some(key)) => Some(Files { certificate, key }),
+                (Some(certificate), Some(key)) => Some(CertificatePaths { certificate, key }),
                 (None, None) => None,
                 _ => bail!("certificate and key must be set together"),
             };
@@ -140,7 +140,7 @@ impl VirtualHost {
         self.names.first().map_or("", String::as_str)
     }
 
-    fn is(&self, name: &str) -> bool {
+    fn has_name(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
 }
@@ -181,7 +181,7 @@ pub(super) struct TlsName {
 
 /// Host that a name refers to.
 #[derive(Clone, Copy, Debug)]
-enum Named<'a> {
+enum NamedHost<'a> {
     Server,
     Virtual(&'a VirtualHost),
 }
@@ -192,7 +192,7 @@ impl VirtualHosts {
     /// # Errors
     ///
     /// Returns an error if two hosts have the same name, or a table is invalid.
-    pub(super) fn complete(names: &[String], tables: Vec<Table>) -> Result<Self> {
+    pub(super) fn complete(names: &[String], tables: Vec<VirtualHostTable>) -> Result<Self> {
         let names = names.iter().map(|name| normalized_name(name)).collect::<Result<Vec<_>>>()?;
         let hosts = tables.into_iter().map(VirtualHost::complete).collect::<Result<Vec<_>>>()?;
         let of_hosts = hosts.iter().flat_map(|host| &host.names);
@@ -209,16 +209,16 @@ impl VirtualHosts {
         self.hosts.iter()
     }
 
-    fn named(&self, name: &str) -> Option<Named<'_>> {
+    fn find_host(&self, name: &str) -> Option<NamedHost<'_>> {
         let name = normalized(name);
-        if let Some(host) = self.hosts.iter().find(|host| host.is(&name)) {
-            return Some(Named::Virtual(host));
+        if let Some(host) = self.hosts.iter().find(|host| host.has_name(&name)) {
+            return Some(NamedHost::Virtual(host));
         }
         let machine = normalized(&host_name());
         let label = machine.split('.').next().unwrap_or_default();
         let is_own = self.names.contains(&name)
             || [machine.as_str(), label, "localhost"].contains(&name.as_str());
-        is_own.then_some(Named::Server)
+        is_own.then_some(NamedHost::Server)
     }
 
     /// Returns the greeting for HOST. `tls_name` is the name received when TLS began, and
@@ -249,17 +249,17 @@ impl VirtualHosts {
     }
 
     /// Returns whether two names refer to the same host.
-    fn is_same(&self, a: &str, b: &str) -> bool {
-        match (self.named(a), self.named(b)) {
-            (Some(Named::Virtual(a)), Some(Named::Virtual(b))) => std::ptr::eq(a, b),
-            (Some(Named::Server), Some(Named::Server)) => true,
+    fn is_same_host(&self, a: &str, b: &str) -> bool {
+        match (self.find_host(a), self.find_host(b)) {
+            (Some(NamedHost::Virtual(a)), Some(NamedHost::Virtual(b))) => std::ptr::eq(a, b),
+            (Some(NamedHost::Server), Some(NamedHost::Server)) => true,
             _ => false,
         }
     }
 
     /// Returns whether this name in TLS selects the server's own files.
     fn is_default(&self, tls_name: &str) -> bool {
-        !matches!(self.named(tls_name), Some(Named::Virtual(_)))
+        !matches!(self.find_host(tls_name), Some(NamedHost::Virtual(_)))
     }
 
     /// Returns the host selected by HOST, otherwise by TLS; `None` for the server itself.
@@ -276,8 +276,8 @@ impl VirtualHosts {
             return Err(FileError::UnknownHost);
         }
         let tls_name = tls_name.map(|tls| &*tls.name);
-        let named = match name.map(Name::as_bytes).map(std::str::from_utf8) {
-            None => tls_name.and_then(|tls| self.named(tls)),
+        let selected = match name.map(Name::as_bytes).map(std::str::from_utf8) {
+            None => tls_name.and_then(|tls| self.find_host(tls)),
             Some(Err(_)) => return Err(FileError::UnknownHost),
             Some(Ok(text)) if parse_address(text).is_some() => {
                 if tls_name.is_some_and(|tls| !self.is_default(tls)) {
@@ -286,16 +286,16 @@ impl VirtualHosts {
                 None
             }
             Some(Ok(text)) => {
-                let named = self.named(text).ok_or(FileError::UnknownHost)?;
-                if tls_name.is_some_and(|tls| !self.is_same(text, tls)) {
+                let selected = self.find_host(text).ok_or(FileError::UnknownHost)?;
+                if tls_name.is_some_and(|tls| !self.is_same_host(text, tls)) {
                     return Err(FileError::OtherHost);
                 }
-                Some(named)
+                Some(selected)
             }
         };
-        Ok(match named {
-            Some(Named::Virtual(host)) => Some(host),
-            Some(Named::Server) | None => None,
+        Ok(match selected {
+            Some(NamedHost::Virtual(host)) => Some(host),
+            Some(NamedHost::Server) | None => None,
         })
     }
 }
@@ -316,8 +316,8 @@ pub(super) struct Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let named = hello.server_name().and_then(|name| self.by_name.get(&normalized(name)));
-        named.unwrap_or(&self.default).resolve(hello)
+        let certificate = hello.server_name().and_then(|name| self.by_name.get(&normalized(name)));
+        certificate.unwrap_or(&self.default).resolve(hello)
     }
 }
 
@@ -379,13 +379,13 @@ mod tests {
             #[serde(default)]
             names: Vec<String>,
             #[serde(default)]
-            host: Vec<Table>,
+            host: Vec<VirtualHostTable>,
         }
         let file: File = toml::from_str(text)?;
         VirtualHosts::complete(&file.names, file.host)
     }
 
-    const TWO: &str = "names = [\"ftp.example.net\"]\n\
+    const TWO_HOSTS: &str = "names = [\"ftp.example.net\"]\n\
         [[host]]\nname = \"FTP.example.org.\"\naliases = [\"example.org\"]\nroot = \"/srv/org\"\n\
         greeting = \"This is org\"\n[[host]]\nname = \"ftp.example.com\"\nroot = \"/srv/com\"\n";
 
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn host_names_and_aliases_are_matched_without_regard_to_case() {
-        let hosts = hosts(TWO).unwrap();
+        let hosts = hosts(TWO_HOSTS).unwrap();
         for name in ["ftp.example.org", "Ftp.Example.Org.", "EXAMPLE.ORG"] {
             assert_eq!(greeting(&hosts, name, None).unwrap(), "This is org", "{name}");
         }
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn host_and_tls_server_name_must_agree() {
-        let hosts = hosts(TWO).unwrap();
+        let hosts = hosts(TWO_HOSTS).unwrap();
         let org = Some("ftp.example.org");
         assert!(greeting(&hosts, "ftp.example.org", org).is_ok());
         assert!(greeting(&hosts, "example.org", org).is_ok(), "an alias of the same host");
@@ -451,13 +451,13 @@ mod tests {
 
     #[test]
     fn a_client_that_selected_the_server_or_an_address_cannot_use_tls_with_a_virtual_host() {
-        let hosts = hosts(TWO).unwrap();
+        let hosts = hosts(TWO_HOSTS).unwrap();
         let org = hosts.tls_name("ftp.example.org");
         let own_name = hosts.tls_name("localhost");
         let unknown = hosts.tls_name("elsewhere.example");
         for name in ["ftp.example.net", "localhost", "192.0.2.1", "ftp.example.com"] {
-            let refused = select(&hosts, Some(name), Some(&org));
-            assert_eq!(refused, Err(FileError::OtherHost), "{name}");
+            let result = select(&hosts, Some(name), Some(&org));
+            assert_eq!(result, Err(FileError::OtherHost), "{name}");
         }
         assert_eq!(select(&hosts, Some("ftp.example.net"), Some(&own_name)), Ok(None));
         assert_eq!(select(&hosts, Some("192.0.2.1"), Some(&unknown)), Ok(None));
@@ -466,12 +466,12 @@ mod tests {
 
     #[test]
     fn a_removed_host_does_not_give_access_to_the_files_of_the_server() {
-        let before = hosts(TWO).unwrap();
+        let before = hosts(TWO_HOSTS).unwrap();
         let after = VirtualHosts::default();
-        let refused = Err(FileError::UnknownHost);
-        assert_eq!(select(&after, Some("ftp.example.org"), None), refused);
+        let unknown_host = Err(FileError::UnknownHost);
+        assert_eq!(select(&after, Some("ftp.example.org"), None), unknown_host);
         let tls_name = before.tls_name("example.org");
-        assert_eq!(select(&after, None, Some(&tls_name)), refused);
+        assert_eq!(select(&after, None, Some(&tls_name)), unknown_host);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Support for clients that implement only the network virtual terminal of RFC 854. A client that
 //! refuses SUPPRESS-GO-AHEAD (RFC 858) gets a go-ahead when the program waits for input, and a
-//! client that refuses ECHO (RFC 857) gets no echo. Also the bounds on the window size that a
+//! client that refuses ECHO (RFC 857) gets no echo. This module also limits the window size that a
 //! client reports (RFC 1073).
 //!
 //! A program does not announce that it waits for input; output followed by silence counts as

@@ -4,12 +4,12 @@
 use super::{ClientStream, LoginSession, Stage};
 use crate::serve::Service;
 use crate::serve::fair_queue::{Busy, Permit};
-use crate::serve::log::Event as Logged;
+use crate::serve::log::ServeEvent as Logged;
 use crate::serve::login_prompt::Credentials;
 use crate::serve::program;
 use crate::serve::session_end::SessionEnd;
 use crate::serve::throttle;
-use crate::serve::users::Account;
+use crate::serve::users::LoginUserEntry;
 use anyhow::Result;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 const BUSY: &[u8] = b"Too many logins at the moment, try again later\r\n";
 
 /// The user, or `None` if the password is wrong, and the permit of the check.
-type CheckedUser = (Option<(String, Account)>, Permit);
+type CheckedUser = (Option<(String, LoginUserEntry)>, Permit);
 
 /// Result of a password check.
 pub(super) type CheckResult = (Credentials, Result<CheckedUser, Busy>);
@@ -36,17 +36,17 @@ impl<W: ClientStream> LoginSession<W> {
             let now = std::time::Instant::now;
             let reserve = || server.admission().reserve_password_check(address, &name, now());
             let failures = || server.admission().failures(address, &name);
-            let permit = throttle::turn(&server.checks, address, reserve, failures).await;
+            let permit = throttle::acquire(&server.checks, address, reserve, failures).await;
             let Ok(permit) = permit else { return (credentials, Err(Busy)) };
-            let checked = tokio::task::spawn_blocking(move || {
+            let verification = tokio::task::spawn_blocking(move || {
                 let authenticated =
                     users.authenticate(credentials.name.as_deref(), &credentials.password);
                 // A running check cannot be interrupted, so the permit is held until the check
                 // ends.
                 (credentials, Ok((authenticated, permit)))
             });
-            let failed = || (Credentials { name: None, password: Vec::new() }, Err(Busy));
-            checked.await.unwrap_or_else(|_| failed())
+            let busy = || (Credentials { name: None, password: Vec::new() }, Err(Busy));
+            verification.await.unwrap_or_else(|_| busy())
         }));
     }
 

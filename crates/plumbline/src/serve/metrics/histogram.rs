@@ -27,7 +27,7 @@ impl Histogram {
         self.sum_us += u128::from(us);
     }
 
-    /// Writes the lines of the histogram as `name`.
+    /// Appends the histogram to `out` as the metric `name`.
     pub(super) fn write(&self, out: &mut String, name: &str) {
         let mut below = 0;
         for (end, count) in &self.buckets {

@@ -57,11 +57,11 @@ pub(in super::super) async fn serve(
     settings: EndpointSettings,
     text: impl Fn() -> String + 'static,
 ) -> Result<(SocketAddr, impl Future<Output = ()>)> {
-    let EndpointSettings { at, hosts } = settings;
-    let listener = TcpListener::bind(at).await;
-    let listener = listener.with_context(|| format!("cannot serve metrics on {at}"))?;
-    let at = listener.local_addr()?;
-    Ok((at, accept_connections(listener, Rc::new((hosts, text)))))
+    let EndpointSettings { at: address, hosts } = settings;
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot serve metrics on {address}"))?;
+    let address = listener.local_addr()?;
+    Ok((address, accept_connections(listener, Rc::new((hosts, text)))))
 }
 
 async fn accept_connections(

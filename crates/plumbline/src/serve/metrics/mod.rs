@@ -22,18 +22,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 const DURATIONS_US: &[u64] =
     &[1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 /// Upper bounds of the buckets of CPU time per gigabyte, in µs.
-const COSTS_US: &[u64] =
+const CPU_TIMES_US: &[u64] =
     &[50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 100_000_000];
 
 /// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Protocol {
+pub(super) enum ServerProtocol {
     Ftp,
     Tftp,
     Telnet,
 }
 
-impl Protocol {
+impl ServerProtocol {
     const fn text(self) -> &'static str {
         match self {
             Self::Ftp => "ftp",
@@ -45,8 +45,8 @@ impl Protocol {
 
 /// Sessions of one protocol.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Traffic {
-    pub(super) protocol: Protocol,
+pub(super) struct ProtocolTraffic {
+    pub(super) protocol: ServerProtocol,
     /// Number of open sessions.
     pub(super) open: usize,
     pub(super) tally: SessionCounts,
@@ -70,7 +70,7 @@ impl Default for Metrics {
             bytes_out: 0,
             bytes_in: 0,
             durations: Histogram::new(DURATIONS_US),
-            costs: Histogram::new(COSTS_US),
+            costs: Histogram::new(CPU_TIMES_US),
             omitted_records: 0,
         }
     }
@@ -90,7 +90,7 @@ impl Metrics {
         if let Some(ns) = transfer.time.total_ns {
             self.durations.add(ns / 1_000);
         }
-        // A gigabyte has 8 * 10^9 bits, and 1 fs is 10^-15 s, so this is in µs.
+        // 1 fs per bit is 8 µs per gigabyte, because a gigabyte has 8 * 10^9 bits.
         if let Some(femtoseconds) = transfer.cpu_fs_per_bit() {
             self.costs.add(femtoseconds.saturating_mul(8));
         }
@@ -102,7 +102,7 @@ impl Metrics {
     }
 
     /// Returns the response to a scrape.
-    pub(super) fn text(&self, traffic: &[Traffic]) -> String {
+    pub(super) fn text(&self, traffic: &[ProtocolTraffic]) -> String {
         let mut out = String::with_capacity(4096);
         head(&mut out, "plumb_transfers", "counter", "Finished transfers.");
         for ((command, outcome), count) in &self.transfers {
@@ -136,7 +136,7 @@ impl Metrics {
             "CPU time per gigabyte transferred.",
         );
         self.costs.write(&mut out, "plumb_transfer_cpu_seconds_per_gigabyte");
-        write_sessions(&mut out, traffic);
+        write_session_counters(&mut out, traffic);
         out.push_str("# EOF\n");
         out
     }
@@ -146,19 +146,19 @@ impl Metrics {
 type Counter = (&'static str, &'static str, fn(&SessionCounts) -> u64);
 
 /// Writes the session and login counters.
-fn write_sessions(out: &mut String, traffic: &[Traffic]) {
+fn write_session_counters(out: &mut String, traffic: &[ProtocolTraffic]) {
     let counters: [Counter; 2] = [
         ("plumb_sessions", "Sessions started.", |tally| tally.sessions),
         ("plumb_refusals", "Refused connections and requests.", |tally| tally.refusals),
     ];
     for (name, help, value_of) in counters {
         head(out, name, "counter", help);
-        for Traffic { protocol, tally, .. } in traffic {
+        for ProtocolTraffic { protocol, tally, .. } in traffic {
             line(out, &format!("{name}_total"), &[("protocol", protocol.text())], value_of(tally));
         }
     }
     head(out, "plumb_sessions_open", "gauge", "Open sessions.");
-    for Traffic { protocol, open, .. } in traffic {
+    for ProtocolTraffic { protocol, open, .. } in traffic {
         let open = u64::try_from(*open).unwrap_or(u64::MAX);
         line(out, "plumb_sessions_open", &[("protocol", protocol.text())], open);
     }
@@ -168,8 +168,8 @@ fn write_sessions(out: &mut String, traffic: &[Traffic]) {
         "counter",
         "Logins by result; busy means that the password was not checked.",
     );
-    let with_logins = traffic.iter().filter(|sessions| sessions.protocol != Protocol::Tftp);
-    for Traffic { protocol, tally, .. } in with_logins {
+    let with_logins = traffic.iter().filter(|sessions| sessions.protocol != ServerProtocol::Tftp);
+    for ProtocolTraffic { protocol, tally, .. } in with_logins {
         let results = [
             ("accepted", tally.logins),
             ("failed", tally.failed_logins),
@@ -224,7 +224,8 @@ mod tests {
         metrics.observe(&transfer);
         metrics.observe(&transfer);
         let tally = SessionCounts { sessions: 4, logins: 2, ..SessionCounts::default() };
-        let text = metrics.text(&[Traffic { protocol: Protocol::Ftp, open: 3, tally }]);
+        let text =
+            metrics.text(&[ProtocolTraffic { protocol: ServerProtocol::Ftp, open: 3, tally }]);
         for wanted in [
             "plumb_transfers_total{command=\"RETR\",outcome=\"complete\"} 2\n",
             "plumb_bytes_total{direction=\"out\"} 2000000\n",

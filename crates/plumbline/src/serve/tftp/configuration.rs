@@ -41,7 +41,7 @@ impl Arguments {
 /// Table `[tftp]` of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub(in super::super) struct Table {
+pub(in super::super) struct TftpTable {
     root: Option<PathBuf>,
     rights: Option<Rights>,
     listen: Option<Vec<SocketAddr>>,
@@ -55,7 +55,7 @@ pub(in super::super) struct Table {
 
 /// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Settings {
+pub(in super::super) struct TftpSettings {
     pub(super) root: PathBuf,
     pub(super) rights: Rights,
     pub(super) listen: Vec<SocketAddr>,
@@ -65,7 +65,7 @@ pub(in super::super) struct Settings {
     pub(super) timeout: Duration,
 }
 
-impl Settings {
+impl TftpSettings {
     /// Checks that the root can be served.
     ///
     /// # Errors
@@ -73,8 +73,8 @@ impl Settings {
     /// Returns an error if the root is not a directory or not readable.
     pub(in super::super) fn check_root(&self) -> Result<()> {
         let root = self.root.display();
-        let opened = RootDir::open(&self.root);
-        opened.map(drop).with_context(|| format!("cannot open root directory {root}"))
+        let root_dir = RootDir::open(&self.root);
+        root_dir.map(drop).with_context(|| format!("cannot open root directory {root}"))
     }
 
     /// Merges the configuration file and the command-line flags. Returns `None` if neither requests
@@ -84,7 +84,7 @@ impl Settings {
     ///
     /// Returns an error if no root or no listen address is given.
     pub(in super::super) fn complete(
-        table: Option<Table>,
+        table: Option<TftpTable>,
         arguments: &Arguments,
         root_arguments: &RootArguments,
         (allow, deny): (&[IpNet], &[IpNet]),
@@ -145,11 +145,15 @@ fn both_families(address: SocketAddr) -> Vec<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn complete(text: &str, flags: &[&str]) -> Result<Option<Settings>> {
+    fn complete(text: &str, flags: &[&str]) -> Result<Option<TftpSettings>> {
         complete_as(Some(text), flags, false)
     }
 
-    fn complete_as(text: Option<&str>, flags: &[&str], is_root: bool) -> Result<Option<Settings>> {
+    fn complete_as(
+        text: Option<&str>,
+        flags: &[&str],
+        is_root: bool,
+    ) -> Result<Option<TftpSettings>> {
         #[derive(clap::Parser)]
         #[command(group = clap::ArgGroup::new("files").multiple(true))]
         struct Command {
@@ -161,7 +165,7 @@ mod tests {
         let command_line = std::iter::once(&"serve").chain(flags);
         let Command { root_arguments, tftp } = clap::Parser::try_parse_from(command_line)?;
         let table = text.map(toml::from_str).transpose()?;
-        Settings::complete(table, &tftp, &root_arguments, (&[], &[]), is_root)
+        TftpSettings::complete(table, &tftp, &root_arguments, (&[], &[]), is_root)
     }
 
     #[test]

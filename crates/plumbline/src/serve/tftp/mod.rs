@@ -19,16 +19,16 @@ mod request;
 mod request_socket;
 mod tftp_log;
 
-pub(super) use configuration::{Arguments, Settings, Table};
+pub(super) use configuration::{Arguments, TftpSettings, TftpTable};
 
-use super::admission::{Admission, Refusal};
+use super::admission::{Admission, AdmissionRefusal};
 use super::log::Log;
-use super::metrics::{Protocol, Traffic};
+use super::metrics::{ProtocolTraffic, ServerProtocol};
 use super::root::Rights;
 use super::source::source;
 use super::transfer_log::TransferLog;
 use crate::files::tftp::{Stop, UdpTransport};
-use crate::meters::Registry;
+use crate::meters::MeterRegistry;
 use anyhow::{Context, Result};
 use os::beneath::RootDir;
 use os::host::Host;
@@ -40,7 +40,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tftp_log::Event;
+use tftp_log::TftpEvent;
 use tokio::task::JoinSet;
 
 /// File descriptors per transfer: its socket, its file and its directory.
@@ -51,7 +51,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// TFTP server.
 pub(super) struct Server {
-    settings: Settings,
+    settings: TftpSettings,
     root_dir: RootDir,
     /// Whether only files readable by every user of the machine are sent.
     is_root: bool,
@@ -61,7 +61,7 @@ pub(super) struct Server {
     log: Log,
     transfer_log: Rc<TransferLog>,
     /// Registry that displays the meters of the transfers.
-    registry: Arc<Registry>,
+    registry: Arc<MeterRegistry>,
     /// User-space host that carries the transfers; `None` for the kernel's network stack.
     host: OnceCell<Host>,
 }
@@ -97,10 +97,10 @@ impl Server {
     ///
     /// Returns an error if the root is not a directory or not readable.
     pub(super) fn new(
-        settings: Settings,
+        settings: TftpSettings,
         log: Log,
         transfer_log: Rc<TransferLog>,
-        registry: &Arc<Registry>,
+        registry: &Arc<MeterRegistry>,
     ) -> Result<Self> {
         let root = settings.root.display();
         let root_dir = RootDir::open(&settings.root)
@@ -127,11 +127,11 @@ impl Server {
 
     /// Admits a transfer with `address` if a transfer slot is free or an unanswered transfer can be
     /// displaced.
-    fn admit(&self, address: IpAddr) -> Result<(), Refusal> {
+    fn admit(&self, address: IpAddr) -> Result<(), AdmissionRefusal> {
         let admitted = self.admission.borrow_mut().admit(address);
         let same_source = match admitted {
-            Err(Refusal::Full) => None,
-            Err(Refusal::SourceFull) => Some(source(address)),
+            Err(AdmissionRefusal::Full) => None,
+            Err(AdmissionRefusal::SourceFull) => Some(source(address)),
             admitted => return admitted,
         };
         match self.drop_oldest_unanswered(same_source) {
@@ -174,8 +174,8 @@ impl Server {
     }
 
     /// Returns the number of running transfers and the counts since the start.
-    pub(super) fn traffic(&self) -> Traffic {
-        self.admission.borrow().traffic(Protocol::Tftp)
+    pub(super) fn traffic(&self) -> ProtocolTraffic {
+        self.admission.borrow().traffic(ServerProtocol::Tftp)
     }
 
     /// Serves until a socket fails.
@@ -198,11 +198,11 @@ impl Server {
             let at = socket.name()?;
             let rights = self.settings.rights.name();
             let root = &self.settings.root;
-            self.log.write(&Event::Serving { at, root: root.display().to_string(), rights });
+            self.log.write(&TftpEvent::Serving { at, root: root.display().to_string(), rights });
             sockets.spawn_local(socket.serve(Rc::clone(&self)));
         }
-        let failed = sockets.join_next().await.transpose()?;
-        failed.map_or(Ok(()), |error| Err(error).context("cannot receive TFTP requests"))
+        let first_end = sockets.join_next().await.transpose()?;
+        first_end.map_or(Ok(()), |error| Err(error).context("cannot receive TFTP requests"))
     }
 
     /// Stops all transfers, and gives them time to notify their clients.

@@ -1,12 +1,12 @@
 //! Handling of one request: opens the file, checks the rights, and runs the transfer.
 
 use super::super::root::Rights;
-use super::tftp_log::Event;
+use super::tftp_log::TftpEvent;
 use super::{RunningTransfer, Server};
 use crate::carrier::EngineContext;
-use crate::files::local::{Sink, Source};
-use crate::files::pace::Pace;
-use crate::files::tftp::{Error, Transfer, TransferEngine, TransferOptions, TransferStats};
+use crate::files::local::{LocalSource, Sink};
+use crate::files::pace::RateLimit;
+use crate::files::tftp::{TftpError, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
 use crate::transfer_recorder::nanos;
 use anyhow::Result;
 use os::beneath::Existing;
@@ -41,18 +41,18 @@ pub(super) enum Decision {
 /// File to be transferred.
 pub(super) enum OpenFile {
     /// File to be sent, and its length in bytes.
-    Out(Source, u64),
+    Out(LocalSource, u64),
     /// File to be received.
     In(Sink),
 }
 
 /// Decides about a request and opens its file.
 pub(super) fn decide(server: &Server, request: &Request) -> Decision {
-    let opened = match request.direction {
+    let result = match request.direction {
         Direction::Read => open(server, &request.name),
         Direction::Write => create(server, request),
     };
-    opened.map_or_else(Decision::Decline, Decision::Serve)
+    result.map_or_else(Decision::Decline, Decision::Serve)
 }
 
 fn open(server: &Server, name: &[u8]) -> Result<OpenFile, Fault> {
@@ -60,7 +60,7 @@ fn open(server: &Server, name: &[u8]) -> Result<OpenFile, Fault> {
     if server.is_root && !status.is_readable_by_all() {
         return Err(NO_ACCESS);
     }
-    Ok(OpenFile::Out(Source::File(file), status.len))
+    Ok(OpenFile::Out(LocalSource::File(file), status.len))
 }
 
 fn create(server: &Server, request: &Request) -> Result<OpenFile, Fault> {
@@ -70,8 +70,8 @@ fn create(server: &Server, request: &Request) -> Result<OpenFile, Fault> {
         Rights::Writable => Existing::Replace,
     };
     let announced_bytes = request.options.transfer_size.unwrap_or(0);
-    let free = server.root_dir.free_bytes().unwrap_or(u64::MAX);
-    if announced_bytes > server.settings.file_max_bytes.min(free) {
+    let free_bytes = server.root_dir.free_bytes().unwrap_or(u64::MAX);
+    if announced_bytes > server.settings.file_max_bytes.min(free_bytes) {
         return Err(NO_ROOM);
     }
     let atomic_file =
@@ -111,7 +111,7 @@ pub(super) async fn serve(
         Ok(report) => report,
         Err(error) => {
             let why = format!("{error:#}");
-            return server.log.write(&Event::Declined { from, name, why });
+            return server.log.write(&TftpEvent::Declined { from, name, why });
         }
     };
     let is_read = request.direction == Direction::Read;
@@ -119,28 +119,28 @@ pub(super) async fn serve(
     server.log.write(&match &error {
         None => {
             let milliseconds = u64::try_from(stats.total.as_millis()).unwrap_or(u64::MAX);
-            Event::Moved { from, name, is_read, bytes, milliseconds }
+            TftpEvent::Moved { from, name, is_read, bytes, milliseconds }
         }
-        Some(error) => Event::Failed { from, name, is_read, bytes, why: reason_of(error) },
+        Some(error) => TftpEvent::Failed { from, name, is_read, bytes, why: reason_of(error) },
     });
 }
 
 /// Describes the reason for the log, whose line already names peer and file.
-fn reason_of(error: &Error) -> String {
+fn reason_of(error: &TftpError) -> String {
     match error {
-        Error::Refused(code, text) => {
+        TftpError::Refused(code, text) => {
             format!("the client sent error {} '{}'", code.to_wire(), text.escape_ascii())
         }
-        Error::NoAnswer { .. } => "the client never answered".to_owned(),
-        Error::Silence { seconds } => format!("no packet for {seconds} s"),
-        Error::Unreachable(error) | Error::Network(error) | Error::Local(error) => {
+        TftpError::NoAnswer { .. } => "the client never answered".to_owned(),
+        TftpError::Silence { seconds } => format!("no packet for {seconds} s"),
+        TftpError::Unreachable(error) | TftpError::Network(error) | TftpError::Local(error) => {
             error.to_string()
         }
-        Error::Short { announced_bytes } | Error::Long { announced_bytes } => {
+        TftpError::Short { announced_bytes } | TftpError::Long { announced_bytes } => {
             format!("the client announced {announced_bytes} bytes")
         }
-        Error::Protocol(why) => (*why).to_owned(),
-        Error::Stopped => "stopped".to_owned(),
+        TftpError::Protocol(why) => (*why).to_owned(),
+        TftpError::Stopped => "stopped".to_owned(),
     }
 }
 
@@ -151,7 +151,7 @@ async fn run(
     request: &Request,
     file: OpenFile,
     running: &RunningTransfer,
-) -> Result<(TransferStats, Option<Error>)> {
+) -> Result<(TftpTransferStats, Option<TftpError>)> {
     let mut record = server.transfer_log.begin(None);
     record.note_request(request.direction, request.mode, &request.name);
     let transport = server.transport(at, from)?;
@@ -166,33 +166,36 @@ async fn run(
             // RFC 2349: the option `tsize` is the size on the wire, which differs from the file
             // size in netascii.
             let size_bytes = (mode == Mode::Octet).then_some(len);
-            let granted = request.options.grant(&limits, size_bytes);
-            TransferEngine::Send(Sender::of_server(mode, port, granted, &settings, now), source)
+            let granted_options = request.options.grant(&limits, size_bytes);
+            TransferEngine::Send(
+                Sender::for_server(mode, port, granted_options, &settings, now),
+                source,
+            )
         }
         OpenFile::In(sink) => {
             let block_size = request.options.block_size.unwrap_or(BLOCK_SIZE_DEFAULT);
             let window_size_max = transport.window_size_max(block_size);
             let limits = Limits { window_size_max, ..limits() };
-            let granted = request.options.grant(&limits, request.options.transfer_size);
+            let granted_options = request.options.grant(&limits, request.options.transfer_size);
             TransferEngine::Receive(
-                Receiver::of_server(mode, port, granted, &settings, now),
+                Receiver::for_server(mode, port, granted_options, &settings, now),
                 Some(sink),
             )
         }
     };
-    let options = TransferOptions {
+    let options = TftpOptions {
         direction: request.direction,
         mode,
         answer_timeout: server.settings.timeout,
         opening: None,
         unanswered_max: Some(UNANSWERED_MAX),
-        pace: Pace::new(None),
+        pace: RateLimit::new(None),
         lingers: true,
         file_max_bytes: server.settings.file_max_bytes,
     };
     let transfer = Transfer::new(engine, transport, from, options, context);
     let has_answered = Arc::clone(&running.has_answered);
-    let note = move |stats: &TransferStats| {
+    let note = move |stats: &TftpTransferStats| {
         if stats.datagrams_in > 0 {
             has_answered.store(true, Ordering::Relaxed);
         }

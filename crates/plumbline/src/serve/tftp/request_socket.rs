@@ -1,7 +1,7 @@
 //! Sockets that receive requests.
 
 use super::request::{self, Decision};
-use super::tftp_log::Event;
+use super::tftp_log::TftpEvent;
 use super::{RunningTransfer, Server};
 use crate::files::tftp::UdpTransport;
 use anyhow::{Context, Result};
@@ -61,8 +61,8 @@ impl RequestSocket {
     pub(super) fn name(&self) -> Result<String> {
         Ok(match self {
             Self::Kernel(socket) => {
-                let at = socket.get_ref().local_addr();
-                at.context("cannot read the address of the socket")?.to_string()
+                let address = socket.get_ref().local_addr();
+                address.context("cannot read the address of the socket")?.to_string()
             }
             Self::Userspace(socket) => {
                 format!("UDP port {} of plumb's own TCP/IP stack", socket.port())
@@ -153,7 +153,7 @@ fn handle_datagram(server: &Rc<Server>, received: &Received<'_>) {
     if let Err(refusal) = server.admit(from.ip()) {
         // No answer is sent, because the client repeats its request later.
         let why = refusal.to_string();
-        return server.log.write(&Event::Declined { from, name, why });
+        return server.log.write(&TftpEvent::Declined { from, name, why });
     }
     match request::decide(server, &request) {
         Decision::Decline(fault) => {
@@ -164,9 +164,9 @@ fn handle_datagram(server: &Rc<Server>, received: &Received<'_>) {
             let running = Rc::new(RunningTransfer::new(received.data));
             server.transfers.borrow_mut().insert(from, Rc::clone(&running));
             let server = Rc::clone(server);
-            let at = received.to;
+            let local_address = received.to;
             tokio::task::spawn_local(async move {
-                request::serve(&server, from, at, &request, file, &running).await;
+                request::serve(&server, from, local_address, &request, file, &running).await;
                 if !running.is_displaced.get() {
                     server.admission.borrow_mut().release(from.ip());
                 }
@@ -191,5 +191,5 @@ fn decline(server: &Server, from: SocketAddr, at: Option<IpAddr>, name: String, 
         Err(_) => {}
     }
     let why = fault.text.to_owned();
-    server.log.write(&Event::Declined { from, name, why });
+    server.log.write(&TftpEvent::Declined { from, name, why });
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// Log event of the TFTP server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(super) enum Event {
+pub(super) enum TftpEvent {
     /// A listener is open.
     Serving { at: String, root: String, rights: &'static str },
     /// A request was declined. The name is already escaped.
@@ -18,7 +18,7 @@ pub(super) enum Event {
     Failed { from: SocketAddr, name: String, is_read: bool, bytes: u64, why: String },
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for TftpEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let direction = |is_read: bool| if is_read { "download" } else { "upload" };
         match self {
@@ -47,20 +47,20 @@ mod tests {
 
     // attack row 75
     #[test]
-    fn tftp_event_text_contains_no_control_sequence_and_no_second_line() {
+    fn tftp_log_lines_contain_no_terminal_command_or_forged_line() {
         let from = SocketAddr::from(([192, 0, 2, 7], 6969));
         let text = || HOSTILE.to_owned();
         let events = [
-            Event::Serving { at: text(), root: text(), rights: "rights" },
-            Event::Declined { from, name: text(), why: text() },
-            Event::Moved { from, name: text(), is_read: true, bytes: 1, milliseconds: 1 },
-            Event::Failed { from, name: text(), is_read: false, bytes: 1, why: text() },
+            TftpEvent::Serving { at: text(), root: text(), rights: "rights" },
+            TftpEvent::Declined { from, name: text(), why: text() },
+            TftpEvent::Moved { from, name: text(), is_read: true, bytes: 1, milliseconds: 1 },
+            TftpEvent::Failed { from, name: text(), is_read: false, bytes: 1, why: text() },
         ];
         assert_lines_are_harmless(&events, 4, |event| match event {
-            Event::Serving { .. } => 0,
-            Event::Declined { .. } => 1,
-            Event::Moved { .. } => 2,
-            Event::Failed { .. } => 3,
+            TftpEvent::Serving { .. } => 0,
+            TftpEvent::Declined { .. } => 1,
+            TftpEvent::Moved { .. } => 2,
+            TftpEvent::Failed { .. } => 3,
         });
     }
 }

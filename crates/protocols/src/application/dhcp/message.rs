@@ -16,12 +16,12 @@ pub const MESSAGE_MAX_LEN: u16 = 576;
 
 /// Minimum length of a BOOTP message in bytes, which some relays require.
 const MESSAGE_MIN_LEN: usize = 300;
-const COOKIE: [u8; 4] = [99, 130, 83, 99];
+const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 const ETHERNET: u8 = 1;
 const MAC_LEN: u8 = 6;
 const BROADCAST_FLAG: u16 = 0x8000;
-/// Maximum number of addresses kept from a list.
-const LISTED_MAX: usize = 4;
+/// Maximum number of addresses stored from an option that lists addresses.
+const LISTED_ADDRESSES_MAX: usize = 4;
 /// Minimum accepted MTU in bytes: the size that every host must be able to receive
 /// (RFC 1122 §3.3.2).
 const MTU_MIN: u16 = 576;
@@ -123,7 +123,7 @@ pub struct Options {
     pub renewal_s: Option<u32>,
     /// Seconds until the client asks any server to renew (T2).
     pub rebinding_s: Option<u32>,
-    /// Server identifier.
+    /// Server identifier: the address of the server that sent the message or that is to process it.
     pub server: Option<Ipv4Addr>,
     /// Client identifier; at most 255 bytes are written.
     pub client_id: Vec<u8>,
@@ -141,19 +141,19 @@ pub struct Message {
     pub kind: Kind,
     /// Transaction identifier, which matches replies to requests.
     pub transaction: u32,
-    /// Seconds since the client began.
+    /// Seconds since the client began to acquire or renew its address (`secs`).
     pub elapsed_s: u16,
     /// Whether the reply must be a broadcast.
     pub is_broadcast: bool,
     /// Address that the client already uses.
     pub client: Ipv4Addr,
     /// Address that the server assigns to the client.
-    pub yours: Ipv4Addr,
+    pub your_address: Ipv4Addr,
     /// Address of the relay agent.
     pub relay: Ipv4Addr,
     /// Link-layer address of the client.
     pub mac: MacAddress,
-    /// The options.
+    /// The DHCP options of the message.
     pub options: Options,
 }
 
@@ -164,7 +164,7 @@ pub enum MessageError {
     Truncated,
     /// The hardware type is not Ethernet, or the operation is neither request nor reply.
     Link,
-    /// A BOOTP message without options.
+    /// The magic cookie before the options is missing: the message is BOOTP, not DHCP.
     Cookie,
     /// The message type is missing or unknown.
     Kind,
@@ -183,7 +183,7 @@ impl Message {
         let (transaction, rest) = split(rest)?;
         let (&[s0, s1, f0, f1], rest) = split::<4>(rest)?;
         let (client, rest) = split::<4>(rest)?;
-        let (yours, rest) = split::<4>(rest)?;
+        let (your_address, rest) = split::<4>(rest)?;
         let (_next_server, rest) = split::<4>(rest)?;
         let (relay, rest) = split::<4>(rest)?;
         let (hardware_address, rest) = split::<16>(rest)?;
@@ -195,7 +195,7 @@ impl Message {
             (2, ETHERNET, MAC_LEN) => Op::Reply,
             _ => return Err(MessageError::Link),
         };
-        if *cookie != COOKIE {
+        if *cookie != MAGIC_COOKIE {
             return Err(MessageError::Cookie);
         }
         let mut fields = Fields::default();
@@ -215,7 +215,7 @@ impl Message {
             elapsed_s: u16::from_be_bytes([s0, s1]),
             is_broadcast: u16::from_be_bytes([f0, f1]) & BROADCAST_FLAG != 0,
             client: (*client).into(),
-            yours: (*yours).into(),
+            your_address: (*your_address).into(),
             relay: (*relay).into(),
             mac: MacAddress::new(*mac),
             options: fields.options,
@@ -235,21 +235,25 @@ impl Message {
         bytes.extend(self.transaction.to_be_bytes());
         bytes.extend(self.elapsed_s.to_be_bytes());
         bytes.extend(flags.to_be_bytes());
-        for address in [self.client, self.yours, Ipv4Addr::UNSPECIFIED, self.relay] {
+        for address in [self.client, self.your_address, Ipv4Addr::UNSPECIFIED, self.relay] {
             bytes.extend(address.octets());
         }
         bytes.extend(self.mac.octets());
         // The rest of the hardware address, the server name and the boot file.
         bytes.extend([0; 10 + 64 + 128]);
-        bytes.extend(COOKIE);
-        push(&mut bytes, MESSAGE_KIND, &[self.kind.code()]);
-        self.options.push(&mut bytes);
+        bytes.extend(MAGIC_COOKIE);
+        push_option(&mut bytes, MESSAGE_KIND, &[self.kind.code()]);
+        self.options.push_all(&mut bytes);
         if self.op == Op::Request {
-            push(&mut bytes, MESSAGE_SIZE, &MESSAGE_MAX_LEN.to_be_bytes());
-            let wanted = [SUBNET_MASK, ROUTERS, DNS_SERVERS, INTERFACE_MTU];
-            let times = [LEASE_TIME, RENEWAL_TIME, REBINDING_TIME];
+            push_option(&mut bytes, MESSAGE_SIZE, &MESSAGE_MAX_LEN.to_be_bytes());
+            let address_parameters = [SUBNET_MASK, ROUTERS, DNS_SERVERS, INTERFACE_MTU];
+            let time_parameters = [LEASE_TIME, RENEWAL_TIME, REBINDING_TIME];
             if matches!(self.kind, Kind::Discover | Kind::Request) {
-                push(&mut bytes, PARAMETERS, &[&wanted[..], &times].concat());
+                push_option(
+                    &mut bytes,
+                    PARAMETERS,
+                    &[&address_parameters[..], &time_parameters].concat(),
+                );
             }
         }
         bytes.push(END);
@@ -260,22 +264,22 @@ impl Message {
 }
 
 impl Options {
-    fn push(&self, bytes: &mut Vec<u8>) {
+    fn push_all(&self, bytes: &mut Vec<u8>) {
         if let Some(len) = self.prefix_len {
             let mask = !u32::MAX.checked_shr(len.into()).unwrap_or(0);
-            push(bytes, SUBNET_MASK, &mask.to_be_bytes());
+            push_option(bytes, SUBNET_MASK, &mask.to_be_bytes());
         }
         for (code, list) in [(ROUTERS, &self.routers), (DNS_SERVERS, &self.dns_servers)] {
             let list: Vec<u8> = list.iter().flat_map(Ipv4Addr::octets).collect();
-            push_some(bytes, code, &list);
+            push_nonempty_option(bytes, code, &list);
         }
-        push_some(bytes, HOST_NAME, &self.host_name);
+        push_nonempty_option(bytes, HOST_NAME, &self.host_name);
         if let Some(mtu) = self.mtu {
-            push(bytes, INTERFACE_MTU, &mtu.to_be_bytes());
+            push_option(bytes, INTERFACE_MTU, &mtu.to_be_bytes());
         }
         let addresses = [(REQUESTED_ADDRESS, self.requested_address), (SERVER_ID, self.server)];
         for (code, address) in addresses {
-            address.iter().for_each(|address| push(bytes, code, &address.octets()));
+            address.iter().for_each(|address| push_option(bytes, code, &address.octets()));
         }
         let times = [
             (LEASE_TIME, self.lease_s),
@@ -283,9 +287,9 @@ impl Options {
             (REBINDING_TIME, self.rebinding_s),
         ];
         for (code, seconds) in times {
-            seconds.iter().for_each(|seconds| push(bytes, code, &seconds.to_be_bytes()));
+            seconds.iter().for_each(|seconds| push_option(bytes, code, &seconds.to_be_bytes()));
         }
-        push_some(bytes, CLIENT_ID, &self.client_id);
+        push_nonempty_option(bytes, CLIENT_ID, &self.client_id);
     }
 }
 
@@ -320,18 +324,18 @@ impl Fields {
         match code {
             MESSAGE_KIND => self.kind = Kind::from_code(u8::from_be_bytes(body.try_into().ok()?)),
             OVERLOAD => self.overload = u8::from_be_bytes(body.try_into().ok()?),
-            SUBNET_MASK => options.prefix_len = prefix_len(u32_of(body)?),
+            SUBNET_MASK => options.prefix_len = prefix_len(parse_u32(body)?),
             ROUTERS => extend(&mut options.routers, body)?,
             DNS_SERVERS => extend(&mut options.dns_servers, body)?,
             INTERFACE_MTU => {
                 let mtu = u16::from_be_bytes(body.try_into().ok()?);
                 options.mtu = (mtu >= MTU_MIN).then_some(mtu);
             }
-            REQUESTED_ADDRESS => options.requested_address = Some(u32_of(body)?.into()),
-            SERVER_ID => options.server = Some(u32_of(body)?.into()),
-            LEASE_TIME => options.lease_s = Some(u32_of(body)?),
-            RENEWAL_TIME => options.renewal_s = Some(u32_of(body)?),
-            REBINDING_TIME => options.rebinding_s = Some(u32_of(body)?),
+            REQUESTED_ADDRESS => options.requested_address = Some(parse_u32(body)?.into()),
+            SERVER_ID => options.server = Some(parse_u32(body)?.into()),
+            LEASE_TIME => options.lease_s = Some(parse_u32(body)?),
+            RENEWAL_TIME => options.renewal_s = Some(parse_u32(body)?),
+            REBINDING_TIME => options.rebinding_s = Some(parse_u32(body)?),
             CLIENT_ID => options.client_id = body.into(),
             _ => {}
         }
@@ -339,17 +343,18 @@ impl Fields {
     }
 }
 
-/// Appends whole addresses to a list, up to its maximum length.
+/// Appends the addresses in the body of an option to `list`, up to [`LISTED_ADDRESSES_MAX`].
+/// Returns `None` if the body is empty or its length is not a multiple of four bytes.
 fn extend(list: &mut Vec<Ipv4Addr>, body: &[u8]) -> Option<()> {
     if body.is_empty() || !body.len().is_multiple_of(4) {
         return None;
     }
-    let addresses = body.chunks_exact(4).filter_map(u32_of).map(Ipv4Addr::from_bits);
-    list.extend(addresses.take(LISTED_MAX.saturating_sub(list.len())));
+    let addresses = body.chunks_exact(4).filter_map(parse_u32).map(Ipv4Addr::from_bits);
+    list.extend(addresses.take(LISTED_ADDRESSES_MAX.saturating_sub(list.len())));
     Some(())
 }
 
-fn u32_of(body: &[u8]) -> Option<u32> {
+fn parse_u32(body: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(body.try_into().ok()?))
 }
 
@@ -359,16 +364,16 @@ fn prefix_len(mask: u32) -> Option<u8> {
     (mask.count_ones() == ones).then(|| u8::try_from(ones).ok())?
 }
 
-fn push(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
+fn push_option(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
     let len = u8::try_from(body.len()).unwrap_or(u8::MAX);
     bytes.extend([code, len]);
     bytes.extend(body.iter().take(usize::from(len)));
 }
 
 /// Writes an option unless its body is empty.
-fn push_some(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
+fn push_nonempty_option(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
     if !body.is_empty() {
-        push(bytes, code, body);
+        push_option(bytes, code, body);
     }
 }
 
@@ -389,7 +394,7 @@ mod tests {
             elapsed_s: 0,
             is_broadcast: true,
             client: Ipv4Addr::UNSPECIFIED,
-            yours: Ipv4Addr::new(10, 0, 0, 5),
+            your_address: Ipv4Addr::new(10, 0, 0, 5),
             relay: Ipv4Addr::UNSPECIFIED,
             mac: MacAddress::new([2, 0, 0, 0, 0, 1]),
             options: Options {
@@ -402,8 +407,8 @@ mod tests {
         }
     }
 
-    /// Returns an offer with its options replaced.
-    fn with_options(options: &[u8]) -> Vec<u8> {
+    /// Returns a DHCPOFFER in wire format whose options are replaced by `options`.
+    fn offer_with_options(options: &[u8]) -> Vec<u8> {
         let mut bytes = offer().emit();
         bytes.truncate(240);
         bytes.extend_from_slice(options);
@@ -412,30 +417,35 @@ mod tests {
 
     // attack row 101
     #[test]
-    fn row_101_a_message_cut_at_any_byte_of_its_fixed_part_is_not_read() {
+    fn row_101_a_message_truncated_in_its_fixed_part_is_rejected() {
         let bytes = offer().emit();
-        let cut = (0..240).map(|len| Message::parse(&bytes[..len]));
-        assert!(cut.into_iter().all(|parsed| parsed == Err(MessageError::Truncated)));
+        let truncated = (0..240).map(|len| Message::parse(&bytes[..len]));
+        assert!(truncated.into_iter().all(|parsed| parsed == Err(MessageError::Truncated)));
     }
 
     // attack row 101
     #[test]
-    fn row_101_an_option_that_goes_beyond_the_message_makes_it_none() {
-        let lies = (2..=255).map(|len| with_options(&[MESSAGE_KIND, 1, 2, 43, len, 0]));
-        assert!(lies.into_iter().all(|m| Message::parse(&m) == Err(MessageError::Truncated)));
+    fn row_101_an_option_that_extends_beyond_the_message_makes_it_invalid() {
+        let overlong_options =
+            (2..=255).map(|len| offer_with_options(&[MESSAGE_KIND, 1, 2, 43, len, 0]));
+        assert!(
+            overlong_options
+                .into_iter()
+                .all(|m| Message::parse(&m) == Err(MessageError::Truncated))
+        );
     }
 
     #[test]
-    fn an_option_of_a_wrong_length_makes_a_message_none() {
+    fn an_option_of_a_wrong_length_makes_the_message_invalid() {
         for code in [1, 3, 6, 26, 50, 51, 52, 53, 54, 58, 59] {
-            let bytes = with_options(&[MESSAGE_KIND, 1, 2, code, 3, 0, 0, 0, END]);
+            let bytes = offer_with_options(&[MESSAGE_KIND, 1, 2, code, 3, 0, 0, 0, END]);
             assert_eq!(Message::parse(&bytes), Err(MessageError::OptionLength), "{code}");
         }
     }
 
     #[test]
-    fn options_are_read_from_the_fields_for_names_too() {
-        let mut bytes = with_options(&[MESSAGE_KIND, 1, 2, OVERLOAD, 1, 3, END]);
+    fn options_are_also_parsed_from_the_name_fields() {
+        let mut bytes = offer_with_options(&[MESSAGE_KIND, 1, 2, OVERLOAD, 1, 3, END]);
         bytes[44..51].copy_from_slice(&[LEASE_TIME, 4, 0, 0, 0, 60, END]);
         bytes[108..115].copy_from_slice(&[SERVER_ID, 4, 10, 0, 0, 9, END]);
         let options = Message::parse(&bytes).unwrap().options;
@@ -444,23 +454,23 @@ mod tests {
     }
 
     #[test]
-    fn a_list_may_be_split_and_only_its_first_four_are_read() {
+    fn a_list_may_be_split_and_only_its_first_four_addresses_are_stored() {
         let mut options = [MESSAGE_KIND, 1, 2].to_vec();
         (1..=6).for_each(|last| options.extend([DNS_SERVERS, 4, 10, 0, 0, last]));
-        let servers = Message::parse(&with_options(&options)).unwrap().options.dns_servers;
+        let servers = Message::parse(&offer_with_options(&options)).unwrap().options.dns_servers;
         assert!(servers.iter().map(|server| server.octets()[3]).eq([1, 2, 3, 4]));
     }
 
     #[test]
     fn a_mask_with_holes_and_an_mtu_that_is_too_small_are_not_accepted() {
         let options = [MESSAGE_KIND, 1, 2, SUBNET_MASK, 4, 255, 0, 255, 0, INTERFACE_MTU, 2, 0, 68];
-        let read = Message::parse(&with_options(&options)).unwrap().options;
+        let read = Message::parse(&offer_with_options(&options)).unwrap().options;
         assert_eq!((read.prefix_len, read.mtu), (None, None));
     }
 
     #[test]
-    fn a_message_without_a_kind_or_a_cookie_is_not_read() {
-        assert_eq!(Message::parse(&with_options(&[END])), Err(MessageError::Kind));
+    fn a_message_without_a_type_or_a_cookie_is_rejected() {
+        assert_eq!(Message::parse(&offer_with_options(&[END])), Err(MessageError::Kind));
         let mut bytes = offer().emit();
         bytes[236] = 0;
         assert_eq!(Message::parse(&bytes), Err(MessageError::Cookie));
@@ -495,27 +505,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_that_is_written_is_read_back(
+        fn an_emitted_message_is_parsed_back_equal(
             is_reply: bool, kind in prop::sample::select(Kind::ALL.to_vec()), transaction: u32,
             elapsed_s: u16, is_broadcast: bool, addresses: [u32; 3], mac: [u8; 6],
             options in options(),
         ) {
             let op = if is_reply { Op::Reply } else { Op::Request };
-            let [client, yours, relay] = addresses.map(Ipv4Addr::from_bits);
+            let [client, your_address, relay] = addresses.map(Ipv4Addr::from_bits);
             let mac = MacAddress::new(mac);
             let message = Message {
-                op, kind, transaction, elapsed_s, is_broadcast, client, yours, relay, mac, options,
+                op, kind, transaction, elapsed_s, is_broadcast, client, your_address, relay, mac, options,
             };
             prop_assert_eq!(Message::parse(&message.emit()), Ok(message));
         }
 
         #[test]
-        fn any_options_are_read_without_harm(options: Vec<u8>) {
-            let _ = Message::parse(&with_options(&options));
+        fn any_options_are_parsed_without_a_panic(options: Vec<u8>) {
+            let _ = Message::parse(&offer_with_options(&options));
         }
 
         #[test]
-        fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..700)) {
+        fn any_bytes_are_parsed_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..700)) {
             let _ = Message::parse(&bytes);
         }
     }

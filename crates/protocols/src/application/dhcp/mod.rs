@@ -10,15 +10,15 @@
 //!   └─────────────────────────────────────────────────────────────────────┴── Rebinding
 //! ```
 //!
-//! The client makes two kinds of request to its owner: to send a UDP message, from 0.0.0.0 while
-//! the client has no address, and to check with ARP whether an address is free ([`Event::Check`],
-//! RFC 5227). The client requests broadcast replies, since an owner without an address accepts no
-//! unicast replies.
+//! The client requests two operations from its owner. One is to send a UDP message, from 0.0.0.0
+//! while the client has no address. The other is to check with ARP whether an address is in use
+//! ([`Event::Check`], RFC 5227). The client asks servers for broadcast replies, since a host
+//! without an address accepts no unicast replies.
 //!
 //! A reply is accepted only with the transaction identifier of the current request and the local
 //! hardware address. Once the client has accepted an offer, it accepts replies only from the server
-//! of that offer, except in REBINDING. The client takes the first usable offer. After a server has
-//! made an offer and not kept it, the client prefers the first offer of another server, if one
+//! of that offer, except in REBINDING. The client accepts the first usable offer. If the offer of a
+//! server did not lead to a lease, the client prefers the first offer of another server that
 //! arrives before the next DHCPDISCOVER. All values from the link are validated: an address must be
 //! a valid host address in its network, routers must be other hosts in the same network, and the
 //! prefix must have at least 8 bits. Retransmission intervals double from 4 to 64 seconds, each
@@ -46,23 +46,23 @@ pub const SERVER_PORT: u16 = 67;
 
 /// Maximum delay before the first message. RFC 2131 §4.4.1 specifies 1 to 10 seconds; one second
 /// suffices to desynchronize hosts that start together, and the user has to wait for this delay.
-const START_WAIT: Duration = Duration::from_secs(1);
+const START_DELAY_MAX: Duration = Duration::from_secs(1);
 /// First retransmission interval (RFC 2131 §4.1).
-const RETRY_FIRST: Duration = Duration::from_secs(4);
-/// Number of doublings of the interval: up to 64 seconds (RFC 2131 §4.1).
-const RETRY_DOUBLINGS: u32 = 4;
+const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(4);
+/// Maximum number of times the retransmission interval doubles: from 4 to 64 seconds (RFC 2131
+/// §4.1).
+const RETRY_DOUBLINGS_MAX: u32 = 4;
 /// Number of DHCPREQUEST messages for one offer before the client discards the offer.
-const REQUESTS_MAX: u32 = 4;
+const REQUESTS_PER_OFFER_MAX: u32 = 4;
 /// Minimum interval between two requests to renew (RFC 2131 §4.4.5).
-const RENEW_RETRY_MIN: Duration = Duration::from_secs(60);
+const RENEW_RETRY_INTERVAL_MIN: Duration = Duration::from_secs(60);
 /// Delay after an address was declined (RFC 2131 §3.1 5).
-const DECLINE_WAIT: Duration = Duration::from_secs(10);
+const DECLINE_DELAY: Duration = Duration::from_secs(10);
 /// Minimum prefix length of a mask: that of class A, the largest networks (RFC 791 §3.2).
 const PREFIX_LEN_MIN: u8 = 8;
-/// Maximum number of queued messages. The client never queues more messages than fall due at the
-/// same time.
-const PENDING_LIMIT: usize = 4;
-const EVENTS_LIMIT: usize = 8;
+/// Maximum number of queued messages; at the limit the oldest message is dropped.
+const PENDING_MESSAGES_MAX: usize = 4;
+const EVENTS_MAX: usize = 8;
 
 /// Settings of a client.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ pub struct Lease {
     /// T2: time at which any server is asked to renew; `None` for never.
     pub rebind_at: Option<Instant>,
     /// Time at which the lease expires; `None` for never.
-    pub until: Option<Instant>,
+    pub expires_at: Option<Instant>,
 }
 
 /// Events of a client.
@@ -128,8 +128,8 @@ pub struct Client {
     began_at: Instant,
     /// Time at which the outstanding request was sent. The lease time counts from this time.
     requested_at: Instant,
-    /// The server whose last offer failed.
-    avoided: Option<Ipv4Addr>,
+    /// Server whose last offer did not lead to a lease. Its next offer is ignored at first.
+    avoided_server: Option<Ipv4Addr>,
     pending: VecDeque<Outgoing>,
     events: VecDeque<Event>,
 }
@@ -162,7 +162,7 @@ impl Client {
             transaction: 0,
             began_at: Instant::ZERO,
             requested_at: Instant::ZERO,
-            avoided: None,
+            avoided_server: None,
             pending: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -170,7 +170,7 @@ impl Client {
 
     /// Starts the search for a server.
     pub fn start(&mut self, cx: &mut Cx<'_>) {
-        let wait = cx.rng.below(nanos(START_WAIT));
+        let wait = cx.rng.below(nanos(START_DELAY_MAX));
         self.begin(Duration::from_nanos(wait), cx);
     }
 
@@ -206,7 +206,7 @@ impl Client {
             && lease.address == address
         {
             let lease = lease.clone();
-            self.avoided = None;
+            self.avoided_server = None;
             self.push_event(Event::Bound(lease.clone()), cx);
             self.state = State::Bound { lease };
         }
@@ -234,7 +234,7 @@ impl Client {
         if is_bound {
             self.push_event(Event::Lost(address), cx);
         }
-        self.begin(DECLINE_WAIT, cx);
+        self.begin(DECLINE_DELAY, cx);
     }
 
     /// Processes a message received from [`SERVER_PORT`] on [`CLIENT_PORT`].
@@ -246,7 +246,7 @@ impl Client {
         let is_answer = message.op == Op::Reply
             && message.transaction == self.transaction
             && message.mac == self.settings.mac;
-        if !is_answer || !self.take(&message, cx) {
+        if !is_answer || !self.accept_reply(&message, cx) {
             cx.meter.count(Counter::DhcpIgnored);
         }
     }
@@ -277,10 +277,10 @@ impl Client {
             State::Init { due } | State::Selecting { due, .. } | State::Requesting { due, .. } => {
                 Some(*due)
             }
-            State::Checking { lease } => lease.until,
-            State::Bound { lease } => earliest(lease.renew_at, lease.until),
+            State::Checking { lease } => lease.expires_at,
+            State::Bound { lease } => earliest(lease.renew_at, lease.expires_at),
             State::Renewing { lease, due } => earliest(Some(*due), lease.rebind_at),
-            State::Rebinding { lease, due } => earliest(Some(*due), lease.until),
+            State::Rebinding { lease, due } => earliest(Some(*due), lease.expires_at),
         }
     }
 
@@ -303,46 +303,48 @@ impl Client {
                 self.discover(0, cx);
             }
             State::Selecting { sent, .. } => self.discover(sent, cx),
-            State::Requesting { offer, sent, .. } if sent >= REQUESTS_MAX => {
-                self.avoided = Some(offer.server);
+            State::Requesting { offer, sent, .. } if sent >= REQUESTS_PER_OFFER_MAX => {
+                self.avoided_server = Some(offer.server);
                 self.begin(Duration::ZERO, cx);
             }
             State::Requesting { offer, sent, .. } => self.request(offer, sent, cx),
             // The lease expired before the check of its address ended.
             State::Checking { lease } => {
-                self.avoided = Some(lease.server);
-                self.begin(RETRY_FIRST, cx);
+                self.avoided_server = Some(lease.server);
+                self.begin(INITIAL_RETRY_INTERVAL, cx);
             }
             State::Bound { lease }
             | State::Renewing { lease, .. }
-            | State::Rebinding { lease, .. } => self.renew(lease, cx),
+            | State::Rebinding { lease, .. } => self.request_renewal(lease, cx),
         }
     }
 
     /// Processes a reply to the current request. Returns false if the reply is not acceptable now.
-    fn take(&mut self, message: &Message, cx: &mut Cx<'_>) -> bool {
+    fn accept_reply(&mut self, message: &Message, cx: &mut Cx<'_>) -> bool {
         match (&self.state, message.kind) {
             (State::Selecting { sent, .. }, Kind::Offer) => {
                 let Some(server) = message.options.server else { return false };
                 let is_usable = is_host(server)
-                    && server != message.yours
-                    && can_be_lent(message.yours, &message.options)
+                    && server != message.your_address
+                    && is_assignable(message.your_address, &message.options)
                     && message.options.lease_s != Some(0);
-                if !is_usable || (self.avoided == Some(server) && *sent <= 1) {
+                if !is_usable || (self.avoided_server == Some(server) && *sent <= 1) {
                     return false;
                 }
-                let offer = Offer { address: message.yours, server };
+                let offer = Offer { address: message.your_address, server };
                 self.request(offer, 0, cx);
                 true
             }
             (State::Requesting { offer, .. }, Kind::Ack) => {
                 let Offer { address, server } = *offer;
-                // RFC 2131 table 3: MUST. Every host on the link has seen the transaction
-                // identifier.
+                // RFC 2131 table 3: the server identifier MUST be present. The transaction
+                // identifier alone proves nothing, since every host on the link has received it.
                 if message.options.server != Some(server) {
                     return false;
                 }
-                let Some(lease) = self.lease_of(message, address, server, cx) else { return false };
+                let Some(lease) = self.granted_lease(message, address, server, cx) else {
+                    return false;
+                };
                 self.push_event(Event::Check(address), cx);
                 self.state = State::Checking { lease };
                 true
@@ -350,8 +352,8 @@ impl Client {
             (State::Requesting { offer, .. }, Kind::Nak) => {
                 let is_from_server = message.options.server == Some(offer.server);
                 if is_from_server {
-                    self.avoided = Some(offer.server);
-                    self.begin(RETRY_FIRST, cx);
+                    self.avoided_server = Some(offer.server);
+                    self.begin(INITIAL_RETRY_INTERVAL, cx);
                 }
                 is_from_server
             }
@@ -364,7 +366,9 @@ impl Client {
                     (State::Rebinding { .. }, Some(other)) if is_host(other) => other,
                     _ => server,
                 };
-                let Some(lease) = self.lease_of(message, address, server, cx) else { return false };
+                let Some(lease) = self.granted_lease(message, address, server, cx) else {
+                    return false;
+                };
                 self.push_event(Event::Bound(lease.clone()), cx);
                 self.state = State::Bound { lease };
                 true
@@ -377,7 +381,7 @@ impl Client {
             (State::Renewing { lease, .. } | State::Rebinding { lease, .. }, Kind::Nak) => {
                 let address = lease.address;
                 self.push_event(Event::Lost(address), cx);
-                self.begin(RETRY_FIRST, cx);
+                self.begin(INITIAL_RETRY_INTERVAL, cx);
                 true
             }
             _ => false,
@@ -385,7 +389,7 @@ impl Client {
     }
 
     /// Returns the lease that an acknowledgment grants, if it matches the request.
-    fn lease_of(
+    fn granted_lease(
         &self,
         message: &Message,
         address: Ipv4Addr,
@@ -394,8 +398,11 @@ impl Client {
     ) -> Option<Lease> {
         let options = &message.options;
         let lease_s = options.lease_s.filter(|seconds| *seconds > 0)?;
-        let is_from_another = options.server.is_some_and(|other| other != server);
-        if message.yours != address || is_from_another || !can_be_lent(address, options) {
+        let is_from_other_server = options.server.is_some_and(|other| other != server);
+        if message.your_address != address
+            || is_from_other_server
+            || !is_assignable(address, options)
+        {
             return None;
         }
         let prefix_len = prefix_len(address, options);
@@ -409,10 +416,12 @@ impl Client {
             (Some(t1), Some(t2)) if 0 < t1 && t1 < t2 && t2 < lease_s => (t1, t2),
             _ => (lease_s / 2, lease_s - lease_s / 8),
         };
-        // Randomly a little earlier, so that hosts that started together do not renew together.
-        let early = Duration::from_millis(cx.rng.below(renew_s.saturating_mul(20) + 1));
+        // T1 is moved earlier by a random time of up to 2 %, so that hosts that started together do
+        // not renew together.
+        let renewal_jitter = Duration::from_millis(cx.rng.below(renew_s.saturating_mul(20) + 1));
         let renew_at = after(renew_s);
-        let renew_at = Instant::from_nanos(renew_at.as_nanos().saturating_sub(nanos(early)));
+        let renew_at =
+            Instant::from_nanos(renew_at.as_nanos().saturating_sub(nanos(renewal_jitter)));
         Some(Lease {
             address,
             prefix_len,
@@ -427,7 +436,7 @@ impl Client {
             server,
             renew_at: (!is_endless).then_some(renew_at),
             rebind_at: (!is_endless).then(|| after(rebind_s)),
-            until: (!is_endless).then(|| after(lease_s)),
+            expires_at: (!is_endless).then(|| after(lease_s)),
         })
     }
 
@@ -436,7 +445,7 @@ impl Client {
     }
 
     fn discover(&mut self, sent: u32, cx: &mut Cx<'_>) {
-        count_again(sent, cx);
+        count_retransmission(sent, cx);
         let message = self.message(Kind::Discover, Ipv4Addr::UNSPECIFIED, Options::default(), cx);
         self.enqueue(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
         let due = retry_at(sent, cx);
@@ -449,7 +458,7 @@ impl Client {
         let options = Options { requested_address, server, ..Options::default() };
         let message = self.message(Kind::Request, Ipv4Addr::UNSPECIFIED, options, cx);
         self.enqueue(&message, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
-        count_again(sent, cx);
+        count_retransmission(sent, cx);
         self.requested_at = cx.now;
         let due = retry_at(sent, cx);
         self.state = State::Requesting { offer, sent: sent.saturating_add(1), due };
@@ -457,8 +466,8 @@ impl Client {
 
     /// Requests an extension of the lease: from its server until T2, then from any server until the
     /// lease expires.
-    fn renew(&mut self, lease: Lease, cx: &mut Cx<'_>) {
-        if lease.until.is_some_and(|until| until <= cx.now) {
+    fn request_renewal(&mut self, lease: Lease, cx: &mut Cx<'_>) {
+        if lease.expires_at.is_some_and(|expiry| expiry <= cx.now) {
             self.push_event(Event::Lost(lease.address), cx);
             return self.begin(Duration::ZERO, cx);
         }
@@ -472,10 +481,10 @@ impl Client {
         let destination = if is_rebinding { Ipv4Addr::BROADCAST } else { lease.server };
         self.enqueue(&message, lease.address, destination);
         self.requested_at = cx.now;
-        // RFC 2131 §4.4.5: half of the remaining time, but at least one minute.
-        let end = if is_rebinding { lease.until } else { lease.rebind_at };
-        let left = end.map_or(Duration::ZERO, |end| end.since(cx.now));
-        let due = cx.now + (left / 2).max(RENEW_RETRY_MIN);
+        // RFC 2131 §4.4.5: retry after half of the remaining time, but after at least one minute.
+        let end = if is_rebinding { lease.expires_at } else { lease.rebind_at };
+        let remaining = end.map_or(Duration::ZERO, |end| end.since(cx.now));
+        let due = cx.now + (remaining / 2).max(RENEW_RETRY_INTERVAL_MIN);
         self.state = if is_rebinding {
             State::Rebinding { lease, due }
         } else {
@@ -496,7 +505,7 @@ impl Client {
             elapsed_s: u16::try_from(elapsed).unwrap_or(u16::MAX),
             is_broadcast: client.is_unspecified() && kind != Kind::Decline,
             client,
-            yours: Ipv4Addr::UNSPECIFIED,
+            your_address: Ipv4Addr::UNSPECIFIED,
             relay: Ipv4Addr::UNSPECIFIED,
             mac: self.settings.mac,
             options,
@@ -504,14 +513,14 @@ impl Client {
     }
 
     fn enqueue(&mut self, message: &Message, source: Ipv4Addr, destination: Ipv4Addr) {
-        if self.pending.len() >= PENDING_LIMIT {
+        if self.pending.len() >= PENDING_MESSAGES_MAX {
             self.pending.pop_front();
         }
         self.pending.push_back(Outgoing { source, destination, payload: message.emit() });
     }
 
     fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
-        if self.events.len() < EVENTS_LIMIT {
+        if self.events.len() < EVENTS_MAX {
             self.events.push_back(event);
         } else {
             cx.meter.count(Counter::NeighborEventsDropped);
@@ -519,7 +528,7 @@ impl Client {
     }
 }
 
-fn count_again(sent: u32, cx: &mut Cx<'_>) {
+fn count_retransmission(sent: u32, cx: &mut Cx<'_>) {
     if sent > 0 {
         cx.meter.count(Counter::DhcpRetransmissions);
     }
@@ -528,7 +537,7 @@ fn count_again(sent: u32, cx: &mut Cx<'_>) {
 /// Returns the time of the next retransmission after `sent` messages (RFC 2131 §4.1).
 fn retry_at(sent: u32, cx: &mut Cx<'_>) -> Instant {
     let second = Duration::from_secs(1);
-    let wait = RETRY_FIRST * 2_u32.pow(sent.min(RETRY_DOUBLINGS)) - second;
+    let wait = INITIAL_RETRY_INTERVAL * 2_u32.pow(sent.min(RETRY_DOUBLINGS_MAX)) - second;
     cx.now + wait + Duration::from_nanos(cx.rng.below(nanos(second * 2)))
 }
 
@@ -545,9 +554,9 @@ fn natural_prefix_len(address: Ipv4Addr) -> u8 {
     }
 }
 
-/// Returns the prefix length for `address`: that of the server's mask. A missing mask, or a mask so
-/// short that it would place much of the Internet on the link, is replaced by the classful prefix
-/// length.
+/// Returns the prefix length of the network of `address`, from the subnet mask of the server. If
+/// the mask is missing, or so short that much of the Internet would appear to be on the link, the
+/// result is the classful prefix length.
 fn prefix_len(address: Ipv4Addr, options: &Options) -> u8 {
     let prefix_len = options.prefix_len.filter(|len| *len >= PREFIX_LEN_MIN);
     prefix_len.unwrap_or_else(|| natural_prefix_len(address))
@@ -556,7 +565,7 @@ fn prefix_len(address: Ipv4Addr, options: &Options) -> u8 {
 /// Returns whether a server can lend `address`: a host address that is neither the first nor the
 /// last of its network. The first address denotes the network itself, and the last one all of its
 /// hosts (RFC 1122 §3.2.1.3).
-fn can_be_lent(address: Ipv4Addr, options: &Options) -> bool {
+fn is_assignable(address: Ipv4Addr, options: &Options) -> bool {
     is_host(address) && is_host_within(address, prefix_len(address, options))
 }
 

@@ -1,9 +1,9 @@
 //! Data addresses in commands and replies: PORT and PASV (RFC 959), EPRT and EPSV (RFC 2428), LPRT
 //! and LPSV (RFC 1639).
 //!
-//! The user never connects to the address in a reply: it uses the port of the reply with the
-//! address of the control connection. The address is still parsed, because it reveals translators
-//! on the path.
+//! A user never connects to the address in a reply: it combines the port of the reply with the
+//! address of the control connection. The address is still parsed, because it reveals address
+//! translators on the path.
 
 use alloc::format;
 use alloc::string::String;
@@ -32,7 +32,7 @@ impl Family {
 /// Reason why an address cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressError {
-    /// The syntax is wrong.
+    /// The syntax of the address is wrong.
     Syntax,
     /// The address family is not supported.
     Family,
@@ -44,7 +44,7 @@ pub enum AddressError {
 ///
 /// Returns [`AddressError::Syntax`] unless the argument is six numbers from 0 to 255.
 pub fn parse_port(argument: &[u8]) -> Result<SocketAddr, AddressError> {
-    let (numbers, rest) = numbers_of::<6>(trim(argument)).ok_or(AddressError::Syntax)?;
+    let (numbers, rest) = parse_numbers::<6>(trim_spaces(argument)).ok_or(AddressError::Syntax)?;
     if rest.is_empty() { Ok(port_address(numbers)) } else { Err(AddressError::Syntax) }
 }
 
@@ -64,7 +64,7 @@ pub fn parse_pasv_reply(text: &[u8]) -> Option<SocketAddr> {
     let mut rest = text;
     while let Some(at) = rest.iter().position(u8::is_ascii_digit) {
         rest = rest.get(at..)?;
-        if let Some((numbers, _)) = numbers_of::<6>(rest) {
+        if let Some((numbers, _)) = parse_numbers::<6>(rest) {
             return Some(port_address(numbers)).filter(|address| address.port() != 0);
         }
         let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -79,7 +79,7 @@ pub fn parse_pasv_reply(text: &[u8]) -> Option<SocketAddr> {
 ///
 /// Returns [`AddressError`] if the syntax is wrong or the family is neither 1 nor 2.
 pub fn parse_eprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
-    let text = core::str::from_utf8(trim(argument)).map_err(|_| AddressError::Syntax)?;
+    let text = core::str::from_utf8(trim_spaces(argument)).map_err(|_| AddressError::Syntax)?;
     let delimiter = text.chars().next().ok_or(AddressError::Syntax)?;
     if !delimiter.is_ascii_graphic() || delimiter.is_ascii_digit() {
         return Err(AddressError::Syntax);
@@ -100,7 +100,7 @@ pub fn parse_eprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
     Ok(SocketAddr::new(ip.ok_or(AddressError::Syntax)?, port))
 }
 
-/// Formats the argument of EPRT.
+/// Formats the argument of EPRT: `|1|132.235.1.2|6275|`.
 #[must_use]
 pub fn write_eprt(address: SocketAddr) -> String {
     let ip = address.ip().to_canonical();
@@ -113,8 +113,8 @@ pub fn write_eprt(address: SocketAddr) -> String {
 /// Some servers omit the last delimiter, and some fill in a family and an address.
 #[must_use]
 pub fn parse_epsv_reply(text: &[u8]) -> Option<u16> {
-    let open = text.iter().position(|&byte| byte == b'(')?;
-    let (&delimiter, rest) = text.get(open + 1..)?.split_first()?;
+    let parenthesis = text.iter().position(|&byte| byte == b'(')?;
+    let (&delimiter, rest) = text.get(parenthesis + 1..)?.split_first()?;
     if !delimiter.is_ascii_graphic() || delimiter.is_ascii_digit() {
         return None;
     }
@@ -130,18 +130,18 @@ pub fn parse_epsv_reply(text: &[u8]) -> Option<u16> {
 ///
 /// Returns [`AddressError`] if a length is wrong or the family is neither 4 nor 6.
 pub fn parse_lprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
-    let argument = trim(argument);
-    let ([family, _], _) = numbers_of::<2>(argument).ok_or(AddressError::Syntax)?;
+    let argument = trim_spaces(argument);
+    let ([family, _], _) = parse_numbers::<2>(argument).ok_or(AddressError::Syntax)?;
     let (address, rest) = match family {
         4 => {
-            let (numbers, rest) = numbers_of::<9>(argument).ok_or(AddressError::Syntax)?;
+            let (numbers, rest) = parse_numbers::<9>(argument).ok_or(AddressError::Syntax)?;
             let [_, 4, a, b, c, d, 2, high, low] = numbers else {
                 return Err(AddressError::Syntax);
             };
             (port_address([a, b, c, d, high, low]), rest)
         }
         6 => {
-            let (numbers, rest) = numbers_of::<21>(argument).ok_or(AddressError::Syntax)?;
+            let (numbers, rest) = parse_numbers::<21>(argument).ok_or(AddressError::Syntax)?;
             let [_, 16, octets @ .., 2, high, low] = numbers else {
                 return Err(AddressError::Syntax);
             };
@@ -158,13 +158,13 @@ pub fn parse_lprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
 pub fn write_lprt(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
     let (head, octets) = match address.ip().to_canonical() {
-        IpAddr::V4(ip) => ("4,4", listed(&ip.octets())),
-        IpAddr::V6(ip) => ("6,16", listed(&ip.octets())),
+        IpAddr::V4(ip) => ("4,4", comma_separated(&ip.octets())),
+        IpAddr::V6(ip) => ("6,16", comma_separated(&ip.octets())),
     };
     format!("{head},{octets},2,{high},{low}")
 }
 
-fn listed(octets: &[u8]) -> String {
+fn comma_separated(octets: &[u8]) -> String {
     let texts: alloc::vec::Vec<String> = octets.iter().map(|octet| format!("{octet}")).collect();
     texts.join(",")
 }
@@ -175,23 +175,23 @@ fn port_address([a, b, c, d, high, low]: [u8; 6]) -> SocketAddr {
 
 /// Parses `N` comma-separated numbers at the start of `text`, and returns them with the rest of the
 /// text.
-fn numbers_of<const N: usize>(mut text: &[u8]) -> Option<([u8; N], &[u8])> {
+fn parse_numbers<const N: usize>(mut text: &[u8]) -> Option<([u8; N], &[u8])> {
     let mut numbers = [0; N];
     for (place, number) in numbers.iter_mut().enumerate() {
         if place > 0 {
-            text = trim(text).strip_prefix(b",")?;
-            text = trim(text);
+            text = trim_spaces(text).strip_prefix(b",")?;
+            text = trim_spaces(text);
         }
         let len = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
         let (digits, rest) = text.split_at_checked(len)?;
-        // A number with more than three digits is not an octet.
+        // A number with more than three digits cannot be an octet.
         *number = core::str::from_utf8(digits).ok().filter(|d| d.len() <= 3)?.parse().ok()?;
         text = rest;
     }
     Some((numbers, text))
 }
 
-fn trim(text: &[u8]) -> &[u8] {
+fn trim_spaces(text: &[u8]) -> &[u8] {
     text.trim_ascii()
 }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn pasv_is_read_in_every_dialect() {
+    fn every_known_reply_to_pasv_is_parsed() {
         for text in [
             "Entering Passive Mode (10,0,0,1,19,137)",
             "Entering Passive Mode (10,0,0,1,19,137).",
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn epsv_is_read_in_every_dialect() {
+    fn every_known_reply_to_epsv_is_parsed() {
         for text in [
             "Entering Extended Passive Mode (|||6446|)",
             "ok (!!!6446!)",
@@ -274,7 +274,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(
+        fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(
             prop_oneof![Just(b','), Just(b'|'), Just(b'('), b'0'..=b'9', any::<u8>()], 0..60
         )) {
             _ = (parse_port(&bytes), parse_eprt(&bytes), parse_lprt(&bytes));

@@ -2,9 +2,9 @@
 //!
 //! The parser knows the commands of RFC 959, 1123, 2228, 2389, 2428, 1639, 2640, 3659, 4217 and
 //! 7151, the X-forms of RFC 775, MFMT and MFF, the hash commands, COMB, AVBL, CSID, and MLFL and
-//! MAIL of RFC 354. Each verb has one row in a table: its text, the right that it requires and its
-//! usage. A verb without a row gets 500, an invalid argument 501, and a valid but unsupported
-//! argument 504 (RFC 959 §4.2).
+//! MAIL of RFC 354. Each verb has one row in a table: its text, the right that it requires and the
+//! syntax of its argument. The reply to a verb without a row is 500, to an invalid argument 501,
+//! and to a valid but unsupported argument 504 (RFC 959 §4.2).
 
 use super::address::{AddressError, Family, parse_eprt, parse_lprt, parse_port};
 use super::listing::FactSet;
@@ -22,12 +22,12 @@ mod tests;
 /// Maximum length of a command line in bytes (our choice).
 pub const COMMAND_MAX_BYTES: usize = 4096;
 
-/// Right that a command requires.
+/// Right that a user must have to send a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
-    /// No right: the command is open to every client.
+    /// No right: every client may send the command, even without a login.
     Anyone,
-    /// A login.
+    /// A login, without any further right.
     Login,
     /// List directories.
     List,
@@ -95,14 +95,14 @@ macro_rules! verbs {
     ($($(#[$doc:meta])* $variant:ident $text:literal $right:ident $usage:literal,)+) => {
         /// The verb of a command.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "a verb is its own text")]
+        #[allow(missing_docs, reason = "each variant has the text of its verb as its name")]
         pub enum Verb { $($variant,)+ }
 
         impl Verb {
             /// Every verb, in the order of HELP.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns the verb as it is sent.
+            /// Returns the text of the verb in a command line, such as `RETR`.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
@@ -114,7 +114,7 @@ macro_rules! verbs {
                 match self { $(Self::$variant => Right::$right),+ }
             }
 
-            /// Returns the argument as HELP displays it.
+            /// Returns the syntax of the argument as HELP displays it.
             #[must_use]
             pub const fn usage(self) -> &'static str {
                 match self { $(Self::$variant => $usage),+ }
@@ -193,7 +193,8 @@ verbs! {
     Mail "MAIL" Mail "[user]",
 }
 
-/// Alternative texts of verbs: the X-forms of RFC 775 (RFC 1123 §4.1.3.1), and names of hashes.
+/// Alternative texts of verbs: the X-forms of RFC 775 (RFC 1123 §4.1.3.1), and other names of hash
+/// commands.
 const ALIASES: [(&str, Verb); 8] = [
     ("XCUP", Verb::Cdup),
     ("XCWD", Verb::Cwd),
@@ -206,19 +207,19 @@ const ALIASES: [(&str, Verb); 8] = [
 ];
 
 impl Verb {
-    /// Returns whether the verb is known but not implemented. Such a verb gets 502 with any
-    /// argument.
+    /// Returns whether the verb is known but not implemented. Such a verb is answered with 502,
+    /// whatever its argument.
     #[must_use]
     pub const fn is_unimplemented(self) -> bool {
         matches!(self, Self::Smnt | Self::Adat | Self::Mic | Self::Conf | Self::Enc)
     }
 
-    /// Returns the verb with this text, in either case.
+    /// Returns the verb with this text, in upper or lower case.
     #[must_use]
     pub fn from_text(text: &[u8]) -> Option<Self> {
-        let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(text);
-        let known = Self::ALL.iter().copied().find(|verb| is(verb.text()));
-        known.or_else(|| ALIASES.iter().find(|(alias, _)| is(alias)).map(|(_, verb)| *verb))
+        let has_text = |known: &str| known.as_bytes().eq_ignore_ascii_case(text);
+        let known = Self::ALL.iter().copied().find(|verb| has_text(verb.text()));
+        known.or_else(|| ALIASES.iter().find(|(alias, _)| has_text(alias)).map(|(_, verb)| *verb))
     }
 }
 
@@ -256,18 +257,18 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Hash algorithm of the hash commands.
+/// Hash algorithm of the commands HASH, XCRC, XMD5, XSHA1, XSHA256 and XSHA512.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HashAlgorithm {
-    /// CRC-32 of Ethernet and zip.
+    /// CRC-32, as in Ethernet and zip.
     Crc32,
-    /// MD5.
+    /// MD5 (RFC 1321).
     Md5,
-    /// SHA-1.
+    /// SHA-1 (FIPS 180-4).
     Sha1,
-    /// SHA-256.
+    /// SHA-256 (FIPS 180-4).
     Sha256,
-    /// SHA-512.
+    /// SHA-512 (FIPS 180-4).
     Sha512,
 }
 
@@ -287,11 +288,11 @@ impl HashAlgorithm {
         Self::ALL.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns the algorithm with this name, in either case.
+    /// Returns the algorithm with this name, in upper or lower case.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
-        let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-        Self::ALL.iter().find(|(_, known)| is(known)).map(|(algorithm, _)| *algorithm)
+        let has_text = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        Self::ALL.iter().find(|(_, known)| has_text(known)).map(|(algorithm, _)| *algorithm)
     }
 }
 
@@ -318,7 +319,7 @@ pub enum Epsv {
 /// The argument of LIST, NLST and STAT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListArgument {
-    /// Whether an option asks for names that begin with a dot.
+    /// Whether to list names that begin with a dot.
     pub shows_hidden: bool,
     /// The file or directory to list; `None` for the working directory.
     pub name: Option<Name>,
@@ -327,11 +328,11 @@ pub struct ListArgument {
 /// The argument of OPTS (RFC 2389).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opts {
-    /// UTF8: accepted without effect, since names are always UTF-8.
+    /// UTF8: whether names are UTF-8. Accepted without effect, since names are always UTF-8.
     Utf8(bool),
-    /// MLST: the facts of MLST and MLSD.
+    /// MLST: the facts that MLST and MLSD report.
     Mlst(FactSet),
-    /// HASH: the algorithm of HASH; `None` asks for the current one.
+    /// HASH: the algorithm that HASH uses; `None` queries the current one.
     Hash(Option<HashAlgorithm>),
     /// Compression level of MODE Z, 1 to 9.
     DeflateLevel(u8),
@@ -349,39 +350,43 @@ pub enum Protection {
 /// The argument of AUTH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// TLS, with data in plaintext until PROT changes it.
+    /// TLS: data is sent in plaintext until PROT changes the protection level.
     Tls,
-    /// SSL, an old name that protects data at once.
+    /// SSL: an old name of TLS with which data is protected from the start.
     Ssl,
 }
 
 /// The argument of SITE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// HELP.
+    /// HELP: lists the SITE commands.
     Help,
-    /// CHMOD, with the twelve mode bits of Unix.
+    /// CHMOD: sets the twelve mode bits of a Unix file.
     Chmod(u16, Name),
-    /// UTIME.
+    /// UTIME: sets the modification time of a file.
     Utime(Timestamp, Name),
-    /// PARTIAL: queries an interrupted upload of this name. An extension of plumbline.
+    /// PARTIAL: queries the stored size of an interrupted upload of this name. An extension of
+    /// plumbline.
     Partial(Name),
 }
 
 /// Facts that MFF may set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetFacts {
-    /// `Modify=`.
+    /// Modification time (`Modify=`).
     pub modified: Option<Timestamp>,
-    /// `Create=`.
+    /// Creation time (`Create=`).
     pub created: Option<Timestamp>,
-    /// `UNIX.mode=`.
+    /// Unix mode bits (`UNIX.mode=`).
     pub mode: Option<u16>,
 }
 
-/// One command.
+/// One parsed command with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a variant is the verb with its argument; RFC 959 §4.1 says which")]
+#[allow(
+    missing_docs,
+    reason = "each variant is a verb with its argument, as defined in RFC 959 §4.1"
+)]
 pub enum Command {
     User(Name),
     Pass(Secret),
@@ -435,9 +440,9 @@ pub enum Command {
     Mfmt(Timestamp, Name),
     Mff(SetFacts, Name),
     Hash(Name),
-    /// A verb that names a hash algorithm.
+    /// XCRC, XMD5, XSHA1, XSHA256 or XSHA512: a hash command whose verb names the algorithm.
     HashOf(HashAlgorithm, Range, Name),
-    /// The target file and its parts, at least one.
+    /// COMB: the target file and the files to append to it, at least one.
     Comb(Name, Vec<Name>),
     Avbl(Option<Name>),
     Csid(Name),
@@ -449,31 +454,31 @@ pub enum Command {
 /// Reason why a line is not a valid command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// The verb is unknown: 500.
+    /// The verb is unknown: reply 500.
     Unrecognized,
-    /// The argument is invalid: 501.
+    /// The argument is invalid: reply 501.
     Syntax(Verb),
-    /// The verb is known but not implemented: 502.
+    /// The verb is known but not implemented: reply 502.
     NotImplemented(Verb),
-    /// The argument is valid but not supported: 504.
+    /// The argument is valid but not supported: reply 504.
     Parameter(Verb),
-    /// The address family is not supported: 522 (RFC 2428).
+    /// The address family is not supported: reply 522 (RFC 2428).
     Family(Verb),
-    /// The protection level is not available: 536 (RFC 2228).
+    /// The protection level is not available: reply 536 (RFC 2228).
     Protection(Verb),
 }
 
 impl Command {
-    /// Parses one line, without its line end.
+    /// Parses one command line, without its line end.
     ///
     /// # Errors
     ///
-    /// Returns [`CommandError`] if the line is not a command that is supported.
+    /// Returns [`CommandError`] if the line is not a supported command with a valid argument.
     pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
         let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
         let (text, argument) = line.split_at_checked(end).unwrap_or((line, &[]));
         let verb = Verb::from_text(text).ok_or(CommandError::Unrecognized)?;
-        // One space separates verb and argument; further spaces may belong to a name.
+        // One space separates verb and argument; further spaces may belong to a file name.
         let argument = argument.get(1..).unwrap_or_default();
         if has_control(argument) {
             return Err(CommandError::Syntax(verb));

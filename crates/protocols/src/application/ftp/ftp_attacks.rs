@@ -13,8 +13,8 @@ use std::vec::Vec;
 
 // attack row 76
 #[test]
-fn row_76_data_is_sent_only_to_the_user_and_to_no_port_of_a_service() {
-    let mut alone = LoneServer::logged_in(server_settings());
+fn row_76_data_is_sent_only_to_the_user_and_not_to_service_ports() {
+    let mut lone_server = LoneServer::logged_in(server_settings());
     for line in [
         "PORT 192,168,0,1,100,1",
         "PORT 127,0,0,1,100,1",
@@ -25,18 +25,18 @@ fn row_76_data_is_sent_only_to_the_user_and_to_no_port_of_a_service() {
         "LPRT 4,4,192,168,0,1,2,100,1",
         "EPRT |2|::ffff:192.168.0.1|30000|",
     ] {
-        assert_eq!(alone.say(line), [504], "{line}");
+        assert_eq!(lone_server.send_lines(line), [504], "{line}");
     }
-    assert_eq!(alone.say("EPRT |2|::ffff:10.0.0.2|30000|"), [200]);
-    assert_eq!(alone.0.context.counted(Counter::FtpBouncesRefused), 8);
+    assert_eq!(lone_server.send_lines("EPRT |2|::ffff:10.0.0.2|30000|"), [200]);
+    assert_eq!(lone_server.0.context.counted(Counter::FtpBouncesRefused), 8);
 }
 
 // attack row 78
 #[test]
 fn row_78_a_data_connection_from_another_host_is_not_used() {
-    let mut alone = LoneServer::logged_in(server_settings());
-    alone.say("EPSV");
-    let LoneServer(world) = &mut alone;
+    let mut lone_server = LoneServer::logged_in(server_settings());
+    lone_server.send_lines("EPSV");
+    let LoneServer(world) = &mut lone_server;
     assert!(!world.server.data_connected(address("10.0.0.3:40000"), &mut world.context.cx()));
     assert!(world.server.data_connected(address("10.0.0.2:1"), &mut world.context.cx()));
     assert_eq!(world.context.counted(Counter::FtpDataPeersRefused), 1);
@@ -44,26 +44,30 @@ fn row_78_a_data_connection_from_another_host_is_not_used() {
 
 // attack row 82
 #[test]
-fn row_82_a_command_behind_auth_is_not_obeyed_within_tls() {
+fn row_82_a_command_after_auth_is_not_executed_within_tls() {
     for behind in ["USER ann\r\n", "USER an", "\u{0}"] {
-        let mut alone = LoneServer::new(server_settings());
-        assert_eq!(alone.hear(format!("AUTH TLS\r\n{behind}").as_bytes()), [503], "{behind:?}");
-        assert_eq!(alone.say("PASS secret"), [503]);
-        assert_eq!(alone.say("PBSZ 0"), [503]);
+        let mut lone_server = LoneServer::new(server_settings());
+        assert_eq!(
+            lone_server.send_bytes(format!("AUTH TLS\r\n{behind}").as_bytes()),
+            [503],
+            "{behind:?}"
+        );
+        assert_eq!(lone_server.send_lines("PASS secret"), [503]);
+        assert_eq!(lone_server.send_lines("PBSZ 0"), [503]);
     }
     // Input between the reply to AUTH and the TLS handshake is not read.
-    let mut alone = LoneServer::new(server_settings());
-    let LoneServer(world) = &mut alone;
+    let mut lone_server = LoneServer::new(server_settings());
+    let LoneServer(world) = &mut lone_server;
     world.server.receive(&mut &b"AUTH TLS\r\n"[..], &mut world.context.cx());
     let mut injected = &b"USER ann\r\n"[..];
     world.server.receive(&mut injected, &mut world.context.cx());
     assert_eq!(injected, b"USER ann\r\n");
     assert!(!world.server.wants_input());
     world.server.tls_started(true, &mut world.context.cx());
-    assert_eq!(alone.say("PASS secret"), [234, 503]);
+    assert_eq!(lone_server.send_lines("PASS secret"), [234, 503]);
 }
 
-/// Returns an argument that is valid for `verb`.
+/// Returns a valid argument of `verb`.
 fn argument(verb: Verb) -> &'static str {
     match verb {
         Verb::Port => " 10,0,0,2,100,1",
@@ -85,28 +89,28 @@ fn argument(verb: Verb) -> &'static str {
     }
 }
 
-/// Returns the codes of the replies to `verb`, and whether the owner received any request.
-fn asked(alone: &mut LoneServer, verb: Verb) -> (Vec<u16>, bool) {
+/// Returns the codes of the replies to `verb`, and whether the owner received an event.
+fn replies_and_events(lone_server: &mut LoneServer, verb: Verb) -> (Vec<u16>, bool) {
     let line = format!("{}{}\r\n", verb.text(), argument(verb));
-    let LoneServer(world) = alone;
+    let LoneServer(world) = lone_server;
     world.server.receive(&mut line.as_bytes(), &mut world.context.cx());
     let is_asked = world.server.event().is_some();
-    (alone.take_output().1, is_asked)
+    (lone_server.take_output().1, is_asked)
 }
 
 // attack row 84
 #[test]
-fn row_84_no_verb_does_anything_without_the_login_and_the_right_that_it_needs() {
+fn row_84_no_verb_has_an_effect_without_the_required_login_and_right() {
     for verb in Verb::ALL.iter().copied() {
-        let (codes, is_asked) = asked(&mut LoneServer::new(server_settings()), verb);
+        let (codes, is_asked) = replies_and_events(&mut LoneServer::new(server_settings()), verb);
         if verb.right() != Right::Anyone {
             assert_eq!((codes, is_asked), ([530].to_vec(), false), "{verb:?} without a login");
         }
         let mut guest = LoneServer::new(server_settings());
-        assert_eq!(guest.say("USER guest\r\nPASS x"), [331, 230]);
-        let (codes, is_asked) = asked(&mut guest, verb);
-        let may = Rights::READ_ONLY.contains(verb.right()) && verb != Verb::Site;
-        if !may {
+        assert_eq!(guest.send_lines("USER guest\r\nPASS x"), [331, 230]);
+        let (codes, is_asked) = replies_and_events(&mut guest, verb);
+        let is_allowed = Rights::READ_ONLY.contains(verb.right()) && verb != Verb::Site;
+        if !is_allowed {
             assert_eq!((codes, is_asked), ([550].to_vec(), false), "{verb:?} of a guest");
         }
     }
@@ -114,38 +118,38 @@ fn row_84_no_verb_does_anything_without_the_login_and_the_right_that_it_needs() 
 
 // attack row 85
 #[test]
-fn row_85_a_name_is_only_a_name_whatever_is_in_it() {
+fn row_85_a_name_with_any_content_is_only_a_name() {
     for user in ["ann:)", ":)", "root\u{7f}", "%s%n", "../ann", "-froot", "`id`"] {
-        let mut alone = LoneServer::new(server_settings());
-        assert_eq!(alone.say(&format!("USER {user}\r\nPASS x")), [331, 530], "{user}");
+        let mut lone_server = LoneServer::new(server_settings());
+        assert_eq!(lone_server.send_lines(&format!("USER {user}\r\nPASS x")), [331, 530], "{user}");
     }
 }
 
 // attack row 88
 #[test]
 fn row_88_a_long_line_is_refused_and_the_next_is_processed() {
-    let mut alone = LoneServer::logged_in(server_settings());
+    let mut lone_server = LoneServer::logged_in(server_settings());
     let line = "A".repeat(1 << 20);
-    assert_eq!(alone.say(&format!("PWD\r\n{line}\r\nNOOP")), [257, 500, 200]);
+    assert_eq!(lone_server.send_lines(&format!("PWD\r\n{line}\r\nNOOP")), [257, 500, 200]);
 }
 
 // attack row 91
 #[test]
-fn row_91_each_verb_with_any_length_leaves_a_session_that_answers() {
-    let mut alone = LoneServer::logged_in(server_settings());
+fn row_91_the_session_answers_after_each_verb_with_an_argument_of_any_length() {
+    let mut lone_server = LoneServer::logged_in(server_settings());
     for verb in Verb::ALL.iter().filter(|verb| !matches!(verb, Verb::Quit | Verb::Rein)) {
         for len in [0, 255, 4000, 5000, 65_536] {
             let text = verb.text();
-            let LoneServer(world) = &mut alone;
+            let LoneServer(world) = &mut lone_server;
             let line = format!("{text} {}\r\n", "A/".repeat(len / 2));
             let mut rest = line.as_bytes();
             world.server.receive(&mut rest, &mut world.context.cx());
             if *verb == Verb::Mail {
                 world.server.receive(&mut &b".\r\n"[..], &mut world.context.cx());
             }
-            assert!(!alone.say("ABOR").is_empty(), "{text} {len}");
-            if alone.0.server.user().is_none() {
-                alone = LoneServer::logged_in(server_settings());
+            assert!(!lone_server.send_lines("ABOR").is_empty(), "{text} {len}");
+            if lone_server.0.server.user().is_none() {
+                lone_server = LoneServer::logged_in(server_settings());
             }
         }
     }
@@ -153,20 +157,20 @@ fn row_91_each_verb_with_any_length_leaves_a_session_that_answers() {
 
 // attack row 92
 #[test]
-fn row_92_no_name_that_a_server_tells_ends_its_line() {
-    let mut alone = LoneServer::logged_in(server_settings());
+fn row_92_no_name_sent_by_a_server_ends_its_line() {
+    let mut lone_server = LoneServer::logged_in(server_settings());
     for line in ["MKD a\rb", "MKD a\0b", "CWD a\r200 x"] {
-        assert_eq!(alone.say(line), [501]);
+        assert_eq!(lone_server.send_lines(line), [501]);
     }
-    let text = alone.replies_to("MKD a\"b\u{1b}[2Jc");
+    let text = lone_server.replies_to("MKD a\"b\u{1b}[2Jc");
     assert_eq!(text, "257 \"/a\"\"b?[2Jc\" created\r\n");
 }
 
 // attack row 95
 #[test]
-fn row_95_the_size_of_a_text_has_a_bound_and_beyond_it_is_550() {
-    let mut alone = LoneServer::logged_in(server_settings());
-    let LoneServer(world) = &mut alone;
+fn row_95_size_of_a_text_above_the_limit_is_550() {
+    let mut lone_server = LoneServer::logged_in(server_settings());
+    let LoneServer(world) = &mut lone_server;
     world.server.receive(&mut &b"TYPE A\r\nSIZE file\r\n"[..], &mut world.context.cx());
     let Some(ServerEvent::Perform(Operation::Size { text_max_bytes, representation, .. })) =
         world.server.event()
@@ -175,29 +179,30 @@ fn row_95_the_size_of_a_text_has_a_bound_and_beyond_it_is_550() {
     };
     assert!(representation.data_type.is_text() && text_max_bytes <= 8 << 20);
     world.server.performed(Err(FileError::TooLarge), &mut world.context.cx());
-    assert_eq!(alone.take_output().1, [200, 550]);
+    assert_eq!(lone_server.take_output().1, [200, 550]);
 }
 
-/// Begins an upload after `lines`, and closes its data connection without a reset after ten bytes.
-fn ended_upload(lines: &str) -> LoneServer {
-    let mut alone = LoneServer::logged_in(server_settings());
-    alone.say(&format!("{lines}\r\nPASV\r\nSTOR file"));
-    let LoneServer(world) = &mut alone;
+/// Starts an upload after the commands `lines`, and closes its data connection without a reset
+/// after ten bytes.
+fn server_after_upload_data(lines: &str) -> LoneServer {
+    let mut lone_server = LoneServer::logged_in(server_settings());
+    lone_server.send_lines(&format!("{lines}\r\nPASV\r\nSTOR file"));
+    let LoneServer(world) = &mut lone_server;
     world.server.data_connected(address(PEER), &mut world.context.cx());
     assert_eq!(world.server.event(), Some(ServerEvent::Start(TransferId(1))));
     world.server.data_ended(TransferId(1), 10, Ok(()), &mut world.context.cx());
-    alone
+    lone_server
 }
 
 #[test]
 fn mlsd_of_a_file_is_a_wrong_argument_and_other_listings_are_refused() {
     for (command, code) in [("MLSD file", 501), ("LIST file/x*", 550)] {
-        let mut alone = LoneServer::logged_in(server_settings());
-        let LoneServer(world) = &mut alone;
+        let mut lone_server = LoneServer::logged_in(server_settings());
+        let LoneServer(world) = &mut lone_server;
         world.server.receive(&mut format!("{command}\r\n").as_bytes(), &mut world.context.cx());
         let error = Err(FileError::NotADirectory);
         world.server.opened(TransferId(1), error, &mut world.context.cx());
-        assert_eq!(alone.take_output().1, [code], "{command}");
+        assert_eq!(lone_server.take_output().1, [code], "{command}");
     }
 }
 
@@ -206,34 +211,35 @@ const PLACES: Option<ServerEvent> = Some(ServerEvent::Place(TransferId(1)));
 const KEEPS: Option<ServerEvent> = Some(ServerEvent::Keep(TransferId(1)));
 const DISCARDS: Option<ServerEvent> = Some(ServerEvent::Discard(TransferId(1)));
 
-/// Returns an upload whose data has ended and for which the owner has answered `placement`.
-fn placed_upload(placement: Placement) -> LoneServer {
-    let mut alone = ended_upload("TYPE I");
-    let LoneServer(world) = &mut alone;
+/// Returns a server with an upload whose data has ended, after the owner has answered with
+/// `placement`.
+fn server_after_placement(placement: Placement) -> LoneServer {
+    let mut lone_server = server_after_upload_data("TYPE I");
+    let LoneServer(world) = &mut lone_server;
     assert_eq!(world.server.event(), PLACES);
     world.server.placed(TransferId(1), Ok(placement), &mut world.context.cx());
     let codes = if placement == Placement::Revocable { &[226][..] } else { &[] };
-    assert_eq!(alone.take_output().1, codes);
-    assert!(alone.0.server.is_confirming_upload());
-    alone
+    assert_eq!(lone_server.take_output().1, codes);
+    assert!(lone_server.0.server.is_confirming_upload());
+    lone_server
 }
 
-fn finished(alone: &mut LoneServer) -> (Result<(), TransferError>, Option<u16>) {
-    let last = core::iter::from_fn(|| alone.0.server.event()).last();
+fn finished(lone_server: &mut LoneServer) -> (Result<(), TransferError>, Option<u16>) {
+    let last = core::iter::from_fn(|| lone_server.0.server.event()).last();
     let Some(ServerEvent::Finished(finished)) = last else { panic!("{last:?}") };
     (finished.result, finished.reply)
 }
 
 // attack row 126
 #[test]
-fn row_126_an_upload_whose_client_dies_behind_its_data_is_discarded() {
+fn row_126_an_upload_whose_client_dies_after_its_data_is_discarded() {
     for placement in [Placement::Revocable, Placement::Unsupported] {
-        let mut alone = placed_upload(placement);
-        let LoneServer(world) = &mut alone;
+        let mut lone_server = server_after_placement(placement);
+        let LoneServer(world) = &mut lone_server;
         assert_eq!(world.server.event(), None);
         world.server.peer_closed(&mut world.context.cx());
         assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
-        assert_eq!(finished(&mut alone), (Err(TransferError::ControlLost), None));
+        assert_eq!(finished(&mut lone_server), (Err(TransferError::ControlLost), None));
     }
 }
 
@@ -241,32 +247,32 @@ fn row_126_an_upload_whose_client_dies_behind_its_data_is_discarded() {
 #[test]
 fn row_126_an_upload_whose_client_dies_while_it_is_placed_is_discarded() {
     for placement in [Placement::Revocable, Placement::Unsupported] {
-        let mut alone = ended_upload("TYPE I");
-        let LoneServer(world) = &mut alone;
+        let mut lone_server = server_after_upload_data("TYPE I");
+        let LoneServer(world) = &mut lone_server;
         assert_eq!(world.server.event(), PLACES);
         world.server.peer_closed(&mut world.context.cx());
         assert_eq!(world.server.event(), None, "the owner is at work");
         world.server.placed(TransferId(1), Ok(placement), &mut world.context.cx());
         assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
-        assert_eq!(finished(&mut alone), (Err(TransferError::ControlLost), None));
+        assert_eq!(finished(&mut lone_server), (Err(TransferError::ControlLost), None));
     }
 }
 
 #[test]
-fn an_upload_stays_when_its_control_connection_has_outlived_it() {
+fn an_upload_is_confirmed_if_its_control_connection_outlives_it() {
     let settings = server_settings();
-    let short = Duration::from_millis(50);
+    let unplaced_grace = Duration::from_millis(50);
     for (placement, event, grace) in [
         (Placement::Revocable, KEEPS, settings.upload_grace),
-        (Placement::Unsupported, COMMITS, short),
+        (Placement::Unsupported, COMMITS, unplaced_grace),
     ] {
-        let LoneServer(mut world) = placed_upload(placement);
+        let LoneServer(mut world) = server_after_placement(placement);
         let deadline = world.server.deadline().unwrap();
         assert_eq!(deadline - world.context.now, grace);
         world.context.now = deadline;
         world.server.timeout(&mut world.context.cx());
         assert_eq!(world.server.event(), event);
-        // From here on the file stays, whatever happens to the client.
+        // The file is stored from now on, even if the client fails.
         world.server.peer_closed(&mut world.context.cx());
         let events: Vec<_> = core::iter::from_fn(|| world.server.event()).collect();
         assert!(events.iter().all(|event| Some(event) != DISCARDS.as_ref()), "{events:?}");
@@ -274,57 +280,57 @@ fn an_upload_stays_when_its_control_connection_has_outlived_it() {
 }
 
 #[test]
-fn the_next_command_shows_that_the_client_lives_and_is_answered_behind_it() {
+fn the_next_command_confirms_the_upload_and_is_answered_after_it() {
     for (line, codes) in
         [("NOOP", &[200][..]), ("ABOR", &[225]), ("STAT", &[211]), ("QUIT", &[221])]
     {
-        let mut alone = placed_upload(Placement::Revocable);
-        let LoneServer(world) = &mut alone;
+        let mut lone_server = server_after_placement(Placement::Revocable);
+        let LoneServer(world) = &mut lone_server;
         let text = format!("{line}\r\n");
         world.server.receive(&mut text.as_bytes(), &mut world.context.cx());
         assert_eq!(world.server.event(), KEEPS, "{line}");
-        assert_eq!(finished(&mut alone), (Ok(()), Some(226)), "{line}");
-        assert_eq!(alone.take_output().1, codes, "{line}");
+        assert_eq!(finished(&mut lone_server), (Ok(()), Some(226)), "{line}");
+        assert_eq!(lone_server.take_output().1, codes, "{line}");
     }
 }
 
 #[test]
 fn a_client_that_has_read_the_reply_may_end_its_control_connection() {
-    let mut alone = placed_upload(Placement::Revocable);
-    let LoneServer(world) = &mut alone;
+    let mut lone_server = server_after_placement(Placement::Revocable);
+    let LoneServer(world) = &mut lone_server;
     world.server.confirm_upload(&mut world.context.cx());
     world.server.peer_closed(&mut world.context.cx());
     assert_eq!(world.server.event(), KEEPS);
-    assert_eq!(finished(&mut alone), (Ok(()), Some(226)));
+    assert_eq!(finished(&mut lone_server), (Ok(()), Some(226)));
 }
 
 #[test]
-fn an_upload_that_is_known_to_be_whole_is_committed_at_once() {
-    let whole = ["TYPE I\r\nALLO 10", "MODE B", "TYPE I\r\nMODE Z", "STRU R"];
-    for lines in whole {
-        assert_eq!(ended_upload(lines).0.server.event(), COMMITS, "{lines}");
+fn an_upload_that_is_known_to_be_complete_is_committed_at_once() {
+    let known_complete = ["TYPE I\r\nALLO 10", "MODE B", "TYPE I\r\nMODE Z", "STRU R"];
+    for lines in known_complete {
+        assert_eq!(server_after_upload_data(lines).0.server.event(), COMMITS, "{lines}");
     }
     for lines in ["TYPE I", "TYPE I\r\nALLO 11", "TYPE A\r\nALLO 10", "ALLO 10\r\nREST 0"] {
-        assert_eq!(ended_upload(lines).0.server.event(), PLACES, "{lines}");
+        assert_eq!(server_after_upload_data(lines).0.server.event(), PLACES, "{lines}");
     }
 }
 
 #[test]
-fn quit_behind_the_data_keeps_an_upload_and_quit_before_its_end_does_not() {
-    let LoneServer(mut world) = placed_upload(Placement::Unsupported);
+fn quit_after_the_data_confirms_an_upload_but_not_quit_before_its_end() {
+    let LoneServer(mut world) = server_after_placement(Placement::Unsupported);
     world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.context.cx());
     assert_eq!(world.server.event(), COMMITS);
     for (placement, event) in [(Placement::Revocable, KEEPS), (Placement::Unsupported, COMMITS)] {
-        let LoneServer(mut world) = ended_upload("TYPE I");
+        let LoneServer(mut world) = server_after_upload_data("TYPE I");
         assert_eq!(world.server.event(), PLACES);
         world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.context.cx());
         world.server.peer_closed(&mut world.context.cx());
         world.server.placed(TransferId(1), Ok(placement), &mut world.context.cx());
         assert_eq!(world.server.event(), event);
     }
-    let mut alone = LoneServer::logged_in(server_settings());
-    assert_eq!(alone.say("TYPE I\r\nPASV\r\nSTOR file\r\nQUIT"), [200, 227, 150]);
-    let LoneServer(mut world) = alone;
+    let mut lone_server = LoneServer::logged_in(server_settings());
+    assert_eq!(lone_server.send_lines("TYPE I\r\nPASV\r\nSTOR file\r\nQUIT"), [200, 227, 150]);
+    let LoneServer(mut world) = lone_server;
     world.server.data_connected(address(PEER), &mut world.context.cx());
     assert!(world.server.event().is_some());
     world.server.data_ended(TransferId(1), 10, Ok(()), &mut world.context.cx());
@@ -338,8 +344,8 @@ fn quit_behind_the_data_keeps_an_upload_and_quit_before_its_end_does_not() {
 #[test]
 fn size_counts_the_bytes_of_stream_mode_in_every_mode() {
     for mode in ["MODE B", "MODE C", "MODE Z"] {
-        let mut alone = LoneServer::logged_in(server_settings());
-        let LoneServer(world) = &mut alone;
+        let mut lone_server = LoneServer::logged_in(server_settings());
+        let LoneServer(world) = &mut lone_server;
         let lines = format!("TYPE I\r\n{mode}\r\nSIZE file\r\n");
         world.server.receive(&mut lines.as_bytes(), &mut world.context.cx());
         let event = world.server.event();
@@ -352,10 +358,10 @@ fn size_counts_the_bytes_of_stream_mode_in_every_mode() {
 
 // attack row 96
 #[test]
-fn row_96_a_hundred_thousand_pasv_have_one_listener_at_a_time() {
-    let mut alone = LoneServer::logged_in(server_settings());
+fn row_96_100_000_pasv_commands_open_one_listener_at_a_time() {
+    let mut lone_server = LoneServer::logged_in(server_settings());
     for _ in 0..100_000 / 50 {
-        let LoneServer(world) = &mut alone;
+        let LoneServer(world) = &mut lone_server;
         let lines = b"PASV\r\n".repeat(50);
         world.server.receive(&mut &lines[..], &mut world.context.cx());
         let mut listens = 0;
@@ -373,44 +379,45 @@ fn row_96_a_hundred_thousand_pasv_have_one_listener_at_a_time() {
 
 // attack row 97
 #[test]
-fn row_97_data_outside_of_the_session_of_tls_is_refused() {
+fn row_97_data_connections_without_the_required_tls_session_are_refused() {
     let tls = TlsPolicy::RequiredForData;
-    let mut alone = LoneServer::new(ServerSettings { tls, ..server_settings() });
-    assert_eq!(alone.say("USER ann"), [530]);
-    assert_eq!(alone.say("AUTH TLS"), [234]);
-    let codes = alone.say("USER ann\r\nPASS secret\r\nPBSZ 0\r\nPROT C\r\nPASV\r\nRETR file");
+    let mut lone_server = LoneServer::new(ServerSettings { tls, ..server_settings() });
+    assert_eq!(lone_server.send_lines("USER ann"), [530]);
+    assert_eq!(lone_server.send_lines("AUTH TLS"), [234]);
+    let codes =
+        lone_server.send_lines("USER ann\r\nPASS secret\r\nPBSZ 0\r\nPROT C\r\nPASV\r\nRETR file");
     assert_eq!(codes, [331, 230, 200, 534, 227, 521]);
-    assert_eq!(alone.say("PROT P\r\nPASV\r\nRETR file"), [200, 227, 150]);
-    let LoneServer(world) = &mut alone;
+    assert_eq!(lone_server.send_lines("PROT P\r\nPASV\r\nRETR file"), [200, 227, 150]);
+    let LoneServer(world) = &mut lone_server;
     world.server.data_connected(address(PEER), &mut world.context.cx());
     let result = Err(TransferError::Tls);
     world.server.data_ended(TransferId(1), 0, result, &mut world.context.cx());
-    assert_eq!(alone.take_output().1, [522]);
+    assert_eq!(lone_server.take_output().1, [522]);
 }
 
 // attack row 98
 #[test]
 fn row_98_a_wrong_password_and_an_unknown_user_get_the_same_reply() {
     let output = |user: &str| {
-        let mut alone = LoneServer::new(server_settings());
-        alone.replies_to(&format!("USER {user}\r\nPASS wrong"))
+        let mut lone_server = LoneServer::new(server_settings());
+        lone_server.replies_to(&format!("USER {user}\r\nPASS wrong"))
     };
     assert_eq!(output("ann"), output("nobody"));
-    let mut alone = LoneServer::new(server_settings());
+    let mut lone_server = LoneServer::new(server_settings());
     let lines: String = "USER ann\r\nPASS wrong\r\n".repeat(3);
-    assert_eq!(alone.hear(lines.as_bytes()), [331, 530, 331, 530, 331, 530, 421]);
-    assert!(alone.0.server.is_closing());
-    assert_eq!(alone.0.context.counted(Counter::FtpLoginsRefused), 3);
+    assert_eq!(lone_server.send_bytes(lines.as_bytes()), [331, 530, 331, 530, 331, 530, 421]);
+    assert!(lone_server.0.server.is_closing());
+    assert_eq!(lone_server.0.context.counted(Counter::FtpLoginsRefused), 3);
 }
 
 // attack row 99
 #[test]
-fn row_99_an_upload_is_good_only_once_its_owner_has_made_it_so() {
+fn row_99_an_upload_succeeds_only_after_its_owner_has_committed_it() {
     for error in [FileError::NoSpace, FileError::Quota, FileError::Local] {
-        let mut alone = LoneServer::logged_in(server_settings());
+        let mut lone_server = LoneServer::logged_in(server_settings());
         let lines = "TYPE I\r\nALLO 10\r\nPASV\r\nSTOR new";
-        assert_eq!(alone.say(lines), [200, 200, 227, 150]);
-        let LoneServer(world) = &mut alone;
+        assert_eq!(lone_server.send_lines(lines), [200, 200, 227, 150]);
+        let LoneServer(world) = &mut lone_server;
         let id = TransferId(1);
         world.server.data_connected(address(PEER), &mut world.context.cx());
         world.server.data_ended(id, 10, Ok(()), &mut world.context.cx());
@@ -419,37 +426,37 @@ fn row_99_an_upload_is_good_only_once_its_owner_has_made_it_so() {
         let finished = core::iter::from_fn(|| world.server.event()).last();
         let Some(ServerEvent::Finished(finished)) = finished else { panic!("it is over") };
         assert_eq!(finished.result, Err(TransferError::File(error)));
-        let [code] = alone.take_output().1[..] else { panic!("one reply") };
+        let [code] = lone_server.take_output().1[..] else { panic!("one reply") };
         assert!((451..=552).contains(&code));
     }
 }
 
 #[test]
 fn an_idle_client_is_disconnected_before_and_after_the_login() {
-    let mut alone = LoneServer::new(server_settings());
+    let mut lone_server = LoneServer::new(server_settings());
     for expected in [60, 300] {
-        let LoneServer(world) = &mut alone;
+        let LoneServer(world) = &mut lone_server;
         let deadline = world.server.deadline().unwrap();
         assert_eq!(deadline - world.context.now, Duration::from_secs(expected));
         world.context.now = deadline;
         world.server.timeout(&mut world.context.cx());
-        assert_eq!(alone.take_output().1, [421]);
-        assert!(alone.0.server.is_closing());
-        alone = LoneServer::logged_in(server_settings());
+        assert_eq!(lone_server.take_output().1, [421]);
+        assert!(lone_server.0.server.is_closing());
+        lone_server = LoneServer::logged_in(server_settings());
     }
 }
 
 #[test]
 fn stat_during_a_transfer_reports_the_bytes_so_far_and_other_commands_wait() {
-    let mut alone = LoneServer::logged_in(server_settings());
-    assert_eq!(alone.say("PASV\r\nRETR file"), [227, 150]);
-    let LoneServer(world) = &mut alone;
+    let mut lone_server = LoneServer::logged_in(server_settings());
+    assert_eq!(lone_server.send_lines("PASV\r\nRETR file"), [227, 150]);
+    let LoneServer(world) = &mut lone_server;
     world.server.data_connected(address(PEER), &mut world.context.cx());
     world.server.data_moved(TransferId(1), 77, &world.context.cx());
-    let text = alone.replies_to("NOOP\r\nSTAT");
+    let text = lone_server.replies_to("NOOP\r\nSTAT");
     assert!(text.contains("Transfer of /file: 77 bytes sent so far"), "{text}");
     assert!(!text.contains("200 Ok"));
-    assert_eq!(alone.hear(b"\xff\xf4\xff\xf2ABOR\r\n"), [426, 226, 200]);
+    assert_eq!(lone_server.send_bytes(b"\xff\xf4\xff\xf2ABOR\r\n"), [426, 226, 200]);
 }
 
 proptest! {
@@ -464,11 +471,11 @@ proptest! {
             }),
         ], 0..40)
     ) {
-        let mut alone = LoneServer::logged_in(server_settings());
+        let mut lone_server = LoneServer::logged_in(server_settings());
         for piece in pieces {
-            let LoneServer(world) = &mut alone;
+            let LoneServer(world) = &mut lone_server;
             world.server.receive(&mut &piece[..], &mut world.context.cx());
-            // The owner answers some events and leaves others open.
+            // The owner answers some events and leaves others unanswered.
             let count = piece.len() % 4;
             for _ in 0..count {
                 match world.server.event() {

@@ -1,14 +1,14 @@
-//! Lines of a control connection, extracted from a Telnet stream (RFC 959 §5.3,
-//! RFC 1123 §4.1.2.12).
+//! Lines of a control connection, extracted from a Telnet stream (RFC 959 §5.3, RFC 1123
+//! §4.1.2.12).
 //!
 //! CR LF ends a line; a bare LF is accepted too, since many implementations send it. Telnet
 //! commands are removed: an option is refused, a subnegotiation skipped, IAC IAC is the byte 255,
-//! and DM discards the unfinished line before it, as Synch requires. Most implementations send the
+//! and DM discards the incomplete line before it, as Synch requires. Most implementations send the
 //! DM of a Synch as urgent data, and the transport may then remove the IAC before it from the
 //! stream. A DM alone at the start of a line is therefore treated as a Synch.
 //!
-//! The length of a line is limited. The excess bytes are skipped by a search for the line end, and
-//! reported once, at the end of the line.
+//! The length of a line is limited. The excess bytes of a line are skipped, and reported once, at
+//! the end of the line.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -30,7 +30,7 @@ const SE: u8 = 240;
 /// Maximum number of queued bytes of option refusals (our choice).
 const ANSWERS_MAX_BYTES: usize = 300;
 
-/// One line, without its line end.
+/// One line without its line end, or a report that a line was too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
@@ -82,15 +82,15 @@ impl LineReader {
     pub(super) fn next(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> Option<Line> {
         while !input.is_empty() {
             if matches!(self.telnet, Telnet::Data) {
-                let odd = memchr2(b'\n', IAC, input).unwrap_or(input.len());
-                let (run, rest) = input.split_at_checked(odd).unwrap_or((input, &[]));
+                let special_position = memchr2(b'\n', IAC, input).unwrap_or(input.len());
+                let (run, rest) = input.split_at_checked(special_position).unwrap_or((input, &[]));
                 self.take(run);
                 *input = rest;
             }
             let Some((&byte, rest)) = input.split_first() else { break };
             *input = rest;
             if matches!(self.telnet, Telnet::Data) && byte == b'\n' {
-                return Some(self.end(cx));
+                return Some(self.end_line(cx));
             }
             self.command(byte, cx);
         }
@@ -121,11 +121,11 @@ impl LineReader {
             (Telnet::Command, WILL | WONT | DO | DONT) => Telnet::Option(byte),
             (Telnet::Command, SB) => Telnet::Subnegotiation,
             (Telnet::Command, DM) => {
-                self.forget();
+                self.discard_incomplete();
                 Telnet::Data
             }
-            // IP only precedes ABOR, which is sufficient by itself; other commands have no effect
-            // here.
+            // IP only precedes ABOR, which is processed without it; other Telnet commands have no
+            // effect on FTP.
             (Telnet::Command, _) => Telnet::Data,
             (Telnet::Option(verb), option) => {
                 self.refuse(verb, option, cx);
@@ -137,7 +137,8 @@ impl LineReader {
         };
     }
 
-    /// Refuses an option: RFC 1123 §4.1.2.12 requires a server to be able to refuse any option.
+    /// Queues the refusal of an option: RFC 1123 §4.1.2.12 requires a server to be able to refuse
+    /// any option.
     fn refuse(&mut self, verb: u8, option: u8, cx: &mut Cx<'_>) {
         let answer = match verb {
             WILL => DONT,
@@ -150,7 +151,7 @@ impl LineReader {
         }
     }
 
-    fn end(&mut self, cx: &mut Cx<'_>) -> Line {
+    fn end_line(&mut self, cx: &mut Cx<'_>) -> Line {
         if self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
@@ -162,8 +163,8 @@ impl LineReader {
         Line::Whole(core::mem::take(&mut self.line))
     }
 
-    /// Discards the unfinished line. Returns the number of bytes discarded.
-    pub(super) fn forget(&mut self) -> usize {
+    /// Discards the incomplete line. Returns the number of discarded bytes.
+    pub(super) fn discard_incomplete(&mut self) -> usize {
         let len = self.line.len();
         self.line.clear();
         self.is_too_long = false;
@@ -171,12 +172,12 @@ impl LineReader {
         len
     }
 
-    /// Returns the number of bytes of the unfinished line.
+    /// Returns the length of the incomplete line in bytes.
     pub(super) fn unfinished_len(&self) -> usize {
         self.line.len() + usize::from(self.is_too_long)
     }
 
-    /// Takes the option refusals that are to be sent.
+    /// Removes and returns the queued option refusals.
     pub(super) fn take_answers(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.answers)
     }
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_synch_throws_the_unfinished_line_away_however_its_mark_came() {
+    fn a_synch_discards_the_incomplete_line_for_every_form_of_the_mark() {
         for synch in [&b"\xff\xf4\xff\xf2"[..], b"\xff\xf4\xf2", b"\xff\xf2", b"\xf2"] {
             let bytes = [b"NOOP\r\n", synch, b"ABOR\r\n"].concat();
             let mut reader = LineReader::new(100);
@@ -225,7 +226,7 @@ mod tests {
 
     // attack row 88
     #[test]
-    fn row_88_an_endless_line_keeps_nothing_and_is_reported_once() {
+    fn row_88_an_endless_line_uses_no_memory_and_is_reported_once() {
         let mut reader = LineReader::new(4096);
         let piece = [b'A'; 65_536];
         for _ in 0..1024 {
@@ -238,7 +239,7 @@ mod tests {
     proptest! {
         // attack row 86
         #[test]
-        fn row_86_any_bytes_with_iac_mean_the_same_however_they_are_cut(
+        fn row_86_any_bytes_with_iac_are_parsed_the_same_at_any_split(
             bytes in prop::collection::vec(
                 prop_oneof![Just(255_u8), 240..=255_u8, Just(b'\n'), Just(b'\r'), any::<u8>()],
                 0..300
@@ -247,8 +248,8 @@ mod tests {
         ) {
             let mut one = LineReader::new(40);
             let mut other = LineReader::new(40);
-            // A DM without its IAC is recognized by its position, and a split after an empty run
-            // does not change the position.
+            // A DM without its IAC is recognized by its position, and splitting the input does not
+            // change the position.
             prop_assert_eq!(lines(&mut one, &bytes, 300), lines(&mut other, &bytes, cut));
             prop_assert_eq!(one.take_answers(), other.take_answers());
         }

@@ -25,7 +25,7 @@ pub enum NameError {
     /// The name exceeds [`PATH_MAX_BYTES`], or a component or the number of components exceeds its
     /// limit.
     TooLong,
-    /// The name contains a CR, an LF or a NUL.
+    /// The name contains a CR, an LF or a NUL, which would end the command line.
     Control,
     /// The name is not allowed for a local file.
     Unsafe,
@@ -40,8 +40,8 @@ impl Name {
     ///
     /// # Errors
     ///
-    /// Returns [`NameError`] if the name is empty, too long, or has a byte that would end the
-    /// command.
+    /// Returns [`NameError`] if the name is empty, too long, or contains a byte that would end the
+    /// command line.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, NameError> {
         let bytes = bytes.into();
         if bytes.is_empty() {
@@ -80,14 +80,14 @@ pub(super) fn has_control(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
-/// Path in the tree that a server presents.
+/// Path in the tree of files that a server presents.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VirtualPath {
     components: Vec<Vec<u8>>,
 }
 
 impl VirtualPath {
-    /// Returns `/`.
+    /// Returns the root of the tree, `/`.
     #[must_use]
     pub const fn root() -> Self {
         Self { components: Vec::new() }
@@ -124,7 +124,8 @@ impl VirtualPath {
         parent
     }
 
-    /// Returns the components, from the root on. None is empty, `.` or `..`, or contains a slash.
+    /// Returns the components of the path, starting below the root. None is empty, `.` or `..`, or
+    /// contains a slash.
     pub fn components(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.components.iter().map(Vec::as_slice)
     }
@@ -166,9 +167,9 @@ impl LocalName {
     ///
     /// # Errors
     ///
-    /// Returns [`NameError`] if the name would lead elsewhere (a slash or a backslash, `.` and
-    /// `..`, a drive), looks like an option (a leading `-`), has a control character or is too
-    /// long.
+    /// Returns [`NameError`] if the name refers to another directory or drive (a slash or a
+    /// backslash, `.` and `..`, a drive letter), looks like an option (a leading `-`), has a
+    /// control character or is too long.
     pub fn new(name_text: &[u8]) -> Result<Self, NameError> {
         match name_text {
             b"" => return Err(NameError::Empty),
@@ -203,7 +204,7 @@ mod tests {
 
     // attack row 93
     #[test]
-    fn row_93_a_name_that_would_end_its_command_is_none() {
+    fn row_93_a_name_that_would_end_its_command_is_invalid() {
         for bytes in [&b"a\r\nDELE b"[..], b"a\nb", b"a\rb", b"a\0b"] {
             assert_eq!(Name::new(bytes), Err(NameError::Control));
         }
@@ -229,7 +230,7 @@ mod tests {
 
     // attack row 81
     #[test]
-    fn row_81_a_listing_cannot_choose_where_a_file_is_written() {
+    fn row_81_a_listed_name_cannot_leave_the_local_directory() {
         for name_text in [
             &b"../x"[..],
             b"..",

@@ -1,4 +1,5 @@
-//! User and server engines connected to each other, without faults and with a fault at every step.
+//! User and server engines connected to each other, without faults and with one fault injected at
+//! every step.
 
 use super::listing::parse_facts;
 use super::server::*;
@@ -36,9 +37,9 @@ fn files_go_both_ways_in_every_representation() {
             for data_type in [Type::default(), Type::Image, Type::Ebcdic(Format::NonPrint)] {
                 let representation =
                     Representation { data_type, mode, structure, ..Representation::IMAGE };
-                let kept = world.files[&b"/file"[..]].clone();
+                let server_file = world.files[&b"/file"[..]].clone();
                 world.result(retrieve(representation)).unwrap();
-                assert_eq!(world.received, kept);
+                assert_eq!(world.received, server_file);
                 world.outgoing.rotate_left(1);
                 world.result(store(representation)).unwrap();
                 assert_eq!(world.files[&b"/file"[..]], world.outgoing);
@@ -58,7 +59,7 @@ fn reported_blocks_are_not_reported_again() {
 }
 
 #[test]
-fn a_transfer_goes_on_where_it_stopped() {
+fn an_interrupted_transfer_is_resumed() {
     let mut world = world();
     let task = Task::Retrieve {
         name: name("file"),
@@ -97,7 +98,7 @@ fn stou_reports_the_name_in_the_preliminary_reply() {
 
 // req RFC1123:4.1.2.13-MUST-13
 #[test]
-fn appe_puts_behind_the_end() {
+fn appe_appends_to_the_file() {
     let mut world = world();
     let Task::Store { name, representation, .. } = store(Representation::IMAGE) else { panic!() };
     let kind = StoreKind::Append;
@@ -108,7 +109,7 @@ fn appe_puts_behind_the_end() {
 
 // req RFC1123:4.1.2.13-MUST-24, RFC1123:4.1.2.13-MUST-25
 #[test]
-fn listings_are_read_and_mail_is_delivered() {
+fn listings_are_received_and_mail_is_delivered() {
     let mut world = world();
     for kind in [ListKind::Long, ListKind::LongWithHidden, ListKind::Names, ListKind::Facts] {
         world.result(Task::List(kind, None)).unwrap();
@@ -153,19 +154,20 @@ fn everything_runs_in_tls_and_in_active_mode_and_without_epsv() {
 }
 
 #[test]
-fn a_server_without_tls_is_left_or_taken_as_the_user_wants() {
-    let plain = || ServerSettings { tls: TlsPolicy::None, ..server_settings() };
-    let with = |tls| World::new(plain(), UserSettings { tls, ..user_settings() });
-    with(TlsUse::IfOffered).result(retrieve(Representation::IMAGE)).unwrap();
-    let failure = with(TlsUse::Required).result(retrieve(Representation::IMAGE)).unwrap_err();
+fn a_server_without_tls_is_refused_or_used_as_configured() {
+    let settings_without_tls = || ServerSettings { tls: TlsPolicy::None, ..server_settings() };
+    let world_with =
+        |tls| World::new(settings_without_tls(), UserSettings { tls, ..user_settings() });
+    world_with(TlsUse::IfOffered).result(retrieve(Representation::IMAGE)).unwrap();
+    let failure = world_with(TlsUse::Required).result(retrieve(Representation::IMAGE)).unwrap_err();
     assert_eq!(failure.why, FailureReason::ControlLost);
-    let mut strict = with(TlsUse::Required);
-    strict.settle();
-    assert!(matches!(strict.closed, Some(Some(Failure { step: Step::Auth, .. }))));
+    let mut world_requiring_tls = world_with(TlsUse::Required);
+    world_requiring_tls.settle();
+    assert!(matches!(world_requiring_tls.closed, Some(Some(Failure { step: Step::Auth, .. }))));
 }
 
 #[test]
-fn a_wrong_password_and_an_account_have_their_verdicts() {
+fn a_wrong_password_fails_and_a_requested_account_is_sent() {
     let mut settings = user_settings();
     settings.password = Secret::new("wrong").unwrap();
     let mut world = World::new(server_settings(), settings);
@@ -177,7 +179,7 @@ fn a_wrong_password_and_an_account_have_their_verdicts() {
     world.result(Task::Noop).unwrap();
 }
 
-/// Commands in a valid order, with the code of the reply to each.
+/// FTP commands in a valid order, with the code of the reply to each.
 const EVERY_COMMAND: &[(&str, u16)] = &[
     ("NOOP", 200),
     ("SYST", 215),
@@ -275,7 +277,7 @@ const EVERY_COMMAND: &[(&str, u16)] = &[
 // req RFC1123:4.1.2.13-MUST-22, RFC1123:4.1.2.13-MUST-23, RFC1123:4.1.2.13-MUST-26
 // req RFC1123:4.1.2.13-MUST-27, RFC1123:4.1.2.13-MUST-28, RFC1123:4.1.2.13-MUST-29
 #[test]
-fn every_command_has_its_reply() {
+fn every_command_gets_its_reply_code() {
     let mut world = world();
     for (line, code) in EVERY_COMMAND {
         assert_eq!(world.quote(line), *code, "{line}");
@@ -313,8 +315,8 @@ const FAULTS: [Fault; 7] = [
 ];
 
 /// Runs one task with one fault at one step, and checks the results of both ends. Returns whether
-/// the fault occurred before the end.
-fn broken(
+/// the fault occurred before the task ended.
+fn run_with_fault(
     representation: Representation,
     task: &Task,
     (fault, step): (Fault, usize),
@@ -322,7 +324,8 @@ fn broken(
 ) -> bool {
     let mut world = world();
     if is_second {
-        // The commands of the second task are sent before the last replies to the first task.
+        // The user announces a second transfer, so that its commands are sent before the last
+        // replies to the first task.
         world.user.expect_transfer(true);
         world.result(retrieve(representation)).unwrap();
         world.finished.clear();
@@ -336,36 +339,37 @@ fn broken(
     let (_, result) = verdict.expect("a verdict, whatever happens");
     let is_good = world.finished.iter().any(|finished| finished.result.is_ok());
     let now = &world.files[&b"/file"[..]];
-    let place = std::format!("{representation:?} {fault:?} at {step}: {result:?}");
-    // A byte stream that is truncated without a reset looks like a shorter file to a server.
+    let context = std::format!("{representation:?} {fault:?} at {step}: {result:?}");
+    // In stream mode, a server cannot distinguish data that was truncated without a reset from a
+    // shorter file.
     let is_blind = fault == Fault::DataShort && representation.mode == Mode::Stream;
     if matches!(task, Task::Retrieve { .. }) {
-        assert!(result.is_err() || world.received == old, "{place}");
-        assert!(result.is_err() || is_good, "{place}");
+        assert!(result.is_err() || world.received == old, "{context}");
+        assert!(result.is_err() || is_good, "{context}");
     } else {
-        assert!(*now == old || *now == sent || is_blind, "{place}");
-        assert!(result.is_err() || *now == sent || is_blind, "{place}");
-        assert!(!is_good || *now == sent || is_blind, "{place}");
-        assert!(is_good || *now == old, "{place}");
+        assert!(*now == old || *now == sent || is_blind, "{context}");
+        assert!(result.is_err() || *now == sent || is_blind, "{context}");
+        assert!(!is_good || *now == sent || is_blind, "{context}");
+        assert!(is_good || *now == old, "{context}");
     }
-    // The session continues unless it was closed.
+    // If the session is still open, another task must succeed.
     if world.closed.is_none() {
         world.fault = (Fault::None, 0);
-        assert!(world.result(Task::Noop).is_ok(), "{place}");
+        assert!(world.result(Task::Noop).is_ok(), "{context}");
     }
     world.steps >= step
 }
 
 // attack row 87
 #[test]
-fn row_87_a_fault_at_any_step_leaves_no_half_of_a_file_that_is_called_good() {
+fn row_87_a_fault_at_any_step_never_reports_a_partial_file_as_complete() {
     for mode in [Mode::Stream, Mode::Block, Mode::Compressed, Mode::Deflate] {
         let representation = Representation { mode, ..Representation::IMAGE };
         for task in [retrieve(representation), store(representation)] {
             for fault in FAULTS {
                 for (is_second, least) in [(false, 20), (true, 5)] {
                     let mut step = 0;
-                    while broken(representation, &task, (fault, step), is_second) {
+                    while run_with_fault(representation, &task, (fault, step), is_second) {
                         step += 1;
                     }
                     assert!(step > least, "{step}");
@@ -376,7 +380,7 @@ fn row_87_a_fault_at_any_step_leaves_no_half_of_a_file_that_is_called_good() {
 }
 
 #[test]
-fn the_next_file_needs_only_its_own_replies() {
+fn unchanged_parameters_are_not_sent_again_for_the_next_file() {
     let mut world = world();
     world.user.expect_transfer(true);
     world.result(retrieve(Representation::IMAGE)).unwrap();
@@ -434,7 +438,7 @@ fn row_83_replies_received_before_tls_are_ignored_after_it() {
 
 // req RFC1123:4.1.2.12-MUST-3, RFC1123:4.1.2.12-MUST-4
 #[test]
-fn a_user_sends_no_telnet_commands_but_synch_and_ip_and_negotiates_nothing() {
+fn a_user_sends_no_telnet_commands_except_ip_and_synch() {
     let mut world = world();
     let task = Task::ChangeDirectory(Name::new([b'a', 255, b'b']).unwrap());
     world.user.run(task, &mut world.context.cx());

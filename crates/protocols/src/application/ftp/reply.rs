@@ -1,11 +1,11 @@
-//! Replies (RFC 959 §4.2): three digits and text, of one line or several.
+//! Replies (RFC 959 §4.2): a code of three digits and a text of one or several lines.
 //!
 //! A multiline reply begins with the code and a hyphen and ends with a line that begins with the
 //! same code and a space. The lines between may begin with anything (RFC 959 §4.2): nothing, the
-//! code and a hyphen, or the digits of another code. All of these occur in practice, and so does a
-//! last line with only the code. The text of a server is displayed unchanged except for control
-//! characters. Replies that this module writes never have a CR, an LF or a NUL within a line, so
-//! that no name and no text can forge another reply.
+//! code and a hyphen, or the digits of another code. All of these occur in practice, as does a last
+//! line that consists of the code alone. The text of a server is displayed unchanged except for
+//! control characters. Replies that this module writes never have a CR, an LF or a NUL within a
+//! line, so that no name and no text can forge another reply.
 
 use super::line::{IAC, Line, LineReader};
 use crate::cx::Cx;
@@ -15,8 +15,8 @@ use core::fmt;
 
 /// Maximum length of a line of a reply in bytes (our choice).
 pub const REPLY_LINE_MAX_BYTES: usize = 8192;
-/// Maximum length of a reply in bytes, all lines (our choice). The reply to STAT of a directory may
-/// be long.
+/// Maximum total length of a reply in bytes (our choice). The reply to STAT of a directory may be
+/// long.
 pub const REPLY_MAX_BYTES: usize = 1 << 20;
 /// Maximum number of lines of a reply (our choice).
 pub const REPLY_LINES_MAX: usize = 20_000;
@@ -28,7 +28,7 @@ const REJECTED_MAX_BYTES: usize = 80;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(u16);
 
-/// Meaning of the first digit, which is sufficient for a user (RFC 1123 §4.1.2.11).
+/// Meaning of the first digit of a code. A user needs no other digit (RFC 1123 §4.1.2.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// 1: the action has begun; another reply follows.
@@ -99,7 +99,7 @@ impl fmt::Display for Code {
 /// One reply.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// Code of the reply.
+    /// Three-digit code of the reply.
     pub code: Code,
     /// The text of each line, without codes; at least one line.
     pub lines: Vec<Vec<u8>>,
@@ -112,13 +112,14 @@ impl Reply {
         self.lines.last().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the severity of the code.
+    /// Returns the meaning of the code's first digit.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         self.code.severity()
     }
 
-    /// Returns the quoted name of a 257 reply, in which two quotes stand for one (RFC 959 App. II).
+    /// Returns the name quoted in a 257 reply. A doubled quote in it stands for one quote (RFC 959
+    /// App. II).
     #[must_use]
     pub fn quoted(&self) -> Option<Vec<u8>> {
         let text = self.lines.iter().find(|line| line.contains(&b'"'))?;
@@ -139,7 +140,7 @@ impl Reply {
         }
     }
 
-    /// Returns the size that many servers include in 150: `(12345 bytes)`.
+    /// Returns the file size that many servers include in the text of a 150 reply: `(12345 bytes)`.
     #[must_use]
     pub fn size_in_parentheses(&self) -> Option<u64> {
         let text = core::str::from_utf8(self.text()).ok()?;
@@ -198,7 +199,7 @@ fn digit_of(number: u16) -> u8 {
     u8::try_from(number % 10).unwrap_or(0)
 }
 
-/// Quotes `name` in the format of 257.
+/// Quotes `name` as in the text of a 257 reply.
 pub(super) fn quote(name: &[u8]) -> Vec<u8> {
     let mut quoted = b"\"".to_vec();
     for &byte in name {
@@ -211,10 +212,10 @@ pub(super) fn quote(name: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Reason why a reply cannot be parsed. The control connection is no longer usable.
+/// Reason why the input cannot be parsed as a reply. The control connection is no longer usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
-    /// A line that should begin with a code does not.
+    /// A line does not begin with a code where one is required.
     Malformed,
     /// A line or the whole reply exceeds its limit.
     TooLong,
@@ -312,33 +313,33 @@ impl ReplyReader {
         Ok(None)
     }
 
-    /// Returns whether an incomplete multiline reply ends with a line that looks like the last line
-    /// of a reply but has another code than the first line.
-    pub(super) fn has_loose_end(&self) -> bool {
+    /// Returns whether the last line of an incomplete multiline reply looks like the end of a
+    /// reply, but with another code than the first line.
+    pub(super) fn ends_with_other_code(&self) -> bool {
         let last = self.reply.as_ref().and_then(|reply| reply.lines.last());
         let is_end = |line: &Vec<u8>| Code::parse(line).is_some() && line.get(3) == Some(&b' ');
         last.is_some_and(is_end) && self.lines.unfinished_len() == 0
     }
 
-    /// Returns the lines of an incomplete multiline reply as a reply with the code of the first
-    /// line.
-    pub(super) fn take_loose(&mut self) -> Option<Reply> {
+    /// Removes the lines of an incomplete multiline reply, and returns them as a reply with the
+    /// code of the first line.
+    pub(super) fn take_with_other_code(&mut self) -> Option<Reply> {
         self.len_bytes = 0;
         self.reply.take()
     }
 
-    /// Discards an incomplete reply. Returns the number of bytes discarded.
-    pub(super) fn forget(&mut self) -> usize {
+    /// Discards an incomplete reply. Returns the number of discarded bytes.
+    pub(super) fn discard_incomplete(&mut self) -> usize {
         self.reply = None;
-        core::mem::take(&mut self.len_bytes) + self.lines.forget()
+        core::mem::take(&mut self.len_bytes) + self.lines.discard_incomplete()
     }
 
-    /// Returns the beginning of the line that was [`ReplyError::Malformed`].
+    /// Removes and returns the beginning of the line that was [`ReplyError::Malformed`].
     pub(super) fn take_rejected(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.rejected)
     }
 
-    /// Takes the Telnet option refusals that are to be sent.
+    /// Removes and returns the queued Telnet option refusals.
     pub(super) fn take_answers(&mut self) -> Vec<u8> {
         self.lines.take_answers()
     }
@@ -368,7 +369,7 @@ mod tests {
 
     // req RFC1123:4.1.2.11-MUST-2
     #[test]
-    fn replies_of_several_lines_are_read_in_every_dialect() {
+    fn every_known_form_of_a_multiline_reply_is_parsed() {
         for lines in [
             &b"230-one\r\n230-two\r\n230 three\r\n"[..],
             b"230-one\r\n two\r\n230 three\r\n",
@@ -396,7 +397,7 @@ mod tests {
 
     // attack row 92
     #[test]
-    fn row_92_a_name_with_an_end_of_line_forges_no_reply() {
+    fn row_92_a_name_with_a_line_end_forges_no_reply() {
         let mut out = Vec::new();
         write(257, &[&quote(b"a\r\n230 logged in\r\n\"\0\x1b\xff")], &mut out);
         let replies = read(&out, 3).unwrap();
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_out_of_their_quotes() {
+    fn quoted_names_are_extracted() {
         for (text, name) in [
             (&b"257 \"/a\"\"b\" is current"[..], Some(&b"/a\"b"[..])),
             (b"257 is \"/\"", Some(b"/")),
@@ -446,7 +447,7 @@ mod tests {
 
         // attack row 94
         #[test]
-        fn row_94_any_bytes_are_read_or_refused(
+        fn row_94_any_bytes_are_parsed_or_refused(
             bytes in prop::collection::vec(prop_oneof![
                 Just(b'2'), Just(b'"'), Just(b'\n'), Just(b'-'), Just(b' '), Just(b'('), any::<u8>()
             ], 0..300),

@@ -5,13 +5,13 @@ use core::fmt;
 /// Vertical format control of a text (RFC 959 §3.1.1.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Non-print.
+    /// Non-print: the text has no vertical format control.
     #[default]
     NonPrint,
     /// Telnet format effectors; identical to non-print on hosts that do not distinguish them
     /// (RFC 1123 §4.1.2.2).
     Telnet,
-    /// Carriage control of FORTRAN (ASA) in the first character of each line.
+    /// Carriage control (ASA): the first character of each line is a FORTRAN print control.
     CarriageControl,
 }
 
@@ -34,7 +34,7 @@ impl ByteSize {
         }
     }
 
-    /// Returns the number of bits.
+    /// Returns the size in bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
@@ -98,11 +98,11 @@ pub enum Mode {
     /// `S`: a plain byte stream; the end of the connection is the end of the file.
     #[default]
     Stream,
-    /// `B`: in blocks with headers.
+    /// `B`: a sequence of blocks, each with a header.
     Block,
-    /// `C`: runs of one byte are compressed.
+    /// `C`: repetitions of one byte are compressed.
     Compressed,
-    /// `Z`: deflated; not in an RFC, but widely used.
+    /// `Z`: a zlib stream; not in an RFC, but widely used.
     Deflate,
 }
 
@@ -123,7 +123,7 @@ pub enum Structure {
     /// `F`: no structure, a sequence of bytes.
     #[default]
     File,
-    /// `R`: records.
+    /// `R`: a sequence of records.
     Record,
     /// `P`: pages with an index.
     Page,
@@ -139,8 +139,8 @@ impl fmt::Display for Structure {
     }
 }
 
-/// Format in which words that are not octets are stored in a file of octets. All formats but the
-/// first two are for 36-bit words only.
+/// Storage format of words in a local file of octets, for words that are not octets. All formats
+/// but the first two are for 36-bit words only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WordFormat {
     /// Packed with the most significant bit first and padded at the end of the file, as on the
@@ -149,16 +149,18 @@ pub enum WordFormat {
     Packed,
     /// `data8`: each word right-aligned in a little-endian 64-bit word.
     Data8,
-    /// `c36`, core dump: five octets, with B32 to B35 in the low half of the last.
+    /// `c36`, core dump: five octets per word, with bits B32 to B35 in the low half of the last
+    /// octet.
     C36,
-    /// `a36`, ANSI-ASCII: five 7-bit characters, with B35 in the top bit of the last octet.
+    /// `a36`, ANSI-ASCII: five 7-bit characters per word, with bit B35 in the top bit of the last
+    /// octet.
     A36,
-    /// `u36`, the exchange format of ITS: text as text, other words as five octets of which the
-    /// first is at least 0xF0.
+    /// `u36`, the exchange format of ITS: words of text as characters, other words as five octets
+    /// of which the first is at least 0xF0.
     U36,
     /// `oct`: octal digits, one word per line.
     Oct,
-    /// `text`: five 7-bit characters per word, CR LF as LF; B35 is lost.
+    /// `text`: five 7-bit characters per word, with CR LF converted to LF; bit B35 is lost.
     Text,
 }
 
@@ -180,7 +182,7 @@ impl WordFormat {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(format, _)| *format)
     }
 
-    /// Returns whether the format can store words of `size`.
+    /// Returns whether the format can store words of this size.
     #[must_use]
     pub const fn holds(self, size: ByteSize) -> bool {
         match self {
@@ -190,14 +192,15 @@ impl WordFormat {
     }
 }
 
-/// Representation of a file on a data connection, and storage format of its words.
+/// Representation of a file on a data connection, and storage format of its words in the local
+/// file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Representation {
-    /// TYPE.
+    /// Data type (TYPE).
     pub data_type: Type,
-    /// MODE.
+    /// Transmission mode (MODE).
     pub mode: Mode,
-    /// STRU.
+    /// File structure (STRU).
     pub structure: Structure,
     /// Storage format of the local file, for type `L`.
     pub word_format: WordFormat,
@@ -245,7 +248,7 @@ mod tests {
 
     // req RFC1123:4.1.2.1-MUST-1, RFC1123:4.1.2.1-MUST-2
     #[test]
-    fn image_and_local_8_are_the_same_and_pass_through() {
+    fn image_and_local_8_are_equal_and_pass_through() {
         let local =
             Representation { data_type: Type::Local(ByteSize::OCTET), ..Representation::IMAGE };
         assert!(Representation::IMAGE.passes_through() && local.passes_through());

@@ -7,59 +7,60 @@ use super::user::*;
 use super::*;
 use std::vec::Vec;
 
-fn events(alone: &mut LoneServer, lines: &str) -> Vec<ServerEvent> {
+fn events(lone_server: &mut LoneServer, lines: &str) -> Vec<ServerEvent> {
     let mut rest = &[lines.as_bytes(), b"\r\n"].concat()[..];
-    alone.0.server.receive(&mut rest, &mut alone.0.context.cx());
-    core::iter::from_fn(|| alone.0.server.event()).collect()
+    lone_server.0.server.receive(&mut rest, &mut lone_server.0.context.cx());
+    core::iter::from_fn(|| lone_server.0.server.event()).collect()
 }
 
 // req RFC1123:4.1.2.6-MUST-1, RFC1123:4.1.2.6-MUST-2
 #[test]
 fn pasv_is_for_one_transfer() {
-    let mut alone = LoneServer::logged_in(server_settings());
-    assert!(alone.replies_to("PASV").contains("(10,0,0,1,19,136)"));
-    let LoneServer(world) = &mut alone;
+    let mut lone_server = LoneServer::logged_in(server_settings());
+    assert!(lone_server.replies_to("PASV").contains("(10,0,0,1,19,136)"));
+    let LoneServer(world) = &mut lone_server;
     assert!(world.server.data_connected(address(PEER), &mut world.context.cx()));
     assert!(!world.server.data_connected(address(PEER), &mut world.context.cx()));
     let started = |event: &ServerEvent| matches!(event, ServerEvent::Start(_));
-    let opened = |alone: &mut LoneServer, id| {
-        let LoneServer(world) = alone;
+    let opened = |lone_server: &mut LoneServer, id| {
+        let LoneServer(world) = lone_server;
         world.server.opened(TransferId(id), Ok(Opened::default()), &mut world.context.cx());
-        core::iter::from_fn(|| alone.0.server.event()).collect::<Vec<_>>()
+        core::iter::from_fn(|| lone_server.0.server.event()).collect::<Vec<_>>()
     };
-    events(&mut alone, "RETR file");
-    assert!(opened(&mut alone, 1).iter().any(started));
-    let LoneServer(world) = &mut alone;
+    events(&mut lone_server, "RETR file");
+    assert!(opened(&mut lone_server, 1).iter().any(started));
+    let LoneServer(world) = &mut lone_server;
     world.server.data_ended(TransferId(1), 0, Ok(()), &mut world.context.cx());
-    events(&mut alone, "RETR file");
+    events(&mut lone_server, "RETR file");
     let expected = ServerEvent::Connect(address(PEER));
-    assert_eq!(opened(&mut alone, 2), [expected]);
+    assert_eq!(opened(&mut lone_server, 2), [expected]);
 }
 
 // req RFC1123:4.1.2.12-MUST-1
 #[test]
 fn without_port_and_pasv_data_goes_to_the_port_of_the_control_connection() {
-    let mut alone = LoneServer::logged_in(server_settings());
-    events(&mut alone, "RETR file");
-    let LoneServer(world) = &mut alone;
+    let mut lone_server = LoneServer::logged_in(server_settings());
+    events(&mut lone_server, "RETR file");
+    let LoneServer(world) = &mut lone_server;
     world.server.opened(TransferId(1), Ok(Opened::default()), &mut world.context.cx());
     assert_eq!(world.server.event(), Some(ServerEvent::Connect(address(PEER))));
 }
 
 // req RFC1123:4.1.2.10-MUST-1
 #[test]
-fn where_a_read_of_the_connection_ends_says_nothing() {
+fn commands_may_be_split_between_reads_at_any_position() {
     let lines = b"USER ann\r\nPASS secret\r\nNOOP\r\nPWD\r\nTYPE I\r\n";
     for cut in 1..lines.len() {
-        let mut alone = LoneServer::new(server_settings());
-        let codes: Vec<u16> = lines.chunks(cut).flat_map(|piece| alone.hear(piece)).collect();
+        let mut lone_server = LoneServer::new(server_settings());
+        let codes: Vec<u16> =
+            lines.chunks(cut).flat_map(|piece| lone_server.send_bytes(piece)).collect();
         assert_eq!(codes, [331, 230, 200, 257, 200], "{cut}");
     }
 }
 
 // req RFC1123:4.1.3.4-MUST-1
 #[test]
-fn a_reply_110_counts_whenever_it_comes() {
+fn reply_110_is_processed_at_any_time() {
     let mut world = World::new(server_settings(), user_settings());
     world.settle();
     let representation = Representation { mode: Mode::Block, ..Representation::IMAGE };

@@ -25,19 +25,19 @@ pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// Returns an offset in a test file as `usize`.
-fn place(offset_bytes: u64) -> usize {
+/// Converts an offset in a test file to `usize`.
+fn to_offset(offset_bytes: u64) -> usize {
     usize::try_from(offset_bytes).unwrap()
 }
 
-/// Fault that is injected once.
+/// Fault that the fixture injects once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
     ControlReset,
     DataReset,
     DataStall,
-    /// The data connection is closed without a reset, but too early.
+    /// The data connection is closed without a reset before all data has been transferred.
     DataShort,
     /// The user is killed: its kernel closes the data connection, then the control connection, both
     /// without a reset.
@@ -51,11 +51,11 @@ pub(super) enum Fault {
 /// State of a transfer at one end.
 struct TransferState<Id> {
     id: Id,
-    /// All bytes to send, at the sending end.
+    /// The encoded file, at the sending end.
     wire: Option<Vec<u8>>,
     decoder: Option<Decoder>,
     file: Vec<u8>,
-    moved: usize,
+    transferred_bytes: usize,
     /// Whether the end of the data was reported to the server.
     is_over: bool,
 }
@@ -67,7 +67,7 @@ pub(super) struct World {
     pub(super) context: TestContext,
     /// The server's files.
     pub(super) files: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The files that the user sends and has received.
+    /// The file that the user sends.
     pub(super) outgoing: Vec<u8>,
     pub(super) received: Vec<u8>,
     pub(super) mails: Vec<Vec<u8>>,
@@ -80,17 +80,18 @@ pub(super) struct World {
     pub(super) fault: (Fault, usize),
     task_representation: Representation,
     transfer: Option<Transfer>,
-    at_server: Option<TransferState<TransferId>>,
-    /// The files before the current upload was placed.
+    server_transfer: Option<TransferState<TransferId>>,
+    /// The server's files before the current upload replaced one of them.
     replaced: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
-    at_user: Option<TransferState<TaskId>>,
+    user_transfer: Option<TransferState<TaskId>>,
     wire: Vec<u8>,
     has_ended: bool,
     is_stalled: bool,
     is_full: bool,
     is_reset: bool,
     is_control_lost: bool,
-    /// The end of the killed user's control connection has not arrived yet.
+    /// The user was killed, but the end of its control connection has not arrived at the server
+    /// yet.
     is_user_killed: bool,
     epsv_tried: bool,
 }
@@ -113,7 +114,7 @@ fn rights() -> Rights {
 }
 
 pub(super) fn server_settings() -> ServerSettings {
-    ServerSettings { tls: TlsPolicy::Offered, takes_mail: true, ..ServerSettings::default() }
+    ServerSettings { tls: TlsPolicy::Offered, accepts_mail: true, ..ServerSettings::default() }
 }
 
 pub(super) fn user_settings() -> UserSettings {
@@ -144,9 +145,9 @@ impl World {
             fault: (Fault::None, 0),
             task_representation: Representation::IMAGE,
             transfer: None,
-            at_server: None,
+            server_transfer: None,
             replaced: None,
-            at_user: None,
+            user_transfer: None,
             wire: Vec::new(),
             has_ended: false,
             is_stalled: false,
@@ -175,11 +176,11 @@ impl World {
     /// Runs a task and returns its result.
     pub(super) fn result(&mut self, task: Task) -> Result<Done, Failure> {
         let id = self.run(task);
-        let place = self.results.iter().position(|(done, _)| *done == id);
-        self.results.remove(place.expect("a verdict")).1
+        let index = self.results.iter().position(|(done, _)| *done == id);
+        self.results.remove(index.expect("a verdict")).1
     }
 
-    /// Runs a command and returns the code of its reply.
+    /// Sends a command and returns the code of its reply.
     pub(super) fn quote(&mut self, line: &str) -> u16 {
         match self.result(Task::Quote(name(line))) {
             Ok(done) => done.reply.code.number(),
@@ -188,11 +189,11 @@ impl World {
         }
     }
 
-    /// Runs until both engines are idle. Deadlines expire only when no other work is left.
+    /// Runs both engines until they are idle. Timers expire only when no other work is left.
     pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
             self.inject();
-            let is_moving = self.carry() | self.server_events() | self.user_events();
+            let is_moving = self.exchange_control() | self.server_events() | self.user_events();
             if is_moving || self.move_data() {
                 self.steps += 1;
                 continue;
@@ -210,7 +211,7 @@ impl World {
             self.server.timeout(&mut self.context.cx());
             self.user.timeout(&mut self.context.cx());
         }
-        panic!("they never come to rest");
+        panic!("the engines never become idle");
     }
 
     fn inject(&mut self) {
@@ -233,7 +234,7 @@ impl World {
                 self.is_control_lost = true;
                 self.is_user_killed = true;
                 self.user.peer_closed(&mut self.context.cx());
-                self.at_user = None;
+                self.user_transfer = None;
                 self.has_ended = true;
             }
             Fault::Abort => self.user.abort(&mut self.context.cx()),
@@ -241,8 +242,8 @@ impl World {
         }
     }
 
-    /// Ends the control connection at the server, which knows whether the user acknowledged its
-    /// reply.
+    /// Ends the control connection at the server after the server has learned whether the user
+    /// acknowledged its reply.
     fn end_control(&mut self) {
         if self.server.output().is_empty() {
             self.server.confirm_upload(&mut self.context.cx());
@@ -250,25 +251,25 @@ impl World {
         self.server.peer_closed(&mut self.context.cx());
     }
 
-    fn carry(&mut self) -> bool {
+    fn exchange_control(&mut self) -> bool {
         if self.is_control_lost {
             return false;
         }
         let output = self.user.output().to_vec();
-        let heard = self.server.output().to_vec();
+        let server_output = self.server.output().to_vec();
         self.user.sent(output.len());
-        self.server.sent(heard.len());
+        self.server.sent(server_output.len());
         for piece in output.chunks(5) {
             self.server.receive(&mut &*piece, &mut self.context.cx());
         }
-        heard.chunks(7).for_each(|piece| self.user.receive(piece, &mut self.context.cx()));
+        server_output.chunks(7).for_each(|piece| self.user.receive(piece, &mut self.context.cx()));
         if self.server.is_closing() && self.server.output().is_empty() && !self.user.is_closed() {
             self.user.peer_closed(&mut self.context.cx());
         }
         if self.user.is_closed() && !self.server.is_closing() {
             self.end_control();
         }
-        !output.is_empty() || !heard.is_empty()
+        !output.is_empty() || !server_output.is_empty()
     }
 
     fn server_events(&mut self) -> bool {
@@ -292,9 +293,9 @@ impl World {
                 let opened = match (&transfer.kind, file) {
                     (TransferKind::Retrieve, None) => Err(FileError::NotFound),
                     (TransferKind::Retrieve, Some(file)) => {
-                        let left = file.len().saturating_sub(place(transfer.offset_bytes));
+                        let remaining = file.len().saturating_sub(to_offset(transfer.offset_bytes));
                         let is_image = transfer.representation.passes_through();
-                        let size_bytes = is_image.then_some(left as u64);
+                        let size_bytes = is_image.then_some(remaining as u64);
                         Ok(Opened { size_bytes, name: None })
                     }
                     (TransferKind::StoreUnique, _) => {
@@ -306,7 +307,7 @@ impl World {
                 self.transfer = opened.is_ok().then_some(transfer);
                 self.server.opened(id, opened, cx);
             }
-            ServerEvent::Start(id) => self.start_at_server(id),
+            ServerEvent::Start(id) => self.start_server_transfer(id),
             ServerEvent::Commit(id) => self.commit(id),
             ServerEvent::Place(id) => {
                 self.replaced = Some(self.files.clone());
@@ -315,7 +316,7 @@ impl World {
             }
             ServerEvent::Keep(_) => assert!(self.replaced.take().is_some(), "nothing is placed"),
             ServerEvent::Discard(_) => {
-                self.at_server = None;
+                self.server_transfer = None;
                 self.transfer = None;
                 self.is_reset = true;
                 if let Some(files) = self.replaced.take() {
@@ -335,19 +336,19 @@ impl World {
         true
     }
 
-    fn start_at_server(&mut self, id: TransferId) {
+    fn start_server_transfer(&mut self, id: TransferId) {
         let transfer = self.transfer.as_ref().unwrap();
         let representation = &transfer.representation;
-        let mut moving = TransferState {
+        let mut transfer_state = TransferState {
             id,
             wire: None,
             decoder: None,
             file: Vec::new(),
-            moved: 0,
+            transferred_bytes: 0,
             is_over: false,
         };
         if transfer.kind.is_incoming() {
-            moving.decoder = Some(Decoder::new(representation).unwrap());
+            transfer_state.decoder = Some(Decoder::new(representation).unwrap());
         } else {
             let file = match &transfer.kind {
                 TransferKind::List { form, pattern, .. } => {
@@ -364,15 +365,17 @@ impl World {
                     }
                     out
                 }
-                _ => self.files[&transfer.path.to_bytes()][place(transfer.offset_bytes)..].into(),
+                _ => {
+                    self.files[&transfer.path.to_bytes()][to_offset(transfer.offset_bytes)..].into()
+                }
             };
             let mut encoder = Encoder::new(representation, None).unwrap();
             let mut wire = Vec::new();
             encoder.encode(&file, &mut wire).unwrap();
             encoder.finish(&mut wire).unwrap();
-            moving.wire = Some(wire);
+            transfer_state.wire = Some(wire);
         }
-        self.at_server = Some(moving);
+        self.server_transfer = Some(transfer_state);
     }
 
     fn commit(&mut self, id: TransferId) {
@@ -382,7 +385,9 @@ impl World {
 
     /// Stores the received data under its final name.
     fn store(&mut self) -> Result<(), FileError> {
-        let (Some(moving), Some(transfer)) = (self.at_server.take(), self.transfer.take()) else {
+        let (Some(transfer_state), Some(transfer)) =
+            (self.server_transfer.take(), self.transfer.take())
+        else {
             panic!("nothing to commit");
         };
         if self.is_full {
@@ -390,26 +395,28 @@ impl World {
         }
         let path = transfer.path.to_bytes();
         match transfer.kind {
-            TransferKind::Mail(_) => self.mails.push(moving.file),
-            TransferKind::StoreUnique => _ = self.files.insert(b"/unique1".into(), moving.file),
+            TransferKind::Mail(_) => self.mails.push(transfer_state.file),
+            TransferKind::StoreUnique => {
+                _ = self.files.insert(b"/unique1".into(), transfer_state.file);
+            }
             TransferKind::Append => {
-                self.files.entry(path).or_default().extend_from_slice(&moving.file);
+                self.files.entry(path).or_default().extend_from_slice(&transfer_state.file);
             }
             _ => {
                 let old = self.files.get(&path).cloned().unwrap_or_default();
-                let kept = old[..place(transfer.offset_bytes).min(old.len())].to_vec();
-                self.files.insert(path, [kept, moving.file].concat());
+                let kept_data = old[..to_offset(transfer.offset_bytes).min(old.len())].to_vec();
+                self.files.insert(path, [kept_data, transfer_state.file].concat());
             }
         }
         Ok(())
     }
 
     fn perform(&mut self, operation: Operation) -> Result<Outcome, FileError> {
-        let has = |path: &VirtualPath| self.files.contains_key(&path.to_bytes());
+        let exists = |path: &VirtualPath| self.files.contains_key(&path.to_bytes());
         match operation {
-            Operation::ChangeDirectory(path) if has(&path) => Err(FileError::NotADirectory),
+            Operation::ChangeDirectory(path) if exists(&path) => Err(FileError::NotADirectory),
             Operation::Exists(path) | Operation::Delete(path) | Operation::SetFacts(path, _)
-                if !has(&path) =>
+                if !exists(&path) =>
             {
                 Err(FileError::NotFound)
             }
@@ -465,13 +472,13 @@ impl World {
                 }
             }
             UserEvent::ListenData(_) => self.user.listening(Some(address("10.0.0.2:6000")), cx),
-            UserEvent::StartData(id, _) => self.start_at_user(id),
+            UserEvent::StartData(id, _) => self.start_user_transfer(id),
             UserEvent::Discard(_) => {
-                self.at_user = None;
+                self.user_transfer = None;
                 self.received.clear();
             }
             UserEvent::CloseData => {
-                self.at_user = None;
+                self.user_transfer = None;
                 self.is_reset = true;
             }
             UserEvent::Finished(id, result) => self.results.push((id, result)),
@@ -488,15 +495,15 @@ impl World {
         self.is_stalled = false;
     }
 
-    fn start_at_user(&mut self, id: TaskId) {
+    fn start_user_transfer(&mut self, id: TaskId) {
         let is_outgoing = self.transfer.as_ref().is_some_and(|t| t.kind.is_incoming());
         let representation = &self.task_representation;
-        let mut moving = TransferState {
+        let mut transfer_state = TransferState {
             id,
             wire: None,
             decoder: None,
             file: Vec::new(),
-            moved: 0,
+            transferred_bytes: 0,
             is_over: false,
         };
         if is_outgoing {
@@ -504,98 +511,102 @@ impl World {
             let mut wire = Vec::new();
             encoder.encode(&self.outgoing, &mut wire).unwrap();
             encoder.finish(&mut wire).unwrap();
-            moving.wire = Some(wire);
+            transfer_state.wire = Some(wire);
         } else {
-            moving.decoder = Some(Decoder::new(representation).unwrap());
+            transfer_state.decoder = Some(Decoder::new(representation).unwrap());
         }
-        self.at_user = Some(moving);
+        self.user_transfer = Some(transfer_state);
     }
 
-    /// Transfers a few bytes, or reports the end of the connection to an engine.
+    /// Transfers up to [`STEP_BYTES`], or reports the end of the data connection to an engine.
     fn move_data(&mut self) -> bool {
         if self.is_stalled {
             return false;
         }
         if self.is_reset {
-            return self.tell_of_reset();
+            return self.report_reset();
         }
         let mut has_moved = false;
-        if let Some(moving) = self.at_server.as_mut().filter(|moving| !moving.is_over) {
-            let (bytes, end) = part(moving, &mut self.wire, &mut self.has_ended);
+        if let Some(transfer_state) =
+            self.server_transfer.as_mut().filter(|transfer_state| !transfer_state.is_over)
+        {
+            let (bytes, end) = transfer_piece(transfer_state, &mut self.wire, &mut self.has_ended);
             has_moved |= bytes > 0 || end.is_some();
-            let id = moving.id;
-            let moved = moving.moved as u64;
-            self.server.data_moved(id, moved, &self.context.cx());
+            let id = transfer_state.id;
+            let transferred_bytes = transfer_state.transferred_bytes as u64;
+            self.server.data_moved(id, transferred_bytes, &self.context.cx());
             if let Some(is_good) = end {
-                moving.is_over = true;
-                if moving.decoder.is_none() || !is_good {
-                    self.at_server = None;
+                transfer_state.is_over = true;
+                if transfer_state.decoder.is_none() || !is_good {
+                    self.server_transfer = None;
                 }
                 let result = if is_good { Ok(()) } else { Err(TransferError::Malformed) };
-                self.server.data_ended(id, moved, result, &mut self.context.cx());
+                self.server.data_ended(id, transferred_bytes, result, &mut self.context.cx());
                 return true;
             }
         }
-        if let Some(moving) = &mut self.at_user {
-            let (bytes, end) = part(moving, &mut self.wire, &mut self.has_ended);
+        if let Some(transfer_state) = &mut self.user_transfer {
+            let (bytes, end) = transfer_piece(transfer_state, &mut self.wire, &mut self.has_ended);
             has_moved |= bytes > 0 || end.is_some();
-            let id = moving.id;
-            let moved = moving.moved as u64;
-            self.user.data_moved(id, moved, &self.context.cx());
+            let id = transfer_state.id;
+            let transferred_bytes = transfer_state.transferred_bytes as u64;
+            self.user.data_moved(id, transferred_bytes, &self.context.cx());
             if let Some(is_good) = end {
-                self.received = core::mem::take(&mut moving.file);
-                self.at_user = None;
+                self.received = core::mem::take(&mut transfer_state.file);
+                self.user_transfer = None;
                 let result = if is_good { Ok(()) } else { Err(DataFailure::Malformed) };
-                self.user.data_ended(id, moved, result, &mut self.context.cx());
+                self.user.data_ended(id, transferred_bytes, result, &mut self.context.cx());
             }
         }
         has_moved
     }
 
-    fn tell_of_reset(&mut self) -> bool {
-        // Data that has already ended cannot be reset.
-        if let Some(moving) = self.at_server.take_if(|moving| !moving.is_over) {
-            let id = moving.id;
-            let moved = moving.moved as u64;
-            let lost = Err(TransferError::ConnectionLost);
-            self.server.data_ended(id, moved, lost, &mut self.context.cx());
+    fn report_reset(&mut self) -> bool {
+        // A data connection that has already ended cannot be reset.
+        if let Some(transfer_state) =
+            self.server_transfer.take_if(|transfer_state| !transfer_state.is_over)
+        {
+            let id = transfer_state.id;
+            let transferred_bytes = transfer_state.transferred_bytes as u64;
+            let error = Err(TransferError::ConnectionLost);
+            self.server.data_ended(id, transferred_bytes, error, &mut self.context.cx());
             return true;
         }
-        if let Some(moving) = self.at_user.take() {
-            let id = moving.id;
-            let moved = moving.moved as u64;
-            let lost = Err(DataFailure::ConnectionLost);
-            self.user.data_ended(id, moved, lost, &mut self.context.cx());
+        if let Some(transfer_state) = self.user_transfer.take() {
+            let id = transfer_state.id;
+            let transferred_bytes = transfer_state.transferred_bytes as u64;
+            let error = Err(DataFailure::ConnectionLost);
+            self.user.data_ended(id, transferred_bytes, error, &mut self.context.cx());
             return true;
         }
         false
     }
 }
 
-/// Sends or receives a few bytes. Returns their number, and at the end whether the transfer was
-/// correct.
-fn part<Id>(
-    moving: &mut TransferState<Id>,
+/// Sends or receives up to [`STEP_BYTES`]. Returns their number, and at the end whether the
+/// transfer was correct.
+fn transfer_piece<Id>(
+    transfer_state: &mut TransferState<Id>,
     wire: &mut Vec<u8>,
     has_ended: &mut bool,
 ) -> (usize, Option<bool>) {
-    if let Some(mine) = &moving.wire {
-        if moving.moved == mine.len() || *has_ended {
+    if let Some(mine) = &transfer_state.wire {
+        if transfer_state.transferred_bytes == mine.len() || *has_ended {
             *has_ended = true;
             return (0, Some(true));
         }
-        let end = mine.len().min(moving.moved + STEP_BYTES);
-        wire.extend_from_slice(&mine[moving.moved..end]);
-        let sent = end - moving.moved;
-        moving.moved = end;
+        let end = mine.len().min(transfer_state.transferred_bytes + STEP_BYTES);
+        wire.extend_from_slice(&mine[transfer_state.transferred_bytes..end]);
+        let sent = end - transfer_state.transferred_bytes;
+        transfer_state.transferred_bytes = end;
         return (sent, None);
     }
-    let Some(decoder) = &mut moving.decoder else { return (0, None) };
+    let Some(decoder) = &mut transfer_state.decoder else { return (0, None) };
     let bytes = core::mem::take(wire);
-    moving.moved += bytes.len();
+    transfer_state.transferred_bytes += bytes.len();
     let mut rest = &bytes[..];
     while !rest.is_empty() {
-        match decoder.decode(&mut rest, &mut moving.file) {
+        match decoder.decode(&mut rest, &mut transfer_state.file) {
             Ok(Decoded::NeedsInput) => break,
             Ok(_) => {}
             Err(_) => return (bytes.len(), Some(false)),
@@ -604,32 +615,32 @@ fn part<Id>(
     if !bytes.is_empty() || !*has_ended {
         return (bytes.len(), None);
     }
-    (0, Some(decoder.finish(&mut moving.file).is_ok()))
+    (0, Some(decoder.finish(&mut transfer_state.file).is_ok()))
 }
 
-/// A server without a user engine. Tests send it lines; its events are answered as in [`World`].
+/// A server without a user engine. Tests send lines to it; its events are answered as in [`World`].
 pub(super) struct LoneServer(pub(super) World);
 
 impl LoneServer {
     pub(super) fn new(settings: ServerSettings) -> Self {
-        let mut alone = Self(World::new(settings, user_settings()));
-        alone.0.is_control_lost = true;
-        alone.take_output();
-        alone
+        let mut lone_server = Self(World::new(settings, user_settings()));
+        lone_server.0.is_control_lost = true;
+        lone_server.take_output();
+        lone_server
     }
 
     pub(super) fn logged_in(settings: ServerSettings) -> Self {
-        let mut alone = Self::new(settings);
-        assert_eq!(alone.say("USER ann\r\nPASS secret"), [331, 230]);
-        alone
+        let mut lone_server = Self::new(settings);
+        assert_eq!(lone_server.send_lines("USER ann\r\nPASS secret"), [331, 230]);
+        lone_server
     }
 
     /// Sends lines, and returns the codes of the replies.
-    pub(super) fn say(&mut self, lines: &str) -> Vec<u16> {
-        self.hear(&[lines.as_bytes(), b"\r\n"].concat())
+    pub(super) fn send_lines(&mut self, lines: &str) -> Vec<u16> {
+        self.send_bytes(&[lines.as_bytes(), b"\r\n"].concat())
     }
 
-    pub(super) fn hear(&mut self, bytes: &[u8]) -> Vec<u16> {
+    pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Vec<u16> {
         let mut rest = bytes;
         loop {
             let before = rest.len();

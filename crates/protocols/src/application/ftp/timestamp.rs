@@ -10,7 +10,7 @@ const SECONDS_A_DAY: i64 = 86_400;
 pub struct Timestamp {
     /// Seconds since 1970-01-01 00:00 UTC, without leap seconds.
     pub seconds: i64,
-    /// Nanoseconds after that second.
+    /// Nanoseconds after `seconds`.
     pub nanos: u32,
 }
 
@@ -43,8 +43,11 @@ impl Timestamp {
         if hour > 23 || minute > 59 || second > 60 {
             return None;
         }
-        let of_day = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-        Some(Self { seconds: days_from_1970(year, month, day) * SECONDS_A_DAY + of_day, nanos: 0 })
+        let second_of_day = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
+        Some(Self {
+            seconds: days_from_1970(year, month, day) * SECONDS_A_DAY + second_of_day,
+            nanos: 0,
+        })
     }
 
     /// Returns the calendar fields. A time outside the years 0 to 9999 is clamped to that range.
@@ -52,16 +55,16 @@ impl Timestamp {
     pub fn civil(self) -> Civil {
         let seconds = self.seconds.clamp(-62_167_219_200, 253_402_300_799);
         let days = seconds.div_euclid(SECONDS_A_DAY);
-        let of_day = seconds.rem_euclid(SECONDS_A_DAY);
-        let (year, month, day) = date_of(days);
+        let second_of_day = seconds.rem_euclid(SECONDS_A_DAY);
+        let (year, month, day) = date_from_days(days);
         let small = |number: i64| u8::try_from(number).unwrap_or(0);
         Civil {
             year,
             month,
             day,
-            hour: small(of_day / 3600),
-            minute: small(of_day / 60 % 60),
-            second: small(of_day % 60),
+            hour: small(second_of_day / 3600),
+            minute: small(second_of_day / 60 % 60),
+            second: small(second_of_day % 60),
         }
     }
 
@@ -92,7 +95,7 @@ impl Timestamp {
         };
         let nanos = match fraction {
             None => 0,
-            Some(digits) => nanos_of(digits)?,
+            Some(digits) => parse_fraction(digits)?,
         };
         Some(Self { nanos, ..Self::from_civil(civil)? })
     }
@@ -113,7 +116,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn nanos_of(digits: &[u8]) -> Option<u32> {
+fn parse_fraction(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -134,26 +137,29 @@ fn days_in(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Counts days in eras of 400 years that begin in March, so that a leap day is the last day of its
+/// Returns the number of days since 1970-01-01.
+///
+/// It counts in eras of 400 years that begin in March, so that a leap day is the last day of its
 /// year.
 fn days_from_1970(year: i64, month: u8, day: u8) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let from_march = (i64::from(month) + 9) % 12;
-    let of_year = (153 * from_march + 2) / 5 + i64::from(day) - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    let year_of_era = year.rem_euclid(400);
+    let months_from_march = (i64::from(month) + 9) % 12;
+    let day_of_year = (153 * months_from_march + 2) / 5 + i64::from(day) - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-fn date_of(days: i64) -> (i64, u8, u8) {
+fn date_from_days(days: i64) -> (i64, u8, u8) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let months_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * months_from_march + 2) / 5 + 1;
+    let month = if months_from_march < 10 { months_from_march + 3 } else { months_from_march - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     (year, u8::try_from(month).unwrap_or(1), u8::try_from(day).unwrap_or(1))
 }
@@ -164,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn known_moments_are_known() {
+    fn known_times_have_their_known_values() {
         for (text, seconds) in [
             ("19700101000000", 0),
             ("20000229235959", 951_868_799),

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-/// Ends a subnegotiation.
+/// SE: ends a subnegotiation.
 pub(super) const SE: u8 = 240;
-/// Begins a subnegotiation.
+/// SB: begins a subnegotiation.
 pub(super) const SB: u8 = 250;
-/// Interpret As Command: begins every command, and is doubled where it is data.
+/// IAC, Interpret As Command: begins every command. A data byte of this value is doubled.
 pub(super) const IAC: u8 = 255;
 
 /// A single-byte command of RFC 854: every command except negotiation and subnegotiation.
@@ -22,7 +22,7 @@ pub enum Command {
     EndOfRecord,
     /// NOP, no operation.
     NoOperation,
-    /// DM, the data mark. It is always sent as a complete Synch, that is as urgent data.
+    /// DM, the data mark. It is always sent as a complete Synch, with the data mark as urgent data.
     DataMark,
     /// BRK, the break or attention key.
     Break,
@@ -84,7 +84,7 @@ impl Command {
         Self::ALL.iter().copied().find(|command| command.code() == code)
     }
 
-    /// Returns the abbreviation of the RFC.
+    /// Returns the abbreviation of the command in its RFC, such as `AYT`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl fmt::Display for Command {
 }
 
 /// One end of the connection. Every option exists once for each end. RFC 1143 calls the local side
-/// us and the remote side him; the printed form keeps these names.
+/// "us" and the remote side "him"; the displayed text uses these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The local end performs the option: it sends WILL and WONT, the peer sends DO and DONT.
@@ -130,7 +130,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// One of the four negotiation commands.
+/// One of the four negotiation commands: WILL, WONT, DO and DONT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// The sender performs the option, or offers to.
@@ -155,7 +155,7 @@ impl fmt::Display for Verb {
 }
 
 impl Verb {
-    /// Returns the verb that the local end sends about an option of `side`.
+    /// Returns the verb that the local end sends to enable or disable an option of `side`.
     pub(super) const fn ours(side: Side, enable: bool) -> Self {
         match (side, enable) {
             (Side::Local, true) => Self::Will,
@@ -195,7 +195,7 @@ impl Verb {
     }
 }
 
-/// The code of an option, known or not.
+/// The code of an option. Any value is valid, including codes of unknown options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OptionCode(pub u8);
 
@@ -208,7 +208,7 @@ impl OptionCode {
     pub const SUPPRESS_GO_AHEAD: Self = Self(3);
     /// STATUS (RFC 859): reports on request which options the sender considers enabled.
     pub const STATUS: Self = Self(5);
-    /// TIMING-MARK (RFC 860): a mark in the data stream, without a state.
+    /// TIMING-MARK (RFC 860): marks a position in the data stream. It is never enabled or disabled.
     pub const TIMING_MARK: Self = Self(6);
     /// TERMINAL-TYPE (RFC 1091).
     pub const TERMINAL_TYPE: Self = Self(24);
@@ -222,13 +222,13 @@ impl OptionCode {
     pub const TOGGLE_FLOW_CONTROL: Self = Self(33);
     /// LINEMODE (RFC 1184): the user's side edits lines.
     pub const LINEMODE: Self = Self(34);
-    /// X-DISPLAY-LOCATION (RFC 1096), refused unless set.
+    /// X-DISPLAY-LOCATION (RFC 1096), refused unless the settings allow it.
     pub const X_DISPLAY_LOCATION: Self = Self(35);
-    /// AUTHENTICATION (RFC 2941), refused.
+    /// AUTHENTICATION (RFC 2941), always refused.
     pub const AUTHENTICATION: Self = Self(37);
-    /// ENCRYPT (RFC 2946), refused.
+    /// ENCRYPT (RFC 2946), always refused.
     pub const ENCRYPT: Self = Self(38);
-    /// NEW-ENVIRON (RFC 1572), refused unless set.
+    /// NEW-ENVIRON (RFC 1572), refused unless the settings allow it.
     pub const NEW_ENVIRON: Self = Self(39);
     /// CHARSET (RFC 2066).
     pub const CHARSET: Self = Self(42);
@@ -236,15 +236,15 @@ impl OptionCode {
     pub const COM_PORT: Self = Self(44);
     /// START_TLS (draft-altman-telnet-starttls).
     pub const START_TLS: Self = Self(46);
-    /// MSDP, the server data protocol of MUDs.
+    /// MSDP: the Mud Server Data Protocol.
     pub const MSDP: Self = Self(69);
-    /// MSSP, the server status protocol of MUDs.
+    /// MSSP: the Mud Server Status Protocol.
     pub const MSSP: Self = Self(70);
-    /// MCCP2: the server compresses.
+    /// MCCP2: the server compresses its output.
     pub const COMPRESS2: Self = Self(86);
-    /// MCCP3: the user compresses.
+    /// MCCP3: the user compresses its output.
     pub const COMPRESS3: Self = Self(87);
-    /// GMCP, messages in JSON between a MUD and its user.
+    /// GMCP: messages in JSON between a MUD (a multi-user game) and its user.
     pub const GMCP: Self = Self(201);
     /// ECHO-ACKNOWLEDGMENT, private to plumbline, with an otherwise unused number.
     pub const ECHO_ACKNOWLEDGMENT: Self = Self(221);
@@ -356,7 +356,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_code_is_a_command_a_verb_or_neither_and_goes_both_ways(code: u8) {
+        fn a_code_is_a_command_or_a_verb_or_neither_and_converts_both_ways(code: u8) {
             let command = Command::from_code(code);
             let verb = Verb::from_code(code);
             prop_assert!(command.is_none() || verb.is_none());
@@ -367,7 +367,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_has_what_was_put_in_and_not_taken_out(put: u8, taken: u8, other: u8) {
+        fn a_set_contains_the_added_options_that_were_not_removed(put: u8, taken: u8, other: u8) {
             let set = OptionSet::of(&[OptionCode(put), OptionCode(taken)]);
             let set = set.without(OptionCode(taken));
             prop_assert_eq!(set.contains(OptionCode(put)), put != taken);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_without_a_name_shows_its_number() {
+    fn an_option_without_a_name_is_displayed_as_its_number() {
         let shown = (std::format!("{:>6}|", OptionCode(199)), std::format!("{}", OptionCode::NAWS));
         assert_eq!(shown, ("   199|".into(), "NAWS".into()));
     }

@@ -1,8 +1,9 @@
-//! Decoder from bytes to items: runs of data, commands, negotiations, subnegotiations (RFC 854).
+//! Decoder that splits the input into runs of data, commands, negotiations and subnegotiations (RFC
+//! 854).
 //!
 //! Data is returned in runs borrowed from the input. A run ends at the next IAC or, in NVT, at the
-//! end of a line, unless [`Decoder::run_over_lines`] was called. The state between two bytes is
-//! kept, so the input may be split at any position.
+//! end of a line, unless [`Decoder::run_over_lines`] was called. The input may be split at any
+//! position, since the decoder stores its state between two bytes.
 
 use super::command::{IAC, OptionCode, OptionSet, SB, SE, Verb};
 use super::option;
@@ -25,7 +26,7 @@ pub(super) enum Item<'a> {
     Subnegotiation,
     /// The end of a subnegotiation that exceeded its limit and was discarded.
     SubnegotiationTooLong,
-    /// The end of a subnegotiation without an option, or without IAC SE, which was discarded.
+    /// The end of a discarded subnegotiation, which had no option code or no IAC SE.
     SubnegotiationWrong,
 }
 
@@ -33,16 +34,16 @@ pub(super) enum Item<'a> {
 #[derive(Debug)]
 pub(super) struct Decoder {
     state: State,
-    /// The options whose subnegotiations are kept.
+    /// The options whose subnegotiations are stored; those of other options are discarded.
     accepted_options: OptionSet,
-    /// The option and the content, with each doubled IAC reduced to one.
+    /// The option code and the content of the subnegotiation, with each doubled IAC reduced to one.
     subnegotiation: Vec<u8>,
     is_too_long: bool,
-    /// Whether CR LF is decoded as CR, the code of the line-end key on a terminal of the server.
-    joins_lines: bool,
-    /// Number of LFs omitted after a CR since [`Decoder::take_joined`] was last called.
-    joined: usize,
-    /// Whether a run continues after CR LF, for callers that only display text.
+    /// Whether CR LF is decoded as CR, the code that the Return key produces on a terminal.
+    decodes_cr_lf_as_cr: bool,
+    /// Number of LFs omitted after a CR since [`Decoder::take_omitted_lfs`] was last called.
+    omitted_lfs: usize,
+    /// Whether a run of data continues after CR LF, for callers that only display text.
     runs_over_lines: bool,
 }
 
@@ -51,7 +52,7 @@ enum State {
     #[default]
     Data,
     /// The last byte was a CR in NVT. The next byte is dropped if it is a NUL, or an LF with
-    /// `joins_lines`.
+    /// `decodes_cr_lf_as_cr`.
     AfterCr,
     AfterIac,
     AfterVerb(Verb),
@@ -60,7 +61,7 @@ enum State {
 }
 
 impl Decoder {
-    pub(super) fn new(accepted_options: OptionSet, joins_lines: bool) -> Self {
+    pub(super) fn new(accepted_options: OptionSet, decodes_cr_lf_as_cr: bool) -> Self {
         let state = State::Data;
         let subnegotiation = Vec::new();
         Self {
@@ -68,20 +69,20 @@ impl Decoder {
             accepted_options,
             subnegotiation,
             is_too_long: false,
-            joins_lines,
-            joined: 0,
+            decodes_cr_lf_as_cr,
+            omitted_lfs: 0,
             runs_over_lines: false,
         }
     }
 
-    /// Lets runs continue after CR LF.
+    /// Lets runs of data continue after CR LF.
     pub(super) fn run_over_lines(&mut self) {
         self.runs_over_lines = true;
     }
 
     /// Returns how many LFs after a CR were omitted since the last call.
-    pub(super) fn take_joined(&mut self) -> usize {
-        core::mem::take(&mut self.joined)
+    pub(super) fn take_omitted_lfs(&mut self) -> usize {
+        core::mem::take(&mut self.omitted_lfs)
     }
 
     /// Returns the next item and advances `input` past it; `None` once all input is consumed.
@@ -95,12 +96,12 @@ impl Decoder {
                 }
                 State::Data => return Some(Item::Data(self.run(input, 0, is_binary))),
                 State::AfterCr if first == NUL => *input = rest,
-                State::AfterCr if first == LF && self.joins_lines => {
+                State::AfterCr if first == LF && self.decodes_cr_lf_as_cr => {
                     *input = rest;
-                    self.joined += 1;
+                    self.omitted_lfs += 1;
                 }
                 State::AfterCr => {}
-                // The second of two IACs is the first byte of a run.
+                // The second IAC of a doubled IAC is the first data byte of a run.
                 State::AfterIac if first == IAC => {
                     return Some(Item::Data(self.run(input, 1, is_binary)));
                 }
@@ -133,23 +134,29 @@ impl Decoder {
         Some((OptionCode(option), content))
     }
 
-    /// Splits a run of data off the input; the first `known` bytes of the input are data, whatever
-    /// their values.
-    fn run<'a>(&mut self, input: &mut &'a [u8], known: usize, is_binary: bool) -> &'a [u8] {
+    /// Splits a run of data off the input. The first `known` bytes of the input are data, even if
+    /// their values are IAC or CR.
+    fn run<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        known_data_len: usize,
+        is_binary: bool,
+    ) -> &'a [u8] {
         let end = if is_binary {
-            let searched = input.get(known..).unwrap_or_default();
-            find(IAC, searched).map_or(input.len(), |at| known + at)
+            let searched = input.get(known_data_len..).unwrap_or_default();
+            find(IAC, searched).map_or(input.len(), |at| known_data_len + at)
         } else {
-            self.end_of_line(input, known)
+            self.end_of_line(input, known_data_len)
         };
         let (run, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
         *input = rest;
         run
     }
 
-    /// Returns the end of the run in NVT: after CR LF, after the CR of CR NUL, before an IAC.
-    fn end_of_line(&mut self, input: &[u8], known: usize) -> usize {
-        let mut end = known;
+    /// Returns the length of the run of data in NVT. A run ends after CR LF, after the CR of CR
+    /// NUL, and before an IAC.
+    fn end_of_line(&mut self, input: &[u8], known_data_len: usize) -> usize {
+        let mut end = known_data_len;
         loop {
             let searched = input.get(end..).unwrap_or_default();
             let Some(at) = find_either(IAC, CR, searched) else { return input.len() };
@@ -160,13 +167,13 @@ impl Decoder {
             end += 1;
             match input.get(end) {
                 Some(&LF) if self.runs_over_lines => end += 1,
-                Some(&LF) if !self.joins_lines => return end + 1,
+                Some(&LF) if !self.decodes_cr_lf_as_cr => return end + 1,
                 Some(&NUL | &LF) | None => {
                     self.state = State::AfterCr;
                     return end;
                 }
-                // RFC 854 does not define a bare CR. Implementations send it intentionally, so it
-                // is kept.
+                // RFC 854 does not define a bare CR. Some implementations send it intentionally, so
+                // it remains in the data.
                 Some(_) => {}
             }
         }
@@ -187,11 +194,11 @@ impl Decoder {
         Some(Item::Command(code))
     }
 
-    /// Stores bytes up to the next IAC, within the limit.
+    /// Stores the bytes of a subnegotiation up to the next IAC, within the limit.
     fn collect(&mut self, input: &mut &[u8]) {
         let end = find(IAC, input).unwrap_or(input.len());
         let (content, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
-        self.keep(content);
+        self.store(content);
         *input = rest.split_first().map_or(rest, |(_iac, rest)| rest);
         self.state = match rest {
             [] => State::InSubnegotiation,
@@ -199,7 +206,7 @@ impl Decoder {
         };
     }
 
-    fn keep(&mut self, content: &[u8]) {
+    fn store(&mut self, content: &[u8]) {
         let limit = match self.subnegotiation.first().or(content.first()) {
             Some(&option) if self.accepted_options.contains(OptionCode(option)) => {
                 1 + option::content_max_bytes(OptionCode(option))
@@ -215,15 +222,15 @@ impl Decoder {
     fn end_subnegotiation(&mut self, second: u8) -> Option<Item<'static>> {
         match second {
             IAC => {
-                self.keep(&[IAC]);
+                self.store(&[IAC]);
                 self.state = State::InSubnegotiation;
                 None
             }
             SE if self.is_too_long => Some(Item::SubnegotiationTooLong),
             SE if self.subnegotiation.is_empty() => Some(Item::SubnegotiationWrong),
             SE => Some(Item::Subnegotiation),
-            // A command inside a subnegotiation: the SE is missing, and the command is processed as
-            // such.
+            // A command inside a subnegotiation: the peer omitted SE, so the subnegotiation ends
+            // and the command is processed.
             _ => {
                 self.state = State::AfterIac;
                 Some(Item::SubnegotiationWrong)

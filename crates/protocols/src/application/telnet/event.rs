@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 /// An event caused by the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A run of data, never empty; in NVT it ends no later than the line.
+    /// A run of data, never empty. In NVT a run contains at most one line.
     Data(&'a [u8]),
     /// A command. GA is reported only if its suppression was not negotiated (RFC 858).
     Command(Command),
@@ -45,9 +45,9 @@ pub enum Event<'a> {
         option: OptionCode,
     },
     /// The answer to a timing mark that the local end requested: the peer has read all data sent
-    /// before it (RFC 860).
+    /// before the request (RFC 860).
     TimingMark {
-        /// Whether the answer was WILL. A WONT marks its position in the stream too.
+        /// Whether the answer was WILL. An answer of WONT marks the same position in the stream.
         agreed: bool,
     },
     /// Size of the user's window, for a server; 0 means unknown.
@@ -68,7 +68,7 @@ pub enum Event<'a> {
         /// Receive speed.
         receive: u32,
     },
-    /// Treatment of XON and XOFF by the terminal, for a user (RFC 1372).
+    /// Whether the user's terminal acts on XON and XOFF, for a user (RFC 1372).
     FlowControl(FlowControl),
     /// X display of the user, for a server: graphic ASCII, not to be trusted.
     XDisplayLocation(String),
@@ -81,10 +81,10 @@ pub enum Event<'a> {
     Linemode(LinemodeEvent),
     /// An event of a serial port (RFC 2217).
     ComPort(Box<ComPortEvent>),
-    /// The stream is TLS from here on. Send the remaining output, then pass the rest of the input,
-    /// which is not Telnet, to TLS. Use a new Telnet engine inside TLS.
+    /// All further input is TLS. Send the remaining output, then pass the rest of the input, which
+    /// is not Telnet, to TLS. Use a new Telnet engine inside TLS.
     StartTls,
-    /// The input is compressed from here on: pass it through a
+    /// All further input is compressed: pass it through a
     /// [`Decompressor`](super::option::compression::Decompressor) first.
     CompressionStarted,
     /// A GMCP message of a MUD server or its user.

@@ -1,21 +1,21 @@
 //! The inspector: a readable record of every command, negotiation and subnegotiation.
 //!
-//! The inspector is off by default. When on, it keeps the last [`RECORDS_MAX`] records that have
-//! not been taken. Bytes from the wire are escaped, so that a record can be displayed on any
+//! The inspector is off by default. When it is on, it stores the last [`RECORDS_MAX`] records until
+//! the caller reads them. Bytes from the wire are escaped, so that a record can be displayed on any
 //! terminal.
 
 use super::command::{Command, OptionCode, Side, Verb};
-use super::option::{Message, OptionRow};
+use super::option::{self, OptionRow};
 use super::q_method::OptionState;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-/// Maximum number of records that are kept (our choice).
+/// Maximum number of records that are stored until the caller reads them (our choice).
 const RECORDS_MAX: usize = 1024;
 
-/// Maximum number of characters displayed of a subnegotiation (our choice).
+/// Maximum length in characters of the displayed content of a subnegotiation (our choice).
 const DESCRIPTION_MAX: usize = 400;
 
 /// Direction of a record.
@@ -36,10 +36,10 @@ impl fmt::Display for Direction {
     }
 }
 
-/// One record. It is displayed as one line, such as
-/// `sent WILL NAWS (us: NO -> WANTYES EMPTY, asked by us)`.
+/// One recorded message. It is displayed as one line, such as `sent WILL NAWS (us: NO -> WANTYES
+/// EMPTY, asked by us)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Negotiated {
+pub struct InspectionRecord {
     /// Direction of the message.
     pub direction: Direction,
     /// Content of the message.
@@ -61,11 +61,11 @@ pub enum RecordContent {
         option: OptionCode,
         /// Side that would perform the option.
         side: Side,
-        /// Side that made the request. This command is the request itself or the answer to it.
-        asked_by: Side,
-        /// State of the option before.
+        /// Side that made the request. This message is either the request or its answer.
+        requested_by: Side,
+        /// State of the option before this message.
         before: OptionState,
-        /// State of the option after.
+        /// State of the option after this message.
         after: OptionState,
     },
     /// A skipped subnegotiation: longer than any valid one, or about an option that is not allowed.
@@ -83,18 +83,18 @@ pub enum RecordContent {
     },
 }
 
-impl fmt::Display for Negotiated {
+impl fmt::Display for InspectionRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.direction)?;
         match &self.content {
             RecordContent::Command(command) => command.fmt(f),
             RecordContent::UnknownCommand(code) => write!(f, "undefined command {code}"),
-            RecordContent::Negotiation { verb, option, side, asked_by, before, after } => {
+            RecordContent::Negotiation { verb, option, side, requested_by, before, after } => {
                 write!(f, "{verb} {option} ({side}: {before}")?;
                 if before != after {
                     write!(f, " -> {after}")?;
                 }
-                write!(f, ", asked by {asked_by})")
+                write!(f, ", asked by {requested_by})")
             }
             RecordContent::Skipped(option) => write!(f, "SB {option}, skipped unread"),
             RecordContent::Subnegotiation { option, us, him, description } => {
@@ -104,11 +104,11 @@ impl fmt::Display for Negotiated {
     }
 }
 
-/// The records that have not been taken.
+/// The records that the caller has not read yet.
 #[derive(Debug, Default)]
 pub(super) struct Inspector {
     is_on: bool,
-    records: VecDeque<Negotiated>,
+    records: VecDeque<InspectionRecord>,
 }
 
 impl Inspector {
@@ -120,7 +120,7 @@ impl Inspector {
         self.is_on
     }
 
-    pub(super) fn take(&mut self) -> Option<Negotiated> {
+    pub(super) fn take(&mut self) -> Option<InspectionRecord> {
         self.records.pop_front()
     }
 
@@ -130,15 +130,15 @@ impl Inspector {
         if is_full {
             self.records.pop_front();
         }
-        self.records.push_back(Negotiated { direction, content });
+        self.records.push_back(InspectionRecord { direction, content });
         is_full
     }
 }
 
-/// Formats a subnegotiation.
+/// Returns the record of a subnegotiation with its content in readable form.
 pub(super) fn subnegotiation(row: OptionRow, bytes: &[u8]) -> RecordContent {
     let OptionRow { option, us, him } = row;
-    let description = match Message::parse(option, bytes) {
+    let description = match option::Message::parse(option, bytes) {
         Some(message) => format!("{message}"),
         None => format!("\"{}\"", bytes.get(..DESCRIPTION_MAX).unwrap_or(bytes).escape_ascii()),
     };

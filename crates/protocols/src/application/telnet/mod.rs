@@ -57,7 +57,7 @@ mod tests;
 
 pub use command::{Command, OptionCode, OptionSet, Side, Verb};
 pub use event::Event;
-pub use inspector::{Direction, Negotiated, RecordContent};
+pub use inspector::{Direction, InspectionRecord, RecordContent};
 pub use option::OptionRow;
 pub use option::charset::CharsetOutcome;
 pub use option::com_port::{ComPortCommand, ComPortEvent, Control};
@@ -82,12 +82,11 @@ use command::IAC;
 use decode::{Decoder, Item};
 use inspector::Inspector;
 use negotiation::{ANSWERS_MAX, REFUSALS_MAX};
-use option::Options;
 use option::charset::Charsets;
 use option::com_port::ComPort;
 use option::echo_acknowledgment::Acknowledger;
 use option::environment::{OfferedVariables, RequestedNames};
-use option::start_tls::Progress;
+use option::start_tls;
 use option::terminal_type::{Names, TerminalTypeQuery};
 use output::Output;
 use synch::Synch;
@@ -99,9 +98,9 @@ pub enum AskError {
     /// option.
     NotSupported,
     /// The option already has the requested state.
-    AlreadySo,
+    AlreadyInState,
     /// The same request, or too many requests, are still unanswered.
-    AlreadyAsked,
+    AlreadyRequested,
     /// The option must be enabled first.
     NotEnabled,
     /// The output queue is full.
@@ -116,7 +115,7 @@ pub struct Telnet {
     starts_negotiation: bool,
     decoder: Decoder,
     synch: Synch,
-    options: Options,
+    options: option::Options,
     timing_marks_awaited: u16,
     refusals_left: u16,
     answers_left: u32,
@@ -126,10 +125,10 @@ pub struct Telnet {
     charsets: Charsets,
     linemode: Linemode,
     com_port: ComPort,
-    tls: Progress,
-    /// The option by which the local end compresses its output.
-    compresses_by: Option<OptionCode>,
-    /// Whether the peer may announce compression.
+    tls: start_tls::Progress,
+    /// The option with which the local end compresses its output.
+    compression_option: Option<OptionCode>,
+    /// Whether the peer may still announce the start of compression.
     awaits_compression: bool,
     acknowledger: Acknowledger,
 }
@@ -140,7 +139,7 @@ enum Role {
     Server(Box<Server>),
 }
 
-/// Information that a user sends on request.
+/// Information that a user sends when the server requests it.
 #[derive(Debug)]
 struct User {
     names: Names,
@@ -150,7 +149,7 @@ struct User {
     environment: OfferedVariables,
 }
 
-/// Information that a server requests.
+/// Information that a server requests from the user.
 #[derive(Debug)]
 struct Server {
     terminal_types: TerminalTypeQuery,
@@ -209,7 +208,7 @@ impl Telnet {
             starts_negotiation: true,
             decoder: Decoder::new(allows, false),
             synch: Synch::default(),
-            options: Options::new(is_user, allows),
+            options: option::Options::new(is_user, allows),
             timing_marks_awaited: 0,
             refusals_left: REFUSALS_MAX,
             answers_left: ANSWERS_MAX,
@@ -218,8 +217,8 @@ impl Telnet {
             charsets,
             linemode: Linemode::new(is_user),
             com_port: ComPort::new(is_user),
-            tls: Progress::Clear,
-            compresses_by: None,
+            tls: start_tls::Progress::Clear,
+            compression_option: None,
             awaits_compression: false,
             acknowledger: Acknowledger::default(),
         }
@@ -232,26 +231,27 @@ impl Telnet {
     /// Telnet; after [`Event::CompressionStarted`] the rest is compressed.
     pub fn receive<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         // TLS data cannot be parsed here.
-        if self.tls == Progress::Started {
+        if self.tls == start_tls::Progress::Started {
             return None;
         }
-        let caller = cx.meter.enter(Account::Telnet);
+        let previous_account = cx.meter.enter(Account::Telnet);
         let event = self.next_event(input, cx);
-        cx.meter.enter(caller);
+        cx.meter.enter(previous_account);
         event
     }
 
     fn next_event<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         loop {
-            // The peer sends BINARY until it has sent WONT, whatever the local end requested.
+            // The peer sends BINARY until it has sent WONT, even if the local end has already sent
+            // DONT.
             let is_binary = self.is_enabled(Side::Remote, OptionCode::BINARY);
             let item = self.decoder.next(input, is_binary);
-            let joined = self.decoder.take_joined();
-            if joined > 0 {
-                self.acknowledger.hand(joined, cx.now);
+            let omitted_lfs = self.decoder.take_omitted_lfs();
+            if omitted_lfs > 0 {
+                self.acknowledger.record_passed(omitted_lfs, cx.now);
             }
             let item = item?;
-            if self.tls == Progress::WeFollow && item != Item::Subnegotiation {
+            if self.tls == start_tls::Progress::FollowsSent && item != Item::Subnegotiation {
                 cx.meter.count(Counter::TelnetItemsBeforeTls);
                 continue;
             }
@@ -282,10 +282,10 @@ impl Telnet {
         }
     }
 
-    /// Reports the transport's notice that urgent data is ahead: the peer sends a Synch.
+    /// Reports that the transport has announced urgent data: the peer sends a Synch.
     ///
-    /// Call it before passing the data to [`Telnet::receive`], and again if the transport still has
-    /// urgent data ahead after the data mark. Repeated calls before the same data mark have no
+    /// Call it before passing the data to [`Telnet::receive`], and again if the transport still
+    /// announces urgent data after the data mark. Repeated calls before the same data mark have no
     /// effect.
     pub fn urgent(&mut self) {
         self.synch.urgent();
@@ -296,25 +296,25 @@ impl Telnet {
         self.synch.urgent_ended();
     }
 
-    /// Encodes and queues `data` from the user. Returns how many bytes were accepted, from the
-    /// start.
+    /// Encodes and queues `data` from the user. Returns the number of accepted bytes, counted from
+    /// the start of `data`.
     ///
     /// In NVT a CR is sent as specified by [`EndOfLine`], but CR LF is unchanged; in BINARY both
     /// are unchanged. Rejected bytes are counted; offer them again when the transport has accepted
     /// some output.
     pub fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) -> usize {
-        if self.tls != Progress::Clear {
+        if self.tls != start_tls::Progress::Clear {
             cx.meter.add(Counter::TelnetOutputRefused, data.len() as u64);
             return 0;
         }
-        let caller = cx.meter.enter(Account::Telnet);
-        // RFC 854: an option that the local end is disabling ends in the stream at its WONT.
+        let previous_account = cx.meter.enter(Account::Telnet);
+        // RFC 854: an option that the local end disables is in effect until its WONT in the stream.
         let is_binary = self.is_in_force(Side::Local, OptionCode::BINARY);
-        let taken = self.output.put_data(data, (!is_binary).then_some(self.end_of_line));
-        cx.meter.work(Work::TelnetByte, taken);
-        cx.meter.add(Counter::TelnetOutputRefused, (data.len() - taken) as u64);
-        cx.meter.enter(caller);
-        taken
+        let accepted_len = self.output.put_data(data, (!is_binary).then_some(self.end_of_line));
+        cx.meter.work(Work::TelnetByte, accepted_len);
+        cx.meter.add(Counter::TelnetOutputRefused, (data.len() - accepted_len) as u64);
+        cx.meter.enter(previous_account);
+        accepted_len
     }
 
     /// Queues a command. Returns whether the command fit into the queue.
@@ -350,7 +350,7 @@ impl Telnet {
     /// Returns the bytes that are queued for the transport.
     #[must_use]
     pub fn output(&self) -> &[u8] {
-        self.output.waiting()
+        self.output.queued()
     }
 
     /// Returns how many bytes from the start of [`Telnet::output`] are sent as urgent data.
@@ -361,18 +361,20 @@ impl Telnet {
         self.output.urgent()
     }
 
-    /// Returns whether the output up to [`Telnet::output_turn`] must be compressed.
+    /// Returns whether the first [`Telnet::compression_boundary`] bytes of the output must be
+    /// compressed.
     #[must_use]
     pub fn output_is_compressed(&self) -> bool {
         self.output.is_compressed()
     }
 
-    /// Returns how many bytes of [`Telnet::output`] precede the next start or end of compression.
+    /// Returns how many bytes of [`Telnet::output`] precede the next position at which compression
+    /// starts or ends.
     ///
-    /// At an end, finish the compressor's stream before sending more.
+    /// At the end of compression, finish the compressor's stream before sending more.
     #[must_use]
-    pub fn output_turn(&self) -> Option<usize> {
-        self.output.turn()
+    pub fn compression_boundary(&self) -> Option<usize> {
+        self.output.compression_boundary()
     }
 
     /// Removes `count` bytes that the transport has accepted from the start of [`Telnet::output`].
@@ -392,7 +394,8 @@ impl Telnet {
         !self.is_enabled(Side::Remote, OptionCode::ECHO)
     }
 
-    /// Returns whether all requests have been answered, except timing marks and status.
+    /// Returns whether all requests have been answered, except requests for timing marks and
+    /// status.
     #[must_use]
     pub fn negotiation_is_quiet(&self) -> bool {
         self.options.is_settled()
@@ -416,13 +419,13 @@ impl Telnet {
         self.is_enabled(side, OptionCode::LINEMODE).then_some(&self.linemode)
     }
 
-    /// Returns whether the peer has asked the local end to suspend data (RFC 2217).
+    /// Returns whether the peer has asked the local end to stop sending data (RFC 2217).
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.com_port.is_suspended()
     }
 
-    /// Returns the number of data bytes sent, as counted by [`Event::EchoAcknowledged`].
+    /// Returns the number of data bytes sent, which is comparable with [`Event::EchoAcknowledged`].
     #[must_use]
     pub fn sent_position(&self) -> u64 {
         self.output.data_position()
@@ -454,17 +457,17 @@ impl Telnet {
         self.inspector.set(is_on);
     }
 
-    /// Returns the oldest record that was not taken; call until `None`.
-    pub fn inspected(&mut self) -> Option<Negotiated> {
+    /// Returns the oldest record that was not read yet; call until `None`.
+    pub fn take_record(&mut self) -> Option<InspectionRecord> {
         self.inspector.take()
     }
 
     fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<&'a [u8]> {
         cx.meter.work(Work::TelnetByte, run.len());
-        self.acknowledger.hand(run.len(), cx.now);
-        let discarded = self.synch.discards(run.len());
-        cx.meter.add(Counter::TelnetBytesDiscarded, discarded as u64);
-        let run = run.get(discarded..).unwrap_or_default();
+        self.acknowledger.record_passed(run.len(), cx.now);
+        let discarded_len = self.synch.count_discarded(run.len());
+        cx.meter.add(Counter::TelnetBytesDiscarded, discarded_len as u64);
+        let run = run.get(discarded_len..).unwrap_or_default();
         (!run.is_empty()).then_some(run)
     }
 
@@ -478,13 +481,14 @@ impl Telnet {
         self.inspect(Direction::Received, || RecordContent::Command(command), cx);
         match command {
             Command::DataMark => self.synch.data_mark(),
-            // RFC 854: these two commands edit the data and are discarded together with the data.
+            // RFC 854: EC and EL edit the data, so they are discarded together with the data.
             Command::EraseCharacter | Command::EraseLine if self.is_discarding() => return None,
             // RFC 858: with SUPPRESS-GO-AHEAD in effect, GA is no operation.
             Command::GoAhead if self.is_enabled(Side::Remote, OptionCode::SUPPRESS_GO_AHEAD) => {
                 return None;
             }
-            // RFC 1123 §3.2.4: a server answers AO with a Synch, which clears the path to the user.
+            // RFC 1123 §3.2.4: a server answers AO with a Synch, which discards the output in
+            // transit to the user.
             Command::AbortOutput if !self.is_user() => {
                 self.command(Command::DataMark, cx);
             }
@@ -499,8 +503,8 @@ impl Telnet {
 
     /// Queues `bytes` completely and counts them once; if they do not fit, counts them as rejected.
     fn put(&mut self, bytes: &[u8], counter: Counter, cx: &mut Cx<'_>) -> bool {
-        // FOLLOWS is the last message in plaintext.
-        let has_room = self.tls == Progress::Clear && self.output.put(bytes);
+        // After FOLLOWS of START_TLS, nothing more may be sent in plaintext.
+        let has_room = self.tls == start_tls::Progress::Clear && self.output.put(bytes);
         if has_room {
             cx.meter.count(counter);
         } else {

@@ -3,7 +3,6 @@
 use super::command::{IAC, Verb};
 use super::inspector::{Direction, RecordContent};
 use super::option::com_port::ComPort;
-use super::option::start_tls::Progress;
 use super::option::{self, terminal_speed};
 use super::option::{display, naws, start_tls};
 use super::q_method::Outcome;
@@ -16,14 +15,15 @@ use alloc::vec::Vec;
 /// Maximum number of refusals sent in one session (our choice).
 ///
 /// Every option can be offered and requested twice within this limit. The Q method ends every loop
-/// except one: a peer may repeat a refused request indefinitely. Beyond this limit, such requests
-/// are not answered.
+/// except one: a peer may repeat a refused request indefinitely. After this number of refusals,
+/// such requests are not answered.
 pub(super) const REFUSALS_MAX: u16 = 1024;
 
 /// Maximum number of answers sent in one session, including refusals (our choice).
 ///
-/// Two ends that disagree about a state while commands cross can enable and disable an option
-/// indefinitely. Two ends that use the Q method never disagree, but not all peers use it.
+/// If two ends disagree about the state of an option while their commands cross, they can enable
+/// and disable the option indefinitely. Two ends that use the Q method never disagree, but not all
+/// peers use it.
 pub(super) const ANSWERS_MAX: u32 = 1 << 16;
 
 impl Telnet {
@@ -69,10 +69,11 @@ impl Telnet {
                 && allowed.contains(option)
                 && !usual.contains(option)
                 && (!is_user || side == Side::Local)
-                // RFC 2217: the user offers COM-PORT-OPTION. Some users take a DO for the answer to
-                // a WILL that they then never send.
+                // RFC 2217: the user offers COM-PORT-OPTION. Some users interpret a DO as the
+                // answer to an offer, and then never send WILL.
                 && (is_user || option != OptionCode::COM_PORT)
-                // A server that wants lines to be edited by the user requests LINEMODE (RFC 1184).
+                // LINEMODE is requested only by a server that wants the user to edit lines (RFC
+                // 1184).
                 && (!is_user || option != OptionCode::LINEMODE)
             {
                 _ = self.ask(side, option, true, cx);
@@ -82,11 +83,8 @@ impl Telnet {
 
     /// Requests that `side` start (or stop) performing `option`. The answer arrives as an event.
     ///
-    /// A timing mark is requested from the peer; it is the only option that may be requested again.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`AskError`] if there is nothing to request, or if the output queue is full.
+    /// TIMING-MARK can be requested from the peer any number of times; other options only if the
+    /// request would change the state.
     pub fn ask(
         &mut self,
         side: Side,
@@ -126,26 +124,26 @@ impl Telnet {
         let before = self.options.state(side, option);
         let mut after = before;
         let step = after.receive(enable, self.options.allows(side, option));
-        let asked_by = if before.is_settled() { Side::Remote } else { Side::Local };
+        let requested_by = if before.is_settled() { Side::Remote } else { Side::Local };
         let negotiation =
-            RecordContent::Negotiation { verb, option, side, asked_by, before, after };
+            RecordContent::Negotiation { verb, option, side, requested_by, before, after };
         self.inspect(Direction::Received, || negotiation, cx);
-        if step.outcome == Outcome::RefusedByUs {
+        if step.outcome == Outcome::RefusedLocally {
             return self.refuse(side, option, cx);
         }
         if let Some(answer) = step.answer {
             self.answers_left = self.answers_left.checked_sub(1)?;
             if !self.send_verb(side, option, answer, cx) {
-                // The queue has no space for the answer, because the peer does not read. The
-                // request is ignored.
+                // The request is ignored: the queue has no space for the answer, because the peer
+                // does not read.
                 return None;
             }
-            self.inspect_sent(side, option, answer, asked_by, (after, after), cx);
+            self.inspect_sent(side, option, answer, requested_by, (after, after), cx);
         }
         self.options.set_state(side, option, after);
         match step.outcome {
-            Outcome::Unchanged | Outcome::RefusedByUs => None,
-            Outcome::RefusedByHim => Some(Event::Refused { side, option }),
+            Outcome::Unchanged | Outcome::RefusedLocally => None,
+            Outcome::RefusedByPeer => Some(Event::Refused { side, option }),
             Outcome::Disabled => {
                 self.on_disabled(side, option, cx);
                 Some(Event::Option { side, option, enabled: false })
@@ -164,29 +162,33 @@ impl Telnet {
         cx: &mut Cx<'_>,
     ) -> Option<Event<'static>> {
         cx.meter.count(Counter::TelnetOptionsRefused);
-        let left = self.refusals_left.checked_sub(1)?;
-        self.refusals_left = left;
+        let refusals_left = self.refusals_left.checked_sub(1)?;
+        self.refusals_left = refusals_left;
         if self.send_verb(side, option, false, cx) {
-            let no = OptionState::No;
-            self.inspect_sent(side, option, false, Side::Remote, (no, no), cx);
+            let disabled = OptionState::No;
+            self.inspect_sent(side, option, false, Side::Remote, (disabled, disabled), cx);
         }
-        let has_reason = matches!(option, OptionCode::AUTHENTICATION | OptionCode::ENCRYPT);
-        has_reason.then_some(Event::Declined { side, option })
+        let is_security_option = matches!(option, OptionCode::AUTHENTICATION | OptionCode::ENCRYPT);
+        is_security_option.then_some(Event::Declined { side, option })
     }
 
-    /// Sends the messages that are due as soon as an option is enabled.
+    /// Sends the messages that follow as soon as an option is enabled.
     fn on_enabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
         if !self.is_in_force(side, option) {
             return;
         }
-        for content in self.opening(side, option) {
+        for content in self.initial_subnegotiations(side, option) {
             self.send_subnegotiation(option, &content, cx);
         }
         match (side, option) {
             (_, OptionCode::START_TLS) => {
-                let follows =
+                let has_sent_follows =
                     self.send_subnegotiation(OptionCode::START_TLS, &start_tls::follows(), cx);
-                self.tls = if follows { Progress::WeFollow } else { Progress::Clear };
+                self.tls = if has_sent_follows {
+                    start_tls::Progress::FollowsSent
+                } else {
+                    start_tls::Progress::Clear
+                };
             }
             (Side::Local, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.begin(),
             // The server compresses its output with COMPRESS2, and the user with COMPRESS3.
@@ -201,22 +203,22 @@ impl Telnet {
     }
 
     /// Returns the subnegotiations that are sent when an option is enabled.
-    fn opening(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
-        let one = |content: &[u8]| Vec::from([content.to_vec()]);
+    fn initial_subnegotiations(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
+        let single = |content: &[u8]| Vec::from([content.to_vec()]);
         match (&mut self.role, side, option) {
-            (Role::User(user), Side::Local, OptionCode::NAWS) => one(&naws::is(user.window)),
+            (Role::User(user), Side::Local, OptionCode::NAWS) => single(&naws::is(user.window)),
             (Role::User(user), Side::Local, OptionCode::TERMINAL_TYPE) => {
                 user.names.restart();
                 Vec::new()
             }
             (Role::Server(server), Side::Remote, OptionCode::TERMINAL_TYPE) => {
-                one(&server.terminal_types.first())
+                single(&server.terminal_types.first())
             }
             (Role::Server(_), Side::Remote, OptionCode::TERMINAL_SPEED) => {
-                one(&terminal_speed::send())
+                single(&terminal_speed::send())
             }
             (Role::Server(_), Side::Remote, OptionCode::X_DISPLAY_LOCATION) => {
-                one(&display::send())
+                single(&display::send())
             }
             (Role::Server(server), Side::Remote, OptionCode::NEW_ENVIRON) => {
                 server.environment.requests()
@@ -229,10 +231,10 @@ impl Telnet {
     fn on_disabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
         match (side, option) {
             (Side::Local, OptionCode::COMPRESS2) | (Side::Remote, OptionCode::COMPRESS3)
-                if self.compresses_by == Some(option) =>
+                if self.compression_option == Some(option) =>
             {
-                self.compresses_by = None;
-                if !self.output.put_turn() {
+                self.compression_option = None;
+                if !self.output.put_compression_boundary() {
                     cx.meter.count(Counter::TelnetOutputRefused);
                 }
             }
@@ -240,7 +242,7 @@ impl Telnet {
                 self.awaits_compression = false;
             }
             (_, OptionCode::COM_PORT) => self.com_port = ComPort::new(self.is_user()),
-            (_, OptionCode::CHARSET) => self.charsets.forget(),
+            (_, OptionCode::CHARSET) => self.charsets.discard_request(),
             (_, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.end(),
             _ => {}
         }
@@ -248,34 +250,35 @@ impl Telnet {
 
     /// Announces that the following output is compressed, and marks the position.
     fn begin_compression(&mut self, option: OptionCode, cx: &mut Cx<'_>) {
-        // Nested compression is not supported.
+        // The output can be compressed only once.
         if self.output.will_be_compressed() || !self.send_subnegotiation(option, &[], cx) {
             return;
         }
-        if self.output.put_turn() {
-            self.compresses_by = Some(option);
+        if self.output.put_compression_boundary() {
+            self.compression_option = Some(option);
         }
     }
 
     /// Sends DO TIMING-MARK (RFC 860).
     fn ask_timing_mark(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
-        let awaited = self.timing_marks_awaited.checked_add(1).ok_or(AskError::AlreadyAsked)?;
+        let awaited_count =
+            self.timing_marks_awaited.checked_add(1).ok_or(AskError::AlreadyRequested)?;
         if !self.send_verb(Side::Remote, OptionCode::TIMING_MARK, true, cx) {
             return Err(AskError::OutputFull);
         }
         self.inspect_mark(Direction::Sent, Verb::Do, Side::Local, cx);
-        self.timing_marks_awaited = awaited;
+        self.timing_marks_awaited = awaited_count;
         Ok(())
     }
 
     /// Processes a command about TIMING-MARK, which marks a position in the stream and has no state
     /// (RFC 860).
     fn on_timing_mark(&mut self, verb: Verb, cx: &mut Cx<'_>) -> Option<Event<'static>> {
-        let asked_by = match verb {
+        let requested_by = match verb {
             Verb::Do | Verb::Dont => Side::Remote,
             Verb::Will | Verb::Wont => Side::Local,
         };
-        self.inspect_mark(Direction::Received, verb, asked_by, cx);
+        self.inspect_mark(Direction::Received, verb, requested_by, cx);
         match verb {
             // All earlier data has been passed to the caller, and the caller's answers are queued
             // before the answer to the timing mark.
@@ -309,22 +312,30 @@ impl Telnet {
         side: Side,
         option: OptionCode,
         enable: bool,
-        asked_by: Side,
+        requested_by: Side,
         (before, after): (OptionState, OptionState),
         cx: &mut Cx<'_>,
     ) {
         let verb = Verb::ours(side, enable);
-        let content = || RecordContent::Negotiation { verb, option, side, asked_by, before, after };
+        let content =
+            || RecordContent::Negotiation { verb, option, side, requested_by, before, after };
         self.inspect(Direction::Sent, content, cx);
     }
 
-    fn inspect_mark(&mut self, direction: Direction, verb: Verb, asked_by: Side, cx: &mut Cx<'_>) {
+    fn inspect_mark(
+        &mut self,
+        direction: Direction,
+        verb: Verb,
+        requested_by: Side,
+        cx: &mut Cx<'_>,
+    ) {
         let before = OptionState::No;
         let after = OptionState::No;
         let option = OptionCode::TIMING_MARK;
-        // The side that is asked for a mark performs it.
-        let side = if asked_by == Side::Local { Side::Remote } else { Side::Local };
-        let content = || RecordContent::Negotiation { verb, option, side, asked_by, before, after };
+        // The side that receives the request for a mark performs the option.
+        let side = if requested_by == Side::Local { Side::Remote } else { Side::Local };
+        let content =
+            || RecordContent::Negotiation { verb, option, side, requested_by, before, after };
         self.inspect(direction, content, cx);
     }
 }

@@ -1,4 +1,4 @@
-//! Options negotiated between a user and a server, and the records of the inspector.
+//! Negotiation of options between a user and a server, and the records of the inspector.
 
 use super::command::{SB, SE};
 use super::tests::{End, OwnedEvent, command, data, disabled, enabled, settle, wire_bytes};
@@ -10,16 +10,16 @@ use std::{format, vec};
 
 /// Returns a user and a server that allow `options` in addition to their defaults, after the
 /// initial negotiation.
-fn settled(options: &[OptionCode]) -> (End, End, Vec<OwnedEvent>, Vec<OwnedEvent>) {
-    let more = |set: OptionSet| options.iter().fold(set, |set, option| set.with(*option));
+fn settled_ends(options: &[OptionCode]) -> (End, End, Vec<OwnedEvent>, Vec<OwnedEvent>) {
+    let add_options = |set: OptionSet| options.iter().fold(set, |set, option| set.with(*option));
     let user = UserSettings {
-        allows: more(UserSettings::OPTIONS),
+        allows: add_options(UserSettings::OPTIONS),
         display: "host:0.0".into(),
         environment: vec![EnvironmentVariable::new("LANG", "C")],
         ..UserSettings::default()
     };
     let server = ServerSettings {
-        allows: more(ServerSettings::OPTIONS),
+        allows: add_options(ServerSettings::OPTIONS),
         environment: vec!["LANG".into(), "USER".into()],
         ..ServerSettings::default()
     };
@@ -30,36 +30,36 @@ fn started(
     user: &UserSettings,
     server: &ServerSettings,
 ) -> (End, End, Vec<OwnedEvent>, Vec<OwnedEvent>) {
-    let mut user = End::with(user);
-    let mut server = End::serving(server);
+    let mut user = End::user_with(user);
+    let mut server = End::server_with(server);
     user.telnet.start(&mut user.context.cx());
     server.telnet.start(&mut server.context.cx());
     let (at_user, at_server) = settle(&mut user, &mut server);
     (user, server, at_user, at_server)
 }
 
-fn other(event: Event<'static>) -> OwnedEvent {
+fn other_event(event: Event<'static>) -> OwnedEvent {
     OwnedEvent::Other(event)
 }
 
 #[test]
 fn a_server_receives_the_speed_the_display_and_the_allowed_variables() {
     let options = [OptionCode::NEW_ENVIRON, OptionCode::X_DISPLAY_LOCATION];
-    let (mut user, mut server, _, at_server) = settled(&options);
+    let (mut user, mut server, _, at_server) = settled_ends(&options);
     let variables = vec![
         EnvironmentVariable::new("LANG", "C"),
         EnvironmentVariable { name: "USER".into(), value: None },
     ];
-    assert!(at_server.contains(&other(Event::Environment(variables))));
-    assert!(at_server.contains(&other(Event::XDisplayLocation("host:0.0".into()))));
+    assert!(at_server.contains(&other_event(Event::Environment(variables))));
+    assert!(at_server.contains(&other_event(Event::XDisplayLocation("host:0.0".into()))));
     server.ask(Side::Remote, OptionCode::TERMINAL_SPEED, true).unwrap();
     let (_, at_server) = settle(&mut user, &mut server);
     let speed = Event::TerminalSpeed { transmit: 38_400, receive: 38_400 };
-    assert!(at_server.contains(&other(speed)));
+    assert!(at_server.contains(&other_event(speed)));
 }
 
 #[test]
-fn an_offered_option_may_be_requested_without_a_do() {
+fn a_request_for_an_offered_option_is_answered_without_a_do() {
     let mut user = End::user();
     user.ask(Side::Local, OptionCode::TERMINAL_TYPE, true).unwrap();
     user.output();
@@ -78,33 +78,33 @@ fn a_server_that_requests_more_names_receives_all_and_the_mtts_bits() {
         .into_iter()
         .filter(|seen| matches!(seen, OwnedEvent::Other(Event::TerminalType(_) | Event::Mtts(_))))
         .collect();
-    let names = ["PLUMB", "xterm"].map(|name| other(Event::TerminalType(name.into())));
-    assert_eq!(terminal_types, [&names[..], &[other(Event::Mtts(13))]].concat());
+    let names = ["PLUMB", "xterm"].map(|name| other_event(Event::TerminalType(name.into())));
+    assert_eq!(terminal_types, [&names[..], &[other_event(Event::Mtts(13))]].concat());
 }
 
 #[test]
-fn a_user_without_a_display_does_not_offer_to_tell_it() {
+fn a_user_without_a_display_does_not_offer_its_location() {
     let allows = UserSettings::OPTIONS.with(OptionCode::X_DISPLAY_LOCATION);
-    let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
+    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
     user.receive(&[IAC, 253, 35]);
     assert_eq!(user.output(), [IAC, 252, 35]);
 }
 
 #[test]
 fn the_server_announces_the_effect_of_xoff() {
-    let (mut user, mut server, ..) = settled(&[]);
-    let early = server.telnet.flow_control(FlowControl::Off, &mut server.context.cx());
-    assert_eq!(early, Err(AskError::NotEnabled));
+    let (mut user, mut server, ..) = settled_ends(&[]);
+    let early_result = server.telnet.flow_control(FlowControl::Off, &mut server.context.cx());
+    assert_eq!(early_result, Err(AskError::NotEnabled));
     server.ask(Side::Remote, OptionCode::TOGGLE_FLOW_CONTROL, true).unwrap();
     settle(&mut user, &mut server);
     server.telnet.flow_control(FlowControl::Off, &mut server.context.cx()).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
-    assert_eq!(at_user, [other(Event::FlowControl(FlowControl::Off))]);
+    assert_eq!(at_user, [other_event(Event::FlowControl(FlowControl::Off))]);
 }
 
 #[test]
-fn a_record_ends_by_eor_where_that_was_agreed() {
-    let (mut user, mut server, ..) = settled(&[]);
+fn a_record_ends_with_eor_if_end_of_record_is_enabled() {
+    let (mut user, mut server, ..) = settled_ends(&[]);
     assert!(!server.telnet.end_of_record(&mut server.context.cx()));
     server.ask(Side::Local, OptionCode::END_OF_RECORD, true).unwrap();
     settle(&mut user, &mut server);
@@ -115,32 +115,35 @@ fn a_record_ends_by_eor_where_that_was_agreed() {
 #[test]
 fn a_character_set_is_agreed_from_either_side() {
     for asks in [0, 1] {
-        let (user, server, ..) = settled(&[]);
+        let (user, server, ..) = settled_ends(&[]);
         let mut ends = [user, server];
-        let early = ends[asks].telnet.ask_charset(&mut ends[asks].context.cx());
-        assert_eq!(early, Err(AskError::NotEnabled));
+        let early_result = ends[asks].telnet.ask_charset(&mut ends[asks].context.cx());
+        assert_eq!(early_result, Err(AskError::NotEnabled));
         ends[asks].ask(Side::Local, OptionCode::CHARSET, true).unwrap();
         let [user, server] = &mut ends;
         settle(user, server);
         ends[asks].telnet.ask_charset(&mut ends[asks].context.cx()).unwrap();
         let [user, server] = &mut ends;
-        let accepted = [other(Event::Charset(CharsetOutcome::Accepted("UTF-8".into())))];
+        let accepted = [other_event(Event::Charset(CharsetOutcome::Accepted("UTF-8".into())))];
         assert_eq!(settle(user, server), (accepted.to_vec(), accepted.to_vec()));
     }
 }
 
 #[test]
-fn lines_are_edited_as_the_server_asks_and_the_characters_are_agreed() {
-    let (mut user, mut server, _, at_server) = settled(&[OptionCode::LINEMODE]);
+fn linemode_agrees_on_the_mode_and_the_special_characters() {
+    let (mut user, mut server, _, at_server) = settled_ends(&[OptionCode::LINEMODE]);
     assert!(at_server.contains(&enabled(Side::Remote, OptionCode::LINEMODE)));
     let mode = LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS);
     server.telnet.ask_linemode(mode, &mut server.context.cx()).unwrap();
     server.telnet.ask_forward_mask(&[0; 32], &mut server.context.cx()).unwrap();
-    let erase = SpecialCharacter::variable(8);
-    server.telnet.set_special_character(SlcFunction::EC, erase, &mut server.context.cx()).unwrap();
+    let backspace = SpecialCharacter::variable(8);
+    server
+        .telnet
+        .set_special_character(SlcFunction::EC, backspace, &mut server.context.cx())
+        .unwrap();
     let (at_user, at_server) = settle(&mut user, &mut server);
     let events = [LinemodeEvent::Mode(mode), LinemodeEvent::ForwardMask, LinemodeEvent::Characters]
-        .map(|event| other(Event::Linemode(event)));
+        .map(|event| other_event(Event::Linemode(event)));
     assert_eq!(at_user, events);
     assert_eq!(at_server, events[..2]);
     let linemode = user.telnet.linemode().unwrap();
@@ -158,23 +161,26 @@ fn linemode_is_refused_unless_the_user_allows_it() {
 
 #[test]
 fn a_serial_port_is_commanded_and_answers() {
-    let (mut user, mut server, ..) = settled(&[OptionCode::COM_PORT]);
-    let asked = ComPortCommand::BaudRate(115_200);
-    user.telnet.com_port(&asked, &mut user.context.cx()).unwrap();
+    let (mut user, mut server, ..) = settled_ends(&[OptionCode::COM_PORT]);
+    let requested = ComPortCommand::BaudRate(115_200);
+    user.telnet.com_port(&requested, &mut user.context.cx()).unwrap();
     let (_, at_server) = settle(&mut user, &mut server);
-    assert_eq!(at_server, [other(Event::ComPort(Box::new(ComPortEvent::Command(asked.clone()))))]);
-    let holds = ComPortCommand::BaudRate(255);
-    server.telnet.com_port(&holds, &mut server.context.cx()).unwrap();
-    let wires = ComPortCommand::ModemState(0xb0);
-    server.telnet.com_port(&wires, &mut server.context.cx()).unwrap();
+    assert_eq!(
+        at_server,
+        [other_event(Event::ComPort(Box::new(ComPortEvent::Command(requested.clone()))))]
+    );
+    let current = ComPortCommand::BaudRate(255);
+    server.telnet.com_port(&current, &mut server.context.cx()).unwrap();
+    let modem_state = ComPortCommand::ModemState(0xb0);
+    server.telnet.com_port(&modem_state, &mut server.context.cx()).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
-    let events = [ComPortEvent::Refused { asked, holds }, ComPortEvent::Notice(wires)];
-    assert_eq!(at_user, events.map(|event| other(Event::ComPort(Box::new(event)))));
+    let events = [ComPortEvent::Refused { requested, current }, ComPortEvent::Notice(modem_state)];
+    assert_eq!(at_user, events.map(|event| other_event(Event::ComPort(Box::new(event)))));
 }
 
 #[test]
 fn a_serial_port_suspends_and_resumes_the_sender() {
-    let (mut user, mut server, ..) = settled(&[OptionCode::COM_PORT]);
+    let (mut user, mut server, ..) = settled_ends(&[OptionCode::COM_PORT]);
     server.telnet.com_port(&ComPortCommand::Suspend, &mut server.context.cx()).unwrap();
     settle(&mut user, &mut server);
     assert!(user.telnet.is_suspended() && !server.telnet.is_suspended());
@@ -186,7 +192,7 @@ fn a_serial_port_suspends_and_resumes_the_sender() {
 #[test]
 fn a_mud_and_its_user_exchange_messages_and_variables() {
     let options = [OptionCode::GMCP, OptionCode::MSDP, OptionCode::MSSP];
-    let (mut user, mut server, ..) = settled(&options);
+    let (mut user, mut server, ..) = settled_ends(&options);
     let hello = Gmcp { name: "Core.Hello".into(), value: "{\"client\":\"plumb\"}".into() };
     user.telnet.gmcp(&hello, &mut user.context.cx()).unwrap();
     let health = [MsdpVariable { name: "HEALTH".into(), value: MsdpValue::Text("9".into()) }];
@@ -194,18 +200,18 @@ fn a_mud_and_its_user_exchange_messages_and_variables() {
     let players = [MsspVariable { name: "PLAYERS".into(), values: vec!["52".into()] }];
     server.telnet.mssp(&players, &mut server.context.cx()).unwrap();
     let (at_user, at_server) = settle(&mut user, &mut server);
-    let expected = [Event::Msdp(health.to_vec()), Event::Mssp(players.to_vec())].map(other);
+    let expected = [Event::Msdp(health.to_vec()), Event::Mssp(players.to_vec())].map(other_event);
     assert_eq!(at_user, expected);
-    assert_eq!(at_server, [other(Event::Gmcp(Box::new(hello)))]);
+    assert_eq!(at_server, [other_event(Event::Gmcp(Box::new(hello)))]);
 }
 
 /// Returns a user's end and a server's end that have sent FOLLOWS, each with the peer's FOLLOWS.
-fn both_follow() -> [(End, [u8; 6]); 2] {
+fn ends_after_follows() -> [(End, [u8; 6]); 2] {
     let allows = OptionSet::of(&[OptionCode::START_TLS, OptionCode::ECHO]);
-    let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
+    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
     user.receive(&[IAC, 253, 46]);
     assert_eq!(user.output(), [IAC, 251, 46, IAC, SB, 46, 1, IAC, SE]);
-    let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
+    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
     server.receive(&[IAC, 251, 46]);
     assert_eq!(server.output(), [IAC, 253, 46, IAC, SB, 46, 1, IAC, SE]);
     [user, server].map(|end| (end, [IAC, SB, 46, 1, IAC, SE]))
@@ -213,17 +219,17 @@ fn both_follow() -> [(End, [u8; 6]); 2] {
 
 #[test]
 fn user_and_server_start_tls_and_send_nothing_more() {
-    let (mut user, mut server, at_user, at_server) = settled(&[OptionCode::START_TLS]);
+    let (mut user, mut server, at_user, at_server) = settled_ends(&[OptionCode::START_TLS]);
     for (end, seen) in [(&mut user, at_user), (&mut server, at_server)] {
-        assert_eq!(seen.last(), Some(&other(Event::StartTls)));
+        assert_eq!(seen.last(), Some(&other_event(Event::StartTls)));
         assert_eq!((end.send(b"clear"), end.output()), (0, vec![]));
         assert!(!end.command(Command::AreYouThere));
     }
 }
 
 #[test]
-fn data_after_the_start_of_tls_is_left_to_tls() {
-    for (mut end, follows) in both_follow() {
+fn data_after_the_start_of_tls_is_not_read() {
+    for (mut end, follows) in ends_after_follows() {
         let stream = [&follows[..], b"\x16\x03\x01\xff\xfb\x01"].concat();
         let mut input = &stream[..];
         let event = end.telnet.receive(&mut input, &mut end.context.cx());
@@ -234,25 +240,25 @@ fn data_after_the_start_of_tls_is_left_to_tls() {
 }
 
 #[test]
-fn plaintext_between_the_two_announcements_is_ignored() {
-    for (mut end, follows) in both_follow() {
+fn plaintext_between_the_two_follows_messages_is_ignored() {
+    for (mut end, follows) in ends_after_follows() {
         let injected = b"rm -rf *\r\n\xff\xfb\x01\xff\xf4\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0";
         assert_eq!(end.receive(injected), []);
         assert_eq!(end.output(), []);
         assert!(end.context.counted(Counter::TelnetItemsBeforeTls) > 0);
-        assert_eq!(end.receive(&follows), [other(Event::StartTls)]);
+        assert_eq!(end.receive(&follows), [other_event(Event::StartTls)]);
     }
 }
 
 #[test]
-fn tls_without_agreement_does_not_begin() {
+fn tls_does_not_start_without_agreement() {
     let allows = OptionSet::of(&[OptionCode::START_TLS]);
-    let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
+    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
     assert_eq!(user.receive(&[IAC, SB, 46, 1, IAC, SE, b'a']), [data(b"a")]);
 }
 
 /// Processes `input` like a driver of a user: compressed parts of it are inflated first.
-fn drive(
+fn receive_inflated(
     user: &mut End,
     decompressor: &mut Decompressor,
     mut input: &[u8],
@@ -284,50 +290,51 @@ fn drive(
 }
 
 /// Returns the wire bytes of a server, compressed where required.
-fn wire(server: &mut End, compressor: &mut Option<Compressor>) -> Vec<u8> {
-    let mut wire = Vec::new();
-    while !server.telnet.output().is_empty() || server.telnet.output_turn().is_some() {
-        let turn = server.telnet.output_turn();
-        let part = server.telnet.output()[..turn.unwrap_or(server.telnet.output().len())].to_vec();
+fn sent_by(server: &mut End, compressor: &mut Option<Compressor>) -> Vec<u8> {
+    let mut sent_bytes = Vec::new();
+    while !server.telnet.output().is_empty() || server.telnet.compression_boundary().is_some() {
+        let boundary = server.telnet.compression_boundary();
+        let plain_part =
+            server.telnet.output()[..boundary.unwrap_or(server.telnet.output().len())].to_vec();
         if server.telnet.output_is_compressed() {
-            compressor.get_or_insert_default().compress(&part, &mut wire);
-            if turn.is_some() {
-                compressor.take().unwrap().finish(&mut wire);
+            compressor.get_or_insert_default().compress(&plain_part, &mut sent_bytes);
+            if boundary.is_some() {
+                compressor.take().unwrap().finish(&mut sent_bytes);
             }
         } else {
-            wire.extend_from_slice(&part);
+            sent_bytes.extend_from_slice(&plain_part);
         }
-        server.telnet.sent(part.len());
+        server.telnet.sent(plain_part.len());
     }
-    wire
+    sent_bytes
 }
 
 /// Returns a server's output that starts and ends compression, and the text that the user should
 /// receive.
 fn compressed_session() -> (Vec<u8>, &'static [u8]) {
     let allows = OptionSet::of(&[OptionCode::COMPRESS2]);
-    let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
+    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
     let mut compressor = None;
     server.send(b"before\n");
     server.receive(&[IAC, 253, 86]);
     server.send(b"within\n");
-    let mut stream = wire(&mut server, &mut compressor);
+    let mut stream = sent_by(&mut server, &mut compressor);
     server.send(&b"more of it \xff\xff, much more. ".repeat(9));
-    stream.extend(wire(&mut server, &mut compressor));
+    stream.extend(sent_by(&mut server, &mut compressor));
     server.receive(&[IAC, 254, 86]);
     server.send(b"after\n");
-    stream.extend(wire(&mut server, &mut compressor));
+    stream.extend(sent_by(&mut server, &mut compressor));
     assert!(compressor.is_none());
     (stream, b"before\nwithin\n")
 }
 
 fn compressing_user() -> End {
     let allows = OptionSet::of(&[OptionCode::COMPRESS2]);
-    End::with(&UserSettings { allows, ..UserSettings::default() })
+    End::user_with(&UserSettings { allows, ..UserSettings::default() })
 }
 
 #[test]
-fn compression_begins_and_ends_at_its_bytes_however_the_stream_is_cut() {
+fn compression_starts_and_ends_at_the_right_byte_at_any_split() {
     let (stream, start) = compressed_session();
     let expected = [start, &b"more of it \xff\xff, much more. ".repeat(9), b"after\n"].concat();
     for cut in 1..stream.len() {
@@ -335,8 +342,8 @@ fn compression_begins_and_ends_at_its_bytes_however_the_stream_is_cut() {
         let mut decompressor = Decompressor::default();
         let mut seen = Vec::new();
         let (first, second) = stream.split_at(cut);
-        drive(&mut user, &mut decompressor, first, &mut seen);
-        drive(&mut user, &mut decompressor, second, &mut seen);
+        receive_inflated(&mut user, &mut decompressor, first, &mut seen);
+        receive_inflated(&mut user, &mut decompressor, second, &mut seen);
         let read: Vec<u8> = seen
             .into_iter()
             .flat_map(|seen| match seen {
@@ -350,34 +357,35 @@ fn compression_begins_and_ends_at_its_bytes_however_the_stream_is_cut() {
 }
 
 #[test]
-fn compression_without_agreement_does_not_begin() {
+fn compression_does_not_start_without_agreement() {
     let mut user = compressing_user();
     assert_eq!(user.receive(&[IAC, SB, 86, IAC, SE, b'a']), [data(b"a")]);
     user.receive(&[IAC, 251, 86]);
     let seen = user.receive(&[IAC, SB, 86, IAC, SE, IAC, SB, 86, IAC, SE]);
-    assert_eq!(seen, [other(Event::CompressionStarted)]);
+    assert_eq!(seen, [other_event(Event::CompressionStarted)]);
     assert_eq!(End::user().receive(&[IAC, 251, 86]), []);
 }
 
 #[test]
 fn with_mccp3_the_user_compresses() {
     let allows = OptionSet::of(&[OptionCode::COMPRESS3]);
-    let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
-    let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
+    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
+    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
     server.ask(Side::Local, OptionCode::COMPRESS3, true).unwrap();
     user.receive(&server.output());
     user.send(b"look\r");
-    let plain = user.telnet.output_turn().unwrap();
-    assert_eq!(user.telnet.output()[..plain], [IAC, 253, 87, IAC, SB, 87, IAC, SE]);
-    let seen = server.receive(&user.telnet.output()[..plain]);
-    let expected = [enabled(Side::Local, OptionCode::COMPRESS3), other(Event::CompressionStarted)];
+    let plain_len = user.telnet.compression_boundary().unwrap();
+    assert_eq!(user.telnet.output()[..plain_len], [IAC, 253, 87, IAC, SB, 87, IAC, SE]);
+    let seen = server.receive(&user.telnet.output()[..plain_len]);
+    let expected =
+        [enabled(Side::Local, OptionCode::COMPRESS3), other_event(Event::CompressionStarted)];
     assert_eq!(seen, expected);
-    user.telnet.sent(plain);
+    user.telnet.sent(plain_len);
     assert!(user.telnet.output_is_compressed() && user.telnet.output() == b"look\r\n");
 }
 
 #[test]
-fn mccp3_data_is_received_the_same_wherever_it_is_cut() {
+fn mccp3_data_is_received_unchanged_at_any_split() {
     let allows = OptionSet::of(&[OptionCode::COMPRESS3]);
     let mut wire = vec![IAC, 253, 87, IAC, SB, 87, IAC, SE];
     let mut compressor = Compressor::default();
@@ -385,10 +393,10 @@ fn mccp3_data_is_received_the_same_wherever_it_is_cut() {
     compressor.finish(&mut wire);
     wire.extend_from_slice(b"say plain\r\n");
     for cut in 0..=wire.len() {
-        let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
+        let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
         server.ask(Side::Local, OptionCode::COMPRESS3, true).unwrap();
         let mut inflater = Decompressor::default();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for mut piece in [&wire[..cut], &wire[cut..]] {
             while !piece.is_empty() {
                 let mut plain = [0; 7];
@@ -404,7 +412,7 @@ fn mccp3_data_is_received_the_same_wherever_it_is_cut() {
                 while let Some(event) = server.telnet.receive(&mut input, &mut server.context.cx())
                 {
                     match event {
-                        Event::Data(run) => heard.extend_from_slice(run),
+                        Event::Data(run) => received.extend_from_slice(run),
                         Event::CompressionStarted => {
                             inflater.start();
                             piece = &whole[whole.len() - input.len()..];
@@ -415,13 +423,13 @@ fn mccp3_data_is_received_the_same_wherever_it_is_cut() {
                 }
             }
         }
-        assert_eq!(heard, b"look \xff north\r\nsay plain\r\n", "cut at {cut}");
+        assert_eq!(received, b"look \xff north\r\nsay plain\r\n", "cut at {cut}");
     }
 }
 
 #[test]
-fn a_server_says_which_keys_had_time_to_be_echoed() {
-    let (mut user, mut server, ..) = settled(&[OptionCode::ECHO_ACKNOWLEDGMENT]);
+fn a_server_acknowledges_keys_after_the_echo_delay() {
+    let (mut user, mut server, ..) = settled_ends(&[OptionCode::ECHO_ACKNOWLEDGMENT]);
     user.send(b"ls\r\xff");
     assert_eq!(user.telnet.sent_position(), 5);
     settle(&mut user, &mut server);
@@ -430,7 +438,7 @@ fn a_server_says_which_keys_had_time_to_be_echoed() {
     server.context.now = due;
     server.telnet.timeout(&mut server.context.cx());
     let (at_user, _) = settle(&mut user, &mut server);
-    assert_eq!(at_user, [data(b"ls\r\n"), other(Event::EchoAcknowledged(5))]);
+    assert_eq!(at_user, [data(b"ls\r\n"), other_event(Event::EchoAcknowledged(5))]);
     assert_eq!(server.telnet.deadline(), None);
 }
 
@@ -452,37 +460,39 @@ proptest! {
         server.telnet.timeout(&mut server.context.cx());
         let (at_user, _) = settle(&mut user, &mut server);
         let position = user.telnet.sent_position();
-        let expected = if position == 0 { vec![] } else { vec![other(Event::EchoAcknowledged(position))] };
+        let expected = if position == 0 { vec![] } else { vec![other_event(Event::EchoAcknowledged(position))] };
         prop_assert_eq!(at_user, expected);
     }
 }
 
 #[test]
-fn authentication_and_encryption_are_refused_and_the_caller_can_say_why() {
+fn authentication_and_encryption_are_refused_with_an_event() {
     let mut user = End::user();
     let seen = user.receive(&[IAC, 253, 37, IAC, 251, 38, IAC, 253, 200]);
     let declined = [(Side::Local, OptionCode::AUTHENTICATION), (Side::Remote, OptionCode::ENCRYPT)]
-        .map(|(side, option)| other(Event::Declined { side, option }));
+        .map(|(side, option)| other_event(Event::Declined { side, option }));
     assert_eq!(seen, declined);
     assert_eq!(user.output(), [IAC, 252, 37, IAC, 254, 38, IAC, 252, 200]);
 }
 
 #[test]
 fn a_new_session_has_agreed_to_nothing() {
-    let (user, ..) = settled(&[OptionCode::LINEMODE]);
+    let (user, ..) = settled_ends(&[OptionCode::LINEMODE]);
     assert!(user.telnet.is_enabled(Side::Local, OptionCode::LINEMODE));
-    let again = Telnet::user(&UserSettings::default());
-    assert!(again.options().all(|row| row.us == OptionState::No && row.him == OptionState::No));
+    let new_session = Telnet::user(&UserSettings::default());
+    assert!(
+        new_session.options().all(|row| row.us == OptionState::No && row.him == OptionState::No)
+    );
 }
 
 #[test]
-fn the_inspector_shows_each_request_its_origin_and_its_result() {
+fn the_inspector_records_each_request_with_its_origin_and_result() {
     let mut user = End::user();
     user.telnet.set_inspection(true);
     user.ask(Side::Local, OptionCode::NAWS, true).unwrap();
     user.receive(&[IAC, 253, 31, IAC, 251, 1, IAC, 253, 38, IAC, 246, IAC, 7, IAC, 253, 6]);
     user.receive(b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfa\x18\x09\x1b[2J\xff\xf0\xff\xfa\x26\x07\xff\xf0");
-    let records = core::iter::from_fn(|| user.telnet.inspected());
+    let records = core::iter::from_fn(|| user.telnet.take_record());
     let lines: Vec<_> = records.map(|record| record.to_string()).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     sent WILL NAWS (us: NO -> WANTYES EMPTY, asked by us)
@@ -508,13 +518,13 @@ fn the_inspector_shows_each_request_its_origin_and_its_result() {
 proptest! {
     #[test]
     fn any_input_is_displayed_without_control_characters(bytes in wire_bytes(400)) {
-        let mut user = End::with(&UserSettings {
+        let mut user = End::user_with(&UserSettings {
             allows: OptionSet::of(&option::known().collect::<Vec<_>>()),
             ..UserSettings::default()
         });
         user.telnet.set_inspection(true);
         user.receive(&bytes);
-        while let Some(record) = user.telnet.inspected() {
+        while let Some(record) = user.telnet.take_record() {
             prop_assert!(!record.to_string().chars().any(char::is_control));
         }
     }
@@ -529,14 +539,14 @@ fn an_unread_inspector_keeps_the_newest_records() {
     }
     user.receive(&[IAC, 246]);
     assert_eq!(user.context.counted(Counter::TelnetRecordsDropped), 2);
-    let records: Vec<_> = core::iter::from_fn(|| user.telnet.inspected()).collect();
+    let records: Vec<_> = core::iter::from_fn(|| user.telnet.take_record()).collect();
     assert_eq!(records.len(), 1024);
     assert_eq!(format!("{}", records[1023]), "received AYT");
 }
 
 #[test]
-fn an_option_that_was_turned_off_is_not_spoken_of() {
-    let (mut user, mut server, ..) = settled(&[OptionCode::GMCP]);
+fn no_message_is_sent_for_a_disabled_option() {
+    let (mut user, mut server, ..) = settled_ends(&[OptionCode::GMCP]);
     server.ask(Side::Local, OptionCode::GMCP, false).unwrap();
     let (at_user, _) = settle(&mut user, &mut server);
     assert_eq!(at_user, [disabled(Side::Remote, OptionCode::GMCP)]);

@@ -1,8 +1,8 @@
 //! Output queue for the transport: data encoded for NVT or BINARY, commands, and the urgent mark.
 //!
 //! Data is accepted up to a limit. Commands and answers have a reserve above this limit, so that a
-//! long paste cannot block an interrupt or an answer. A peer that sends requests without reading
-//! the answers exhausts the reserve, and then gets no answers.
+//! long paste cannot block an interrupt or an answer. If a peer sends requests without reading the
+//! answers, the reserve fills up and further requests are not answered.
 
 use super::command::{IAC, OptionCode, SB, SE};
 use super::search::{find, find_either};
@@ -27,16 +27,16 @@ pub(super) struct Output {
     /// Number of queued bytes that are urgent.
     urgent: Option<usize>,
     /// Offsets from the first queued byte at which compression starts or ends.
-    turns: VecDeque<usize>,
+    compression_boundaries: VecDeque<usize>,
     /// Whether the first queued byte is to be compressed.
     is_compressed: bool,
-    /// Number of data bytes queued so far, as the peer will count them after decoding.
+    /// Number of data bytes queued so far, counted as the peer decodes them.
     data_position: u64,
 }
 
-/// Maximum number of queued starts and ends of compression (our choice). Each but the first needs
-/// an answer of the peer, so a larger number is invalid.
-const TURNS_MAX: usize = 8;
+/// Maximum number of queued starts and ends of compression (our choice). Each one after the first
+/// requires an answer of the peer, so more cannot occur in a valid session.
+const COMPRESSION_BOUNDARIES_MAX: usize = 8;
 
 impl Output {
     pub(super) fn new(data_limit: usize) -> Self {
@@ -45,7 +45,7 @@ impl Output {
             start: 0,
             data_limit,
             urgent: None,
-            turns: VecDeque::new(),
+            compression_boundaries: VecDeque::new(),
             is_compressed: false,
             data_position: 0,
         }
@@ -56,59 +56,60 @@ impl Output {
         self.data_position
     }
 
-    /// Returns whether the queued bytes up to [`Output::turn`] are to be compressed.
+    /// Returns whether the queued bytes before [`Output::compression_boundary`] are to be
+    /// compressed.
     pub(super) fn is_compressed(&self) -> bool {
         self.is_compressed
     }
 
     /// Returns the number of queued bytes before the next start or end of compression.
-    pub(super) fn turn(&self) -> Option<usize> {
-        self.turns.front().copied()
+    pub(super) fn compression_boundary(&self) -> Option<usize> {
+        self.compression_boundaries.front().copied()
     }
 
     /// Starts or ends compression after all queued bytes. Returns whether the limit allowed it.
-    pub(super) fn put_turn(&mut self) -> bool {
-        let has_room = self.turns.len() < TURNS_MAX;
+    pub(super) fn put_compression_boundary(&mut self) -> bool {
+        let has_room = self.compression_boundaries.len() < COMPRESSION_BOUNDARIES_MAX;
         if has_room {
-            self.turns.push_back(self.waiting().len());
+            self.compression_boundaries.push_back(self.queued().len());
         }
         has_room
     }
 
     /// Returns whether bytes that are queued next will be compressed.
     pub(super) fn will_be_compressed(&self) -> bool {
-        self.is_compressed != (self.turns.len() % 2 == 1)
+        self.is_compressed != (self.compression_boundaries.len() % 2 == 1)
     }
 
     /// Returns the queued bytes.
-    pub(super) fn waiting(&self) -> &[u8] {
+    pub(super) fn queued(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
-    /// Returns the number of queued bytes, up to and including a data mark, that are urgent.
+    /// Returns the number of queued bytes that are urgent, up to and including a data mark.
     pub(super) fn urgent(&self) -> Option<usize> {
         self.urgent
     }
 
     /// Removes the first `count` bytes, which the transport has accepted.
     pub(super) fn sent(&mut self, count: usize) {
-        let count = count.min(self.waiting().len());
+        let count = count.min(self.queued().len());
         self.start += count;
         self.urgent = self.urgent.and_then(|urgent| urgent.checked_sub(count)).filter(|&u| u > 0);
-        self.turn_past(count);
+        self.shift_compression_boundaries(count);
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
     }
 
-    fn turn_past(&mut self, count: usize) {
-        for turn in &mut self.turns {
-            *turn = turn.saturating_sub(count);
+    fn shift_compression_boundaries(&mut self, count: usize) {
+        for compression_boundary in &mut self.compression_boundaries {
+            *compression_boundary = compression_boundary.saturating_sub(count);
         }
         // A start or end of compression at offset 0 takes effect, since no queued byte precedes it.
-        while self.turns.front() == Some(&0) {
-            self.turns.pop_front();
+        while self.compression_boundaries.front() == Some(&0) {
+            self.compression_boundaries.pop_front();
             self.is_compressed = !self.is_compressed;
         }
     }
@@ -116,62 +117,63 @@ impl Output {
     /// Queues `command` completely or not at all. Returns whether `command` fit.
     pub(super) fn put(&mut self, command: &[u8]) -> bool {
         let limit = self.data_limit.saturating_add(COMMAND_RESERVE);
-        let fits = self.waiting().len().saturating_add(command.len()) <= limit;
+        let fits = self.queued().len().saturating_add(command.len()) <= limit;
         if fits {
             self.bytes.extend_from_slice(command);
         }
         fits
     }
 
-    /// Marks all queued bytes, the last of which is a data mark, as urgent.
+    /// Marks all queued bytes as urgent. The last one must be a data mark.
     pub(super) fn mark_urgent(&mut self) {
-        self.urgent = Some(self.waiting().len());
+        self.urgent = Some(self.queued().len());
     }
 
     /// Encodes and queues as much of `data` as fits. Returns how many bytes were accepted.
     pub(super) fn put_data(&mut self, data: &[u8], end_of_line: Option<EndOfLine>) -> usize {
-        let mut taken = 0;
+        let mut accepted_len = 0;
         loop {
-            let rest = data.get(taken..).unwrap_or_default();
-            let run = match end_of_line {
+            let rest = data.get(accepted_len..).unwrap_or_default();
+            let plain_len = match end_of_line {
                 Some(_) => plain_nvt(rest),
                 None => find(IAC, rest).unwrap_or(rest.len()),
             };
-            let mut fitting = run.min(self.room());
-            if fitting < run
-                && rest.get(fitting) == Some(&LF)
-                && rest.get(fitting.wrapping_sub(1)) == Some(&CR)
+            let mut fitting_len = plain_len.min(self.room());
+            if fitting_len < plain_len
+                && rest.get(fitting_len) == Some(&LF)
+                && rest.get(fitting_len.wrapping_sub(1)) == Some(&CR)
             {
-                // The two bytes of a line end are not separated.
-                fitting -= 1;
+                // CR LF is accepted completely or not at all.
+                fitting_len -= 1;
             }
-            self.bytes.extend_from_slice(rest.get(..fitting).unwrap_or_default());
-            self.data_position += fitting as u64;
-            taken += fitting;
-            let Some(&byte) = rest.get(fitting) else { return taken };
-            if fitting < run {
-                return taken;
+            self.bytes.extend_from_slice(rest.get(..fitting_len).unwrap_or_default());
+            self.data_position += fitting_len as u64;
+            accepted_len += fitting_len;
+            let Some(&byte) = rest.get(fitting_len) else { return accepted_len };
+            if fitting_len < plain_len {
+                return accepted_len;
             }
-            let (encoded, used, heard): (&[u8], usize, u64) = match end_of_line {
+            let (encoded, used, decoded_len): (&[u8], usize, u64) = match end_of_line {
                 _ if byte == IAC => (&[IAC, IAC], 1, 1),
-                Some(end_of_line) => (end_of_line.bytes(), 1, end_of_line.heard()),
-                None => return taken,
+                Some(end_of_line) => (end_of_line.bytes(), 1, end_of_line.decoded_len()),
+                None => return accepted_len,
             };
             if encoded.len() > self.room() {
-                return taken;
+                return accepted_len;
             }
             self.bytes.extend_from_slice(encoded);
-            self.data_position += heard;
-            taken += used;
+            self.data_position += decoded_len;
+            accepted_len += used;
         }
     }
 
     fn room(&self) -> usize {
-        self.data_limit.saturating_sub(self.waiting().len())
+        self.data_limit.saturating_sub(self.queued().len())
     }
 }
 
-/// Returns how many bytes of `data` need no encoding in NVT: up to an IAC, or to a CR without LF.
+/// Returns the length of the prefix of `data` that needs no encoding in NVT: up to an IAC, or to a
+/// CR without LF.
 fn plain_nvt(data: &[u8]) -> usize {
     let mut run = 0;
     while let Some(at) = find_either(IAC, CR, data.get(run..).unwrap_or_default()) {
@@ -184,7 +186,7 @@ fn plain_nvt(data: &[u8]) -> usize {
     data.len()
 }
 
-/// Returns IAC SB, `option`, `content` with every 255 doubled, IAC SE.
+/// Returns a complete subnegotiation: IAC SB, `option`, `content` with every 255 doubled, IAC SE.
 pub(super) fn subnegotiation(option: OptionCode, content: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(content.len() + 5);
     bytes.extend_from_slice(&[IAC, SB, option.0]);
@@ -203,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_urgent_mark_moves_with_what_the_transport_takes() {
+    fn the_urgent_mark_moves_with_the_bytes_that_the_transport_accepts() {
         let mut output = Output::new(100);
         output.put_data(b"abc", None);
         output.put(&[IAC, 242]);
@@ -211,25 +213,25 @@ mod tests {
         output.put_data(b"more", None);
         assert_eq!(output.urgent(), Some(5));
         output.sent(4);
-        assert_eq!((output.urgent(), output.waiting()), (Some(1), &b"\xf2more"[..]));
+        assert_eq!((output.urgent(), output.queued()), (Some(1), &b"\xf2more"[..]));
         output.sent(1);
-        assert_eq!((output.urgent(), output.waiting()), (None, &b"more"[..]));
+        assert_eq!((output.urgent(), output.queued()), (None, &b"more"[..]));
         output.sent(100);
-        assert_eq!(output.waiting(), b"");
+        assert_eq!(output.queued(), b"");
     }
 
     #[test]
-    fn a_doubled_byte_is_put_whole_or_not_at_all() {
+    fn both_bytes_of_a_doubled_byte_are_queued_or_neither() {
         let mut output = Output::new(4);
         assert_eq!(output.put_data(b"abc\xffd", None), 3);
-        assert_eq!(output.waiting(), b"abc");
+        assert_eq!(output.queued(), b"abc");
         output.sent(1);
         assert_eq!(output.put_data(b"\xffd", None), 1);
-        assert_eq!(output.waiting(), b"bc\xff\xff");
+        assert_eq!(output.queued(), b"bc\xff\xff");
     }
 
     #[test]
-    fn a_command_finds_room_where_data_does_not() {
+    fn a_command_fits_when_data_does_not() {
         let mut output = Output::new(2);
         assert_eq!(output.put_data(b"abc", None), 2);
         assert!(output.put(&[0; COMMAND_RESERVE]));

@@ -1,10 +1,10 @@
 //! The Q method for negotiating one option of one side (RFC 1143 §7).
 //!
 //! Both ends may send a request at any time, so crossing requests and answers look the same on the
-//! wire. The method records the outstanding request and queues at most one more behind it. It never
-//! sends a command for a state that is already in effect, so two ends that use it cannot loop. In
-//! this module WILL and DO are "enable", WONT and DONT are "disable": the two sides of an option
-//! differ only in the verbs.
+//! wire. The method records the outstanding request and queues at most one request behind it. It
+//! never sends a command for a state that is already in effect, so two ends that use it cannot
+//! loop. In this module WILL and DO are "enable", WONT and DONT are "disable", because the two
+//! sides of an option differ only in the verbs.
 
 use super::AskError;
 use core::fmt;
@@ -20,54 +20,56 @@ pub enum OptionState {
     /// Enabled; a request to disable is outstanding, followed by a queued request to enable if
     /// `opposite` is set.
     WantNo {
-        /// Whether to request the option again once the outstanding request is answered.
+        /// Whether to enable the option again once the outstanding request is answered.
         opposite: bool,
     },
     /// Disabled; a request to enable is outstanding, followed by a queued request to disable if
     /// `opposite` is set.
     WantYes {
-        /// Whether to request the end of the option once the outstanding request is answered.
+        /// Whether to disable the option again once the outstanding request is answered.
         opposite: bool,
     },
 }
 
-/// Result of one received command.
+/// Effect of one received command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The answer to send, if any: enable or disable.
+    /// The answer to send, if any: `true` to enable, `false` to disable.
     pub(super) answer: Option<bool>,
     pub(super) outcome: Outcome,
 }
 
-/// Change of the agreement.
+/// Change of the option's agreed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Unchanged,
     Enabled,
     Disabled,
-    /// The peer refused our request.
-    RefusedByHim,
-    /// The peer requested something that is not allowed.
-    RefusedByUs,
+    /// The peer refused the local end's request.
+    RefusedByPeer,
+    /// The local end refused the peer's request.
+    RefusedLocally,
 }
 
 impl OptionState {
     /// A request to enable is outstanding, and nothing is queued behind it.
     pub(super) const OFFERED: Self = Self::WantYes { opposite: false };
 
-    /// Returns whether the option is enabled; it stays enabled until its end is confirmed.
+    /// Returns whether the option is enabled. While a request to disable it is unanswered, it is
+    /// still enabled.
     #[must_use]
     pub const fn is_enabled(self) -> bool {
         matches!(self, Self::Yes | Self::WantNo { .. })
     }
 
-    /// Returns whether no request of ours is outstanding.
+    /// Returns whether no request of the local end is outstanding.
     #[must_use]
     pub const fn is_settled(self) -> bool {
         matches!(self, Self::Yes | Self::No)
     }
 
-    /// Processes WILL or DO (`enable`), or WONT or DONT, from the peer.
+    /// Processes a command from the peer: WILL or DO if `enable` is true, WONT or DONT otherwise.
+    /// `agrees` is whether the local end allows the option.
     pub(super) fn receive(&mut self, enable: bool, agrees: bool) -> Step {
         let (state, answer, outcome) =
             if enable { self.on_enable(agrees) } else { self.on_disable() };
@@ -78,10 +80,10 @@ impl OptionState {
     fn on_enable(self, agrees: bool) -> (Self, Option<bool>, Outcome) {
         match self {
             Self::No if agrees => (Self::Yes, Some(true), Outcome::Enabled),
-            Self::No => (Self::No, Some(false), Outcome::RefusedByUs),
+            Self::No => (Self::No, Some(false), Outcome::RefusedLocally),
             Self::Yes => (Self::Yes, None, Outcome::Unchanged),
-            // The peer answered "disable" with "enable", which no RFC allows. The method treats it
-            // as the end of this negotiation (RFC 1143 §7).
+            // The peer answered "disable" with "enable", which no RFC allows. RFC 1143 §7 ends the
+            // negotiation with the option disabled.
             Self::WantNo { opposite: false } => (Self::No, None, Outcome::Disabled),
             Self::WantNo { opposite: true } => (Self::Yes, None, Outcome::Unchanged),
             Self::WantYes { opposite: false } => (Self::Yes, None, Outcome::Enabled),
@@ -100,7 +102,7 @@ impl OptionState {
             Self::WantNo { opposite: true } => {
                 (Self::WantYes { opposite: false }, Some(true), Outcome::Disabled)
             }
-            Self::WantYes { opposite: false } => (Self::No, None, Outcome::RefusedByHim),
+            Self::WantYes { opposite: false } => (Self::No, None, Outcome::RefusedByPeer),
             Self::WantYes { opposite: true } => (Self::No, None, Outcome::Unchanged),
         }
     }
@@ -116,8 +118,10 @@ impl OptionState {
             (Self::WantYes { opposite }, enable) if opposite == enable => {
                 (Self::WantYes { opposite: !enable }, None)
             }
-            (Self::No | Self::Yes, _) => return Err(AskError::AlreadySo),
-            (Self::WantNo { .. } | Self::WantYes { .. }, _) => return Err(AskError::AlreadyAsked),
+            (Self::No | Self::Yes, _) => return Err(AskError::AlreadyInState),
+            (Self::WantNo { .. } | Self::WantYes { .. }, _) => {
+                return Err(AskError::AlreadyRequested);
+            }
         };
         *self = state;
         Ok(sent)
@@ -125,7 +129,7 @@ impl OptionState {
 }
 
 impl fmt::Display for OptionState {
-    /// Formats the state and its queue as RFC 1143 spells them.
+    /// Formats the state and its queue as in RFC 1143, such as `WANTYES EMPTY`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::No => "NO",
@@ -156,7 +160,7 @@ mod tests {
         OptionState::WantYes { opposite: true },
     ];
 
-    fn row(table: &mut String, side: Side, before: OptionState, event: &str) {
+    fn push_transition(table: &mut String, side: Side, before: OptionState, event: &str) {
         let mut after = before;
         let (sent, outcome) = match event {
             "ask enable" | "ask disable" => match after.ask(event == "ask enable") {
@@ -175,11 +179,11 @@ mod tests {
         writeln!(table, "{before:<17}{event:<14}-> {after:<17}{sent:<5}{outcome}").unwrap();
     }
 
-    fn walk(side: Side, events: [&str; 5]) -> String {
+    fn transition_table(side: Side, events: [&str; 5]) -> String {
         let mut table = String::new();
         for before in STATES {
             for event in events {
-                row(&mut table, side, before, event);
+                push_transition(&mut table, side, before, event);
             }
         }
         table
@@ -188,80 +192,80 @@ mod tests {
     #[test]
     fn every_event_in_every_state_of_a_remote_option_follows_rfc_1143() {
         let events = ["WILL agreed", "WILL", "WONT", "ask enable", "ask disable"];
-        insta::assert_snapshot!(walk(Side::Remote, events), @r"
+        insta::assert_snapshot!(transition_table(Side::Remote, events), @r"
         NO               WILL agreed   -> YES              DO   Enabled
-        NO               WILL          -> NO               DONT RefusedByUs
+        NO               WILL          -> NO               DONT RefusedLocally
         NO               WONT          -> NO               -    Unchanged
         NO               ask enable    -> WANTYES EMPTY    DO   Ok
-        NO               ask disable   -> NO               -    AlreadySo
+        NO               ask disable   -> NO               -    AlreadyInState
         YES              WILL agreed   -> YES              -    Unchanged
         YES              WILL          -> YES              -    Unchanged
         YES              WONT          -> NO               DONT Disabled
-        YES              ask enable    -> YES              -    AlreadySo
+        YES              ask enable    -> YES              -    AlreadyInState
         YES              ask disable   -> WANTNO EMPTY     DONT Ok
         WANTNO EMPTY     WILL agreed   -> NO               -    Disabled
         WANTNO EMPTY     WILL          -> NO               -    Disabled
         WANTNO EMPTY     WONT          -> NO               -    Disabled
         WANTNO EMPTY     ask enable    -> WANTNO OPPOSITE  -    Ok
-        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyAsked
+        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyRequested
         WANTNO OPPOSITE  WILL agreed   -> YES              -    Unchanged
         WANTNO OPPOSITE  WILL          -> YES              -    Unchanged
         WANTNO OPPOSITE  WONT          -> WANTYES EMPTY    DO   Disabled
-        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyAsked
+        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyRequested
         WANTNO OPPOSITE  ask disable   -> WANTNO EMPTY     -    Ok
         WANTYES EMPTY    WILL agreed   -> YES              -    Enabled
         WANTYES EMPTY    WILL          -> YES              -    Enabled
-        WANTYES EMPTY    WONT          -> NO               -    RefusedByHim
-        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyAsked
+        WANTYES EMPTY    WONT          -> NO               -    RefusedByPeer
+        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyRequested
         WANTYES EMPTY    ask disable   -> WANTYES OPPOSITE -    Ok
         WANTYES OPPOSITE WILL agreed   -> WANTNO EMPTY     DONT Enabled
         WANTYES OPPOSITE WILL          -> WANTNO EMPTY     DONT Enabled
         WANTYES OPPOSITE WONT          -> NO               -    Unchanged
         WANTYES OPPOSITE ask enable    -> WANTYES EMPTY    -    Ok
-        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyAsked
+        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyRequested
         ");
     }
 
     #[test]
-    fn every_event_in_every_state_of_our_option_does_what_rfc_1143_says() {
+    fn every_event_in_every_state_of_a_local_option_follows_rfc_1143() {
         let events = ["DO agreed", "DO ", "DONT", "ask enable", "ask disable"];
-        insta::assert_snapshot!(walk(Side::Local, events), @r"
+        insta::assert_snapshot!(transition_table(Side::Local, events), @r"
         NO               DO agreed     -> YES              WILL Enabled
-        NO               DO            -> NO               WONT RefusedByUs
+        NO               DO            -> NO               WONT RefusedLocally
         NO               DONT          -> NO               -    Unchanged
         NO               ask enable    -> WANTYES EMPTY    WILL Ok
-        NO               ask disable   -> NO               -    AlreadySo
+        NO               ask disable   -> NO               -    AlreadyInState
         YES              DO agreed     -> YES              -    Unchanged
         YES              DO            -> YES              -    Unchanged
         YES              DONT          -> NO               WONT Disabled
-        YES              ask enable    -> YES              -    AlreadySo
+        YES              ask enable    -> YES              -    AlreadyInState
         YES              ask disable   -> WANTNO EMPTY     WONT Ok
         WANTNO EMPTY     DO agreed     -> NO               -    Disabled
         WANTNO EMPTY     DO            -> NO               -    Disabled
         WANTNO EMPTY     DONT          -> NO               -    Disabled
         WANTNO EMPTY     ask enable    -> WANTNO OPPOSITE  -    Ok
-        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyAsked
+        WANTNO EMPTY     ask disable   -> WANTNO EMPTY     -    AlreadyRequested
         WANTNO OPPOSITE  DO agreed     -> YES              -    Unchanged
         WANTNO OPPOSITE  DO            -> YES              -    Unchanged
         WANTNO OPPOSITE  DONT          -> WANTYES EMPTY    WILL Disabled
-        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyAsked
+        WANTNO OPPOSITE  ask enable    -> WANTNO OPPOSITE  -    AlreadyRequested
         WANTNO OPPOSITE  ask disable   -> WANTNO EMPTY     -    Ok
         WANTYES EMPTY    DO agreed     -> YES              -    Enabled
         WANTYES EMPTY    DO            -> YES              -    Enabled
-        WANTYES EMPTY    DONT          -> NO               -    RefusedByHim
-        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyAsked
+        WANTYES EMPTY    DONT          -> NO               -    RefusedByPeer
+        WANTYES EMPTY    ask enable    -> WANTYES EMPTY    -    AlreadyRequested
         WANTYES EMPTY    ask disable   -> WANTYES OPPOSITE -    Ok
         WANTYES OPPOSITE DO agreed     -> WANTNO EMPTY     WONT Enabled
         WANTYES OPPOSITE DO            -> WANTNO EMPTY     WONT Enabled
         WANTYES OPPOSITE DONT          -> NO               -    Unchanged
         WANTYES OPPOSITE ask enable    -> WANTYES EMPTY    -    Ok
-        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyAsked
+        WANTYES OPPOSITE ask disable   -> WANTYES OPPOSITE -    AlreadyRequested
         ");
     }
 
     /// The state of one option of one side at both ends, and the commands in flight between them.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-    struct World {
+    struct Connection {
         ends: [OptionState; 2],
         /// Commands in flight to each end.
         in_flight: [VecDeque<bool>; 2],
@@ -269,20 +273,20 @@ mod tests {
         requests_left: usize,
     }
 
-    impl World {
+    impl Connection {
         fn enqueue(&mut self, sender: usize, sent: Option<bool>) {
             self.in_flight[1 - sender].extend(sent);
         }
 
         /// Returns every possible successor state.
         fn successors(&self, agrees: [bool; 2]) -> Vec<Self> {
-            let mut worlds = Vec::new();
+            let mut connections = Vec::new();
             for end in [0, 1] {
                 let mut next = self.clone();
-                if let Some(heard) = next.in_flight[end].pop_front() {
-                    let answer = next.ends[end].receive(heard, agrees[end]).answer;
+                if let Some(enable) = next.in_flight[end].pop_front() {
+                    let answer = next.ends[end].receive(enable, agrees[end]).answer;
                     next.enqueue(end, answer);
-                    worlds.push(next);
+                    connections.push(next);
                 }
                 for enable in [false, true] {
                     let mut next = self.clone();
@@ -293,46 +297,50 @@ mod tests {
                     {
                         next.requests_left -= 1;
                         next.enqueue(end, sent);
-                        worlds.push(next);
+                        connections.push(next);
                     }
                 }
             }
-            worlds
+            connections
         }
     }
 
     /// Explores every state that can follow from `start`, and returns the states with no command in
-    /// flight. A path longer than `words_max` is a loop.
-    fn quiet_worlds(start: World, agrees: [bool; 2], words_max: usize) -> HashSet<World> {
-        let mut now = HashSet::from([start]);
+    /// flight. A path with more than `commands_max` commands is a loop.
+    fn explore_until_quiet(
+        start: Connection,
+        agrees: [bool; 2],
+        commands_max: usize,
+    ) -> HashSet<Connection> {
+        let mut current = HashSet::from([start]);
         let mut quiet = HashSet::new();
-        for _ in 0..=words_max {
+        for _ in 0..=commands_max {
             quiet.extend(
-                now.iter().filter(|it| it.in_flight.iter().all(VecDeque::is_empty)).cloned(),
+                current.iter().filter(|it| it.in_flight.iter().all(VecDeque::is_empty)).cloned(),
             );
-            now = now.iter().flat_map(|world| world.successors(agrees)).collect();
-            if now.is_empty() {
+            current = current.iter().flat_map(|connection| connection.successors(agrees)).collect();
+            if current.is_empty() {
                 return quiet;
             }
         }
-        panic!("words without end: {:?}", now.iter().next());
+        panic!("endless exchange of commands: {:?}", current.iter().next());
     }
 
     const BOTH: [bool; 2] = [false, true];
 
-    /// Some of these pairs of states are not reachable. If they already disagree and two
-    /// unsolicited commands cross, no method terminates the exchange; the limit on answers does.
+    /// Some of these pairs of states are not reachable. If the two ends disagree and two
+    /// unsolicited commands cross, no method ends the exchange; only the limit on answers does.
     // attack row 60
     #[test]
-    fn from_every_pair_of_states_with_any_word_under_way_there_is_silence() {
-        let words = [[None, None], [Some(true), None], [Some(false), None]];
-        let words = words.iter().flat_map(|[one, two]| [[*one, *two], [*two, *one]]);
+    fn from_every_pair_of_states_with_any_command_in_flight_negotiation_ends() {
+        let commands = [[None, None], [Some(true), None], [Some(false), None]];
+        let commands = commands.iter().flat_map(|[one, two]| [[*one, *two], [*two, *one]]);
         for (here, there) in STATES.iter().flat_map(|here| STATES.map(|there| (*here, there))) {
-            for word in words.clone() {
+            for word in commands.clone() {
                 for agrees in BOTH.iter().flat_map(|one| BOTH.map(|two| [*one, two])) {
                     let in_flight = word.map(|word| word.into_iter().collect());
-                    let start = World { ends: [here, there], in_flight, requests_left: 0 };
-                    assert!(!quiet_worlds(start, agrees, 16).is_empty());
+                    let start = Connection { ends: [here, there], in_flight, requests_left: 0 };
+                    assert!(!explore_until_quiet(start, agrees, 16).is_empty());
                 }
             }
         }
@@ -345,10 +353,10 @@ mod tests {
         for agrees in BOTH.iter().flat_map(|one| BOTH.map(|two| [*one, two])) {
             let ends = [OptionState::No; 2];
             let in_flight = [VecDeque::new(), VecDeque::new()];
-            let start = World { ends, in_flight, requests_left: 5 };
-            for world in quiet_worlds(start, agrees, 40) {
-                let [here, there] = world.ends;
-                assert!(here == there && here.is_settled(), "{world:?}");
+            let start = Connection { ends, in_flight, requests_left: 5 };
+            for connection in explore_until_quiet(start, agrees, 40) {
+                let [here, there] = connection.ends;
+                assert!(here == there && here.is_settled(), "{connection:?}");
             }
         }
     }

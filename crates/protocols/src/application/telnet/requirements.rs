@@ -42,7 +42,7 @@ fn both_ends_agree_to_binary_and_to_suppress_go_aheads() {
 
 // req RFC1123:3.2.7-MUST-2
 #[test]
-fn commands_are_obeyed_in_binary() {
+fn commands_are_processed_in_binary() {
     let mut end = End::in_binary();
     let seen = end.receive(b"a\xff\xf6b\xff\xfc\x00c");
     let expected = [
@@ -57,7 +57,7 @@ fn commands_are_obeyed_in_binary() {
 
 // req RFC1123:3.2.8-MUST-2
 #[test]
-fn a_server_takes_any_name_of_a_terminal() {
+fn a_server_accepts_any_terminal_name() {
     for name in [&b"IBM-3278-2"[..], b"xterm-256color", b"!@#$%^&*()", &[b'x'; 40]] {
         let mut server = End::server();
         server.receive(&[IAC, 251, 24]);
@@ -69,15 +69,15 @@ fn a_server_takes_any_name_of_a_terminal() {
 
 // req RFC1123:3.3.1-MUST-1, RFC1123:3.3.1-MUST-2
 #[test]
-fn a_server_hears_both_ends_of_a_line_as_the_key_that_ends_one_here() {
+fn a_server_decodes_both_line_ends_as_the_return_key() {
     let settings = ServerSettings { newline_to_cr: true, ..ServerSettings::default() };
-    let heard = [&[&b"a\r\nb\r\0c"[..]][..], &[b"a\r", b"\nb\r", b"\0c"]].map(|pieces| {
-        let mut server = End::serving(&settings);
+    let events = [&[&b"a\r\nb\r\0c"[..]][..], &[b"a\r", b"\nb\r", b"\0c"]].map(|pieces| {
+        let mut server = End::server_with(&settings);
         let mut seen = vec![];
         pieces.iter().for_each(|piece| server.receive_more(piece, &mut seen));
         seen
     });
-    assert_eq!(heard, [[data(b"a\rb\rc")], [data(b"a\rb\rc")]]);
+    assert_eq!(events, [[data(b"a\rb\rc")], [data(b"a\rb\rc")]]);
 }
 
 // req RFC1123:3.2.2-MUST-2

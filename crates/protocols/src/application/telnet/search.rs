@@ -1,9 +1,9 @@
 //! Search for the first of one or two byte values. Most inputs are one typed character or its echo,
-//! for which the setup of a vectorized search costs more than the search itself.
+//! for which preparing a vectorized search takes longer than a search byte by byte.
 
 use memchr::{memchr, memchr2};
 
-/// Maximum length in bytes that is searched byte by byte (our choice).
+/// Maximum input length in bytes that is searched byte by byte (our choice).
 const SHORT_LEN: usize = 8;
 
 /// Returns the first position of `byte`.
@@ -30,7 +30,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn short_and_long_inputs_are_searched_alike(
+        fn short_and_long_inputs_have_the_same_search_results(
             bytes in proptest::collection::vec(0_u8..4, 0..20),
         ) {
             let padded: Vec<u8> = bytes.iter().copied().chain([9; 20]).collect();

@@ -6,14 +6,14 @@ use super::option::terminal_type::Mtts;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Encoding of a CR that is not followed by LF in the data. Such a CR is the code of the line-end
-/// key.
+/// Encoding of a CR that is not followed by LF in the data. The Return key produces such a CR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndOfLine {
     /// CR LF: the default of a user (RFC 1123 §3.3.1).
     #[default]
     CrLf,
-    /// CR NUL: the CR itself, which hosts with remote echo expect from the key.
+    /// CR NUL: a CR that is not part of a line end. Hosts with remote echo expect it from the
+    /// Return key.
     CrNul,
     /// LF alone.
     Lf,
@@ -29,7 +29,7 @@ impl EndOfLine {
     }
 
     /// Returns the number of data bytes that the peer decodes from the encoded CR.
-    pub(super) const fn heard(self) -> u64 {
+    pub(super) const fn decoded_len(self) -> u64 {
         match self {
             Self::CrLf => 2,
             Self::CrNul | Self::Lf => 1,
@@ -44,9 +44,10 @@ pub struct UserSettings {
     pub terminal_type: String,
     /// Further names in order of preference, for a server that asks again (RFC 1091).
     pub other_terminal_types: Vec<String>,
-    /// Description for a MUD: the program is sent first, then the terminal, then these bits.
+    /// Description of the client program, for a MUD. The program's name is sent first, then the
+    /// terminal's, then the capability bits.
     pub mtts: Option<Mtts>,
-    /// Whether the name is sent in upper case, as in the registry.
+    /// Whether the terminal name is sent in upper case, as in the registry of terminal names.
     pub uppercases_terminal_type: bool,
     /// Columns and rows; 0 means unknown (RFC 1073).
     pub window: (u16, u16),
@@ -58,7 +59,7 @@ pub struct UserSettings {
     pub environment: Vec<EnvironmentVariable>,
     /// Accepted character sets in order of preference (RFC 2066).
     pub charsets: Vec<String>,
-    /// Allowed options. Options beyond [`UserSettings::OPTIONS`] are offered.
+    /// Allowed options. Allowed options that are not in [`UserSettings::OPTIONS`] are also offered.
     pub allows: OptionSet,
     /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
@@ -116,11 +117,12 @@ pub struct ServerSettings {
     pub environment: Vec<String>,
     /// Accepted character sets in order of preference (RFC 2066).
     pub charsets: Vec<String>,
-    /// Allowed options. Options beyond [`ServerSettings::OPTIONS`] are offered or requested.
+    /// Allowed options. Allowed options that are not in [`ServerSettings::OPTIONS`] are also
+    /// offered or requested.
     pub allows: OptionSet,
     /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
-    /// Whether CR LF is decoded as CR alone, like CR NUL: both then represent the line-end key of a
+    /// Whether CR LF is decoded as CR alone, like CR NUL. Both then represent the Return key of a
     /// terminal of this host (RFC 1123 §3.3.1).
     pub newline_to_cr: bool,
     /// Whether [`Telnet::start`](super::Telnet::start) sends offers and requests, or waits for

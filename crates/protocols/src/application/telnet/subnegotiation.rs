@@ -1,4 +1,4 @@
-//! SB to SE: parameters of enabled options, and the calls that send them.
+//! Parameters of enabled options, exchanged between SB and SE, and the functions that send them.
 
 use super::command::{Command, IAC};
 use super::inspector::{self, Direction};
@@ -10,10 +10,10 @@ use super::option::gmcp::Gmcp;
 use super::option::linemode::{LinemodeMode, SlcFunction, SpecialCharacter};
 use super::option::msdp::MsdpVariable;
 use super::option::mssp::MsspVariable;
-use super::option::start_tls::Progress;
+use super::option::start_tls;
 use super::option::terminal_speed::Message as Speed;
 use super::option::terminal_type::Message as TerminalType;
-use super::option::{Message, OptionRow, display, msdp, mssp, naws, status};
+use super::option::{self, OptionRow, display, msdp, mssp, naws, status};
 use super::option::{terminal_speed, terminal_type};
 use super::{AskError, Event, OptionCode, OptionState, Role, Side, Telnet, output};
 use crate::Cx;
@@ -40,19 +40,20 @@ impl Telnet {
         let (option, message) = self
             .decoder
             .subnegotiation()
-            .map(|(option, content)| (option, Message::parse(option, content)))?;
+            .map(|(option, content)| (option, option::Message::parse(option, content)))?;
         if self.inspector.is_on()
             && let Some((_, content)) = self.decoder.subnegotiation()
         {
             let record = inspector::subnegotiation(self.row(option), content);
             self.inspect(Direction::Received, || record, cx);
         }
-        if self.tls == Progress::WeFollow && option != OptionCode::START_TLS {
+        if self.tls == start_tls::Progress::FollowsSent && option != OptionCode::START_TLS {
             cx.meter.count(Counter::TelnetItemsBeforeTls);
             return None;
         }
-        let message_result = message.filter(|message| self.is_due(option, message));
-        let message_result = message_result.and_then(|message| self.process(option, message, cx));
+        let message_result = message.filter(|message| self.is_valid_now(option, message));
+        let message_result =
+            message_result.and_then(|message| self.process_message(option, message, cx));
         let Some((answers, event)) = message_result else {
             cx.meter.count(Counter::TelnetSubnegotiationsWrong);
             return None;
@@ -64,72 +65,77 @@ impl Telnet {
     }
 
     /// Returns whether the message is valid in the current state. Messages before an option is
-    /// agreed to, or after its end, are not answered.
-    fn is_due(&self, option: OptionCode, message: &Message) -> bool {
-        let ours = self.is_in_force(Side::Local, option);
+    /// enabled, or after it is disabled, are not answered.
+    fn is_valid_now(&self, option: OptionCode, message: &option::Message) -> bool {
+        let is_local_enabled = self.is_in_force(Side::Local, option);
         let is_remote_enabled = self.is_enabled(Side::Remote, option);
-        // Some peers send a request right after our offer, and never send DO.
+        // Some peers send a request right after the local end's offer, and never send DO.
         let is_offered = self.options.state(Side::Local, option) == OptionState::OFFERED;
         match message {
-            Message::TerminalType(TerminalType::Send)
-            | Message::TerminalSpeed(Speed::Send)
-            | Message::Display(display::Message::Send)
-            | Message::Environment(Environment::Send(_)) => ours || is_offered,
-            Message::Status(status::Message::Send) | Message::FlowControl(_) => ours,
-            Message::TerminalType(TerminalType::Is(_) | TerminalType::Mtts(_))
-            | Message::Status(status::Message::Is(_))
-            | Message::TerminalSpeed(Speed::Is { .. })
-            | Message::Display(display::Message::Is(_))
-            | Message::Naws(_)
-            | Message::Environment(Environment::Is(_) | Environment::Info(_))
-            | Message::Mssp(_)
-            | Message::EchoAcknowledgment(_) => is_remote_enabled,
-            Message::Linemode(_)
-            | Message::Charset(_)
-            | Message::ComPort(_)
-            | Message::StartTls
-            | Message::Msdp(_)
-            | Message::Gmcp(_) => ours || is_remote_enabled,
-            // A compressed stream that was announced may begin after its end was requested.
-            Message::Compress => is_remote_enabled || self.is_enabled(Side::Local, option),
+            option::Message::TerminalType(TerminalType::Send)
+            | option::Message::TerminalSpeed(Speed::Send)
+            | option::Message::Display(display::Message::Send)
+            | option::Message::Environment(Environment::Send(_)) => is_local_enabled || is_offered,
+            option::Message::Status(status::Message::Send) | option::Message::FlowControl(_) => {
+                is_local_enabled
+            }
+            option::Message::TerminalType(TerminalType::Is(_) | TerminalType::Mtts(_))
+            | option::Message::Status(status::Message::Is(_))
+            | option::Message::TerminalSpeed(Speed::Is { .. })
+            | option::Message::Display(display::Message::Is(_))
+            | option::Message::Naws(_)
+            | option::Message::Environment(Environment::Is(_) | Environment::Info(_))
+            | option::Message::Mssp(_)
+            | option::Message::EchoAcknowledgment(_) => is_remote_enabled,
+            option::Message::Linemode(_)
+            | option::Message::Charset(_)
+            | option::Message::ComPort(_)
+            | option::Message::StartTls
+            | option::Message::Msdp(_)
+            | option::Message::Gmcp(_) => is_local_enabled || is_remote_enabled,
+            // The peer may still start an announced compressed stream after the local end has
+            // requested the end of compression.
+            option::Message::Compress => is_remote_enabled || self.is_enabled(Side::Local, option),
         }
     }
 
-    fn process(
+    fn process_message(
         &mut self,
         option: OptionCode,
-        message: Message,
+        message: option::Message,
         cx: &mut Cx<'_>,
     ) -> SubnegotiationResult {
         match message {
-            Message::Status(status::Message::Send) => reply(&status::is(self.options.rows())),
-            Message::Status(status::Message::Is(list)) => event_only(Event::Status(list)),
-            Message::Linemode(message) => self.linemode.receive(&message),
-            Message::Charset(message) => {
+            option::Message::Status(status::Message::Send) => {
+                reply(&status::is(self.options.rows()))
+            }
+            option::Message::Status(status::Message::Is(list)) => event_only(Event::Status(list)),
+            option::Message::Linemode(message) => self.linemode.receive(&message),
+            option::Message::Charset(message) => {
                 let (answer, event) = self.charsets.receive(&message)?;
                 Some((answer.into_iter().collect(), event))
             }
-            Message::ComPort(message) => {
+            option::Message::ComPort(message) => {
                 let event = self.com_port.receive(message)?;
                 event_only(Event::ComPort(Box::new(event)))
             }
-            Message::StartTls if self.tls == Progress::WeFollow => {
-                self.tls = Progress::Started;
+            option::Message::StartTls if self.tls == start_tls::Progress::FollowsSent => {
+                self.tls = start_tls::Progress::Started;
                 event_only(Event::StartTls)
             }
-            Message::StartTls => None,
-            Message::Msdp(variables) => event_only(Event::Msdp(variables)),
-            Message::Mssp(variables) => event_only(Event::Mssp(variables)),
-            Message::Gmcp(message) => event_only(Event::Gmcp(Box::new(message))),
-            Message::EchoAcknowledgment(count) => {
+            option::Message::StartTls => None,
+            option::Message::Msdp(variables) => event_only(Event::Msdp(variables)),
+            option::Message::Mssp(variables) => event_only(Event::Mssp(variables)),
+            option::Message::Gmcp(message) => event_only(Event::Gmcp(Box::new(message))),
+            option::Message::EchoAcknowledgment(count) => {
                 // More bytes than were sent cannot have been echoed.
                 (count <= self.output.data_position())
                     .then_some(Event::EchoAcknowledged(count))
                     .and_then(event_only)
             }
-            Message::Compress => {
-                let is_theirs = (option == OptionCode::COMPRESS2) == self.is_user();
-                if !is_theirs || !core::mem::take(&mut self.awaits_compression) {
+            option::Message::Compress => {
+                let is_peers_option = (option == OptionCode::COMPRESS2) == self.is_user();
+                if !is_peers_option || !core::mem::take(&mut self.awaits_compression) {
                     return None;
                 }
                 event_only(Event::CompressionStarted)
@@ -141,41 +147,47 @@ impl Telnet {
         }
     }
 
-    fn process_as_user(&mut self, message: Message) -> SubnegotiationResult {
+    fn process_as_user(&mut self, message: option::Message) -> SubnegotiationResult {
         let Role::User(user) = &mut self.role else { return None };
         match message {
-            Message::TerminalType(TerminalType::Send) => reply(&user.names.answer()),
-            Message::TerminalSpeed(Speed::Send) => reply(&terminal_speed::is(user.speed)),
-            Message::Display(display::Message::Send) => reply(&display::is(&user.display)),
-            Message::Environment(Environment::Send(wanted)) => {
+            option::Message::TerminalType(TerminalType::Send) => reply(&user.names.answer()),
+            option::Message::TerminalSpeed(Speed::Send) => reply(&terminal_speed::is(user.speed)),
+            option::Message::Display(display::Message::Send) => reply(&display::is(&user.display)),
+            option::Message::Environment(Environment::Send(wanted)) => {
                 reply(&user.environment.answer(&wanted))
             }
-            Message::FlowControl(flow) => event_only(Event::FlowControl(flow)),
+            option::Message::FlowControl(flow) => event_only(Event::FlowControl(flow)),
             _ => None,
         }
     }
 
-    fn process_as_server(&mut self, message: Message, cx: &mut Cx<'_>) -> SubnegotiationResult {
+    fn process_as_server(
+        &mut self,
+        message: option::Message,
+        cx: &mut Cx<'_>,
+    ) -> SubnegotiationResult {
         let Role::Server(server) = &mut self.role else { return None };
         match message {
-            Message::TerminalType(TerminalType::Is(name)) => {
+            option::Message::TerminalType(TerminalType::Is(name)) => {
                 let (asks_again, event) = server.terminal_types.on_name(name);
                 let answer = asks_again.then(|| terminal_type::send().to_vec());
                 Some((answer.into_iter().collect(), event))
             }
-            Message::TerminalType(TerminalType::Mtts(bits)) => {
-                event_only(server.terminal_types.on_bits(bits))
+            option::Message::TerminalType(TerminalType::Mtts(bits)) => {
+                event_only(server.terminal_types.on_mtts(bits))
             }
-            Message::Naws(naws::Message { columns, rows }) => {
+            option::Message::Naws(naws::Message { columns, rows }) => {
                 event_only(Event::WindowSize { columns, rows })
             }
-            Message::TerminalSpeed(Speed::Is { transmit, receive }) => {
+            option::Message::TerminalSpeed(Speed::Is { transmit, receive }) => {
                 event_only(Event::TerminalSpeed { transmit, receive })
             }
-            Message::Display(display::Message::Is(location)) => {
+            option::Message::Display(display::Message::Is(location)) => {
                 event_only(Event::XDisplayLocation(location))
             }
-            Message::Environment(Environment::Is(variables) | Environment::Info(variables)) => {
+            option::Message::Environment(
+                Environment::Is(variables) | Environment::Info(variables),
+            ) => {
                 let (accepted, refused) = server.environment.filter_requested(variables);
                 cx.meter.add(Counter::TelnetVariablesRefused, refused as u64);
                 let event = (!accepted.is_empty()).then_some(Event::Environment(accepted));
@@ -196,12 +208,12 @@ impl Telnet {
         self.send_in_force(Side::Remote, OptionCode::STATUS, &status::send(), cx)
     }
 
-    /// Sets the size of the user's window, and reports it to the peer if NAWS is enabled
-    /// (RFC 1073).
+    /// Sets the size of the user's window in characters, and reports it to the peer if NAWS is
+    /// enabled (RFC 1073).
     pub fn resize(&mut self, columns: u16, rows: u16, cx: &mut Cx<'_>) {
         let Role::User(user) = &mut self.role else { return };
-        let is_new = core::mem::replace(&mut user.window, (columns, rows)) != (columns, rows);
-        if is_new {
+        let has_changed = core::mem::replace(&mut user.window, (columns, rows)) != (columns, rows);
+        if has_changed {
             // If NAWS is disabled, the size is not sent.
             _ = self.send_in_force(Side::Local, OptionCode::NAWS, &naws::is((columns, rows)), cx);
         }
@@ -220,11 +232,11 @@ impl Telnet {
     ///
     /// Returns whether EOR was sent.
     pub fn end_of_record(&mut self, cx: &mut Cx<'_>) -> bool {
-        let is_wanted = self.is_in_force(Side::Local, OptionCode::END_OF_RECORD);
-        is_wanted && self.command(Command::EndOfRecord, cx)
+        let is_enabled = self.is_in_force(Side::Local, OptionCode::END_OF_RECORD);
+        is_enabled && self.command(Command::EndOfRecord, cx)
     }
 
-    /// Sets the treatment of XOFF and XON by the user's terminal, from a server (RFC 1372).
+    /// Sets, from a server, whether the user's terminal acts on XOFF and XON (RFC 1372).
     ///
     /// # Errors
     ///
@@ -234,7 +246,8 @@ impl Telnet {
         self.send_in_force(Side::Remote, OptionCode::TOGGLE_FLOW_CONTROL, &flow.content(), cx)
     }
 
-    /// Requests a character set of the settings. The answer arrives as [`Event::Charset`].
+    /// Requests one of the character sets in the settings. The answer arrives as
+    /// [`Event::Charset`].
     ///
     /// # Errors
     ///
@@ -244,9 +257,9 @@ impl Telnet {
         if !self.is_in_force(Side::Local, OptionCode::CHARSET) {
             return Err(AskError::NotEnabled);
         }
-        let content = self.charsets.request().ok_or(AskError::AlreadyAsked)?;
+        let content = self.charsets.request().ok_or(AskError::AlreadyRequested)?;
         self.send_in_force(Side::Local, OptionCode::CHARSET, &content, cx)
-            .inspect_err(|_| Charsets::forget(&mut self.charsets))
+            .inspect_err(|_| Charsets::discard_request(&mut self.charsets))
     }
 
     /// Requests a line editing mode from the user, from a server. The answer arrives as an event
@@ -260,8 +273,9 @@ impl Telnet {
         self.send_in_force(Side::Remote, OptionCode::LINEMODE, &content, cx)
     }
 
-    /// Requests, from a server, that the user also send pending input at these characters. The mask
-    /// has one bit per character; character 0 is the most significant bit of the first byte.
+    /// Requests, from a server, that the user send its pending input whenever one of these
+    /// characters is typed. The mask has one bit per character; character 0 is the most significant
+    /// bit of the first byte.
     ///
     /// # Errors
     ///
@@ -302,7 +316,7 @@ impl Telnet {
         if !self.is_in_force(side, OptionCode::COM_PORT) {
             return Err(AskError::NotEnabled);
         }
-        let content = self.com_port.request(command).ok_or(AskError::AlreadyAsked)?;
+        let content = self.com_port.request(command).ok_or(AskError::AlreadyRequested)?;
         self.send_in_force(side, OptionCode::COM_PORT, &content, cx)
     }
 
@@ -321,7 +335,7 @@ impl Telnet {
     ///
     /// # Errors
     ///
-    /// Returns [`AskError`] if MSDP is not enabled, if a text contains one of its markers, or if
+    /// Returns [`AskError`] if MSDP is not enabled, if a text contains an MSDP marker byte, or if
     /// the output queue is full.
     pub fn msdp(&mut self, variables: &[MsdpVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = msdp::content(variables).ok_or(AskError::NotSupported)?;
@@ -332,7 +346,7 @@ impl Telnet {
     ///
     /// # Errors
     ///
-    /// Returns [`AskError`] if MSSP is not enabled, if a text contains one of its markers, or if
+    /// Returns [`AskError`] if MSSP is not enabled, if a text contains an MSSP marker byte, or if
     /// the output queue is full.
     pub fn mssp(&mut self, variables: &[MsspVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = mssp::content(variables).ok_or(AskError::NotSupported)?;
@@ -368,7 +382,7 @@ impl Telnet {
         content: &[u8],
         cx: &mut Cx<'_>,
     ) -> bool {
-        debug_assert!(option.0 != IAC, "the option that extends the list is never on");
+        debug_assert!(option.0 != IAC, "option 255 (EXTENDED-OPTIONS-LIST) is never enabled");
         let bytes = output::subnegotiation(option, content);
         let has_room = self.put(&bytes, Counter::TelnetNegotiationsOut, cx);
         if has_room && self.inspector.is_on() {

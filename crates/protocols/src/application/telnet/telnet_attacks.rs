@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::vec;
 
 /// Returns IAC SB, `option`, `content`, IAC SE, without doubling any byte.
-fn raw(option: OptionCode, content: &[u8]) -> Vec<u8> {
+fn raw_subnegotiation(option: OptionCode, content: &[u8]) -> Vec<u8> {
     [&[IAC, SB, option.0], content, &[IAC, SE]].concat()
 }
 
@@ -22,50 +22,51 @@ fn row_48_a_key_id_of_64_kib_for_encrypt_is_refused_and_skipped() {
     let mut end = End::user();
     end.receive(&[IAC, 253, 38]);
     assert_eq!(end.output(), [IAC, 252, 38]);
-    end.receive(&raw(OptionCode::ENCRYPT, &[7; 65_536]));
+    end.receive(&raw_subnegotiation(OptionCode::ENCRYPT, &[7; 65_536]));
     assert_eq!(end.telnet.decoder.subnegotiation(), Some((OptionCode::ENCRYPT, &[][..])));
     assert_eq!(end.context.counted(Counter::TelnetSubnegotiationsTooLong), 1);
     assert_eq!((end.output(), end.receive(b"alive")), (vec![], vec![data(b"alive")]));
 }
 
-/// Every kind of item, with IAC and CR at each position where they may occur.
-const EVERY_KIND: &[u8] = b"a\r\0b\r\nc\xff\xff\xff\xf6\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\r\
+/// Input with every kind of command, and with IAC and CR at each position where they may occur.
+const EVERY_KIND_OF_COMMAND: &[u8] =
+    b"a\r\0b\r\nc\xff\xff\xff\xf6\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\r\
     \xff\xfa\x27\xff\xff\x01\xff\xf0\xff\xf2d\r\0\xff\xfb\x01e\xff\xf2f";
 
 fn receive_with_notice_at(notice: usize, cut: usize) -> (Vec<OwnedEvent>, Vec<u8>) {
     let mut end = End::user();
-    let mut seen = Vec::new();
-    let (before, after) = EVERY_KIND.split_at(notice);
+    let mut events = Vec::new();
+    let (before, after) = EVERY_KIND_OF_COMMAND.split_at(notice);
     let (first, second) = before.split_at(cut.min(notice));
     let (third, fourth) = after.split_at(cut.saturating_sub(notice));
-    end.receive_more(first, &mut seen);
-    end.receive_more(second, &mut seen);
+    end.receive_more(first, &mut events);
+    end.receive_more(second, &mut events);
     end.telnet.urgent();
-    end.receive_more(third, &mut seen);
-    end.receive_more(fourth, &mut seen);
-    (seen, end.output())
+    end.receive_more(third, &mut events);
+    end.receive_more(fourth, &mut events);
+    (events, end.output())
 }
 
 // attack row 49
 #[test]
-fn row_49_an_urgent_notice_at_any_byte_and_a_cut_at_any_other_lose_no_command() {
-    for notice in 0..EVERY_KIND.len() {
+fn row_49_no_command_is_lost_at_any_position_of_the_urgent_notice_and_of_a_split() {
+    for notice in 0..EVERY_KIND_OF_COMMAND.len() {
         let expected = receive_with_notice_at(notice, notice);
         assert!(expected.0.contains(&command(Command::DataMark)));
-        for cut in 0..EVERY_KIND.len() {
+        for cut in 0..EVERY_KIND_OF_COMMAND.len() {
             assert_eq!(receive_with_notice_at(notice, cut), expected, "at {notice}, cut {cut}");
         }
     }
 }
 
-/// Returns random wire bytes, most of which form commands.
-fn drawn_bytes(rng: &mut Rng) -> Vec<u8> {
-    const TELLING: [u8; 20] =
+/// Returns random wire bytes, most of which form Telnet commands.
+fn random_bytes(rng: &mut Rng) -> Vec<u8> {
+    const TELNET_CODES: [u8; 20] =
         [0, 1, 3, 6, 10, 13, 24, 31, 39, 65, 240, 241, 242, 245, 247, 250, 251, 252, 253, 254];
     let len = rng.below(48);
     let byte = |rng: &mut Rng| match rng.below(13) {
         0..4 => IAC,
-        4..12 => TELLING[usize::try_from(rng.below(20)).unwrap()],
+        4..12 => TELNET_CODES[usize::try_from(rng.below(20)).unwrap()],
         _ => u8::try_from(rng.below(256)).unwrap(),
     };
     (0..len).map(|_| byte(rng)).collect()
@@ -97,17 +98,21 @@ fn commands_received(
     (seen, end.output())
 }
 
-fn lose_no_command(cases: u32) {
+fn check_no_command_is_lost(cases: u32) {
     let mut rng = Rng::from_seed(49);
     let mut commands = 0;
     for case in 0..cases {
-        let bytes = drawn_bytes(&mut rng);
-        let mut place = || usize::try_from(rng.below(bytes.len() as u64 + 1)).expect("it is short");
-        let notice = place();
-        let cuts = [place(), place()];
+        let bytes = random_bytes(&mut rng);
+        let mut random_position =
+            || usize::try_from(rng.below(bytes.len() as u64 + 1)).expect("it is short");
+        let notice = random_position();
+        let cuts = [random_position(), random_position()];
         let expected = commands_received(&bytes, None, [0, 0]);
-        let heard = commands_received(&bytes, Some(notice), cuts);
-        assert_eq!(heard, expected, "case {case}: {bytes:?}, notice {notice}, cuts {cuts:?}");
+        let commands_seen = commands_received(&bytes, Some(notice), cuts);
+        assert_eq!(
+            commands_seen, expected,
+            "case {case}: {bytes:?}, notice {notice}, cuts {cuts:?}"
+        );
         commands += expected.0.len();
     }
     assert!(commands > usize::try_from(cases).unwrap() / 2, "{commands} commands only");
@@ -115,15 +120,15 @@ fn lose_no_command(cases: u32) {
 
 // attack row 49
 #[test]
-fn row_49_random_commands_are_all_received_whatever_the_notice_and_the_cuts() {
-    lose_no_command(20_000);
+fn row_49_random_commands_are_all_received_for_any_notice_and_splits() {
+    check_no_command_is_lost(20_000);
 }
 
 // attack row 49
 #[test]
 #[ignore = "the long check"]
-fn row_49_a_million_drawn_streams_lose_no_command() {
-    lose_no_command(1_000_000);
+fn row_49_a_million_random_streams_lose_no_command() {
+    check_no_command_is_lost(1_000_000);
 }
 
 // attack row 50
@@ -137,11 +142,11 @@ fn row_50_iac_and_any_byte_as_the_first_input_is_survived() {
     }
 }
 
-/// Returns a user and a server that have each agreed to LINEMODE.
-fn in_linemode() -> [End; 2] {
+/// Returns a user's end and a server's end that have each agreed to LINEMODE.
+fn ends_in_linemode() -> [End; 2] {
     let allows = OptionSet::of(&[OptionCode::LINEMODE]);
-    let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
-    let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });
+    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
+    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
     user.receive(&[IAC, 253, 34]);
     server.receive(&[IAC, 251, 34]);
     user.output();
@@ -152,8 +157,8 @@ fn in_linemode() -> [End; 2] {
 // attack row 53
 #[test]
 fn row_53_ten_thousand_slc_triplets_are_too_long_and_get_no_answer() {
-    for mut end in in_linemode() {
-        end.receive(&raw(OptionCode::LINEMODE, &[3, 2, 3].repeat(10_000)));
+    for mut end in ends_in_linemode() {
+        end.receive(&raw_subnegotiation(OptionCode::LINEMODE, &[3, 2, 3].repeat(10_000)));
         assert_eq!((end.output(), end.receive(b"alive")), (vec![], vec![data(b"alive")]));
         assert_eq!(end.context.counted(Counter::TelnetSubnegotiationsTooLong), 1);
     }
@@ -161,14 +166,14 @@ fn row_53_ten_thousand_slc_triplets_are_too_long_and_get_no_answer() {
 
 // attack row 53
 #[test]
-fn row_53_a_list_of_every_code_has_each_in_the_answer_at_most_once() {
-    for mut end in in_linemode() {
+fn row_53_a_list_of_every_code_is_answered_at_most_once_per_code() {
+    for mut end in ends_in_linemode() {
         let triplets = (0..=254).flat_map(|code| [code, 2, 9]);
         let content: Vec<u8> = core::iter::once(3).chain(triplets).collect();
-        end.receive(&raw(OptionCode::LINEMODE, &content));
+        end.receive(&raw_subnegotiation(OptionCode::LINEMODE, &content));
         let output = end.output();
         assert_eq!(output[..4], [IAC, SB, 34, 3]);
-        // A value of 255 is doubled.
+        // On the wire, a value of 255 is doubled.
         let mut content = vec![];
         for byte in &output[4..output.len() - 2] {
             if (content.last(), content.len() % 3) != (Some(&IAC), 0) || *byte != IAC {
@@ -184,10 +189,10 @@ fn row_53_a_list_of_every_code_has_each_in_the_answer_at_most_once() {
 // attack row 53
 #[test]
 fn row_53_a_list_of_one_code_is_answered_once() {
-    for mut end in in_linemode() {
+    for mut end in ends_in_linemode() {
         let content = [&[3][..], &[200, 2, 3].repeat(200)].concat();
-        end.receive(&raw(OptionCode::LINEMODE, &content));
-        assert_eq!(end.output(), raw(OptionCode::LINEMODE, &[3, 200, 0, 0]));
+        end.receive(&raw_subnegotiation(OptionCode::LINEMODE, &content));
+        assert_eq!(end.output(), raw_subnegotiation(OptionCode::LINEMODE, &[3, 200, 0, 0]));
     }
 }
 
@@ -195,9 +200,9 @@ fn environment(names: &[&str]) -> Vec<EnvironmentVariable> {
     names.iter().map(|name| EnvironmentVariable::new(name, "secret")).collect()
 }
 
-/// Returns a user who may send these variables.
-fn telling(names: &[&str]) -> End {
-    let mut end = End::with(&UserSettings {
+/// Returns a user's end that may send the environment variables `names`.
+fn end_with_variables(names: &[&str]) -> End {
+    let mut end = End::user_with(&UserSettings {
         environment: environment(names),
         allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
         ..UserSettings::default()
@@ -211,7 +216,7 @@ fn telling(names: &[&str]) -> End {
 #[test]
 fn row_54_a_run_of_doubled_iacs_in_new_environ_is_skipped_where_it_is_refused() {
     let mut end = End::user();
-    end.receive(&raw(OptionCode::NEW_ENVIRON, &[IAC; 60_000]));
+    end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, &[IAC; 60_000]));
     assert_eq!(end.telnet.decoder.subnegotiation(), Some((OptionCode::NEW_ENVIRON, &[][..])));
     assert_eq!((end.output(), end.receive(b"alive")), (vec![], vec![data(b"alive")]));
 }
@@ -219,11 +224,11 @@ fn row_54_a_run_of_doubled_iacs_in_new_environ_is_skipped_where_it_is_refused() 
 // attack row 54
 #[test]
 fn row_54_names_of_escapes_and_doubled_iacs_get_a_bounded_answer() {
-    let mut end = telling(&["LANG"]);
+    let mut end = end_with_variables(&["LANG"]);
     for content in
         [[1, 0].repeat(30), [&[1, 0][..], &[IAC; 4000]].concat(), [1, 3, 2, 2].repeat(500)]
     {
-        end.receive(&raw(OptionCode::NEW_ENVIRON, &content));
+        end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, &content));
         assert!(end.output().len() <= 2 * 1024 + 5);
     }
     assert_eq!(end.receive(b"alive"), [data(b"alive")]);
@@ -231,12 +236,12 @@ fn row_54_names_of_escapes_and_doubled_iacs_get_a_bounded_answer() {
 
 // attack row 55
 #[test]
-fn row_55_nothing_of_the_environment_leaves() {
+fn row_55_no_environment_variable_is_sent_by_default() {
     let mut end = End::user();
     end.receive(&[IAC, 253, 39, IAC, 253, 36, IAC, 253, 35, IAC, 253, 23, IAC, 253, 37]);
-    end.receive(&raw(OptionCode::NEW_ENVIRON, &[1]));
-    end.receive(&raw(OptionCode::X_DISPLAY_LOCATION, &[1]));
-    end.receive(&raw(OptionCode::AUTHENTICATION, &[1, 2, 0]));
+    end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, &[1]));
+    end.receive(&raw_subnegotiation(OptionCode::X_DISPLAY_LOCATION, &[1]));
+    end.receive(&raw_subnegotiation(OptionCode::AUTHENTICATION, &[1, 2, 0]));
     let refusals = [IAC, 252, 39, IAC, 252, 36, IAC, 252, 35, IAC, 252, 23, IAC, 252, 37];
     assert_eq!(end.output(), refusals);
 }
@@ -244,15 +249,19 @@ fn row_55_nothing_of_the_environment_leaves() {
 // attack row 55
 #[test]
 fn row_55_variables_not_on_the_users_list_are_never_sent() {
-    let mut end = telling(&["LANG"]);
-    end.receive(&raw(OptionCode::NEW_ENVIRON, b"\x01\x00USER\x03LANG\x03SSH_AUTH_SOCK"));
-    let expected = raw(OptionCode::NEW_ENVIRON, b"\0\0USER\x03LANG\x01secret\x03SSH_AUTH_SOCK");
+    let mut end = end_with_variables(&["LANG"]);
+    end.receive(&raw_subnegotiation(
+        OptionCode::NEW_ENVIRON,
+        b"\x01\x00USER\x03LANG\x03SSH_AUTH_SOCK",
+    ));
+    let expected =
+        raw_subnegotiation(OptionCode::NEW_ENVIRON, b"\0\0USER\x03LANG\x01secret\x03SSH_AUTH_SOCK");
     assert_eq!(end.output(), expected);
 }
 
 /// 200 names that a server must not accept, because loaders, shells, libraries or logins trust
 /// them.
-fn bad_names() -> Vec<String> {
+fn forbidden_names() -> Vec<String> {
     let known = [
         "LD_PRELOAD",
         "LD_LIBRARY_PATH",
@@ -321,37 +330,45 @@ fn bad_names() -> Vec<String> {
 
 // attack row 57
 #[test]
-fn row_57_of_200_names_that_were_not_asked_for_none_reaches_the_caller() {
+fn row_57_none_of_200_unrequested_names_reaches_the_caller() {
     let settings = ServerSettings {
         environment: vec!["USER".into(), "LANG".into()],
         allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
         ..ServerSettings::default()
     };
-    let mut end = End::serving(&settings);
+    let mut end = End::server_with(&settings);
     end.receive(&[IAC, 251, 39]);
-    for name in bad_names() {
+    for name in forbidden_names() {
         for kind in [0, 3] {
             let content = [&[0, kind], name.as_bytes(), &[1], b"x"].concat();
-            assert_eq!(end.receive(&raw(OptionCode::NEW_ENVIRON, &content)), [], "{name}");
+            assert_eq!(
+                end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, &content)),
+                [],
+                "{name}"
+            );
         }
     }
-    let seen = end.receive(&raw(OptionCode::NEW_ENVIRON, b"\0\x03LANG\x01C\0USER\x01a\nb"));
+    let seen =
+        end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, b"\0\x03LANG\x01C\0USER\x01a\nb"));
     let expected = Event::Environment(vec![EnvironmentVariable::new("LANG", "C")]);
     assert_eq!(seen, [OwnedEvent::Other(expected)]);
 }
 
 // attack row 56
 #[test]
-fn row_56_a_terminal_name_of_64_kib_is_cut_here_and_refused_from_there() {
+fn row_56_a_terminal_name_of_64_kib_is_truncated_when_sent_and_refused_when_received() {
     let terminal_type = "x".repeat(65_536);
-    let mut user = End::with(&UserSettings { terminal_type, ..UserSettings::default() });
+    let mut user = End::user_with(&UserSettings { terminal_type, ..UserSettings::default() });
     user.receive(&[IAC, 253, 24]);
     user.output();
-    user.receive(&raw(OptionCode::TERMINAL_TYPE, &[1]));
-    assert_eq!(user.output(), raw(OptionCode::TERMINAL_TYPE, &[&[0][..], &[b'x'; 40]].concat()));
+    user.receive(&raw_subnegotiation(OptionCode::TERMINAL_TYPE, &[1]));
+    assert_eq!(
+        user.output(),
+        raw_subnegotiation(OptionCode::TERMINAL_TYPE, &[&[0][..], &[b'x'; 40]].concat())
+    );
     let mut server = End::server();
     server.receive(&[IAC, 251, 24]);
-    assert_eq!(server.receive(&raw(OptionCode::TERMINAL_TYPE, &[0; 65_536])), []);
+    assert_eq!(server.receive(&raw_subnegotiation(OptionCode::TERMINAL_TYPE, &[0; 65_536])), []);
     assert_eq!(server.context.counted(Counter::TelnetSubnegotiationsTooLong), 1);
 }
 
@@ -373,7 +390,7 @@ fn row_58_a_million_are_you_theres_and_timing_marks_fill_no_more_than_the_queue(
 
 // attack row 59
 #[test]
-fn row_59_a_subnegotiation_without_end_is_capped_and_the_session_lives() {
+fn row_59_an_endless_subnegotiation_is_limited_and_the_session_continues() {
     let mut end = End::user();
     end.receive(&[IAC, 253, 24]);
     end.output();
@@ -381,8 +398,8 @@ fn row_59_a_subnegotiation_without_end_is_capped_and_the_session_lives() {
     for _ in 0..1000 {
         end.receive(&[1; 1000]);
     }
-    let kept = end.telnet.decoder.subnegotiation().unwrap().1.len();
-    assert_eq!(kept, option::content_max_bytes(OptionCode::TERMINAL_TYPE));
+    let stored_len = end.telnet.decoder.subnegotiation().unwrap().1.len();
+    assert_eq!(stored_len, option::content_max_bytes(OptionCode::TERMINAL_TYPE));
     assert_eq!(end.receive(&[IAC, SE, b'a']), [data(b"a")]);
     assert_eq!(end.context.counted(Counter::TelnetSubnegotiationsTooLong), 1);
     assert_eq!(end.output(), []);
@@ -390,14 +407,14 @@ fn row_59_a_subnegotiation_without_end_is_capped_and_the_session_lives() {
 
 // attack row 59
 #[test]
-fn row_59_no_option_keeps_more_of_a_subnegotiation_than_its_limit() {
+fn row_59_no_option_stores_more_of_a_subnegotiation_than_its_limit() {
     for option in (0..=254).map(OptionCode) {
         let allows = OptionSet::of(&option::known().collect::<Vec<_>>());
-        let mut end = End::with(&UserSettings { allows, ..UserSettings::default() });
+        let mut end = End::user_with(&UserSettings { allows, ..UserSettings::default() });
         end.receive(&[IAC, SB, option.0]);
         end.receive(&[7; 100_000]);
-        let kept = end.telnet.decoder.subnegotiation().unwrap().1.len();
-        assert!(kept <= option::content_max_bytes(option));
+        let stored_len = end.telnet.decoder.subnegotiation().unwrap().1.len();
+        assert!(stored_len <= option::content_max_bytes(option));
         assert_eq!(end.receive(&[IAC, SE, b'a']), [data(b"a")]);
     }
 }
@@ -406,11 +423,11 @@ fn row_59_no_option_keeps_more_of_a_subnegotiation_than_its_limit() {
 #[test]
 fn row_60_a_peer_that_repeats_refused_requests_is_not_answered() {
     let mut end = End::user();
-    let rounds = (0..5000).take_while(|_| {
+    let refused_requests = (0..5000).take_while(|_| {
         end.receive(&[IAC, 251, 200]);
         end.output() == [IAC, 254, 200]
     });
-    assert_eq!(rounds.count(), usize::from(REFUSALS_MAX));
+    assert_eq!(refused_requests.count(), usize::from(REFUSALS_MAX));
     assert_eq!(end.receive(b"alive"), [data(b"alive")]);
 }
 
@@ -418,11 +435,11 @@ fn row_60_a_peer_that_repeats_refused_requests_is_not_answered() {
 #[test]
 fn row_60_a_peer_that_toggles_an_option_indefinitely_is_not_answered() {
     let mut end = End::user();
-    let answered = [251, 252].repeat(50_000).into_iter().filter(|verb| {
+    let answered_commands = [251, 252].repeat(50_000).into_iter().filter(|verb| {
         end.receive(&[IAC, *verb, 1]);
         !end.output().is_empty()
     });
-    assert_eq!(answered.count(), ANSWERS_MAX as usize);
+    assert_eq!(answered_commands.count(), ANSWERS_MAX as usize);
     assert_eq!(end.receive(b"alive"), [data(b"alive")]);
 }
 
@@ -440,12 +457,12 @@ fn row_61_every_reply_to_a_terminal_type_request_is_exactly_its_serialization() 
     for length in 1..=40 {
         let terminal_type = "T".repeat(length);
         let settings = UserSettings { terminal_type: terminal_type.clone(), ..Default::default() };
-        let mut end = End::with(&settings);
+        let mut end = End::user_with(&settings);
         end.receive(&[IAC, 253, 24]);
         end.output();
-        end.receive(&raw(OptionCode::TERMINAL_TYPE, &[1]));
+        end.receive(&raw_subnegotiation(OptionCode::TERMINAL_TYPE, &[1]));
         let content = [&[0], terminal_type.as_bytes()].concat();
-        assert_eq!(end.output(), raw(OptionCode::TERMINAL_TYPE, &content));
+        assert_eq!(end.output(), raw_subnegotiation(OptionCode::TERMINAL_TYPE, &content));
     }
 }
 
@@ -454,16 +471,16 @@ fn row_61_every_reply_to_a_terminal_type_request_is_exactly_its_serialization() 
 fn row_61_every_reply_of_the_environment_is_exactly_its_serialization() {
     for length in 0..=256 {
         let value = "v".repeat(length);
-        let mut end = End::with(&UserSettings {
+        let mut end = End::user_with(&UserSettings {
             environment: vec![EnvironmentVariable::new("LANG", &value)],
             allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
             ..UserSettings::default()
         });
         end.receive(&[IAC, 253, 39]);
         end.output();
-        end.receive(&raw(OptionCode::NEW_ENVIRON, b"\x01\x03LANG"));
+        end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, b"\x01\x03LANG"));
         let content = [b"\0\x03LANG\x01", value.as_bytes()].concat();
-        assert_eq!(end.output(), raw(OptionCode::NEW_ENVIRON, &content));
+        assert_eq!(end.output(), raw_subnegotiation(OptionCode::NEW_ENVIRON, &content));
     }
 }
 
@@ -471,7 +488,7 @@ proptest! {
     // attack row 62
     #[test]
     fn row_62_no_setting_of_the_user_gets_a_command_onto_the_wire(text in any::<String>()) {
-        let mut end = End::with(&UserSettings {
+        let mut end = End::user_with(&UserSettings {
             terminal_type: text.clone(),
             other_terminal_types: vec![text.clone()],
             display: text.clone(),
@@ -486,7 +503,8 @@ proptest! {
             _ = end.telnet.ask_charset(&mut end.context.cx());
             end.receive(&[IAC, SB, option, 1, IAC, SE]);
             let output = end.output();
-            // The output is one subnegotiation that contains nothing to end it early.
+            // The output is one subnegotiation, and its content has no byte sequence that would end
+            // it early.
             if let [IAC, SB, content @ .., IAC, SE] = &output[..] {
                 let commands = content.split(|byte| *byte == IAC).skip(1).step_by(2);
                 prop_assert!(commands.clone().all(<[u8]>::is_empty), "{:?}", output);
@@ -499,10 +517,10 @@ proptest! {
     // attack row 62
     #[test]
     fn row_62_no_terminal_name_of_the_user_gets_a_command_onto_the_wire(name in any::<String>()) {
-        let mut end = End::with(&UserSettings { terminal_type: name, ..Default::default() });
+        let mut end = End::user_with(&UserSettings { terminal_type: name, ..Default::default() });
         end.receive(&[IAC, 253, 24]);
         end.output();
-        end.receive(&raw(OptionCode::TERMINAL_TYPE, &[1]));
+        end.receive(&raw_subnegotiation(OptionCode::TERMINAL_TYPE, &[1]));
         let output = end.output();
         let name = &output[4..output.len() - 2];
         prop_assert!((1..=40).contains(&name.len()));
@@ -512,11 +530,11 @@ proptest! {
 
 // attack row 62
 #[test]
-fn row_62_a_terminal_name_with_commands_in_it_loses_them() {
+fn row_62_commands_are_removed_from_a_terminal_name() {
     let terminal_type = "vt\u{ff}\u{f0}\r\n\0 100\u{1b}[c".into();
-    let mut end = End::with(&UserSettings { terminal_type, ..UserSettings::default() });
+    let mut end = End::user_with(&UserSettings { terminal_type, ..UserSettings::default() });
     end.receive(&[IAC, 253, 24]);
     end.output();
-    end.receive(&raw(OptionCode::TERMINAL_TYPE, &[1]));
-    assert_eq!(end.output(), raw(OptionCode::TERMINAL_TYPE, b"\0vt100[c"));
+    end.receive(&raw_subnegotiation(OptionCode::TERMINAL_TYPE, &[1]));
+    assert_eq!(end.output(), raw_subnegotiation(OptionCode::TERMINAL_TYPE, b"\0vt100[c"));
 }

@@ -14,7 +14,7 @@ pub(super) struct End {
     pub(super) context: TestContext,
 }
 
-/// An event that owns its data; adjacent runs of data are joined.
+/// An event that owns its data; data of adjacent runs is joined.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OwnedEvent {
     Data(Vec<u8>),
@@ -30,11 +30,11 @@ impl End {
         Self { telnet: Telnet::server(&ServerSettings::default()), context: TestContext::default() }
     }
 
-    pub(super) fn with(settings: &UserSettings) -> Self {
+    pub(super) fn user_with(settings: &UserSettings) -> Self {
         Self { telnet: Telnet::user(settings), ..Self::user() }
     }
 
-    pub(super) fn serving(settings: &ServerSettings) -> Self {
+    pub(super) fn server_with(settings: &ServerSettings) -> Self {
         Self { telnet: Telnet::server(settings), ..Self::server() }
     }
 
@@ -46,7 +46,7 @@ impl End {
         end
     }
 
-    /// Receives `input`, and returns the events with adjacent data joined.
+    /// Receives `input`, and returns the events. The data of adjacent runs is joined.
     pub(super) fn receive(&mut self, input: &[u8]) -> Vec<OwnedEvent> {
         let mut seen = Vec::new();
         self.receive_more(input, &mut seen);
@@ -58,13 +58,13 @@ impl End {
             match (event, seen.last_mut()) {
                 (Event::Data(run), Some(OwnedEvent::Data(data))) => data.extend_from_slice(run),
                 (Event::Data(run), _) => seen.push(OwnedEvent::Data(run.to_vec())),
-                (other, _) => seen.push(OwnedEvent::Other(owned(other))),
+                (other, _) => seen.push(OwnedEvent::Other(to_owned_event(other))),
             }
         }
         assert!(input.is_empty());
     }
 
-    /// Takes all queued output.
+    /// Returns all queued output and marks it as sent.
     pub(super) fn output(&mut self) -> Vec<u8> {
         let output = self.telnet.output().to_vec();
         self.telnet.sent(output.len());
@@ -89,8 +89,8 @@ impl End {
     }
 }
 
-/// Converts an event other than data to one that outlives its input.
-fn owned(event: Event<'_>) -> Event<'static> {
+/// Converts an event other than data to an event that borrows nothing.
+fn to_owned_event(event: Event<'_>) -> Event<'static> {
     match event {
         Event::Data(_) => Event::Data(b""),
         Event::Command(command) => Event::Command(command),
@@ -134,92 +134,92 @@ pub(super) fn disabled(side: Side, option: OptionCode) -> OwnedEvent {
     OwnedEvent::Other(Event::Option { side, option, enabled: false })
 }
 
-fn runs(input: &[u8]) -> Vec<Vec<u8>> {
+fn decode_runs(input: &[u8]) -> Vec<Vec<u8>> {
     let mut end = End::user();
     let mut rest = input;
-    let mut runs = Vec::new();
+    let mut decode_runs = Vec::new();
     while let Some(event) = end.telnet.receive(&mut rest, &mut end.context.cx()) {
         let Event::Data(run) = event else { panic!("{event:?} is no data") };
-        runs.push(run.to_vec());
+        decode_runs.push(run.to_vec());
     }
-    runs
+    decode_runs
 }
 
-/// Passes bytes between both ends until nothing is queued, and returns the events of each. More
-/// rounds than any valid exchange needs are a loop.
+/// Passes bytes between both ends until nothing is queued, and returns the events of each. Fails if
+/// there are more rounds than any valid exchange needs.
 pub(super) fn settle(user: &mut End, server: &mut End) -> (Vec<OwnedEvent>, Vec<OwnedEvent>) {
     let mut at_user = Vec::new();
     let mut at_server = Vec::new();
     let is_quiet = (0..100).any(|_| {
-        let up = user.output();
-        let down = server.output();
-        server.receive_more(&up, &mut at_server);
-        user.receive_more(&down, &mut at_user);
-        up.is_empty() && down.is_empty()
+        let to_server = user.output();
+        let to_user = server.output();
+        server.receive_more(&to_server, &mut at_server);
+        user.receive_more(&to_user, &mut at_user);
+        to_server.is_empty() && to_user.is_empty()
     });
     assert!(is_quiet, "user and server never stop sending messages");
     (at_user, at_server)
 }
 
 /// Generates bytes among which the codes of Telnet are frequent.
-pub(super) fn wire_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
-    let telling = prop::sample::select(vec![
+pub(super) fn wire_bytes(len_max: usize) -> impl Strategy<Value = Vec<u8>> {
+    let telnet_code = prop::sample::select(vec![
         0, 1, 3, 5, 6, 10, 13, 24, 31, 39, 65, 240, 241, 242, 245, 247, 250, 251, 252, 253, 254,
     ]);
-    let byte = prop_oneof![4 => Just(IAC), 8 => telling, 1 => any::<u8>()];
-    prop::collection::vec(byte, 0..most)
+    let byte = prop_oneof![4 => Just(IAC), 8 => telnet_code, 1 => any::<u8>()];
+    prop::collection::vec(byte, 0..len_max)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn any_bytes_cut_anywhere_say_the_same(
+    fn any_bytes_decode_the_same_at_any_split(
         bytes in wire_bytes(400),
         cuts in prop::collection::vec(1..9_usize, 1..20),
         is_user: bool
     ) {
-        let make = || if is_user { End::user() } else { End::server() };
-        let mut whole = make();
-        let mut cut = make();
-        let expected = whole.receive(&bytes);
+        let new_end = || if is_user { End::user() } else { End::server() };
+        let mut unsplit_end = new_end();
+        let mut split_end = new_end();
+        let expected = unsplit_end.receive(&bytes);
         let mut seen = Vec::new();
         let mut rest = &bytes[..];
         let mut sizes = cuts.iter().cycle();
         while !rest.is_empty() {
             let (piece, more) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
-            cut.receive_more(piece, &mut seen);
+            split_end.receive_more(piece, &mut seen);
             rest = more;
         }
         prop_assert_eq!(seen, expected);
-        prop_assert_eq!(cut.telnet.output(), whole.telnet.output());
-        prop_assert_eq!(cut.context.meter.units(Work::TelnetByte), whole.context.meter.units(Work::TelnetByte));
+        prop_assert_eq!(split_end.telnet.output(), unsplit_end.telnet.output());
+        prop_assert_eq!(split_end.context.meter.units(Work::TelnetByte), unsplit_end.context.meter.units(Work::TelnetByte));
     }
 
     // req RFC1123:3.2.7-MUST-1
     #[test]
-    fn any_bytes_are_heard_unchanged_in_binary(bytes in wire_bytes(400)) {
-        let mut here = End::in_binary();
-        let mut there = End::in_binary();
-        prop_assert_eq!(here.send(&bytes), bytes.len());
+    fn any_bytes_are_received_unchanged_in_binary(bytes in wire_bytes(400)) {
+        let mut sender = End::in_binary();
+        let mut receiver = End::in_binary();
+        prop_assert_eq!(sender.send(&bytes), bytes.len());
         let expected = if bytes.is_empty() { vec![] } else { vec![data(&bytes)] };
-        prop_assert_eq!(there.receive(&here.output()), expected);
+        prop_assert_eq!(receiver.receive(&sender.output()), expected);
     }
 
     #[test]
-    fn any_bytes_cut_anywhere_are_heard_unchanged_in_nvt(bytes in wire_bytes(400), at: prop::sample::Index) {
-        let mut here = End::server();
-        let mut there = End::user();
+    fn any_bytes_are_received_unchanged_in_nvt_at_any_split(bytes in wire_bytes(400), at: prop::sample::Index) {
+        let mut sender = End::server();
+        let mut receiver = End::user();
         let (first, second) = bytes.split_at(at.index(bytes.len() + 1));
-        here.send(first);
-        here.send(second);
+        sender.send(first);
+        sender.send(second);
         let expected = if bytes.is_empty() { vec![] } else { vec![data(&bytes)] };
-        prop_assert_eq!(there.receive(&here.output()), expected);
+        prop_assert_eq!(receiver.receive(&sender.output()), expected);
     }
 
     // req RFC1123:3.2.1-MUST-1, RFC1123:3.2.1-MUST-2
     #[test]
-    fn two_ends_with_any_requests_in_any_order_settle_and_agree(
+    fn two_ends_with_any_requests_in_any_order_reach_the_same_state(
         steps in prop::collection::vec(
             (any::<bool>(), any::<bool>(), 0..option::KNOWN_COUNT, any::<bool>(), 0..9_usize, 0..9_usize),
             0..60
@@ -233,20 +233,20 @@ proptest! {
             let side = if is_ours { Side::Local } else { Side::Remote };
             let end = if is_user { &mut user } else { &mut server };
             _ = end.ask(side, known[option], enable);
-            let going: Vec<u8> = user.telnet.output().iter().copied().take(up).collect();
-            user.telnet.sent(going.len());
-            server.receive(&going);
-            let coming: Vec<u8> = server.telnet.output().iter().copied().take(down).collect();
-            server.telnet.sent(coming.len());
-            user.receive(&coming);
+            let to_server: Vec<u8> = user.telnet.output().iter().copied().take(up).collect();
+            user.telnet.sent(to_server.len());
+            server.receive(&to_server);
+            let to_user: Vec<u8> = server.telnet.output().iter().copied().take(down).collect();
+            server.telnet.sent(to_user.len());
+            user.receive(&to_user);
         }
         settle(&mut user, &mut server);
         prop_assert!(user.telnet.negotiation_is_quiet() && server.telnet.negotiation_is_quiet());
         for (here, there) in user.telnet.options().zip(server.telnet.options()) {
             prop_assert_eq!((here.us, here.him), (there.him, there.us));
         }
-        // A request and its answer, and for a terminal type or a window the subnegotiations that
-        // follow.
+        // Counted are a request and its answer, and for a terminal type or a window also the
+        // subnegotiations that follow.
         let output = user.context.counted(Counter::TelnetNegotiationsOut)
             + server.context.counted(Counter::TelnetNegotiationsOut);
         prop_assert!(output <= 4 * requests);
@@ -255,30 +255,30 @@ proptest! {
 
 // req RFC1123:3.2.6-MUST-1, RFC1123:3.2.5-MUST-1
 #[test]
-fn every_byte_value_is_heard_unchanged_in_nvt() {
+fn every_byte_value_is_received_unchanged_in_nvt() {
     let bytes: Vec<u8> = (0..=255).collect();
-    let mut here = End::server();
-    let mut there = End::user();
-    assert_eq!(here.send(&bytes), 256);
-    assert_eq!(there.receive(&here.output()), [data(&bytes)]);
+    let mut sender = End::server();
+    let mut receiver = End::user();
+    assert_eq!(sender.send(&bytes), 256);
+    assert_eq!(receiver.receive(&sender.output()), [data(&bytes)]);
 }
 
 #[test]
-fn every_byte_value_is_heard_unchanged_in_binary() {
+fn every_byte_value_is_received_unchanged_in_binary() {
     let bytes: Vec<u8> = (0..=255).collect();
-    let mut here = End::in_binary();
-    let mut there = End::in_binary();
-    assert_eq!(here.send(&bytes), 256);
-    assert_eq!(there.receive(&here.output()), [data(&bytes)]);
+    let mut sender = End::in_binary();
+    let mut receiver = End::in_binary();
+    assert_eq!(sender.send(&bytes), 256);
+    assert_eq!(receiver.receive(&sender.output()), [data(&bytes)]);
 }
 
 #[test]
 fn a_run_of_data_ends_with_the_line() {
-    assert_eq!(runs(b"one\r\ntwo\r\nthree"), [&b"one\r\n"[..], b"two\r\n", b"three"]);
+    assert_eq!(decode_runs(b"one\r\ntwo\r\nthree"), [&b"one\r\n"[..], b"two\r\n", b"three"]);
 }
 
 #[test]
-fn a_run_of_data_goes_on_behind_the_line_where_it_may() {
+fn a_run_of_data_continues_after_a_line_end_if_set() {
     let mut telnet = Telnet::user(&UserSettings::default());
     telnet.run_over_lines();
     let mut context = TestContext::default();
@@ -288,17 +288,20 @@ fn a_run_of_data_goes_on_behind_the_line_where_it_may() {
 }
 
 #[test]
-fn a_carriage_return_loses_its_nul_and_a_bare_one_stays() {
-    assert_eq!(runs(b"a\r\0b\rc\r\r\nd\0"), [&b"a\r"[..], b"b\rc\r\r\n", b"d\0"]);
+fn cr_nul_is_decoded_as_cr_and_a_bare_cr_is_unchanged() {
+    assert_eq!(decode_runs(b"a\r\0b\rc\r\r\nd\0"), [&b"a\r"[..], b"b\rc\r\r\n", b"d\0"]);
 }
 
 #[test]
 fn a_doubled_iac_is_one_byte_of_data_at_the_start_of_a_run() {
-    assert_eq!(runs(b"ab\xff\xffcd\xff\xff\xff\xff"), [&b"ab"[..], b"\xffcd", b"\xff", b"\xff"]);
+    assert_eq!(
+        decode_runs(b"ab\xff\xffcd\xff\xff\xff\xff"),
+        [&b"ab"[..], b"\xffcd", b"\xff", b"\xff"]
+    );
 }
 
 #[test]
-fn runs_point_into_the_input() {
+fn runs_are_borrowed_from_the_input() {
     let mut end = End::user();
     let text = *b"not copied";
     let mut input = &text[..];
@@ -308,7 +311,7 @@ fn runs_point_into_the_input() {
 }
 
 #[test]
-fn a_run_is_charged_once_and_the_account_is_given_back() {
+fn a_run_is_charged_once_and_the_previous_cpu_account_is_restored() {
     let mut end = End::user();
     end.context.meter.enter(Account::Terminal);
     end.receive(b"one\r\ntwo");
@@ -319,9 +322,9 @@ fn a_run_is_charged_once_and_the_account_is_given_back() {
 
 // req RFC1123:3.3.1-MUST-3
 #[test]
-fn the_end_of_a_line_is_sent_as_the_setting_says() {
+fn a_line_end_is_sent_as_configured() {
     let sent = [EndOfLine::CrLf, EndOfLine::CrNul, EndOfLine::Lf].map(|end_of_line| {
-        let mut end = End::with(&UserSettings { end_of_line, ..UserSettings::default() });
+        let mut end = End::user_with(&UserSettings { end_of_line, ..UserSettings::default() });
         end.send(b"a\rb\r\nc\nd\xff");
         end.output()
     });
@@ -340,7 +343,7 @@ fn in_binary_only_iac_is_changed() {
 }
 
 #[test]
-fn binary_ends_in_each_direction_where_its_sender_says_so() {
+fn binary_ends_in_each_direction_when_its_sender_sends_wont() {
     let mut end = End::in_binary();
     end.ask(Side::Local, OptionCode::BINARY, false).unwrap();
     end.ask(Side::Remote, OptionCode::BINARY, false).unwrap();
@@ -352,7 +355,8 @@ fn binary_ends_in_each_direction_where_its_sender_says_so() {
 
 #[test]
 fn output_over_the_limit_is_refused_and_counted() {
-    let mut end = End::with(&UserSettings { output_limit_bytes: 5, ..UserSettings::default() });
+    let mut end =
+        End::user_with(&UserSettings { output_limit_bytes: 5, ..UserSettings::default() });
     assert_eq!(end.send(b"ab\xff\xffc"), 3);
     assert_eq!(end.output(), b"ab\xff\xff");
     assert_eq!(end.context.counted(Counter::TelnetOutputRefused), 2);
@@ -368,15 +372,15 @@ fn a_user_offers_terminal_type_and_window_size_and_suppress_go_ahead() {
 }
 
 #[test]
-fn a_user_set_to_wait_sends_nothing_first() {
+fn a_user_configured_to_wait_sends_nothing_first() {
     let settings = UserSettings { starts_negotiation: false, ..UserSettings::default() };
-    let mut end = End::with(&settings);
+    let mut end = End::user_with(&settings);
     end.telnet.start(&mut end.context.cx());
     assert_eq!(end.output(), []);
 }
 
 #[test]
-fn user_and_server_come_to_remote_echo_a_terminal_and_a_window() {
+fn user_and_server_agree_on_remote_echo_terminal_type_and_window_size() {
     let mut user = End::user();
     let mut server = End::server();
     user.telnet.start(&mut user.context.cx());
@@ -391,7 +395,7 @@ fn user_and_server_come_to_remote_echo_a_terminal_and_a_window() {
 
 // req RFC1123:3.2.1-MUST-2
 #[test]
-fn an_option_that_is_agreed_is_not_answered_again() {
+fn a_request_for_an_enabled_option_is_not_answered() {
     let mut end = End::user();
     assert_eq!(end.receive(&[IAC, 251, 1]), [enabled(Side::Remote, OptionCode::ECHO)]);
     assert_eq!(end.output(), [IAC, 253, 1]);
@@ -402,7 +406,7 @@ fn an_option_that_is_agreed_is_not_answered_again() {
 }
 
 #[test]
-fn a_refusal_of_what_we_asked_is_an_event_and_no_words() {
+fn a_refused_request_causes_an_event_and_no_output() {
     let mut end = End::user();
     end.ask(Side::Remote, OptionCode::ECHO, true).unwrap();
     assert_eq!(end.output(), [IAC, 253, 1]);
@@ -423,8 +427,9 @@ fn an_unsupported_option_is_neither_requested_nor_accepted() {
 }
 
 #[test]
-fn a_full_queue_leaves_the_state_as_it_was() {
-    let mut end = End::with(&UserSettings { output_limit_bytes: 0, ..UserSettings::default() });
+fn a_full_queue_leaves_the_state_unchanged() {
+    let mut end =
+        End::user_with(&UserSettings { output_limit_bytes: 0, ..UserSettings::default() });
     while end.command(Command::NoOperation) {}
     let asked = end.ask(Side::Remote, OptionCode::ECHO, true);
     assert_eq!(asked, Err(AskError::OutputFull));
@@ -435,7 +440,7 @@ fn a_full_queue_leaves_the_state_as_it_was() {
 #[test]
 fn the_terminal_type_is_sent_as_often_as_it_is_requested() {
     let settings = UserSettings { terminal_type: "xterm-256color".into(), ..Default::default() };
-    let mut end = End::with(&settings);
+    let mut end = End::user_with(&settings);
     end.receive(&[IAC, 253, 24]);
     end.output();
     end.receive(&[IAC, SB, 24, 1, IAC, SE, IAC, SB, 24, 1, IAC, SE]);
@@ -445,20 +450,20 @@ fn the_terminal_type_is_sent_as_often_as_it_is_requested() {
 
 // req RFC1123:3.2.8-MUST-1
 #[test]
-fn the_terminal_type_goes_out_in_upper_case_if_so_set() {
+fn the_terminal_type_is_sent_in_upper_case_if_configured() {
     let settings = UserSettings {
         terminal_type: "vt100".into(),
         uppercases_terminal_type: true,
         ..Default::default()
     };
-    let mut end = End::with(&settings);
+    let mut end = End::user_with(&settings);
     end.receive(&[IAC, 253, 24, IAC, SB, 24, 1, IAC, SE]);
     assert_eq!(end.output(), b"\xff\xfb\x18\xff\xfa\x18\x00VT100\xff\xf0");
 }
 
 #[test]
 fn a_window_of_255_columns_is_sent_with_the_255_doubled() {
-    let mut end = End::with(&UserSettings { window: (255, 24), ..UserSettings::default() });
+    let mut end = End::user_with(&UserSettings { window: (255, 24), ..UserSettings::default() });
     end.receive(&[IAC, 253, 31]);
     assert_eq!(end.output(), [IAC, 251, 31, IAC, SB, 31, 0, 255, 255, 0, 24, IAC, SE]);
 }
@@ -487,11 +492,11 @@ fn status_reports_both_sides_of_every_option() {
 }
 
 #[test]
-fn the_status_of_the_other_is_read_from_our_side() {
+fn the_status_of_the_peer_is_reported_from_the_local_point_of_view() {
     let mut user = End::user();
     let mut server = End::server();
-    let early = user.telnet.ask_status(&mut user.context.cx());
-    assert_eq!(early, Err(AskError::NotEnabled));
+    let early_result = user.telnet.ask_status(&mut user.context.cx());
+    assert_eq!(early_result, Err(AskError::NotEnabled));
     server.ask(Side::Local, OptionCode::STATUS, true).unwrap();
     server.ask(Side::Local, OptionCode::ECHO, true).unwrap();
     server.ask(Side::Remote, OptionCode::BINARY, true).unwrap();
@@ -507,7 +512,7 @@ fn the_status_of_the_other_is_read_from_our_side() {
 }
 
 #[test]
-fn a_timing_mark_comes_back_behind_what_was_said_before_it() {
+fn the_answer_to_a_timing_mark_follows_all_earlier_output() {
     let mut end = End::user();
     end.send(b"echoed");
     end.receive(&[IAC, 253, 6]);
@@ -515,7 +520,7 @@ fn a_timing_mark_comes_back_behind_what_was_said_before_it() {
 }
 
 #[test]
-fn each_timing_mark_of_ours_has_one_answer_and_others_mean_nothing() {
+fn each_requested_timing_mark_has_one_answer_and_others_are_ignored() {
     let mut end = End::user();
     end.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
     end.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
@@ -528,7 +533,7 @@ fn each_timing_mark_of_ours_has_one_answer_and_others_mean_nothing() {
 
 // req RFC1123:3.2.3-MUST-1
 #[test]
-fn every_command_is_sent_and_heard() {
+fn every_command_is_sent_and_received() {
     let mut here = End::user();
     let mut there = End::user();
     assert!(Command::ALL.iter().all(|command| here.command(*command)));
@@ -562,7 +567,7 @@ fn a_terminal_type_without_agreement_is_not_sent() {
 
 // req RFC1123:3.2.4-MUST-1
 #[test]
-fn a_synch_throws_away_data_and_keeps_commands_until_the_data_mark() {
+fn a_synch_discards_data_but_not_commands_until_the_data_mark() {
     let mut end = End::user();
     end.telnet.urgent();
     let seen = end.receive(b"old\xff\xf7\xff\xf6older\xff\xfb\x01\xff\xf2new");
@@ -577,14 +582,14 @@ fn a_synch_throws_away_data_and_keeps_commands_until_the_data_mark() {
 }
 
 #[test]
-fn a_data_mark_without_urgent_notice_throws_nothing_away() {
+fn a_data_mark_without_urgent_notice_discards_nothing() {
     let mut end = End::user();
     assert_eq!(end.receive(b"a\xff\xf2b"), [data(b"a"), command(Command::DataMark), data(b"b")]);
     assert!(!end.telnet.is_discarding());
 }
 
 #[test]
-fn an_urgent_notice_that_comes_after_its_data_mark_throws_nothing_away() {
+fn an_urgent_notice_after_its_data_mark_discards_nothing() {
     let mut end = End::user();
     end.receive(b"a\xff\xf2b");
     end.telnet.urgent();
@@ -594,7 +599,7 @@ fn an_urgent_notice_that_comes_after_its_data_mark_throws_nothing_away() {
 }
 
 #[test]
-fn a_data_mark_waits_for_its_notice_no_longer_than_a_window_of_data() {
+fn a_data_mark_is_remembered_for_at_most_one_window_of_data() {
     let mut end = End::user();
     end.receive(b"\xff\xf2");
     end.receive(&[b'x'; 65_536]);
@@ -603,7 +608,7 @@ fn a_data_mark_waits_for_its_notice_no_longer_than_a_window_of_data() {
 }
 
 #[test]
-fn the_end_of_urgent_data_ends_the_wait_of_a_data_mark() {
+fn the_end_of_urgent_data_clears_a_remembered_data_mark() {
     let mut end = End::user();
     end.receive(b"\xff\xf2");
     end.telnet.urgent_ended();
@@ -622,7 +627,7 @@ fn urgent_data_announced_again_after_the_data_mark_is_another_synch() {
 }
 
 #[test]
-fn after_urgent_data_without_a_data_mark_one_that_follows_still_counts() {
+fn a_data_mark_shortly_after_the_urgent_data_ends_the_synch() {
     let mut end = End::user();
     end.telnet.urgent();
     end.receive(b"old\xff");
@@ -631,7 +636,7 @@ fn after_urgent_data_without_a_data_mark_one_that_follows_still_counts() {
 }
 
 #[test]
-fn after_urgent_data_without_a_data_mark_the_user_resumes_reading() {
+fn the_user_resumes_reading_after_urgent_data_without_a_data_mark() {
     let mut end = End::user();
     end.telnet.urgent();
     end.receive(b"urgent");
@@ -641,7 +646,7 @@ fn after_urgent_data_without_a_data_mark_the_user_resumes_reading() {
 }
 
 #[test]
-fn an_interrupt_with_synch_goes_out_as_urgent_data_up_to_the_data_mark() {
+fn an_interrupt_with_synch_is_sent_as_urgent_data_up_to_the_data_mark() {
     let mut end = End::user();
     end.send(b"ls");
     end.command(Command::InterruptProcess);
@@ -675,7 +680,7 @@ fn a_server_answers_abort_output_by_synch() {
 }
 
 #[test]
-fn the_table_of_options_shows_each_as_rfc_1143_spells_it() {
+fn the_table_of_options_displays_each_state_as_in_rfc_1143() {
     let mut end = End::user();
     end.ask(Side::Local, OptionCode::NAWS, true).unwrap();
     end.receive(&[IAC, 251, 1]);

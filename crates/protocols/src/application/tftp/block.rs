@@ -1,6 +1,7 @@
 //! Block numbers: 16 bits on the wire, 64 bits internally.
 
-/// Number of a block within its file. The first data block is 1; the opening counts as 0.
+/// Number of a block within its file. The first data block is 1; 0 stands for the request or the
+/// OACK, which ACK 0 acknowledges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Block(pub(super) u64);
 
@@ -22,7 +23,7 @@ impl Block {
     }
 
     /// Returns the first block from this one on, at most 65,535 later, whose wire number is `wire`.
-    pub(super) const fn at_or_behind(self, wire: u16) -> Self {
+    pub(super) const fn at_or_after(self, wire: u16) -> Self {
         Self(self.0.saturating_add(wire.wrapping_sub(self.to_wire()) as u64))
     }
 }
@@ -39,7 +40,7 @@ mod tests {
             ahead in 0_u64..65_536,
         ) {
             let block = Block(base + ahead);
-            prop_assert_eq!(Block(base).at_or_behind(block.to_wire()), block);
+            prop_assert_eq!(Block(base).at_or_after(block.to_wire()), block);
         }
     }
 }

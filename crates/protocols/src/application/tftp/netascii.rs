@@ -6,7 +6,8 @@ const CR: u8 = b'\r';
 const LF: u8 = b'\n';
 const NUL: u8 = 0;
 
-/// Appends `text`, whose lines end with LF, as netascii, and returns the number of line ends.
+/// Converts `text`, whose lines end with LF, to netascii, appends it to `out`, and returns the
+/// number of line ends.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) -> u64 {
     let mut line_ends = 0;
     for piece in text.split_inclusive(|&byte| byte == LF || byte == CR) {
@@ -30,7 +31,7 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decoder {
     /// The last byte was a CR, whose meaning depends on the next byte.
-    is_behind_cr: bool,
+    follows_cr: bool,
     line_ends: u64,
 }
 
@@ -43,8 +44,8 @@ impl Decoder {
     /// Appends the decoded text. A CR before any byte but LF and NUL is kept as it is.
     pub(super) fn decode(&mut self, netascii: &[u8], out: &mut Vec<u8>) {
         for &byte in netascii {
-            let was_behind_cr = core::mem::replace(&mut self.is_behind_cr, byte == CR);
-            match (was_behind_cr, byte) {
+            let followed_cr = core::mem::replace(&mut self.follows_cr, byte == CR);
+            match (followed_cr, byte) {
                 (true, LF) => {
                     out.push(LF);
                     self.line_ends += 1;
@@ -58,9 +59,9 @@ impl Decoder {
         }
     }
 
-    /// Appends a CR that is still held back at the end of the file.
+    /// Ends the file: appends a final CR whose next byte has not arrived.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        if core::mem::take(&mut self.is_behind_cr) {
+        if core::mem::take(&mut self.follows_cr) {
             out.push(CR);
         }
     }
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_lines_are_counted_and_a_bare_lf_is_none() {
+    fn line_ends_are_counted_without_bare_lfs() {
         let mut decoder = Decoder::default();
         decoder.decode(b"a\r\nb\n\r", &mut Vec::new());
         decoder.decode(b"\n", &mut Vec::new());
@@ -97,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_cr_of_a_careless_sender_stays() {
+    fn a_cr_without_lf_or_nul_is_unchanged() {
         assert_eq!(decoded([&b"a\rb\r"[..]]), b"a\rb\r");
     }
 
     proptest! {
         #[test]
-        fn any_bytes_come_back_however_they_are_cut(
+        fn any_bytes_round_trip_at_any_split(
             text in proptest::collection::vec(prop_oneof![Just(CR), Just(LF), Just(NUL), any::<u8>()], 0..200),
             block_size in 1_usize..20,
         ) {

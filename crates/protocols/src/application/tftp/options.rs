@@ -17,7 +17,8 @@ const BLOCK_SIZES: RangeInclusive<u16> = 8..=65_464;
 const TIMEOUTS_S: RangeInclusive<u8> = 1..=255;
 /// Minimum memory that a Linux kernel charges for a datagram in addition to its bytes (our choice).
 const DATAGRAM_CHARGE_BYTES: usize = 768;
-/// Half of all block numbers (our choice), so that earlier and later blocks cannot be confused.
+/// Maximum window size in blocks (our choice): half of all block numbers, so that earlier and later
+/// blocks cannot be confused.
 const WINDOW_SIZE_MAX: u16 = 32_767;
 
 /// Options of a request or of its answer; `None` means absent.
@@ -76,8 +77,8 @@ pub struct Agreed {
 /// The kernel charges each datagram for its bookkeeping and rounds its memory up to a power of two.
 #[must_use]
 pub fn window_size_for(receive_buffer_bytes: usize, block_size: u16) -> u16 {
-    let charge = 2 * usize::from(block_size) + DATAGRAM_CHARGE_BYTES;
-    let blocks = receive_buffer_bytes / charge;
+    let charged_bytes = 2 * usize::from(block_size) + DATAGRAM_CHARGE_BYTES;
+    let blocks = receive_buffer_bytes / charged_bytes;
     u16::try_from(blocks).unwrap_or(u16::MAX).clamp(1, WINDOW_SIZE_MAX)
 }
 
@@ -139,15 +140,16 @@ impl Options {
     /// the user's claim, which the owner has already checked.
     #[must_use]
     pub fn grant(&self, limits: &Limits, file_bytes: Option<u64>) -> (Self, Agreed) {
-        let block_size = self.block_size.map(|asked| asked.min(limits.block_size_max.max(8)));
+        let block_size =
+            self.block_size.map(|requested| requested.min(limits.block_size_max.max(8)));
         let bytes = usize::from(block_size.unwrap_or(BLOCK_SIZE_DEFAULT));
-        let fits = u16::try_from(limits.window_max_bytes / bytes).unwrap_or(u16::MAX);
-        let most = limits.window_size_max.min(fits).clamp(1, WINDOW_SIZE_MAX);
+        let buffer_blocks = u16::try_from(limits.window_max_bytes / bytes).unwrap_or(u16::MAX);
+        let window_size_max = limits.window_size_max.min(buffer_blocks).clamp(1, WINDOW_SIZE_MAX);
         let answer = Self {
             block_size,
             timeout_s: self.timeout_s,
             transfer_size: self.transfer_size.and(file_bytes),
-            window_size: self.window_size.map(|asked| asked.min(most)),
+            window_size: self.window_size.map(|requested| requested.min(window_size_max)),
         };
         (answer, answer.agreed())
     }
@@ -155,9 +157,9 @@ impl Options {
     /// Returns the parameters that `answer` establishes for the user, or `None` if the answer is
     /// invalid: it has an option that was not requested, or a value above the requested one
     /// (RFC 2347, 2348, 7440).
-    pub(super) fn taken(&self, answer: &Self) -> Option<Agreed> {
-        let is_within = at_most(answer.block_size, self.block_size)
-            && at_most(answer.window_size, self.window_size)
+    pub(super) fn agreed_with(&self, answer: &Self) -> Option<Agreed> {
+        let is_within = is_at_most(answer.block_size, self.block_size)
+            && is_at_most(answer.window_size, self.window_size)
             && (answer.timeout_s.is_none() || answer.timeout_s == self.timeout_s)
             && (answer.transfer_size.is_none() || self.transfer_size.is_some());
         is_within.then(|| answer.agreed())
@@ -175,8 +177,8 @@ impl Options {
     }
 
     /// Returns the options with the window limited to half the block numbers.
-    pub(super) fn within_reason(mut self) -> Self {
-        self.window_size = self.window_size.map(|asked| asked.clamp(1, WINDOW_SIZE_MAX));
+    pub(super) fn with_limited_window(mut self) -> Self {
+        self.window_size = self.window_size.map(|requested| requested.clamp(1, WINDOW_SIZE_MAX));
         self
     }
 }
@@ -197,10 +199,10 @@ fn first<T: TryFrom<u64> + PartialOrd>(
     }
 }
 
-fn at_most(answer: Option<u16>, asked: Option<u16>) -> bool {
-    match (answer, asked) {
+fn is_at_most(answer: Option<u16>, requested: Option<u16>) -> bool {
+    match (answer, requested) {
         (None, _) => true,
-        (Some(answer), Some(asked)) => answer <= asked,
+        (Some(answer), Some(requested)) => answer <= requested,
         (Some(_), None) => false,
     }
 }
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn asked() -> Options {
+    fn requested_options() -> Options {
         Options {
             block_size: Some(1428),
             timeout_s: Some(3),
@@ -220,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_grants_at_most_what_was_asked_and_what_its_limits_allow() {
+    fn a_server_grants_no_more_than_the_request_or_its_limits() {
         let limits = Limits { block_size_max: 1024, window_size_max: 16, window_max_bytes: 8192 };
-        let (answer, agreed) = asked().grant(&limits, Some(70_000));
+        let (answer, agreed) = requested_options().grant(&limits, Some(70_000));
         assert_eq!(answer.block_size, Some(1024));
         assert_eq!(answer.window_size, Some(8));
         assert_eq!(answer.transfer_size, Some(70_000));
@@ -237,27 +239,27 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_more_than_was_asked_is_none() {
-        let more = Options { block_size: Some(1429), ..Options::default() };
-        assert_eq!(asked().taken(&more), None);
-        let unasked = Options { window_size: Some(1), ..Options::default() };
-        assert_eq!(Options::default().taken(&unasked), None);
+    fn an_answer_that_exceeds_the_request_is_invalid() {
+        let larger_block = Options { block_size: Some(1429), ..Options::default() };
+        assert_eq!(requested_options().agreed_with(&larger_block), None);
+        let unrequested = Options { window_size: Some(1), ..Options::default() };
+        assert_eq!(Options::default().agreed_with(&unrequested), None);
     }
 
     #[test]
-    fn a_value_out_of_range_or_with_a_sign_is_as_if_it_was_not_there() {
+    fn a_value_out_of_range_or_with_a_sign_is_ignored() {
         let options = Options::parse(b"blksize\x007\0timeout\x00+5\0windowsize\x000\0").unwrap();
         assert!(options.is_empty());
     }
 
     #[test]
-    fn names_are_read_in_any_case_and_the_first_of_two_counts() {
+    fn option_names_ignore_case_and_the_first_of_two_counts() {
         let options = Options::parse(b"BlkSize\x00512\0blksize\x001024\0unknown\x001\0").unwrap();
         assert_eq!(options, Options { block_size: Some(512), ..Options::default() });
     }
 
     #[test]
-    fn a_window_is_of_at_least_one_block_and_of_small_blocks_counts_their_bookkeeping() {
+    fn a_window_has_at_least_one_block_and_counts_the_bookkeeping_of_small_blocks() {
         assert_eq!(window_size_for(0, 65_464), 1);
         assert_eq!(window_size_for(425_984, 8), 543);
         assert_eq!(window_size_for(425_984, 1428), 117);
@@ -266,7 +268,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn options_come_back_from_the_wire(
+        fn emitted_options_are_parsed_back_equal(
             block_size in proptest::option::of(8_u16..=65_464),
             timeout_s in proptest::option::of(1_u8..),
             transfer_size in proptest::option::of(any::<u64>()),

@@ -6,7 +6,7 @@ use super::options::{Agreed, Options};
 use super::request::{Direction, Mode, Request};
 use super::tftp_packet::{self, ErrorCode, Fault, Packet};
 use super::timer::{Expiry, Timer};
-use super::{EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, WrongTransferId};
+use super::{EVENTS_MAX, Event, Failure, OPTIONS_REFUSED, Opening, Settings, WrongTransferId};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::Instant;
@@ -15,12 +15,12 @@ use alloc::vec::Vec;
 
 /// Number of retransmission intervals for which a receiver keeps a transfer after its last
 /// acknowledgment, in case that acknowledgment is lost.
-const DALLY_WAITS: u32 = 3;
+const DALLY_INTERVALS: u32 = 3;
 
-const TOO_LONG: Fault =
+const BLOCK_TOO_LONG: Fault =
     Fault { code: ErrorCode::IllegalOperation, text: "The block exceeds the negotiated size." };
 
-/// Receives one file.
+/// The receiving end of one transfer.
 #[derive(Debug)]
 pub struct Receiver {
     state: State,
@@ -32,11 +32,11 @@ pub struct Receiver {
     rcv_nxt: Block,
     /// Blocks received since the last acknowledgment.
     unacknowledged: u16,
-    /// The sender has been notified that `rcv_nxt` is missing.
-    is_gap_told: bool,
+    /// Whether the sender has been notified that `rcv_nxt` is missing.
+    is_gap_reported: bool,
     pending_ack: Option<Block>,
     /// Send time of the acknowledgment that the next block answers.
-    timed: Option<Instant>,
+    ack_sent_at: Option<Instant>,
     pending_error: Option<Vec<u8>>,
     events: VecDeque<Event>,
 }
@@ -46,8 +46,8 @@ enum State {
     Opening(Opening),
     Receiving,
     /// The whole file has been received; the owner is storing it.
-    Keeping,
-    /// The last acknowledgment is repeated if the sender retransmits.
+    Storing,
+    /// The transfer is complete; the last acknowledgment is repeated if the sender retransmits.
     Dallying,
     Ended,
 }
@@ -63,10 +63,10 @@ impl Receiver {
     /// Starts a user's transfer that reads `request.name`, or returns `None` if `request` cannot be
     /// encoded. The direction of the request is ignored.
     #[must_use]
-    pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
-        let options = request.options.within_reason();
-        let asked = Request { direction: Direction::Read, options, ..request.clone() };
-        let opening = Opening::of_user(asked.emit()?, options);
+    pub fn for_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
+        let options = request.options.with_limited_window();
+        let read_request = Request { direction: Direction::Read, options, ..request.clone() };
+        let opening = Opening::for_user(read_request.emit()?, options);
         let agreed = Options::default().agreed();
         Some(Self::new(opening, request.mode, (None, agreed), settings, now))
     }
@@ -74,7 +74,7 @@ impl Receiver {
     /// Starts a server's answer to a write request from the user at `port`, with the result of
     /// [`Options::grant`].
     #[must_use]
-    pub fn of_server(
+    pub fn for_server(
         mode: Mode,
         port: u16,
         granted: (Options, Agreed),
@@ -87,7 +87,7 @@ impl Receiver {
         } else {
             tftp_packet::option_ack(&answer)
         };
-        let opening = Opening::of_server(datagram);
+        let opening = Opening::for_server(datagram);
         let mut receiver = Self::new(opening, mode, (Some(port), agreed), settings, now);
         receiver.timer.agree(agreed.timeout_s);
         receiver
@@ -105,12 +105,12 @@ impl Receiver {
             text: (mode == Mode::Netascii).then(Text::default),
             peer,
             agreed,
-            timer: Timer::of_receiver(settings, now),
+            timer: Timer::for_receiver(settings, now),
             rcv_nxt: Block::FIRST,
             unacknowledged: 0,
-            is_gap_told: false,
+            is_gap_reported: false,
             pending_ack: None,
-            timed: None,
+            ack_sent_at: None,
             pending_error: None,
             events: VecDeque::new(),
         }
@@ -149,8 +149,8 @@ impl Receiver {
     }
 
     fn on_option_ack(&mut self, port: u16, answer: &Options, cx: &mut Cx<'_>) {
-        let asked = match &self.state {
-            State::Opening(Opening { asked: Some(asked), .. }) => *asked,
+        let requested = match &self.state {
+            State::Opening(Opening { requested: Some(requested), .. }) => *requested,
             State::Receiving if self.rcv_nxt == Block::FIRST => {
                 // The peer repeats its OACK because ACK 0 was lost.
                 self.pending_ack = Some(Block::default());
@@ -159,7 +159,9 @@ impl Receiver {
             _ => return cx.meter.count(Counter::TftpIgnored),
         };
         self.peer = Some(port);
-        let Some(agreed) = asked.taken(answer) else { return self.abort(OPTIONS_REFUSED) };
+        let Some(agreed) = requested.agreed_with(answer) else {
+            return self.abort(OPTIONS_REFUSED);
+        };
         self.agreed = agreed;
         self.timer.agree(agreed.timeout_s);
         self.opened(cx);
@@ -168,7 +170,7 @@ impl Receiver {
 
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = State::Receiving;
-        self.timer.received(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.timer.received(self.ack_sent_at.take().map(|sent_at| cx.now - sent_at), cx.now);
         self.push_event(Event::Opened(self.agreed));
     }
 
@@ -189,16 +191,16 @@ impl Receiver {
             self.opened(cx);
         }
         if wire != self.rcv_nxt.to_wire() || !matches!(self.state, State::Receiving) {
-            self.on_other_block(wire, cx);
+            self.on_unexpected_block(wire, cx);
             return &[];
         }
         let block_size = usize::from(self.agreed.block_size);
         if data.len() > block_size {
-            self.abort(TOO_LONG);
+            self.abort(BLOCK_TOO_LONG);
             return &[];
         }
-        self.take_block(data.len() < block_size, cx);
-        let is_last = matches!(self.state, State::Keeping);
+        self.accept_block(data.len() < block_size, cx);
+        let is_last = matches!(self.state, State::Storing);
         match &mut self.text {
             None => data,
             Some(text) => text.decode(data, is_last),
@@ -206,14 +208,14 @@ impl Receiver {
     }
 
     /// Advances past the expected block.
-    fn take_block(&mut self, is_last: bool, cx: &mut Cx<'_>) {
+    fn accept_block(&mut self, is_last: bool, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TftpBlocksIn);
-        self.timer.received(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.timer.received(self.ack_sent_at.take().map(|sent_at| cx.now - sent_at), cx.now);
         self.rcv_nxt = self.rcv_nxt.next();
-        self.is_gap_told = false;
+        self.is_gap_reported = false;
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         if is_last {
-            self.state = State::Keeping;
+            self.state = State::Storing;
             self.pending_ack = None;
             self.timer.stop();
             return self.push_event(Event::Received);
@@ -225,35 +227,35 @@ impl Receiver {
     }
 
     /// Handles a block that is not the next one: a duplicate, or one after a gap.
-    fn on_other_block(&mut self, wire: u16, cx: &mut Cx<'_>) {
+    fn on_unexpected_block(&mut self, wire: u16, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TftpIgnored);
-        let last = self.rcv_nxt.previous();
-        let is_ahead = self.rcv_nxt.at_or_behind(wire).0 - self.rcv_nxt.0 < 32_768;
+        let last_received = self.rcv_nxt.previous();
+        let is_ahead = self.rcv_nxt.at_or_after(wire).0 - self.rcv_nxt.0 < 32_768;
         match self.state {
             // Our acknowledgment was lost. If blocks arrived since then, their acknowledgment is
             // still due at the end of the window; answering now would make the sender go back
             // needlessly.
             State::Receiving | State::Dallying
-                if wire == last.to_wire() && self.unacknowledged == 0 =>
+                if wire == last_received.to_wire() && self.unacknowledged == 0 =>
             {
-                self.pending_ack = Some(last);
+                self.pending_ack = Some(last_received);
             }
             // RFC 7440 §4: the last block before the gap is acknowledged, once.
-            State::Receiving if is_ahead && !self.is_gap_told => {
-                self.is_gap_told = true;
-                self.pending_ack = Some(last);
+            State::Receiving if is_ahead && !self.is_gap_reported => {
+                self.is_gap_reported = true;
+                self.pending_ack = Some(last_received);
             }
             _ => {}
         }
     }
 
     /// Acknowledges the whole file after the owner has stored it.
-    pub fn keep(&mut self, cx: &mut Cx<'_>) {
-        if let State::Keeping = self.state {
+    pub fn confirm_stored(&mut self, cx: &mut Cx<'_>) {
+        if let State::Storing = self.state {
             self.state = State::Dallying;
             self.unacknowledged = 0;
             self.pending_ack = Some(self.rcv_nxt.previous());
-            self.timer.dally(DALLY_WAITS, cx.now);
+            self.timer.dally(DALLY_INTERVALS, cx.now);
             self.push_event(Event::Complete);
         }
     }
@@ -286,7 +288,7 @@ impl Receiver {
         out.extend_from_slice(&tftp_packet::ack(block.to_wire()));
         self.unacknowledged = 0;
         if let State::Receiving = self.state {
-            self.timed = Some(cx.now);
+            self.ack_sent_at = Some(cx.now);
             self.timer.start(cx.now);
         }
         Some(tftp_packet::HEADER_LEN)
@@ -319,11 +321,11 @@ impl Receiver {
                 cx.meter.count(Counter::TftpTimeouts);
             }
             State::Receiving => {
-                self.timed = None;
+                self.ack_sent_at = None;
                 self.pending_ack = Some(self.rcv_nxt.previous());
                 cx.meter.count(Counter::TftpTimeouts);
             }
-            State::Keeping | State::Ended => {}
+            State::Storing | State::Ended => {}
         }
     }
 
@@ -352,7 +354,10 @@ impl Receiver {
     }
 
     fn push_event(&mut self, event: Event) {
-        debug_assert!(self.events.len() < EVENTS_LIMIT, "one opening, one end");
+        debug_assert!(
+            self.events.len() < EVENTS_MAX,
+            "each transfer reports one opening and one end"
+        );
         self.events.push_back(event);
     }
 }

@@ -41,9 +41,9 @@ pub struct Request {
 /// Reason why a datagram is not a request that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// Another packet, or a truncated request: it is not answered.
+    /// The datagram is another packet or a truncated request, and is not answered.
     NoRequest,
-    /// An invalid request: the fault is the answer to it.
+    /// The request is invalid, and is answered with this ERROR.
     Refused(Fault),
 }
 
@@ -122,7 +122,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_request_is_read_in_any_case_of_its_mode() {
+    fn the_mode_of_a_request_ignores_case() {
         let request = Request::parse(b"\0\x01boot/kernel\0OcTeT\0tsize\x000\0").unwrap();
         assert_eq!(request.direction, Direction::Read);
         assert_eq!(request.name, b"boot/kernel");
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn padding_behind_the_mode_is_no_option() {
+    fn padding_after_the_mode_is_ignored() {
         let request = Request::parse(b"\0\x01a\0octet\0\0\0\0").unwrap();
         assert!(request.options.is_empty());
     }
 
     #[test]
-    fn a_name_that_does_not_fit_into_a_request_makes_none() {
+    fn a_name_that_does_not_fit_into_a_request_is_refused() {
         let options = Options::default();
         let request = |name: Vec<u8>| Request {
             direction: Direction::Read,
@@ -165,12 +165,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_harm(datagram in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_are_parsed_without_a_panic(datagram in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = Request::parse(&datagram);
         }
 
         #[test]
-        fn a_request_comes_back_from_the_wire(
+        fn an_emitted_request_is_parsed_back_equal(
             name in proptest::collection::vec(1_u8.., 1..100),
             is_read: bool,
             is_text: bool,

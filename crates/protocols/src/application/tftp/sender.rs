@@ -6,7 +6,7 @@ use super::request::{Direction, Mode, Request};
 use super::tftp_packet::{self, Fault, Packet};
 use super::timer::{Expiry, Timer};
 use super::{
-    EVENTS_LIMIT, Event, Failure, OPTIONS_REFUSED, Opening, Settings, WrongTransferId, netascii,
+    EVENTS_MAX, Event, Failure, OPTIONS_REFUSED, Opening, Settings, WrongTransferId, netascii,
 };
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -15,9 +15,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Minimum size of the send buffer in bytes, however small the window is.
-const BUFFER_MIN: usize = 65_536;
+const BUFFER_MIN_BYTES: usize = 65_536;
 
-/// Sends one file.
+/// The sending end of one transfer.
 #[derive(Debug)]
 pub struct Sender {
     state: State,
@@ -42,7 +42,7 @@ pub struct Sender {
     /// The block for which a duplicate acknowledgment has already triggered a retransmission.
     rewound_for: Option<Block>,
     /// The last block that was sent for the first time, and its time of sending.
-    timed: Option<(Block, Instant)>,
+    timed_block: Option<(Block, Instant)>,
     pending_error: Option<Vec<u8>>,
     events: VecDeque<Event>,
 }
@@ -58,10 +58,10 @@ impl Sender {
     /// Starts a user's transfer that writes `request.name`, or returns `None` if `request` cannot
     /// be encoded. The direction of the request is ignored.
     #[must_use]
-    pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
-        let options = request.options.within_reason();
-        let asked = Request { direction: Direction::Write, options, ..request.clone() };
-        let opening = Opening::of_user(asked.emit()?, options);
+    pub fn for_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
+        let options = request.options.with_limited_window();
+        let write_request = Request { direction: Direction::Write, options, ..request.clone() };
+        let opening = Opening::for_user(write_request.emit()?, options);
         let agreed = Options::default().agreed();
         Some(Self::new(State::Opening(opening), request.mode, (None, agreed), settings, now))
     }
@@ -69,7 +69,7 @@ impl Sender {
     /// Starts a server's answer to a read request from the user at `port`, with the result of
     /// [`Options::grant`].
     #[must_use]
-    pub fn of_server(
+    pub fn for_server(
         mode: Mode,
         port: u16,
         granted: (Options, Agreed),
@@ -80,7 +80,7 @@ impl Sender {
         let state = if answer.is_empty() {
             State::Sending
         } else {
-            State::Opening(Opening::of_server(tftp_packet::option_ack(&answer)))
+            State::Opening(Opening::for_server(tftp_packet::option_ack(&answer)))
         };
         let mut sender = Self::new(state, mode, (Some(port), agreed), settings, now);
         sender.timer.agree(agreed.timeout_s);
@@ -102,7 +102,7 @@ impl Sender {
             mode,
             peer,
             agreed,
-            timer: Timer::of_sender(settings, now),
+            timer: Timer::for_sender(settings, now),
             buffer: Vec::new(),
             released: 0,
             is_finished: false,
@@ -111,7 +111,7 @@ impl Sender {
             snd_nxt: Block::FIRST,
             snd_max: Block::FIRST,
             rewound_for: None,
-            timed: None,
+            timed_block: None,
             pending_error: None,
             events: VecDeque::new(),
         }
@@ -123,7 +123,7 @@ impl Sender {
         if self.is_finished || matches!(self.state, State::Ended) {
             return 0;
         }
-        let limit = self.window_bytes().saturating_mul(2).max(BUFFER_MIN);
+        let limit = self.window_bytes().saturating_mul(2).max(BUFFER_MIN_BYTES);
         limit.saturating_sub(self.buffered())
     }
 
@@ -131,10 +131,10 @@ impl Sender {
     /// accepted.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.room());
-        let taken = bytes.get(..count).unwrap_or_default();
+        let accepted = bytes.get(..count).unwrap_or_default();
         match self.mode {
-            Mode::Octet => self.buffer.extend_from_slice(taken),
-            Mode::Netascii => self.line_ends += netascii::encode(taken, &mut self.buffer),
+            Mode::Octet => self.buffer.extend_from_slice(accepted),
+            Mode::Netascii => self.line_ends += netascii::encode(accepted, &mut self.buffer),
         }
         count
     }
@@ -190,16 +190,16 @@ impl Sender {
         Ok(())
     }
 
-    /// Completes the opening: the peer has answered with options or with ACK 0.
+    /// Completes the opening after the peer has answered with options or with ACK 0.
     fn opened(&mut self, port: u16, answer: Option<Options>, cx: &mut Cx<'_>) {
         let State::Opening(opening) = &self.state else { return };
-        match (opening.asked, answer) {
+        match (opening.requested, answer) {
             // The only answer to a server's OACK is ACK 0.
             (None, Some(_)) => return cx.meter.count(Counter::TftpIgnored),
             (None, None) => {}
-            (Some(asked), answer) => {
+            (Some(requested), answer) => {
                 self.peer = Some(port);
-                let Some(agreed) = asked.taken(&answer.unwrap_or_default()) else {
+                let Some(agreed) = requested.agreed_with(&answer.unwrap_or_default()) else {
                     return self.abort(OPTIONS_REFUSED);
                 };
                 self.agreed = agreed;
@@ -207,21 +207,21 @@ impl Sender {
             }
         }
         self.state = State::Sending;
-        self.timer.received(self.timed.take().map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        self.timer.received(self.timed_block.take().map(|(_, sent_at)| cx.now - sent_at), cx.now);
         self.timer.stop();
         self.push_event(Event::Opened(self.agreed));
     }
 
     fn on_ack(&mut self, wire: u16, cx: &mut Cx<'_>) {
-        let block = self.snd_una.previous().at_or_behind(wire);
+        let block = self.snd_una.previous().at_or_after(wire);
         if block < self.snd_una {
             return self.on_repeated_ack(cx);
         }
         if block >= self.snd_max {
             return cx.meter.count(Counter::TftpIgnored);
         }
-        let timed = self.timed.take_if(|(timed, _)| *timed == block);
-        self.timer.received(timed.map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        let timed_block = self.timed_block.take_if(|(timed_block, _)| *timed_block == block);
+        self.timer.received(timed_block.map(|(_, sent_at)| cx.now - sent_at), cx.now);
         self.timer.stop();
         let bytes = self.offset_of(block.next());
         if bytes > self.buffered() {
@@ -230,8 +230,8 @@ impl Sender {
         }
         self.release(bytes);
         self.snd_una = block.next();
-        // RFC 7440 §4: the blocks after the acknowledged one are sent again, if they were sent at
-        // all.
+        // RFC 7440 §4: sending continues after the acknowledged block; later blocks that were
+        // already sent are sent again.
         self.snd_nxt = self.snd_una;
     }
 
@@ -251,7 +251,7 @@ impl Sender {
     /// Goes back to the first unacknowledged block.
     fn rewind(&mut self) {
         self.snd_nxt = self.snd_una;
-        self.timed = None;
+        self.timed_block = None;
     }
 
     fn release(&mut self, bytes: usize) {
@@ -291,7 +291,7 @@ impl Sender {
     fn transmit_block(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
         let block = self.snd_nxt;
         let is_in_window = block.0 - self.snd_una.0 < u64::from(self.agreed.window_size);
-        let data = self.data_of(block).filter(|_| is_in_window)?;
+        let data = self.block_data(block).filter(|_| is_in_window)?;
         let len = tftp_packet::HEADER_LEN + data.len();
         tftp_packet::put_data_header(out, block.to_wire());
         out.extend_from_slice(data);
@@ -300,9 +300,9 @@ impl Sender {
             cx.meter.count(Counter::TftpRetransmissions);
         } else {
             self.snd_max = block.next();
-            self.timed = Some((block, cx.now));
+            self.timed_block = Some((block, cx.now));
             if block == self.snd_una {
-                self.timer.awake(cx.now);
+                self.timer.restart_idle_timeout(cx.now);
             }
         }
         self.snd_nxt = block.next();
@@ -311,10 +311,10 @@ impl Sender {
     }
 
     /// Returns the bytes of `block`, or `None` if the buffer does not hold them yet.
-    fn data_of(&self, block: Block) -> Option<&[u8]> {
-        let rest = self.buffer.get(self.released..)?.get(self.offset_of(block)..)?;
-        let full = rest.get(..self.agreed.block_size.into());
-        full.or(self.is_finished.then_some(rest))
+    fn block_data(&self, block: Block) -> Option<&[u8]> {
+        let unsent = self.buffer.get(self.released..)?.get(self.offset_of(block)..)?;
+        let full_block = unsent.get(..self.agreed.block_size.into());
+        full_block.or(self.is_finished.then_some(unsent))
     }
 
     /// Returns the peer's port, once it is known.
@@ -364,7 +364,10 @@ impl Sender {
     }
 
     fn push_event(&mut self, event: Event) {
-        debug_assert!(self.events.len() < EVENTS_LIMIT, "one opening, one end");
+        debug_assert!(
+            self.events.len() < EVENTS_MAX,
+            "each transfer reports one opening and one end"
+        );
         self.events.push_back(event);
     }
 

@@ -10,7 +10,7 @@ use alloc::vec;
 use proptest::prelude::*;
 
 /// One-way delay of the network.
-const DELAY: Duration = Duration::from_millis(5);
+const ONE_WAY_DELAY: Duration = Duration::from_millis(5);
 const USER_PORT: u16 = 2000;
 const TRANSFER_PORT: u16 = 3000;
 
@@ -32,8 +32,8 @@ struct Pair {
     faults: Faults,
     in_flight: Vec<(Instant, Role, Vec<u8>)>,
     file: Vec<u8>,
-    given: usize,
-    got: Vec<u8>,
+    supplied_bytes: usize,
+    received: Vec<u8>,
     events: Vec<(Role, Event)>,
     /// Every datagram that was sent, in order.
     trace: Vec<(Role, Vec<u8>)>,
@@ -75,11 +75,12 @@ impl Pair {
     fn reading_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
         let context = TestContext::default();
         let request = request(Direction::Read, mode, options);
-        let receiver = Receiver::of_user(&request, settings, context.now).unwrap();
+        let receiver = Receiver::for_user(&request, settings, context.now).unwrap();
         let granted = options.grant(&open(), Some(file.len() as u64));
-        let sender = Sender::of_server(mode, USER_PORT, granted, settings, context.now);
+        let sender = Sender::for_server(mode, USER_PORT, granted, settings, context.now);
         let mut pair = Self::new(sender, receiver, TRANSFER_PORT, USER_PORT, file, context);
-        // The server's transfer was created from the request, so its first copy is discarded.
+        // The server's transfer was created from the parsed request, so the request datagram is
+        // discarded.
         let _ = pair.receiver.transmit(&mut Vec::new(), &mut pair.context.cx());
         pair
     }
@@ -92,9 +93,9 @@ impl Pair {
     fn writing_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
         let context = TestContext::default();
         let request = request(Direction::Write, mode, options);
-        let sender = Sender::of_user(&request, settings, context.now).unwrap();
+        let sender = Sender::for_user(&request, settings, context.now).unwrap();
         let granted = options.grant(&open(), None);
-        let receiver = Receiver::of_server(mode, USER_PORT, granted, settings, context.now);
+        let receiver = Receiver::for_server(mode, USER_PORT, granted, settings, context.now);
         let mut pair = Self::new(sender, receiver, USER_PORT, TRANSFER_PORT, file, context);
         let _ = pair.sender.transmit(&mut Vec::new(), &mut pair.context.cx());
         pair
@@ -117,8 +118,8 @@ impl Pair {
             faults: Faults::default(),
             in_flight: Vec::new(),
             file,
-            given: 0,
-            got: Vec::new(),
+            supplied_bytes: 0,
+            received: Vec::new(),
             events: Vec::new(),
             trace: Vec::new(),
         }
@@ -130,7 +131,7 @@ impl Pair {
         self
     }
 
-    fn carry(&mut self, to: Role, datagram: Vec<u8>) {
+    fn enqueue(&mut self, to: Role, datagram: Vec<u8>) {
         self.trace.push((to, datagram.clone()));
         let mut percent = || self.context.rng.below(100);
         let loss = percent();
@@ -139,32 +140,33 @@ impl Pair {
         if loss < self.faults.loss {
             return;
         }
-        let late = if reorder < self.faults.reorder { DELAY } else { Duration::ZERO };
+        let extra_delay =
+            if reorder < self.faults.reorder { ONE_WAY_DELAY } else { Duration::ZERO };
         if repeat < self.faults.repeat {
-            self.in_flight.push((self.context.now + DELAY * 2, to, datagram.clone()));
+            self.in_flight.push((self.context.now + ONE_WAY_DELAY * 2, to, datagram.clone()));
         }
-        self.in_flight.push((self.context.now + DELAY + late, to, datagram));
+        self.in_flight.push((self.context.now + ONE_WAY_DELAY + extra_delay, to, datagram));
     }
 
     /// Runs both ends until neither can do more at the current time.
     fn settle(&mut self) {
-        self.given += self.sender.write(&self.file[self.given..]);
-        if self.given == self.file.len() {
+        self.supplied_bytes += self.sender.write(&self.file[self.supplied_bytes..]);
+        if self.supplied_bytes == self.file.len() {
             self.sender.finish();
         }
         let mut out = Vec::new();
         while self.sender.transmit(&mut out, &mut self.context.cx()).is_some() {
-            self.carry(Role::Receiver, core::mem::take(&mut out));
+            self.enqueue(Role::Receiver, core::mem::take(&mut out));
         }
         while self.receiver.transmit(&mut out, &mut self.context.cx()).is_some() {
-            self.carry(Role::Sender, core::mem::take(&mut out));
+            self.enqueue(Role::Sender, core::mem::take(&mut out));
         }
         while let Some(event) = self.sender.event() {
             self.events.push((Role::Sender, event));
         }
         while let Some(event) = self.receiver.event() {
             if event == Event::Received {
-                self.receiver.keep(&mut self.context.cx());
+                self.receiver.confirm_stored(&mut self.context.cx());
             }
             self.events.push((Role::Receiver, event));
         }
@@ -179,7 +181,7 @@ impl Pair {
             Role::Sender => self.sender.receive(receiver_port, datagram, &mut cx).unwrap(),
             Role::Receiver => {
                 let data = self.receiver.receive(sender_port, datagram, &mut cx).unwrap();
-                self.got.extend_from_slice(data);
+                self.received.extend_from_slice(data);
             }
         }
     }
@@ -226,8 +228,8 @@ impl Pair {
 }
 
 fn assert_arrived(pair: &Pair) {
-    assert_eq!(pair.got.len(), pair.file.len(), "{:?}", pair.events);
-    assert!(pair.got == pair.file);
+    assert_eq!(pair.received.len(), pair.file.len(), "{:?}", pair.events);
+    assert!(pair.received == pair.file);
     assert_eq!(pair.roles_with(&Event::Complete).len(), 2, "{:?}", pair.events);
 }
 
@@ -238,7 +240,7 @@ fn a_file_is_read_block_by_block_without_options() {
     pair.run();
     assert_arrived(&pair);
     assert_eq!(pair.blocks_sent(), 3);
-    // DATA 1, ACK 1, DATA 2, ACK 2, DATA 3, ACK 3: the last two a round trip after the first.
+    // DATA 1, ACK 1, DATA 2, ACK 2, DATA 3, ACK 3.
     assert_eq!(pair.trace.len(), 6);
 }
 
@@ -290,7 +292,7 @@ fn the_reader_gets_the_size_and_the_window() {
 }
 
 #[test]
-fn block_numbers_begin_again_behind_65_535() {
+fn block_numbers_wrap_after_65_535() {
     let mut pair = Pair::reading(bytes(8 * 70_000 + 3), Mode::Octet, window(8, 64));
     pair.run();
     assert_arrived(&pair);
@@ -298,7 +300,7 @@ fn block_numbers_begin_again_behind_65_535() {
 
 // req RFC1123:4.2.3.1-MUST-1
 #[test]
-fn an_acknowledgment_that_repeats_itself_never_doubles_the_blocks() {
+fn a_duplicate_acknowledgment_never_duplicates_the_blocks() {
     let mut pair = Pair::reading(bytes(512 * 40), Mode::Octet, Options::default());
     pair.faults.repeat = 100;
     pair.run();
@@ -308,46 +310,46 @@ fn an_acknowledgment_that_repeats_itself_never_doubles_the_blocks() {
 
 // req RFC1123:4.2.3.2-MUST-1
 #[test]
-fn the_wait_for_an_answer_follows_the_round_trip_and_doubles() {
+fn the_retransmission_interval_follows_the_round_trip_and_doubles() {
     let mut pair = Pair::writing(bytes(5120), Mode::Octet, Options::default());
-    while pair.got.len() < 2560 {
+    while pair.received.len() < 2560 {
         pair.step();
     }
     pair.faults.loss = 100;
-    let mut waits = Vec::new();
-    let mut last = None;
+    let mut intervals = Vec::new();
+    let mut last_sent_at = None;
     while !pair.sender.is_over() {
         let sent = pair.trace.len();
         pair.step();
-        let by_sender = pair.trace[sent..].iter().any(|(to, _)| *to == Role::Receiver);
-        if by_sender {
-            waits.extend(last.map(|at| pair.context.now - at));
-            last = Some(pair.context.now);
+        let sender_has_sent = pair.trace[sent..].iter().any(|(to, _)| *to == Role::Receiver);
+        if sender_has_sent {
+            intervals.extend(last_sent_at.map(|at| pair.context.now - at));
+            last_sent_at = Some(pair.context.now);
         }
     }
-    assert!(waits[1] < Duration::from_millis(100), "{waits:?}");
-    assert_eq!(waits[3], waits[2] * 2);
+    assert!(intervals[1] < Duration::from_millis(100), "{intervals:?}");
+    assert_eq!(intervals[3], intervals[2] * 2);
     assert_eq!(pair.sender.event(), Some(Event::Failed(Failure::Silence)));
 }
 
 // req RFC1123:4.2.2-MUST-1
 #[test]
-fn text_has_the_line_ends_of_the_network_on_its_way() {
+fn text_is_sent_with_network_line_ends() {
     let file = b"one\ntwo\r\nthree\r".to_vec();
     let mut pair = Pair::writing(file, Mode::Netascii, window(8, 1));
     pair.run();
     assert_arrived(&pair);
-    let wire: Vec<u8> = pair
+    let wire_text: Vec<u8> = pair
         .trace
         .iter()
         .filter(|(to, _)| *to == Role::Receiver)
         .flat_map(|(_, datagram)| datagram[HEADER_LEN..].to_vec())
         .collect();
-    assert_eq!(wire, b"one\r\ntwo\r\0\r\nthree\r\0");
+    assert_eq!(wire_text, b"one\r\ntwo\r\0\r\nthree\r\0");
 }
 
 #[test]
-fn a_gap_is_reported_once_and_the_sender_continues_behind_received_data() {
+fn a_gap_is_reported_once_and_the_sender_continues_after_received_data() {
     let mut pair = Pair::reading(bytes(64 * 8 - 1), Mode::Octet, window(64, 8));
     while pair.roles_with(&Event::Complete).is_empty() && pair.blocks_sent() == 0 {
         pair.step();
@@ -367,7 +369,7 @@ fn a_gap_is_reported_once_and_the_sender_continues_behind_received_data() {
 }
 
 #[test]
-fn the_first_block_of_a_window_that_is_lost_costs_no_timeout() {
+fn a_lost_first_block_of_a_window_causes_no_timeout() {
     let mut pair = Pair::reading(bytes(64 * 8 - 1), Mode::Octet, window(64, 4));
     while pair.blocks_sent() < 8 {
         pair.step();
@@ -379,11 +381,11 @@ fn the_first_block_of_a_window_that_is_lost_costs_no_timeout() {
 }
 
 #[test]
-fn a_file_is_not_acknowledged_before_it_is_safe() {
+fn a_file_is_not_acknowledged_before_it_is_stored() {
     let mut context = TestContext::default();
     let granted = Options::default().grant(&open(), None);
     let settings = Settings::default();
-    let mut receiver = Receiver::of_server(Mode::Octet, 9, granted, &settings, context.now);
+    let mut receiver = Receiver::for_server(Mode::Octet, 9, granted, &settings, context.now);
     let mut out = Vec::new();
     receiver.transmit(&mut out, &mut context.cx());
     assert_eq!(receiver.receive(9, b"\0\x03\0\x01all", &mut context.cx()), Ok(&b"all"[..]));
@@ -396,7 +398,7 @@ fn a_file_is_not_acknowledged_before_it_is_safe() {
 }
 
 #[test]
-fn a_last_acknowledgment_that_is_lost_is_given_again() {
+fn a_lost_last_acknowledgment_is_repeated() {
     let mut pair = Pair::writing(bytes(100), Mode::Octet, Options::default());
     while pair.roles_with(&Event::Received).is_empty() {
         pair.step();
@@ -409,7 +411,7 @@ fn a_last_acknowledgment_that_is_lost_is_given_again() {
 }
 
 #[test]
-fn a_stranger_is_turned_away_and_the_transfer_goes_on() {
+fn a_datagram_from_another_port_is_refused_and_the_transfer_continues() {
     let mut pair = Pair::reading(bytes(2000), Mode::Octet, Options::default());
     pair.step();
     let mut context = TestContext::default();
@@ -422,10 +424,10 @@ fn a_stranger_is_turned_away_and_the_transfer_goes_on() {
 }
 
 #[test]
-fn an_answer_of_options_that_were_not_asked_for_is_refused() {
+fn an_answer_with_unrequested_options_is_refused() {
     let mut context = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
-    let mut receiver = Receiver::of_user(&request, &Settings::default(), context.now).unwrap();
+    let mut receiver = Receiver::for_user(&request, &Settings::default(), context.now).unwrap();
     assert_eq!(receiver.receive(9, b"\0\x06windowsize\x009\0", &mut context.cx()), Ok(&[][..]));
     let mut out = Vec::new();
     receiver.transmit(&mut out, &mut context.cx());
@@ -437,7 +439,7 @@ fn an_answer_of_options_that_were_not_asked_for_is_refused() {
 fn a_block_longer_than_agreed_ends_the_transfer() {
     let mut context = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
-    let mut receiver = Receiver::of_user(&request, &Settings::default(), context.now).unwrap();
+    let mut receiver = Receiver::for_user(&request, &Settings::default(), context.now).unwrap();
     let mut block = b"\0\x03\0\x01".to_vec();
     block.extend_from_slice(&[0; 513]);
     assert_eq!(receiver.receive(9, &block, &mut context.cx()), Ok(&[][..]));
@@ -449,33 +451,33 @@ fn a_block_longer_than_agreed_ends_the_transfer() {
 fn a_refusal_is_reported_with_its_code_and_its_text() {
     let mut context = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
-    let mut receiver = Receiver::of_user(&request, &Settings::default(), context.now).unwrap();
+    let mut receiver = Receiver::for_user(&request, &Settings::default(), context.now).unwrap();
     receiver.receive(9, b"\0\x05\0\x01no such file\0", &mut context.cx()).unwrap();
     let refused = Failure::Refused(ErrorCode::FileNotFound, b"no such file".to_vec());
     assert_eq!(receiver.event(), Some(Event::Failed(refused)));
 }
 
 #[test]
-fn a_server_that_never_answers_is_given_up() {
+fn a_transfer_fails_if_the_server_never_answers() {
     let mut context = TestContext::default();
     let request = request(Direction::Write, Mode::Octet, Options::default());
-    let mut sender = Sender::of_user(&request, &Settings::default(), context.now).unwrap();
-    let mut asked = 0;
+    let mut sender = Sender::for_user(&request, &Settings::default(), context.now).unwrap();
+    let mut request_count = 0;
     while !sender.is_over() {
-        asked += usize::from(sender.transmit(&mut Vec::new(), &mut context.cx()).is_some());
+        request_count += usize::from(sender.transmit(&mut Vec::new(), &mut context.cx()).is_some());
         context.now = sender.deadline().unwrap();
         sender.timeout(&mut context.cx());
     }
     assert_eq!(sender.event(), Some(Event::Failed(Failure::NoAnswer)));
     assert_eq!(context.now.since(Instant::ZERO), Settings::default().idle_timeout);
-    assert!(asked >= 4, "{asked}");
+    assert!(request_count >= 4, "{request_count}");
 }
 
 #[test]
-fn a_sender_that_waits_for_its_file_restarts_its_timeout_when_it_comes() {
+fn a_sender_that_waits_for_file_data_restarts_its_timeout_when_data_arrives() {
     let mut pair = Pair::reading(bytes(1200), Mode::Octet, Options::default());
     let file = core::mem::replace(&mut pair.file, vec![0; 512]);
-    pair.given = pair.sender.write(&file[..512]);
+    pair.supplied_bytes = pair.sender.write(&file[..512]);
     // The file is not finished: the owner has supplied no more data yet.
     let mut out = Vec::new();
     assert_eq!(pair.sender.transmit(&mut out, &mut pair.context.cx()), Some(516));
@@ -504,8 +506,8 @@ proptest! {
     ) {
         let mode = if is_text { Mode::Netascii } else { Mode::Octet };
         let options = window(block_size, window_size);
-        // Four losses in a row exceed the default timeout and occur in one of some thousand
-        // openings.
+        // Four losses in a row occur in one of some thousand openings and exceed the default idle
+        // timeout.
         let settings = Settings { idle_timeout: Duration::from_secs(1000) };
         let pair = if is_read {
             Pair::reading_with(&settings, bytes(len), mode, options)
@@ -515,20 +517,20 @@ proptest! {
         let mut pair = pair.with_faults(Faults { loss, repeat, reorder }, seed);
         pair.run();
         prop_assert!(pair.roles_with(&Event::Received).len() == 1, "{:?}", pair.events);
-        prop_assert!(pair.got == pair.file);
+        prop_assert!(pair.received == pair.file);
     }
 
     #[test]
-    fn any_bytes_at_any_moment_do_no_harm(
+    fn any_bytes_at_any_time_cause_no_panic(
         datagrams in proptest::collection::vec(
             (0_u8..8, proptest::collection::vec(any::<u8>(), 0..20)), 0..40),
         is_sender: bool,
     ) {
         let mut context = TestContext::default();
-        let asked = request(Direction::Read, Mode::Netascii, window(8, 3));
+        let read_request = request(Direction::Read, Mode::Netascii, window(8, 3));
         let settings = Settings::default();
-        let mut sender = Sender::of_user(&asked, &settings, context.now).unwrap();
-        let mut receiver = Receiver::of_user(&asked, &settings, context.now).unwrap();
+        let mut sender = Sender::for_user(&read_request, &settings, context.now).unwrap();
+        let mut receiver = Receiver::for_user(&read_request, &settings, context.now).unwrap();
         let mut out = Vec::new();
         for (op, rest) in datagrams {
             let mut datagram = vec![0, op];

@@ -18,19 +18,19 @@ const OP_OPTION_ACK: u16 = 6;
 pub enum ErrorCode {
     /// 0: not defined; the text gives the reason.
     NotDefined,
-    /// 1.
+    /// 1: the file does not exist.
     FileNotFound,
-    /// 2.
+    /// 2: access is denied.
     AccessViolation,
     /// 3: the disk is full, or the allocation is exceeded.
     DiskFull,
-    /// 4.
+    /// 4: the packet is not allowed now.
     IllegalOperation,
-    /// 5.
+    /// 5: the port belongs to no transfer.
     UnknownTransferId,
-    /// 6.
+    /// 6: the file already exists.
     FileExists,
-    /// 7.
+    /// 7: the user does not exist.
     NoSuchUser,
     /// 8: the peer's answer has options that were not requested.
     OptionsRefused,

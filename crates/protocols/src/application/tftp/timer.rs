@@ -8,9 +8,9 @@
 use super::Settings;
 use crate::time::{Duration, Instant};
 
-const FIRST: Duration = Duration::from_secs(1);
-const LEAST: Duration = Duration::from_millis(20);
-const MOST: Duration = Duration::from_secs(8);
+const INITIAL_INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_MIN: Duration = Duration::from_millis(20);
+const INTERVAL_MAX: Duration = Duration::from_secs(8);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
@@ -19,7 +19,7 @@ pub(super) struct Timer {
     /// sender retransmits first.
     factor: u32,
     agreed: Option<Duration>,
-    /// The smoothed round trip and its variation.
+    /// The smoothed round-trip time and its variation.
     round_trip: Option<(Duration, Duration)>,
     doublings: u32,
     due: Option<Instant>,
@@ -39,11 +39,11 @@ pub(super) enum Expiry {
 }
 
 impl Timer {
-    pub(super) const fn of_sender(settings: &Settings, now: Instant) -> Self {
+    pub(super) const fn for_sender(settings: &Settings, now: Instant) -> Self {
         Self::new(settings, 1, now)
     }
 
-    pub(super) const fn of_receiver(settings: &Settings, now: Instant) -> Self {
+    pub(super) const fn for_receiver(settings: &Settings, now: Instant) -> Self {
         Self::new(settings, 2, now)
     }
 
@@ -65,26 +65,27 @@ impl Timer {
 
     /// Starts the timer: a packet that needs an answer has been sent.
     pub(super) fn start(&mut self, now: Instant) {
-        let due = now + self.wait() * self.factor;
+        let due = now + self.retransmission_interval() * self.factor;
         self.due = Some(due.min(self.received_at + self.idle_timeout).max(now));
     }
 
-    /// Restarts the idle timeout: the local end had nothing to send.
-    pub(super) const fn awake(&mut self, now: Instant) {
+    /// Restarts the idle timeout, since the local end had nothing to send.
+    pub(super) const fn restart_idle_timeout(&mut self, now: Instant) {
         self.received_at = now;
     }
 
-    /// Sets the timer to expire after `waits` intervals, with nothing to retransmit.
+    /// Sets the timer to expire after `waits` retransmission intervals, after which nothing is
+    /// retransmitted.
     pub(super) fn dally(&mut self, waits: u32, now: Instant) {
-        self.due = Some(now + self.wait() * waits);
+        self.due = Some(now + self.retransmission_interval() * waits);
     }
 
     pub(super) fn stop(&mut self) {
         self.due = None;
     }
 
-    /// Records a datagram that made progress. `round_trip` is the time since the packet that it
-    /// answers was sent, if that was measured.
+    /// Records a datagram that made progress. `round_trip` is the measured time between a sent
+    /// packet and this datagram, which answers it.
     pub(super) fn received(&mut self, round_trip: Option<Duration>, now: Instant) {
         self.received_at = now;
         self.doublings = 0;
@@ -115,12 +116,14 @@ impl Timer {
     }
 
     /// Returns the retransmission interval.
-    fn wait(&self) -> Duration {
+    fn retransmission_interval(&self) -> Duration {
         if let Some(agreed) = self.agreed {
             return agreed;
         }
-        let once = self.round_trip.map_or(FIRST, |(smoothed, variation)| smoothed + variation * 4);
-        let factor = 1_u32.checked_shl(self.doublings.min(10)).unwrap_or(1);
-        (once.max(LEAST) * factor).min(MOST)
+        let base_interval = self
+            .round_trip
+            .map_or(INITIAL_INTERVAL, |(smoothed, variation)| smoothed + variation * 4);
+        let backoff_factor = 1_u32.checked_shl(self.doublings.min(10)).unwrap_or(1);
+        (base_interval.max(INTERVAL_MIN) * backoff_factor).min(INTERVAL_MAX)
     }
 }

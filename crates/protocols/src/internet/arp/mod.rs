@@ -43,7 +43,8 @@ const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 const CLAIMS_LIMIT: usize = 8;
 /// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
-/// Maximum number of queued packets. The difference is reserved for probes and announcements.
+/// Maximum number of queued packets. The places above [`ANSWERS_LIMIT`] are reserved for probes and
+/// announcements.
 const PENDING_LIMIT: usize = 32;
 const EVENTS_LIMIT: usize = 16;
 
@@ -112,7 +113,7 @@ enum State {
 }
 
 impl Arp {
-    /// Returns the engine of the interface at `mac`, without an address.
+    /// Returns the state of ARP for the interface at `mac`, without an IPv4 address.
     #[must_use]
     pub fn new(mac: MacAddress) -> Self {
         Self { mac, claims: Vec::new(), pending: VecDeque::new(), events: VecDeque::new() }
@@ -131,7 +132,7 @@ impl Arp {
         cx: &mut Cx<'_>,
     ) -> Result<(), ClaimError> {
         // RFC 5227 §2.1.1: hosts that start together must not probe together.
-        let due = cx.now + random(Duration::ZERO, PROBE_WAIT, cx);
+        let due = cx.now + random_duration(Duration::ZERO, PROBE_WAIT, cx);
         self.add(Claim { address, defense, state: State::Probing { sent: 0, due } })
     }
 
@@ -166,7 +167,7 @@ impl Arp {
         let Ok(packet) = ArpPacket::parse(bytes) else {
             return cx.meter.count(Counter::ArpErrors);
         };
-        // On a segment with a loop, frames return to their sender.
+        // On an Ethernet segment with a loop, frames return to their sender.
         if packet.sender_mac == self.mac {
             return cx.meter.count(Counter::ArpErrors);
         }
@@ -251,7 +252,7 @@ impl Arp {
                 self.enqueue(self.request(Ipv4Addr::UNSPECIFIED, claim.address, everybody), cx);
                 let is_last = sent + 1 == PROBE_NUM;
                 let (least, most) = PROBE_INTERVAL;
-                let wait = if is_last { ANNOUNCE_WAIT } else { random(least, most, cx) };
+                let wait = if is_last { ANNOUNCE_WAIT } else { random_duration(least, most, cx) };
                 claim.state = State::Probing { sent: sent + 1, due: cx.now + wait };
             }
             State::Probing { .. } => {
@@ -272,30 +273,30 @@ impl Arp {
         }
     }
 
-    /// Handles a packet from a host that has a local address, or probes for an address that is
-    /// being claimed.
+    /// Processes a packet from another host that uses a claimed or held address, or probes for a
+    /// claimed one. Returns false if `packet` conflicts with no address.
     fn process_conflict(&mut self, packet: &ArpPacket, cx: &mut Cx<'_>) -> bool {
-        let Some(place) = self.claims.iter().position(|claim| claim.is_disputed_by(packet)) else {
+        let Some(index) = self.claims.iter().position(|claim| claim.conflicts_with(packet)) else {
             return false;
         };
         cx.meter.count(Counter::ArpConflicts);
-        let Some(claim) = self.claims.get_mut(place) else { return true };
+        let Some(claim) = self.claims.get_mut(index) else { return true };
         let address = claim.address;
-        let is_defended_lately = match claim.state {
+        let was_defended_recently = match claim.state {
             State::Probing { .. } => None,
             State::Announcing { .. } => Some(false),
             State::Held { defended_at } => {
                 Some(defended_at.is_some_and(|at| cx.now.since(at) < DEFEND_INTERVAL))
             }
         };
-        match (is_defended_lately, claim.defense) {
+        match (was_defended_recently, claim.defense) {
             (Some(false), _) => {
                 claim.state = State::Held { defended_at: Some(cx.now) };
                 self.announce(address, cx);
             }
             (Some(true), Defense::Keep) => {}
             (None, _) | (Some(true), Defense::GiveUp) => {
-                self.claims.remove(place);
+                self.claims.remove(index);
                 self.push_event(Event::Conflict { address, mac: packet.sender_mac }, cx);
             }
         }
@@ -363,7 +364,7 @@ impl Claim {
 
     /// Returns whether `packet` conflicts with the use of this address (RFC 5227 §2.1.1, §2.4).
     /// While this host probes for the address, another host's probe for it is a conflict.
-    fn is_disputed_by(&self, packet: &ArpPacket) -> bool {
+    fn conflicts_with(&self, packet: &ArpPacket) -> bool {
         let is_rival = packet.operation == Operation::Request
             && packet.sender.is_unspecified()
             && packet.target == self.address
@@ -377,7 +378,7 @@ fn is_host(address: Ipv4Addr) -> bool {
     !matches!(address.octets(), [0 | 127 | 224..=255, ..])
 }
 
-fn random(least: Duration, most: Duration, cx: &mut Cx<'_>) -> Duration {
+fn random_duration(least: Duration, most: Duration, cx: &mut Cx<'_>) -> Duration {
     let span = u64::try_from(most.saturating_sub(least).as_nanos()).unwrap_or(u64::MAX);
     least + Duration::from_nanos(cx.rng.below(span.saturating_add(1)))
 }

@@ -40,7 +40,7 @@ pub struct ArpPacket {
 pub enum PacketError {
     /// There are fewer than 28 bytes.
     Truncated,
-    /// The packet is not about IPv4 on Ethernet, or its address lengths differ.
+    /// The packet is not about IPv4 on Ethernet, or its address lengths are not 6 and 4.
     Kind,
     /// The packet is neither a request nor a reply.
     Operation,
@@ -123,10 +123,11 @@ mod tests {
 
     // attack row 22
     #[test]
-    fn row_22_a_packet_whose_address_lengths_lie_is_not_read() {
+    fn row_22_a_packet_with_false_address_lengths_is_rejected() {
         let bytes = PACKET.emit();
-        let lies = (0..=255).flat_map(|hlen| [0, 3, 4, 5, 6, 255].map(|plen| (hlen, plen)));
-        let read = lies.filter(|(hlen, plen)| {
+        let false_lengths =
+            (0..=255).flat_map(|hlen| [0, 3, 4, 5, 6, 255].map(|plen| (hlen, plen)));
+        let read = false_lengths.filter(|(hlen, plen)| {
             let mut bytes = bytes;
             bytes[4] = *hlen;
             bytes[5] = *plen;
@@ -137,20 +138,20 @@ mod tests {
 
     // attack row 22
     #[test]
-    fn row_22_a_packet_cut_at_any_byte_is_not_read() {
+    fn row_22_a_packet_cut_at_any_byte_is_rejected() {
         let bytes = PACKET.emit();
         let cut = (0..PACKET_LEN).map(|len| ArpPacket::parse(&bytes[..len]));
         assert!(cut.into_iter().all(|parsed| parsed == Err(PacketError::Truncated)));
     }
 
     #[test]
-    fn a_packet_from_a_group_is_not_read() {
+    fn a_packet_from_a_group_is_rejected() {
         let packet = ArpPacket { sender_mac: MacAddress::BROADCAST, ..PACKET };
         assert_eq!(ArpPacket::parse(&packet.emit()), Err(PacketError::Sender));
     }
 
     #[test]
-    fn another_library_reads_what_is_written() {
+    fn another_library_parses_an_emitted_packet() {
         let parsed = etherparse::ArpPacketSlice::from_slice(&PACKET.emit()).unwrap().to_packet();
         let parsed = parsed.try_eth_ipv4().unwrap();
         assert_eq!(parsed.operation, etherparse::ArpOperation::REQUEST);
@@ -161,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packet_that_is_written_is_read_back(
+        fn an_emitted_packet_is_parsed_back(
             is_reply: bool, macs: [[u8; 6]; 2], addresses: [[u8; 4]; 2],
         ) {
             let [sender_mac, target_mac] = macs.map(MacAddress::new);
@@ -173,7 +174,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_harm(bytes: Vec<u8>) {
+        fn no_bytes_make_the_parser_panic(bytes: Vec<u8>) {
             let _ = ArpPacket::parse(&bytes);
         }
     }

@@ -28,13 +28,13 @@ const SOURCE_MAC: u8 = 1;
 const TARGET_MAC: u8 = 2;
 const PREFIX: u8 = 3;
 const MTU: u8 = 5;
-/// RFC 3971 §5.3.2, and RFC 7527 for this use of it.
+/// Option type of Nonce (RFC 3971 §5.3.2), used to recognize looped-back solicitations (RFC 7527).
 const NONCE: u8 = 14;
-/// RFC 8106 §5.1.
+/// Option type of Recursive DNS Server (RFC 8106 §5.1).
 const DNS_SERVERS: u8 = 25;
 
-/// Maximum number of prefixes, and of servers, read from one message.
-const LISTED_MAX: usize = 16;
+/// Maximum number of prefixes, and of name servers, read from one message.
+const LIST_LEN_MAX: usize = 16;
 
 /// A random number in a solicitation, by which a host recognizes its own solicitations (RFC 7527).
 pub type Nonce = [u8; 6];
@@ -44,7 +44,7 @@ pub type Nonce = [u8; 6];
 pub enum Preference {
     /// 11: the router is used only if there is no other one.
     Low,
-    /// 00, and the reserved value.
+    /// 00; the reserved value 10 counts as this one.
     #[default]
     Medium,
     /// 01: the router is used before other routers.
@@ -81,9 +81,9 @@ pub struct RouterAdvertisement {
     pub preference: Preference,
     /// Lifetime as a default router in seconds; 0 if the sender is not a default router.
     pub lifetime_s: u16,
-    /// Time for which a neighbor counts as reachable.
+    /// Time for which a neighbor counts as reachable; `None` if unspecified.
     pub reachable_time: Option<Duration>,
-    /// Time to wait for an answer.
+    /// Time between two solicitations of a neighbor (Retrans Timer); `None` if unspecified.
     pub retrans_timer: Option<Duration>,
     /// The router's hardware address.
     pub source_mac: Option<MacAddress>,
@@ -95,7 +95,7 @@ pub struct RouterAdvertisement {
     pub dns_servers: Vec<(Ipv6Addr, u32)>,
 }
 
-/// A message.
+/// A message of Neighbor Discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Router Solicitation of a host.
@@ -244,9 +244,9 @@ impl Message {
             }
             Self::RouterAdvertisement(_) => is_link_local(source),
             Self::NeighborSolicitation { target, source_mac, .. } => {
-                let asks_for_free = source.is_unspecified();
+                let is_duplicate_check = source.is_unspecified();
                 let is_proper = destination == solicited_node(target) && source_mac.is_none();
-                !target.is_multicast() && (!asks_for_free || is_proper)
+                !target.is_multicast() && (!is_duplicate_check || is_proper)
             }
             Self::NeighborAdvertisement { target, is_solicited, .. } => {
                 !(target.is_multicast() || destination.is_multicast() && is_solicited)
@@ -391,8 +391,8 @@ impl Options {
         if bytes.is_empty() { Ok(()) } else { Err(MessageError::Truncated) }
     }
 
-    /// Processes the bytes of an option after its length. Returns `None` if the length is invalid
-    /// for it.
+    /// Parses the body of an option of type `kind`: the bytes after its length. Returns `None` if
+    /// the length is invalid for this type.
     fn take(&mut self, kind: u8, body: &[u8]) -> Option<()> {
         match kind {
             SOURCE_MAC => self.source_mac = Some(unicast(body)?),
@@ -404,16 +404,16 @@ impl Options {
             }
             PREFIX => {
                 let prefix = prefix(body.try_into().ok()?)?;
-                (self.prefixes.len() < LISTED_MAX).then(|| self.prefixes.push(prefix))?;
+                (self.prefixes.len() < LIST_LEN_MAX).then(|| self.prefixes.push(prefix))?;
             }
-            DNS_SERVERS => self.take_dns_servers(body)?,
+            DNS_SERVERS => self.parse_dns_servers(body)?,
             _ => {}
         }
         Some(())
     }
 
     /// RFC 8106 §5.3.1: the length is odd and at least 3, so that the option holds whole addresses.
-    fn take_dns_servers(&mut self, body: &[u8]) -> Option<()> {
+    fn parse_dns_servers(&mut self, body: &[u8]) -> Option<()> {
         let (head, addresses) = body.split_first_chunk::<6>()?;
         let [_, _, lifetime @ ..] = *head;
         if addresses.is_empty() || !addresses.len().is_multiple_of(16) {
@@ -422,7 +422,7 @@ impl Options {
         let lifetime_s = u32::from_be_bytes(lifetime);
         for address in addresses.chunks_exact(16) {
             let address = <[u8; 16]>::try_from(address).ok()?;
-            (self.dns_servers.len() < LISTED_MAX)
+            (self.dns_servers.len() < LIST_LEN_MAX)
                 .then(|| self.dns_servers.push((address.into(), lifetime_s)))?;
         }
         Some(())

@@ -4,8 +4,8 @@
 //! addresses to its [`Addresses`]. Answers are queued until they are collected; the queue is
 //! limited.
 //!
-//! A host may be configured to ignore routers ([`Settings::takes_router_advertisements`]): on a
-//! network that any guest can join, an unexpected router is an attack (row 21 of the table). An
+//! A host may be configured to ignore routers ([`Settings::accepts_router_advertisements`]): on a
+//! network that any guest can join, an unexpected router is an attack (attack table, row 21). An
 //! advertisement can neither lower the hop limit below the default (CVE-2015-2922), nor lower the
 //! MTU below the IPv6 minimum or raise it above the link's own.
 
@@ -43,7 +43,8 @@ const MTU_MIN: u32 = 1280;
 const HOP_LIMIT_DEFAULT: u8 = 64;
 /// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
-/// Maximum number of queued messages. The difference is reserved for solicitations.
+/// Maximum number of queued messages. The places above [`ANSWERS_LIMIT`] are reserved for
+/// solicitations.
 const PENDING_LIMIT: usize = 80;
 const EVENTS_LIMIT: usize = 16;
 
@@ -55,7 +56,7 @@ pub struct Settings {
     /// Secret from which the addresses are derived.
     pub secret: Secret,
     /// Whether the host solicits and accepts router advertisements.
-    pub takes_router_advertisements: bool,
+    pub accepts_router_advertisements: bool,
     /// MTU of the link, in bytes.
     pub mtu: u32,
 }
@@ -78,7 +79,7 @@ pub struct Outgoing {
     pub source: Ipv6Addr,
     /// Destination address.
     pub destination: Ipv6Addr,
-    /// Destination of the frame; `None` to resolve it as for any other packet.
+    /// Destination of the frame; `None` if the neighbor cache resolves it.
     pub mac: Option<MacAddress>,
     /// The message.
     pub message: Message,
@@ -218,7 +219,7 @@ impl Discovery {
 
     /// Solicits a neighbor: only at the hardware address `to`, or through its solicited-node group.
     pub fn solicit(&mut self, target: Ipv6Addr, to: Option<MacAddress>, cx: &mut Cx<'_>) {
-        // RFC 4861 §7.2.2: any local address is allowed.
+        // RFC 4861 §7.2.2: any local address is allowed as the source.
         let any = self.addresses.iter().map(|ours| ours.address).next();
         let Some(source) = self.addresses.link_local().or(any) else {
             return cx.meter.count(Counter::NeighborSolicitationsDropped);
@@ -293,7 +294,7 @@ impl Discovery {
         cache: &mut Cache,
         cx: &mut Cx<'_>,
     ) {
-        if !self.settings.takes_router_advertisements {
+        if !self.settings.accepts_router_advertisements {
             return cx.meter.count(Counter::NdIgnored);
         }
         if let Some(mac) = advertisement.source_mac {
@@ -363,7 +364,7 @@ impl Discovery {
         cx: &mut Cx<'_>,
     ) {
         let is_ours = self.routers.next_hop(destination, cache) == Some(source);
-        if !is_ours || !self.settings.takes_router_advertisements {
+        if !is_ours || !self.settings.accepts_router_advertisements {
             return cx.meter.count(Counter::NdIgnored);
         }
         self.routers.redirect(destination, target);
@@ -379,7 +380,7 @@ impl Discovery {
         while let Some(event) = self.addresses.event() {
             self.push_event(Event::Address(event), cx);
         }
-        let may_solicit = self.settings.takes_router_advertisements;
+        let may_solicit = self.settings.accepts_router_advertisements;
         if may_solicit && !self.has_begun_to_solicit && self.addresses.link_local().is_some() {
             self.has_begun_to_solicit = true;
             self.routers.solicit(cx);
@@ -397,7 +398,7 @@ impl Discovery {
     }
 
     fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
-        // An equal event that is still queued is enough.
+        // An event is not queued twice.
         if self.events.contains(&event) {
             return;
         }

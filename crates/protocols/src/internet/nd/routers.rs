@@ -19,11 +19,11 @@ const DNS_SERVERS_LIMIT: usize = 8;
 /// Maximum number of redirects; one more evicts the oldest.
 const REDIRECTS_LIMIT: usize = 16;
 /// Time until the first retransmission of a solicitation (RFC 7559 §2).
-const SOLICIT_FIRST: Duration = Duration::from_secs(4);
+const FIRST_SOLICIT_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum time between two solicitations (RFC 7559 §2).
-const SOLICIT_MOST: Duration = Duration::from_secs(3600);
+const MAX_SOLICIT_INTERVAL: Duration = Duration::from_secs(3600);
 /// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10).
-const SOLICIT_DELAY: Duration = Duration::from_secs(1);
+const MAX_SOLICIT_DELAY: Duration = Duration::from_secs(1);
 
 /// A default router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct OnLink {
     pub until: Option<Instant>,
 }
 
-/// The information from routers.
+/// The information learned from routers.
 #[derive(Debug, Default)]
 pub(super) struct Routers {
     routers: Vec<Router>,
@@ -81,7 +81,7 @@ impl Routers {
 
     /// Starts to solicit routers, until one has answered (RFC 7559).
     pub(super) fn solicit(&mut self, cx: &mut Cx<'_>) {
-        let most = u64::try_from(SOLICIT_DELAY.as_nanos()).unwrap_or(0);
+        let most = u64::try_from(MAX_SOLICIT_DELAY.as_nanos()).unwrap_or(0);
         let due = cx.now + Duration::from_nanos(cx.rng.below(most));
         self.soliciting = Some(Soliciting { due, interval: Duration::ZERO });
     }
@@ -104,11 +104,11 @@ impl Routers {
     /// Returns the router for off-link destinations. Of equally good routers it is the one added
     /// first.
     pub(super) fn best(&self, cache: &Cache) -> Option<Ipv6Addr> {
-        let worth = |router: &Router| {
+        let rank = |router: &Router| {
             let is_reachable = cache.is_probably_reachable(router.address.into());
             (is_reachable, !router.is_unreachable, router.preference)
         };
-        self.routers.iter().rev().max_by_key(|router| worth(router)).map(|router| router.address)
+        self.routers.iter().rev().max_by_key(|router| rank(router)).map(|router| router.address)
     }
 
     /// Redirects a destination to a neighbor.
@@ -180,9 +180,9 @@ impl Routers {
         self.route_data() != before
     }
 
-    /// Returns the data from which the routes are made, without the lifetimes that each
-    /// advertisement renews: addresses with their rank, and prefixes with their lengths, which are
-    /// at most 128.
+    /// Returns the values that determine the routes: each router with its rank, then each prefix
+    /// with its length. The rank is at least 0xF0, and the length at most 128. Lifetimes are left
+    /// out, because every advertisement renews them.
     fn route_data(&self) -> Vec<(Ipv6Addr, u8)> {
         let order =
             |router: &Router| 0xF0 | u8::from(router.is_unreachable) << 2 | router.preference as u8;
@@ -234,9 +234,9 @@ impl Routers {
         };
         // RFC 7559 §2, with the algorithm of RFC 8415 §15.
         let base = if soliciting.interval.is_zero() {
-            SOLICIT_FIRST
+            FIRST_SOLICIT_INTERVAL
         } else {
-            (soliciting.interval * 2).min(SOLICIT_MOST)
+            (soliciting.interval * 2).min(MAX_SOLICIT_INTERVAL)
         };
         soliciting.interval = jittered(base, cx);
         soliciting.due = cx.now + soliciting.interval;
@@ -244,7 +244,7 @@ impl Routers {
     }
 }
 
-/// Returns a time within a tenth of `time`.
+/// Returns `time` with a random deviation of at most 10 %.
 fn jittered(time: Duration, cx: &mut Cx<'_>) -> Duration {
     let tenth = time / 10;
     let span = u64::try_from(tenth.as_nanos() * 2).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Messages that are parsed back, invalid, or truncated.
+//! Tests of parsing and construction: valid, invalid and truncated messages.
 
 use super::message::*;
 use crate::link::ethernet::MacAddress;
@@ -45,7 +45,7 @@ fn row_11_name_servers_are_read_only_where_the_length_is_that_of_whole_addresses
 
 // attack row 11
 #[test]
-fn row_11_an_option_that_goes_beyond_the_message_ends_it() {
+fn row_11_an_option_beyond_the_end_invalidates_the_message() {
     let options = (1..=255_u8).map(|len| [25, len, 0, 0]);
     let read = options.map(|option| read(&advertisement_with(&option)));
     assert!(read.into_iter().all(|parsed| parsed == Err(MessageError::Truncated)));
@@ -90,7 +90,7 @@ fn a_message_that_was_forwarded_is_not_accepted() {
 }
 
 #[test]
-fn an_advertisement_of_a_router_from_beyond_the_link_is_not_accepted() {
+fn a_router_advertisement_from_beyond_the_link_is_rejected() {
     let elsewhere = "2001:db8::1".parse().unwrap();
     let parsed = Message::parse(&advertisement_with(&[]), elsewhere, OURS, 255);
     assert_eq!(parsed, Err(MessageError::Address));
@@ -137,7 +137,7 @@ fn the_group_of_an_address_is_that_of_rfc_4291() {
 }
 
 #[test]
-fn the_checksum_is_the_one_that_another_library_makes() {
+fn another_library_computes_the_same_checksum() {
     let bytes = solicitation().emit(ROUTER, OURS);
     let theirs = etherparse::Icmpv6Slice::from_slice(&bytes).unwrap();
     assert!(theirs.is_checksum_valid(ROUTER.octets(), OURS.octets()));
@@ -222,13 +222,13 @@ fn message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn a_message_that_is_written_is_read_back(message in message()) {
+    fn an_emitted_message_is_parsed_back(message in message()) {
         let parsed = read(&message.emit(ROUTER, OURS));
         prop_assert_eq!(parsed, Ok(Parsed { message, options_skipped: 0 }));
     }
 
     #[test]
-    fn a_message_cut_anywhere_or_changed_anywhere_does_no_harm(
+    fn no_cut_or_changed_message_makes_the_parser_panic(
         message in message(), cut: prop::sample::Index, place: prop::sample::Index, byte: u8,
     ) {
         let mut bytes = message.emit(ROUTER, OURS);
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm(kind in 133..=137_u8, rest: Vec<u8>) {
+    fn no_bytes_make_the_parser_panic(kind in 133..=137_u8, rest: Vec<u8>) {
         let _ = read(&[&[kind, 0], rest.as_slice()].concat());
     }
 }

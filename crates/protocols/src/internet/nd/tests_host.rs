@@ -28,9 +28,9 @@ struct Host {
 
 impl Host {
     /// Returns a host before its start, which may accept router advertisements.
-    fn new(takes_router_advertisements: bool) -> Self {
+    fn new(accepts_router_advertisements: bool) -> Self {
         let secret = Secret([1, 2]);
-        let settings = Settings { mac: MAC, secret, takes_router_advertisements, mtu: 1500 };
+        let settings = Settings { mac: MAC, secret, accepts_router_advertisements, mtu: 1500 };
         let discovery = Discovery::new(settings);
         let cache = Cache::default();
         Self { discovery, cache, context: TestContext::default() }
@@ -105,7 +105,7 @@ fn a_solicitation_for_our_address_is_answered_and_its_sender_learned() {
 }
 
 #[test]
-fn a_host_that_tries_our_address_is_answered_through_the_all_nodes_group() {
+fn a_duplicate_check_for_our_address_is_answered_to_all_nodes() {
     let mut host = Host::started();
     let ours = host.ours();
     let message = Message::NeighborSolicitation { target: ours, source_mac: None, nonce: None };
@@ -114,12 +114,12 @@ fn a_host_that_tries_our_address_is_answered_through_the_all_nodes_group() {
 }
 
 #[test]
-fn routers_are_solicited_ever_more_rarely_until_one_answers() {
+fn routers_are_solicited_with_backoff_until_one_answers() {
     let mut host = Host::started();
     host.run_seconds(40);
-    let asked = host.sent();
-    assert!(asked.iter().all(|sent| sent.destination == ALL_ROUTERS));
-    assert_eq!(asked.len(), 4);
+    let solicitations = host.sent();
+    assert!(solicitations.iter().all(|sent| sent.destination == ALL_ROUTERS));
+    assert_eq!(solicitations.len(), 4);
     host.advertise(ROUTER, advertisement());
     host.run_seconds(1000);
     assert!(host.sent().iter().all(|sent| sent.destination != ALL_ROUTERS));
@@ -140,7 +140,7 @@ fn an_advertised_prefix_gives_an_address_and_a_router() {
 
 // attack row 21
 #[test]
-fn row_21_a_host_configured_so_accepts_nothing_from_routers() {
+fn row_21_a_host_can_be_configured_to_ignore_routers() {
     let mut host = Host::new(false);
     host.discovery.start(&mut host.context.cx());
     host.run_seconds(100);
@@ -158,7 +158,7 @@ fn row_21_a_host_configured_so_accepts_nothing_from_routers() {
 
 // attack row 21
 #[test]
-fn row_21_no_advertisement_is_accepted_that_a_router_could_have_passed_on() {
+fn row_21_a_forwarded_advertisement_is_rejected() {
     let mut host = Host::started();
     let message = Message::RouterAdvertisement(RouterAdvertisement {
         hop_limit: 200,
@@ -195,7 +195,7 @@ fn row_21_no_advertisement_is_accepted_that_a_router_could_have_passed_on() {
 }
 
 #[test]
-fn an_advertisement_can_lower_neither_hop_limit_nor_mtu_below_what_works() {
+fn an_advertisement_cannot_lower_hop_limit_or_mtu_below_their_minimum() {
     let mut host = Host::started();
     for (hop_limit, mtu) in [(1, 68), (0, 1279), (63, 9000)] {
         host.advertise(
@@ -220,7 +220,7 @@ fn the_router_with_the_higher_preference_is_used() {
 }
 
 #[test]
-fn a_router_that_can_be_reached_is_used_before_one_of_higher_preference_that_cannot() {
+fn a_reachable_router_is_used_before_an_unreachable_one_of_higher_preference() {
     let mut host = Host::started();
     host.advertise(ROUTER, advertisement());
     let high =
@@ -241,7 +241,7 @@ fn a_router_is_removed_when_its_lifetime_ends_or_is_zero() {
 }
 
 #[test]
-fn a_neighbor_that_is_no_router_any_more_is_not_used_as_one() {
+fn a_neighbor_that_stops_being_a_router_is_not_used_as_one() {
     let mut host = Host::started();
     host.advertise(ROUTER, advertisement());
     host.discovery.lose_neighbor(ROUTER, true, &mut host.context.cx());
@@ -276,7 +276,7 @@ fn a_prefix_without_bits_does_not_put_the_internet_on_the_link() {
 
 // attack row 22
 #[test]
-fn row_22_a_flood_of_solicitations_and_routers_takes_bounded_room() {
+fn row_22_a_flood_of_solicitations_and_routers_uses_bounded_memory() {
     let mut host = Host::started();
     let ours = host.ours();
     for number in 0..10_000 {

@@ -1,6 +1,6 @@
-//! One neighbor, and the value of its entry, which decides about its eviction.
+//! An entry of the neighbor cache: the state of one neighbor, and its rank for eviction.
 
-use super::IN_USE;
+use super::IN_USE_PERIOD;
 use crate::link::ethernet::MacAddress;
 use crate::packet::Packet;
 use crate::time::Instant;
@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 
 /// Number of packets after which a neighbor is established. A flood of single packets with forged
 /// sources establishes none.
-const ESTABLISHED_USES: u32 = 8;
+const ESTABLISHED_PACKETS: u32 = 8;
 
 /// The states of a neighbor (RFC 4861 §7.3.2).
 #[derive(Debug)]
@@ -33,14 +33,14 @@ pub(super) struct Entry {
     /// Time at which a packet was last sent to the neighbor.
     pub(super) used_at: Option<Instant>,
     /// Number of packets sent to the neighbor.
-    pub(super) uses: u32,
+    pub(super) packets_sent: u32,
     /// Time of the next transition of the neighbor's state.
     pub(super) timer: Option<Instant>,
 }
 
 impl Entry {
     pub(super) fn new(state: State) -> Self {
-        Self { state, is_router: false, used_at: None, uses: 0, timer: None }
+        Self { state, is_router: false, used_at: None, packets_sent: 0, timer: None }
     }
 
     pub(super) fn mac(&self) -> Option<MacAddress> {
@@ -63,9 +63,9 @@ impl Entry {
         }
     }
 
-    /// Returns whether the entry can be evicted for another one.
+    /// Returns whether the entry can be evicted to make space.
     pub(super) fn is_evictable(&self, now: Instant) -> bool {
-        let is_in_use = self.used_at.is_some_and(|at| now.since(at) < IN_USE);
+        let is_in_use = self.used_at.is_some_and(|at| now.since(at) < IN_USE_PERIOD);
         let is_incomplete = matches!(self.state, State::Incomplete { .. });
         !(is_incomplete || self.is_established() && is_in_use)
     }
@@ -83,6 +83,6 @@ impl Entry {
     }
 
     fn is_established(&self) -> bool {
-        self.uses >= ESTABLISHED_USES
+        self.packets_sent >= ESTABLISHED_PACKETS
     }
 }

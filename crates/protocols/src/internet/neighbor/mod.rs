@@ -1,6 +1,6 @@
 //! The neighbor cache: it maps Internet addresses on the link to Ethernet addresses.
 //!
-//! ARP and Neighbor Discovery share it, and the states of RFC 4861 §7.3.2 with it:
+//! ARP and Neighbor Discovery share the cache. An entry has the states of RFC 4861 §7.3.2:
 //!
 //! ```text
 //!  (none) ──send──► Incomplete ──answer──► Reachable ──30 s──► Stale ──send──► Delay ──5 s──► Probe
@@ -20,11 +20,11 @@
 //! and one that evicts its oldest entries allows it to cut off other hosts (RFC 6583). There are
 //! therefore three limits:
 //!
-//! - Entries created by a neighbor's packets, and never used for sending, are few, and the oldest
-//!   of them is evicted for the next. They evict no other entry.
-//! - Entries without an answer are few; one more is refused. This also limits the rate of
-//!   solicitations.
-//! - When all places are taken, an entry used only a few times is evicted before an established
+//! - The number of entries that were created by a neighbor's packets and never used for sending is
+//!   limited. A new one evicts the oldest of them, and no other entry.
+//! - The number of entries without an answer is limited; one more is refused. This also limits the
+//!   rate of solicitations.
+//! - When the cache is full, an entry used only a few times is evicted before an established
 //!   one, and among equals the least recently used. An established entry that was used within the
 //!   last seconds is never evicted.
 //!
@@ -54,7 +54,7 @@ const REACHABLE_TIME: Duration = Duration::from_secs(30);
 /// RETRANS_TIMER (RFC 4861 §10), which is also what RFC 1122 §2.3.2.1 recommends for ARP.
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
 /// An established entry that was used within this time is never evicted.
-const IN_USE: Duration = Duration::from_secs(5);
+const IN_USE_PERIOD: Duration = Duration::from_secs(5);
 /// Maximum number of queued solicitations; one more counts as lost on the wire.
 const PENDING_LIMIT: usize = 64;
 /// Maximum number of queued events without a packet.
@@ -150,7 +150,7 @@ pub struct Cache {
     events: VecDeque<Event>,
     incomplete: usize,
     /// Number of packets queued in entries or events.
-    held: usize,
+    queued_packets: usize,
     limits: Limits,
     reachable_time: Duration,
     retrans_timer: Duration,
@@ -173,7 +173,7 @@ impl Cache {
             pending: VecDeque::new(),
             events: VecDeque::new(),
             incomplete: 0,
-            held: 0,
+            queued_packets: 0,
             limits,
             reachable_time: REACHABLE_TIME,
             retrans_timer: RETRANS_TIMER,
@@ -203,7 +203,7 @@ impl Cache {
     ) -> Option<(MacAddress, Packet)> {
         if let Some(entry) = self.entries.get_mut(&to) {
             entry.used_at = Some(cx.now);
-            entry.uses = entry.uses.saturating_add(1);
+            entry.packets_sent = entry.packets_sent.saturating_add(1);
             match entry.state {
                 State::Reachable { mac, until } if cx.now < until => return Some((mac, packet)),
                 State::Delay { mac } | State::Probe { mac, .. } => return Some((mac, packet)),
@@ -218,7 +218,7 @@ impl Cache {
             pool.put(packet);
             return None;
         }
-        self.hold(to, packet, pool, cx);
+        self.queue_packet(to, packet, pool, cx);
         None
     }
 
@@ -248,22 +248,24 @@ impl Cache {
     }
 
     /// Processes a Neighbor Advertisement (RFC 4861 §7.2.5).
-    pub fn advertise(&mut self, address: IpAddr, said: Advertisement, cx: &mut Cx<'_>) {
+    pub fn advertise(&mut self, address: IpAddr, advertisement: Advertisement, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get_mut(&address) else {
             return cx.meter.count(Counter::NeighborsUnasked);
         };
         let Some(known) = entry.mac() else {
-            let Some(mac) = said.mac else { return cx.meter.count(Counter::NeighborsUnasked) };
-            entry.is_router = said.is_router;
-            if said.is_solicited {
+            let Some(mac) = advertisement.mac else {
+                return cx.meter.count(Counter::NeighborsUnasked);
+            };
+            entry.is_router = advertisement.is_router;
+            if advertisement.is_solicited {
                 self.verify(address, mac, cx);
             } else {
                 self.set_stale(address, mac, cx);
             }
             return;
         };
-        let mac = said.mac.unwrap_or(known);
-        if mac != known && !said.is_override {
+        let mac = advertisement.mac.unwrap_or(known);
+        if mac != known && !advertisement.is_override {
             // RFC 4861 §7.2.5 I: the cached address remains, and becomes stale.
             cx.meter.count(Counter::NeighborOverwritesRefused);
             if matches!(entry.state, State::Reachable { .. }) {
@@ -271,9 +273,9 @@ impl Cache {
             }
             return;
         }
-        let router_left = entry.is_router && !said.is_router;
-        entry.is_router = said.is_router;
-        if said.is_solicited {
+        let router_left = entry.is_router && !advertisement.is_router;
+        entry.is_router = advertisement.is_router;
+        if advertisement.is_solicited {
             self.verify(address, mac, cx);
         } else if mac != known {
             self.set_stale(address, mac, cx);
@@ -344,11 +346,12 @@ impl Cache {
         }
     }
 
-    /// Returns whether some neighbor's address is doubtful, so that [`Self::confirm`] may save a
-    /// solicitation.
+    /// Returns whether the address of any neighbor needs verification, so that [`Self::confirm`]
+    /// may save a solicitation.
     #[must_use]
     pub fn has_doubts(&self) -> bool {
-        // Every entry that waits for an answer has a timer; others with a timer are doubtful.
+        // Every entry that waits for an answer has a timer; any other timer belongs to an entry
+        // that needs verification.
         self.timers.len() > self.incomplete
     }
 
@@ -386,7 +389,7 @@ impl Cache {
     pub fn event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if let Event::Resolved { .. } | Event::Failed { packet: Some(_), .. } = event {
-            self.held = self.held.saturating_sub(1);
+            self.queued_packets = self.queued_packets.saturating_sub(1);
         }
         Some(event)
     }
@@ -424,7 +427,7 @@ impl Cache {
         self.unused.clear();
         self.pending.clear();
         self.incomplete = 0;
-        self.held = 0;
+        self.queued_packets = 0;
     }
 
     /// Adds an incomplete entry and sends the first solicitation. Returns false if there is no
@@ -435,7 +438,7 @@ impl Cache {
         }
         let mut entry = Entry::new(State::Incomplete { waiting: VecDeque::new(), sent: 1 });
         entry.used_at = Some(cx.now);
-        entry.uses = 1;
+        entry.packets_sent = 1;
         entry.timer = Some(cx.now + self.retrans_timer);
         self.timers.insert((cx.now + self.retrans_timer, address));
         self.entries.insert(address, entry);
@@ -444,22 +447,22 @@ impl Cache {
         true
     }
 
-    fn hold(&mut self, address: IpAddr, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
+    fn queue_packet(&mut self, address: IpAddr, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get_mut(&address) else { return pool.put(packet) };
         let State::Incomplete { waiting, .. } = &mut entry.state else { return pool.put(packet) };
         let is_full = waiting.len() >= self.limits.packets_per_entry;
         let oldest = if is_full { waiting.pop_front() } else { None };
         if let Some(oldest) = oldest {
             cx.meter.count(Counter::NeighborPacketsDropped);
-            self.held = self.held.saturating_sub(1);
+            self.queued_packets = self.queued_packets.saturating_sub(1);
             pool.put(oldest);
         }
-        if self.held >= self.limits.packets {
+        if self.queued_packets >= self.limits.packets {
             cx.meter.count(Counter::NeighborPacketsDropped);
             return pool.put(packet);
         }
         waiting.push_back(packet);
-        self.held += 1;
+        self.queued_packets += 1;
     }
 
     /// Makes space for one more entry by an eviction if needed. Returns false if none can be
@@ -574,7 +577,7 @@ impl Cache {
 
     /// Queues an event without a packet; such events have a limit of their own.
     fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
-        if self.events.len() < self.held + EVENTS_LIMIT {
+        if self.events.len() < self.queued_packets + EVENTS_LIMIT {
             self.events.push_back(event);
         } else {
             cx.meter.count(Counter::NeighborEventsDropped);

@@ -30,7 +30,8 @@ pub const MAX_CONSECUTIVE_LOSSES: u8 = 3;
 pub const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Minimum time to wait for a probe's acknowledgment (RFC 8899 §5.1.1 MUST).
 pub const PROBE_WAIT_MIN: Duration = Duration::from_secs(1);
-/// A search ends when the length is known to fewer bytes than this.
+/// A search ends when the longest possible length exceeds the length in use by less than this
+/// number of bytes.
 pub const RESOLUTION: u16 = 8;
 
 /// The range of a search.
@@ -130,7 +131,7 @@ impl Search {
     /// Sets the number of consecutive losses after which the length in use, or the base length
     /// while it is being confirmed, counts as too long. The default is [`MAX_CONSECUTIVE_LOSSES`].
     #[must_use]
-    pub fn with_vanished_max(self, consecutive_losses_max: u8) -> Self {
+    pub fn with_consecutive_losses_max(self, consecutive_losses_max: u8) -> Self {
         Self { consecutive_losses_max, ..self }
     }
 
@@ -209,7 +210,7 @@ impl Search {
         let confirms_base = len >= self.limits.base.min(self.mtu.max(self.limits.min));
         match self.state {
             State::Base if confirms_base => self.search(self.limits.base, now),
-            // Only a probe can have the base length here.
+            // In this state data is shorter than base, so the acknowledged datagram is a probe.
             State::Error if len >= self.limits.base => self.search(self.limits.base, now),
             State::Searching | State::Complete { .. } if len > self.mtu => self.search(len, now),
             _ => {}
@@ -225,7 +226,7 @@ impl Search {
         self.probe.expires_at = None;
         self.probe.lost += 1;
         let lost_max = match self.state {
-            // No datagram is acknowledged: this length is in use, and lost.
+            // In this state data has the length of the probe, and is lost too.
             State::Base => self.consecutive_losses_max,
             State::Searching | State::Complete { .. } | State::Error => MAX_PROBES,
         };
@@ -237,7 +238,7 @@ impl Search {
             State::Base | State::Error => self.fail(),
             State::Searching => {
                 self.high = len.saturating_sub(1).max(self.mtu);
-                self.settle(now);
+                self.update_state(now);
             }
             State::Complete { .. } => {}
         }
@@ -288,7 +289,7 @@ impl Search {
             // RFC 8899 §4.6.2: `mtu` limits the length, and is probed before it is used.
             self.restart(mtu);
         } else {
-            self.settle(now);
+            self.update_state(now);
         }
     }
 
@@ -310,10 +311,10 @@ impl Search {
         self.mtu = len.min(self.limits.max);
         self.high = self.high.max(self.mtu);
         self.probe = Probe::default();
-        self.settle(now);
+        self.update_state(now);
     }
 
-    fn settle(&mut self, now: Instant) {
+    fn update_state(&mut self, now: Instant) {
         if matches!(self.state, State::Base | State::Error) && self.mtu < self.limits.base {
             return;
         }
@@ -351,7 +352,7 @@ mod tests {
     const LIMITS: Limits = Limits { min: 1280, base: 1280, max: 1500 };
     const WAIT: Duration = Duration::from_secs(1);
 
-    /// Sends probes over a path of `path_mtu` until none is due, and returns the time that it took.
+    /// Sends probes over a path of `path_mtu` bytes until none is due, and advances `now`.
     fn run(search: &mut Search, path_mtu: u16, now: &mut Instant) {
         for _ in 0..100 {
             if let Some(len) = search.transmit(WAIT, *now) {
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_takes_the_longest_is_found_with_two_probes() {
+    fn a_path_with_the_maximum_length_is_found_with_two_probes() {
         let mut search = Search::from_base(LIMITS);
         let probes = [1280, 1500].map(|len| {
             assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(len));
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_no_longer_takes_base_is_asked_for_it_before_the_least_is_used() {
+    fn base_is_probed_before_the_minimum_length_is_used() {
         let limits = Limits { min: 552, base: 1280, max: 1500 };
         let mut search = Search::optimistic(limits, Instant::ZERO);
         assert!([1500; 3].map(|len| search.datagram_lost(len))[2]);
@@ -484,7 +485,7 @@ mod tests {
     #[test]
     fn a_search_that_waits_for_one_loss_uses_base_and_then_the_shortest_length_at_once() {
         let limits = Limits { min: 552, base: 1280, max: 1500 };
-        let mut search = Search::optimistic(limits, Instant::ZERO).with_vanished_max(1);
+        let mut search = Search::optimistic(limits, Instant::ZERO).with_consecutive_losses_max(1);
         assert!(search.datagram_lost(1500));
         assert_eq!((search.state(), search.mtu()), (State::Base, 1280));
         assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(1280));
@@ -494,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_probed_length_needs_three_losses_even_if_the_length_in_use_needs_one() {
-        let mut search = Search::from_base(LIMITS).with_vanished_max(1);
+        let mut search = Search::from_base(LIMITS).with_consecutive_losses_max(1);
         search.transmit(WAIT, Instant::ZERO);
         search.acknowledged(1280, Instant::ZERO);
         for _ in 0..3 {
@@ -538,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_that_says_less_than_the_least_or_more_than_is_known_is_not_accepted() {
+    fn a_reported_mtu_outside_the_known_range_is_rejected() {
         let mut search = Search::optimistic(LIMITS, Instant::ZERO);
         for mtu in [1279, 1500, 9000] {
             search.packet_too_big(mtu, Instant::ZERO);

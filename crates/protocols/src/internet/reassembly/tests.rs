@@ -22,12 +22,12 @@ fn fragment(offset: usize, data: &[u8], more: bool) -> Fragment<'_> {
 
 /// A reassembler with its test environment.
 #[derive(Debug, Default)]
-struct Bench {
+struct Fixture {
     reassembler: Reassembler,
     context: TestContext,
 }
 
-impl Bench {
+impl Fixture {
     fn receive(&mut self, fragment: &Fragment<'_>) -> Outcome {
         self.reassembler.receive(fragment, &mut self.context.cx())
     }
@@ -40,28 +40,28 @@ impl Bench {
                 assert_eq!(data.len(), whole.len());
                 Some(data)
             }
-            Outcome::Kept | Outcome::Dropped(_) => None,
+            Outcome::Stored | Outcome::Dropped(_) => None,
         }
     }
 
     fn refusal(&mut self, fragment: &Fragment<'_>) -> Option<Refusal> {
         match self.receive(fragment) {
             Outcome::Dropped(refusal) => Some(refusal),
-            Outcome::Whole(_) | Outcome::Kept => None,
+            Outcome::Whole(_) | Outcome::Stored => None,
         }
     }
 }
 
 /// A fragment of the model: its offset in units of 8 bytes, its length in bytes, and whether more
 /// follow.
-type Drawn = (usize, usize, bool);
+type FragmentShape = (usize, usize, bool);
 
 /// Returns the index of the fragment that completes the datagram according to a map of bytes, if
 /// any does.
-fn model(drawn: &[Drawn]) -> Option<usize> {
+fn model(shapes: &[FragmentShape]) -> Option<usize> {
     let mut map = vec![false; LEN_MAX];
-    let mut seen: Vec<Drawn> = Vec::new();
-    for (number, (unit, len, more)) in drawn.iter().copied().enumerate() {
+    let mut seen: Vec<FragmentShape> = Vec::new();
+    for (number, (unit, len, more)) in shapes.iter().copied().enumerate() {
         let start = unit * 8;
         let end = unit * 8 + len;
         if len == 0 || (more && len % 8 != 0) || seen.contains(&(unit, len, more)) {
@@ -70,8 +70,8 @@ fn model(drawn: &[Drawn]) -> Option<usize> {
         let ends = seen.iter().filter(|(_, _, more)| !more).map(|(unit, len, _)| unit * 8 + len);
         let ends: Vec<usize> = ends.chain((!more).then_some(end)).collect();
         let highest = map.iter().rposition(|came| *came).map_or(0, |last| last + 1).max(end);
-        let disagree = ends.len() > 1 || ends.iter().any(|end| *end < highest);
-        if disagree || map[start..end].contains(&true) {
+        let overlaps = ends.len() > 1 || ends.iter().any(|end| *end < highest);
+        if overlaps || map[start..end].contains(&true) {
             return None;
         }
         map[start..end].fill(true);
@@ -84,12 +84,12 @@ fn model(drawn: &[Drawn]) -> Option<usize> {
 }
 
 /// Returns the data of a drawn fragment: each byte encodes its offset.
-fn data_of((unit, len, _): Drawn) -> Vec<u8> {
+fn data_of((unit, len, _): FragmentShape) -> Vec<u8> {
     (unit * 8..unit * 8 + len).map(|place| u8::try_from(place % 251).unwrap()).collect()
 }
 
 /// Returns a datagram of `len` bytes cut into pieces of `units` of 8 bytes each.
-fn cut(len: usize, units: usize) -> Vec<Drawn> {
+fn cut(len: usize, units: usize) -> Vec<FragmentShape> {
     let starts = (0..len.div_ceil(8)).step_by(units);
     starts
         .map(|unit| {
@@ -102,35 +102,35 @@ fn cut(len: usize, units: usize) -> Vec<Drawn> {
 proptest! {
     // req RFC1122:3.2.1.4-MUST-1, RFC1122:3.3.2-MUST-1, RFC1122:3.3.2-MUST-2
     #[test]
-    fn a_datagram_is_the_same_in_whatever_order_its_fragments_come(
-        (len, drawn) in (9_usize..2048, 1_usize..40).prop_flat_map(|(len, units)| {
+    fn a_datagram_is_reassembled_equally_in_any_order_of_its_fragments(
+        (len, shapes) in (9_usize..2048, 1_usize..40).prop_flat_map(|(len, units)| {
             (Just(len), Just(cut(len, units)).prop_shuffle())
         }),
     ) {
-        prop_assume!(drawn.len() > 1);
-        let mut bench = Bench::default();
-        let wholes: Vec<_> = drawn.iter().map(|one| {
-            bench.whole(&fragment(one.0 * 8, &data_of(*one), one.2))
+        prop_assume!(shapes.len() > 1);
+        let mut fixture = Fixture::default();
+        let wholes: Vec<_> = shapes.iter().map(|one| {
+            fixture.whole(&fragment(one.0 * 8, &data_of(*one), one.2))
         }).collect();
         let (last, others) = wholes.split_last().unwrap();
         prop_assert!(others.iter().all(Option::is_none));
         prop_assert_eq!(last, &Some(data_of((0, len, false))));
-        prop_assert_eq!((bench.reassembler.bytes(), bench.reassembler.len()), (0, 0));
+        prop_assert_eq!((fixture.reassembler.bytes(), fixture.reassembler.len()), (0, 0));
     }
 
     // attack row 5
     #[test]
     fn any_fragments_are_reassembled_as_a_map_of_bytes_says(
-        drawn in prop::collection::vec((0_usize..8, 0_usize..33, any::<bool>()), 0..12),
+        shapes in prop::collection::vec((0_usize..8, 0_usize..33, any::<bool>()), 0..12),
         aligned: bool,
     ) {
         let align = |len: usize| if aligned { len / 8 * 8 } else { len };
-        let drawn: Vec<Drawn> = drawn.iter().map(|one| (one.0, align(one.1), one.2)).collect();
-        let expected = model(&drawn);
-        let mut bench = Bench::default();
+        let shapes: Vec<FragmentShape> = shapes.iter().map(|one| (one.0, align(one.1), one.2)).collect();
+        let expected = model(&shapes);
+        let mut fixture = Fixture::default();
         let mut finished = None;
-        for (number, one) in drawn.iter().enumerate() {
-            if let Some(data) = bench.whole(&fragment(one.0 * 8, &data_of(*one), one.2)) {
+        for (number, one) in shapes.iter().enumerate() {
+            if let Some(data) = fixture.whole(&fragment(one.0 * 8, &data_of(*one), one.2)) {
                 finished = Some(number);
                 prop_assert_eq!(&data, &data_of((0, data.len(), false)));
                 break;
@@ -140,14 +140,14 @@ proptest! {
     }
 
     #[test]
-    fn an_overlap_spoils_the_datagram_in_whatever_order_it_comes(
-        drawn in Just([(0, 16, true), (1, 16, true), (3, 16, true), (5, 8, false)]).prop_shuffle(),
+    fn an_overlap_spoils_the_datagram_in_any_order_of_arrival(
+        shapes in Just([(0, 16, true), (1, 16, true), (3, 16, true), (5, 8, false)]).prop_shuffle(),
     ) {
-        let mut bench = Bench::default();
-        for one in drawn {
-            prop_assert!(bench.whole(&fragment(one.0 * 8, &data_of(one), one.2)).is_none());
+        let mut fixture = Fixture::default();
+        for one in shapes {
+            prop_assert!(fixture.whole(&fragment(one.0 * 8, &data_of(one), one.2)).is_none());
         }
-        prop_assert_eq!(bench.context.counted(Counter::IpReassemblyErrors), 1);
+        prop_assert_eq!(fixture.context.counted(Counter::IpReassemblyErrors), 1);
     }
 }
 
@@ -159,12 +159,12 @@ fn every_overlap_of_two_of_eight_fragments_drops_the_datagram_and_frees_its_memo
     let overlapping = pairs.filter(|(one, two)| one != two && one.0 < two.1 && two.0 < one.1);
     let mut count = 0;
     for ((start, end), (other_start, other_end)) in overlapping {
-        let mut bench = Bench::default();
+        let mut fixture = Fixture::default();
         let data = [7; 64];
-        bench.receive(&fragment(start * 8, &data[start * 8..end * 8], true));
+        fixture.receive(&fragment(start * 8, &data[start * 8..end * 8], true));
         let other = &data[other_start * 8..other_end * 8];
-        let refused = bench.refusal(&fragment(other_start * 8, other, true));
-        assert_eq!((refused, bench.reassembler.bytes()), (Some(Refusal::Invalidated), 0));
+        let refused = fixture.refusal(&fragment(other_start * 8, other, true));
+        assert_eq!((refused, fixture.reassembler.bytes()), (Some(Refusal::Invalidated), 0));
         count += 1;
     }
     assert_eq!(count, 840);
@@ -173,22 +173,22 @@ fn every_overlap_of_two_of_eight_fragments_drops_the_datagram_and_frees_its_memo
 // attack row 2
 #[test]
 fn a_fragment_that_ends_beyond_65535_bytes_drops_the_datagram() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(0, &[0; 8], true));
-    let refused = bench.refusal(&fragment(65_512, &[0; 8], false));
-    assert_eq!((refused, bench.reassembler.bytes()), (Some(Refusal::TooLong), 0));
-    assert_eq!(bench.refusal(&fragment(8, &[0; 8], true)), Some(Refusal::Invalidated));
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(0, &[0; 8], true));
+    let refused = fixture.refusal(&fragment(65_512, &[0; 8], false));
+    assert_eq!((refused, fixture.reassembler.bytes()), (Some(Refusal::TooLong), 0));
+    assert_eq!(fixture.refusal(&fragment(8, &[0; 8], true)), Some(Refusal::Invalidated));
 }
 
 // attack row 2
 #[test]
 fn a_first_fragment_whose_headers_leave_no_room_for_the_rest_drops_the_datagram() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(65_504, &[0; 8], false));
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(65_504, &[0; 8], false));
     let headers = [0x4F; 60];
     let first = Fragment { headers: &headers, counted_len: 60, ..fragment(0, &[0; 8], true) };
-    assert_eq!(bench.refusal(&first), Some(Refusal::Invalidated));
-    assert_eq!(bench.reassembler.bytes(), 0);
+    assert_eq!(fixture.refusal(&first), Some(Refusal::Invalidated));
+    assert_eq!(fixture.reassembler.bytes(), 0);
 }
 
 /// Maximum number of key comparisons for a fragment: a search in each of the four trees for the
@@ -199,53 +199,53 @@ const PROBES_MAX: u64 = 240;
 // attack row 3
 #[test]
 fn a_million_tiny_fragments_cost_the_same_each_and_hold_less_than_two_mebibytes() {
-    let mut bench = Bench::default();
+    let mut fixture = Fixture::default();
     let mut highest = 0;
     let mut probes_max = 0;
     let mut first = 0;
     let mut last = 0;
     for number in 0..1_000_000 {
-        let rng = &mut bench.context.rng;
+        let rng = &mut fixture.context.rng;
         let identification = u32::try_from(rng.below(64)).unwrap();
         let source = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(rng.below(16)).unwrap()));
         let offset = usize::try_from(rng.below(8_000)).unwrap() * 8;
         let key = Key { source, ..key(identification) };
         let tiny = Fragment { key, ..fragment(offset, &[0; 8], true) };
-        let (probes, _) = probes::taken(|| bench.receive(&tiny));
+        let (probes, _) = probes::count_probes_during(|| fixture.receive(&tiny));
         probes_max = probes_max.max(probes);
         match number {
             100_000..200_000 => first += probes,
             900_000.. => last += probes,
             _ => {}
         }
-        highest = highest.max(bench.reassembler.bytes());
-        assert!(bench.reassembler.len() <= DATAGRAMS_MAX);
+        highest = highest.max(fixture.reassembler.bytes());
+        assert!(fixture.reassembler.len() <= DATAGRAMS_MAX);
     }
     assert!(highest <= BYTES_MAX, "{highest}");
     assert!(probes_max <= PROBES_MAX, "{probes_max}");
     assert!(last <= first + first / 10, "{first}, then {last}");
-    assert_eq!(bench.context.counted(Counter::IpFragmentsIn), 1_000_000);
+    assert_eq!(fixture.context.counted(Counter::IpFragmentsIn), 1_000_000);
 }
 
 // attack row 3
 #[test]
-fn a_fragment_costs_a_search_among_those_that_are_there_in_whatever_order_they_come() {
+fn a_fragment_costs_one_search_in_any_order_of_arrival() {
     let orders: [fn(usize) -> usize; 3] = [|n| n, |n| 254 - n, |n| n * 91 % 255];
     for order in orders {
-        let mut bench = Bench::default();
+        let mut fixture = Fixture::default();
         for number in 0..255 {
             let data = fragment(8 + order(number) * 16, &[0; 8], true);
-            let (probes, refused) = probes::taken(|| bench.refusal(&data));
+            let (probes, refused) = probes::count_probes_during(|| fixture.refusal(&data));
             assert_eq!(refused, None);
             assert!(probes <= PROBES_MAX / 2, "{probes}");
         }
     }
-    // Also the maximum number of datagrams, each with one fragment.
-    let mut bench = Bench::default();
+    // The limit also applies to the maximum number of datagrams, each with one fragment.
+    let mut fixture = Fixture::default();
     for number in 0..1000_u32 {
         let source = IpAddr::V4(Ipv4Addr::from_bits(number));
         let one = Fragment { key: Key { source, ..key(number) }, ..fragment(8, &[0; 8], true) };
-        let (probes, _) = probes::taken(|| bench.receive(&one));
+        let (probes, _) = probes::count_probes_during(|| fixture.receive(&one));
         assert!(probes <= PROBES_MAX, "{probes}");
     }
 }
@@ -253,117 +253,117 @@ fn a_fragment_costs_a_search_among_those_that_are_there_in_whatever_order_they_c
 // attack row 3
 #[test]
 fn a_datagram_of_more_than_256_fragments_is_dropped() {
-    let mut bench = Bench::default();
-    let kept = (0..300).filter(|n| bench.refusal(&fragment(n * 16, &[0; 8], true)).is_none());
-    assert_eq!(kept.count(), 256);
-    assert_eq!(bench.reassembler.bytes(), 0);
+    let mut fixture = Fixture::default();
+    let stored = (0..300).filter(|n| fixture.refusal(&fragment(n * 16, &[0; 8], true)).is_none());
+    assert_eq!(stored.count(), 256);
+    assert_eq!(fixture.reassembler.bytes(), 0);
 }
 
 // attack row 4
 #[test]
 fn a_legitimate_datagram_is_reassembled_in_a_flood_of_unfinished_ones() {
-    let mut bench = Bench::default();
+    let mut fixture = Fixture::default();
     let from = |n: u32| Key { source: IpAddr::V4(Ipv4Addr::from_bits(n)), ..key(n) };
-    let flood = |bench: &mut Bench, numbers: core::ops::Range<u32>| {
+    let flood = |fixture: &mut Fixture, numbers: core::ops::Range<u32>| {
         for n in numbers {
-            bench.receive(&Fragment { key: from(n), ..fragment(0, &[0; 8], true) });
+            fixture.receive(&Fragment { key: from(n), ..fragment(0, &[0; 8], true) });
         }
     };
-    flood(&mut bench, 1..100_000);
-    assert_eq!(bench.reassembler.len(), DATAGRAMS_MAX);
-    bench.receive(&fragment(0, &[1; 8], true));
-    flood(&mut bench, 100_000..100_200);
-    assert_eq!(bench.whole(&fragment(8, &[2; 4], false)).unwrap().len(), 12);
+    flood(&mut fixture, 1..100_000);
+    assert_eq!(fixture.reassembler.len(), DATAGRAMS_MAX);
+    fixture.receive(&fragment(0, &[1; 8], true));
+    flood(&mut fixture, 100_000..100_200);
+    assert_eq!(fixture.whole(&fragment(8, &[2; 4], false)).unwrap().len(), 12);
 }
 
 // attack row 4
 #[test]
 fn one_source_holds_no_more_than_its_share() {
-    let mut bench = Bench::default();
+    let mut fixture = Fixture::default();
     for n in 0..100_000 {
-        bench.receive(&Fragment { key: key(n), ..fragment(0, &[0; 8], true) });
+        fixture.receive(&Fragment { key: key(n), ..fragment(0, &[0; 8], true) });
     }
-    assert_eq!(bench.reassembler.len(), SOURCE_MAX);
-    assert_eq!(bench.context.counted(Counter::IpReassemblyEvicted), 100_000 - SOURCE_MAX as u64);
+    assert_eq!(fixture.reassembler.len(), SOURCE_MAX);
+    assert_eq!(fixture.context.counted(Counter::IpReassemblyEvicted), 100_000 - SOURCE_MAX as u64);
 }
 
 #[test]
 fn long_fragments_of_many_sources_hold_no_more_than_the_limit_of_bytes() {
-    let mut bench = Bench::default();
+    let mut fixture = Fixture::default();
     let data = vec![0; 60_000];
     for n in 0..100 {
         let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
-        bench.receive(&Fragment { key, ..fragment(8, &data, true) });
-        assert!(bench.reassembler.bytes() <= BYTES_MAX);
+        fixture.receive(&Fragment { key, ..fragment(8, &data, true) });
+        assert!(fixture.reassembler.bytes() <= BYTES_MAX);
     }
-    assert_eq!(bench.reassembler.len(), 34);
+    assert_eq!(fixture.reassembler.len(), 34);
 }
 
 // attack row 16
 #[test]
 fn fragments_of_ipv6_that_overlap_are_all_dropped_with_those_that_follow() {
-    let mut bench = Bench::default();
+    let mut fixture = Fixture::default();
     let ends = [2, 1].map(|n| IpAddr::V6(Ipv6Addr::from_bits(n)));
     let key = Key { source: ends[0], destination: ends[1], identification: 1, protocol: 0 };
-    let feed = |bench: &mut Bench, offset, more| {
-        bench.refusal(&Fragment { key, counted_len: 0, ..fragment(offset, &[0; 16], more) })
+    let feed = |fixture: &mut Fixture, offset, more| {
+        fixture.refusal(&Fragment { key, counted_len: 0, ..fragment(offset, &[0; 16], more) })
     };
-    assert_eq!(feed(&mut bench, 0, true), None);
-    assert_eq!(feed(&mut bench, 8, true), Some(Refusal::Invalidated));
-    assert_eq!(feed(&mut bench, 16, false), Some(Refusal::Invalidated));
-    assert_eq!(bench.reassembler.bytes(), 0);
+    assert_eq!(feed(&mut fixture, 0, true), None);
+    assert_eq!(feed(&mut fixture, 8, true), Some(Refusal::Invalidated));
+    assert_eq!(feed(&mut fixture, 16, false), Some(Refusal::Invalidated));
+    assert_eq!(fixture.reassembler.bytes(), 0);
 }
 
 #[test]
 fn an_exact_duplicate_is_dropped_alone() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(0, b"12345678", true));
-    assert_eq!(bench.refusal(&fragment(0, b"12345678", true)), Some(Refusal::Duplicate));
-    assert_eq!(bench.whole(&fragment(8, b"9", false)).unwrap(), b"123456789");
-    assert_eq!(bench.context.counted(Counter::IpFragmentsDuplicate), 1);
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(0, b"12345678", true));
+    assert_eq!(fixture.refusal(&fragment(0, b"12345678", true)), Some(Refusal::Duplicate));
+    assert_eq!(fixture.whole(&fragment(8, b"9", false)).unwrap(), b"123456789");
+    assert_eq!(fixture.context.counted(Counter::IpFragmentsDuplicate), 1);
 }
 
 #[test]
 fn other_bytes_at_the_same_place_spoil_the_datagram() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(0, b"12345678", true));
-    assert_eq!(bench.refusal(&fragment(0, b"1234567X", true)), Some(Refusal::Invalidated));
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(0, b"12345678", true));
+    assert_eq!(fixture.refusal(&fragment(0, b"1234567X", true)), Some(Refusal::Invalidated));
 }
 
 #[test]
 fn two_last_fragments_at_different_places_spoil_the_datagram() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(8, b"1234", false));
-    assert_eq!(bench.refusal(&fragment(16, b"1234", false)), Some(Refusal::Invalidated));
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(8, b"1234", false));
+    assert_eq!(fixture.refusal(&fragment(16, b"1234", false)), Some(Refusal::Invalidated));
 }
 
 #[test]
 fn a_misaligned_or_empty_fragment_is_dropped_alone() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(0, b"12345678", true));
-    assert_eq!(bench.refusal(&fragment(8, b"1234567", true)), Some(Refusal::Misaligned));
-    assert_eq!(bench.refusal(&fragment(8, b"", false)), Some(Refusal::Empty));
-    assert!(bench.whole(&fragment(8, b"9", false)).is_some());
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(0, b"12345678", true));
+    assert_eq!(fixture.refusal(&fragment(8, b"1234567", true)), Some(Refusal::Misaligned));
+    assert_eq!(fixture.refusal(&fragment(8, b"", false)), Some(Refusal::Empty));
+    assert!(fixture.whole(&fragment(8, b"9", false)).is_some());
 }
 
 #[test]
 fn the_headers_of_the_first_fragment_become_those_of_the_datagram() {
-    let mut bench = Bench::default();
+    let mut fixture = Fixture::default();
     let headers = [0x46; 24];
-    bench.receive(&fragment(8, b"9", false));
+    fixture.receive(&fragment(8, b"9", false));
     let first = Fragment { headers: &headers, counted_len: 24, ..fragment(0, &[0; 8], true) };
-    let Outcome::Whole(whole) = bench.receive(&first) else { panic!("not whole") };
+    let Outcome::Whole(whole) = fixture.receive(&first) else { panic!("not whole") };
     assert_eq!(whole.headers.as_ref(), headers);
 }
 
 #[test]
 fn congestion_marked_on_one_fragment_is_marked_on_the_whole() {
     let whole = |first, second| {
-        let mut bench = Bench::default();
-        bench.receive(&Fragment { ecn: first, ..fragment(0, &[0; 8], true) });
-        match bench.receive(&Fragment { ecn: second, ..fragment(8, &[0; 8], false) }) {
+        let mut fixture = Fixture::default();
+        fixture.receive(&Fragment { ecn: first, ..fragment(0, &[0; 8], true) });
+        match fixture.receive(&Fragment { ecn: second, ..fragment(8, &[0; 8], false) }) {
             Outcome::Whole(whole) => Some(whole.ecn),
-            Outcome::Kept | Outcome::Dropped(_) => None,
+            Outcome::Stored | Outcome::Dropped(_) => None,
         }
     };
     assert_eq!([whole(2, 3), whole(2, 2), whole(1, 2)], [Some(3), Some(2), Some(2)]);
@@ -372,62 +372,62 @@ fn congestion_marked_on_one_fragment_is_marked_on_the_whole() {
 
 #[test]
 fn a_datagram_is_dropped_60_seconds_after_its_first_fragment_and_reported_if_that_was_the_start() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(0, b"12345678", true));
-    bench.context.advance_millis(59_999);
-    bench.receive(&fragment(16, b"12345678", true));
-    assert!(bench.reassembler.timeout(&mut bench.context.cx()).is_none());
-    bench.context.advance_millis(1);
-    assert_eq!(bench.reassembler.deadline(), Some(bench.context.now));
-    let expired = bench.reassembler.timeout(&mut bench.context.cx()).unwrap();
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(0, b"12345678", true));
+    fixture.context.advance_millis(59_999);
+    fixture.receive(&fragment(16, b"12345678", true));
+    assert!(fixture.reassembler.timeout(&mut fixture.context.cx()).is_none());
+    fixture.context.advance_millis(1);
+    assert_eq!(fixture.reassembler.deadline(), Some(fixture.context.now));
+    let expired = fixture.reassembler.timeout(&mut fixture.context.cx()).unwrap();
     assert_eq!((expired.key, expired.data.as_ref()), (key(7), b"12345678".as_slice()));
-    assert_eq!((bench.reassembler.bytes(), bench.reassembler.deadline()), (0, None));
+    assert_eq!((fixture.reassembler.bytes(), fixture.reassembler.deadline()), (0, None));
 }
 
 #[test]
-fn a_datagram_whose_start_never_came_is_dropped_in_silence() {
-    let mut bench = Bench::default();
-    bench.receive(&fragment(8, b"12345678", true));
-    bench.context.advance_millis(60_000);
-    assert!(bench.reassembler.timeout(&mut bench.context.cx()).is_none());
-    assert_eq!(bench.context.counted(Counter::IpReassemblyTimeouts), 1);
-    assert!(bench.reassembler.is_empty());
+fn a_datagram_without_its_first_fragment_is_dropped_silently() {
+    let mut fixture = Fixture::default();
+    fixture.receive(&fragment(8, b"12345678", true));
+    fixture.context.advance_millis(60_000);
+    assert!(fixture.reassembler.timeout(&mut fixture.context.cx()).is_none());
+    assert_eq!(fixture.context.counted(Counter::IpReassemblyTimeouts), 1);
+    assert!(fixture.reassembler.is_empty());
 }
 
 // attack row 3
 // attack row 4
 #[test]
 fn fragments_hold_the_limit_of_bytes_and_not_one_byte_more() {
-    let mut bench = Bench::default();
+    let mut fixture = Fixture::default();
     let data = vec![0; 60_000];
-    let receive = |bench: &mut Bench, n: u128, len: usize| {
+    let receive = |fixture: &mut Fixture, n: u128, len: usize| {
         let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
-        bench.receive(&Fragment { key, ..fragment(8, &data[..len], true) });
+        fixture.receive(&Fragment { key, ..fragment(8, &data[..len], true) });
     };
     let overhead = DATAGRAM_OVERHEAD + FRAGMENT_OVERHEAD;
-    (0..34).for_each(|n| receive(&mut bench, n, 60_000));
+    (0..34).for_each(|n| receive(&mut fixture, n, 60_000));
     let rest = BYTES_MAX - 34 * (overhead + 60_000) - overhead;
-    receive(&mut bench, 34, rest);
-    assert_eq!((bench.reassembler.bytes(), bench.reassembler.len()), (BYTES_MAX, 35));
-    receive(&mut bench, 35, 8);
-    assert_eq!(bench.reassembler.len(), 35);
-    assert_eq!(bench.context.counted(Counter::IpReassemblyEvicted), 1);
+    receive(&mut fixture, 34, rest);
+    assert_eq!((fixture.reassembler.bytes(), fixture.reassembler.len()), (BYTES_MAX, 35));
+    receive(&mut fixture, 35, 8);
+    assert_eq!(fixture.reassembler.len(), 35);
+    assert_eq!(fixture.context.counted(Counter::IpReassemblyEvicted), 1);
 }
 
 // attack row 3
 #[test]
-fn each_fragment_counts_with_what_holds_it() {
-    let mut bench = Bench::default();
-    (1..=5).for_each(|n| _ = bench.receive(&fragment(n * 16, &[0; 8], true)));
+fn each_fragment_counts_with_its_overhead() {
+    let mut fixture = Fixture::default();
+    (1..=5).for_each(|n| _ = fixture.receive(&fragment(n * 16, &[0; 8], true)));
     let expected = DATAGRAM_OVERHEAD + 5 * (FRAGMENT_OVERHEAD + 8);
-    assert_eq!(bench.reassembler.bytes(), expected);
+    assert_eq!(fixture.reassembler.bytes(), expected);
 }
 
 // attack row 2
 #[test]
 fn a_datagram_of_65535_bytes_is_reassembled() {
-    let mut bench = Bench::default();
-    assert_eq!(bench.whole(&fragment(0, &[1; 65_512], true)), None);
-    let whole = bench.whole(&fragment(65_512, &[2; 3], false)).unwrap();
+    let mut fixture = Fixture::default();
+    assert_eq!(fixture.whole(&fragment(0, &[1; 65_512], true)), None);
+    let whole = fixture.whole(&fragment(65_512, &[2; 3], false)).unwrap();
     assert_eq!(whole.len() + 20, LEN_MAX);
 }

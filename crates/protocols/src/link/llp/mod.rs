@@ -37,8 +37,8 @@
 //! Header compression (RFC 1144) is our extension, off unless both ends are configured for it. A
 //! segment that fills a slot has the local header 2 112 0 0, after the 0x70 of SLIP. A compressed
 //! one has no local header: its first byte is the mask with the uppermost bit set, with which no
-//! local header begins. An end without the extension counts both as unknown headers. A typed
-//! character, 48 bytes with REQ, ACK and END, then takes seven.
+//! local header begins. An end without the extension counts both as unknown headers. With
+//! compression a typed character takes seven bytes instead of 48, including REQ, ACK and END.
 //!
 //! The files `receiver` and `sender` are the two directions. [`Llp`] splits the bytes of the line
 //! and passes those of incoming packets to the receiver and the ACKs to the sender.
@@ -79,14 +79,14 @@ pub const UNCOMPRESSED_TCP_HEADER: [u8; 4] = [2, 0x70, 0, 0];
 /// Bit in the first byte of a packet without a local header: TCP with compressed headers.
 pub const COMPRESSED_TCP: u8 = 0x80;
 
-/// Time that a REQ waits for its ACK: 9 ticks.
-pub const ACK_WAIT: Duration = ticks(9);
+/// Time after which a REQ without an ACK is repeated: 9 ticks.
+pub const ACK_TIMEOUT: Duration = ticks(9);
 /// Number of repetitions of a REQ after which its packet has failed.
 pub const RETRIES: u32 = 10;
 /// Maximum duration of a packet: 130 ticks.
-pub const PACKET_WAIT: Duration = ticks(130);
-/// Time that an address request waits for its answer.
-pub const ADDRESS_WAIT: Duration = Duration::from_secs(6);
+pub const PACKET_TIMEOUT: Duration = ticks(130);
+/// Timeout of the answer to an address request.
+pub const ADDRESS_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Returns the duration of `count` ticks of 1/18.2 s.
 #[must_use]
@@ -101,9 +101,9 @@ pub struct Llp {
     sender: Sender,
     used: UsedQueue,
     output: OutputQueue,
-    /// The address that the peer gets on request.
+    /// The address that this end assigns to the peer on request.
     peer_address: Option<[u8; 4]>,
-    /// The local address, just received from the line.
+    /// The local address that the peer has reported, until [`Self::event`] returns it.
     address: Option<[u8; 4]>,
 }
 
@@ -136,15 +136,15 @@ impl Llp {
         self
     }
 
-    /// Sets the address given to the peer on request, which makes this end a packet concentrator.
-    /// With `None`, requests are counted as unknown headers and not answered.
+    /// Sets the address assigned to the peer on request, which makes this end a packet
+    /// concentrator. With `None`, requests are counted as unknown headers and not answered.
     pub fn set_peer_address(&mut self, address: Option<[u8; 4]>) {
         self.peer_address = address;
     }
 
-    /// Asks the peer for the local Internet address, unless a request is pending.
+    /// Requests the local Internet address from the peer, unless a request is pending.
     ///
-    /// The answer is [`Event::Address`].
+    /// The answer is reported as [`Event::Address`].
     pub fn request_address(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |_| self.sender.request_address());
     }
@@ -174,7 +174,7 @@ impl Llp {
             match *special {
                 REQ => self.receiver.request(&self.used, pool, cx),
                 ACK => {
-                    self.receiver.acknowledgment_passes(cx);
+                    self.receiver.process_acknowledgment(cx);
                     self.sender.acknowledged(cx);
                 }
                 END => self.packet_ends(pool, cx),
@@ -218,7 +218,7 @@ impl Llp {
     fn fill(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         let start = wire.len();
         let end = start.saturating_add(limit);
-        // The second byte of an escape goes before an ACK, and an ACK before everything else.
+        // The second byte of an escape is sent before an ACK, and an ACK before everything else.
         if wire.len() < end {
             self.sender.finish_escape(wire);
         }
@@ -299,15 +299,15 @@ fn is_special(byte: u8) -> bool {
 
 /// Returns the number of bytes before the first special byte.
 fn ordinary_run(bytes: &[u8]) -> usize {
-    // A pass over a whole chunk without an early exit compiles to vector instructions.
+    // The loop over a whole chunk has no early exit, so that it compiles to vector instructions.
     const CHUNK: usize = 32;
-    let mut clean = 0;
+    let mut run_len = 0;
     for chunk in bytes.chunks(CHUNK) {
         if chunk.iter().fold(false, |found, byte| found | is_special(*byte)) {
             let run = chunk.iter().position(|byte| is_special(*byte));
-            return clean + run.unwrap_or(chunk.len());
+            return run_len + run.unwrap_or(chunk.len());
         }
-        clean += chunk.len();
+        run_len += chunk.len();
     }
-    clean
+    run_len
 }

@@ -1,7 +1,8 @@
 //! The receiving direction of LLP: REQ, the local ACK, escaped bytes, END.
 
 use super::{
-    ADDRESS_HEADER, COMPRESSED_TCP, ESC, IP_HEADER, PACKET_WAIT, SLOTS_MAX, UNCOMPRESSED_TCP_HEADER,
+    ADDRESS_HEADER, COMPRESSED_TCP, ESC, IP_HEADER, PACKET_TIMEOUT, SLOTS_MAX,
+    UNCOMPRESSED_TCP_HEADER,
 };
 use crate::cx::Cx;
 use crate::link::queue::UsedQueue;
@@ -10,11 +11,12 @@ use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 
-/// The state of the input, between packets or inside one.
+/// The state of the receiving direction, between packets or inside one.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     incoming: Option<Incoming>,
-    /// The buffer of a packet that timed out, kept until a pool or the next REQ is available.
+    /// The buffer of a packet that timed out, kept until it can be returned to the pool or the next
+    /// REQ needs a buffer.
     spare: Option<Packet>,
     /// Decompresses headers, if both ends are configured for header compression.
     pub(super) decompressor: Option<Decompressor>,
@@ -31,7 +33,7 @@ struct Incoming {
     must_acknowledge: bool,
 }
 
-/// A complete packet for the link itself.
+/// A received packet that the link itself processes: an address request or its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Local {
     /// The peer requests its address.
@@ -83,18 +85,18 @@ impl Receiver {
         incoming.is_escaped = true;
     }
 
-    /// Notes an ACK for the sender.
+    /// Processes an ACK, which is meant for the sender, inside an incoming packet.
     ///
-    /// After ESC it violates the protocol, but does not concern the packet: the escape still waits
-    /// for its second byte.
-    pub(super) fn acknowledgment_passes(&self, cx: &mut Cx<'_>) {
+    /// An ACK after ESC violates the protocol and is counted, but does not change the packet: the
+    /// second byte of the escape still follows.
+    pub(super) fn process_acknowledgment(&self, cx: &mut Cx<'_>) {
         if self.incoming.as_ref().is_some_and(|incoming| incoming.is_escaped) {
             cx.meter.count(Counter::LinkEscapesWrong);
         }
     }
 
-    /// Processes an END: a datagram is put into the used queue, and a packet for the link is
-    /// returned.
+    /// Processes an END: queues a received datagram in `used`, or returns a packet that the link
+    /// itself processes.
     pub(super) fn end(
         &mut self,
         used: &mut UsedQueue,
@@ -137,7 +139,7 @@ impl Receiver {
         local
     }
 
-    /// Returns the header compression's kind of a packet, if it has one.
+    /// Returns the kind of header compression of a packet, or `None` if its headers are unchanged.
     fn compressed_kind(&self, packet: &[u8]) -> Option<Kind> {
         self.decompressor.as_ref()?;
         if packet.first()? & COMPRESSED_TCP != 0 {
@@ -196,7 +198,7 @@ impl Receiver {
 
     /// Returns when the packet must be complete.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.incoming.as_ref().map(|incoming| incoming.started_at + PACKET_WAIT)
+        self.incoming.as_ref().map(|incoming| incoming.started_at + PACKET_TIMEOUT)
     }
 
     /// Drops a packet that timed out.

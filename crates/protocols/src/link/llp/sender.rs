@@ -1,8 +1,8 @@
 //! The sending direction of LLP: REQ, the peer's ACK, escaped bytes, END.
 
 use super::{
-    ACK_WAIT, ADDRESS_HEADER, ADDRESS_WAIT, COMPRESSED_TCP, END, ESC, IP_HEADER, PACKET_WAIT, REQ,
-    RETRIES, UNCOMPRESSED_TCP_HEADER,
+    ACK_TIMEOUT, ADDRESS_HEADER, ADDRESS_TIMEOUT, COMPRESSED_TCP, END, ESC, IP_HEADER,
+    PACKET_TIMEOUT, REQ, RETRIES, UNCOMPRESSED_TCP_HEADER,
 };
 use crate::cx::Cx;
 use crate::link::Event;
@@ -20,12 +20,12 @@ fn escape(byte: u8) -> [u8; 2] {
     [ESC, byte.wrapping_sub(ESC)]
 }
 
-/// The state of the output, between packets or inside one.
+/// The state of the sending direction, between packets or inside one.
 #[derive(Debug, Default)]
 pub(super) struct Sender {
     outgoing: Option<Outgoing>,
-    asking: Asking,
-    /// The answer to an address request whose transmission has not begun.
+    address_request: AddressRequestState,
+    /// The address to report to the peer; its transmission has not begun.
     reply: Option<[u8; 4]>,
     /// Compresses headers, if both ends are configured for header compression.
     pub(super) compressor: Option<Compressor>,
@@ -40,7 +40,7 @@ struct Outgoing {
 
 #[derive(Debug)]
 enum Content {
-    /// A datagram after its local header, if its kind needs one.
+    /// A datagram. `packet` begins with the local header of `header_len` bytes.
     Datagram {
         packet: Packet,
         header_len: usize,
@@ -61,11 +61,11 @@ enum Phase {
 
 /// The state of the request for the local address.
 #[derive(Clone, Copy, Debug, Default)]
-enum Asking {
+enum AddressRequestState {
     #[default]
     No,
     /// The transmission of the request has not begun.
-    Owed,
+    Pending,
     /// The request is the outgoing packet.
     Outgoing,
     /// The request was completely sent at `sent_at`.
@@ -75,21 +75,21 @@ enum Asking {
 impl Sender {
     /// Requests the local address, unless a request is pending.
     pub(super) fn request_address(&mut self) {
-        if let Asking::No = self.asking {
-            self.asking = Asking::Owed;
+        if let AddressRequestState::No = self.address_request {
+            self.address_request = AddressRequestState::Pending;
         }
     }
 
     /// Returns whether an address request is pending: neither answered nor given up.
     pub(super) fn is_address_request_pending(&self) -> bool {
-        !matches!(self.asking, Asking::No)
+        !matches!(self.address_request, AddressRequestState::No)
     }
 
     /// Processes the arrival of the local address, and returns whether it was requested.
     pub(super) fn address_arrived(&mut self) -> bool {
-        let was_asked = self.is_address_request_pending();
-        self.asking = Asking::No;
-        was_asked
+        let was_requested = self.is_address_request_pending();
+        self.address_request = AddressRequestState::No;
+        was_requested
     }
 
     /// Queues the answer to an address request until the line is free.
@@ -160,15 +160,15 @@ impl Sender {
             cx.meter.count(Counter::LlpAddressRequestsIn);
             let [h0, h1, h2, h3] = ADDRESS_HEADER;
             Content::AddressReply([h0, h1, h2, h3, a, b, c, d])
-        } else if let Asking::Owed = self.asking {
+        } else if let AddressRequestState::Pending = self.address_request {
             cx.meter.count(Counter::LlpAddressRequestsOut);
-            self.asking = Asking::Outgoing;
+            self.address_request = AddressRequestState::Outgoing;
             Content::AddressRequest
         } else {
             let mut packet = output.next()?;
             let compressor = self.compressor.as_mut();
             let kind = compressor.map(|vj| vj.compress(&mut packet, cx.meter));
-            let header_len = put_header(kind.unwrap_or(Kind::Ip), &mut packet);
+            let header_len = push_header(kind.unwrap_or(Kind::Ip), &mut packet);
             Content::Datagram { packet, header_len }
         };
         Some(Outgoing { content, phase: Phase::Requesting { tries: 0, first_at: None } })
@@ -183,9 +183,10 @@ impl Sender {
                 output.finish(Event::Sent(packet));
             }
             Content::AddressRequest => {
-                // The answer to an earlier request may have arrived in the meantime.
-                if let Asking::Outgoing = self.asking {
-                    self.asking = Asking::AwaitingReply { sent_at: cx.now };
+                // If the answer to an earlier request arrived in the meantime, no answer is
+                // awaited.
+                if let AddressRequestState::Outgoing = self.address_request {
+                    self.address_request = AddressRequestState::AwaitingReply { sent_at: cx.now };
                 }
             }
             Content::AddressReply(_) => {}
@@ -198,11 +199,11 @@ impl Sender {
             Content::Datagram { mut packet, header_len } => {
                 packet.pull(header_len);
                 output.finish(Event::Failed(packet));
-                // The peer never received the contents of the slots.
+                // The peer did not receive the headers that the compressor has stored in its slots.
                 self.compressor.iter_mut().for_each(Compressor::clear_slots);
             }
-            Content::AddressRequest => self.asking = Asking::No,
-            // A peer without the answer repeats the request.
+            Content::AddressRequest => self.address_request = AddressRequestState::No,
+            // A peer that did not receive the answer repeats its request.
             Content::AddressReply(_) => {}
         }
     }
@@ -212,7 +213,9 @@ impl Sender {
         match &self.outgoing {
             Some(outgoing) => !matches!(outgoing.phase, Phase::AwaitingAck { .. }),
             None => {
-                self.reply.is_some() || matches!(self.asking, Asking::Owed) || output.is_waiting()
+                self.reply.is_some()
+                    || matches!(self.address_request, AddressRequestState::Pending)
+                    || output.is_waiting()
             }
         }
     }
@@ -225,21 +228,23 @@ impl Sender {
     fn packet_deadline(&self) -> Option<Instant> {
         match self.outgoing.as_ref()?.phase {
             Phase::Requesting { .. } => None,
-            Phase::AwaitingAck { sent_at, .. } => Some(sent_at + ACK_WAIT),
-            Phase::Sending { started_at, .. } => Some(started_at + PACKET_WAIT),
+            Phase::AwaitingAck { sent_at, .. } => Some(sent_at + ACK_TIMEOUT),
+            Phase::Sending { started_at, .. } => Some(started_at + PACKET_TIMEOUT),
         }
     }
 
     fn reply_deadline(&self) -> Option<Instant> {
-        let Asking::AwaitingReply { sent_at } = self.asking else { return None };
-        Some(sent_at + ADDRESS_WAIT)
+        let AddressRequestState::AwaitingReply { sent_at } = self.address_request else {
+            return None;
+        };
+        Some(sent_at + ADDRESS_TIMEOUT)
     }
 
     /// Repeats a REQ, or gives up a packet or request that timed out.
     pub(super) fn timeout(&mut self, output: &mut OutputQueue, cx: &mut Cx<'_>) {
         if self.reply_deadline().is_some_and(|deadline| cx.now >= deadline) {
             cx.meter.count(Counter::LlpAddressTimeouts);
-            self.asking = Asking::No;
+            self.address_request = AddressRequestState::No;
         }
         if self.packet_deadline().is_none_or(|deadline| cx.now < deadline) {
             return;
@@ -282,7 +287,7 @@ impl Content {
 }
 
 /// Writes the local header for a packet's kind of header compression, and returns its length.
-fn put_header(kind: Kind, packet: &mut Packet) -> usize {
+fn push_header(kind: Kind, packet: &mut Packet) -> usize {
     let header = match kind {
         Kind::Ip => IP_HEADER,
         Kind::UncompressedTcp => UNCOMPRESSED_TCP_HEADER,

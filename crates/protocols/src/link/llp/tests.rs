@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cx::testing::TestContext;
-use crate::link::vj::testing::typed;
+use crate::link::vj::testing::segment_with_byte;
 use crate::meter::{Account, Quantity};
 use proptest::prelude::*;
 use std::vec;
@@ -62,7 +62,7 @@ impl End {
         self.llp.receive(bytes, &mut self.pool, &mut self.context.cx());
     }
 
-    /// Processes all events, and returns the buffers to the pool.
+    /// Collects all events, and returns their buffers to the pool.
     fn collect(&mut self) {
         while let Some(event) = self.llp.event() {
             match &event {
@@ -89,7 +89,7 @@ impl End {
     }
 }
 
-/// Carries everything in both directions, `limits` bytes at a time, until both ends are silent.
+/// Carries all output in both directions, `limits` bytes at a time, until both ends are silent.
 fn drive(a: &mut End, b: &mut End, limits: (usize, usize)) {
     while a.llp.has_output() || b.llp.has_output() {
         let from_a = a.transmit(limits.0);
@@ -118,7 +118,7 @@ fn settle(a: &mut End, b: &mut End) {
 }
 
 #[test]
-fn a_packet_with_every_special_byte_goes_out_as_these_bytes() {
+fn a_packet_with_every_special_byte_is_sent_as_these_bytes() {
     let mut end = End::default();
     end.send(&[241, 242, 243, 244, 245, 246, 0]);
     assert_eq!(end.transmit(100), [243]);
@@ -131,7 +131,7 @@ fn a_packet_with_every_special_byte_goes_out_as_these_bytes() {
 }
 
 #[test]
-fn these_bytes_come_in_as_a_packet_with_every_special_byte() {
+fn these_bytes_are_received_as_a_packet_with_every_special_byte() {
     let mut end = End::default();
     end.receive(&[243]);
     assert_eq!(end.transmit(100), [244]);
@@ -154,7 +154,7 @@ fn the_smallest_telnet_packet_takes_47_bytes_of_both_directions() {
 }
 
 #[test]
-fn nothing_of_a_packet_goes_out_before_its_ack() {
+fn no_byte_of_a_packet_is_sent_before_its_ack() {
     let mut end = End::default();
     end.send(b"data");
     assert_eq!(end.transmit(100), [REQ]);
@@ -163,7 +163,7 @@ fn nothing_of_a_packet_goes_out_before_its_ack() {
 }
 
 #[test]
-fn an_ack_slips_in_between_two_bytes_of_a_packet() {
+fn an_ack_is_inserted_between_two_bytes_of_a_packet() {
     let mut end = End::default();
     end.send(b"data");
     end.transmit(1);
@@ -196,7 +196,7 @@ fn an_escape_may_be_split_between_two_calls() {
 }
 
 #[test]
-fn an_ack_inside_an_incoming_packet_is_taken_out_of_it() {
+fn an_ack_inside_an_incoming_packet_is_removed() {
     let mut end = End::default();
     end.send(b"mine");
     end.transmit(1);
@@ -207,7 +207,7 @@ fn an_ack_inside_an_incoming_packet_is_taken_out_of_it() {
 }
 
 #[test]
-fn an_ack_after_esc_is_counted_and_does_not_harm_the_packet() {
+fn an_ack_after_esc_is_counted_and_does_not_change_the_packet() {
     let mut end = End::default();
     end.receive(&[REQ, 2, 1, 0, 0, ESC, ACK, 0, END]);
     end.collect();
@@ -252,7 +252,7 @@ fn a_full_used_queue_leaves_a_request_unanswered() {
 }
 
 #[test]
-fn a_refused_sender_asks_again_and_gets_through_when_a_buffer_is_free() {
+fn a_refused_request_is_repeated_until_a_buffer_is_free() {
     let mut a = End::default();
     let mut b = End::with_buffers(1);
     let held = b.pool.take(&mut b.context.meter).unwrap();
@@ -332,8 +332,8 @@ fn an_ack_that_answers_nothing_is_counted() {
 #[test]
 fn the_ticks_are_those_of_a_clock_of_18_2_hertz() {
     assert_eq!(ticks(182), Duration::from_secs(10));
-    assert_eq!(ACK_WAIT, Duration::from_nanos(494_505_494));
-    assert_eq!(PACKET_WAIT, Duration::from_nanos(7_142_857_142));
+    assert_eq!(ACK_TIMEOUT, Duration::from_nanos(494_505_494));
+    assert_eq!(PACKET_TIMEOUT, Duration::from_nanos(7_142_857_142));
 }
 
 #[test]
@@ -341,8 +341,8 @@ fn a_request_is_repeated_after_nine_ticks_and_not_before() {
     let mut end = End::default();
     end.send(b"data");
     end.transmit(9);
-    assert_eq!(end.llp.deadline(), Some(Instant::ZERO + ACK_WAIT));
-    end.context.advance(ACK_WAIT - Duration::from_nanos(1));
+    assert_eq!(end.llp.deadline(), Some(Instant::ZERO + ACK_TIMEOUT));
+    end.context.advance(ACK_TIMEOUT - Duration::from_nanos(1));
     end.timeout();
     assert_eq!(end.transmit(9), []);
     end.context.advance(Duration::from_nanos(1));
@@ -356,7 +356,7 @@ fn a_packet_fails_nine_ticks_after_the_tenth_repetition() {
     let mut b = End::with_buffers(0);
     a.send(b"data");
     settle(&mut a, &mut b);
-    assert_eq!(a.context.now, Instant::ZERO + ACK_WAIT * 11);
+    assert_eq!(a.context.now, Instant::ZERO + ACK_TIMEOUT * 11);
     assert_eq!((a.failed, a.pool.lent()), (1, 0));
     assert_eq!(a.counted(Counter::LlpRequestsOut), 11);
     assert_eq!(a.counted(Counter::LlpAckTimeouts), 11);
@@ -364,11 +364,11 @@ fn a_packet_fails_nine_ticks_after_the_tenth_repetition() {
 }
 
 #[test]
-fn a_late_ack_counts_for_the_repetition_that_has_not_gone_out() {
+fn a_late_ack_cancels_the_pending_repetition() {
     let mut end = End::default();
     end.send(b"d");
     end.transmit(9);
-    end.context.advance(ACK_WAIT);
+    end.context.advance(ACK_TIMEOUT);
     end.timeout();
     end.receive(&[ACK]);
     assert_eq!(end.transmit(9), [2, 1, 0, 0, b'd', END]);
@@ -379,7 +379,7 @@ fn a_late_ack_counts_for_the_repetition_that_has_not_gone_out() {
 fn a_packet_that_stops_in_the_middle_is_dropped_130_ticks_after_its_request() {
     let mut end = End::with_buffers(1);
     end.receive(&[REQ, 2, 1, 0]);
-    end.context.advance(PACKET_WAIT - Duration::from_nanos(1));
+    end.context.advance(PACKET_TIMEOUT - Duration::from_nanos(1));
     end.timeout();
     assert_eq!(end.counted(Counter::LlpPacketTimeouts), 0);
     end.context.advance(Duration::from_nanos(1));
@@ -392,24 +392,24 @@ fn a_packet_that_stops_in_the_middle_is_dropped_130_ticks_after_its_request() {
 }
 
 #[test]
-fn the_buffer_of_a_packet_that_stopped_goes_back_to_the_pool_with_the_next_byte() {
+fn the_buffer_of_a_timed_out_packet_returns_to_the_pool_with_the_next_byte() {
     let mut end = End::default();
     end.receive(&[REQ, 2]);
-    end.context.advance(PACKET_WAIT);
+    end.context.advance(PACKET_TIMEOUT);
     end.timeout();
     end.receive(&[0]);
     assert_eq!(end.pool.lent(), 0);
 }
 
 #[test]
-fn a_packet_that_the_line_does_not_take_fails_130_ticks_after_its_ack() {
+fn a_packet_that_cannot_be_sent_fails_130_ticks_after_its_ack() {
     let mut end = End::default();
     end.send(b"data");
     end.transmit(1);
     end.receive(&[ACK]);
     end.transmit(3);
-    assert_eq!(end.llp.deadline(), Some(Instant::ZERO + PACKET_WAIT));
-    end.context.advance(PACKET_WAIT);
+    assert_eq!(end.llp.deadline(), Some(Instant::ZERO + PACKET_TIMEOUT));
+    end.context.advance(PACKET_TIMEOUT);
     end.timeout();
     end.collect();
     assert_eq!((end.failed, end.pool.lent()), (1, 0));
@@ -462,14 +462,14 @@ fn an_address_request_is_given_up_after_six_seconds() {
     end.receive(&[ACK]);
     end.transmit(9);
     assert_eq!(end.llp.deadline(), Some(Instant::ZERO + Duration::from_secs(6)));
-    end.context.advance(ADDRESS_WAIT);
+    end.context.advance(ADDRESS_TIMEOUT);
     end.timeout();
     assert!(!end.llp.is_address_request_pending());
     assert_eq!(end.counted(Counter::LlpAddressTimeouts), 1);
 }
 
 #[test]
-fn a_late_answer_serves_for_the_question_that_is_just_being_repeated() {
+fn a_late_answer_satisfies_the_repeated_request() {
     let mut end = End::default();
     end.llp.request_address(&mut end.context.cx());
     end.transmit(9);
@@ -492,7 +492,7 @@ fn an_address_request_without_acknowledgment_is_given_up() {
 }
 
 #[test]
-fn an_address_that_was_not_asked_for_is_not_accepted() {
+fn an_unsolicited_address_is_rejected() {
     let mut end = End::default();
     end.receive(&[REQ, 2, 3, 0, 0, 10, 0, 0, 1, END]);
     end.collect();
@@ -509,7 +509,7 @@ fn a_personal_computer_does_not_answer_an_address_request() {
 }
 
 #[test]
-fn an_address_request_goes_before_the_datagrams_that_wait() {
+fn an_address_request_is_sent_before_queued_datagrams() {
     let mut end = End::default();
     end.send(b"later");
     end.llp.request_address(&mut end.context.cx());
@@ -519,7 +519,7 @@ fn an_address_request_goes_before_the_datagrams_that_wait() {
 }
 
 #[test]
-fn refused_packets_are_given_back_and_counted() {
+fn rejected_packets_are_returned_and_counted() {
     let mut end = End { llp: Llp::with_queue_limit(MTU, 1), ..End::default() };
     assert!(end.send(b"first"));
     assert!(!end.send(b"second"));
@@ -541,7 +541,7 @@ fn the_account_entered_before_a_call_is_entered_again_after_it() {
 }
 
 #[test]
-fn reset_gives_every_buffer_back_and_leaves_the_line_silent() {
+fn reset_returns_every_buffer_and_silences_the_line() {
     let mut end = End::default();
     end.send(b"in hand");
     end.send(b"waiting");
@@ -553,7 +553,7 @@ fn reset_gives_every_buffer_back_and_leaves_the_line_silent() {
     assert!(!end.llp.has_output());
 }
 
-/// The effect of the line on a piece of its data.
+/// A fault of the line, applied to a chunk of its bytes.
 #[derive(Clone, Debug)]
 enum Fault {
     None,
@@ -564,7 +564,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn befall(&self, mut wire: Vec<u8>) -> Vec<u8> {
+    fn apply_to(&self, mut wire: Vec<u8>) -> Vec<u8> {
         let length = wire.len();
         match *self {
             Self::None => {}
@@ -618,13 +618,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take_step(ends: &mut [End; 2], step: Step) {
+fn apply_step(ends: &mut [End; 2], step: Step) {
     match step {
         Step::Send(end, data) => {
             ends[end].send(&data);
         }
         Step::Carry(end, limit, fault) => {
-            let wire = fault.befall(ends[end].transmit(limit));
+            let wire = fault.apply_to(ends[end].transmit(limit));
             ends[1 - end].receive(&wire);
         }
         Step::RequestAddress(end) => {
@@ -641,7 +641,7 @@ fn take_step(ends: &mut [End; 2], step: Step) {
 
 proptest! {
     #[test]
-    fn packets_of_both_ends_come_whole_and_in_order_however_the_line_splits_them(
+    fn packets_arrive_complete_and_in_order_for_any_split(
         from_a in prop::collection::vec(datagram(), 0..5),
         from_b in prop::collection::vec(datagram(), 0..5),
         chunks in prop::collection::vec((0..2_usize, 1..9_usize), 1..40),
@@ -651,7 +651,8 @@ proptest! {
         from_b.iter().for_each(|data| assert!(ends[1].send(data)));
         let mut wires = [vec![], vec![]];
         for (from, limit) in chunks.iter().cycle() {
-            // One direction alone may stall; every turn ends with a byte of both.
+            // The chunks alone may never serve one direction, so both directions carry a byte
+            // afterwards.
             for (from, limit) in [(*from, *limit), (0, 1), (1, 1)] {
                 let wire = ends[from].transmit(limit);
                 ends[1 - from].receive(&wire);
@@ -679,7 +680,7 @@ proptest! {
     ) {
         let mut ends = [End::with_buffers(buffers), End::with_buffers(buffers)];
         ends[1].llp.set_peer_address(Some([10, 0, 0, 244]));
-        steps.into_iter().for_each(|step| take_step(&mut ends, step));
+        steps.into_iter().for_each(|step| apply_step(&mut ends, step));
         let [mut a, mut b] = ends;
         a.collect();
         b.collect();
@@ -695,7 +696,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived_and_every_buffer_is_accounted_for(
+    fn no_bytes_cause_a_panic_or_lose_a_buffer(
         bytes in prop::collection::vec(line_byte(), 0..500),
         pieces in 1..60_usize,
     ) {
@@ -705,7 +706,7 @@ proptest! {
             end.transmit(3);
             end.collect();
         });
-        end.context.advance(PACKET_WAIT);
+        end.context.advance(PACKET_TIMEOUT);
         end.timeout();
         end.receive(&[0]);
         prop_assert_eq!(end.pool.lent(), 0);
@@ -715,8 +716,8 @@ proptest! {
     fn a_run_ends_where_a_byte_by_byte_search_finds_the_first_special_byte(
         bytes in prop::collection::vec(prop_oneof![40 => 0..ESC, 1 => any::<u8>()], 0..200),
     ) {
-        let slow = bytes.iter().position(|byte| is_special(*byte)).unwrap_or(bytes.len());
-        prop_assert_eq!(ordinary_run(&bytes), slow);
+        let expected = bytes.iter().position(|byte| is_special(*byte)).unwrap_or(bytes.len());
+        prop_assert_eq!(ordinary_run(&bytes), expected);
     }
 }
 
@@ -730,10 +731,10 @@ fn compressing() -> End {
 fn with_header_compression_a_typed_character_takes_seven_bytes_of_both_directions() {
     let mut a = compressing();
     let mut b = compressing();
-    a.send(&typed(0));
-    a.send(&typed(1));
+    a.send(&segment_with_byte(0));
+    a.send(&segment_with_byte(1));
     drive(&mut a, &mut b, (16, 16));
-    a.send(&typed(2));
+    a.send(&segment_with_byte(2));
     assert_eq!(a.transmit(100), [REQ]);
     b.receive(&[REQ]);
     a.receive(&b.transmit(100));
@@ -741,37 +742,37 @@ fn with_header_compression_a_typed_character_takes_seven_bytes_of_both_direction
     assert_eq!(wire, [0x8B, 7, 7, b'x', END]);
     b.receive(&wire);
     b.collect();
-    assert_eq!(b.received, [typed(0), typed(1), typed(2)]);
+    assert_eq!(b.received, [segment_with_byte(0), segment_with_byte(1), segment_with_byte(2)]);
 }
 
 #[test]
-fn an_end_without_header_compression_does_not_know_what_the_other_sends() {
+fn an_end_without_header_compression_rejects_compressed_packets() {
     let mut a = compressing();
     let mut b = End::default();
-    a.send(&typed(0));
-    a.send(&typed(1));
+    a.send(&segment_with_byte(0));
+    a.send(&segment_with_byte(1));
     drive(&mut a, &mut b, (16, 16));
     assert_eq!((b.received.len(), b.counted(Counter::LinkHeadersUnknown)), (0, 1));
 }
 
 #[test]
-fn after_a_packet_was_given_up_the_next_one_fills_its_slot_again() {
+fn after_a_failed_packet_the_next_one_fills_its_slot_again() {
     let mut a = compressing();
     let mut b = compressing();
-    a.send(&typed(0));
+    a.send(&segment_with_byte(0));
     drive(&mut a, &mut b, (16, 16));
-    a.send(&typed(1));
+    a.send(&segment_with_byte(1));
     for _ in 0..=RETRIES {
         a.transmit(16);
-        a.context.advance(ACK_WAIT);
+        a.context.advance(ACK_TIMEOUT);
         a.timeout();
     }
     a.collect();
     b.context.now = a.context.now;
-    a.send(&typed(2));
+    a.send(&segment_with_byte(2));
     drive(&mut a, &mut b, (16, 16));
     assert_eq!((a.failed, b.received.len()), (1, 2));
-    assert_eq!(b.received[1], typed(2));
+    assert_eq!(b.received[1], segment_with_byte(2));
     assert_eq!(b.counted(Counter::VjUncompressedIn), 2);
 }
 

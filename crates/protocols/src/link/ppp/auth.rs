@@ -1,14 +1,14 @@
 //! Authentication of both ends: PAP (RFC 1334 §2) and CHAP with MD5 (RFC 1994), both roles of each.
 //!
-//! With PAP the authenticating end sends name and password in plaintext until it is answered. With
-//! CHAP the peer sends a challenge, and the response is the MD5 of the packet's identifier, the
-//! secret and the challenge; challenges may be repeated at any time. If both ends have to
-//! authenticate, the link proceeds when both have. After a failed authentication the link is
-//! closed, without a second attempt.
+//! With PAP the end that authenticates repeats its name and password in plaintext until the peer
+//! answers. With CHAP the peer sends a challenge, and the response is the MD5 of the packet's
+//! identifier, the secret and the challenge; challenges may be repeated at any time. If both ends
+//! must authenticate, the link proceeds when both have succeeded. After a failed authentication the
+//! link is closed, without a second attempt.
 //!
 //! MD5 does not protect a weak secret against eavesdroppers, and the challenge is drawn from
-//! [`Rng`](crate::rng::Rng), which is not cryptographically secure. On a line that others
-//! can access, the protocols above must protect themselves.
+//! [`Rng`](crate::rng::Rng), which is not cryptographically secure. On a line that others can
+//! access, the protocols above must protect themselves.
 
 use super::control_packet::{self, Packet};
 use crate::cx::Cx;
@@ -26,12 +26,12 @@ pub(super) const PAP: u16 = 0xC023;
 pub(super) const CHAP: u16 = 0xC223;
 
 /// Time to wait for an answer before a packet is repeated.
-const RESTART: Duration = Duration::from_secs(3);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(3);
 /// Maximum number of transmissions of a packet.
 const TRIES_MAX: u32 = 10;
-/// Time for the peer to start its authentication, or to answer.
+/// Timeout for the peer to start its authentication, or to answer.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of queued packets. Each answers one packet, so few are needed.
+/// Maximum number of queued packets; each is the answer to one packet.
 const OUTPUT_LIMIT: usize = 4;
 
 /// Authentication methods.
@@ -44,7 +44,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Returns the value of LCP's option for the method.
+    /// Returns the value of LCP's authentication option for the method.
     pub(super) fn option(self) -> &'static [u8] {
         match self {
             Self::Pap => &[0xC0, 0x23],
@@ -52,7 +52,7 @@ impl Method {
         }
     }
 
-    /// Parses the value of LCP's option.
+    /// Parses the value of LCP's authentication option.
     pub(super) fn from_option(value: &[u8]) -> Option<Self> {
         [Self::Pap, Self::Chap].into_iter().find(|method| method.option() == value)
     }
@@ -95,33 +95,33 @@ mod chap {
     pub(super) const FAILURE: u8 = 4;
 }
 
-/// The state of this end's authentication.
+/// The state of this end's authentication to the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Prover {
     /// No authentication is required.
     #[default]
     Idle,
-    /// The password is sent until the peer answers.
+    /// PAP: the password is sent repeatedly until the peer answers.
     Asking {
         tries: u32,
         repeat_at: Instant,
     },
-    /// The peer has to send a challenge, or the result of the response.
+    /// CHAP: waits for a challenge of the peer, or for the result of the response.
     Waiting {
         until: Instant,
     },
     /// The peer has accepted this end's authentication.
-    Proven(Method),
+    Accepted(Method),
     Failed,
 }
 
-/// The state of the peer's authentication.
+/// The state of the peer's authentication to this end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Verifier {
     /// No authentication is required.
     #[default]
     Idle,
-    /// The peer has to send its password.
+    /// PAP: waits for the password of the peer.
     Waiting {
         until: Instant,
     },
@@ -135,7 +135,7 @@ enum Verifier {
     Failed,
 }
 
-/// The authentication phase of a link, and CHAP's repetitions after it.
+/// The authentication phase of a link, and the repeated challenges of CHAP after it.
 #[derive(Debug, Default)]
 pub(super) struct Authentication {
     own: Option<Credentials>,
@@ -155,12 +155,13 @@ impl Authentication {
         Self { own, accepted, ..Self::default() }
     }
 
-    /// Starts: this end authenticates with `ours`, and the peer with `theirs`.
+    /// Starts the authentication phase: this end authenticates with the method `ours`, and the peer
+    /// with `theirs`.
     pub(super) fn start(&mut self, ours: Option<Method>, theirs: Option<Method>, cx: &mut Cx<'_>) {
         self.reset();
         match ours {
             None => {}
-            Some(Method::Pap) => self.say_password(0, cx),
+            Some(Method::Pap) => self.send_password(0, cx),
             Some(Method::Chap) => self.prover = Prover::Waiting { until: cx.now + AUTH_TIMEOUT },
         }
         match theirs {
@@ -189,7 +190,7 @@ impl Authentication {
 
     /// Returns whether no authentication is pending.
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.prover, Prover::Idle | Prover::Proven(_))
+        matches!(self.prover, Prover::Idle | Prover::Accepted(_))
             && matches!(self.verifier, Verifier::Idle | Verifier::Verified(_))
     }
 
@@ -204,11 +205,11 @@ impl Authentication {
             return cx.meter.count(Counter::PppControlErrors);
         };
         let is_taken = match (protocol, packet.code) {
-            (PAP, pap::REQUEST) => self.take_password(&packet, cx),
-            (PAP, pap::ACK | pap::NAK) => self.take_pap_answer(&packet, cx),
+            (PAP, pap::REQUEST) => self.process_password(&packet, cx),
+            (PAP, pap::ACK | pap::NAK) => self.process_pap_answer(&packet, cx),
             (CHAP, chap::CHALLENGE) => self.respond(&packet, cx),
-            (CHAP, chap::RESPONSE) => self.take_response(&packet, cx),
-            (CHAP, chap::SUCCESS | chap::FAILURE) => self.take_chap_answer(&packet, cx),
+            (CHAP, chap::RESPONSE) => self.process_response(&packet, cx),
+            (CHAP, chap::SUCCESS | chap::FAILURE) => self.process_chap_answer(&packet, cx),
             _ => false,
         };
         if !is_taken {
@@ -216,7 +217,7 @@ impl Authentication {
         }
     }
 
-    fn say_password(&mut self, tries: u32, cx: &mut Cx<'_>) {
+    fn send_password(&mut self, tries: u32, cx: &mut Cx<'_>) {
         let Some(Credentials { name, secret }) = &self.own else {
             return self.fail_prover(cx);
         };
@@ -226,17 +227,17 @@ impl Authentication {
         }
         self.request_identifier = self.request_identifier.wrapping_add(1);
         let request = control_packet::emit(pap::REQUEST, self.request_identifier, &data);
-        self.prover = Prover::Asking { tries: tries + 1, repeat_at: cx.now + RESTART };
+        self.prover = Prover::Asking { tries: tries + 1, repeat_at: cx.now + REPEAT_INTERVAL };
         self.queue(PAP, request, cx);
     }
 
-    fn take_pap_answer(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+    fn process_pap_answer(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
         let Prover::Asking { .. } = self.prover else { return false };
         if packet.identifier != self.request_identifier {
             return false;
         }
         if packet.code == pap::ACK {
-            self.prover = Prover::Proven(Method::Pap);
+            self.prover = Prover::Accepted(Method::Pap);
         } else {
             self.fail_prover(cx);
         }
@@ -245,7 +246,7 @@ impl Authentication {
 
     fn respond(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
         let is_expected =
-            matches!(self.prover, Prover::Waiting { .. } | Prover::Proven(Method::Chap));
+            matches!(self.prover, Prover::Waiting { .. } | Prover::Accepted(Method::Chap));
         let (true, Some(own), Some((challenge, _))) =
             (is_expected, &self.own, take_text(packet.data))
         else {
@@ -269,13 +270,13 @@ impl Authentication {
         true
     }
 
-    fn take_chap_answer(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+    fn process_chap_answer(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
         match (self.prover, packet.code) {
-            (Prover::Waiting { .. }, chap::SUCCESS) => self.prover = Prover::Proven(Method::Chap),
-            (Prover::Waiting { .. } | Prover::Proven(Method::Chap), chap::FAILURE) => {
+            (Prover::Waiting { .. }, chap::SUCCESS) => self.prover = Prover::Accepted(Method::Chap),
+            (Prover::Waiting { .. } | Prover::Accepted(Method::Chap), chap::FAILURE) => {
                 self.fail_prover(cx);
             }
-            (Prover::Proven(Method::Chap), _) => {}
+            (Prover::Accepted(Method::Chap), _) => {}
             _ => return false,
         }
         true
@@ -291,12 +292,12 @@ impl Authentication {
         let name = self.own.as_ref().map_or("plumb", |own| &own.name);
         data.extend_from_slice(name.as_bytes());
         let packet = control_packet::emit(chap::CHALLENGE, self.challenge_identifier, &data);
-        let repeat_at = cx.now + RESTART;
+        let repeat_at = cx.now + REPEAT_INTERVAL;
         self.verifier = Verifier::Challenged { challenge, tries: tries + 1, repeat_at };
         self.queue(CHAP, packet, cx);
     }
 
-    fn take_response(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+    fn process_response(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
         // RFC 1994 §4.1: a lost answer is repeated.
         if self.verifier == Verifier::Verified(Method::Chap) {
             self.queue(CHAP, control_packet::emit(chap::SUCCESS, packet.identifier, b""), cx);
@@ -307,15 +308,15 @@ impl Authentication {
         if packet.identifier != self.challenge_identifier {
             return false;
         }
-        let is_right = self.accepted.iter().any(|one| {
+        let is_correct = self.accepted.iter().any(|one| {
             one.name.as_bytes() == name
-                && is_same(response, &proof(packet.identifier, &one.secret, &challenge))
+                && is_equal(response, &proof(packet.identifier, &one.secret, &challenge))
         });
-        self.decide(is_right, Method::Chap, packet.identifier, cx);
+        self.decide(is_correct, Method::Chap, packet.identifier, cx);
         true
     }
 
-    fn take_password(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
+    fn process_password(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
         if self.verifier == Verifier::Verified(Method::Pap) {
             self.queue(PAP, control_packet::emit(pap::ACK, packet.identifier, &[0]), cx);
             return true;
@@ -324,21 +325,21 @@ impl Authentication {
         let Some((name, rest)) = take_text(packet.data) else { return false };
         let Some((secret, _)) = take_text(rest) else { return false };
         let mut accepted = self.accepted.iter();
-        let is_right = accepted
-            .any(|one| one.name.as_bytes() == name && is_same(secret, one.secret.as_bytes()));
-        self.decide(is_right, Method::Pap, packet.identifier, cx);
+        let is_correct = accepted
+            .any(|one| one.name.as_bytes() == name && is_equal(secret, one.secret.as_bytes()));
+        self.decide(is_correct, Method::Pap, packet.identifier, cx);
         true
     }
 
-    fn decide(&mut self, is_right: bool, method: Method, identifier: u8, cx: &mut Cx<'_>) {
-        let (protocol, code, data) = match (method, is_right) {
+    fn decide(&mut self, is_correct: bool, method: Method, identifier: u8, cx: &mut Cx<'_>) {
+        let (protocol, code, data) = match (method, is_correct) {
             (Method::Pap, true) => (PAP, pap::ACK, &[0][..]),
             (Method::Pap, false) => (PAP, pap::NAK, &[0][..]),
             (Method::Chap, true) => (CHAP, chap::SUCCESS, &[][..]),
             (Method::Chap, false) => (CHAP, chap::FAILURE, &[][..]),
         };
         self.queue(protocol, control_packet::emit(code, identifier, data), cx);
-        if is_right {
+        if is_correct {
             self.verifier = Verifier::Verified(method);
         } else {
             self.fail_verifier(cx);
@@ -380,7 +381,7 @@ impl Authentication {
     fn prover_deadline(&self) -> Option<Instant> {
         match self.prover {
             Prover::Asking { repeat_at: at, .. } | Prover::Waiting { until: at } => Some(at),
-            Prover::Idle | Prover::Proven(_) | Prover::Failed => None,
+            Prover::Idle | Prover::Accepted(_) | Prover::Failed => None,
         }
     }
 
@@ -400,7 +401,7 @@ impl Authentication {
         if is_due(self.prover_deadline()) {
             cx.meter.count(Counter::PppTimeouts);
             match self.prover {
-                Prover::Asking { tries, .. } if tries < TRIES_MAX => self.say_password(tries, cx),
+                Prover::Asking { tries, .. } if tries < TRIES_MAX => self.send_password(tries, cx),
                 _ => self.fail_prover(cx),
             }
         }
@@ -422,7 +423,7 @@ fn proof(identifier: u8, secret: &str, challenge: &[u8]) -> [u8; 16] {
 }
 
 /// Compares in constant time.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
 }
 
@@ -525,7 +526,7 @@ mod tests {
         let mut context = TestContext::default();
         let mut ends = ends(Method::Chap, "right", &mut context);
         let first = ends[1].transmit().unwrap();
-        context.advance(RESTART);
+        context.advance(REPEAT_INTERVAL);
         ends[1].timeout(&mut context.cx());
         assert_eq!(ends[1].transmit().unwrap(), first);
         ends[0].receive(CHAP, &first.1, &mut context.cx());
@@ -544,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_challenge_thrown_back_is_not_answered() {
+    fn a_reflected_challenge_is_not_answered() {
         let mut context = TestContext::default();
         let own = Some(credentials("right"));
         let mut end = Authentication::new(own, Vec::from([credentials("right")]));
@@ -555,14 +556,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_shown() {
+    fn debug_does_not_print_the_secret() {
         let shown = alloc::format!("{:?}", credentials("right"));
         assert!(shown.contains("guest") && !shown.contains("right"));
     }
 
     proptest! {
         #[test]
-        fn any_packet_is_taken_or_counted_and_none_is_a_proof(
+        fn any_packet_is_processed_or_counted_and_none_authenticates(
             packets in prop::collection::vec(
                 (any::<bool>(), 0..6_u8, 0..3_u8, prop::collection::vec(any::<u8>(), 0..40)), 0..20),
             method in prop_oneof![Just(Method::Pap), Just(Method::Chap)],

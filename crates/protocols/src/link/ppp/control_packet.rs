@@ -8,7 +8,7 @@ pub(super) const HEADER_LEN: usize = 4;
 /// Length of kind and length field of an option, in bytes.
 const OPTION_HEADER_LEN: usize = 2;
 
-/// The codes of all control protocols, and those of LCP alone.
+/// The packet codes: those of all control protocols, and those of LCP alone.
 pub(super) struct Code;
 
 impl Code {
@@ -67,7 +67,8 @@ pub(super) fn options(mut bytes: &[u8]) -> Option<Vec<(u8, &[u8])>> {
     Some(options)
 }
 
-/// Appends an option. Values are made here; one too long for its length field is truncated.
+/// Appends an option. A value too long for the length field is truncated, which cannot occur with
+/// the values of this host.
 pub(super) fn put_option(kind: u8, value: &[u8], options: &mut Vec<u8>) {
     let len = u8::try_from(OPTION_HEADER_LEN + value.len()).unwrap_or(u8::MAX);
     options.extend([kind, len]);
@@ -81,20 +82,20 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_packet_is_read_up_to_its_length_and_no_further() {
+    fn a_packet_is_parsed_up_to_its_length() {
         let packet = Packet::read(&[9, 7, 0, 6, 1, 2, 3, 4]).unwrap();
         assert_eq!((packet.code, packet.identifier, packet.data), (9, 7, &[1, 2][..]));
     }
 
     #[test]
-    fn a_packet_that_lies_about_its_length_is_none() {
+    fn a_packet_with_a_false_length_is_rejected() {
         for bytes in [&[1, 1, 0][..], &[1, 1, 0, 3], &[1, 1, 0, 5], &[1, 1, 255, 255, 0]] {
             assert_eq!(Packet::read(bytes), None);
         }
     }
 
     #[test]
-    fn an_option_that_lies_about_its_length_spoils_the_list() {
+    fn an_option_with_a_false_length_invalidates_the_list() {
         for bytes in [&[1][..], &[1, 0], &[1, 1], &[1, 3], &[1, 2, 5, 4, 0]] {
             assert_eq!(options(bytes), None);
         }
@@ -102,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_packet_of_options_is_read_as_it_was_made(
+        fn any_packet_of_options_is_parsed_back(
             identifier: u8,
             made in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..253)), 0..9),
         ) {
@@ -115,7 +116,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        fn any_bytes_are_parsed_or_rejected(bytes: Vec<u8>) {
             if let Some(packet) = Packet::read(&bytes) {
                 _ = options(packet.data);
             }

@@ -1,11 +1,12 @@
 //! PPP frames on an asynchronous line (RFC 1662).
 //!
-//! A frame is `FF 03`, the protocol in two bytes, information, and a check sequence of 16 bits over
-//! all that, between two flags. One flag may both end a frame and begin the next. A flag or an
-//! escape inside is sent as an escape and the byte with one bit flipped. The same holds for every
-//! control character in the receiver's map (ACCM), because a device on the line might interpret it.
-//! Unescaped characters of the map were inserted by the line, and are dropped. `FF 03` and the
-//! first byte of the protocol, if that is zero, are omitted if both ends have agreed to that.
+//! A frame is `FF 03`, the protocol in two bytes, the information, and a check sequence of 16 bits
+//! over all of these, between two flags. One flag may both end a frame and begin the next. A flag
+//! or an escape byte inside a frame is sent as an escape followed by the byte with one bit flipped.
+//! The same applies to every control character in the receiver's map (ACCM), because a device on
+//! the line might interpret it. A control character of the map that arrives unescaped was inserted
+//! by the line, and is dropped. If both ends have agreed to it, `FF 03` is omitted, and so is the
+//! first byte of the protocol if it is zero.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -14,7 +15,7 @@ use alloc::vec::Vec;
 
 /// Begins and ends a frame.
 pub const FLAG: u8 = 0x7E;
-/// Precedes a byte of which [`FLIPPED`] is flipped.
+/// Precedes a byte in which the bit [`FLIPPED`] is flipped.
 pub const ESCAPE: u8 = 0x7D;
 /// The bit that an escape flips.
 pub const FLIPPED: u8 = 0x20;
@@ -23,7 +24,7 @@ pub const ACCM_DEFAULT: u32 = u32::MAX;
 
 const ADDRESS_AND_CONTROL: [u8; 2] = [0xFF, 0x03];
 const FCS_LEN: usize = 2;
-/// Address, control, protocol and check sequence: the overhead of a frame.
+/// Overhead of a frame in bytes: address, control, protocol and check sequence.
 const OVERHEAD: usize = ADDRESS_AND_CONTROL.len() + 2 + FCS_LEN;
 
 const FCS_INITIAL: u16 = 0xFFFF;
@@ -108,7 +109,7 @@ fn is_mapped(byte: u8, accm: u32) -> bool {
     1_u32.checked_shl(u32::from(byte)).is_some_and(|bit| accm & bit != 0)
 }
 
-/// The state of the input.
+/// The parser of received frames.
 #[derive(Debug, Default)]
 pub(super) struct Deframer {
     incoming: Incoming,
@@ -128,7 +129,7 @@ enum Incoming {
     Skipping,
 }
 
-/// The result of a flag.
+/// The result when a flag has ended a frame.
 #[derive(Debug)]
 pub(super) enum Arrived {
     /// A frame with a valid check sequence: its protocol and its information.
@@ -139,7 +140,7 @@ pub(super) enum Arrived {
 
 impl Deframer {
     /// Processes bytes from the front of `input` until a frame has ended. Returns `None` when all
-    /// are processed.
+    /// bytes are processed.
     ///
     /// `mtu` is the maximum length of the information, and `accm` the map sent to the peer.
     pub(super) fn receive(
@@ -208,7 +209,7 @@ impl Deframer {
             Some(Counter::PppCheckErrors)
         } else {
             packet.resize(packet.len() - FCS_LEN);
-            match take_protocol(&mut packet) {
+            match remove_protocol(&mut packet) {
                 Some(protocol) => {
                     cx.meter.count(Counter::LinkPacketsIn);
                     return Some(Arrived::Frame(protocol, packet));
@@ -228,8 +229,8 @@ impl Deframer {
     }
 }
 
-/// Starts the packet in the headroom, so that information of the full capacity fits between the
-/// header and the check sequence.
+/// Starts the frame in the headroom of the packet, so that the header and the check sequence take
+/// no space from the information.
 fn open(mut packet: Packet) -> Packet {
     packet.clear();
     packet.push(&[0; OVERHEAD]);
@@ -237,8 +238,9 @@ fn open(mut packet: Packet) -> Packet {
     packet
 }
 
-/// Removes address, control and protocol from the front, omitted or not.
-fn take_protocol(packet: &mut Packet) -> Option<u16> {
+/// Removes address and control, unless omitted, and the protocol from the front, and returns the
+/// protocol.
+fn remove_protocol(packet: &mut Packet) -> Option<u16> {
     if packet.data().starts_with(&ADDRESS_AND_CONTROL) {
         packet.pull(ADDRESS_AND_CONTROL.len());
     }
@@ -288,12 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn the_check_sequence_of_the_usual_test_string_is_the_published_one() {
+    fn the_check_sequence_of_the_standard_test_string_is_correct() {
         assert_eq!(!fcs(FCS_INITIAL, b"123456789"), 0x906E);
     }
 
     #[test]
-    fn a_frame_has_address_control_protocol_and_escapes_what_the_map_names() {
+    fn a_frame_has_address_control_protocol_and_escapes_mapped_characters() {
         let mut line = Vec::new();
         let escapes = Format::default().encode(0xC021, &[1, 0x7E, 0x41], &mut line);
         let body = [0xFF, 0x7D, 0x23, 0xC0, 0x21, 0x7D, 0x21, 0x7D, 0x5E, 0x41];
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_of_the_map_are_dropped_where_the_line_put_them_in() {
+    fn unescaped_control_characters_of_the_map_are_dropped() {
         let mut line = Vec::new();
         let mut context = TestContext::default();
         Format::default().encode(0x21, b"data", &mut line);
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_short_long_or_given_up_frame_is_counted_as_what_it_is() {
+    fn each_kind_of_invalid_frame_has_its_counter() {
         let mut line = Vec::new();
         let mut context = TestContext::default();
         Format::default().encode(0x21, b"data", &mut line);
@@ -353,7 +355,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_frames_come_out_as_they_went_in(
+        fn any_frames_are_parsed_back(
             sent in prop::collection::vec(
                 (any::<u16>().prop_map(|p| p & 0xFEFF | 1),
                  prop::collection::vec(any::<u8>(), 0..MTU)), 0..8),
@@ -371,7 +373,7 @@ mod tests {
         }
 
         #[test]
-        fn after_any_noise_a_flag_makes_the_line_clean(
+        fn after_any_noise_a_flag_resynchronizes(
             noise in prop::collection::vec(
                 prop_oneof![any::<u8>(), Just(FLAG), Just(ESCAPE)], 0..300),
         ) {

@@ -37,7 +37,8 @@ pub(super) struct EndOptions {
     pub(super) address: Option<Ipv4Addr>,
     /// Compressed headers that the end can receive.
     pub(super) compression: Option<Compression>,
-    /// The name servers that the end requests, or knows after the negotiation.
+    /// The name servers that the end requests; after the negotiation, those that the peer has
+    /// provided.
     pub(super) name_servers: [Option<Ipv4Addr>; 2],
 }
 
@@ -45,19 +46,19 @@ pub(super) struct EndOptions {
 #[derive(Debug, Default)]
 pub(super) struct IpcpOptions {
     desired: EndOptions,
-    /// The address that the peer must take; `None` to allow any.
+    /// The address that the peer must use; `None` to allow any.
     peer_address: Option<Ipv4Addr>,
-    /// The address given to a peer that requests one, if `peer_address` is `None`.
+    /// The address assigned to a peer that requests one, if `peer_address` is `None`.
     spare_address: Option<Ipv4Addr>,
     /// The options of this end's current request.
     pub(super) ours: EndOptions,
-    /// The options accepted of the peer.
+    /// The options of the peer's request that this end has accepted.
     pub(super) theirs: EndOptions,
     proposed: EndOptions,
 }
 
 impl IpcpOptions {
-    /// Returns the options of an end with `address`, or of an end that has to request its address.
+    /// Returns the options of an end. `address` is its own address, or `None` to request one.
     pub(super) fn new(
         address: Option<Ipv4Addr>,
         peer_address: Option<Ipv4Addr>,
@@ -75,18 +76,18 @@ impl IpcpOptions {
         Self { desired, peer_address, spare_address, ..Self::default() }
     }
 
-    fn judge_address(&mut self, address: Ipv4Addr) -> Verdict {
+    fn evaluate_address(&mut self, address: Ipv4Addr) -> Verdict {
         self.proposed.address = Some(address);
-        let asks = address.is_unspecified();
-        match self.peer_address.or(self.spare_address.filter(|_| asks)) {
+        let requests_address = address.is_unspecified();
+        match self.peer_address.or(self.spare_address.filter(|_| requests_address)) {
             Some(given) if given != address => Verdict::Nak(given.octets().to_vec()),
-            // There is no address to give.
-            None if asks => Verdict::Reject,
+            // No address is configured for the peer.
+            None if requests_address => Verdict::Reject,
             _ => Verdict::Ack,
         }
     }
 
-    fn judge_compression(&mut self, value: &[u8]) -> Verdict {
+    fn evaluate_compression(&mut self, value: &[u8]) -> Verdict {
         match (self.desired.compression, value) {
             (Some(_), &[high, low, max_slot, omits]) if [high, low] == VAN_JACOBSON => {
                 let slots = max_slot.saturating_add(1).min(vj::SLOTS_MAX);
@@ -128,11 +129,11 @@ impl Options for IpcpOptions {
         self.proposed = EndOptions::default();
     }
 
-    fn judge(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) -> Verdict {
+    fn evaluate(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) -> Verdict {
         match (kind, <[u8; 4]>::try_from(value)) {
-            (kind::ADDRESS, Ok(octets)) => self.judge_address(Ipv4Addr::from(octets)),
-            (kind::COMPRESSION, _) => self.judge_compression(value),
-            // No name servers are known here.
+            (kind::ADDRESS, Ok(octets)) => self.evaluate_address(Ipv4Addr::from(octets)),
+            (kind::COMPRESSION, _) => self.evaluate_compression(value),
+            // This end provides no name servers.
             _ => Verdict::Reject,
         }
     }
@@ -141,7 +142,7 @@ impl Options for IpcpOptions {
         self.theirs = self.proposed;
     }
 
-    fn take_nak(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) {
+    fn process_nak(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) {
         let address = <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from);
         let [first, second] = &mut self.ours.name_servers;
         let field = match kind {
@@ -151,7 +152,7 @@ impl Options for IpcpOptions {
             }
             kind::NAME_SERVER => first,
             kind::SECOND_NAME_SERVER => second,
-            kind::COMPRESSION => return self.take_compression_nak(value),
+            kind::COMPRESSION => return self.process_compression_nak(value),
             _ => return,
         };
         if field.is_some() && address.is_some() {
@@ -159,7 +160,7 @@ impl Options for IpcpOptions {
         }
     }
 
-    fn take_reject(&mut self, kind: u8) {
+    fn process_reject(&mut self, kind: u8) {
         let [first, second] = &mut self.ours.name_servers;
         match kind {
             kind::COMPRESSION => self.ours.compression = None,
@@ -177,7 +178,7 @@ impl Options for IpcpOptions {
 }
 
 impl IpcpOptions {
-    fn take_compression_nak(&mut self, value: &[u8]) {
+    fn process_compression_nak(&mut self, value: &[u8]) {
         self.ours.compression = match (self.ours.compression, value) {
             (Some(ours), &[high, low, max_slot, omits]) if [high, low] == VAN_JACOBSON => {
                 let slots = max_slot.saturating_add(1).min(ours.slots);
@@ -211,58 +212,58 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_an_address_takes_the_one_it_is_named_and_the_name_servers() {
+    fn an_end_without_an_address_adopts_the_suggested_values() {
         let mut context = TestContext::default();
         let mut options = options(None, &mut context);
-        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut context.cx());
-        options.take_nak(kind::NAME_SERVER, &[10, 0, 0, 8], &mut context.cx());
-        options.take_reject(kind::SECOND_NAME_SERVER);
+        options.process_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut context.cx());
+        options.process_nak(kind::NAME_SERVER, &[10, 0, 0, 8], &mut context.cx());
+        options.process_reject(kind::SECOND_NAME_SERVER);
         assert_eq!(options.address(), Some(Ipv4Addr::new(10, 0, 0, 7)));
         let server = Some(Ipv4Addr::new(10, 0, 0, 8));
         assert_eq!(options.ours.name_servers, [server, None]);
     }
 
     #[test]
-    fn an_address_of_our_own_is_not_for_the_other_end_to_change() {
+    fn the_peer_cannot_change_a_configured_address() {
         let mut context = TestContext::default();
         let mut options = options(Some(OURS), &mut context);
-        options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut context.cx());
+        options.process_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut context.cx());
         assert_eq!(options.address(), Some(OURS));
-        options.take_reject(kind::ADDRESS);
+        options.process_reject(kind::ADDRESS);
         assert_eq!(options.address(), Some(OURS));
     }
 
     #[test]
-    fn an_end_that_asks_is_named_the_spare_address_and_any_other_is_accepted() {
+    fn an_address_request_gets_the_spare_address() {
         let mut context = TestContext::default();
         let mut options = options(Some(OURS), &mut context);
         let named = Verdict::Nak(SPARE.octets().to_vec());
-        assert_eq!(options.judge(kind::ADDRESS, &[0; 4], &mut context.cx()), named);
-        assert_eq!(options.judge(kind::ADDRESS, &[9, 9, 9, 9], &mut context.cx()), Verdict::Ack);
-        assert_eq!(options.judge(1, &[0; 8], &mut context.cx()), Verdict::Reject);
+        assert_eq!(options.evaluate(kind::ADDRESS, &[0; 4], &mut context.cx()), named);
+        assert_eq!(options.evaluate(kind::ADDRESS, &[9, 9, 9, 9], &mut context.cx()), Verdict::Ack);
+        assert_eq!(options.evaluate(1, &[0; 8], &mut context.cx()), Verdict::Reject);
     }
 
     #[test]
-    fn compression_is_agreed_on_for_no_more_slots_than_both_ends_have() {
+    fn compression_uses_no_more_slots_than_both_ends_have() {
         let mut context = TestContext::default();
         let mut options = options(Some(OURS), &mut context);
-        let verdict = options.judge(kind::COMPRESSION, &[0, 0x2D, 3, 0], &mut context.cx());
+        let verdict = options.evaluate(kind::COMPRESSION, &[0, 0x2D, 3, 0], &mut context.cx());
         options.accept();
         let few = Compression { slots: 4, may_omit_slot: false };
         assert_eq!((verdict, options.theirs.compression), (Verdict::Ack, Some(few)));
-        options.take_nak(kind::COMPRESSION, &[0, 0x2D, 255, 0], &mut context.cx());
+        options.process_nak(kind::COMPRESSION, &[0, 0x2D, 255, 0], &mut context.cx());
         let ours = Compression { slots: vj::SLOTS_MAX, may_omit_slot: false };
         assert_eq!(options.ours.compression, Some(ours));
     }
 
     #[test]
-    fn another_compression_is_answered_by_ours_and_one_that_is_named_to_us_is_none() {
+    fn an_unsupported_compression_is_answered_by_the_supported_one() {
         let mut context = TestContext::default();
         let mut options = options(Some(OURS), &mut context);
         let other = [0x00, 0x61, 0, 0, 0, 0];
         let named = Verdict::Nak(Vec::from([0, 0x2D, 15, 1]));
-        assert_eq!(options.judge(kind::COMPRESSION, &other, &mut context.cx()), named);
-        options.take_nak(kind::COMPRESSION, &other, &mut context.cx());
+        assert_eq!(options.evaluate(kind::COMPRESSION, &other, &mut context.cx()), named);
+        options.process_nak(kind::COMPRESSION, &other, &mut context.cx());
         assert_eq!(options.ours.compression, None);
     }
 }

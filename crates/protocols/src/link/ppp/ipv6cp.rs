@@ -33,7 +33,7 @@ impl Options for Ipv6cpOptions {
         self.proposed = 0;
     }
 
-    fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict {
+    fn evaluate(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict {
         let (INTERFACE_IDENTIFIER, Ok(octets)) = (kind, <[u8; 8]>::try_from(value)) else {
             return Verdict::Reject;
         };
@@ -48,16 +48,16 @@ impl Options for Ipv6cpOptions {
         self.theirs = self.proposed;
     }
 
-    fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
+    fn process_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
         if let (INTERFACE_IDENTIFIER, Ok(octets)) = (kind, <[u8; 8]>::try_from(value)) {
             let named = u64::from_be_bytes(octets);
-            // RFC 5072 §4.1: the same value again, or zero, requests that this end choose another
-            // one.
+            // RFC 5072 §4.1: a Configure-Nak with zero or the same value requests that this end
+            // choose another identifier.
             self.ours = if named == 0 || named == self.ours { draw(cx) } else { named };
         }
     }
 
-    fn take_reject(&mut self, kind: u8) {
+    fn process_reject(&mut self, kind: u8) {
         self.is_rejected |= kind == INTERFACE_IDENTIFIER;
     }
 
@@ -82,34 +82,34 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_is_drawn_that_is_not_universal() {
+    fn the_drawn_identifier_is_not_universal() {
         let mut context = TestContext::default();
         let ours = options(&mut context).ours;
         assert!(ours != 0 && ours & UNIVERSAL == 0);
     }
 
     #[test]
-    fn none_and_our_own_are_answered_by_another_and_a_third_is_accepted() {
+    fn zero_and_our_own_identifier_are_replaced_by_a_suggestion() {
         let mut context = TestContext::default();
         let mut options = options(&mut context);
         let ours = options.ours;
         for odd in [0, ours] {
             let value = odd.to_be_bytes();
-            let verdict = options.judge(INTERFACE_IDENTIFIER, &value, &mut context.cx());
+            let verdict = options.evaluate(INTERFACE_IDENTIFIER, &value, &mut context.cx());
             assert!(matches!(verdict, Verdict::Nak(named) if named != ours.to_be_bytes()));
         }
         let third = ours.wrapping_add(1).to_be_bytes();
-        let verdict = options.judge(INTERFACE_IDENTIFIER, &third, &mut context.cx());
+        let verdict = options.evaluate(INTERFACE_IDENTIFIER, &third, &mut context.cx());
         assert_eq!(verdict, Verdict::Ack);
     }
 
     #[test]
-    fn a_named_identifier_is_taken_and_our_own_named_again_draws_another() {
+    fn a_suggested_identifier_is_adopted_unless_it_is_our_own() {
         let mut context = TestContext::default();
         let mut options = options(&mut context);
-        options.take_nak(INTERFACE_IDENTIFIER, &7_u64.to_be_bytes(), &mut context.cx());
+        options.process_nak(INTERFACE_IDENTIFIER, &7_u64.to_be_bytes(), &mut context.cx());
         assert_eq!(options.ours, 7);
-        options.take_nak(INTERFACE_IDENTIFIER, &7_u64.to_be_bytes(), &mut context.cx());
+        options.process_nak(INTERFACE_IDENTIFIER, &7_u64.to_be_bytes(), &mut context.cx());
         assert!(options.ours != 7 && options.ours != 0);
     }
 }

@@ -2,13 +2,13 @@
 //! the link, and checks that the peer still answers.
 //!
 //! Both ends announce their receiving capabilities: the maximum length of the information (MRU),
-//! the control characters that must be escaped, whether address, control and a zero of the protocol
-//! may be omitted; and the authentication that they require. A magic number distinguishes this
-//! end's packets from the peer's: an end that repeatedly receives requests with its own number is
-//! on a loop.
+//! the control characters that must be escaped, and whether address, control and a leading zero of
+//! the protocol may be omitted. They also announce the authentication that they require. A magic
+//! number distinguishes this end's packets from the peer's: if an end repeatedly receives requests
+//! with its own magic number, the line is looped back.
 //!
 //! While the link is up, echo requests are sent at an interval. [`ECHOES_LOST_MAX`] consecutive
-//! unanswered ones end the link, because the line below may not report that it is gone.
+//! unanswered requests end the link, because the line below may not report that it is gone.
 
 use super::auth::Method;
 use super::control_packet::{self, Code, Packet};
@@ -25,9 +25,9 @@ pub(super) const MRU_DEFAULT: u16 = 1500;
 const MRU_MIN: u16 = 68;
 /// Number of consecutive unanswered echoes that end the link.
 pub(super) const ECHOES_LOST_MAX: u32 = 4;
-/// Number of signs of a loop that end the link. Two ends that draw the same magic number by
-/// coincidence recover by drawing again.
-const LOOPS_MAX: u32 = 3;
+/// Number of packets with this end's own magic number that end the link. Two ends that draw the
+/// same magic number by coincidence recover by drawing again.
+const LOOPBACKS_MAX: u32 = 3;
 
 mod kind {
     pub(super) const MRU: u8 = 1;
@@ -64,20 +64,20 @@ pub(super) struct LcpOptions {
     desired: EndOptions,
     /// The options of this end's current request, after the peer's rejections.
     pub(super) ours: EndOptions,
-    /// The options accepted of the peer.
+    /// The options of the peer's request that this end has accepted.
     pub(super) theirs: EndOptions,
     proposed: EndOptions,
     /// Whether this end has credentials to authenticate, if required.
     can_authenticate: bool,
     /// Whether the peer refuses to authenticate.
     pub(super) is_authentication_refused: bool,
-    loops: u32,
+    loopbacks: u32,
 }
 
 impl LcpOptions {
-    /// Counts a packet that looks like this end's own.
-    fn notice_loop(&mut self, cx: &mut Cx<'_>) {
-        self.loops += 1;
+    /// Counts a packet that contains this end's own magic number.
+    fn count_loopback(&mut self, cx: &mut Cx<'_>) {
+        self.loopbacks += 1;
         cx.meter.count(Counter::PppLoopbacks);
     }
 }
@@ -109,7 +109,7 @@ impl Options for LcpOptions {
         self.proposed = EndOptions::default();
     }
 
-    fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict {
+    fn evaluate(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict {
         match (kind, value) {
             (kind::MRU, &[high, low]) => {
                 self.proposed.mru = u16::from_be_bytes([high, low]);
@@ -128,12 +128,13 @@ impl Options for LcpOptions {
             (kind::MAGIC, &[a, b, c, d]) => {
                 self.proposed.magic = u32::from_be_bytes([a, b, c, d]);
                 if self.proposed.magic != 0 && self.proposed.magic != self.ours.magic {
-                    self.loops = 0;
+                    self.loopbacks = 0;
                     return Verdict::Ack;
                 }
-                // RFC 1661 §6.4: the peer must draw another magic number.
+                // RFC 1661 §6.4: if both magic numbers are the same, the peer must draw another
+                // one.
                 if self.proposed.magic != 0 {
-                    self.notice_loop(cx);
+                    self.count_loopback(cx);
                 }
                 return Verdict::Nak(draw_magic(cx).to_be_bytes().to_vec());
             }
@@ -148,9 +149,9 @@ impl Options for LcpOptions {
         self.theirs = self.proposed;
     }
 
-    fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
+    fn process_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
         match (kind, value) {
-            // Limited by the local buffers.
+            // The MRU never exceeds the preferred one, which the local buffers limit.
             (kind::MRU, &[high, low]) => {
                 let better = u16::from_be_bytes([high, low]);
                 self.ours.mru = better.clamp(MRU_MIN.min(self.desired.mru), self.desired.mru);
@@ -171,7 +172,7 @@ impl Options for LcpOptions {
         }
     }
 
-    fn take_reject(&mut self, kind: u8) {
+    fn process_reject(&mut self, kind: u8) {
         match kind {
             kind::MRU => self.ours.mru = MRU_DEFAULT,
             kind::ACCM => self.ours.format.accm = ACCM_DEFAULT,
@@ -186,7 +187,7 @@ impl Options for LcpOptions {
     fn restart(&mut self, cx: &mut Cx<'_>) {
         self.ours = EndOptions { magic: draw_magic(cx), ..self.desired };
         self.theirs = EndOptions::default();
-        self.loops = 0;
+        self.loopbacks = 0;
         self.is_authentication_refused = false;
     }
 }
@@ -211,10 +212,10 @@ struct Echo {
     unanswered: u32,
 }
 
-/// The consequence of an LCP packet for the rest of the link.
+/// The effect of an LCP packet on the other protocols of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// None.
+    /// No effect.
     Nothing,
     /// The peer does not support this protocol.
     ProtocolRejected(u16),
@@ -243,7 +244,7 @@ impl Lcp {
                 }
             }
             Code::ECHO_REQUEST => self.answer_echo(&packet, cx),
-            Code::ECHO_REPLY => self.take_reply(&packet, cx),
+            Code::ECHO_REPLY => self.process_reply(&packet, cx),
             Code::DISCARD_REQUEST => self.negotiation.echoed(&packet, None, cx),
             _ => {
                 let mru = usize::from(self.negotiation.options.theirs.mru);
@@ -258,7 +259,7 @@ impl Lcp {
             return cx.meter.count(Counter::PppControlErrors);
         };
         if self.is_ours(u32::from_be_bytes(*magic)) {
-            return self.negotiation.options.notice_loop(cx);
+            return self.negotiation.options.count_loopback(cx);
         }
         let ours = self.negotiation.options.ours.magic.to_be_bytes();
         let answer =
@@ -266,12 +267,12 @@ impl Lcp {
         self.negotiation.echoed(packet, Some(answer), cx);
     }
 
-    fn take_reply(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) {
+    fn process_reply(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) {
         let Some((magic, _)) = packet.data.split_first_chunk() else {
             return cx.meter.count(Counter::PppControlErrors);
         };
         if self.is_ours(u32::from_be_bytes(*magic)) {
-            return self.negotiation.options.notice_loop(cx);
+            return self.negotiation.options.count_loopback(cx);
         }
         if let Some(echo) = &mut self.echo {
             echo.unanswered = 0;
@@ -314,7 +315,7 @@ impl Lcp {
 
     /// Returns whether the line is looped back.
     pub(super) fn is_looped(&self) -> bool {
-        self.negotiation.options.loops >= LOOPS_MAX
+        self.negotiation.options.loopbacks >= LOOPBACKS_MAX
     }
 
     /// Returns when to call [`Self::timeout`].
@@ -323,7 +324,8 @@ impl Lcp {
         self.negotiation.deadline().into_iter().chain(echo).min()
     }
 
-    /// Processes the timers that are due. Returns whether the peer is still considered present.
+    /// Processes the timers that are due. Returns false if the peer no longer answers echo
+    /// requests.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> bool {
         self.negotiation.timeout(cx);
         let (Some(echo), Some(interval)) = (&mut self.echo, self.echo_interval) else {
@@ -378,20 +380,20 @@ mod tests {
     }
 
     #[test]
-    fn options_are_accepted_corrected_or_rejected_by_what_they_are() {
+    fn each_option_is_accepted_corrected_or_rejected() {
         let mut context = TestContext::default();
         let mut options = options(EndOptions::default(), true, &mut context);
-        let mut judge = |kind, value: &[u8]| options.judge(kind, value, &mut context.cx());
-        assert_eq!(judge(kind::MRU, &[2, 0]), Verdict::Ack);
-        assert_eq!(judge(kind::MRU, &[0, 67]), Verdict::Nak(Vec::from([0, 68])));
-        assert_eq!(judge(kind::ACCM, &[0, 10, 0, 0]), Verdict::Ack);
-        assert_eq!(judge(kind::AUTHENTICATION, &[0xC0, 0x23]), Verdict::Ack);
-        // MS-CHAP is requested; only the MD5 of RFC 1994 is supported.
+        let mut evaluate = |kind, value: &[u8]| options.evaluate(kind, value, &mut context.cx());
+        assert_eq!(evaluate(kind::MRU, &[2, 0]), Verdict::Ack);
+        assert_eq!(evaluate(kind::MRU, &[0, 67]), Verdict::Nak(Vec::from([0, 68])));
+        assert_eq!(evaluate(kind::ACCM, &[0, 10, 0, 0]), Verdict::Ack);
+        assert_eq!(evaluate(kind::AUTHENTICATION, &[0xC0, 0x23]), Verdict::Ack);
+        // MS-CHAP (0x80) is requested, and MD5 (5, RFC 1994) is suggested instead.
         let better = Verdict::Nak(Vec::from([0xC2, 0x23, 5]));
-        assert_eq!(judge(kind::AUTHENTICATION, &[0xC2, 0x23, 0x80]), better);
-        assert_eq!(judge(kind::OMIT_ZERO, &[]), Verdict::Ack);
-        assert_eq!(judge(4, &[0xC0, 0x25, 0, 0, 0, 0]), Verdict::Reject);
-        assert_eq!(judge(kind::MRU, &[1]), Verdict::Reject);
+        assert_eq!(evaluate(kind::AUTHENTICATION, &[0xC2, 0x23, 0x80]), better);
+        assert_eq!(evaluate(kind::OMIT_ZERO, &[]), Verdict::Ack);
+        assert_eq!(evaluate(4, &[0xC0, 0x25, 0, 0, 0, 0]), Verdict::Reject);
+        assert_eq!(evaluate(kind::MRU, &[1]), Verdict::Reject);
         options.accept();
         assert_eq!(options.theirs.format.accm, 0x000A_0000);
     }
@@ -400,42 +402,42 @@ mod tests {
     fn an_end_without_credentials_rejects_every_authentication_request() {
         let mut context = TestContext::default();
         let mut options = options(EndOptions::default(), false, &mut context);
-        let verdict = options.judge(kind::AUTHENTICATION, &[0xC0, 0x23], &mut context.cx());
+        let verdict = options.evaluate(kind::AUTHENTICATION, &[0xC0, 0x23], &mut context.cx());
         assert_eq!(verdict, Verdict::Reject);
     }
 
     #[test]
-    fn a_nak_makes_the_wish_no_larger_and_the_map_no_smaller() {
+    fn a_nak_never_enlarges_the_mru_or_shrinks_the_map() {
         let mut context = TestContext::default();
         let format = Format { accm: 1, ..Format::default() };
         let desired = EndOptions { mru: 576, format, ..EndOptions::default() };
         let mut options = options(desired, false, &mut context);
         let before = options.ours.magic;
-        options.take_nak(kind::MRU, &[5, 220], &mut context.cx());
-        options.take_nak(kind::ACCM, &[0, 0, 0, 2], &mut context.cx());
-        options.take_nak(kind::MAGIC, &[1, 2, 3, 4], &mut context.cx());
+        options.process_nak(kind::MRU, &[5, 220], &mut context.cx());
+        options.process_nak(kind::ACCM, &[0, 0, 0, 2], &mut context.cx());
+        options.process_nak(kind::MAGIC, &[1, 2, 3, 4], &mut context.cx());
         assert_eq!((options.ours.mru, options.ours.format.accm), (576, 3));
         assert_ne!(options.ours.magic, before);
     }
 
     #[test]
-    fn a_rejected_option_is_not_asked_for_again() {
+    fn a_rejected_option_is_not_requested_again() {
         let mut context = TestContext::default();
         let format = Format { accm: 0, omits_address: true, omits_zero: true };
         let mut options =
             options(EndOptions { mru: 576, format, ..EndOptions::default() }, false, &mut context);
         let kinds = [kind::MRU, kind::ACCM, kind::MAGIC, kind::OMIT_ZERO, kind::OMIT_ADDRESS];
-        kinds.into_iter().for_each(|kind| options.take_reject(kind));
+        kinds.into_iter().for_each(|kind| options.process_reject(kind));
         assert_eq!(requested(&mut options, &mut context), []);
         assert!(!options.is_authentication_refused);
     }
 
     #[test]
-    fn a_demand_is_not_weakened_by_the_other_end() {
+    fn the_peer_cannot_weaken_required_authentication() {
         let mut context = TestContext::default();
         let desired = EndOptions { authentication: Some(Method::Chap), ..EndOptions::default() };
         let mut options = options(desired, false, &mut context);
-        options.take_nak(kind::AUTHENTICATION, Method::Pap.option(), &mut context.cx());
+        options.process_nak(kind::AUTHENTICATION, Method::Pap.option(), &mut context.cx());
         assert_eq!(options.ours.authentication, Some(Method::Chap));
         assert!(options.is_authentication_refused);
     }

@@ -13,17 +13,19 @@
 //! interface identifiers; each enables only its own datagrams. LCP periodically sends echo
 //! requests, because a line may be dead without an indication.
 //!
-//! A datagram queued before its network protocol is open waits for it. IPv4 datagrams may wait,
-//! because the line is being opened for them. A datagram of a protocol that will not open has
-//! failed. Control packets go before datagrams, and a frame that has begun is finished first.
+//! An IPv4 datagram that is queued before IPCP is open waits, because the line is being opened for
+//! it. An IPv6 datagram is reported as failed unless IPv6CP is open, and so is an IPv4 datagram if
+//! IPCP will not open. Control packets are sent before datagrams, but a frame in progress is
+//! finished first.
 //!
 //! A frame with a wrong check sequence is dropped, and the header decompressor tosses the packets
 //! whose slot it no longer knows. Frames of an unsupported protocol are rejected (§5.7); those of a
 //! protocol that is not open yet are dropped and counted.
 //!
-//! The files: `framing` is RFC 1662, `packet` the packets of the control protocols, `negotiation`
-//! their automaton, and `lcp`, `ipcp`, `ipv6cp` the options of each; `auth` is PAP and CHAP. Not
-//! implemented: link quality reports, callback, multilink, compression of data, and FCS of 32 bits.
+//! The files: `framing` is RFC 1662, `control_packet` the packets of the control protocols,
+//! `negotiation` their automaton, and `lcp`, `ipcp`, `ipv6cp` the options of each; `auth` is PAP
+//! and CHAP. Not implemented: link quality reports, callback, multilink, compression of data, and
+//! FCS of 32 bits.
 
 mod auth;
 mod control_packet;
@@ -65,17 +67,17 @@ const VJ_UNCOMPRESSED: u16 = 0x002F;
 
 /// Default interval of echo requests.
 pub const ECHO_INTERVAL: Duration = Duration::from_secs(10);
-/// After this idle time a new frame begins with a flag of its own, to end any noise before it.
-const IDLE: Duration = Duration::from_secs(1);
+/// After this idle time a new frame begins with an additional flag, which ends any noise before it.
+const IDLE_BEFORE_FLAG: Duration = Duration::from_secs(1);
 
 /// Settings of an end of a PPP line.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The local IPv4 address; `None` to request one from the peer.
     pub address: Option<Ipv4Addr>,
-    /// The address that the peer must take; `None` to let the peer have its own.
+    /// The address that the peer must use; `None` to allow any.
     pub peer_address: Option<Ipv4Addr>,
-    /// The address given to a peer that requests one, if `peer_address` is `None`.
+    /// The address assigned to a peer that requests one, if `peer_address` is `None`.
     pub spare_address: Option<Ipv4Addr>,
     /// Whether headers may be compressed, in both directions.
     pub compresses_headers: bool,
@@ -87,7 +89,8 @@ pub struct Settings {
     pub credentials: Option<Credentials>,
     /// The authentication required of the peer.
     pub demand: Option<RequiredAuthentication>,
-    /// The control characters that the peer must escape; none on a line of eight clean bits.
+    /// The control characters that the peer must escape; none on a line that passes all bytes
+    /// unchanged.
     pub accm: u32,
     /// Interval of echo requests; `None` to send none.
     pub echo_interval: Option<Duration>,
@@ -113,12 +116,12 @@ impl Default for Settings {
 /// A phase of the line (RFC 1661 §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// The line is not to be opened, or has ended.
+    /// The line has not been opened, or has ended.
     #[default]
     Dead,
     /// LCP is negotiating.
     Establish,
-    /// An end authenticates.
+    /// At least one end must authenticate before network protocols may open.
     Authenticate,
     /// Network protocols may open, and carry datagrams.
     Network,
@@ -133,7 +136,7 @@ pub enum CloseReason {
     Closed,
     /// The peer closed the line.
     PeerClosed,
-    /// The peer did not answer, or no agreement was found.
+    /// The peer did not answer, or the ends did not agree on the options.
     NotEstablished,
     /// An authentication was rejected, or timed out.
     AuthenticationFailed,
@@ -141,7 +144,7 @@ pub enum CloseReason {
     LoopedBack,
     /// The peer no longer answers echo requests.
     NoEcho,
-    /// IPv4 could not be negotiated.
+    /// The ends did not agree on IPv4.
     NoNetwork,
 }
 
@@ -157,17 +160,17 @@ pub struct Ppp {
     ipcp: Negotiation<IpcpOptions>,
     ipv6cp: Negotiation<Ipv6cpOptions>,
     carries_ipv6: bool,
-    /// The longest datagram accepted here, and the limit for sent ones regardless of the peer's
-    /// MRU.
+    /// The longest datagram that this end accepts. Sent datagrams never exceed this length, even if
+    /// the peer's MRU is larger.
     mtu: usize,
     compressor: Option<Compressor>,
     decompressor: Option<Decompressor>,
     used: UsedQueue,
     output: OutputQueue,
-    fresh: PendingEvents,
+    pending_events: PendingEvents,
 }
 
-/// Events that have not been taken yet: only the last of each kind is kept.
+/// Events that the layer above has not collected yet. Only the last event of each kind is kept.
 #[derive(Debug, Default)]
 struct PendingEvents {
     is_network_up: Option<bool>,
@@ -181,9 +184,9 @@ enum SendDecision {
     Ipv4,
     Ipv6,
     /// There is no datagram, or its protocol may still open.
-    Waits,
+    Wait,
     /// The protocol of the datagram will not open.
-    Shut,
+    Fail,
 }
 
 /// The frame that is being sent to the line.
@@ -236,11 +239,11 @@ impl Ppp {
             decompressor: None,
             used: UsedQueue::new(limit),
             output: OutputQueue::new(mtu, limit),
-            fresh: PendingEvents::default(),
+            pending_events: PendingEvents::default(),
         }
     }
 
-    /// Opens the line: from now on its bytes can be exchanged.
+    /// Opens the line, because bytes can be exchanged from now on.
     pub fn open(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
             if self.phase != Phase::Dead {
@@ -248,11 +251,11 @@ impl Ppp {
             }
             self.phase = Phase::Establish;
             self.close_reason = None;
-            // If the line has ended without a hang-up, the layer below is still up.
+            // After an end without a hang-up, the automaton still considers the layer below up.
             for event in [Drive::Down, Drive::Open, Drive::Up] {
                 self.lcp.negotiation.drive(event, cx);
             }
-            self.follow(cx);
+            self.process_events(cx);
         });
     }
 
@@ -306,7 +309,7 @@ impl Ppp {
         named.map(|server| server.filter(|server| !server.is_unspecified()))
     }
 
-    /// Returns whether headers are compressed: to the peer, and from it.
+    /// Returns whether headers are compressed in each direction: sent, then received.
     #[must_use]
     pub fn compresses_headers(&self) -> [bool; 2] {
         [self.compressor.is_some(), self.decompressor.is_some()]
@@ -317,7 +320,7 @@ impl Ppp {
         charged(cx, |cx| {
             let mut input = bytes;
             loop {
-                // A line that is not to be opened ignores its input.
+                // A line that was not opened ignores its input.
                 if self.phase == Phase::Dead && self.close_reason.is_none() {
                     return;
                 }
@@ -328,7 +331,7 @@ impl Ppp {
                     Arrived::Frame(protocol, packet) => self.take(protocol, packet, pool, cx),
                     Arrived::Lost => self.packet_lost(),
                 }
-                self.follow(cx);
+                self.process_events(cx);
             }
         });
     }
@@ -361,10 +364,10 @@ impl Ppp {
                 receive_control(&mut self.ipv6cp, data, self.mtu, cx);
             }
             IPV4 | VJ_COMPRESSED | VJ_UNCOMPRESSED if self.ipcp.is_opened() => {
-                return self.take_datagram(protocol, packet, pool, cx);
+                return self.receive_datagram(protocol, packet, pool, cx);
             }
             IPV6 if self.ipv6cp.is_opened() => {
-                return self.take_datagram(protocol, packet, pool, cx);
+                return self.receive_datagram(protocol, packet, pool, cx);
             }
             IPCP | IPV4 | VJ_COMPRESSED | VJ_UNCOMPRESSED | auth::PAP | auth::CHAP => {
                 cx.meter.count(Counter::PppProtocolsUnknown);
@@ -379,7 +382,13 @@ impl Ppp {
         pool.put(packet);
     }
 
-    fn take_datagram(&mut self, protocol: u16, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
+    fn receive_datagram(
+        &mut self,
+        protocol: u16,
+        packet: Packet,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) {
         let mut packet = packet;
         let kind = match protocol {
             VJ_COMPRESSED => vj::Kind::CompressedTcp,
@@ -417,8 +426,8 @@ impl Ppp {
         }
     }
 
-    /// Passes events between the protocols until there are none.
-    fn follow(&mut self, cx: &mut Cx<'_>) {
+    /// Processes the events of all control protocols until there are none.
+    fn process_events(&mut self, cx: &mut Cx<'_>) {
         loop {
             if let Some(event) = self.lcp.negotiation.next_event() {
                 self.on_lcp(event, cx);
@@ -426,7 +435,8 @@ impl Ppp {
                 self.on_ipcp(event, cx);
             } else if let Some(event) = self.ipv6cp.next_event() {
                 let is_up = event == NegotiationEvent::Up && self.ipv6cp.options.ours != 0;
-                self.fresh.interface_identifier = is_up.then_some(self.ipv6cp.options.ours);
+                self.pending_events.interface_identifier =
+                    is_up.then_some(self.ipv6cp.options.ours);
             } else if self.phase == Phase::Authenticate && self.authentication.is_done() {
                 self.begin_network(cx);
             } else {
@@ -444,7 +454,7 @@ impl Ppp {
         }
     }
 
-    /// Closes LCP because of `close_reason`, unless it is already terminating.
+    /// Closes LCP and records `close_reason`, unless the line is already dead or terminating.
     fn end(&mut self, close_reason: CloseReason, cx: &mut Cx<'_>) {
         if matches!(self.phase, Phase::Dead | Phase::Terminate) {
             return;
@@ -511,14 +521,14 @@ impl Ppp {
                     .map(|theirs| Compressor::new(theirs.slots, theirs.may_omit_slot));
                 self.decompressor =
                     options.ours.compression.map(|ours| Decompressor::new(ours.slots));
-                self.fresh.address = options.address();
-                self.fresh.is_network_up = Some(true);
+                self.pending_events.address = options.address();
+                self.pending_events.is_network_up = Some(true);
             }
             NegotiationEvent::Down => {
                 self.compressor = None;
                 self.decompressor = None;
-                self.fresh.address = None;
-                self.fresh.is_network_up = Some(false);
+                self.pending_events.address = None;
+                self.pending_events.is_network_up = Some(false);
             }
             NegotiationEvent::Finished => {
                 if self.phase == Phase::Network && !self.ipv6cp.is_opened() {
@@ -573,9 +583,9 @@ impl Ppp {
         let sent = self.lcp.negotiation.options.theirs.format;
         let is_established = self.lcp.negotiation.is_opened();
         let format = if is_established { sent } else { Format::default() };
-        // The answer to an authentication goes before the Terminate-Request that it causes.
-        // Otherwise LCP goes first, because it must be open at the peer before an authentication is
-        // processed there.
+        // The answer to an authentication is sent before the Terminate-Request that it causes.
+        // Otherwise LCP is sent first, because the peer processes an authentication only after it
+        // has opened LCP.
         let is_ending = self.phase == Phase::Terminate;
         let lcp = &mut self.lcp.negotiation;
         if let Some((protocol, control)) =
@@ -583,7 +593,8 @@ impl Ppp {
         {
             self.line.begin(format, protocol, &control, cx);
         } else if let Some(control) = lcp.transmit() {
-            // RFC 1662 §7.1: even an end that has lost all negotiated options understands LCP.
+            // RFC 1662 §7.1: LCP packets use the default format, which an end without negotiated
+            // options understands.
             self.line.begin(Format::default(), LCP, &control, cx);
         } else if let Some(control) = self.ipcp.transmit() {
             self.line.begin(format, IPCP, &control, cx);
@@ -599,17 +610,17 @@ impl Ppp {
     fn next_datagram(&mut self, cx: &mut Cx<'_>) -> Option<(u16, Packet)> {
         loop {
             let send_decision = self.send_decision();
-            if send_decision == SendDecision::Waits {
+            if send_decision == SendDecision::Wait {
                 return None;
             }
             let mut packet = self.output.next()?;
             match send_decision {
                 SendDecision::Ipv6 => return Some((IPV6, packet)),
-                SendDecision::Shut => {
+                SendDecision::Fail => {
                     cx.meter.count(Counter::LinkPacketsDropped);
                     self.output.finish(Event::Failed(packet));
                 }
-                SendDecision::Ipv4 | SendDecision::Waits => {
+                SendDecision::Ipv4 | SendDecision::Wait => {
                     let compressor = self.compressor.as_mut();
                     let kind = compressor.map(|vj| vj.compress(&mut packet, cx.meter));
                     let protocol = match kind {
@@ -623,18 +634,19 @@ impl Ppp {
         }
     }
 
-    /// Returns how the first datagram is sent.
+    /// Returns how the first queued datagram is sent.
     fn send_decision(&self) -> SendDecision {
-        let Some(packet) = self.output.peek() else { return SendDecision::Waits };
+        let Some(packet) = self.output.peek() else { return SendDecision::Wait };
         if packet.data().first().is_some_and(|first| first >> 4 == 6) {
-            // IPv6 datagrams do not wait: the layer above was not notified that IPv6 will open.
-            if self.ipv6cp.is_opened() { SendDecision::Ipv6 } else { SendDecision::Shut }
+            // IPv6 datagrams do not wait, because no event has announced to the layer above that
+            // IPv6 will open.
+            if self.ipv6cp.is_opened() { SendDecision::Ipv6 } else { SendDecision::Fail }
         } else if self.ipcp.is_opened() {
             SendDecision::Ipv4
         } else if self.phase == Phase::Network && self.ipcp.is_given_up() {
-            SendDecision::Shut
+            SendDecision::Fail
         } else {
-            SendDecision::Waits
+            SendDecision::Wait
         }
     }
 
@@ -649,13 +661,13 @@ impl Ppp {
         if let Some(event) = self.output.event() {
             return Some(event);
         }
-        if let Some(address) = self.fresh.address.take() {
+        if let Some(address) = self.pending_events.address.take() {
             return Some(Event::Address(address.octets()));
         }
-        if let Some(identifier) = self.fresh.interface_identifier.take() {
+        if let Some(identifier) = self.pending_events.interface_identifier.take() {
             return Some(Event::InterfaceIdentifier(identifier.to_be_bytes()));
         }
-        if let Some(is_up) = self.fresh.is_network_up.take() {
+        if let Some(is_up) = self.pending_events.is_network_up.take() {
             return Some(if is_up { Event::NetworkUp } else { Event::NetworkDown });
         }
         self.used.event()
@@ -676,12 +688,12 @@ impl Ppp {
     /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
-            let is_there = self.lcp.timeout(cx);
+            let is_peer_present = self.lcp.timeout(cx);
             self.authentication.timeout(cx);
             self.ipcp.timeout(cx);
             self.ipv6cp.timeout(cx);
-            self.follow(cx);
-            if !is_there {
+            self.process_events(cx);
+            if !is_peer_present {
                 self.end(CloseReason::NoEcho, cx);
             }
         });
@@ -707,7 +719,7 @@ impl Ppp {
             || self.authentication.has_output()
             || self.ipcp.has_output()
             || self.ipv6cp.has_output()
-            || self.send_decision() != SendDecision::Waits
+            || self.send_decision() != SendDecision::Wait
     }
 
     /// Drops everything in progress and returns every buffer to the pool, because the line hung up.
@@ -724,7 +736,7 @@ impl Ppp {
         self.ipcp.reset();
         self.ipv6cp.reset();
         self.line = Line::default();
-        self.fresh = PendingEvents::default();
+        self.pending_events = PendingEvents::default();
         self.compressor = None;
         self.decompressor = None;
         self.phase = Phase::Dead;
@@ -748,7 +760,7 @@ impl Line {
         self.encoded.clear();
         self.position = 0;
         self.is_active = true;
-        if self.ended_at.is_none_or(|ended_at| cx.now - ended_at > IDLE) {
+        if self.ended_at.is_none_or(|ended_at| cx.now - ended_at > IDLE_BEFORE_FLAG) {
             self.encoded.push(FLAG);
         }
         let escapes = format.encode(protocol, information, &mut self.encoded);

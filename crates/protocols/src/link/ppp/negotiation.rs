@@ -1,13 +1,14 @@
 //! The option negotiation automaton of RFC 1661 §4, shared by LCP, IPCP and IPv6CP.
 //!
 //! [`State::on`] is the table of §4.1, and its only inputs are state and event. [`Negotiation`]
-//! surrounds it: it makes events of packets and timeouts, executes the actions, and asks its
+//! surrounds it: it converts packets and timeouts into events, executes the actions, and asks its
 //! [`Options`] for the options to request and for the verdict on the peer's request. It reports to
 //! its owner by [`NegotiationEvent`] when the layer goes up and down.
 //!
-//! An end without an answer sends its request [`CONFIGURES_MAX`] times, [`RESTART`] apart. After
-//! [`NAKS_MAX`] answers that suggested other values it rejects instead, so that two ends that never
-//! agree come to an end (§4.6). The table's restart and passive options are not implemented.
+//! An end without an answer sends its request [`CONFIGURES_MAX`] times, [`RESTART_INTERVAL`] apart.
+//! After [`NAKS_MAX`] answers that suggested other values it rejects instead, so that a negotiation
+//! between two ends that never agree terminates (§4.6). The table's restart and passive options are
+//! not implemented.
 
 use super::control_packet::{self, Code, options};
 use crate::cx::Cx;
@@ -17,7 +18,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Time to wait for an answer (RFC 1661 §4.6).
-pub(super) const RESTART: Duration = Duration::from_secs(3);
+pub(super) const RESTART_INTERVAL: Duration = Duration::from_secs(3);
 /// Maximum number of Configure-Requests: Max-Configure.
 pub(super) const CONFIGURES_MAX: u32 = 10;
 /// Maximum number of Terminate-Requests, after which the peer counts as terminated: Max-Terminate.
@@ -39,9 +40,9 @@ pub(super) enum State {
     Closed,
     /// The negotiation was given up, or the peer closed; a request of the peer starts it again.
     Stopped,
-    /// A Terminate-Request was sent, in order to be closed.
+    /// A Terminate-Request was sent; the next state is Closed.
     Closing,
-    /// A Terminate-Request was sent, or accepted, in order to be stopped.
+    /// A Terminate-Request was sent or accepted; the next state is Stopped.
     Stopping,
     /// A Configure-Request was sent.
     RequestSent,
@@ -90,28 +91,28 @@ pub(super) enum Event {
     Echo,
 }
 
-/// An action of §4.4, with the RFC's name for it.
+/// An action of §4.4, with its abbreviation in the RFC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// tlu.
+    /// Report that the layer is up (tlu).
     ThisLayerUp,
-    /// tld.
+    /// Report that the layer is down (tld).
     ThisLayerDown,
-    /// tls.
+    /// Request the layer below (tls).
     ThisLayerStarted,
-    /// tlf.
+    /// Release the layer below (tlf).
     ThisLayerFinished,
-    /// irc.
+    /// Initialize the restart counter (irc).
     InitializeRestartCount,
-    /// zrc.
+    /// Set the restart counter to zero (zrc).
     ZeroRestartCount,
-    /// scr.
+    /// Send a Configure-Request (scr).
     SendConfigureRequest,
-    /// sca, scn, scj, ser: the answer that was made to the packet.
+    /// Send the prepared answer to the received packet (sca, scn, scj, ser).
     SendAnswer,
-    /// str.
+    /// Send a Terminate-Request (str).
     SendTerminateRequest,
-    /// sta.
+    /// Send a Terminate-Ack (sta).
     SendTerminateAck,
 }
 
@@ -130,14 +131,14 @@ impl State {
         let is_negotiating = matches!(self, RequestSent | AckReceived | AckSent);
         Some(match (event, self) {
             (Event::Up, Initial) => (&[], Closed),
-            (Event::Up, Starting) => (&ASK, RequestSent),
+            (Event::Up, Starting) => (&RESTART_AND_REQUEST, RequestSent),
             (Event::Down, Closed | Closing) => (&[], Initial),
             (Event::Down, Stopped) => (&[TLS], Starting),
             (Event::Down, Stopping) => (&[], Starting),
             (Event::Down, Opened) => (&[TLD], Starting),
             (Event::Down, _) if is_negotiating => (&[], Starting),
             (Event::Open, Initial) => (&[TLS], Starting),
-            (Event::Open, Closed) => (&ASK, RequestSent),
+            (Event::Open, Closed) => (&RESTART_AND_REQUEST, RequestSent),
             (Event::Open, Closing) => (&[], Stopping),
             (Event::Open, state) => (&[], state),
             (Event::Close, Starting) => (&[TLF], Initial),
@@ -147,7 +148,7 @@ impl State {
             (Event::Close, _) if is_negotiating => (&[IRC, STR], Closing),
             (Event::Close, state) => (&[], state),
             (Event::Up | Event::Down, _) => return None,
-            // No packet arrives and no timer is running while the layer below is down.
+            // While the layer below is down, no packet can arrive and no timer is running.
             (_, Initial | Starting) => return None,
             (Event::Timeout, Closing | Stopping) => (&[STR], self),
             (Event::LastTimeout, Closing) => (&[TLF], Closed),
@@ -204,8 +205,8 @@ impl State {
             (Self::Closed | Self::Stopped, _) => (&[Action::SendTerminateAck], self),
             (Self::RequestSent, Event::Ack) => (&[IRC], Self::AckReceived),
             (Self::AckSent, Event::Ack) => (&[IRC, TLU], Self::Opened),
-            (Self::RequestSent | Self::AckSent, _) => (&ASK, self),
-            // Crossed Configure-Requests.
+            (Self::RequestSent | Self::AckSent, _) => (&RESTART_AND_REQUEST, self),
+            // An unexpected answer, as after crossed Configure-Requests (RFC 1661 §4.1, note x).
             (Self::AckReceived, _) => (&[SCR], Self::RequestSent),
             (Self::Opened, _) => (&[TLD, SCR], Self::RequestSent),
             (Self::Initial | Self::Starting | Self::Closing | Self::Stopping, _) => (&[], self),
@@ -221,7 +222,8 @@ impl State {
     }
 }
 
-const ASK: [Action; 2] = [Action::InitializeRestartCount, Action::SendConfigureRequest];
+const RESTART_AND_REQUEST: [Action; 2] =
+    [Action::InitializeRestartCount, Action::SendConfigureRequest];
 
 /// An event for the owner of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +232,7 @@ pub(super) enum NegotiationEvent {
     Up,
     /// The layer is down: tld.
     Down,
-    /// The negotiation will not continue by itself: tlf.
+    /// The negotiation has ended and does not start again by itself: tlf.
     Finished,
 }
 
@@ -239,31 +241,33 @@ pub(super) enum NegotiationEvent {
 pub(super) enum Verdict {
     /// The option is accepted.
     Ack,
-    /// This value of the option would be accepted.
+    /// The option is not accepted with the requested value, but would be accepted with this value.
     Nak(Vec<u8>),
     /// The option is unknown, or not accepted with any value.
     Reject,
 }
 
-/// The options of one control protocol: those of this end's request, and those allowed to the peer.
+/// The options of one control protocol: those that this end requests, and those that it accepts
+/// from the peer.
 pub(super) trait Options {
     /// Appends the options of this end's request.
     fn request(&mut self, options: &mut Vec<u8>, cx: &mut Cx<'_>);
 
-    /// Begins to judge a request of the peer, which replaces any earlier one.
+    /// Begins the evaluation of a request of the peer, and discards the results of an earlier
+    /// request.
     fn begin(&mut self);
 
-    /// Judges one option of the peer's request.
-    fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict;
+    /// Evaluates one option of the peer's request.
+    fn evaluate(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict;
 
-    /// Adopts the judged options, after all of them were accepted.
+    /// Adopts the options of the evaluated request, because all of them were accepted.
     fn accept(&mut self);
 
-    /// Processes the value that the peer would accept instead of the requested one.
-    fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>);
+    /// Processes an option of a Configure-Nak: the value that the peer would accept.
+    fn process_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>);
 
-    /// Records that the peer does not accept an option with any value.
-    fn take_reject(&mut self, kind: u8);
+    /// Processes an option of a Configure-Reject: the peer accepts it with no value.
+    fn process_reject(&mut self, kind: u8);
 
     /// Starts over with the preferred options.
     fn restart(&mut self, cx: &mut Cx<'_>);
@@ -288,7 +292,7 @@ pub(super) struct Negotiation<O> {
     events: VecDeque<NegotiationEvent>,
 }
 
-/// The packet that causes an event.
+/// The received packet that causes an event, and the prepared answer.
 #[derive(Debug, Default)]
 struct Cause {
     identifier: u8,
@@ -322,7 +326,7 @@ impl<O: Options> Negotiation<O> {
         matches!(self.state, State::Closing | State::Stopping)
     }
 
-    /// Returns whether the layer will not open by itself.
+    /// Returns whether the layer is not open and no negotiation is in progress.
     pub(super) fn is_given_up(&self) -> bool {
         !self.is_opened() && !self.state.is_timed()
     }
@@ -348,9 +352,9 @@ impl<O: Options> Negotiation<O> {
             return None;
         }
         match packet.code {
-            Code::CONFIGURE_REQUEST => self.take_request(&packet, cx),
+            Code::CONFIGURE_REQUEST => self.process_request(&packet, cx),
             Code::CONFIGURE_ACK | Code::CONFIGURE_NAK | Code::CONFIGURE_REJECT => {
-                self.take_answer(&packet, cx);
+                self.process_answer(&packet, cx);
             }
             Code::TERMINATE_REQUEST => self.on_packet(Event::TerminateRequest, &packet, None, cx),
             Code::TERMINATE_ACK => self.on_packet(Event::TerminateAck, &packet, None, cx),
@@ -402,15 +406,15 @@ impl<O: Options> Negotiation<O> {
         self.identifier
     }
 
-    fn take_request(&mut self, packet: &control_packet::Packet<'_>, cx: &mut Cx<'_>) {
-        let Some(asked) = options(packet.data) else {
+    fn process_request(&mut self, packet: &control_packet::Packet<'_>, cx: &mut Cx<'_>) {
+        let Some(requested) = options(packet.data) else {
             return cx.meter.count(Counter::PppControlErrors);
         };
         let mut naks = Vec::new();
         let mut rejects = Vec::new();
         self.options.begin();
-        for (kind, value) in asked {
-            match self.options.judge(kind, value, cx) {
+        for (kind, value) in requested {
+            match self.options.evaluate(kind, value, cx) {
                 Verdict::Ack => {}
                 Verdict::Nak(better) if self.naks_sent < NAKS_MAX => {
                     control_packet::put_option(kind, &better, &mut naks);
@@ -432,7 +436,7 @@ impl<O: Options> Negotiation<O> {
         };
         let answer = control_packet::emit(code, packet.identifier, data);
         if code == Code::CONFIGURE_ACK {
-            // The old options end before new ones are in force.
+            // The layer goes down with the old options before the new options are adopted.
             if self.state == State::Opened {
                 self.events.push_back(NegotiationEvent::Down);
             }
@@ -443,7 +447,7 @@ impl<O: Options> Negotiation<O> {
         }
     }
 
-    fn take_answer(&mut self, packet: &control_packet::Packet<'_>, cx: &mut Cx<'_>) {
+    fn process_answer(&mut self, packet: &control_packet::Packet<'_>, cx: &mut Cx<'_>) {
         let is_ack = packet.code == Code::CONFIGURE_ACK;
         // RFC 1661 §5.2 to §5.4: packets that do not answer the last request are discarded.
         let is_answer = packet.identifier == self.request_identifier
@@ -454,9 +458,9 @@ impl<O: Options> Negotiation<O> {
         if !is_ack && self.state.is_timed() {
             for (kind, value) in answered {
                 if packet.code == Code::CONFIGURE_NAK {
-                    self.options.take_nak(kind, value, cx);
+                    self.options.process_nak(kind, value, cx);
                 } else {
-                    self.options.take_reject(kind);
+                    self.options.process_reject(kind);
                 }
             }
         }
@@ -505,7 +509,7 @@ impl<O: Options> Negotiation<O> {
             }
             Action::ZeroRestartCount => {
                 self.tries_left = 0;
-                self.deadline = Some(cx.now + RESTART);
+                self.deadline = Some(cx.now + RESTART_INTERVAL);
             }
             Action::SendConfigureRequest => {
                 let identifier = self.next_identifier();
@@ -533,7 +537,7 @@ impl<O: Options> Negotiation<O> {
 
     fn send_timed(&mut self, packet: Vec<u8>, cx: &mut Cx<'_>) {
         self.tries_left = self.tries_left.saturating_sub(1);
-        self.deadline = Some(cx.now + RESTART);
+        self.deadline = Some(cx.now + RESTART_INTERVAL);
         self.queue(packet, cx);
     }
 

@@ -67,7 +67,7 @@ fn address_server_settings() -> Settings {
     Settings { address: Some(THERE), peer_address: Some(HERE), ..Settings::default() }
 }
 
-/// Opens both ends and carries their output until they are silent.
+/// Opens both ends and carries their output until both are silent.
 fn connected(a: Settings, b: Settings, context: &mut TestContext) -> [End; 2] {
     let mut ends = [End::new(a), End::new(b)];
     ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
@@ -86,7 +86,7 @@ fn carry([a, b]: &mut [End; 2], context: &mut TestContext) {
     b.collect();
 }
 
-/// Advances time, with all timers of both ends, until `until` returns true.
+/// Advances time and processes the timers of both ends until `until` returns true.
 fn pass(ends: &mut [End; 2], context: &mut TestContext, until: impl Fn(&[End; 2]) -> bool) {
     for _ in 0..200 {
         carry(ends, context);
@@ -101,7 +101,7 @@ fn pass(ends: &mut [End; 2], context: &mut TestContext, until: impl Fn(&[End; 2]
 }
 
 #[test]
-fn two_ends_open_and_agree_on_addresses_identifiers_and_compression() {
+fn two_ends_negotiate_addresses_identifiers_and_compression() {
     let mut context = TestContext::default();
     let [a, b] = connected(Settings::default(), address_server_settings(), &mut context);
     assert_eq!(a.ppp.addresses(), [Some(HERE), Some(THERE)]);
@@ -116,7 +116,7 @@ fn two_ends_open_and_agree_on_addresses_identifiers_and_compression() {
 }
 
 #[test]
-fn an_end_that_gives_no_address_and_one_that_has_none_do_not_open_the_network() {
+fn two_ends_without_an_address_do_not_open_the_network() {
     let mut context = TestContext::default();
     let mut ends = connected(Settings::default(), here(), &mut context);
     pass(&mut ends, &mut context, |ends| !ends[0].ppp.has_output());
@@ -124,7 +124,7 @@ fn an_end_that_gives_no_address_and_one_that_has_none_do_not_open_the_network() 
 }
 
 #[test]
-fn an_end_that_asks_gets_the_spare_address_and_one_that_has_its_own_keeps_it() {
+fn only_an_end_that_requests_an_address_gets_the_spare_one() {
     let mut context = TestContext::default();
     let spare = Settings { spare_address: Some(THERE), ..here() };
     let [a, b] = connected(spare.clone(), Settings::default(), &mut context);
@@ -135,7 +135,7 @@ fn an_end_that_asks_gets_the_spare_address_and_one_that_has_its_own_keeps_it() {
 }
 
 #[test]
-fn datagrams_go_both_ways_with_what_was_agreed_left_out_of_their_frames() {
+fn datagrams_are_exchanged_with_the_negotiated_fields_omitted() {
     let mut context = TestContext::default();
     let mut ends = connected(here(), address_server_settings(), &mut context);
     ends[0].send(&[0x45, 1, 2, 3], &mut context);
@@ -151,7 +151,7 @@ fn datagrams_go_both_ways_with_what_was_agreed_left_out_of_their_frames() {
 }
 
 #[test]
-fn a_datagram_waits_for_its_way_to_open_and_one_of_ipv6_that_has_none_fails() {
+fn an_ipv4_datagram_waits_for_ipcp_and_an_ipv6_datagram_fails() {
     let mut context = TestContext::default();
     let mut ends =
         [End::new(here()), End::new(Settings { carries_ipv6: false, ..address_server_settings() })];
@@ -163,7 +163,7 @@ fn a_datagram_waits_for_its_way_to_open_and_one_of_ipv6_that_has_none_fails() {
 }
 
 #[test]
-fn a_line_that_is_not_open_takes_no_datagram_and_receives_nothing() {
+fn a_line_that_is_not_open_rejects_datagrams_and_input() {
     let mut end = End::new(here());
     let mut context = TestContext::default();
     end.send(&[0x45], &mut context);
@@ -214,7 +214,7 @@ fn a_line_that_was_closed_opens_again() {
 }
 
 #[test]
-fn a_line_that_hung_up_gives_every_buffer_back_and_opens_again() {
+fn a_hung_up_line_returns_every_buffer_and_opens_again() {
     let mut context = TestContext::default();
     let mut ends = connected(here(), address_server_settings(), &mut context);
     for end in &mut ends {
@@ -230,7 +230,7 @@ fn a_line_that_hung_up_gives_every_buffer_back_and_opens_again() {
 }
 
 #[test]
-fn an_end_that_lost_its_memory_is_met_again() {
+fn a_restarted_peer_is_negotiated_with_again() {
     let mut context = TestContext::default();
     let mut ends = connected(here(), address_server_settings(), &mut context);
     ends[0] = End::new(here());
@@ -244,7 +244,7 @@ fn an_end_that_lost_its_memory_is_met_again() {
 }
 
 #[test]
-fn a_line_that_leads_back_to_ourselves_is_closed() {
+fn a_looped_back_line_is_closed() {
     let mut context = TestContext::default();
     let mut end = End::new(here());
     end.ppp.open(&mut context.cx());
@@ -257,7 +257,7 @@ fn a_line_that_leads_back_to_ourselves_is_closed() {
 }
 
 #[test]
-fn echoes_keep_a_silent_line_and_their_lack_ends_it() {
+fn unanswered_echoes_end_a_silent_line() {
     let mut context = TestContext::default();
     let mut ends = connected(here(), address_server_settings(), &mut context);
     let start = context.now;
@@ -283,7 +283,7 @@ fn credentials(secret: &str) -> Credentials {
     Credentials { name: String::from("guest"), secret: String::from(secret) }
 }
 
-fn demanding(method: Method) -> Settings {
+fn requires_authentication(method: Method) -> Settings {
     let accepted = vec![credentials("right")];
     Settings {
         demand: Some(RequiredAuthentication { method, accepted }),
@@ -296,18 +296,18 @@ fn an_end_that_authenticates_opens_the_link_by_either_method() {
     for method in [Method::Pap, Method::Chap] {
         let mut context = TestContext::default();
         let own = Settings { credentials: Some(credentials("right")), ..Settings::default() };
-        let ends = connected(own, demanding(method), &mut context);
+        let ends = connected(own, requires_authentication(method), &mut context);
         assert!(ends.iter().all(|end| end.ppp.is_network_up()), "{method:?}");
     }
 }
 
 #[test]
-fn an_end_with_a_wrong_secret_or_none_is_not_let_in() {
+fn an_end_with_a_wrong_secret_or_none_is_rejected() {
     for method in [Method::Pap, Method::Chap] {
         for credentials in [Some(credentials("wrong")), None] {
             let mut context = TestContext::default();
             let own = Settings { credentials, ..Settings::default() };
-            let mut ends = connected(own, demanding(method), &mut context);
+            let mut ends = connected(own, requires_authentication(method), &mut context);
             pass(&mut ends, &mut context, |ends| ends[1].ppp.phase() == Phase::Dead);
             assert_eq!(
                 ends[1].ppp.close_reason(),
@@ -344,7 +344,7 @@ fn an_unknown_code_is_rejected_and_known_ones_are_not() {
 }
 
 #[test]
-fn a_rejection_of_ipcp_ends_the_line_for_want_of_a_network() {
+fn a_rejection_of_ipcp_ends_the_line() {
     let mut context = TestContext::default();
     let without_ipv6 = |settings| Settings { carries_ipv6: false, ..settings };
     let mut ends =
@@ -357,7 +357,7 @@ fn a_rejection_of_ipcp_ends_the_line_for_want_of_a_network() {
 }
 
 #[test]
-fn datagrams_stay_within_what_the_other_end_takes() {
+fn datagrams_fit_the_mru_of_the_peer() {
     let mut context = TestContext::default();
     let mut ends = [End::new(here()), End::new(address_server_settings())];
     ends[1].ppp = Ppp::new(576, address_server_settings());
@@ -367,7 +367,7 @@ fn datagrams_stay_within_what_the_other_end_takes() {
 }
 
 #[test]
-fn without_leave_to_compress_headers_none_are_compressed() {
+fn headers_are_not_compressed_unless_both_ends_permit_it() {
     let mut context = TestContext::default();
     let plain = Settings { compresses_headers: false, ..address_server_settings() };
     let [a, b] = connected(here(), plain, &mut context);
@@ -377,7 +377,7 @@ fn without_leave_to_compress_headers_none_are_compressed() {
 
 proptest! {
     #[test]
-    fn two_ends_open_over_a_line_that_loses_frames_and_carry_what_is_right(
+    fn two_ends_open_over_a_lossy_line_and_carry_undamaged_datagrams(
         seed: u64,
         losses_ppm in 0..300_000_u32,
     ) {
@@ -392,7 +392,7 @@ proptest! {
                 let mut wire = Vec::new();
                 ends[from].ppp.transmit_into(&mut wire, usize::MAX, &mut context.cx());
                 for frame in wire.split_inclusive(|byte| *byte == FLAG) {
-                    if !context.rng.happens(losses_ppm) {
+                    if !context.rng.random_bool(losses_ppm) {
                         ends[to].receive(frame, &mut context);
                     }
                 }
@@ -425,7 +425,7 @@ proptest! {
     ) {
         let mut context = TestContext::default();
         let mut ends = if is_connected {
-            connected(here(), demanding(Method::Chap), &mut context)
+            connected(here(), requires_authentication(Method::Chap), &mut context)
         } else {
             [End::new(here()), End::new(address_server_settings())]
         };

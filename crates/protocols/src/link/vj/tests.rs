@@ -5,7 +5,7 @@ use crate::cx::testing::TestContext;
 use proptest::prelude::*;
 use std::vec;
 
-/// Addresses of host and peer in header order.
+/// IPv4 addresses of source and destination, in header order.
 const ADDRESSES: [u8; 8] = [10, 0, 0, 1, 10, 0, 0, 2];
 
 /// A segment, before it has a checksum.
@@ -110,8 +110,9 @@ impl Ends {
         Ok(packet.data().to_vec())
     }
 
-    /// Carries a segment across; returns its kind and its bytes, and checks the result.
-    fn carry(&mut self, segment: &Segment) -> (Kind, Vec<u8>) {
+    /// Compresses and decompresses a segment, and checks that the result is unchanged. Returns the
+    /// kind and the bytes sent on the line.
+    fn transfer(&mut self, segment: &Segment) -> (Kind, Vec<u8>) {
         let datagram = segment.datagram();
         let (kind, bytes) = self.compress(&datagram);
         assert_eq!(self.decompress(kind, &bytes).unwrap(), datagram, "{segment:?} as {kind:?}");
@@ -119,8 +120,8 @@ impl Ends {
     }
 }
 
-/// Returns a segment of one byte, and one for each of three frequent successors.
-fn typing() -> [Segment; 3] {
+/// Returns a segment with one byte of data, its echo, and a segment of bulk data after it.
+fn typing_segments() -> [Segment; 3] {
     let key = Segment { data: vec![b'x'], flags: ACK | PSH, ..Segment::default() };
     let next = Segment { sequence: 1_001, acknowledgment: 5_001, identification: 2, ..key.clone() };
     let bulk = Segment { sequence: 1_002, identification: 3, ..next.clone() };
@@ -128,59 +129,59 @@ fn typing() -> [Segment; 3] {
 }
 
 #[test]
-fn the_first_segment_of_a_connection_goes_uncompressed_with_the_number_of_its_slot() {
+fn the_first_segment_is_sent_uncompressed_with_its_slot_number() {
     let mut ends = Ends::default();
-    let [key, ..] = typing();
-    let (kind, bytes) = ends.carry(&key);
+    let [key, ..] = typing_segments();
+    let (kind, bytes) = ends.transfer(&key);
     assert_eq!((kind, bytes.len(), bytes[9]), (Kind::UncompressedTcp, 41, 0));
     let other = Segment { port: 1025, ..key };
-    assert_eq!(ends.carry(&other).1[9], 1);
+    assert_eq!(ends.transfer(&other).1[9], 1);
 }
 
 #[test]
 fn a_typed_character_and_its_echo_take_three_bytes_of_header() {
     let mut ends = Ends::default();
-    let [key, next, bulk] = typing();
-    ends.carry(&key);
-    let (kind, bytes) = ends.carry(&next);
+    let [key, next, bulk] = typing_segments();
+    ends.transfer(&key);
+    let (kind, bytes) = ends.transfer(&next);
     assert_eq!((kind, bytes.len(), bytes[0]), (Kind::CompressedTcp, 4, mask::ECHO | mask::PUSH));
-    let (_, bytes) = ends.carry(&bulk);
+    let (_, bytes) = ends.transfer(&bulk);
     assert_eq!((bytes.len(), bytes[0]), (4, mask::BULK | mask::PUSH));
 }
 
 #[test]
 fn a_bare_acknowledgment_takes_its_mask_checksum_and_difference() {
     let mut ends = Ends::default();
-    ends.carry(&Segment::default());
+    ends.transfer(&Segment::default());
     let ack = Segment { acknowledgment: 5_200, identification: 2, ..Segment::default() };
-    assert_eq!(ends.carry(&ack).1.len(), 4);
+    assert_eq!(ends.transfer(&ack).1.len(), 4);
     let far = Segment { acknowledgment: 5_200 + 0x1234, identification: 3, ..Segment::default() };
-    let (_, bytes) = ends.carry(&far);
+    let (_, bytes) = ends.transfer(&far);
     assert_eq!((bytes[0], &bytes[3..]), (mask::ACKNOWLEDGMENT, &[0, 0x12, 0x34][..]));
 }
 
 #[test]
-fn the_slot_is_named_when_another_connection_was_heard_between() {
+fn the_slot_number_is_sent_after_a_segment_of_another_connection() {
     let mut ends = Ends::default();
-    let [key, next, bulk] = typing();
-    ends.carry(&key);
-    ends.carry(&Segment { port: 7, ..Segment::default() });
-    let (_, bytes) = ends.carry(&next);
+    let [key, next, bulk] = typing_segments();
+    ends.transfer(&key);
+    ends.transfer(&Segment { port: 7, ..Segment::default() });
+    let (_, bytes) = ends.transfer(&next);
     assert_eq!(bytes[..2], [mask::CONNECTION | mask::ECHO | mask::PUSH, 0]);
-    assert_eq!(ends.carry(&bulk).1.len(), 4);
+    assert_eq!(ends.transfer(&bulk).1.len(), 4);
 }
 
 #[test]
-fn without_leave_to_omit_it_every_segment_names_its_slot() {
+fn without_permission_to_omit_it_every_segment_has_its_slot_number() {
     let mut ends = Ends { compressor: Compressor::new(4, false), ..Ends::default() };
-    let [key, next, bulk] = typing();
-    ends.carry(&key);
-    assert_eq!(ends.carry(&next).1.len(), 5);
-    assert_eq!(ends.carry(&bulk).1.len(), 5);
+    let [key, next, bulk] = typing_segments();
+    ends.transfer(&key);
+    assert_eq!(ends.transfer(&next).1.len(), 5);
+    assert_eq!(ends.transfer(&bulk).1.len(), 5);
 }
 
 #[test]
-fn opening_and_closing_segments_fragments_and_other_protocols_go_as_they_are() {
+fn syn_fin_fragments_and_other_protocols_are_sent_unchanged() {
     let mut ends = Ends::default();
     for flags in [2, 2 | ACK, 1 | ACK, 4, 4 | ACK, 0] {
         let datagram = Segment { flags, ..Segment::default() }.datagram();
@@ -193,78 +194,78 @@ fn opening_and_closing_segments_fragments_and_other_protocols_go_as_they_are() {
 }
 
 #[test]
-fn a_retransmission_goes_uncompressed() {
+fn a_retransmission_is_sent_uncompressed() {
     let mut ends = Ends::default();
-    let [key, next, _] = typing();
-    ends.carry(&key);
-    ends.carry(&next);
+    let [key, next, _] = typing_segments();
+    ends.transfer(&key);
+    ends.transfer(&next);
     let again = Segment { identification: 3, ..next };
-    assert_eq!(ends.carry(&again).0, Kind::UncompressedTcp);
+    assert_eq!(ends.transfer(&again).0, Kind::UncompressedTcp);
     let back = Segment { identification: 4, ..key };
-    assert_eq!(ends.carry(&back).0, Kind::UncompressedTcp);
+    assert_eq!(ends.transfer(&back).0, Kind::UncompressedTcp);
 }
 
 #[test]
-fn a_change_that_has_no_field_goes_uncompressed() {
+fn a_change_without_a_field_is_sent_uncompressed() {
     let mut ends = Ends::default();
-    let [key, next, bulk] = typing();
-    ends.carry(&key);
+    let [key, next, bulk] = typing_segments();
+    ends.transfer(&key);
     let congested = Segment { flags: next.flags | 0x40, ..next };
-    assert_eq!(ends.carry(&congested).0, Kind::UncompressedTcp);
+    assert_eq!(ends.transfer(&congested).0, Kind::UncompressedTcp);
     let with_options = Segment { options: vec![1, 1, 1, 1], flags: congested.flags, ..bulk };
-    assert_eq!(ends.carry(&with_options).0, Kind::UncompressedTcp);
+    assert_eq!(ends.transfer(&with_options).0, Kind::UncompressedTcp);
     let other = Segment { options: vec![1, 1, 1, 0], sequence: 1_003, ..with_options };
-    assert_eq!(ends.carry(&other).0, Kind::UncompressedTcp);
+    assert_eq!(ends.transfer(&other).0, Kind::UncompressedTcp);
 }
 
 #[test]
-fn changes_that_look_like_a_special_case_go_uncompressed() {
+fn changes_with_a_special_mask_are_sent_uncompressed() {
     let mut ends = Ends::default();
-    let [key, next, _] = typing();
-    ends.carry(&key);
+    let [key, next, _] = typing_segments();
+    ends.transfer(&key);
     let like_echo =
         Segment { flags: ACK | URG, urgent: 3, window: 1_999, acknowledgment: 5_000, ..next };
-    assert_eq!(ends.carry(&like_echo).0, Kind::UncompressedTcp);
+    assert_eq!(ends.transfer(&like_echo).0, Kind::UncompressedTcp);
 }
 
 #[test]
 fn after_an_urgent_segment_no_special_case_is_used() {
     let mut ends = Ends::default();
-    let [key, next, bulk] = typing();
-    ends.carry(&Segment { flags: ACK | URG, urgent: 1, ..key });
-    let (_, bytes) = ends.carry(&Segment { urgent: 1, ..next });
+    let [key, next, bulk] = typing_segments();
+    ends.transfer(&Segment { flags: ACK | URG, urgent: 1, ..key });
+    let (_, bytes) = ends.transfer(&Segment { urgent: 1, ..next });
     assert_eq!(bytes[0] & mask::SPECIALS, mask::SEQUENCE | mask::ACKNOWLEDGMENT);
-    let (_, bytes) = ends.carry(&Segment { urgent: 1, ..bulk });
+    let (_, bytes) = ends.transfer(&Segment { urgent: 1, ..bulk });
     assert_eq!(bytes[0] & mask::SPECIALS, mask::BULK);
 }
 
 #[test]
-fn the_slot_used_least_recently_is_given_to_a_new_connection() {
+fn a_new_connection_gets_the_least_recently_used_slot() {
     let mut ends = Ends { compressor: Compressor::new(2, true), ..Ends::default() };
     let of = |port, sequence| Segment { port, sequence, ..Segment::default() };
-    ends.carry(&of(1, 0));
-    ends.carry(&of(2, 0));
-    assert_eq!(ends.carry(&of(1, 1)).0, Kind::CompressedTcp);
-    assert_eq!(ends.carry(&of(3, 0)).1[9], 1);
-    assert_eq!(ends.carry(&of(1, 2)).0, Kind::CompressedTcp);
-    assert_eq!(ends.carry(&of(2, 1)).0, Kind::UncompressedTcp);
+    ends.transfer(&of(1, 0));
+    ends.transfer(&of(2, 0));
+    assert_eq!(ends.transfer(&of(1, 1)).0, Kind::CompressedTcp);
+    assert_eq!(ends.transfer(&of(3, 0)).1[9], 1);
+    assert_eq!(ends.transfer(&of(1, 2)).0, Kind::CompressedTcp);
+    assert_eq!(ends.transfer(&of(2, 1)).0, Kind::UncompressedTcp);
 }
 
 #[test]
-fn after_an_error_segments_are_tossed_until_one_names_its_slot() {
+fn after_an_error_segments_are_tossed_until_one_has_its_slot_number() {
     let mut ends = Ends::default();
-    let [key, next, bulk] = typing();
-    ends.carry(&key);
+    let [key, next, bulk] = typing_segments();
+    ends.transfer(&key);
     ends.decompressor.packet_lost();
     let (kind, bytes) = ends.compress(&next.datagram());
     assert_eq!(ends.decompress(kind, &bytes), Err(Error::Tossed));
-    ends.carry(&Segment { port: 7, ..Segment::default() });
+    ends.transfer(&Segment { port: 7, ..Segment::default() });
     let (kind, bytes) = ends.compress(&bulk.datagram());
-    // The slot is outdated by the tossed segment, and only TCP's checksum shows it.
-    let made = ends.decompress(kind, &bytes).unwrap();
-    assert!(!has_good_checksum(&made));
+    // The tossed segment left the slot outdated, so the TCP checksum of the result is wrong.
+    let decompressed = ends.decompress(kind, &bytes).unwrap();
+    assert!(!has_good_checksum(&decompressed));
     assert_eq!(ends.context.counted(Counter::VjTossed), 1);
-    ends.carry(&Segment { identification: 9, ..next });
+    ends.transfer(&Segment { identification: 9, ..next });
 }
 
 #[test]
@@ -283,18 +284,18 @@ fn a_malformed_packet_is_an_error_and_starts_tossing() {
 }
 
 #[test]
-fn a_compressor_that_forgot_sends_the_whole_headers_again() {
+fn clearing_the_slots_sends_the_whole_headers_again() {
     let mut ends = Ends::default();
-    let [key, next, _] = typing();
-    ends.carry(&key);
+    let [key, next, _] = typing_segments();
+    ends.transfer(&key);
     ends.compressor.clear_slots();
-    assert_eq!(ends.carry(&next).0, Kind::UncompressedTcp);
+    assert_eq!(ends.transfer(&next).0, Kind::UncompressedTcp);
 }
 
 #[test]
-fn an_atomic_datagram_without_an_identification_takes_no_byte_for_it() {
+fn an_atomic_datagram_uses_no_byte_for_its_identification() {
     let mut ends = Ends::default();
-    for segment in typing() {
+    for segment in typing_segments() {
         let mut datagram = Segment { identification: 0, ..segment }.datagram();
         datagram[6] = 0x40;
         datagram[10..12].fill(0);
@@ -302,8 +303,8 @@ fn an_atomic_datagram_without_an_identification_takes_no_byte_for_it() {
         datagram[10..12].copy_from_slice(&checksum.to_be_bytes());
         let (kind, bytes) = ends.compress(&datagram);
         assert!(kind == Kind::UncompressedTcp || bytes.len() == 4, "{bytes:?}");
-        let made = ends.decompress(kind, &bytes).unwrap();
-        assert!(has_good_checksum(&made) && made[20..] == datagram[20..]);
+        let decompressed = ends.decompress(kind, &bytes).unwrap();
+        assert!(has_good_checksum(&decompressed) && decompressed[20..] == datagram[20..]);
     }
 }
 
@@ -322,7 +323,7 @@ fn segments() -> impl Strategy<Value = Vec<Segment>> {
         let mut sent = Vec::new();
         for (port, s, a, (window, urgent, identification), flags, options, data) in moves {
             let next = &mut connections[usize::from(port)];
-            // A difference of 3 represents the data of the previous segment.
+            // A drawn difference of 3 stands for the length of the previous segment's data.
             let own = u32::try_from(next.data.len()).unwrap();
             next.sequence = next.sequence.wrapping_add(if s == 3 { own } else { s });
             next.acknowledgment = next.acknowledgment.wrapping_add(if a == 3 { own } else { a });
@@ -346,22 +347,23 @@ enum Fate {
     Delivered,
 }
 
-/// The connection of a segment, by how much its acknowledgment and its window grow, and its fate.
-type Move = (u16, u32, u16, Fate);
+/// A segment to send: its connection, the increments of its acknowledgment and its window, and its
+/// fate on the line.
+type SegmentStep = (u16, u32, u16, Fate);
 
-fn moves(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec<Move>> {
+fn moves(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec<SegmentStep>> {
     prop::collection::vec((0..3_u16, 0..300_u32, 0..300_u16, fate), 1..60)
 }
 
-/// Sends segments of `piece` bytes on three connections, whose other fields only grow, by less than
-/// 65,535 together, so that changes missed by a slot change the sum. Returns the results with a
-/// correct checksum that were not sent.
-fn made_up(mut ends: Ends, piece: u16, moves: &[Move]) -> Vec<Vec<u8>> {
+/// Sends segments of `piece` bytes on three connections. Their other fields only grow, by less than
+/// 65,535 in total, so that any change missed by a slot changes the checksum. Returns the
+/// decompressed segments that have a correct checksum but were never sent.
+fn undetected_errors(mut ends: Ends, piece: u16, moves: &[SegmentStep]) -> Vec<Vec<u8>> {
     let data = vec![b'd'; usize::from(piece)];
     let mut connections: Vec<Segment> =
         (0..3).map(|port| Segment { port, data: data.clone(), ..Segment::default() }).collect();
     let mut sent = Vec::new();
-    let mut made_up = Vec::new();
+    let mut undetected_errors = Vec::new();
     for (port, acknowledgment, window, fate) in moves {
         let next = &mut connections[usize::from(*port)];
         next.sequence += u32::from(piece);
@@ -369,25 +371,27 @@ fn made_up(mut ends: Ends, piece: u16, moves: &[Move]) -> Vec<Vec<u8>> {
         next.window += window;
         next.identification += 1;
         let datagram = next.datagram();
-        // The IP identification is not covered by a checksum.
+        // The IP header is not compared, because no checksum that is sent covers the IP
+        // identification.
         sent.push(datagram[20..].to_vec());
         let (kind, bytes) = ends.compress(&datagram);
         match fate {
             Fate::LossUnnoticed => {}
             Fate::LossNoticed => ends.decompressor.packet_lost(),
             Fate::Delivered => {
-                let made = ends.decompress(kind, &bytes);
-                let good = made.ok().filter(|made| has_good_checksum(made));
-                let segment = good.map(|made| made[20..].to_vec());
-                made_up.extend(segment.filter(|segment| !sent.contains(segment)));
+                let decompressed = ends.decompress(kind, &bytes);
+                let good = decompressed.ok().filter(|decompressed| has_good_checksum(decompressed));
+                let segment = good.map(|decompressed| decompressed[20..].to_vec());
+                undetected_errors.extend(segment.filter(|segment| !sent.contains(segment)));
             }
         }
     }
-    made_up
+    undetected_errors
 }
 
-/// Returns segments of which those that name the slots of connections 0 and 1 are lost.
-fn with_lost_slot_numbers(loss: Fate) -> [Move; 14] {
+/// Returns segments of which the ones that contain the slot numbers of connections 0 and 1 are
+/// lost.
+fn with_lost_slot_numbers(loss: Fate) -> [SegmentStep; 14] {
     let arrives = Fate::Delivered;
     [
         (2, 185, 25, arrives),
@@ -408,30 +412,30 @@ fn with_lost_slot_numbers(loss: Fate) -> [Move; 14] {
 }
 
 #[test]
-fn the_same_losses_make_nothing_up_if_they_are_noticed() {
+fn detected_losses_cause_no_undetected_error() {
     let moves = with_lost_slot_numbers(Fate::LossNoticed);
-    assert_eq!(made_up(Ends::default(), 0, &moves), [[0; 0]; 0]);
+    assert_eq!(undetected_errors(Ends::default(), 0, &moves), [[0; 0]; 0]);
 }
 
 #[test]
-fn the_same_losses_make_nothing_up_if_every_segment_names_its_slot() {
+fn explicit_slot_numbers_prevent_undetected_errors() {
     let ends = Ends { compressor: Compressor::new(SLOTS_MAX, false), ..Ends::default() };
     let moves = with_lost_slot_numbers(Fate::LossUnnoticed);
-    assert_eq!(made_up(ends, 0, &moves), [[0; 0]; 0]);
+    assert_eq!(undetected_errors(ends, 0, &moves), [[0; 0]; 0]);
 }
 
 // RFC 1332 §4: without error reports the slot must not be omitted.
 #[test]
-fn an_unnoticed_loss_of_a_slot_number_may_make_up_a_segment_with_a_right_checksum() {
+fn an_undetected_loss_of_a_slot_number_may_produce_a_valid_checksum() {
     let moves = with_lost_slot_numbers(Fate::LossUnnoticed);
-    let made_up = made_up(Ends::default(), 0, &moves);
-    let ports: Vec<_> = made_up.iter().map(|segment| [segment[0], segment[1]]).collect();
+    let undetected_errors = undetected_errors(Ends::default(), 0, &moves);
+    let ports: Vec<_> = undetected_errors.iter().map(|segment| [segment[0], segment[1]]).collect();
     assert_eq!(ports, [[0, 2]], "the changes of another connection, applied to connection 2");
 }
 
 proptest! {
     #[test]
-    fn any_sequence_of_segments_comes_out_as_it_went_in(
+    fn any_sequence_of_segments_is_decompressed_unchanged(
         segments in segments(),
         slots in 1..=SLOTS_MAX,
         may_omit_slot: bool,
@@ -440,43 +444,43 @@ proptest! {
         let decompressor = Decompressor::new(slots);
         let mut ends = Ends { compressor, decompressor, context: TestContext::default() };
         for segment in &segments {
-            ends.carry(segment);
+            ends.transfer(segment);
         }
     }
 
-    // A detected loss makes the decompressor toss segments that do not name their slot. Only an
-    // outdated slot can then be wrong.
+    // After a detected loss the decompressor tosses segments that do not contain their slot number.
+    // The only remaining error is an outdated slot.
     #[test]
-    fn with_noticed_losses_what_was_not_sent_has_a_wrong_checksum(
+    fn detected_losses_never_produce_a_valid_false_segment(
         moves in moves(prop_oneof![Just(Fate::LossNoticed), Just(Fate::Delivered)]),
         piece in 0..300_u16,
     ) {
-        prop_assert_eq!(made_up(Ends::default(), piece, &moves), [[0; 0]; 0]);
+        prop_assert_eq!(undetected_errors(Ends::default(), piece, &moves), [[0; 0]; 0]);
     }
 
     #[test]
-    fn with_losses_of_any_kind_what_names_its_slot_and_was_not_sent_has_a_wrong_checksum(
+    fn with_explicit_slots_no_loss_produces_a_valid_false_segment(
         moves in moves(prop_oneof![
             Just(Fate::LossUnnoticed), Just(Fate::LossNoticed), Just(Fate::Delivered),
         ]),
         piece in 0..300_u16,
     ) {
         let ends = Ends { compressor: Compressor::new(SLOTS_MAX, false), ..Ends::default() };
-        prop_assert_eq!(made_up(ends, piece, &moves), [[0; 0]; 0]);
+        prop_assert_eq!(undetected_errors(ends, piece, &moves), [[0; 0]; 0]);
     }
 
     #[test]
-    fn any_bytes_are_taken_or_refused(
+    fn any_bytes_are_decompressed_or_rejected(
         pieces in prop::collection::vec(
             (0..3_u8, prop::collection::vec(any::<u8>(), 0..100)), 0..30),
     ) {
         let mut ends = Ends::default();
-        ends.carry(&Segment::default());
+        ends.transfer(&Segment::default());
         for (kind, bytes) in pieces {
             let kind = [Kind::Ip, Kind::UncompressedTcp, Kind::CompressedTcp][usize::from(kind)];
             _ = ends.compress(&bytes);
-            if let Ok(made) = ends.decompress(kind, &bytes) && kind != Kind::Ip {
-                prop_assert!(Headers::read(&made).is_some());
+            if let Ok(decompressed) = ends.decompress(kind, &bytes) && kind != Kind::Ip {
+                prop_assert!(Headers::read(&decompressed).is_some());
             }
         }
     }

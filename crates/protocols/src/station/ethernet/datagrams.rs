@@ -1,4 +1,4 @@
-//! Datagrams that an Ethernet station sends and receives itself, bypassing its Internet layer.
+//! Datagrams that an Ethernet station sends and receives directly, bypassing its Internet layer.
 //!
 //! DHCP sends messages before the station has a source address, and Neighbor Discovery sends
 //! messages about addresses that are not yet assigned. The Internet layer would reject these
@@ -12,11 +12,11 @@ use crate::packet::{ChecksumState, Packet};
 use crate::transport::udp;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of an IPv6 header.
+/// Length of an IPv6 header, in bytes.
 const IPV6_HEADER_LEN: usize = 40;
 const TIME_TO_LIVE: u8 = 64;
 
-/// A message of Neighbor Discovery found in a packet.
+/// A Neighbor Discovery message in a received packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Discovered<'a> {
     pub(super) source: Ipv6Addr,
@@ -24,7 +24,7 @@ pub(super) struct Discovered<'a> {
     pub(super) message: &'a [u8],
 }
 
-/// Prepends an IPv6 header to the message of Neighbor Discovery in `packet`.
+/// Prepends an IPv6 header to the Neighbor Discovery message in `packet`.
 pub(super) fn push_ipv6(packet: &mut Packet, source: Ipv6Addr, destination: Ipv6Addr) {
     let [l0, l1] = u16::try_from(packet.len()).unwrap_or(u16::MAX).to_be_bytes();
     packet.push(&destination.octets());
@@ -60,9 +60,10 @@ pub(super) fn push_dhcp(packet: &mut Packet, source: Ipv4Addr, destination: Ipv4
     packet.push(&header.emit(total_len));
 }
 
-/// Returns the DHCP message to a client in an IPv4 datagram, or `None` if it carries none.
+/// Returns the DHCP message for a client in an IPv4 datagram, or `None` if there is none.
 ///
-/// A checksum that the device has verified may be incomplete.
+/// The UDP checksum is not checked if the device has verified it, because the field may then be
+/// incomplete.
 pub(super) fn dhcp_message(datagram: &[u8], state: ChecksumState) -> Option<&[u8]> {
     let parsed = ipv4::Header::parse(datagram).ok()?;
     let ipv4::Parsed { header, header_len, total_len, is_fragment, .. } = parsed;
@@ -78,16 +79,16 @@ pub(super) fn dhcp_message(datagram: &[u8], state: ChecksumState) -> Option<&[u8
     let len = u16::from_be_bytes([l0, l1]);
     let covered = datagram.get(header_len..total_len)?.get(..usize::from(len))?;
     let sum = pseudo_header(header.source.into(), header.destination.into(), Protocol::Udp, len);
-    let is_vouched = state != ChecksumState::InPacket;
-    let is_good = is_vouched || [c0, c1] == [0, 0] || sum.bytes(covered).is_good();
+    let is_verified_by_device = state != ChecksumState::InPacket;
+    let is_good = is_verified_by_device || [c0, c1] == [0, 0] || sum.bytes(covered).is_good();
     is_good.then(|| covered.get(udp::HEADER_LEN..))?
 }
 
-/// Returns the message of Neighbor Discovery in an IPv6 packet, or `None` if it carries none with a
+/// Returns the Neighbor Discovery message in an IPv6 packet, or `None` if there is none with a
 /// correct checksum.
 ///
-/// A message behind extension headers is not found: RFC 6980 forbids fragments, and no host sends
-/// other extension headers here.
+/// Messages after extension headers are ignored: RFC 6980 forbids fragments, and no host sends
+/// other extension headers with these messages.
 pub(super) fn nd_message(packet: &[u8]) -> Option<Discovered<'_>> {
     let (head, rest) = packet.split_first_chunk::<IPV6_HEADER_LEN>()?;
     let [v, _, _, _, l0, l1, ICMPV6, HOP_LIMIT, addresses @ ..] = head else { return None };
@@ -103,7 +104,7 @@ pub(super) fn nd_message(packet: &[u8]) -> Option<Discovered<'_>> {
     sum.bytes(message).is_good().then_some(Discovered { source, destination, message })
 }
 
-/// Returns the destination of a datagram that this host sends.
+/// Returns the destination address in the header of an outgoing datagram.
 pub(super) fn destination_of(datagram: &[u8]) -> Option<IpAddr> {
     match datagram.first()? >> 4 {
         4 => Some(Ipv4Addr::from(*datagram.get(16..20)?.first_chunk::<4>()?).into()),
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// Returns an offer whose checksum is `checksum`.
+    /// Returns a DHCP offer with this UDP checksum.
     fn offer(checksum: [u8; 2]) -> Vec<u8> {
         let server = Ipv4Addr::new(192, 0, 2, 1);
         let mut packet = Packet::with_capacity(100);
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_whose_checksum_the_device_vouches_for_may_be_unfinished() {
+    fn an_offer_verified_by_the_device_may_have_an_incomplete_checksum() {
         let unfinished = offer([0x12, 0x34]);
         let partial = ChecksumState::Partial { start: 20, field: 6 };
         for state in [partial, ChecksumState::Verified] {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_without_a_checksum_is_taken_from_a_wire() {
+    fn an_offer_without_a_checksum_is_accepted() {
         let message = offer([0, 0]);
         assert_eq!(dhcp_message(&message, ChecksumState::InPacket), Some(&b"message"[..]));
     }

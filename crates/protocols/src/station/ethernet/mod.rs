@@ -1,9 +1,10 @@
 //! A station on an Ethernet segment: the layer between its Internet layer and its frames.
 //!
-//! Each outgoing datagram gets its frame header here: the next hop is looked up in the neighbor
-//! cache, and the datagram is queued until the neighbor has answered. Incoming frames are filtered
-//! by destination, and ARP, Neighbor Discovery and DHCP are taken out before the Internet layer
-//! sees a datagram. Changes of the local addresses and routers are reported as [`Event`]s.
+//! This layer adds the frame header to each outgoing datagram: it looks up the next hop in the
+//! neighbor cache, and queues the datagram until the neighbor has answered. It filters incoming
+//! frames by destination, and processes ARP, Neighbor Discovery and DHCP itself, so that the
+//! Internet layer receives only the other datagrams. Changes of the local addresses and routers are
+//! reported as [`Event`]s.
 //!
 //! The routes of the Internet layer determine the next hop. This layer adds the routes that it
 //! learns from the segment. A router that does not answer is tried after the other routers.
@@ -11,8 +12,9 @@
 //! A station on a point-to-point line does not need this layer: with a single neighbor there is
 //! nothing to look up.
 //!
-//! Group frames that hold a datagram for one host are dropped (RFC 1122 §3.3.6 SHOULD): no
-//! legitimate sender makes them, and they would reach hosts behind a filter of unicast frames.
+//! Broadcast and multicast frames that contain a datagram for a unicast address are dropped (RFC
+//! 1122 §3.3.6 SHOULD): no legitimate sender makes them, and they would reach hosts behind a filter
+//! of unicast frames.
 
 mod datagrams;
 #[cfg(test)]
@@ -23,9 +25,9 @@ use crate::cx::Cx;
 use crate::internet::arp::{self, Arp, Defense, PACKET_LEN};
 use crate::internet::nd::{self, Discovery};
 use crate::internet::neighbor::{self, Cache};
-use crate::internet::routes::{Route, Routes};
-use crate::internet::slaac::{self, Secret};
-use crate::link::ethernet::{self, EtherType, Filter, Header, MacAddress};
+use crate::internet::routes::{self, Routes};
+use crate::internet::slaac;
+use crate::link::ethernet::{self, EtherType, MacAddress};
 use crate::meter::{Account, Counter};
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
@@ -37,19 +39,19 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Maximum number of queued events.
 const EVENTS_LIMIT: usize = 64;
-/// Maximum number of unresponsive routers that are remembered.
+/// Maximum number of unresponsive neighbors that are remembered.
 const SILENT_MAX: usize = 8;
 
-/// The source of a station's IPv4 address.
+/// How a station obtains its IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv4 {
     /// IPv4 is off.
     Off,
-    /// The user configures the address.
+    /// A static address.
     Static {
         /// The address.
         address: Ipv4Addr,
-        /// Length of its network's prefix, in bits.
+        /// Prefix length of its network, in bits.
         prefix_len: u8,
         /// The router for destinations outside the segment.
         router: Option<Ipv4Addr>,
@@ -58,27 +60,27 @@ pub enum Ipv4 {
     Dhcp,
 }
 
-/// The source of a station's IPv6 addresses. All but `Off` include a link-local address.
+/// How a station obtains its IPv6 addresses. All variants but `Off` include a link-local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv6 {
     /// IPv6 is off.
     Off,
-    /// The user configures the address, and router advertisements are ignored.
+    /// A static address; router advertisements are ignored.
     Static {
         /// The address.
         address: Ipv6Addr,
-        /// Length of its network's prefix, in bits.
+        /// Prefix length of its network, in bits.
         prefix_len: u8,
         /// The router for destinations outside the segment.
         router: Option<Ipv6Addr>,
     },
     /// The station forms addresses from router advertisements (RFC 4862).
     Autoconfigured,
-    /// The link-local address only; router advertisements are ignored.
+    /// A link-local address only; router advertisements are ignored.
     LinkLocal,
 }
 
-/// Settings of a station on a segment.
+/// Settings of a station on an Ethernet segment.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Hardware address on the segment.
@@ -87,29 +89,30 @@ pub struct Settings {
     pub ipv4: Ipv4,
     /// IPv6 settings.
     pub ipv6: Ipv6,
-    /// Secret from which the IPv6 addresses are derived. It should be the same in every run.
-    pub secret: Secret,
+    /// Secret from which the interface identifiers of IPv6 addresses are derived (RFC 7217). The
+    /// addresses are stable as long as the secret is the same.
+    pub secret: slaac::Secret,
     /// Host name sent to a DHCP server; empty for none.
     pub host_name: Vec<u8>,
 }
 
-/// Events of a segment for the layers above.
+/// Events of the Ethernet layer for the layers above.
 #[derive(Debug)]
 pub enum Event {
     /// A local address is ready for use.
     Assigned {
         /// The address.
         address: IpAddr,
-        /// Length of its network's prefix, in bits.
+        /// Prefix length of its network, in bits.
         prefix_len: u8,
     },
-    /// A local address should not be the source of new connections.
+    /// A local address is deprecated: it should not be the source of new connections.
     Deprecated(IpAddr),
-    /// A local address is preferred again.
+    /// A deprecated local address is preferred again.
     Preferred(IpAddr),
     /// A local address was removed.
     Removed(IpAddr),
-    /// Another host has an address that the user configured or that this station tried.
+    /// Another host uses an address that was configured or tentative on this station.
     Duplicate(IpAddr),
     /// The routers or the on-link prefixes have changed.
     Routes,
@@ -117,7 +120,7 @@ pub enum Event {
     Mtu(u16),
     /// The hop limit for IPv6 output has changed.
     HopLimit(u8),
-    /// A datagram of this host whose next hop does not answer.
+    /// The next hop of this outgoing datagram does not answer.
     Unreachable(Packet),
 }
 
@@ -125,7 +128,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Ethernet {
     settings: Settings,
-    filter: Filter,
+    filter: ethernet::Filter,
     cache: Cache,
     arp: Arp,
     discovery: Option<Box<Discovery>>,
@@ -134,10 +137,10 @@ pub struct Ethernet {
     network: Option<(Ipv4Addr, u8)>,
     routers: Vec<Ipv4Addr>,
     /// The routes reported to the Internet layer.
-    routes: Vec<Route>,
-    /// Neighbors that have not answered, the most recent failure last. Of several routers that are
-    /// not known to be reachable, the routers that are not listed are tried first, then the listed
-    /// ones in this order.
+    routes: Vec<routes::Route>,
+    /// Neighbors that did not answer, in the order of their failures. If no router is known to be
+    /// reachable, the routers that are not in this list are tried first, then the others in this
+    /// order.
     silent: VecDeque<IpAddr>,
     events: VecDeque<Event>,
 }
@@ -148,10 +151,10 @@ impl Ethernet {
     pub fn new(settings: Settings, mtu: u16, cx: &mut Cx<'_>) -> Self {
         let mac = settings.mac;
         let discovery = (settings.ipv6 != Ipv6::Off).then(|| {
-            let takes_router_advertisements = settings.ipv6 == Ipv6::Autoconfigured;
+            let accepts_router_advertisements = settings.ipv6 == Ipv6::Autoconfigured;
             let secret = settings.secret;
             let mtu = mtu.into();
-            let settings = nd::Settings { mac, secret, takes_router_advertisements, mtu };
+            let settings = nd::Settings { mac, secret, accepts_router_advertisements, mtu };
             Box::new(Discovery::new(settings))
         });
         let dhcp = (settings.ipv4 == Ipv4::Dhcp).then(|| {
@@ -160,7 +163,7 @@ impl Ethernet {
         });
         let mut ethernet = Self {
             settings,
-            filter: Filter::new(mac),
+            filter: ethernet::Filter::new(mac),
             cache: Cache::default(),
             arp: Arp::new(mac),
             discovery,
@@ -228,8 +231,8 @@ impl Ethernet {
         }
     }
 
-    /// Returns the neighbor that is the next hop of an outgoing datagram by these routes, or `None`
-    /// if the datagram is for a group or has no route.
+    /// Returns the next hop of an outgoing datagram according to `routes`, or `None` if the
+    /// datagram is broadcast or multicast or has no route.
     #[must_use]
     pub fn next_hop(&self, packet: &Packet, routes: &Routes) -> Option<IpAddr> {
         let destination = datagrams::destination_of(packet.data())?;
@@ -245,10 +248,10 @@ impl Ethernet {
         {
             return Some(hop.into());
         }
-        routes.next_hop_by(destination, |router| self.doubt_about(router))
+        routes.next_hop_by(destination, |router| self.suspicion_rank(router))
     }
 
-    fn doubt_about(&self, router: IpAddr) -> usize {
+    fn suspicion_rank(&self, router: IpAddr) -> usize {
         if self.cache.is_probably_reachable(router) {
             return 0;
         }
@@ -256,8 +259,8 @@ impl Ethernet {
         place.map_or(1, |place| 2 + place)
     }
 
-    /// Confirms that data sent to a destination has arrived through its next hop, as reported by a
-    /// higher layer (RFC 1122 §3.3.1.4, RFC 4861 §7.3.1).
+    /// Confirms that the next hop to `destination` is reachable, because a higher layer reports
+    /// that data has arrived there (RFC 1122 §3.3.1.4, RFC 4861 §7.3.1).
     pub fn confirm(&mut self, destination: IpAddr, routes: &Routes, cx: &mut Cx<'_>) {
         // If no neighbor is suspect, there is nothing to look up.
         if self.cache.has_doubts()
@@ -267,8 +270,8 @@ impl Ethernet {
         }
     }
 
-    /// Marks the next hop of a destination as suspect, because a higher layer reports that data
-    /// does not arrive. The neighbor is then probed (RFC 1122 §3.3.1.4, RFC 9293 §3.8.3).
+    /// Marks the next hop to `destination` as suspect, because a higher layer reports that data
+    /// does not arrive there. The neighbor is then probed (RFC 1122 §3.3.1.4, RFC 9293 §3.8.3).
     pub fn suspect(&mut self, destination: IpAddr, routes: &Routes, cx: &mut Cx<'_>) {
         if let Some(hop) = self.hop_to(destination, routes) {
             self.cache.doubt(hop, cx);
@@ -276,12 +279,13 @@ impl Ethernet {
     }
 
     /// Returns the previously reported routes, and the routes that replace them.
-    pub fn take_routes(&mut self) -> (Vec<Route>, Vec<Route>) {
+    pub fn take_routes(&mut self) -> (Vec<routes::Route>, Vec<routes::Route>) {
         let routes = self.make_routes();
         (core::mem::replace(&mut self.routes, routes.clone()), routes)
     }
 
-    /// Processes a frame, and returns its datagram if the datagram is for the Internet layer.
+    /// Processes a frame. Returns the datagram in it, unless this layer has processed or dropped
+    /// the frame.
     pub fn receive(
         &mut self,
         mut packet: Packet,
@@ -289,7 +293,7 @@ impl Ethernet {
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
         let caller = cx.meter.enter(Account::Link);
-        let is_for_above = self.sort(&mut packet, cx);
+        let is_for_above = self.process_header(&mut packet, cx);
         cx.meter.enter(caller);
         if is_for_above {
             return Some(packet);
@@ -298,8 +302,8 @@ impl Ethernet {
         None
     }
 
-    /// Frames an outgoing datagram, or queues it until its next hop, which [`Self::next_hop`]
-    /// returned, has answered.
+    /// Prepends a frame header to an outgoing datagram, or queues the datagram until its next hop
+    /// has answered. [`Self::next_hop`] returns the next hop.
     pub fn send(
         &mut self,
         packet: Packet,
@@ -313,7 +317,8 @@ impl Ethernet {
         frame
     }
 
-    /// Returns whether an outgoing datagram with this next hop would be sent immediately.
+    /// Returns whether a datagram with this next hop would be sent immediately, without address
+    /// resolution.
     #[must_use]
     pub fn is_resolved(&self, hop: Option<IpAddr>) -> bool {
         hop.is_none_or(|hop| self.cache.lookup(hop).is_some())
@@ -332,10 +337,10 @@ impl Ethernet {
     /// if a packet is free for it.
     #[must_use]
     pub fn has_output(&self, pool: &Pool) -> bool {
-        self.cache.has_event() || !pool.is_exhausted() && self.is_owing()
+        self.cache.has_event() || !pool.is_exhausted() && self.has_own_output()
     }
 
-    fn is_owing(&self) -> bool {
+    fn has_own_output(&self) -> bool {
         self.cache.has_output()
             || self.arp.has_output()
             || self.discovery.as_ref().is_some_and(|discovery| discovery.has_output())
@@ -347,7 +352,7 @@ impl Ethernet {
         self.events.pop_front()
     }
 
-    /// Returns when [`Self::timeout`] is due.
+    /// Returns the time at which [`Self::timeout`] must be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let discovery = self.discovery.as_ref().and_then(|discovery| discovery.deadline());
@@ -374,15 +379,15 @@ impl Ethernet {
 
     /// Parses a frame header and processes ARP, Neighbor Discovery and DHCP. Returns true if the
     /// rest of the packet is a datagram for the Internet layer.
-    fn sort(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) -> bool {
-        let parsed = match Header::parse(packet.data()) {
+    fn process_header(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) -> bool {
+        let parsed = match ethernet::Header::parse(packet.data()) {
             Ok(parsed) => parsed,
             Err(error) => {
                 cx.meter.count(error.counter());
                 return false;
             }
         };
-        let Header { destination, ether_type, .. } = parsed.header;
+        let ethernet::Header { destination, ether_type, .. } = parsed.header;
         if !self.filter.takes(destination) {
             cx.meter.count(Counter::EthernetFramesForOthers);
             return false;
@@ -394,8 +399,8 @@ impl Ethernet {
                 self.process_events(cx);
                 false
             }
-            EtherType::Ipv4 => self.sort_ipv4(packet, destination, cx),
-            EtherType::Ipv6 => self.sort_ipv6(packet.data(), destination, cx),
+            EtherType::Ipv4 => self.process_ipv4(packet, destination, cx),
+            EtherType::Ipv6 => self.process_ipv6(packet.data(), destination, cx),
             EtherType::Other(_) => {
                 cx.meter.count(Counter::EthernetTypesUnknown);
                 false
@@ -403,7 +408,7 @@ impl Ethernet {
         }
     }
 
-    fn sort_ipv4(&mut self, packet: &Packet, frame_to: MacAddress, cx: &mut Cx<'_>) -> bool {
+    fn process_ipv4(&mut self, packet: &Packet, frame_to: MacAddress, cx: &mut Cx<'_>) -> bool {
         let datagram = packet.data();
         if let Some(dhcp) = &mut self.dhcp
             && let Some(message) = datagrams::dhcp_message(datagram, packet.offload.checksum)
@@ -421,7 +426,7 @@ impl Ethernet {
         datagram.first().is_some_and(|first| first >> 4 == 4)
     }
 
-    fn sort_ipv6(&mut self, packet: &[u8], frame_to: MacAddress, cx: &mut Cx<'_>) -> bool {
+    fn process_ipv6(&mut self, packet: &[u8], frame_to: MacAddress, cx: &mut Cx<'_>) -> bool {
         let Some(discovery) = &mut self.discovery else {
             cx.meter.count(Counter::EthernetTypesUnknown);
             return false;
@@ -459,7 +464,7 @@ impl Ethernet {
         }
         let Some(hop) = hop else {
             // There is no route.
-            self.tell_unreachable(packet, pool, cx);
+            self.report_unreachable(packet, pool, cx);
             return None;
         };
         let (mac, packet) = self.cache.resolve(hop, packet, pool, cx)?;
@@ -473,12 +478,14 @@ impl Ethernet {
                     return Some(self.frame(packet, mac));
                 }
                 neighbor::Event::Failed { target, packet } => {
-                    self.lose_neighbor(target, false, cx);
+                    self.record_silent_neighbor(target, false, cx);
                     if let Some(packet) = packet {
-                        self.tell_unreachable(packet, pool, cx);
+                        self.report_unreachable(packet, pool, cx);
                     }
                 }
-                neighbor::Event::RouterLeft { target } => self.lose_neighbor(target, true, cx),
+                neighbor::Event::RouterLeft { target } => {
+                    self.record_silent_neighbor(target, true, cx);
+                }
             }
         }
         while let Some(solicitation) = self.cache.transmit(cx) {
@@ -546,40 +553,40 @@ impl Ethernet {
         }
     }
 
-    /// Returns the neighbor through which a server is reached.
+    /// Returns the neighbor to which datagrams for the DHCP server are sent.
     fn next_hop_to(&self, server: Ipv4Addr) -> Option<Ipv4Addr> {
         let is_on_link = self.network.is_some_and(|(ours, len)| is_on_link(server, ours, len));
         is_on_link.then_some(server).or(self.routers.first().copied())
     }
 
-    /// Returns the routes derived from the state of the segment, the best first.
-    fn make_routes(&self) -> Vec<Route> {
+    /// Returns the routes learned from the segment, the most preferred first.
+    fn make_routes(&self) -> Vec<routes::Route> {
         let mut routes = Vec::new();
-        let everywhere = |router: IpAddr, metric: usize| {
+        let default_route = |router: IpAddr, metric: usize| {
             let metric = u16::try_from(metric).unwrap_or(u16::MAX);
             let none = match router {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                 IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
             };
-            Route { metric, ..Route::via(router, none, 0) }
+            routes::Route { metric, ..routes::Route::via(router, none, 0) }
         };
         if let Some((ours, len)) = self.network {
-            routes.push(Route::on_link(ours.into(), len));
+            routes.push(routes::Route::on_link(ours.into(), len));
             let routers = self.routers.iter().enumerate();
-            routes.extend(routers.map(|(place, router)| everywhere((*router).into(), place)));
+            routes.extend(routers.map(|(place, router)| default_route((*router).into(), place)));
         }
         let Some(discovery) = &self.discovery else { return routes };
-        routes.push(Route::on_link(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0).into(), 10));
+        routes.push(routes::Route::on_link(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0).into(), 10));
         if let Ipv6::Static { address, prefix_len, router } = self.settings.ipv6 {
-            routes.push(Route::on_link(address.into(), prefix_len));
-            routes.extend(router.map(|router| everywhere(router.into(), 0)));
+            routes.push(routes::Route::on_link(address.into(), prefix_len));
+            routes.extend(router.map(|router| default_route(router.into(), 0)));
         }
         let on_link = discovery.prefixes().iter();
-        routes.extend(on_link.map(|known| Route::on_link(known.prefix.into(), known.len)));
+        routes.extend(on_link.map(|known| routes::Route::on_link(known.prefix.into(), known.len)));
         let mut routers = discovery.routers().to_vec();
         routers.sort_by_key(|router| (router.is_unreachable, Reverse(router.preference)));
         let routers = routers.iter().enumerate();
-        routes.extend(routers.map(|(place, router)| everywhere(router.address.into(), place)));
+        routes.extend(routers.map(|(place, router)| default_route(router.address.into(), place)));
         routes
     }
 
@@ -592,7 +599,7 @@ impl Ethernet {
         }
     }
 
-    fn lose_neighbor(&mut self, target: IpAddr, is_router_left: bool, cx: &mut Cx<'_>) {
+    fn record_silent_neighbor(&mut self, target: IpAddr, is_router_left: bool, cx: &mut Cx<'_>) {
         self.silent.retain(|silent| *silent != target);
         if self.silent.len() >= SILENT_MAX {
             self.silent.pop_front();
@@ -706,7 +713,8 @@ impl Ethernet {
         self.events.push_back(Event::Routes);
     }
 
-    /// Lets the frame filter accept the groups of the local addresses (RFC 4861 §7.2.1).
+    /// Updates the frame filter to accept the solicited-node multicast groups of the local
+    /// addresses (RFC 4861 §7.2.1).
     fn listen(&mut self) {
         self.filter.leave_all();
         self.filter.join(MacAddress::of_group_v4(Ipv4Addr::new(224, 0, 0, 1)));
@@ -717,8 +725,8 @@ impl Ethernet {
         }
     }
 
-    /// Returns the hardware address for a broadcast or multicast destination, or `None` for a
-    /// unicast one.
+    /// Returns the hardware address for a broadcast or multicast destination, or `None` if
+    /// `destination` is unicast.
     fn group(&self, destination: IpAddr) -> Option<MacAddress> {
         match destination {
             IpAddr::V4(v4) if v4.is_multicast() => Some(MacAddress::of_group_v4(v4)),
@@ -744,11 +752,11 @@ impl Ethernet {
         packet
     }
 
-    fn header(&self, destination: MacAddress, ether_type: EtherType) -> Header {
-        Header { destination, source: self.settings.mac, ether_type }
+    fn header(&self, destination: MacAddress, ether_type: EtherType) -> ethernet::Header {
+        ethernet::Header { destination, source: self.settings.mac, ether_type }
     }
 
-    fn tell_unreachable(&mut self, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
+    fn report_unreachable(&mut self, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
         if self.events.len() < EVENTS_LIMIT {
             self.events.push_back(Event::Unreachable(packet));
         } else {
@@ -766,13 +774,13 @@ impl Ethernet {
     }
 }
 
-/// Returns whether an address is in the network of `ours`.
+/// Returns whether `address` and `ours` are in the same network.
 fn is_on_link(address: Ipv4Addr, ours: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
     (address.to_bits() ^ ours.to_bits()) & !hosts == 0
 }
 
-/// Returns whether all bits after the prefix are ones.
+/// Returns whether all bits of `address` after the prefix are ones.
 fn is_broadcast(address: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
     address.to_bits() & hosts == hosts

@@ -1,4 +1,5 @@
-//! Stations on one segment, in virtual time. The tests craft the frames of servers and routers.
+//! Tests of stations on one segment, in virtual time. The tests craft the frames of servers and
+//! routers.
 
 mod broadcasts;
 mod gateways;
@@ -21,32 +22,32 @@ use std::vec;
 const NETWORK: [u8; 3] = [10, 0, 0];
 const PORT: u16 = 7;
 
-/// A stream that sends `says`, records received data, and optionally echoes it.
+/// A stream that sends `outgoing`, records the received data, and echoes it if requested.
 #[derive(Debug, Default)]
-struct Talker {
-    says: Vec<u8>,
+struct TestStream {
+    outgoing: Vec<u8>,
     received: Vec<u8>,
     echoes: bool,
 }
 
-impl Stream for Talker {
+impl Stream for TestStream {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
         self.received.extend_from_slice(data);
         if self.echoes {
-            self.says.extend_from_slice(data);
+            self.outgoing.extend_from_slice(data);
         }
     }
 
     fn urgent(&mut self, _is_ahead: bool) {}
 
     fn output(&self) -> &[u8] {
-        &self.says
+        &self.outgoing
     }
 
     fn sent(&mut self, count: usize) {
-        self.says.drain(..count);
+        self.outgoing.drain(..count);
     }
 
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
@@ -59,7 +60,7 @@ impl Stream for Talker {
 struct Host {
     station: Station,
     scheduler: Scheduler,
-    application: TcpStreamApp<Talker>,
+    application: TcpStreamApp<TestStream>,
     context: TestContext,
     /// Frames that the host has sent.
     sent: Vec<Vec<u8>>,
@@ -80,10 +81,10 @@ impl Host {
         let link = Link::Ethernet(crate::link::Ethernet::new(1500));
         let mut station =
             Station::new(link, crate::station::Settings::default(), &mut context.cx());
-        let secret = Secret([number.into(), 7]);
+        let secret = slaac::Secret([number.into(), 7]);
         let settings = Settings { mac: mac(number), ipv4, ipv6, secret, host_name: vec![] };
         station.join_segment(settings, &mut context.cx());
-        let application = TcpStreamApp::new(Talker::default(), opening, Profile::INTERACTIVE);
+        let application = TcpStreamApp::new(TestStream::default(), opening, Profile::INTERACTIVE);
         Self { station, scheduler: Scheduler::default(), application, context, sent: Vec::new() }
     }
 
@@ -101,8 +102,8 @@ impl Host {
         self.station.layers.ping(destination.into(), (1, 1), 56, cx).unwrap();
     }
 
-    fn says(&mut self, byte: u8) {
-        self.application.stream.says.push(byte);
+    fn send_byte(&mut self, byte: u8) {
+        self.application.stream.outgoing.push(byte);
         self.station.step(Step::User, &mut self.application, &mut self.context.cx());
     }
 
@@ -126,7 +127,7 @@ impl Host {
     }
 }
 
-/// A segment: every frame reaches all other hosts.
+/// A segment: every frame is delivered to all other hosts.
 struct Segment(Vec<Host>);
 
 impl Segment {
@@ -177,14 +178,14 @@ fn fixed(number: u8, router: Option<Ipv4Addr>) -> Ipv4 {
     Ipv4::Static { address: address(number), prefix_len: 24, router }
 }
 
-/// Returns the types of the frames that a host has sent.
+/// Returns the EtherType of each frame.
 fn types(frames: &[Vec<u8>]) -> Vec<EtherType> {
-    frames.iter().map(|frame| Header::parse(frame).unwrap().header.ether_type).collect()
+    frames.iter().map(|frame| ethernet::Header::parse(frame).unwrap().header.ether_type).collect()
 }
 
 // req RFC1122:2.3.3-MUST-3, RFC1122:2.3.3-MUST-4, RFC1122:3.3.1.1-MUST-2, RFC1122:3.3.1.2-MUST-1
 #[test]
-fn a_neighbor_is_asked_for_once_and_then_pinged_with_no_more_questions() {
+fn a_neighbor_is_resolved_once_for_several_pings() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);
     segment.0.iter_mut().for_each(|host| host.sent.clear());
@@ -206,7 +207,7 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
     let opening = Opening::Active { local: address(1).into(), remote };
     let mut caller = Host::new(1, fixed(1, None), Ipv6::Off, opening);
     let sent_data: Vec<u8> = (0..100_000_u32).map(|i| i.to_be_bytes()[3]).collect();
-    caller.application.stream.says.clone_from(&sent_data);
+    caller.application.stream.outgoing.clone_from(&sent_data);
     let mut listener = Host::fixed(2);
     listener.application.stream.echoes = true;
     let mut segment = Segment(vec![caller, listener]);
@@ -214,7 +215,7 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
     assert!(segment.0[0].application.stream.received == sent_data);
 }
 
-/// Returns two hosts with a connection. The second echoes the data of the first.
+/// Returns two hosts with a connection between them. The second host echoes received data.
 fn connected() -> Segment {
     connected_with(Ipv6::Off)
 }
@@ -230,7 +231,7 @@ fn connected_with(ipv6: Ipv6) -> Segment {
 }
 
 #[test]
-fn a_host_that_does_not_exist_is_asked_for_three_times_and_no_buffer_is_lost() {
+fn a_missing_host_is_solicited_three_times_and_no_buffer_leaks() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);
     segment.0[0].sent.clear();
@@ -242,7 +243,7 @@ fn a_host_that_does_not_exist_is_asked_for_three_times_and_no_buffer_is_lost() {
 }
 
 #[test]
-fn a_call_to_a_host_that_does_not_exist_learns_that_it_cannot_be_reached() {
+fn a_connection_to_a_missing_host_fails_as_unreachable() {
     let remote = SocketAddr::new(address(9).into(), PORT);
     let opening = Opening::Active { local: address(1).into(), remote };
     let mut segment = Segment(vec![Host::new(1, fixed(1, None), Ipv6::Off, opening)]);
@@ -260,13 +261,13 @@ fn destinations_off_link_are_sent_to_the_router() {
     segment.0[0].sent.clear();
     segment.0[0].ping(Ipv4Addr::new(192, 0, 2, 1));
     segment.settle();
-    let last = Header::parse(segment.0[0].sent.last().unwrap()).unwrap().header;
+    let last = ethernet::Header::parse(segment.0[0].sent.last().unwrap()).unwrap().header;
     assert_eq!((last.destination, last.ether_type), (mac(2), EtherType::Ipv4));
 }
 
 // req RFC1122:2.4-MUST-1
 #[test]
-fn a_frame_to_everybody_with_a_datagram_for_one_host_is_dropped() {
+fn a_broadcast_frame_with_a_unicast_datagram_is_dropped() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);
     segment.0[0].ping(address(2));
@@ -281,18 +282,19 @@ fn a_frame_to_everybody_with_a_datagram_for_one_host_is_dropped() {
 }
 
 #[test]
-fn a_frame_for_another_host_is_not_looked_into() {
+fn a_frame_for_another_host_is_ignored() {
     let mut host = Host::fixed(1);
     host.run();
     while host.transmit().is_some() {}
-    let header = Header { destination: mac(3), source: mac(2), ether_type: EtherType::Arp };
+    let header =
+        ethernet::Header { destination: mac(3), source: mac(2), ether_type: EtherType::Arp };
     host.receive(&header.emit());
     assert_eq!(host.context.counted(Counter::EthernetFramesForOthers), 1);
     assert_eq!(host.station.packets_lent(), 0);
 }
 
 #[test]
-fn a_short_frame_is_filled_up() {
+fn a_short_frame_is_padded() {
     let mut segment = Segment(vec![Host::fixed(1)]);
     segment.run_seconds(10);
     assert!(!segment.0[0].sent.is_empty());
@@ -322,8 +324,8 @@ impl Server {
             server: Some(server),
             ..Options::default()
         };
-        let yours = address(self.lends);
-        let reply = Message { op: Op::Reply, kind, yours, options, ..asked };
+        let your_address = address(self.lends);
+        let reply = Message { op: Op::Reply, kind, your_address, options, ..asked };
         let mut bytes = Vec::new();
         etherparse::PacketBuilder::ethernet2(mac(Self::NUMBER).octets(), [0xFF; 6])
             .ipv4(server.octets(), [255; 4], 64)
@@ -335,7 +337,7 @@ impl Server {
 }
 
 impl Segment {
-    /// Runs with a server until `seconds` have passed, half a second at a time.
+    /// Runs the segment and a DHCP server for `seconds`, in steps of half a second.
     fn run_with_server(&mut self, server: &Server, seconds: u64) {
         for _ in 0..seconds {
             self.run_seconds(1);
@@ -381,7 +383,7 @@ fn an_address_that_another_station_has_is_declined() {
 }
 
 #[test]
-fn an_address_that_is_given_back_is_not_used_any_more() {
+fn a_released_address_is_no_longer_used() {
     let mut segment = Segment(vec![asks_a_server(1)]);
     segment.run_with_server(&Server { lends: 50 }, 20);
     let host = &mut segment.0[0];
@@ -391,7 +393,7 @@ fn an_address_that_is_given_back_is_not_used_any_more() {
 }
 
 #[test]
-fn two_stations_make_addresses_of_the_segment_and_answer_for_them() {
+fn two_stations_form_ipv6_link_local_addresses_and_answer_solicitations() {
     let host =
         |number| Host::new(number, Ipv4::Off, Ipv6::LinkLocal, Opening::Passive { port: PORT });
     let mut segment = Segment(vec![host(1), host(2)]);
@@ -411,18 +413,18 @@ fn two_stations_make_addresses_of_the_segment_and_answer_for_them() {
     question.extend(&message.emit(ours[0], to));
     push_ipv6(&mut question, ours[0], to);
     let destination = MacAddress::of_group_v6(to);
-    let header = Header { destination, source: mac(1), ether_type: EtherType::Ipv6 };
+    let header = ethernet::Header { destination, source: mac(1), ether_type: EtherType::Ipv6 };
     question.push(&header.emit());
     segment.0[1].receive(question.data());
     segment.settle();
     let answer = segment.0[1].sent[0].clone();
-    assert_eq!(Header::parse(&answer).unwrap().header.destination, mac(1));
+    assert_eq!(ethernet::Header::parse(&answer).unwrap().header.destination, mac(1));
     let found = nd_message(&answer[14..]).unwrap();
     assert_eq!((found.source, found.destination), (target, ours[0]));
 }
 
 #[test]
-fn two_stations_that_make_the_same_address_find_out() {
+fn a_duplicate_address_is_detected() {
     let host = |seed| {
         let opening = Opening::Passive { port: PORT };
         Host::with_lab(TestContext::with_seed(seed), 1, Ipv4::Off, Ipv6::LinkLocal, opening)
@@ -455,14 +457,16 @@ fn advertisement(takes: &mut Host) -> Vec<u8> {
     packet.extend(&nd::Message::RouterAdvertisement(sent_data).emit(router, nd::ALL_NODES));
     push_ipv6(&mut packet, router, nd::ALL_NODES);
     let destination = MacAddress::of_group_v6(nd::ALL_NODES);
-    packet.push(&Header { destination, source: mac(9), ether_type: EtherType::Ipv6 }.emit());
+    packet.push(
+        &ethernet::Header { destination, source: mac(9), ether_type: EtherType::Ipv6 }.emit(),
+    );
     let frame = packet.data().to_vec();
     takes.station.take_back(packet);
     frame
 }
 
 #[test]
-fn a_station_makes_an_address_in_the_prefix_of_a_router() {
+fn a_station_forms_an_address_from_the_prefix_of_a_router() {
     let host = Host::new(1, Ipv4::Off, Ipv6::Autoconfigured, Opening::Passive { port: PORT });
     let mut segment = Segment(vec![host]);
     segment.run_seconds(3);
@@ -479,7 +483,7 @@ fn a_station_makes_an_address_in_the_prefix_of_a_router() {
 
 // attack row 21
 #[test]
-fn row_21_a_station_that_does_not_listen_to_routers_takes_nothing_from_them() {
+fn row_21_a_station_without_autoconfiguration_ignores_routers() {
     let host = Host::new(1, Ipv4::Off, Ipv6::LinkLocal, Opening::Passive { port: PORT });
     let mut segment = Segment(vec![host]);
     segment.run_seconds(3);
@@ -493,7 +497,7 @@ fn row_21_a_station_that_does_not_listen_to_routers_takes_nothing_from_them() {
 
 // attack row 22
 #[test]
-fn row_22_a_flood_from_hosts_that_do_not_exist_leaves_buffers_and_neighbors() {
+fn row_22_a_flood_from_missing_hosts_exhausts_no_buffers_or_neighbors() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);
     segment.0[1].ping(address(1));
@@ -516,7 +520,7 @@ fn row_22_a_flood_from_hosts_that_do_not_exist_leaves_buffers_and_neighbors() {
 }
 
 #[test]
-fn a_gratuitous_claim_of_a_neighbors_address_moves_nothing_while_he_answers() {
+fn a_gratuitous_claim_of_a_reachable_neighbors_address_is_ignored() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);
     segment.0[0].ping(address(2));
@@ -529,7 +533,7 @@ fn a_gratuitous_claim_of_a_neighbors_address_moves_nothing_while_he_answers() {
         target: address(2),
     };
     let destination = MacAddress::BROADCAST;
-    let header = Header { destination, source: mac(9), ether_type: EtherType::Arp };
+    let header = ethernet::Header { destination, source: mac(9), ether_type: EtherType::Arp };
     segment.0[0].receive(&[&header.emit()[..], &claim.emit()].concat());
     segment.run_seconds(10);
     assert_eq!(segment.0[0].ethernet().cache().lookup(address(2).into()), Some(mac(2)));
@@ -559,14 +563,14 @@ fn a_connection_over_ethernet_and_ipv6_carries_bytes_both_ways() {
     listener.application.stream.echoes = true;
     let mut caller = Host::new(1, Ipv4::Off, fixed(ours), opening);
     let sent_data: Vec<u8> = (0..50_000_u32).map(|i| i.to_be_bytes()[3]).collect();
-    caller.application.stream.says.clone_from(&sent_data);
+    caller.application.stream.outgoing.clone_from(&sent_data);
     let mut segment = Segment(vec![caller, listener]);
     segment.run_seconds(60);
     assert!(segment.0[0].application.stream.received == sent_data);
 }
 
-/// Returns an advertisement of a router at `fe80::number`.
-fn advertises(number: u8) -> Vec<u8> {
+/// Returns the frame of a router advertisement from `fe80::number`.
+fn router_advertisement(number: u8) -> Vec<u8> {
     let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, number.into());
     let source_mac = Some(mac(number));
     let sent_data = RouterAdvertisement { lifetime_s: 1800, source_mac, ..Default::default() };
@@ -574,12 +578,14 @@ fn advertises(number: u8) -> Vec<u8> {
     packet.extend(&nd::Message::RouterAdvertisement(sent_data).emit(router, nd::ALL_NODES));
     push_ipv6(&mut packet, router, nd::ALL_NODES);
     let destination = MacAddress::of_group_v6(nd::ALL_NODES);
-    packet.push(&Header { destination, source: mac(number), ether_type: EtherType::Ipv6 }.emit());
+    packet.push(
+        &ethernet::Header { destination, source: mac(number), ether_type: EtherType::Ipv6 }.emit(),
+    );
     packet.data().to_vec()
 }
 
 #[test]
-fn a_router_that_does_not_answer_any_more_is_passed_over() {
+fn an_unresponsive_router_is_skipped() {
     let address = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
     let host = Host::new(1, Ipv4::Off, Ipv6::Autoconfigured, Opening::Passive { port: PORT });
     let mut segment = Segment(vec![host]);
@@ -587,11 +593,11 @@ fn a_router_that_does_not_answer_any_more_is_passed_over() {
     let host = &mut segment.0[0];
     let known = crate::internet::addresses::Address::lasting(address.into(), 64);
     host.station.layers.internet.add_address(known).unwrap();
-    host.receive(&advertises(8));
-    host.receive(&advertises(9));
+    host.receive(&router_advertisement(8));
+    host.receive(&router_advertisement(9));
     let far = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
     let first = |frames: &[Vec<u8>]| {
-        let to = |frame: &Vec<u8>| Header::parse(frame).unwrap().header.destination;
+        let to = |frame: &Vec<u8>| ethernet::Header::parse(frame).unwrap().header.destination;
         let pings = frames.iter().filter(|frame| frame.get(20) == Some(&58) && frame[54] == 128);
         pings.map(to).collect::<Vec<_>>()
     };

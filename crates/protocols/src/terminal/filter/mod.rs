@@ -1,18 +1,19 @@
 //! Filter between a remote host and the terminal of the user.
 //!
-//! A terminal executes what it displays. Some sequences write its clipboard, print its screen, or
-//! make it answer with text that the remote host has chosen, as if the user had typed it. The
-//! filter removes these, and passes every other byte unchanged (`policy` has the list).
+//! A terminal executes the control sequences it receives. Some sequences write its clipboard, print
+//! its screen, or make it answer with text that the remote host has chosen, as if the user had
+//! typed it. The filter removes such sequences and passes every other byte unchanged (`policy` has
+//! the list).
 //!
-//! The filter parses according to ECMA-48. A sequence is held until it is complete and is then
-//! passed or removed as a whole; an incomplete sequence that another one interrupts is removed.
-//! Between two calls the terminal is therefore never inside a sequence, and a removal cannot join
-//! the bytes before and after it into another sequence. The exception is a sixel picture, whose
-//! data passes as it arrives.
+//! The filter parses according to ECMA-48. A sequence is buffered until it is complete and is then
+//! passed or removed as a whole; an incomplete sequence that another one interrupts is removed. The
+//! terminal is therefore never inside a sequence between two calls, and a removal cannot join the
+//! bytes before and after it into another sequence. The exception is a sixel picture: its data is
+//! passed without buffering.
 //!
-//! In UTF-8, C1 controls (U+0080 to U+009F) and bytes of that range that belong to no character are
-//! removed: programs write ESC and a letter instead, and terminals differ in how they interpret C1
-//! controls. If the terminal does not use UTF-8, C1 bytes begin sequences.
+//! In UTF-8, C1 controls (U+0080 to U+009F) and bytes of that range outside of a valid character
+//! are removed: programs write ESC and a letter instead, and terminals differ in how they interpret
+//! C1 controls. If the terminal does not use UTF-8, C1 bytes begin sequences.
 //!
 //! The filter also tracks the modes that the remote host has set, so that the terminal can be reset
 //! when the session ends (`modes`).
@@ -30,15 +31,17 @@ use modes::Modes;
 use policy::{TitleLimit, Verdict};
 use unicode_width::UnicodeWidthChar;
 
-/// Maximum length of a control sequence that passes, in bytes (our choice). Every SGR in practice
-/// is shorter.
+/// Maximum length in bytes of a control sequence; longer ones are removed (our choice). Every SGR
+/// in practice is shorter.
 const SEQUENCE_MAX: usize = 256;
-/// Maximum length of a string that passes, in bytes (our choice): a palette of 256 colors.
+/// Maximum length in bytes of a control string; longer ones are removed (our choice: enough to set
+/// a palette of 256 colors).
 const STRING_MAX: usize = 8 * 1024;
-/// Maximum length of a clipboard string, if allowed: the limit of xterm, in base64.
+/// Maximum length in bytes of an OSC 52 string in base64, if the policy allows clipboard access:
+/// the limit of xterm.
 const CLIPBOARD_MAX: usize = 128 * 1024;
-/// Maximum number of combining marks that pass after one character (our choice): more than any
-/// script uses.
+/// Maximum number of combining marks after one character; further marks are removed (our choice).
+/// No script uses as many.
 const MARKS_MAX: usize = 32;
 
 const ENQ: u8 = 0x05;
@@ -49,45 +52,45 @@ const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
 const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
-/// String Terminator.
+/// String Terminator (ST) in its 7-bit form.
 const ST: &[u8] = b"\x1b\\";
 
-/// Context of the next byte.
+/// State of the parser before the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Ground,
-    /// ESC and its intermediate bytes.
+    /// After ESC, and its intermediate bytes, if any.
     Escape,
-    /// A control sequence.
+    /// Inside a control sequence (CSI).
     Csi,
-    /// The parameters of a device control string.
+    /// Inside the parameters of a device control string (DCS).
     DcsHeader,
-    /// A string that is held until its end.
+    /// Inside a string that is buffered up to its end.
     Text(Kind),
-    /// A string that is removed up to its end.
+    /// Inside a string that is removed up to its end.
     Removed(Kind),
-    /// The data of a sixel picture, which passes.
+    /// Inside the data of a sixel picture, which is passed without buffering.
     Sixel,
 }
 
-/// Kind of a string.
+/// Kind of a control string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// An operating system command, which BEL also ends.
+    /// An operating system command, which ends with ST or BEL.
     Osc,
-    /// A device control string, or a title of GNU screen.
+    /// A device control string, or a title of GNU screen (`ESC k`); both end with ST only.
     Other,
 }
 
-/// The filter of one session.
+/// Removes dangerous control sequences from the output of one remote session.
 #[derive(Debug)]
 pub struct Filter {
     policy: Policy,
     state: State,
-    /// The bytes of the held sequence.
+    /// The bytes of the incomplete sequence.
     pending: Vec<u8>,
-    /// Whether an ESC arrived inside a string, which may begin its terminator.
+    /// Whether the last byte was an ESC inside a string, which may begin the string terminator.
     has_string_escape: bool,
     /// The bytes of an incomplete UTF-8 character.
     character: Vec<u8>,
@@ -95,7 +98,7 @@ pub struct Filter {
     marks: usize,
     titles: TitleLimit,
     modes: Modes,
-    /// The modes at the last call of [`Self::changed_reset`].
+    /// The modes as of the last call of [`Self::changed_reset`].
     reported_modes: Modes,
     output: Vec<u8>,
     removed: u64,
@@ -120,7 +123,8 @@ impl Filter {
         }
     }
 
-    /// Returns the part of `bytes`, and of held bytes, that may be sent to the terminal.
+    /// Filters `bytes` from the remote host. Returns the bytes to send to the terminal, which may
+    /// include bytes buffered in earlier calls.
     pub fn pass<'a>(&'a mut self, bytes: &'a [u8], now: Instant) -> &'a [u8] {
         self.output.clear();
         let is_idle = self.state == State::Ground && self.character.is_empty();
@@ -152,8 +156,8 @@ impl Filter {
         if self.policy.passes_all { 0 } else { self.removed }
     }
 
-    /// Returns the bytes that reset the modes which the remote host has set, if those modes have
-    /// changed since the last call.
+    /// Returns the bytes that reset all modes set by the remote host, or `None` if the modes have
+    /// not changed since the last call.
     pub fn changed_reset(&mut self) -> Option<Vec<u8>> {
         if self.modes == self.reported_modes {
             return None;
@@ -164,8 +168,8 @@ impl Filter {
         Some(bytes)
     }
 
-    /// Returns the bytes that reset each mode that the remote host has set and not reset, and
-    /// discards an incomplete sequence.
+    /// Returns the bytes that reset all modes set by the remote host, and discards an incomplete
+    /// sequence.
     pub fn restore(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let is_in_string = self.policy.passes_all && self.state != State::Ground;
@@ -184,10 +188,10 @@ impl Filter {
 
     fn byte(&mut self, byte: u8, now: Instant) {
         if !self.policy.is_utf8 {
-            return self.eight_bits(byte, now);
+            return self.process_without_utf8(byte, now);
         }
         if byte < 0x80 {
-            self.malformed();
+            self.process_malformed();
             return self.code(byte, now);
         }
         self.character.push(byte);
@@ -196,7 +200,7 @@ impl Filter {
                 let character = text.chars().next();
                 let bytes = core::mem::take(&mut self.character);
                 if let Some(character) = character {
-                    self.wide(character, &bytes);
+                    self.process_non_ascii(character, &bytes);
                 }
             }
             // The character is incomplete.
@@ -205,7 +209,7 @@ impl Filter {
                 // The last byte may begin another character.
                 self.character.pop();
                 let is_alone = self.character.is_empty();
-                self.malformed();
+                self.process_malformed();
                 if is_alone || !(0xc2..=0xf4).contains(&byte) {
                     self.discard(byte);
                 } else {
@@ -215,18 +219,18 @@ impl Filter {
         }
     }
 
-    /// Processes the bytes of an incomplete character individually; those that are C1 controls in
-    /// other encodings are removed.
-    fn malformed(&mut self) {
+    /// Processes the bytes of a malformed UTF-8 character individually. Bytes that are C1 controls
+    /// in other encodings are removed.
+    fn process_malformed(&mut self) {
         for byte in core::mem::take(&mut self.character) {
             self.discard(byte);
         }
     }
 
-    /// Processes a byte that belongs to no character.
+    /// Processes a byte that is not part of a valid UTF-8 character.
     fn discard(&mut self, byte: u8) {
-        self.settle_string_escape();
-        self.abandon();
+        self.end_escaped_string();
+        self.remove_incomplete_sequence();
         if byte < 0xa0 {
             return self.remove();
         }
@@ -235,18 +239,18 @@ impl Filter {
         }
     }
 
-    /// Processes a character beyond ASCII.
-    fn wide(&mut self, character: char, bytes: &[u8]) {
-        self.settle_string_escape();
+    /// Processes a non-ASCII character.
+    fn process_non_ascii(&mut self, character: char, bytes: &[u8]) {
+        self.end_escaped_string();
         if character.is_control() {
-            self.abandon();
+            self.remove_incomplete_sequence();
             return self.remove();
         }
         match self.state {
             State::Text(_) => return self.hold(bytes),
             State::Removed(_) | State::Sixel => return,
             State::Ground => {}
-            State::Escape | State::Csi | State::DcsHeader => self.abandon(),
+            State::Escape | State::Csi | State::DcsHeader => self.remove_incomplete_sequence(),
         }
         self.marks = if character.width() == Some(0) { self.marks + 1 } else { 0 };
         if self.marks > MARKS_MAX {
@@ -255,8 +259,9 @@ impl Filter {
         self.output.extend_from_slice(bytes);
     }
 
-    /// Processes a byte for a terminal without UTF-8, where each byte is a character or a control.
-    fn eight_bits(&mut self, byte: u8, now: Instant) {
+    /// Processes one byte if the terminal does not use UTF-8: each byte is a character or a
+    /// control.
+    fn process_without_utf8(&mut self, byte: u8, now: Instant) {
         match byte {
             0x00..0x80 => self.code(byte, now),
             // CSI, ST and the other C1 bytes are converted to ESC and a letter.
@@ -265,8 +270,8 @@ impl Filter {
                 self.code(byte - 0x40, now);
             }
             0xa0.. => {
-                self.settle_string_escape();
-                self.abandon();
+                self.end_escaped_string();
+                self.remove_incomplete_sequence();
                 match self.state {
                     State::Text(_) => self.hold(&[byte]),
                     State::Removed(_) | State::Sixel => {}
@@ -293,12 +298,12 @@ impl Filter {
                 self.has_string_escape = true;
             }
             (_, ESC) => {
-                self.abandon();
+                self.remove_incomplete_sequence();
                 self.begin_escape();
             }
             (_, CAN | SUB) => {
                 self.interrupt_string();
-                self.abandon();
+                self.remove_incomplete_sequence();
                 self.output.push(byte);
             }
             (State::Ground, _) => self.ground(byte),
@@ -344,7 +349,7 @@ impl Filter {
         self.pending.push(byte);
         if let b' '..=b'/' = byte {
             if self.pending.len() > SEQUENCE_MAX {
-                self.abandon();
+                self.remove_incomplete_sequence();
             }
             return;
         }
@@ -373,7 +378,7 @@ impl Filter {
     fn csi(&mut self, byte: u8) {
         self.pending.push(byte);
         if self.pending.len() > SEQUENCE_MAX {
-            return self.abandon();
+            return self.remove_incomplete_sequence();
         }
         if let b'@'.. = byte {
             let sequence = self.pending.get(2..).unwrap_or_default();
@@ -406,7 +411,7 @@ impl Filter {
         }
     }
 
-    /// Appends to the held string, up to its limit.
+    /// Appends to the buffered string; removes the string if it exceeds its limit.
     fn hold(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
         let content = self.pending.get(2..).unwrap_or_default();
@@ -422,7 +427,8 @@ impl Filter {
         }
     }
 
-    /// Handles the end of a string: BEL, which is held, or ST.
+    /// Passes or removes the buffered string after its terminator: ST, or BEL at the end of
+    /// `pending`.
     fn end_string(&mut self, now: Instant) {
         match self.state {
             State::Sixel => self.output.extend_from_slice(ST),
@@ -446,7 +452,7 @@ impl Filter {
         self.state = State::Ground;
     }
 
-    /// Ends a string that another sequence interrupts.
+    /// Ends an unterminated string because another sequence begins.
     fn interrupt_string(&mut self) {
         match self.state {
             State::Sixel => self.output.extend_from_slice(ST),
@@ -458,7 +464,7 @@ impl Filter {
         self.state = State::Ground;
     }
 
-    /// Passes or removes the held sequence.
+    /// Passes or removes the buffered sequence.
     fn finish(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Pass => self.output.append(&mut self.pending),
@@ -469,8 +475,8 @@ impl Filter {
         }
     }
 
-    /// Removes an incomplete sequence; a string continues.
-    fn abandon(&mut self) {
+    /// Removes an incomplete sequence that is not a string.
+    fn remove_incomplete_sequence(&mut self) {
         if let State::Escape | State::Csi | State::DcsHeader = self.state {
             self.remove();
             self.pending.clear();
@@ -478,8 +484,8 @@ impl Filter {
         }
     }
 
-    /// Ends a string if its ESC was not the start of a terminator.
-    fn settle_string_escape(&mut self) {
+    /// Ends a string that is followed by an ESC, if this ESC did not begin a string terminator.
+    fn end_escaped_string(&mut self) {
         if core::mem::take(&mut self.has_string_escape) {
             self.interrupt_string();
         }
@@ -490,7 +496,8 @@ impl Filter {
     }
 }
 
-/// Returns the number of bytes at the front that are ASCII text and stateless controls.
+/// Returns the number of bytes at the front that always pass: ASCII text and controls without
+/// parser state.
 fn harmless_run(bytes: &[u8]) -> usize {
     // Blocks of sixteen without branches, which the compiler turns into one vector comparison.
     let (blocks, _) = bytes.as_chunks::<16>();

@@ -4,7 +4,7 @@ use super::policy::{Csi, split_code};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Known private modes, and whether each is set initially.
+/// Numbers of the known private modes, and whether each mode is set initially.
 const PRIVATE: [(u32, bool); 29] = [
     (2026, false),
     (1, false),
@@ -37,35 +37,37 @@ const PRIVATE: [(u32, bool); 29] = [
     (1047, false),
     (1049, false),
 ];
-/// Known modes of ECMA-48, and whether each is set initially: keyboard locked, insertion, no local
-/// echo, new line.
+/// Numbers of the known ECMA-48 modes, and whether each mode is set initially: keyboard lock (2),
+/// insertion (4), no local echo (12), newline (20).
 const ANSI: [(u32, bool); 4] = [(2, false), (4, false), (12, true), (20, false)];
-/// Origin mode, and the three modes of the alternate screen.
+/// Number of the private origin mode (DECOM).
 const ORIGIN: u32 = 6;
+/// Numbers of the private modes that select the alternate screen.
 const ALTERNATE: [u32; 3] = [47, 1047, 1049];
 
-/// Differences from the initial state of a terminal.
+/// The state of a terminal that differs from its initial state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Modes {
-    /// One bit for each of [`PRIVATE`].
+    /// Bit n is set if the mode `PRIVATE[n]` differs from its initial value.
     private: u32,
-    /// One bit for each of [`ANSI`].
+    /// Bit n is set if the mode `ANSI[n]` differs from its initial value.
     ansi: u32,
     has_margins: bool,
     has_style: bool,
-    /// G0 is not ASCII, or G1 is in use.
+    /// Whether G0 is not ASCII, or G1 is in use.
     has_charset: bool,
     is_shifted: bool,
     has_keypad: bool,
     has_cursor_shape: bool,
     has_link: bool,
-    /// Whether the host has set the color of text, background or cursor, indexed by OSC number
-    /// minus 10.
+    /// Whether the host has set the text color (OSC 10), the background color (OSC 11) or the
+    /// cursor color (OSC 12).
     colours: [bool; 3],
     has_palette: bool,
     modifies_keys: bool,
     sets_keys: bool,
-    /// Number of pushed keyboard flags of kitty's protocol.
+    /// Number of keyboard flag sets that the host has pushed to the stack (kitty keyboard
+    /// protocol).
     pushed_keys: u32,
 }
 
@@ -74,7 +76,7 @@ impl Modes {
         self.is_shifted = is_shifted;
     }
 
-    /// Tracks the effect of a sequence after ESC.
+    /// Records the mode changes of an escape sequence, given without its ESC.
     pub(super) fn escape(&mut self, sequence: &[u8]) {
         match sequence {
             b"=" => self.has_keypad = true,
@@ -87,7 +89,7 @@ impl Modes {
         }
     }
 
-    /// Tracks the effect of a sequence after CSI.
+    /// Records the mode changes of a control sequence, given without its CSI.
     pub(super) fn csi(&mut self, sequence: &[u8]) {
         let Some(csi) = Csi::read(sequence) else { return };
         let first = csi.numbers().next().unwrap_or(0);
@@ -114,7 +116,7 @@ impl Modes {
         }
     }
 
-    /// Tracks the effect of an operating system command.
+    /// Records the color changes of an operating system command.
     pub(super) fn osc(&mut self, content: &[u8]) {
         let (code, rest) = split_code(content);
         match code {
@@ -131,7 +133,7 @@ impl Modes {
         }
     }
 
-    /// Resets the modes that DECSTR resets.
+    /// Records a soft reset (DECSTR), which resets some of the modes.
     fn soft_reset(&mut self) {
         self.ansi = 0;
         for (place, (mode, _)) in PRIVATE.iter().enumerate() {
@@ -146,7 +148,7 @@ impl Modes {
         self.has_keypad = false;
     }
 
-    /// Appends the bytes that reset everything that is set.
+    /// Appends the bytes that return the terminal to its initial state.
     pub(super) fn reset(&self, bytes: &mut Vec<u8>) {
         let is_set = |mode: u32| {
             let place = PRIVATE.iter().position(|(known, _)| *known == mode);
@@ -194,7 +196,7 @@ fn set(bits: &mut u32, known: &[(u32, bool)], mode: u32, last: u8) {
     *bits = if is_usual { *bits & !(1 << place) } else { *bits | 1 << place };
 }
 
-/// Appends the sequences that reset each differing mode to its initial value.
+/// Appends the sequences that return each mode in `bits` to its initial value.
 fn put(bytes: &mut Vec<u8>, bits: u32, known: &[(u32, bool)], prefix: &str) {
     for (place, (mode, is_on)) in known.iter().enumerate() {
         if bits & 1 << place != 0 {

@@ -27,18 +27,18 @@
 
 use crate::time::{Duration, Instant};
 
-/// Settings of a filter.
+/// Settings of a [`Filter`](super::Filter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether everything passes.
+    /// Whether the filter is off and passes all sequences.
     pub passes_all: bool,
     /// Whether the clipboard may be written (OSC 52). It can never be read.
     pub allows_clipboard: bool,
     /// Whether the terminal uses UTF-8; otherwise each byte is a character.
     pub is_utf8: bool,
     /// Whether the terminal is the Linux console, whose palette commands (ESC ] P, ESC ] R) have no
-    /// terminator. Any other terminal would interpret them as the beginning of an operating system
-    /// command and hide the text that follows, so they are removed there.
+    /// terminator. For other terminals these commands are removed, because such a terminal would
+    /// wait for a terminator and hide the text that follows.
     pub is_linux_console: bool,
 }
 
@@ -48,14 +48,14 @@ impl Default for Policy {
     }
 }
 
-/// Whether a sequence passes.
+/// Decision of the policy on one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
     Remove,
 }
 
-/// Treatment of a device control string.
+/// Decision of the policy on a device control string, after its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dcs {
     Picture,
@@ -63,15 +63,17 @@ pub(super) enum Dcs {
     Remove,
 }
 
-/// Largest count that passes: the largest that xterm accepts.
+/// Largest repeat count that passes: the largest that xterm accepts.
 const COUNT_MAX: u32 = 32_767;
-/// Largest number of rows or columns that a window request may contain (our choice).
+/// Largest number of rows or columns in a window resize that passes (our choice).
 const WINDOW_MAX: u32 = 2_000;
-/// Largest number of pixels that a window request may contain (our choice).
+/// Largest number of pixels in a window resize that passes (our choice).
 const PIXELS_MAX: u32 = 20_000;
-/// Maximum number of titles per second (our choice): a shell sets two for each command.
+/// Maximum number of window titles per second; further titles are removed (our choice). A shell
+/// sets two for each command.
 const TITLES_MAX: u64 = 32;
-/// Number of bytes of a palette color of the Linux console after `P`.
+/// Length in bytes of the arguments of a Linux console palette command (ESC ] P): one color index
+/// and six digits of RGB.
 const PALETTE_BYTES: usize = 7;
 
 pub(super) fn pass_if(passes: bool) -> Verdict {
@@ -81,34 +83,34 @@ pub(super) fn pass_if(passes: bool) -> Verdict {
 /// Rate limiter for titles.
 #[derive(Debug)]
 pub(super) struct TitleLimit {
-    left: u64,
-    since: Instant,
+    titles_left: u64,
+    window_start: Instant,
 }
 
 impl Default for TitleLimit {
     fn default() -> Self {
-        Self { left: TITLES_MAX, since: Instant::ZERO }
+        Self { titles_left: TITLES_MAX, window_start: Instant::ZERO }
     }
 }
 
 impl TitleLimit {
-    /// Returns the verdict for one more title.
+    /// Returns whether one more title may pass at `now`.
     pub(super) fn allow(&mut self, now: Instant) -> Verdict {
-        if now - self.since >= Duration::from_secs(1) {
-            *self = Self { left: TITLES_MAX, since: now };
+        if now - self.window_start >= Duration::from_secs(1) {
+            *self = Self { titles_left: TITLES_MAX, window_start: now };
         }
-        let may_pass = self.left > 0;
-        self.left = self.left.saturating_sub(1);
+        let may_pass = self.titles_left > 0;
+        self.titles_left = self.titles_left.saturating_sub(1);
         pass_if(may_pass)
     }
 }
 
-/// Returns the verdict for a sequence after ESC.
+/// Returns the verdict for an escape sequence, given without its ESC.
 pub(super) fn escape(sequence: &[u8], policy: &Policy) -> Verdict {
     pass_if(!(policy.is_utf8 && sequence.starts_with(b"%") && sequence != b"%G"))
 }
 
-/// A control sequence, split into its parts.
+/// A control sequence, split into private prefix, parameters, intermediate bytes and final byte.
 pub(super) struct Csi<'a> {
     /// The private prefix, if present.
     pub(super) private: Option<u8>,
@@ -128,7 +130,8 @@ impl<'a> Csi<'a> {
         Some(Self { private, parameters, intermediates, last })
     }
 
-    /// Returns the parameters; an omitted one is 0, one that is too large `u32::MAX`.
+    /// Returns the parameters. An omitted parameter is 0, and one that exceeds 32 bits is
+    /// `u32::MAX`.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.parameters.split(|byte| matches!(byte, b';' | b':')).map(number)
     }
@@ -142,7 +145,7 @@ fn number(digits: &[u8]) -> u32 {
     })
 }
 
-/// Returns the verdict for a sequence after CSI.
+/// Returns the verdict for a control sequence, given without its CSI.
 pub(super) fn csi(sequence: &[u8]) -> Verdict {
     let Some(csi) = Csi::read(sequence) else { return Verdict::Remove };
     if csi.numbers().any(|number| number > COUNT_MAX) {
@@ -166,7 +169,7 @@ pub(super) fn csi(sequence: &[u8]) -> Verdict {
     }
 }
 
-/// Returns the verdict for XTWINOPS.
+/// Returns the verdict for a window operation (XTWINOPS).
 fn window(operation: u32, csi: &Csi<'_>) -> Verdict {
     let largest = csi.numbers().skip(1).max().unwrap_or(0);
     pass_if(match operation {
@@ -177,7 +180,7 @@ fn window(operation: u32, csi: &Csi<'_>) -> Verdict {
     })
 }
 
-/// Returns the treatment of a device control string by its header, including the final byte.
+/// Returns the verdict for a device control string, given its header up to the final byte.
 pub(super) fn dcs(header: &[u8]) -> Dcs {
     match header {
         // Synchronized updates in their original form of some terminals.
@@ -216,7 +219,7 @@ pub(super) fn osc(
     }
 }
 
-/// Splits an operating system command after its number.
+/// Splits an operating system command into its number and its arguments.
 pub(super) fn split_code(content: &[u8]) -> (&[u8], &[u8]) {
     let end = content.iter().position(|byte| *byte == b';').unwrap_or(content.len());
     let (code, rest) = content.split_at_checked(end).unwrap_or((content, &[]));

@@ -1,26 +1,27 @@
-//! ANSI mode: the bytes after ESC, and the parameters and finals after ESC [.
+//! ANSI mode: the bytes after ESC, and the parameters and final bytes after ESC [.
 //!
 //! Parameters are decimal 8-bit numbers that wrap around, at most 15, separated by semicolons. Any
-//! other byte is the final, even a control. The final is stored in the work area after the
-//! parameters: a list ends at the first value equal to it, and a cursor position with one parameter
-//! uses it as the column, as in the original.
+//! other byte is the final byte, even a control. As in the original, the final byte is stored in
+//! the work area after the parameters: a list ends at the first value equal to it, and a cursor
+//! position with one parameter uses it as the column.
 
 use super::{ESC, Heath19, State};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use alloc::format;
 
-/// Capacity of the work area, including the final.
+/// Capacity of the work area in bytes, including the final byte.
 const WORK_MAX: usize = 16;
 
-/// State of a parameter string.
+/// The parameters received so far of one control sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parameters {
-    /// `?` or `>`.
+    /// The private prefix, `?` or `>`.
     prefix: Option<u8>,
     work: [u8; WORK_MAX],
     at: usize,
-    /// Whether a byte was read, so that a semicolon is a separator.
+    /// Whether a byte was received. A semicolon before the first digit is the final byte, not a
+    /// separator.
     has_begun: bool,
     has_number: bool,
     /// Whether the number being read has at least one digit so far.
@@ -69,7 +70,8 @@ impl Parameters {
         self.first().unwrap_or(0).max(1).into()
     }
 
-    /// Returns the numbers before the final; a number equal to the final also ends the list.
+    /// Returns the numbers before the final byte `last`. A number equal to the final byte also ends
+    /// the list.
     fn list(&self, last: u8) -> impl Iterator<Item = u8> {
         let numbers = self.work.iter().copied().take_while(move |number| *number != last);
         numbers.take(if self.has_number { WORK_MAX } else { 0 })
@@ -77,7 +79,7 @@ impl Parameters {
 }
 
 impl Heath19 {
-    /// Executes ESC and `byte`; returns whether it is defined.
+    /// Executes the sequence ESC `byte`; returns whether the sequence is defined.
     pub(super) fn ansi_sequence(&mut self, byte: u8) -> bool {
         match byte {
             b'=' => self.modes.keys.is_keypad_alternate = true,
@@ -91,7 +93,7 @@ impl Heath19 {
         true
     }
 
-    /// Processes a byte of a parameter string, and executes the sequence at its final.
+    /// Processes one byte after ESC [; a final byte executes the sequence.
     pub(super) fn parameter(&mut self, mut parameters: Parameters, byte: u8, cx: &mut Cx<'_>) {
         match byte {
             b'0'..=b'9' => parameters.digit(byte - b'0'),

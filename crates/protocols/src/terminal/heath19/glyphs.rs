@@ -17,8 +17,9 @@ pub(super) fn glyph(byte: u8) -> char {
     place.and_then(|place| GLYPHS.get(place)).copied().unwrap_or(char::from(byte))
 }
 
-/// Returns the byte that displays `character` in graphics mode, if it is a glyph.
-pub(super) fn byte_of(character: char) -> Option<u8> {
+/// Returns the byte that displays the glyph `character` in graphics mode, or `None` if `character`
+/// is not a glyph.
+pub(super) fn byte_for(character: char) -> Option<u8> {
     // Fast path: nearly all cells hold ASCII, and no glyph is ASCII.
     if character.is_ascii() {
         return None;

@@ -4,7 +4,7 @@ use super::{CAN, ESC, Heath19, State};
 use crate::cx::Cx;
 
 impl Heath19 {
-    /// Executes ESC and `byte`; returns whether it is defined.
+    /// Executes the sequence ESC `byte`; returns whether the sequence is defined.
     pub(super) fn heath_sequence(&mut self, byte: u8, cx: &mut Cx<'_>) -> bool {
         match byte {
             ESC => self.state = State::Escape,
@@ -58,7 +58,8 @@ impl Heath19 {
         true
     }
 
-    /// Enters hold screen mode, unless this is the beginning of a private sequence.
+    /// Enters hold screen mode on ESC [. If private sequences are ignored, a `?` as the next byte
+    /// reverts this.
     fn enter_hold(&mut self) {
         let held_before = self.modes.holds;
         let budget = self.hold_budget;

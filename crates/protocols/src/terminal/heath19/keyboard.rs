@@ -1,71 +1,73 @@
 //! The keyboard: the bytes of each key in each mode.
 //!
-//! Heath mode sends ESC and a letter. ANSI mode inserts `[` before letters up to O, and `O` before
-//! the others. The keypad is shifted if exactly one of SHIFT and keypad-shifted mode is on; in
-//! alternate keypad mode its unshifted keys send a prefix of their own.
+//! Heath mode sends ESC and a letter. ANSI mode inserts `[` before the letters up to O, and `O`
+//! before the other letters. The keypad is shifted if either SHIFT is pressed or keypad-shifted
+//! mode is on, but not both. In alternate keypad mode the unshifted keypad sends a different
+//! prefix.
 //!
-//! CTRL with a function or editing key is executed by the terminal itself: its bytes go to the
-//! screen and not to the serial line.
+//! CTRL with a function or editing key executes the key locally: the terminal processes the bytes
+//! itself instead of sending them to the serial line.
 //!
 //! CAPS LOCK, REPEAT, BREAK and OFF LINE produce no bytes; the code that reads the physical
 //! keyboard handles them.
 
-/// A key, named by its cap.
+/// A key, named by its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A key with a single code, from 00 to 7F: the code of the key alone or with SHIFT.
+    /// A key that sends one character from 0x00 to 0x7F, after SHIFT is applied.
     Character(u8),
-    /// f1.
+    /// Function key f1.
     F1,
-    /// f2.
+    /// Function key f2.
     F2,
-    /// f3.
+    /// Function key f3.
     F3,
-    /// f4.
+    /// Function key f4.
     F4,
-    /// f5.
+    /// Function key f5.
     F5,
-    /// The blue key.
+    /// The blue function key.
     Blue,
-    /// The red key.
+    /// The red function key.
     Red,
-    /// The gray or white key.
+    /// The gray or white function key.
     Gray,
-    /// ERASE.
+    /// The ERASE key.
     Erase,
-    /// SCROLL: releases a held screen, by one line or with SHIFT by 24.
+    /// The SCROLL key: lets a held screen scroll by one line, or with SHIFT by 24 lines.
     Scroll,
-    /// A digit of the keypad, from 0 to 9; other numbers produce nothing.
+    /// A digit of the keypad, from 0 to 9; other values produce no bytes.
     Pad(u8),
     /// The decimal point of the keypad.
     PadPoint,
-    /// ENTER of the keypad.
+    /// The ENTER key of the keypad.
     PadEnter,
 }
 
-/// Modifier keys held down with another key.
+/// Modifier keys that are pressed together with another key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modifiers {
-    /// SHIFT.
+    /// Whether SHIFT is pressed.
     pub shift: bool,
-    /// CTRL.
+    /// Whether CTRL is pressed.
     pub control: bool,
 }
 
 /// The modes that determine the bytes of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyModes {
-    /// ANSI mode; otherwise Heath mode.
+    /// Whether the terminal is in ANSI mode; otherwise it is in Heath mode.
     pub is_ansi: bool,
-    /// Insert-character mode, in which the key of that mode sends the sequence that ends it.
+    /// Whether insert-character mode is on. The insert-character key then sends the sequence that
+    /// ends the mode.
     pub inserts: bool,
-    /// Keypad-shifted mode.
+    /// Whether keypad-shifted mode is on.
     pub is_keypad_shifted: bool,
-    /// Alternate keypad mode.
+    /// Whether alternate keypad mode is on.
     pub is_keypad_alternate: bool,
 }
 
-/// The bytes of a key.
+/// The bytes that a key produces, and their destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyCode {
     bytes: [u8; 4],
@@ -86,7 +88,8 @@ impl KeyCode {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// Returns whether the bytes go to the screen and not to the serial line.
+    /// Returns whether the terminal executes the bytes itself instead of sending them to the serial
+    /// line.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         self.is_local
@@ -97,7 +100,7 @@ const ESC: u8 = 0x1b;
 const CR: u8 = b'\r';
 
 impl Key {
-    /// Returns the bytes of the key.
+    /// Returns the bytes that the key produces with `modifiers` in `modes`.
     #[must_use]
     pub fn code(self, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
         let letter = match self {
@@ -134,7 +137,7 @@ fn character(byte: u8, control: bool) -> KeyCode {
     }
 }
 
-/// Returns ESC and a letter, in the format of the mode.
+/// Returns ESC and a letter, with the prefix of ANSI mode if that mode is on.
 fn escape(letter: u8, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
     match modes.is_ansi {
         false => KeyCode::new(&[ESC, letter], modifiers.control),
@@ -143,7 +146,8 @@ fn escape(letter: u8, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
     }
 }
 
-/// Returns the code of a key of the alternate keypad, which is never executed locally.
+/// Returns the bytes of a keypad key in alternate keypad mode, which are always sent to the serial
+/// line.
 fn alternate(letter: u8, modes: KeyModes) -> KeyCode {
     KeyCode::new(&[ESC, if modes.is_ansi { b'O' } else { b'?' }, letter], false)
 }

@@ -1,14 +1,14 @@
 //! The Heath-19 front end: a complete emulation of the Heath Company's terminal of 1978.
 //!
 //! The terminal has two modes. Heath mode (`heath`) is a superset of the VT52: ESC and a letter.
-//! ANSI mode (`ansi`) is an early implementation of ANSI X3.64. The operations of both are in
+//! ANSI mode (`ansi`) is an early implementation of ANSI X3.64. The operations of both modes are in
 //! `screen`, the bytes of the keys in `keyboard`, and the transmission of the screen in `transmit`.
 //!
-//! Bit 7 of received bytes is cleared, NUL is dropped, and the rest enters an input FIFO of 128
-//! bytes. The FIFO is processed at once, unless the screen is held: in hold screen mode a line feed
-//! on the last row consumes one of a budget of lines, and when the budget is exhausted the terminal
-//! sends XOFF and waits for the SCROLL key. From 112 queued bytes on each further byte is answered
-//! with XOFF; when fewer than 96 are left, XON is sent. A full FIFO releases one line.
+//! Bit 7 of received bytes is cleared, NUL is dropped, and all other bytes enter an input FIFO of
+//! 128 bytes. The FIFO is processed at once, unless the screen is held: hold screen mode allows a
+//! limited number of line feeds on the last row; after that the terminal sends XOFF and waits for
+//! the SCROLL key. When 112 or more bytes are queued, each further byte is answered with XOFF; when
+//! fewer than 96 are left, XON is sent. A full FIFO releases one line.
 //!
 //! Current programs send private sequences of ECMA-48 to every terminal: bash 5.1 begins each
 //! prompt with `ESC [ ? 2004 h`. The ROM interprets `ESC [` as entering hold screen mode and
@@ -43,16 +43,16 @@ use screen::{ROWS, Screen};
 
 /// Capacity of the input FIFO in bytes.
 const INPUT_MAX: usize = 128;
-/// Number of bytes in the input FIFO from which on each further byte is answered with XOFF.
+/// Fill level of the input FIFO in bytes at which every further byte is answered with XOFF.
 const XOFF_THRESHOLD: usize = 112;
-/// Number of bytes in the input FIFO below which XON is sent.
+/// Fill level of the input FIFO in bytes below which XON is sent.
 const XON_THRESHOLD: usize = 96;
 /// Maximum number of queued bytes of replies and keys, in addition to a transmitted page.
 const OUTPUT_MAX: usize = 256;
-/// Maximum length of a private sequence that is dropped, in bytes after its `?` (our choice). Text
-/// after it is displayed.
+/// Maximum number of bytes of a private sequence that are dropped after `ESC [ ?` (our choice).
+/// Further bytes are displayed as text.
 const PRIVATE_MAX: u8 = 32;
-/// Number of lines released by SCROLL with SHIFT.
+/// Number of lines by which SCROLL with SHIFT lets a held screen scroll.
 const PAGE_LINES: u8 = 24;
 
 const BEL: u8 = 0x07;
@@ -63,7 +63,7 @@ const DEL: u8 = 0x7f;
 const XON: u8 = 0x11;
 const XOFF: u8 = 0x13;
 
-/// Rates in bit/s of the baud codes 1 to 13; code 0 is treated as 1.
+/// Serial rates in bit/s for the baud codes 1 to 13 of the switch bank; code 0 means code 1.
 const BAUD_RATES: [u32; 13] =
     [110, 150, 300, 600, 1200, 1800, 2000, 2400, 3600, 4800, 7200, 9600, 19_200];
 
@@ -72,26 +72,26 @@ const BAUD_RATES: [u32; 13] =
 pub struct Switches {
     /// Rate of the serial line in bit/s.
     pub baud_rate: u32,
-    /// Whether keys are sent only to the serial line; otherwise they are also displayed.
+    /// Whether typed keys are only sent to the serial line; in half duplex they are also displayed.
     pub is_full_duplex: bool,
-    /// Whether the cursor is a block.
+    /// Whether the cursor is a block instead of an underline.
     pub has_block_cursor: bool,
     /// Whether key clicks are off.
     pub is_silent: bool,
-    /// Whether a full row continues in the next one.
+    /// Whether text wraps to the next row at the end of a row.
     pub wraps: bool,
-    /// Whether CR implies a line feed.
+    /// Whether a received CR also causes a line feed.
     pub feeds_on_return: bool,
-    /// Whether LF implies a carriage return.
+    /// Whether a received LF also causes a carriage return.
     pub returns_on_feed: bool,
-    /// ANSI mode; otherwise Heath mode.
+    /// Whether the terminal starts in ANSI mode; otherwise it starts in Heath mode.
     pub is_ansi: bool,
-    /// Keypad-shifted mode.
+    /// Whether the terminal starts in keypad-shifted mode.
     pub is_keypad_shifted: bool,
 }
 
 impl Default for Switches {
-    /// Returns 9600 bit/s, full duplex, and wrapping, as terminfo's `h19` expects.
+    /// Returns the settings that terminfo's `h19` expects: 9600 bit/s, full duplex, and wrapping.
     fn default() -> Self {
         Self { baud_rate: 9600, wraps: true, ..Self::from_settings(0x80, 0) }
     }
@@ -115,7 +115,7 @@ impl Switches {
     }
 }
 
-/// The modes that do not belong to the screen.
+/// The modes that are not part of [`Screen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Modes {
     keys: KeyModes,
@@ -147,39 +147,41 @@ impl Modes {
     }
 }
 
-/// Context of the next byte.
+/// State of the parser before the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Ground,
     Escape,
-    /// The row of ESC Y.
+    /// After ESC Y: the row is expected.
     CursorRow,
-    /// The column of ESC Y.
+    /// After the row of ESC Y: the column is expected.
     CursorColumn,
-    /// The mode number of ESC x or ESC y.
+    /// After ESC x or ESC y: the mode number is expected.
     Mode {
         is_set: bool,
     },
-    /// The letter of ESC r.
+    /// After ESC r: the letter of the baud rate is expected.
     BaudRate,
-    /// The parameters of ESC [ in ANSI mode.
+    /// After ESC [ in ANSI mode, with the parameters received so far.
     Parameters(Parameters),
-    /// ESC [ has entered hold screen mode; a following `?` reverts that.
+    /// After ESC [ in Heath mode, which has entered hold screen mode. A following `?` restores the
+    /// previous mode.
     Hold {
         held_before: bool,
         budget: u8,
     },
-    /// A private sequence of ECMA-48, with the number of bytes received.
+    /// Inside a private ECMA-48 sequence, with the number of bytes received after its `?`.
     Private {
         count: u8,
     },
 }
 
-/// An event for the caller. Pending events of the same kind are merged.
+/// An event for the caller. Events of the same kind that the caller has not read yet are merged
+/// into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The bell has sounded.
+    /// The bell rang.
     Bell,
     /// The host has selected another rate for the serial line, in bit/s.
     BaudRate(u32),
@@ -192,19 +194,19 @@ pub struct Heath19 {
     screen: Screen,
     modes: Modes,
     state: State,
-    /// Number of line feeds on the last row before the screen is held.
+    /// Number of line feeds on the last row until the screen is held, including the held one.
     hold_budget: u8,
     is_held: bool,
     is_off_line: bool,
     ignores_private: bool,
     input: VecDeque<u8>,
-    has_sent_xoff: bool,
+    is_xoff_sent: bool,
     output: Vec<u8>,
-    /// Whether the host may request the transmission of the screen.
+    /// Whether the terminal transmits its screen when the host requests it.
     transmits: bool,
-    /// The last XOFF or XON that did not fit into the output.
+    /// The latest XOFF or XON, if the output queue had no space for it.
     pending_flow_control: Option<u8>,
-    has_rung: bool,
+    is_bell_pending: bool,
     baud_rate: Option<u32>,
 }
 
@@ -222,11 +224,11 @@ impl Heath19 {
             is_off_line: false,
             ignores_private: false,
             input: VecDeque::new(),
-            has_sent_xoff: false,
+            is_xoff_sent: false,
             output: Vec::new(),
             transmits: false,
             pending_flow_control: None,
-            has_rung: false,
+            is_bell_pending: false,
             baud_rate: None,
         }
     }
@@ -246,14 +248,15 @@ impl Heath19 {
                     rest = later;
                 } else {
                     cx.meter.work(Work::TerminalByte, 1);
-                    terminal.arrive(first & 0x7f, cx);
+                    terminal.receive_byte(first & 0x7f, cx);
                     rest = others;
                 }
             }
         })
     }
 
-    /// Processes a key; returns its effect on the screen if it is executed locally.
+    /// Processes a key press. Returns the effect on the screen, which is empty if the key is only
+    /// sent to the host.
     pub fn key(&mut self, key: Key, modifiers: Modifiers, cx: &mut Cx<'_>) -> ScreenEffect {
         if self.modes.is_keyboard_off {
             return ScreenEffect::default();
@@ -288,14 +291,14 @@ impl Heath19 {
     }
 
     /// Sets whether the host may request the transmission of the page and the 25th line. The
-    /// default is off: text that the host has written would be returned to it like typed input,
-    /// with a CR at the end.
+    /// default is off, because a transmission returns text written by the host, with a CR at the
+    /// end, as if the user had typed it.
     pub fn transmit_on_request(&mut self, is_on: bool) {
         self.transmits = is_on;
     }
 
-    /// Resets the terminal to its initial state, except for the queued output and the permissions
-    /// of the host.
+    /// Resets the terminal to its initial state. The queued output and the settings of
+    /// [`Self::ignore_private_sequences`] and [`Self::transmit_on_request`] are preserved.
     pub fn reset(&mut self) {
         let counts = (self.screen.cells_written, self.screen.new_lines);
         self.screen = Screen::new(self.switches.wraps);
@@ -309,7 +312,7 @@ impl Heath19 {
 
     /// Returns the next event, or `None`.
     pub fn event(&mut self) -> Option<Event> {
-        if core::mem::take(&mut self.has_rung) {
+        if core::mem::take(&mut self.is_bell_pending) {
             return Some(Event::Bell);
         }
         self.baud_rate.take().map(Event::BaudRate)
@@ -321,7 +324,7 @@ impl Heath19 {
         &self.output
     }
 
-    /// Removes `count` bytes of [`Heath19::output`] that were sent.
+    /// Removes the first `count` bytes of [`Heath19::output`], after they were sent to the host.
     pub fn sent(&mut self, count: usize) {
         self.output.drain(..count.min(self.output.len()));
         if self.output.len() < OUTPUT_MAX {
@@ -329,7 +332,7 @@ impl Heath19 {
         }
     }
 
-    /// Returns whether the screen is held until SCROLL is pressed.
+    /// Returns whether the screen is held: input is not processed until SCROLL is pressed.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.is_held
@@ -368,8 +371,7 @@ impl Heath19 {
 
     /// Returns the cell at `row`, from 0 to 24, and `column`, from 0 to 79.
     ///
-    /// If the 25th line is off, its cells hold the content that would be visible if turning it on
-    /// did not erase it.
+    /// The cells of the 25th line are returned even while it is not displayed.
     #[must_use]
     pub fn cell(&self, row: u16, column: u16) -> Option<&Cell> {
         self.screen.grid().cell(row.into(), column.into())
@@ -431,18 +433,20 @@ impl Heath19 {
 
     // Input FIFO and hold screen mode.
 
-    /// Returns whether a received byte would be processed at once as the start of new input.
+    /// Returns whether no input is queued or incomplete, so that a received byte would be processed
+    /// at once.
     fn is_idle(&self) -> bool {
         self.input.is_empty() && !self.is_held && self.state == State::Ground
     }
 
-    /// Processes a byte like the receive interrupt handler of the original.
-    fn arrive(&mut self, byte: u8, cx: &mut Cx<'_>) {
+    /// Enqueues a received byte, like the receive interrupt handler of the original, and processes
+    /// the queue.
+    fn receive_byte(&mut self, byte: u8, cx: &mut Cx<'_>) {
         if byte == 0 {
             return;
         }
         if self.input.len() >= XOFF_THRESHOLD {
-            self.has_sent_xoff = true;
+            self.is_xoff_sent = true;
             self.send_flow(XOFF);
         }
         self.enqueue(byte, cx.meter);
@@ -452,7 +456,7 @@ impl Heath19 {
     fn enqueue(&mut self, byte: u8, meter: &mut Meter) {
         if self.input.len() >= INPUT_MAX {
             meter.count(Counter::TerminalInputOverruns);
-            self.has_rung = true;
+            self.is_bell_pending = true;
             return;
         }
         self.input.push_back(byte);
@@ -468,15 +472,16 @@ impl Heath19 {
                 self.release(1, cx.meter);
             }
             let Some(byte) = self.input.pop_front() else { return };
-            if self.has_sent_xoff && self.input.len() < XON_THRESHOLD {
-                self.has_sent_xoff = false;
+            if self.is_xoff_sent && self.input.len() < XON_THRESHOLD {
+                self.is_xoff_sent = false;
                 self.send_flow(XON);
             }
             self.process(byte, cx);
         }
     }
 
-    /// Executes the held line feed and sets a new budget.
+    /// Executes the held line feed. The screen is held again at line feed number `budget` from now
+    /// on.
     fn release(&mut self, budget: u8, meter: &mut Meter) {
         self.is_held = false;
         self.hold_budget = budget;
@@ -550,7 +555,7 @@ impl Heath19 {
         }
     }
 
-    /// Processes a byte of a private sequence, which has no effect.
+    /// Drops a byte of a private sequence. `count` is the number of bytes dropped so far.
     fn private_sequence(&mut self, count: u8, byte: u8, cx: &mut Cx<'_>) {
         match byte {
             ESC => self.state = State::Escape,
@@ -566,7 +571,7 @@ impl Heath19 {
 
     fn character(&mut self, byte: u8, cx: &mut Cx<'_>) {
         match byte {
-            BEL => self.has_rung = true,
+            BEL => self.is_bell_pending = true,
             BS => self.screen.left(1),
             b'\t' => self.screen.tab(),
             b'\n' => self.line_feed(cx.meter),
@@ -582,7 +587,8 @@ impl Heath19 {
         }
     }
 
-    /// LF from the host, which hold screen mode may hold.
+    /// Executes an LF from the host, or holds the screen if hold screen mode allows no further line
+    /// feed.
     fn line_feed(&mut self, meter: &mut Meter) {
         if self.modes.holds && self.screen.is_on_last_row() {
             self.hold_budget = self.hold_budget.wrapping_sub(1);
@@ -636,7 +642,7 @@ impl Heath19 {
 
     /// Queues the bytes of a key, or sounds the bell if they do not fit.
     fn send(&mut self, code: &[u8], meter: &mut Meter) {
-        self.has_rung |= !self.queue(code, meter);
+        self.is_bell_pending |= !self.queue(code, meter);
     }
 
     fn queue(&mut self, bytes: &[u8], meter: &mut Meter) -> bool {
@@ -649,7 +655,8 @@ impl Heath19 {
         has_room
     }
 
-    /// Queues XOFF or XON. The last one must reach the host, or the host would wait indefinitely.
+    /// Queues XOFF or XON. If the output queue is full, the latest one is stored and sent later;
+    /// otherwise the host might wait for XON indefinitely.
     fn send_flow(&mut self, flow: u8) {
         if self.output.len() < OUTPUT_MAX {
             self.output.push(flow);
@@ -663,7 +670,7 @@ fn baud_rate(code: u8) -> Option<u32> {
     BAUD_RATES.get(usize::from(code.saturating_sub(1))).copied()
 }
 
-/// Returns the number of printable 7-bit bytes at the front.
+/// Returns the number of printable ASCII bytes at the front of `bytes`.
 fn printable_run(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| (b' '..DEL).contains(*byte)).count()
 }

@@ -1,8 +1,8 @@
 //! Screen operations of the Heath-19: cursor, 25th line, and edits of the grid.
 //!
-//! Rows 0 to 23 scroll; row 24 is the 25th line and never does. The cursor is always inside the
-//! grid. There is no pending wrap: after a character in the last column the cursor moves to the
-//! next row at once if wrapping is on, and otherwise stays in the last column.
+//! Rows 0 to 23 scroll. Row 24 is the 25th line and never scrolls. The cursor is always inside the
+//! grid. No wrap is ever pending: after a character in the last column the cursor moves to the next
+//! row at once if wrapping is on, and otherwise stays in the last column.
 //!
 //! An erased cell is a plain space, even in reverse video.
 
@@ -14,9 +14,9 @@ use core::ops::Range;
 
 /// Number of columns.
 pub(super) const COLUMNS: usize = 80;
-/// Number of rows that scroll, and row number of the 25th line.
+/// Number of rows that scroll, and index of the 25th line.
 pub(super) const ROWS: usize = 24;
-/// Distance between the tab stops, which are fixed.
+/// Distance between the fixed tab stops in columns.
 const TAB_DISTANCE: usize = 8;
 const LAST_COLUMN: usize = COLUMNS - 1;
 const LAST_ROW: usize = ROWS - 1;
@@ -147,7 +147,7 @@ impl Screen {
 
     // Controls.
 
-    /// LF: moves one row down, and scrolls on the last; no effect on the 25th line.
+    /// Executes LF: moves one row down, or scrolls on the last row; no effect on the 25th line.
     pub(super) fn line_feed(&mut self, meter: &mut Meter) {
         self.new_lines += 1;
         meter.work(Work::NewLine, 1);
@@ -158,24 +158,24 @@ impl Screen {
         }
     }
 
-    /// Returns whether a line feed would scroll.
+    /// Returns whether the cursor is on the last scrolling row, where a line feed scrolls.
     pub(super) fn is_on_last_row(&self) -> bool {
         self.cursor.row == LAST_ROW
     }
 
-    /// CR.
+    /// Executes CR: moves to column 0.
     pub(super) fn carriage_return(&mut self) {
         self.cursor.column = 0;
     }
 
-    /// HT: moves to the next multiple of eight; from the last tab stop on, one column to the right.
+    /// Executes HT: moves to the next tab stop, or one column to the right after the last tab stop.
     pub(super) fn tab(&mut self) {
         let stop = (self.cursor.column / TAB_DISTANCE + 1) * TAB_DISTANCE;
         self.cursor.column = if stop < COLUMNS { stop } else { self.cursor.column + 1 };
         self.cursor.column = self.cursor.column.min(LAST_COLUMN);
     }
 
-    /// Reverse index: moves one row up, and scrolls down on the first.
+    /// Reverse index: moves one row up, or scrolls down on the first row.
     pub(super) fn reverse_index(&mut self) {
         match self.cursor.row {
             0 => self.grid.scroll_down(0..ROWS, 1, Cell::BLANK),
@@ -246,7 +246,8 @@ impl Screen {
         self.has_line_25 = false;
     }
 
-    /// Clears rows 0 to 23 and moves the cursor home; on the 25th line clears only that line.
+    /// Clears rows 0 to 23 and moves the cursor home. If the cursor is on the 25th line, clears
+    /// only that line.
     pub(super) fn clear(&mut self) {
         if self.is_on_line_25() {
             return self.erase_line();
@@ -255,7 +256,8 @@ impl Screen {
         self.home();
     }
 
-    /// Erases from home to the cursor; on the 25th line, from its start.
+    /// Erases from the first cell of the screen to the cursor. If the cursor is on the 25th line,
+    /// erases only within that line.
     pub(super) fn erase_to_cursor(&mut self) {
         self.erase_line_to_cursor();
         if !self.is_on_line_25() {
@@ -263,7 +265,8 @@ impl Screen {
         }
     }
 
-    /// Erases from the cursor to the end of row 23; on the 25th line, to its end.
+    /// Erases from the cursor to the end of row 23. If the cursor is on the 25th line, erases only
+    /// within that line.
     pub(super) fn erase_from_cursor(&mut self) {
         self.erase_line_from_cursor();
         if !self.is_on_line_25() {
@@ -289,8 +292,8 @@ impl Screen {
         }
     }
 
-    /// Inserts lines at the cursor's row. On the 25th line this blanks that line, where the
-    /// original corrupts its memory.
+    /// Inserts lines at the cursor's row. If the cursor is on the 25th line, blanks that line; the
+    /// original corrupts its memory in this case.
     pub(super) fn insert_lines(&mut self, count: usize) {
         if self.is_on_line_25() {
             self.erase_line();
@@ -300,7 +303,8 @@ impl Screen {
         self.cursor.column = 0;
     }
 
-    /// Deletes lines at the cursor's row; on the 25th line as [`Self::insert_lines`].
+    /// Deletes lines at the cursor's row. If the cursor is on the 25th line, blanks that line, like
+    /// [`Self::insert_lines`].
     pub(super) fn delete_lines(&mut self, count: usize) {
         if self.is_on_line_25() {
             self.erase_line();

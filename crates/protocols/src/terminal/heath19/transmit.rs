@@ -1,11 +1,12 @@
-//! Transmission of the page and the 25th line: the characters with the sequences that display them.
+//! Transmission of the page and the 25th line: the characters of the screen, and the sequences that
+//! reproduce their modes.
 //!
 //! There is no separator between lines. A change of graphics mode precedes a change of reverse
 //! video, and modes that are on at the end are not turned off.
 //!
-//! This is the only reply that contains text written by a host. Merely displayed text could write a
-//! command to the screen and have it transmitted, so transmission requires the permission of the
-//! user.
+//! This is the only reply that contains text written by a host. A file displayed on the screen
+//! could contain a command and request its transmission, so transmission requires the permission of
+//! the user.
 
 use super::screen::{COLUMNS, ROWS};
 use super::{Heath19, OUTPUT_MAX, glyphs};
@@ -14,18 +15,18 @@ use crate::terminal::cell::{Attributes, Cell};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Maximum length of a page in bytes: for each cell both changes in ANSI mode and the character,
-/// and CR.
+/// Maximum length of a page in bytes: for each cell the character and both mode changes of ANSI
+/// mode (10 bytes), and a final CR.
 #[cfg(test)]
 pub(super) const PAGE_BYTES_MAX: usize = ROWS * COLUMNS * 10 + 1;
 
 impl Heath19 {
-    /// Transmits rows 0 to 23 and CR, and sounds the bell.
+    /// Transmits rows 0 to 23 and a CR, and rings the bell.
     pub(super) fn transmit_page(&mut self, meter: &mut Meter) {
         self.transmit(0..ROWS, meter);
     }
 
-    /// Transmits the 25th line, if it is displayed, and CR, and sounds the bell.
+    /// Transmits the 25th line, if it is displayed, and a CR, and rings the bell.
     pub(super) fn transmit_line_25(&mut self, meter: &mut Meter) {
         self.transmit(if self.has_line_25() { ROWS..ROWS + 1 } else { 0..0 }, meter);
     }
@@ -42,7 +43,7 @@ impl Heath19 {
         let mut page = Vec::with_capacity(rows.len() * COLUMNS + 1);
         let places = rows.flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
         for cell in places.filter_map(|(row, column)| grid.cell(row, column)) {
-            let glyph = glyphs::byte_of(cell.character());
+            let glyph = glyphs::byte_for(cell.character());
             if is_graphic != glyph.is_some() {
                 is_graphic = glyph.is_some();
                 page.extend_from_slice(match (is_ansi, is_graphic) {
@@ -65,7 +66,7 @@ impl Heath19 {
         }
         page.push(b'\r');
         self.output.append(&mut page);
-        self.has_rung = true;
+        self.is_bell_pending = true;
         meter.count(Counter::TerminalReports);
     }
 }

@@ -1,12 +1,13 @@
-//! The expected effect of a key: the cursor position that follows, and the change of the row.
+//! The expected effect of a key: the cursor position after the key, and the change of the row.
 //!
-//! A line that is longer than a row continues in the next one, and hosts differ in how they move to
-//! the next row. A shell that edits its line moves to the next row at once, by an additional
-//! character or by CR. If the kernel echoes, the terminal's wrap is pending until the next
-//! character. Both positions are accepted for the key that fills a row, and the following keys are
-//! predicted alike. Only the first kind erases back across the edge, so that is predicted only
-//! after the host has been observed to wrap at once. In the last row the wrap scrolls: rows are
-//! counted as if it had not, and the number of scrolled rows is counted separately.
+//! A line that is longer than a row continues in the next row, and hosts differ in how they move
+//! the cursor there. A shell with line editing moves to the next row at once, by an additional
+//! character or by CR. If the kernel echoes, the wrap of the terminal is pending until the next
+//! character. For the key that fills a row both cursor positions are accepted, and the keys after
+//! it are predicted the same for both kinds of host. Only a shell with line editing can erase back
+//! into the previous row, so such an erasure is predicted only after the host has been observed to
+//! wrap at once. If the wrap scrolls the screen, row indices still count as if nothing had
+//! scrolled, and the number of scrolled rows is counted separately.
 
 use super::super::cell::{Cell, Style};
 use super::keys::Key;
@@ -20,24 +21,25 @@ use unicode_width::UnicodeWidthChar;
 pub(super) struct Expected {
     /// Cursor position after the key.
     pub(super) position: ExpectedPosition,
-    /// Column and character expected in the row that the key changes.
+    /// Column of the expected character in the row `edit_row`, and that character.
     pub(super) cell: Option<(usize, char)>,
-    /// Change of the row by the key.
+    /// Change of the row `edit_row`.
     pub(super) edit: Edit,
-    /// Index of the changed row, counted as if nothing had scrolled.
+    /// Index of the changed row, counted as if the screen had not scrolled.
     pub(super) edit_row: usize,
-    /// Whether the confirmation of the key proves that the host echoes.
+    /// Whether the echo of the key changes the screen visibly, so that it proves that the host
+    /// echoes.
     pub(super) is_evidence: bool,
 }
 
 /// Cursor position after a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExpectedPosition {
-    /// Position of the cursor if the host moves to the next row at once.
+    /// Cursor position if the host moves to the next row at once.
     pub(super) place: Place,
     /// Number of rows by which the screen has scrolled when the cursor is at this position.
     pub(super) scrolled: usize,
-    /// Position at which the host leaves the wrap pending.
+    /// Alternative cursor position if the host leaves the wrap pending.
     pub(super) pending: Option<Place>,
 }
 
@@ -60,12 +62,12 @@ pub(super) enum Wrap {
 }
 
 impl ExpectedPosition {
-    /// Returns the row, counted as if nothing had scrolled.
+    /// Returns the index of the row, counted as if the screen had not scrolled.
     fn row(self) -> usize {
         self.place.row + self.scrolled
     }
 
-    /// Returns the number of scrolled rows if the cursor at `place` is at this position.
+    /// Returns the number of scrolled rows if a cursor at `place` matches this expected position.
     pub(super) fn matches(self, place: Place) -> Option<usize> {
         match self.pending {
             // The wrap that would scroll has not happened yet.
@@ -97,7 +99,7 @@ impl Predictor {
         expected
     }
 
-    /// Returns the position before the next key if the queue is empty.
+    /// Returns the cursor position before the next key, for an empty queue.
     fn base_position(&self) -> ExpectedPosition {
         let position =
             ExpectedPosition { place: self.base, scrolled: self.base_scrolled, pending: None };
@@ -107,7 +109,7 @@ impl Predictor {
         }
     }
 
-    /// Returns the start of the row below, which may require scrolling.
+    /// Returns the start of the row below `from`; below the last row, the screen scrolls.
     fn row_below(&self, from: ExpectedPosition) -> ExpectedPosition {
         let last = self.rows().saturating_sub(1);
         let scrolled = from.scrolled + usize::from(from.place.row >= last);
@@ -121,7 +123,7 @@ impl Predictor {
         let column = from.place.column;
         let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
         let is_at_end = view.is_blank_from(column);
-        let fits = column + width < view.cells.len() && (self.keeps_tail() || view.has_room());
+        let fits = column + width < view.cells.len() && (self.is_overwriting() || view.has_room());
         if !(fits || is_at_end && column + width <= view.cells.len()) {
             return None;
         }
@@ -149,7 +151,7 @@ impl Predictor {
         Some(Expected {
             position,
             cell: Some((column, character)),
-            edit: Edit::Insert { column, character, width }.with_tail_kept(self.keeps_tail()),
+            edit: Edit::Insert { column, character, width }.with_tail_kept(self.is_overwriting()),
             edit_row: from.row(),
             is_evidence,
         })
@@ -172,7 +174,7 @@ impl Predictor {
         let column = from.place.column.checked_sub(width)?;
         // Only the host knows the character under one that was overwritten.
         let is_at_end = view.is_blank_from(column + width);
-        if !is_at_end && (!view.has_room() || self.keeps_tail()) {
+        if !is_at_end && (!view.has_room() || self.is_overwriting()) {
             return None;
         }
         view.remove(column, width);
@@ -216,7 +218,8 @@ impl Predictor {
         Some(Expected { position, cell: None, edit, edit_row, is_evidence: false })
     }
 
-    /// Returns a row, counted as if nothing had scrolled, as all keys of the queue will leave it.
+    /// Returns the content of a row after all keys in the queue. `row` counts as if the screen had
+    /// not scrolled.
     fn view_of(&self, row: usize) -> View {
         let cells = match row.checked_sub(self.base_scrolled).filter(|row| *row < self.rows()) {
             Some(row) => self.host_screen.row_cells(row).to_vec(),
@@ -233,8 +236,8 @@ impl Predictor {
 }
 
 impl Edit {
-    /// Returns the edit for a host that overwrites the text after the cursor (`is_kept`) or moves
-    /// it.
+    /// Converts an insertion to an overwriting edit if the host keeps the text after the cursor in
+    /// place (`is_kept`), and vice versa.
     pub(super) fn with_tail_kept(self, is_kept: bool) -> Self {
         match self {
             Self::Insert { column, character, width }
@@ -246,7 +249,7 @@ impl Edit {
         }
     }
 
-    /// Returns whether the edit fits into a row and cuts no wide character.
+    /// Returns whether the edit fits into the row `view` and cuts no wide character.
     pub(super) fn fits(self, view: &View) -> bool {
         let is_cut = |column: usize| view.cells.get(column).is_none_or(Cell::is_tail);
         match self {

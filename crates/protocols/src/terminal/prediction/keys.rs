@@ -1,27 +1,27 @@
-//! Decoder from typed bytes to keys, as far as their echo can be predicted.
+//! Decoder from typed bytes to keys. It distinguishes the keys whose echo can be predicted.
 
 use unicode_width::UnicodeWidthChar;
 
 const ESC: u8 = 0x1b;
 
-/// A key, classified for prediction.
+/// A key, as far as prediction distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     /// A character of one or two columns.
     Text(char),
     /// Backspace or delete: removes the character before the cursor.
     Erase,
-    /// The end of a line.
+    /// The Enter key.
     Enter,
-    /// The arrow to the left.
+    /// The left arrow key.
     Left,
-    /// The arrow to the right.
+    /// The right arrow key.
     Right,
     /// Any other key, whose effect only the host knows.
     Other,
 }
 
-/// Incremental key decoder; a key that is incomplete at the end of one read continues in the next.
+/// Incremental key decoder: an incomplete key at the end of one call continues in the next.
 #[derive(Debug, Default)]
 pub(super) struct KeyReader {
     state: State,
@@ -36,7 +36,7 @@ enum State {
     Sequence {
         has_parameters: bool,
     },
-    /// Inside a UTF-8 character: its bits so far, and the number of missing bytes.
+    /// Inside a UTF-8 character: the code bits decoded so far, and the number of missing bytes.
     Character {
         code: u32,
         missing: u8,
@@ -63,15 +63,15 @@ impl KeyReader {
                     _ => (State::Character { code, missing: missing - 1 }, None),
                 }
             }
-            (State::Character { .. } | State::Ground, _) => single(byte),
+            (State::Character { .. } | State::Ground, _) => decode_single_byte(byte),
         };
         self.state = state;
         key
     }
 
-    /// Handles the end of a read; returns the key of an escape that nothing follows.
+    /// Handles the end of a read. Returns [`Key::Other`] for a lone ESC at its end.
     ///
-    /// A terminal sends the sequence of a key in one piece, so this is the key Esc.
+    /// A terminal sends the sequence of a key in one piece, so a lone ESC is the Esc key.
     pub(super) fn pause(&mut self) -> Option<Key> {
         let State::Escape = self.state else { return None };
         self.state = State::Ground;
@@ -79,7 +79,7 @@ impl KeyReader {
     }
 }
 
-fn single(byte: u8) -> (State, Option<Key>) {
+fn decode_single_byte(byte: u8) -> (State, Option<Key>) {
     let character = |code, missing| (State::Character { code: u32::from(code), missing }, None);
     match byte {
         0x08 | 0x7f => (State::Ground, Some(Key::Erase)),
@@ -111,26 +111,26 @@ mod tests {
     }
 
     #[test]
-    fn arrows_are_known_in_both_modes_of_the_cursor_keys() {
+    fn arrows_are_decoded_in_both_cursor_key_modes() {
         assert_eq!(keys(b"\x1b[D\x1bOC"), [Key::Left, Key::Right]);
         assert_eq!(keys(b"\x1b[1;5D\x1b[A"), [Key::Other, Key::Other]);
     }
 
     #[test]
-    fn characters_of_utf8_are_one_key() {
+    fn a_utf8_character_is_one_key() {
         assert_eq!(keys("é界".as_bytes()), [Key::Text('é'), Key::Text('界')]);
         assert_eq!(keys("\u{301}".as_bytes()), [Key::Other]);
     }
 
     #[test]
-    fn an_escape_that_nothing_follows_is_a_key() {
+    fn a_lone_escape_is_a_key() {
         assert_eq!(keys(b"\x1b"), [Key::Other]);
         assert_eq!(keys(b"a\x7f\r\x03"), [Key::Text('a'), Key::Erase, Key::Enter, Key::Other]);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_keys_and_no_more_than_bytes(bytes: Vec<u8>) {
+        fn arbitrary_bytes_decode_to_at_most_as_many_keys(bytes: Vec<u8>) {
             prop_assert!(keys(&bytes).len() <= bytes.len() + 1);
         }
     }

@@ -1,49 +1,48 @@
 //! Echo prediction: displays the effect of a key before the remote host has echoed it.
 //!
 //! All output for the real terminal passes through unchanged, so that its scrollback, modes and
-//! colors stay as the host sets them; a [`Terminal`] of our own tracks it. The expected effect of
-//! the keys in flight is laid over the row of the cursor. Before host output is passed on, the
-//! overlay is removed, and afterwards the remaining part is laid again, so no prediction can
-//! persist. The alternative, drawing the whole screen from our own grid, would lose the scrollback
-//! and every sequence that the grid does not support.
+//! colors stay as the host sets them. An internal [`Terminal`] tracks this output. The expected
+//! effect of the keys in flight is drawn over the row of the cursor (the overlay). The overlay is
+//! removed before host output is passed on and drawn again afterwards for the keys still in flight,
+//! so no prediction can persist. The alternative, drawing the whole screen from an internal grid,
+//! would lose the scrollback and every sequence that the grid does not support.
 //!
-//! **Keys.** Each sent key enters a queue with the expected cursor position and the character that
-//! is then expected at a position. A character inserts itself, backspace removes the typed
-//! character before it, left and right arrows move, Enter leads to the first column of the next
-//! row. If two consecutive characters have not moved the text after them, as in an editor that
-//! overwrites or has a window beside it, the next ones are predicted to overwrite. Only the host
-//! knows the effect of other keys: no key after one of them is predicted until it has timed out. A
-//! line that is longer than its row continues in the next one, and is erased back from there
-//! (`expectation`).
+//! **Keys.** Each sent key enters a queue with the expected cursor position and the expected
+//! character. A character inserts itself, backspace removes the typed character before it, left and
+//! right arrows move, Enter moves to the first column of the next row. If two consecutive
+//! characters have not moved the text after them, as in an editor in overwrite mode or with several
+//! windows side by side, the next ones are predicted to overwrite. The effect of other keys is
+//! unknown: no key after one of them is predicted until it has timed out. A line that is longer
+//! than its row continues in the next row, and is erased back from there (`expectation`).
 //!
-//! **Confirmation.** Host output is examined in pieces, before each CR and after each LF. If the
-//! cursor is at the expected position of a key in the queue, and the expected characters are
-//! displayed, that key and all before it are confirmed. A key is late after the usual echo time
-//! plus a grace of 50 ms; the round trip is smoothed according to RFC 6298, and the grace grows
-//! with its variation. Late keys are hidden. If the cursor is then at a position that no key
-//! explains, the prediction was wrong. If it has not moved, possibly nothing has arrived, for
-//! example because a segment was lost: the key stays queued but hidden for at most five seconds. An
-//! answer to a TIMING-MARK (RFC 860), or any other notification that all keys up to some time were
-//! read, ends that wait; an acknowledgment of the echo itself ends it at once.
+//! **Confirmation.** Host output is examined in pieces, which end before each CR and after each LF.
+//! If the cursor is at the expected position of a key in the queue, and the expected characters are
+//! displayed, that key and all earlier keys are confirmed. A key is late after the usual echo time
+//! plus a grace period of at least 50 ms; the round trip is smoothed according to RFC 6298, and the
+//! grace period grows with its variation. Late keys are hidden. If the cursor is then at a position
+//! that no key explains, the prediction was wrong. If the cursor has not moved, a segment may have
+//! been lost: the key stays queued but hidden for at most five seconds. An answer to a TIMING-MARK
+//! (RFC 860), or any other notification that all keys up to some time were read, ends that wait; an
+//! acknowledgment of the echo itself ends it at once.
 //!
-//! **Epochs.** Keys that are predicted on the same evidence form an epoch: Enter, arrows, text
-//! after arrows, and keys of unknown effect begin another one, and so does output that no key
+//! **Epochs.** Keys whose prediction depends on the same evidence form an epoch. Enter, arrows,
+//! text after arrows, and keys of unknown effect begin a new epoch, and so does output that no key
 //! explains, such as a password prompt. Predictions of an epoch are displayed only after the host
-//! has confirmed one key of it by a character that was not there before, and which was typed after
-//! the answer to the last Enter: a terminal echoes typed-ahead input until a program that asks for
-//! a password disables echo. A wrong prediction invalidates its whole epoch, and keys that are not
-//! due yet are predicted again from the current cursor position.
+//! has confirmed one of its keys by a character that was not there before. Keys typed before the
+//! answer to the last Enter do not count: a terminal echoes type-ahead until the program that asks
+//! for a password disables the echo. A wrong prediction invalidates its whole epoch, and keys that
+//! are not due yet are predicted again from the current cursor position.
 //!
-//! **Display.** In [`Mode::Auto`] predictions are displayed while echoes take more than 30 ms
-//! (until 20), and underlined above 80 ms (until 50). They are not displayed while the column of
-//! the real terminal is unknown, which is the case after a resize, after other output, and after
-//! prediction was enabled, up to the next CR; nor while the host is inside a sequence, inserts,
-//! uses another character set, or has left and right margins; nor in a row with protected or large
-//! characters.
+//! **Display.** In [`Mode::Auto`] predictions are displayed when echoes take more than 30 ms (until
+//! less than 20 ms), and underlined above 80 ms (until 50 ms). They are not displayed while the
+//! column of the real terminal is unknown: after a resize, after other output, and after prediction
+//! was enabled, until the next CR. They are not displayed either while the host is inside a
+//! sequence, inserts, uses another character set, or has left and right margins, nor in a row with
+//! protected or large characters.
 //!
-//! Not implemented: displaying predictions in a row other than the cursor's before the cursor is
-//! there, because the row of the real terminal is not known and a wrap at its bottom scrolls; and
-//! REP of a character that was sent in an earlier piece, whose cell the overlay may have replaced.
+//! Not implemented: predictions in other rows than the cursor's, because the row number on the real
+//! terminal is not known and a wrap in its last row scrolls; and REP of a character that was sent
+//! in an earlier piece, whose cell the overlay may have replaced.
 
 mod expectation;
 mod keys;
@@ -64,22 +63,22 @@ use keys::{Key, KeyReader};
 use overlay::View;
 use round_trip::RoundTrip;
 
-/// Number of bytes in one call of [`Predictor::typed`] above which they count as pasted.
-const PASTE_MIN: usize = 100;
+/// Minimum number of bytes in one call of [`Predictor::typed`] that count as a paste.
+const PASTE_BYTES_MIN: usize = 100;
 /// Maximum number of keys that wait for their echo (our choice): more than ten seconds of a fast
 /// typist.
 const KEYS_MAX: usize = 128;
-/// Maximum number of pieces into which host output is split.
+/// Maximum number of pieces of one host output that are examined for echoes.
 const PIECES_MAX: usize = 64;
-/// Time without any answer after which a key is dropped.
-const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// Time that the host may need for an echo after it has read the key.
-const READ_GRACE: Duration = Duration::from_millis(50);
-/// Number of consecutive characters that have not moved the text after them, from which on the next
-/// ones are predicted to overwrite it.
+/// Time after which an unanswered key is dropped if the cursor has not moved.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time allowed for an echo after the host has reported that it has read the key.
+const ECHO_GRACE_AFTER_READ: Duration = Duration::from_millis(50);
+/// Number of consecutive characters that left the text after them in place, from which on further
+/// characters are predicted to overwrite it.
 const UNMOVED_MIN: u8 = 2;
-/// Minimum length in bytes of output that is searched for lines that scroll away.
-const FLOOD_MIN: usize = 16 * 1024;
+/// Minimum length in bytes of output in which lines that scroll away are skipped.
+const FLOOD_BYTES_MIN: usize = 16 * 1024;
 
 /// Display mode of predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,13 +103,13 @@ pub struct Statistics {
     pub shown: u64,
     /// Predictions that the host confirmed.
     pub confirmed: u64,
-    /// Predictions that the host refuted or did not answer, after the host had confirmed other
-    /// predictions of the same epoch.
+    /// Predictions that the host contradicted or never answered, although it had confirmed others
+    /// of the same epoch.
     pub wrong: u64,
     /// Wrong predictions that were displayed.
     pub wrong_seen: u64,
-    /// Predictions that were dropped without a verdict: those of an epoch that the host never
-    /// confirmed, for example after a password prompt, and those that were interrupted.
+    /// Predictions dropped without a result: those of an epoch that the host never confirmed, for
+    /// example after a password prompt, and those that were interrupted.
     pub discarded: u64,
 }
 
@@ -122,7 +121,7 @@ struct Place {
     is_wrap_pending: bool,
 }
 
-/// A key in flight.
+/// A sent key whose echo has not been confirmed yet.
 #[derive(Clone, Copy, Debug)]
 struct TypedKey {
     key: Key,
@@ -130,9 +129,9 @@ struct TypedKey {
     number: u64,
     typed_at: Instant,
     epoch: u64,
-    /// The expected effect; `None` if only the host knows it.
+    /// The expected effect; `None` if the key is of unknown effect.
     expected: Option<Expected>,
-    /// Time by which the echo has arrived, if there is one, according to the host.
+    /// Time by which the host must have echoed the key, because it reported that it has read it.
     settled_at: Option<Instant>,
     past: KeyHistory,
 }
@@ -141,13 +140,13 @@ struct TypedKey {
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyHistory {
     is_predicted: bool,
-    /// Whether the prediction was displayed immediately when the key was typed.
-    is_seen: bool,
+    /// Whether the prediction was displayed as soon as the key was typed.
+    was_displayed: bool,
     /// Whether the outcome is already in the statistics; later outcomes are not counted.
     is_counted: bool,
     /// Whether the key was typed before the answer to an Enter. Its echo may precede a password
-    /// prompt, so it is no evidence for later keys.
-    is_ahead: bool,
+    /// prompt, so it does not prove that later keys are echoed.
+    is_typed_ahead: bool,
 }
 
 /// Outcome of a prediction.
@@ -166,16 +165,15 @@ pub struct Predictor {
     host_screen: Terminal,
     reader: KeyReader,
     queue: VecDeque<TypedKey>,
-    /// Position of the cursor before the first key of the queue.
+    /// Cursor position before the first key in the queue.
     base: Place,
-    /// Number of rows by which confirmed keys have scrolled the screen, in the row count of the
-    /// queue.
+    /// Number of rows that the screen has scrolled since the queue was last empty.
     base_scrolled: usize,
-    /// The row of the first key of the queue, as it was before that key; empty if there is no text
+    /// Content of the cursor's row before the first key in the queue; empty if there is no text
     /// after the cursor.
     base_row: Vec<Cell>,
-    /// Number of consecutive characters that have not moved the text after them.
-    unmoved: u8,
+    /// Number of consecutive characters that left the text after them in place.
+    unmoved_count: u8,
     /// Behavior of the host at a full row, if it was observed.
     wrap: Option<Wrap>,
     epoch: u64,
@@ -187,9 +185,9 @@ pub struct Predictor {
     /// Whether the first key of the queue is late.
     is_late: bool,
     is_column_known: bool,
-    /// Number of rows at the bottom that do not belong to the host.
+    /// Number of rows at the bottom that are reserved by the caller.
     reserved_rows: usize,
-    /// The content of the real terminal's row where it differs from the host's.
+    /// The displayed row with its predictions; `None` if no prediction is displayed.
     displayed: Option<View>,
     output: Vec<u8>,
     wants_mark: bool,
@@ -209,7 +207,7 @@ impl Predictor {
             base: Place::default(),
             base_scrolled: 0,
             base_row: Vec::new(),
-            unmoved: 0,
+            unmoved_count: 0,
             wrap: None,
             epoch: 1,
             confirmed_epoch: 0,
@@ -251,7 +249,7 @@ impl Predictor {
         self.statistics
     }
 
-    /// Returns the smoothed time from a key to its echo, if one was measured.
+    /// Returns the smoothed echo time, or `None` before the first measurement.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip.smoothed()
@@ -268,13 +266,13 @@ impl Predictor {
         self.output.clear();
     }
 
-    /// Processes keys that are sent to a host which is expected to echo them.
+    /// Predicts the echo of keys that the caller sends to the host.
     pub fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if self.mode == Mode::Never {
             return;
         }
-        if keys.len() > PASTE_MIN {
-            self.pasted(keys.len(), cx);
+        if keys.len() > PASTE_BYTES_MIN {
+            self.handle_paste(keys.len(), cx);
         } else {
             for byte in keys {
                 if let Some(key) = self.reader.push(*byte) {
@@ -288,9 +286,9 @@ impl Predictor {
         self.draw_overlay();
     }
 
-    /// Drops the keys in flight: nothing is displayed until the host has confirmed another key.
+    /// Drops the keys in flight: nothing is displayed until the host has confirmed a later key.
     ///
-    /// Call it when keys are sent elsewhere, and when the host announces that it starts or stops
+    /// Call it when keys are sent elsewhere, or when the host announces that it starts or stops
     /// echoing.
     pub fn interrupt(&mut self) {
         self.remove_overlay();
@@ -301,7 +299,7 @@ impl Predictor {
         self.begin_epoch();
     }
 
-    /// Reports that other output was written to the real terminal.
+    /// Reports that the caller has written output of its own to the real terminal.
     pub fn other_output_written(&mut self) {
         self.interrupt();
         self.is_column_known = false;
@@ -315,8 +313,8 @@ impl Predictor {
         }
     }
 
-    /// Sets the number of rows at the bottom of the real terminal that do not belong to the host,
-    /// such as a status line: nothing is predicted in them, and no Enter leads there.
+    /// Reserves rows at the bottom of the real terminal, for example for a status line of the
+    /// caller. Nothing is predicted in them, and Enter does not move the cursor there.
     pub fn reserve_rows(&mut self, rows: u16) {
         if self.reserved_rows != usize::from(rows) {
             self.interrupt();
@@ -335,41 +333,41 @@ impl Predictor {
             return;
         }
         let was_alternate = self.host_screen.is_alternate();
-        self.follow(bytes, cx);
+        self.track_output(bytes, cx);
         self.is_column_known |= bytes.contains(&b'\r');
         if self.host_screen.is_alternate() != was_alternate {
             self.interrupt();
         }
         // The real terminal sends the replies, so those of our terminal are discarded.
         self.host_screen.sent(self.host_screen.output().len());
-        self.judge(cx);
+        self.expire_keys(cx);
         self.draw_overlay();
     }
 
-    /// Returns whether the host should be asked to report when it has read the keys so far. After
-    /// asking, the caller calls [`Self::mark_asked`].
+    /// Returns whether the caller should send a TIMING-MARK, so that the host reports when it has
+    /// read all keys so far. The caller then calls [`Self::mark_asked`].
     #[must_use]
     pub fn wants_mark(&self) -> bool {
         self.wants_mark && self.mark_asked_at.is_none()
     }
 
-    /// Records that a mark was requested, after all keys.
+    /// Records that a TIMING-MARK was sent after all keys.
     pub fn mark_asked(&mut self, cx: &Cx<'_>) {
         self.wants_mark = false;
         self.mark_asked_at = Some(cx.now);
     }
 
-    /// Processes the answer: the keys before the mark were read.
+    /// Processes the answer to the TIMING-MARK: the host has read all keys before it.
     pub fn mark_answered(&mut self, cx: &mut Cx<'_>) {
         let Some(asked_at) = self.mark_asked_at.take() else { return };
         for typed in self.queue.iter_mut().filter(|typed| typed.typed_at <= asked_at) {
-            typed.settled_at.get_or_insert(cx.now + READ_GRACE);
+            typed.settled_at.get_or_insert(cx.now + ECHO_GRACE_AFTER_READ);
         }
         self.wants_mark |= self.queue.iter().any(|typed| typed.typed_at > asked_at);
         self.timeout(cx);
     }
 
-    /// Returns the number of the last key, counted from 1, for [`Self::echo_acknowledged`].
+    /// Returns the number of the last typed key, counted from 1, for [`Self::echo_acknowledged`].
     #[must_use]
     pub fn last_key(&self) -> u64 {
         self.statistics.keys
@@ -384,16 +382,17 @@ impl Predictor {
         self.timeout(cx);
     }
 
-    /// Returns when to call [`Self::timeout`].
+    /// Returns the time at which [`Self::timeout`] must be called, or `None` if no key is in
+    /// flight.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let first = self.queue.front()?;
-        Some(if self.is_late { self.end_of_silence(first) } else { self.overdue(first) })
+        Some(if self.is_late { self.answer_deadline(first) } else { self.overdue(first) })
     }
 
-    /// Processes late keys.
+    /// Hides or drops the keys whose echo is late.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        self.judge(cx);
+        self.expire_keys(cx);
         self.draw_overlay();
     }
 
@@ -405,24 +404,24 @@ impl Predictor {
             cx.meter.count(Counter::PredictionsRefused);
             self.interrupt();
         }
-        self.judge(cx);
-        let is_ahead = self.queue.iter().any(|typed| typed.key == Key::Enter);
-        let past = KeyHistory { is_ahead, ..KeyHistory::default() };
+        self.expire_keys(cx);
+        let is_typed_ahead = self.queue.iter().any(|typed| typed.key == Key::Enter);
+        let past = KeyHistory { is_typed_ahead, ..KeyHistory::default() };
         self.enqueue(key, self.statistics.keys, cx.now, past, cx);
         let may_show = self.may_show();
         let Some(last) = self.queue.back_mut() else { return };
         if may_show && last.expected.is_some() && last.epoch <= self.confirmed_epoch {
-            last.past.is_seen = true;
+            last.past.was_displayed = true;
             self.statistics.shown += 1;
             cx.meter.count(Counter::PredictionsShown);
         }
     }
 
-    /// Handles a paste, which is not predicted: its echo has arbitrary content and arrives quickly.
-    fn pasted(&mut self, bytes: usize, cx: &mut Cx<'_>) {
+    /// Handles a paste. Its echo is not predicted: it may have any content and arrives quickly.
+    fn handle_paste(&mut self, bytes: usize, cx: &mut Cx<'_>) {
         self.statistics.keys += bytes as u64;
         self.interrupt();
-        self.judge(cx);
+        self.expire_keys(cx);
         self.enqueue(Key::Other, self.statistics.keys, cx.now, KeyHistory::default(), cx);
     }
 
@@ -453,22 +452,22 @@ impl Predictor {
         self.queue.push_back(TypedKey { key, number, typed_at, epoch, expected, settled_at, past });
     }
 
-    /// Counts the outcome of a prediction, once.
-    fn count(&mut self, past: &mut KeyHistory, fate: PredictionOutcome) {
+    /// Adds the outcome of a prediction to the statistics, unless it was already counted.
+    fn count(&mut self, past: &mut KeyHistory, outcome: PredictionOutcome) {
         if !past.is_predicted || core::mem::replace(&mut past.is_counted, true) {
             return;
         }
-        match fate {
+        match outcome {
             PredictionOutcome::Confirmed => self.statistics.confirmed += 1,
             PredictionOutcome::Discarded => self.statistics.discarded += 1,
             PredictionOutcome::Wrong => {
                 self.statistics.wrong += 1;
-                self.statistics.wrong_seen += u64::from(past.is_seen);
+                self.statistics.wrong_seen += u64::from(past.was_displayed);
             }
         }
     }
 
-    /// Returns the number of rows that belong to the host.
+    /// Returns the number of rows without the reserved ones.
     fn rows(&self) -> usize {
         usize::from(self.host_screen.size().1).saturating_sub(self.reserved_rows)
     }
@@ -490,9 +489,9 @@ impl Predictor {
         self.place() == self.base
     }
 
-    /// Passes host output to our terminal, and checks for confirmed keys wherever one may be
-    /// answered.
-    fn follow(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+    /// Applies host output to the internal terminal, and checks for confirmed keys after each
+    /// piece.
+    fn track_output(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         let mut rest = bytes;
         for _ in 0..PIECES_MAX {
             if self.queue.is_empty() {
@@ -509,13 +508,13 @@ impl Predictor {
         self.confirm(false, cx);
     }
 
-    /// Removes lines that will have scrolled away by the end of a flood of lines.
+    /// Returns `bytes` without the lines at its start that the following lines scroll off the
+    /// screen.
     ///
-    /// This is possible if all rows scroll and enough lines follow. The removed part has no other
-    /// effect if it ends with a line end and changes no state, that is, contains neither sequences
-    /// nor shifts.
+    /// Lines are skipped only if all rows scroll, enough lines follow, and the skipped bytes end
+    /// with a line end and contain no sequences and no shifts, so that they have no other effect.
     fn without_scrolled_lines<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        if bytes.len() < FLOOD_MIN
+        if bytes.len() < FLOOD_BYTES_MIN
             || !self.host_screen.is_ground()
             || !self.host_screen.scrolls_whole()
         {
@@ -533,10 +532,10 @@ impl Predictor {
         if has_state { bytes } else { rest }
     }
 
-    /// Finds the last key that is confirmed by the host's screen.
+    /// Finds the last key that the host's screen confirms, and confirms it and all earlier keys.
     ///
-    /// If the cursor is about to return in its row, a shell may have written a blank after a full
-    /// row only to wrap, which is not the echo of the next key.
+    /// If a CR follows (`is_returning`), a blank after a full row may be a shell's way to wrap; it
+    /// is not the echo of the next key.
     fn confirm(&mut self, is_returning: bool, cx: &mut Cx<'_>) {
         let place = self.place();
         let is_full =
@@ -558,10 +557,10 @@ impl Predictor {
             self.wrap = Some(if is_pending { Wrap::Pending } else { Wrap::Immediate });
         }
         if !self.base_row.is_empty() {
-            self.learn_tail(last);
+            self.detect_unmoved_tail(last);
         }
         // A single echo in less than half the usual time may be unrelated output.
-        let is_believed = !is_early || self.round_trip.is_early_again();
+        let is_credible = !is_early || self.round_trip.is_early_again();
         let mut queue = core::mem::take(&mut self.queue);
         // Keys of unknown effect are not confirmed.
         for (at, mut typed) in queue.drain(..=last).enumerate() {
@@ -574,7 +573,7 @@ impl Predictor {
                 cx.meter.count(Counter::PredictionsConfirmed);
             }
             self.count(&mut typed.past, PredictionOutcome::Confirmed);
-            if expected.is_evidence && is_believed && !typed.past.is_ahead {
+            if expected.is_evidence && is_credible && !typed.past.is_typed_ahead {
                 self.confirmed_epoch = self.confirmed_epoch.max(typed.epoch);
                 if at == last && !was_wrong {
                     self.round_trip.sample(cx.now - typed.typed_at);
@@ -595,14 +594,14 @@ impl Predictor {
         }
     }
 
-    /// Returns whether characters are predicted to overwrite existing text.
-    fn keeps_tail(&self) -> bool {
-        self.unmoved >= UNMOVED_MIN
+    /// Returns whether characters are predicted to overwrite the text after the cursor.
+    fn is_overwriting(&self) -> bool {
+        self.unmoved_count >= UNMOVED_MIN
     }
 
-    /// Detects whether the characters up to key `last` have moved the text after them. If they
-    /// apparently have not, the rest of the echo may still be in flight.
-    fn learn_tail(&mut self, last: usize) {
+    /// Detects whether the keys up to index `last` have moved the text after them. Text that has
+    /// not moved is no proof: the rest of the echo may still be in flight.
+    fn detect_unmoved_tail(&mut self, last: usize) {
         let mut view = View { cells: self.base_row.clone(), column: 0, style: Style::PLAIN };
         for typed in self.queue.iter().take(last + 1) {
             let Some(expected) = typed.expected else { return };
@@ -615,18 +614,18 @@ impl Predictor {
         }
         let row = self.host_screen.row_cells(self.place().row).iter().map(Cell::character);
         let has_moved = view.cells.iter().map(Cell::character).eq(row);
-        let kept_tail = self.keeps_tail();
-        self.unmoved = if has_moved { 0 } else { UNMOVED_MIN.min(self.unmoved + 1) };
-        if self.keeps_tail() != kept_tail {
-            let keeps_tail = self.keeps_tail();
+        let was_overwriting = self.is_overwriting();
+        self.unmoved_count = if has_moved { 0 } else { UNMOVED_MIN.min(self.unmoved_count + 1) };
+        if self.is_overwriting() != was_overwriting {
+            let is_overwriting = self.is_overwriting();
             for expected in self.queue.iter_mut().filter_map(|typed| typed.expected.as_mut()) {
-                expected.edit = expected.edit.with_tail_kept(keeps_tail);
+                expected.edit = expected.edit.with_tail_kept(is_overwriting);
             }
         }
     }
 
-    /// Returns whether the host's screen has the characters of the keys up to `last`, after
-    /// scrolling by `scrolled` rows.
+    /// Returns whether the host's screen, scrolled by `scrolled` rows, displays the expected
+    /// characters of the keys up to index `last`.
     fn has_cells(&self, last: usize, scrolled: usize) -> bool {
         let mut places = Vec::new();
         let mut keys = self.queue.iter().take(last + 1).rev();
@@ -658,19 +657,19 @@ impl Predictor {
         }
     }
 
-    fn end_of_silence(&self, typed: &TypedKey) -> Instant {
+    fn answer_deadline(&self, typed: &TypedKey) -> Instant {
         match typed.settled_at {
             Some(settled_at) => settled_at,
-            None => self.overdue(typed).max(typed.typed_at + SILENCE_MAX),
+            None => self.overdue(typed).max(typed.typed_at + ANSWER_TIMEOUT),
         }
     }
 
-    /// Drops keys whose time has expired.
-    fn judge(&mut self, cx: &mut Cx<'_>) {
+    /// Drops keys whose echo did not arrive in time.
+    fn expire_keys(&mut self, cx: &mut Cx<'_>) {
         self.is_late = false;
         while let Some(first) = self.queue.front().copied() {
             let is_silent = first.expected.is_some() && self.is_at_base();
-            let end = if is_silent { self.end_of_silence(&first) } else { self.overdue(&first) };
+            let end = if is_silent { self.answer_deadline(&first) } else { self.overdue(&first) };
             if end > cx.now {
                 self.is_late = self.overdue(&first) <= cx.now;
                 return;
@@ -679,8 +678,8 @@ impl Predictor {
         }
     }
 
-    /// Drops the keys that are due, and predicts the others again from the current cursor position;
-    /// all predictions from epoch `wrong` on were wrong.
+    /// Drops the keys that are due, and predicts the others again from the current cursor position.
+    /// All predictions since epoch `wrong`, if any, count as wrong.
     fn predict_again(&mut self, wrong: Option<u64>, cx: &mut Cx<'_>) {
         self.remove_overlay();
         let queue = core::mem::take(&mut self.queue);
@@ -689,11 +688,11 @@ impl Predictor {
             let is_settled = typed.settled_at.is_some_and(|settled_at| settled_at <= cx.now);
             let is_due = is_settled || self.round_trip.due(typed.typed_at) <= cx.now;
             let is_refuted = wrong.is_some_and(|epoch| epoch <= typed.epoch);
-            let was_confirmed = typed.epoch <= self.confirmed_epoch || typed.past.is_seen;
+            let was_confirmed = typed.epoch <= self.confirmed_epoch || typed.past.was_displayed;
             if typed.expected.is_some()
                 && is_refuted
                 && was_confirmed
-                && (is_due || typed.past.is_seen)
+                && (is_due || typed.past.was_displayed)
             {
                 if !typed.past.is_counted {
                     cx.meter.count(Counter::PredictionsWrong);
@@ -710,7 +709,7 @@ impl Predictor {
 
     // The overlay.
 
-    /// Returns whether echoes are slow enough for predictions.
+    /// Returns whether predictions are displayed in this mode at the current echo time.
     fn is_wanted(&self) -> bool {
         match self.mode {
             Mode::Auto => self.round_trip.is_long,
@@ -730,7 +729,7 @@ impl Predictor {
         self.is_wanted() && is_known && !self.is_late
     }
 
-    /// Returns the host's row at the cursor, without predictions.
+    /// Returns the cursor's row on the host's screen, without predictions.
     fn host_view(&self) -> View {
         let Place { row, column, .. } = self.place();
         View {
@@ -740,7 +739,7 @@ impl Predictor {
         }
     }
 
-    /// Draws the predictions that may be displayed over the host's row.
+    /// Updates the overlay on the real terminal to the predictions that may be displayed now.
     fn draw_overlay(&mut self) {
         if !self.may_show() || self.queue.is_empty() {
             return self.remove_overlay();
@@ -777,7 +776,7 @@ impl Predictor {
         }
     }
 
-    /// Restores the row of the real terminal as the host has drawn it.
+    /// Removes the overlay: restores the row of the real terminal to the host's content.
     fn remove_overlay(&mut self) {
         if let Some(displayed) = self.displayed.take() {
             displayed.append_changes(&self.host_view(), &mut self.output);
@@ -785,7 +784,7 @@ impl Predictor {
     }
 }
 
-/// Returns the length of the next piece: up to before a CR, or to after an LF.
+/// Returns the length of the first piece of `bytes`, which ends before a CR or after an LF.
 fn piece_len(bytes: &[u8]) -> usize {
     let is_end = |(at, byte): (usize, &u8)| match byte {
         b'\n' => Some(at + 1),

@@ -1,10 +1,10 @@
-//! The overlay: the content of the cursor's row on the real terminal, and the bytes that draw and
-//! remove it.
+//! The overlay: the row of the cursor with the predictions drawn over it, and the bytes that draw
+//! and remove it.
 //!
-//! The overlay only changes cells of the cursor's row and only moves by BS, CR and CUF, so the row
+//! The overlay only changes cells of the cursor's row and moves only by BS, CR and CUF, so the row
 //! number on the real terminal is irrelevant. It neither scrolls nor uses the terminal's single
-//! saved cursor, which belongs to the host. A wrap that is pending because the last column was
-//! written is ended by the CR that follows.
+//! saved cursor, which belongs to the host. Writing the last column makes a wrap pending; the CR
+//! that follows cancels this wrap.
 
 use super::super::cell::{Cell, Style};
 use super::super::render::{Painter, changes};
@@ -19,7 +19,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Appends the bytes that change the display of a terminal from this view to `new`.
+    /// Appends the bytes that change the terminal's row from this view to `new`.
     pub(super) fn append_changes(&self, new: &Self, bytes: &mut Vec<u8>) {
         let mut painter = Painter::at(self.column, self.style);
         let changed = changes(&self.cells, &new.cells);
@@ -69,7 +69,8 @@ impl View {
         self.cells.iter().skip(column).all(|cell| cell.character() == ' ')
     }
 
-    /// Returns whether the row has room for one more character before its last column.
+    /// Returns whether the last three columns are blank, so that one more character can be inserted
+    /// without reaching the last column.
     pub(super) fn has_room(&self) -> bool {
         let end = self.cells.len().saturating_sub(3);
         self.cells.iter().skip(end).all(|cell| cell.character() == ' ')

@@ -1,8 +1,9 @@
-//! Passwords that are typed before their prompt has arrived.
+//! Tests of passwords that are typed before their prompt has arrived.
 
 use super::*;
 
-/// A terminal that echoes the first key of a typed-ahead password, until the program asks for it.
+/// A login program that echoes the first key of a password typed ahead, before it prompts and
+/// disables the echo.
 fn slow_login() -> Program {
     let mut keys_behind_enter: Option<u32> = None;
     Box::new(move |bytes| {
@@ -29,14 +30,14 @@ fn slow_login() -> Program {
 }
 
 #[test]
-fn the_echo_of_one_key_typed_ahead_shows_no_more_of_a_password() {
-    let mut world = World::warm(300, 80, slow_login());
-    world.types_slowly("er\r", 20);
+fn the_echo_of_one_early_key_does_not_reveal_the_password() {
+    let mut world = World::with_measured_echo(300, 80, slow_login());
+    world.type_slowly("er\r", 20);
     for key in "hunter".chars() {
-        world.types_slowly(&String::from(key), 20);
+        world.type_slowly(&String::from(key), 20);
     }
     for _ in 0..100 {
-        let text = world.real.text();
+        let text = world.real_terminal.text();
         assert!(!text.contains(['u', 'n', 't']), "{text}");
         world.rest(10);
     }

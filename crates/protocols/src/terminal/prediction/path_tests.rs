@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn echoes_in_a_third_of_the_usual_time_are_confirmed_and_none_is_wrong() {
     // The login program took 3 ms for its first echo, the shell takes less than 1 ms.
-    let mut world = World::new(6, 80, cooked());
-    world.types(b"a");
+    let mut world = World::new(6, 80, kernel_echo());
+    world.type_keys(b"a");
     world.rest(120);
     world.delay = Duration::from_micros(400);
-    world.types_slowly("bcdefghijklm", 120);
-    world.types_slowly("\recho\x7f\x7f\x7fabc\r", 120);
+    world.type_slowly("bcdefghijklm", 120);
+    world.type_slowly("\recho\x7f\x7f\x7fabc\r", 120);
     world.rest(6000);
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.discarded), (0, 0), "{statistics:?}");
@@ -18,11 +18,11 @@ fn echoes_in_a_third_of_the_usual_time_are_confirmed_and_none_is_wrong() {
 }
 
 #[test]
-fn a_path_that_becomes_ten_times_faster_is_predicted_again_after_two_echoes() {
-    let mut world = World::warm(1000, 80, cooked());
+fn prediction_resumes_two_echoes_after_a_path_becomes_ten_times_faster() {
+    let mut world = World::with_measured_echo(1000, 80, kernel_echo());
     world.delay = Duration::from_millis(50);
-    world.types_slowly("abc", 300);
-    world.types(b"d");
+    world.type_slowly("abc", 300);
+    world.type_keys(b"d");
     assert_eq!(world.row(), "$ wabcd");
     world.rest(1000);
     assert_eq!(world.predictor.round_trip(), Some(Duration::from_millis(100)));
@@ -30,10 +30,10 @@ fn a_path_that_becomes_ten_times_faster_is_predicted_again_after_two_echoes() {
 }
 
 #[test]
-fn the_keys_of_a_password_count_as_dropped_and_those_of_a_name_as_confirmed() {
+fn password_keys_count_as_discarded_and_user_name_keys_as_confirmed() {
     let mut world = World::new(100, 80, login());
-    world.types_slowly("alice\r", 150);
-    world.types_slowly("secret\r", 150);
+    world.type_slowly("alice\r", 150);
+    world.type_slowly("secret\r", 150);
     world.rest(6000);
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.wrong_seen), (0, 0), "{statistics:?}");
@@ -41,31 +41,32 @@ fn the_keys_of_a_password_count_as_dropped_and_those_of_a_name_as_confirmed() {
 }
 
 #[test]
-fn keys_typed_in_the_same_moment_are_acknowledged_one_by_one() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types(b"x");
+fn simultaneous_keys_are_acknowledged_individually() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_keys(b"x");
     let first = world.predictor.last_key();
-    world.types(b"y");
+    world.type_keys(b"y");
     world.show(b"x");
     world.predictor.echo_acknowledged(first, &mut world.context.cx());
-    world.paint();
+    world.draw_output();
     assert_eq!(world.row(), "$ wxy");
     assert_eq!(world.statistics().wrong, 0);
 }
 
-/// An editor that overwrites its row, or moves only the first 20 columns of it.
-fn overwriting(is_split: bool) -> Program {
+/// A full-screen editor that overwrites text, or (`is_split`) inserts and moves only the text in
+/// the first 20 columns.
+fn overwriting_editor(is_split: bool) -> Program {
     let mut text: Vec<u8> = b"abcdefghijklmnopqrst|other window".to_vec();
     let mut at = 0;
     let mut is_open = false;
     Box::new(move |keys| {
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         for key in keys {
             if !is_open {
                 is_open = true;
-                said.extend_from_slice(b"\x1b[?1049h\x1b[H");
-                said.extend_from_slice(&text);
-                said.extend_from_slice(b"\x1b[H");
+                output.extend_from_slice(b"\x1b[?1049h\x1b[H");
+                output.extend_from_slice(&text);
+                output.extend_from_slice(b"\x1b[H");
                 continue;
             }
             if is_split {
@@ -74,22 +75,22 @@ fn overwriting(is_split: bool) -> Program {
             text[at] = *key;
             at += 1;
             let ruler = format!("\x1b[8;60H1,{at}\x1b[1;1H");
-            said.extend_from_slice(ruler.as_bytes());
-            said.extend_from_slice(&text);
-            said.extend_from_slice(format!("\x1b[1;{}H", at + 1).as_bytes());
+            output.extend_from_slice(ruler.as_bytes());
+            output.extend_from_slice(&text);
+            output.extend_from_slice(format!("\x1b[1;{}H", at + 1).as_bytes());
         }
-        said
+        output
     })
 }
 
 #[test]
-fn behind_two_characters_that_moved_nothing_the_rest_of_the_row_stays() {
+fn after_two_characters_that_moved_no_text_overwriting_is_predicted() {
     for is_split in [false, true] {
-        let mut world = World::warm(500, 80, overwriting(is_split));
-        world.types_slowly("wxyz", 700);
+        let mut world = World::with_measured_echo(500, 80, overwriting_editor(is_split));
+        world.type_slowly("wxyz", 700);
         let before = world.unpredicted.row_text(0);
-        world.types(b"!");
-        let row = world.real.row_text(0);
+        world.type_keys(b"!");
+        let row = world.real_terminal.row_text(0);
         assert_eq!(row.get(..5), Some("wxyz!"), "{is_split}");
         // The text after the character has not moved.
         assert_eq!(row.get(5..), before.get(5..), "{is_split}");
@@ -100,14 +101,14 @@ fn behind_two_characters_that_moved_nothing_the_rest_of_the_row_stays() {
 }
 
 #[test]
-fn one_echo_that_is_cut_before_its_rest_does_not_end_insertion() {
-    let mut world = World::warm(100, 80, editor("w"));
-    world.types_slowly("bcd\x1b[D\x1b[DX", 200);
+fn one_split_echo_does_not_end_the_prediction_of_insertion() {
+    let mut world = World::with_measured_echo(100, 80, line_editor("w"));
+    world.type_slowly("bcd\x1b[D\x1b[DX", 200);
     world.predictor.typed(b"Y", &mut world.context.cx());
-    world.paint();
+    world.draw_output();
     world.rest(100);
     world.show(b"Y");
     world.show(b"cd\x1b[K\x08\x08");
-    world.types(b"Z");
+    world.type_keys(b"Z");
     assert_eq!(world.row(), "$ wbXYZcd");
 }

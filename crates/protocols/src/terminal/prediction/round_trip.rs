@@ -1,33 +1,39 @@
-//! The measured echo time, and the thresholds derived from it.
+//! The smoothed echo time, and the thresholds derived from it.
 
 use crate::time::{Duration, Instant};
 
 /// The round trip assumed before the first measurement (RFC 6298 §2.1).
-const INITIAL: Duration = Duration::from_secs(1);
-/// Time that the host itself may need for an echo (our choice).
+const INITIAL_ROUND_TRIP: Duration = Duration::from_secs(1);
+/// Minimum grace period after the expected echo time, for the processing time on the host (our
+/// choice).
 const GRACE_MIN: Duration = Duration::from_millis(50);
 
-/// Predictions are displayed above the first value, until the time falls to the second; as in mosh.
-const SHOWN: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(20));
-/// The same thresholds for underlining unconfirmed predictions.
-const MARKED: (Duration, Duration) = (Duration::from_millis(80), Duration::from_millis(50));
+/// Predictions are displayed once the echo time exceeds the first value, until it falls to the
+/// second value; as in mosh.
+const DISPLAY_THRESHOLDS: (Duration, Duration) =
+    (Duration::from_millis(30), Duration::from_millis(20));
+/// Unconfirmed predictions are underlined once the echo time exceeds the first value, until it
+/// falls to the second value.
+const UNDERLINE_THRESHOLDS: (Duration, Duration) =
+    (Duration::from_millis(80), Duration::from_millis(50));
 
 /// The smoothed time from a key to its echo.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip {
     smoothed: Option<Duration>,
     variation: Duration,
-    /// Whether the last echo arrived in less than half the usual time.
+    /// Whether the last echo arrived in less than half the smoothed time.
     was_early: bool,
-    /// Whether predictions are worth displaying.
+    /// Whether the echo time is long enough to display predictions.
     pub(super) is_long: bool,
-    /// Whether predictions should be distinguishable from confirmed text.
+    /// Whether the echo time is long enough to underline unconfirmed predictions.
     pub(super) is_very_long: bool,
 }
 
 impl RoundTrip {
-    /// Records an echo in less than half the usual time. Returns whether it is the second one in a
-    /// row: the path has changed, and the next measurement restarts the estimate.
+    /// Records an echo that arrived in less than half the smoothed time. Returns whether the echo
+    /// before it was early too: the path has then become faster, and the next measurement restarts
+    /// the estimate.
     pub(super) fn is_early_again(&mut self) -> bool {
         let is_again = core::mem::replace(&mut self.was_early, true);
         if is_again {
@@ -36,7 +42,7 @@ impl RoundTrip {
         is_again
     }
 
-    /// Adds one measurement (RFC 6298 §2).
+    /// Adds one measured echo time to the estimate (RFC 6298 §2).
     pub(super) fn sample(&mut self, sample: Duration) {
         self.was_early = false;
         let smoothed = match self.smoothed {
@@ -52,33 +58,33 @@ impl RoundTrip {
             }
         };
         self.smoothed = Some(smoothed);
-        self.is_long = passes(self.is_long, smoothed, SHOWN);
-        self.is_very_long = passes(self.is_very_long, smoothed, MARKED);
+        self.is_long = exceeds(self.is_long, smoothed, DISPLAY_THRESHOLDS);
+        self.is_very_long = exceeds(self.is_very_long, smoothed, UNDERLINE_THRESHOLDS);
     }
 
-    /// Returns the smoothed round trip, if measured.
+    /// Returns the smoothed echo time, or `None` before the first measurement.
     pub(super) fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// Returns whether an echo may have arrived by `now`: none arrives in half the usual time.
+    /// Returns whether an echo by `now` is plausible: at least half the smoothed time has elapsed.
     pub(super) fn may_have_arrived(&self, typed_at: Instant, now: Instant) -> bool {
         self.smoothed.is_none_or(|smoothed| now - typed_at >= smoothed / 2)
     }
 
     /// Returns the expected time of the echo of a key.
     pub(super) fn due(&self, typed_at: Instant) -> Instant {
-        typed_at + self.smoothed.unwrap_or(INITIAL)
+        typed_at + self.smoothed.unwrap_or(INITIAL_ROUND_TRIP)
     }
 
-    /// Returns the time at which the echo is late: the expected time plus 50 ms, or more if the
-    /// variation is large.
+    /// Returns the time after which the echo is late: the expected time plus a grace period of 50
+    /// ms or four times the variation, whichever is longer.
     pub(super) fn overdue(&self, typed_at: Instant) -> Instant {
         self.due(typed_at) + GRACE_MIN.max(self.variation * 4)
     }
 }
 
-fn passes(has_passed: bool, value: Duration, (above, below): (Duration, Duration)) -> bool {
+fn exceeds(has_passed: bool, value: Duration, (above, below): (Duration, Duration)) -> bool {
     if has_passed { value > below } else { value > above }
 }
 
@@ -87,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predictions_are_worth_it_above_30_ms_and_until_20() {
+    fn predictions_are_displayed_above_30_ms_until_20() {
         let mut round_trip = RoundTrip::default();
         round_trip.sample(Duration::from_millis(29));
         assert!(!round_trip.is_long);

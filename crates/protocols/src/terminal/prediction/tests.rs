@@ -17,12 +17,12 @@ mod wrapped;
 /// A program on the host: a function from input to output.
 type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
-/// A user, the connection, and a host.
+/// A simulated user, connection and host.
 struct World {
     context: TestContext,
     predictor: Predictor,
     /// The real terminal.
-    real: Terminal,
+    real_terminal: Terminal,
     /// A terminal that receives only the host's bytes.
     unpredicted: Terminal,
     program: Program,
@@ -36,7 +36,7 @@ impl World {
         let mut world = Self {
             context: TestContext::default(),
             predictor: Predictor::new(Mode::Auto, columns, 8),
-            real: Terminal::new(columns, 8),
+            real_terminal: Terminal::new(columns, 8),
             unpredicted: Terminal::new(columns, 8),
             program,
             delay: Duration::from_millis(round_trip_ms) / 2,
@@ -47,36 +47,36 @@ impl World {
         world
     }
 
-    /// Returns a world with a shell whose echo and echo time are already known.
-    fn warm(round_trip_ms: u64, columns: u16, program: Program) -> Self {
+    /// Returns a world whose predictor has confirmed an echo and measured the echo time.
+    fn with_measured_echo(round_trip_ms: u64, columns: u16, program: Program) -> Self {
         let mut world = Self::new(round_trip_ms, columns, program);
-        world.types(b"w");
+        world.type_keys(b"w");
         world.rest(2000);
         world
     }
 
-    fn paint(&mut self) {
-        self.real.receive(self.predictor.output(), &mut self.context.cx());
+    fn draw_output(&mut self) {
+        self.real_terminal.receive(self.predictor.output(), &mut self.context.cx());
         self.predictor.written();
     }
 
     fn show(&mut self, bytes: &[u8]) {
         self.unpredicted.receive(bytes, &mut self.context.cx());
         self.predictor.show(bytes, &mut self.context.cx());
-        self.paint();
+        self.draw_output();
     }
 
-    fn types(&mut self, keys: &[u8]) {
+    fn type_keys(&mut self, keys: &[u8]) {
         self.predictor.typed(keys, &mut self.context.cx());
-        self.paint();
+        self.draw_output();
         self.up.push_back((self.context.now + self.delay, keys.to_vec()));
     }
 
     /// Types keys one after the other, with `gap_ms` between them.
-    fn types_slowly(&mut self, keys: &str, gap_ms: u64) {
+    fn type_slowly(&mut self, keys: &str, gap_ms: u64) {
         let mut buffer = [0; 4];
         for key in keys.chars() {
-            self.types(key.encode_utf8(&mut buffer).as_bytes());
+            self.type_keys(key.encode_utf8(&mut buffer).as_bytes());
             self.rest(gap_ms);
         }
     }
@@ -98,18 +98,18 @@ impl World {
                 self.show(&said);
             } else {
                 self.predictor.timeout(&mut self.context.cx());
-                self.paint();
+                self.draw_output();
             }
         }
         self.context.now = end;
     }
 
     fn row(&self) -> String {
-        self.real.row_text(self.real.cursor().0)
+        self.real_terminal.row_text(self.real_terminal.cursor().0)
     }
 
     fn equals_the_host_screen(&self) -> bool {
-        self.real.picture() == self.unpredicted.picture()
+        self.real_terminal.picture() == self.unpredicted.picture()
     }
 
     fn statistics(&self) -> Statistics {
@@ -118,7 +118,7 @@ impl World {
 }
 
 /// The kernel's terminal driver, with programs that answer each line with a prompt.
-fn cooked() -> Program {
+fn kernel_echo() -> Program {
     Box::new(|keys| {
         keys.iter().fold(Vec::new(), |mut said, key| {
             match key {
@@ -133,7 +133,7 @@ fn cooked() -> Program {
 }
 
 /// A shell with line editing: it rewrites the text after the cursor.
-fn editor(line: &'static str) -> Program {
+fn line_editor(line: &'static str) -> Program {
     let mut text = line.as_bytes().to_vec();
     let mut at = line.len();
     let mut escape = Vec::new();
@@ -244,13 +244,13 @@ fn silent() -> Program {
 // Displayed predictions.
 
 #[test]
-fn the_first_key_waits_for_its_echo_and_the_next_are_shown_at_once() {
-    let mut world = World::new(100, 80, cooked());
-    world.types(b"l");
+fn the_first_key_waits_for_its_echo_and_later_keys_are_displayed_at_once() {
+    let mut world = World::new(100, 80, kernel_echo());
+    world.type_keys(b"l");
     assert_eq!(world.row(), "$");
     world.rest(100);
     assert_eq!(world.row(), "$ l");
-    world.types(b"s");
+    world.type_keys(b"s");
     assert_eq!(world.row(), "$ ls");
     world.rest(1000);
     let statistics = world.statistics();
@@ -261,19 +261,19 @@ fn the_first_key_waits_for_its_echo_and_the_next_are_shown_at_once() {
 }
 
 #[test]
-fn keys_behind_the_first_appear_with_its_echo() {
-    let mut world = World::new(300, 80, cooked());
-    world.types_slowly("abc", 100);
+fn pending_predictions_appear_with_the_first_echo() {
+    let mut world = World::new(300, 80, kernel_echo());
+    world.type_slowly("abc", 100);
     assert_eq!(world.row(), "$ abc");
     assert_eq!(world.unpredicted.row_text(0), "$ a");
 }
 
 #[test]
-fn what_is_not_confirmed_is_underlined_above_80_ms_and_not_below() {
+fn unconfirmed_predictions_are_underlined_only_above_80_ms() {
     for (round_trip_ms, is_underlined) in [(100, true), (60, false)] {
-        let mut world = World::warm(round_trip_ms, 80, cooked());
-        world.types(b"x");
-        let style = |world: &World| world.real.cell(0, 3).unwrap().style().attributes;
+        let mut world = World::with_measured_echo(round_trip_ms, 80, kernel_echo());
+        world.type_keys(b"x");
+        let style = |world: &World| world.real_terminal.cell(0, 3).unwrap().style().attributes;
         assert_eq!(world.row(), "$ wx");
         assert_eq!(style(&world).contains(Attributes::UNDERLINE), is_underlined);
         world.rest(round_trip_ms);
@@ -282,20 +282,20 @@ fn what_is_not_confirmed_is_underlined_above_80_ms_and_not_below() {
 }
 
 #[test]
-fn a_nearby_host_is_left_to_echo_unless_predictions_are_always_wanted() {
-    let mut world = World::warm(20, 80, cooked());
-    world.types(b"x");
+fn fast_echoes_are_predicted_only_in_mode_always() {
+    let mut world = World::with_measured_echo(20, 80, kernel_echo());
+    world.type_keys(b"x");
     assert_eq!(world.row(), "$ w");
     world.rest(1000);
     world.predictor.set_mode(Mode::Always);
-    world.types(b"y");
+    world.type_keys(b"y");
     world.rest(100);
-    world.types(b"z");
+    world.type_keys(b"z");
     assert_eq!(world.row(), "$ wxyz");
 }
 
 #[test]
-fn without_prediction_bytes_pass_and_nothing_else() {
+fn mode_never_passes_host_output_unchanged() {
     let mut predictor = Predictor::new(Mode::Never, 80, 8);
     let mut context = TestContext::default();
     predictor.typed(b"a", &mut context.cx());
@@ -305,47 +305,50 @@ fn without_prediction_bytes_pass_and_nothing_else() {
 }
 
 #[test]
-fn a_key_at_the_end_of_a_line_is_laid_and_confirmed_by_a_few_bytes() {
-    let mut world = World::warm(60, 80, cooked());
+fn a_key_at_the_end_of_a_line_is_drawn_and_confirmed_with_few_bytes() {
+    let mut world = World::with_measured_echo(60, 80, kernel_echo());
     world.predictor.typed(b"x", &mut world.context.cx());
     assert_eq!(world.predictor.output(), b"x");
 }
 
 #[test]
-fn the_cells_of_the_host_keep_their_look() {
-    let mut world = World::warm(60, 80, cooked());
+fn predictions_do_not_change_the_style_of_other_cells() {
+    let mut world = World::with_measured_echo(60, 80, kernel_echo());
     world.show(b"\x1b[32m");
-    world.types(b"x");
-    assert_eq!(world.real.cell(0, 3).unwrap().style().foreground, super::super::Color::Indexed(2));
-    assert_eq!(world.real.style(), world.unpredicted.style());
+    world.type_keys(b"x");
+    assert_eq!(
+        world.real_terminal.cell(0, 3).unwrap().style().foreground,
+        super::super::Color::Indexed(2)
+    );
+    assert_eq!(world.real_terminal.style(), world.unpredicted.style());
 }
 
 // Edited lines.
 
 #[test]
-fn backspace_is_predicted_back_to_where_typing_began() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types(b"ab");
-    world.types(b"\x7f");
-    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ wa", 4));
-    world.types(b"\x7f\x7f\x7f\x7f");
-    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$", 2));
+fn backspace_is_predicted_only_for_typed_characters() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_keys(b"ab");
+    world.type_keys(b"\x7f");
+    assert_eq!((world.row().as_str(), world.real_terminal.cursor().1), ("$ wa", 4));
+    world.type_keys(b"\x7f\x7f\x7f\x7f");
+    assert_eq!((world.row().as_str(), world.real_terminal.cursor().1), ("$", 2));
     world.rest(1000);
     assert!(world.equals_the_host_screen());
 }
 
 #[test]
-fn text_is_inserted_between_what_stands_there() {
-    let mut world = World::warm(100, 80, editor("w"));
-    world.types_slowly("bcd", 200);
-    world.types(b"\x1b[D");
+fn text_is_inserted_into_existing_text() {
+    let mut world = World::with_measured_echo(100, 80, line_editor("w"));
+    world.type_slowly("bcd", 200);
+    world.type_keys(b"\x1b[D");
     world.rest(200);
-    world.types(b"\x1b[D");
-    assert_eq!(world.real.cursor().1, 4);
+    world.type_keys(b"\x1b[D");
+    assert_eq!(world.real_terminal.cursor().1, 4);
     world.rest(200);
-    world.types(b"X");
+    world.type_keys(b"X");
     world.rest(200);
-    world.types(b"Y");
+    world.type_keys(b"Y");
     assert_eq!(world.row(), "$ wbXYcd");
     world.rest(2000);
     assert_eq!(world.statistics().wrong, 0);
@@ -353,21 +356,21 @@ fn text_is_inserted_between_what_stands_there() {
 }
 
 #[test]
-fn an_arrow_beyond_the_end_of_the_text_is_taken_back() {
-    let mut world = World::warm(100, 80, editor("w"));
-    world.types(b"\x1b[D");
+fn a_wrongly_predicted_arrow_is_undone() {
+    let mut world = World::with_measured_echo(100, 80, line_editor("w"));
+    world.type_keys(b"\x1b[D");
     world.rest(200);
-    world.types(b"\x1b[C\x1b[C");
-    assert_eq!(world.real.cursor().1, 4);
+    world.type_keys(b"\x1b[C\x1b[C");
+    assert_eq!(world.real_terminal.cursor().1, 4);
     world.rest(6000);
-    assert_eq!(world.real.cursor().1, 3);
+    assert_eq!(world.real_terminal.cursor().1, 3);
     assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong, 1);
 }
 
 #[test]
-fn a_wide_character_takes_two_columns_and_goes_with_both() {
-    let mut world = World::warm(
+fn a_wide_character_is_inserted_and_erased_as_two_columns() {
+    let mut world = World::with_measured_echo(
         100,
         80,
         Box::new(|keys| match keys {
@@ -375,33 +378,33 @@ fn a_wide_character_takes_two_columns_and_goes_with_both() {
             _ => keys.to_vec(),
         }),
     );
-    world.types_slowly("界面", 10);
-    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ w界面", 7));
-    world.types(b"\x7f");
-    assert_eq!((world.row().as_str(), world.real.cursor().1), ("$ w界", 5));
+    world.type_slowly("界面", 10);
+    assert_eq!((world.row().as_str(), world.real_terminal.cursor().1), ("$ w界面", 7));
+    world.type_keys(b"\x7f");
+    assert_eq!((world.row().as_str(), world.real_terminal.cursor().1), ("$ w界", 5));
     world.rest(1000);
     assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong, 0);
 }
 
 #[test]
-fn keys_of_unknown_effect_stop_the_prediction_until_they_had_their_time() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types(b"\t");
-    world.types(b"x");
+fn keys_of_unknown_effect_stop_the_prediction_until_they_time_out() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_keys(b"\t");
+    world.type_keys(b"x");
     assert_eq!(world.row(), "$ w");
     world.rest(1000);
     assert_eq!(world.row(), "$ w^Ix");
-    world.types(b"y");
+    world.type_keys(b"y");
     world.rest(200);
-    world.types(b"z");
+    world.type_keys(b"z");
     assert_eq!(world.row(), "$ w^Ixyz");
 }
 
 #[test]
 fn a_paste_is_not_predicted() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types(&[b'p'; 200]);
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_keys(&[b'p'; 200]);
     assert_eq!(world.row(), "$ w");
     assert_eq!(world.statistics().predicted, 1);
     world.rest(1000);
@@ -409,10 +412,10 @@ fn a_paste_is_not_predicted() {
 }
 
 #[test]
-fn more_keys_than_the_queue_has_room_for_are_not_predicted() {
-    let mut world = World::warm(100_000, 1000, cooked());
+fn keys_beyond_the_queue_limit_are_not_predicted() {
+    let mut world = World::with_measured_echo(100_000, 1000, kernel_echo());
     for _ in 0..1000 {
-        world.types(b"a");
+        world.type_keys(b"a");
         assert!(world.predictor.queue.len() <= KEYS_MAX);
     }
     assert!(world.context.counted(Counter::PredictionsRefused) > 0);
@@ -422,14 +425,14 @@ fn more_keys_than_the_queue_has_room_for_are_not_predicted() {
 
 #[test]
 fn keys_typed_after_enter_are_displayed_when_the_new_line_has_echoed() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types(b"\r");
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_keys(b"\r");
     assert_eq!(world.row(), "$ w");
     world.rest(200);
-    world.types(b"l");
+    world.type_keys(b"l");
     assert_eq!(world.row(), "$");
     world.rest(100);
-    world.types(b"s");
+    world.type_keys(b"s");
     assert_eq!(world.row(), "$ ls");
     world.rest(1000);
     assert_eq!(world.statistics().wrong, 0);
@@ -437,10 +440,10 @@ fn keys_typed_after_enter_are_displayed_when_the_new_line_has_echoed() {
 
 #[test]
 fn a_line_typed_ahead_at_the_bottom_is_confirmed_before_it_scrolls_away() {
-    let mut world = World::warm(100, 80, cooked());
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(b"\x1b[8;1H$ ");
-    world.types_slowly("abc", 110);
-    world.types(b"def\r");
+    world.type_slowly("abc", 110);
+    world.type_keys(b"def\r");
     assert_eq!(world.row(), "$ abcdef");
     world.rest(1000);
     let statistics = world.statistics();
@@ -448,12 +451,12 @@ fn a_line_typed_ahead_at_the_bottom_is_confirmed_before_it_scrolls_away() {
     assert!(world.equals_the_host_screen());
 }
 
-/// A shell in rows 1 to 7, with a status line below.
+/// A world with a shell in the first rows and a status line in the last row.
 fn above_a_status_line() -> World {
-    let mut world = World::warm(100, 40, cooked());
+    let mut world = World::with_measured_echo(100, 40, kernel_echo());
     world.predictor.reserve_rows(1);
     world.show(b"\x1b[8;1Hstatus\x1b[1;7r\x1b[7;1H$ ");
-    world.types(b"w");
+    world.type_keys(b"w");
     world.rest(2000);
     world
 }
@@ -461,36 +464,36 @@ fn above_a_status_line() -> World {
 #[test]
 fn enter_above_a_status_line_leads_to_the_last_row_of_the_host() {
     let mut world = above_a_status_line();
-    world.types_slowly("ls\r", 10);
-    assert_eq!(world.real.row_text(7), "status");
+    world.type_slowly("ls\r", 10);
+    assert_eq!(world.real_terminal.row_text(7), "status");
     world.rest(2000);
-    assert_eq!((world.row().as_str(), world.real.row_text(7).as_str()), ("$", "status"));
+    assert_eq!((world.row().as_str(), world.real_terminal.row_text(7).as_str()), ("$", "status"));
     assert_eq!(world.statistics().wrong, 0);
     assert!(world.equals_the_host_screen());
 }
 
 #[test]
-fn nothing_is_laid_over_a_status_line() {
+fn nothing_is_predicted_in_a_status_line() {
     let mut world = above_a_status_line();
     world.show(b"\x1b[8;7H");
-    world.types_slowly("abc", 10);
+    world.type_slowly("abc", 10);
     assert_eq!((world.row().as_str(), world.statistics().wrong_seen), ("status", 0));
 }
 
 #[test]
-fn nothing_is_laid_between_margins_at_the_sides() {
-    let mut world = World::warm(100, 40, cooked());
+fn nothing_is_predicted_between_side_margins() {
+    let mut world = World::with_measured_echo(100, 40, kernel_echo());
     world.show(b"\x1b[?69h\x1b[3;20s\x1b[2;5H");
-    world.types_slowly("abc", 10);
+    world.type_slowly("abc", 10);
     assert_eq!(world.row(), "");
 }
 
 #[test]
-fn keys_typed_ahead_of_a_prompt_come_to_their_place() {
-    let mut world = World::warm(300, 80, cooked());
-    world.types_slowly("\rls -l", 120);
+fn keys_typed_before_a_prompt_appear_after_it() {
+    let mut world = World::with_measured_echo(300, 80, kernel_echo());
+    world.type_slowly("\rls -l", 120);
     world.rest(6000);
-    world.types_slowly(" ab", 320);
+    world.type_slowly(" ab", 320);
     assert_eq!(world.row(), "$ ls -l ab");
     world.rest(6000);
     assert!(world.equals_the_host_screen());
@@ -500,16 +503,16 @@ fn keys_typed_ahead_of_a_prompt_come_to_their_place() {
 // Predictions that must not be displayed.
 
 #[test]
-fn a_password_is_never_on_the_screen() {
-    let mut world = World::warm(100, 80, login());
-    world.types_slowly("er\r", 120);
+fn a_password_is_never_displayed() {
+    let mut world = World::with_measured_echo(100, 80, login());
+    world.type_slowly("er\r", 120);
     for key in "secret".chars() {
-        world.types_slowly(&String::from(key), 80);
+        world.type_slowly(&String::from(key), 80);
         assert_eq!(world.row(), "Password:");
     }
-    world.types_slowly("\r", 120);
+    world.type_slowly("\r", 120);
     assert_eq!(world.row(), "$");
-    world.types_slowly("ls", 120);
+    world.type_slowly("ls", 120);
     assert_eq!(world.row(), "$ ls");
     assert_eq!(world.statistics().wrong_seen, 0);
     world.rest(10_000);
@@ -517,11 +520,11 @@ fn a_password_is_never_on_the_screen() {
 }
 
 #[test]
-fn a_password_typed_ahead_of_its_prompt_is_never_on_the_screen() {
-    let mut world = World::warm(300, 80, login());
+fn a_password_typed_before_its_prompt_is_never_displayed() {
+    let mut world = World::with_measured_echo(300, 80, login());
     for key in "er\rxyzzy\rls".chars() {
-        world.types_slowly(&String::from(key), 50);
-        let text = world.real.text();
+        world.type_slowly(&String::from(key), 50);
+        let text = world.real_terminal.text();
         assert!(!text.contains(['x', 'y', 'z']), "{text}");
     }
     world.rest(10_000);
@@ -529,16 +532,16 @@ fn a_password_typed_ahead_of_its_prompt_is_never_on_the_screen() {
 }
 
 #[test]
-fn an_echo_that_ends_without_a_word_hides_what_is_late() {
-    let mut world = World::warm(100, 80, cooked());
+fn late_predictions_are_hidden_if_echoing_stops_silently() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.program = silent();
-    world.types(b"x");
+    world.type_keys(b"x");
     assert_eq!(world.row(), "$ wx");
     world.rest(149);
     assert_eq!(world.row(), "$ wx");
     world.rest(1);
     assert_eq!(world.row(), "$ w");
-    world.types(b"y");
+    world.type_keys(b"y");
     assert_eq!(world.row(), "$ w");
     world.rest(6000);
     assert_eq!((world.statistics().wrong, world.predictor.deadline()), (2, None));
@@ -546,21 +549,21 @@ fn an_echo_that_ends_without_a_word_hides_what_is_late() {
 
 #[test]
 fn nothing_is_displayed_once_the_host_stops_echoing() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types(b"x");
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_keys(b"x");
     world.predictor.interrupt();
-    world.paint();
+    world.draw_output();
     assert_eq!(world.row(), "$ w");
-    world.types(b"y");
+    world.type_keys(b"y");
     assert_eq!(world.row(), "$ w");
 }
 
 #[test]
-fn an_answer_to_a_timing_mark_ends_the_wait_for_keys_that_do_not_echo() {
-    let mut world = World::warm(100, 80, cooked());
+fn a_timing_mark_answer_ends_the_wait_for_keys_without_echo() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(b"\r\nPassword: ");
     world.program = silent();
-    world.types(b"x");
+    world.type_keys(b"x");
     assert!(world.predictor.wants_mark());
     world.predictor.mark_asked(&world.context.cx());
     assert!(!world.predictor.wants_mark());
@@ -573,11 +576,11 @@ fn an_answer_to_a_timing_mark_ends_the_wait_for_keys_that_do_not_echo() {
 }
 
 #[test]
-fn an_acknowledged_echo_that_has_not_come_ends_the_wait_at_once() {
-    let mut world = World::warm(100, 80, cooked());
+fn an_acknowledged_key_without_echo_ends_the_wait_at_once() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(b"\r\nPassword: ");
     world.program = silent();
-    world.types(b"x");
+    world.type_keys(b"x");
     let last_key = world.predictor.last_key();
     world.rest(150);
     assert!(world.predictor.deadline().is_some());
@@ -587,9 +590,9 @@ fn an_acknowledged_echo_that_has_not_come_ends_the_wait_at_once() {
 
 #[test]
 fn an_acknowledgment_does_not_cover_keys_typed_later() {
-    let mut world = World::warm(100, 80, cooked());
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     let before = world.predictor.last_key();
-    world.types(b"x");
+    world.type_keys(b"x");
     world.predictor.echo_acknowledged(before, &mut world.context.cx());
     assert!(world.predictor.deadline().is_some());
     world.rest(200);
@@ -599,21 +602,21 @@ fn an_acknowledgment_does_not_cover_keys_typed_later() {
 // Full screens.
 
 #[test]
-fn commands_of_an_editor_are_not_shown_and_its_text_is() {
-    let mut world = World::warm(100, 80, vi());
-    world.types_slowly("i\r", 200);
-    world.types_slowly("llxx", 90);
+fn editor_commands_are_not_displayed_but_text_is() {
+    let mut world = World::with_measured_echo(100, 80, vi());
+    world.type_slowly("i\r", 200);
+    world.type_slowly("llxx", 90);
     assert_eq!(world.statistics().wrong_seen, 0);
     world.rest(6000);
-    world.types_slowly("i", 300);
+    world.type_slowly("i", 300);
     world.rest(6000);
-    world.types_slowly("a", 200);
-    world.types(b"b");
+    world.type_slowly("a", 200);
+    world.type_keys(b"b");
     assert_eq!(world.row(), "~ onabline of text");
     world.rest(1000);
     assert!(world.equals_the_host_screen());
-    world.types(b"\x1b");
-    world.types_slowly("xx", 300);
+    world.type_keys(b"\x1b");
+    world.type_slowly("xx", 300);
     world.rest(6000);
     assert!(world.equals_the_host_screen());
     assert_eq!(world.statistics().wrong_seen, 0);
@@ -622,9 +625,9 @@ fn commands_of_an_editor_are_not_shown_and_its_text_is() {
 // Lossy connections.
 
 #[test]
-fn a_segment_that_is_lost_hides_the_keys_and_its_repetition_brings_them() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types_slowly("ab", 10);
+fn a_lost_segment_hides_predictions_until_it_is_retransmitted() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_slowly("ab", 10);
     // The retransmission arrives 400 ms later.
     world.up.iter_mut().for_each(|(at, _)| *at = *at + Duration::from_millis(400));
     assert_eq!(world.row(), "$ wab");
@@ -632,26 +635,26 @@ fn a_segment_that_is_lost_hides_the_keys_and_its_repetition_brings_them() {
     assert_eq!(world.row(), "$ w");
     world.rest(1000);
     assert_eq!((world.row().as_str(), world.statistics().wrong), ("$ wab", 0));
-    world.types(b"c");
+    world.type_keys(b"c");
     assert_eq!(world.row(), "$ wabc");
 }
 
 #[test]
-fn a_line_that_grows_slower_is_followed() {
-    let mut world = World::warm(100, 80, cooked());
+fn the_echo_time_estimate_follows_a_slower_path() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     for round_trip_ms in [200, 400, 800] {
         world.delay = Duration::from_millis(round_trip_ms) / 2;
-        world.types_slowly("abcd", 1000);
+        world.type_slowly("abcd", 1000);
     }
     assert_eq!(world.statistics().wrong, 0);
-    world.types(b"x");
+    world.type_keys(b"x");
     assert!(world.row().ends_with("dx"));
 }
 
 #[test]
-fn a_message_from_elsewhere_puts_nothing_on_the_wrong_place() {
-    let mut world = World::warm(100, 80, cooked());
-    world.types(b"ab");
+fn other_output_does_not_displace_predictions() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
+    world.type_keys(b"ab");
     world.show(b"\r\nYou have mail.\r\n$ ");
     assert_eq!(world.row(), "$");
     assert!(world.equals_the_host_screen());
@@ -660,34 +663,34 @@ fn a_message_from_elsewhere_puts_nothing_on_the_wrong_place() {
 }
 
 #[test]
-fn inside_a_sequence_nothing_is_laid() {
-    let mut world = World::warm(100, 80, cooked());
+fn nothing_is_predicted_inside_a_sequence() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(b"\x1b[3");
-    world.types(b"x");
+    world.type_keys(b"x");
     assert_eq!(world.predictor.output(), b"");
     world.show(b"1m");
     assert_eq!(world.row(), "$ wx");
     world.rest(100);
     assert!(world.equals_the_host_screen());
-    assert_eq!(world.real.style(), world.unpredicted.style());
+    assert_eq!(world.real_terminal.style(), world.unpredicted.style());
 }
 
 #[test]
-fn after_a_change_of_the_window_the_column_is_unknown_until_a_return() {
-    let mut world = World::warm(100, 80, cooked());
+fn after_a_resize_nothing_is_predicted_until_a_carriage_return() {
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.predictor.resize(60, 8);
-    world.types_slowly("ab", 200);
+    world.type_slowly("ab", 200);
     assert_eq!(world.statistics().shown, 0);
     world.show(b"\r$ wab");
-    world.types_slowly("cd", 200);
+    world.type_slowly("cd", 200);
     assert_eq!(world.statistics().shown, 2);
 }
 
 #[test]
-fn a_flood_of_lines_leaves_the_screen_that_all_of_it_would_leave() {
+fn skipping_lines_of_a_flood_does_not_change_the_screen() {
     let line = |number: u32| format!("line {number} of a long file\r\n");
     let flood: String = (0..2000).map(line).collect();
-    let mut world = World::warm(100, 80, cooked());
+    let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(flood.as_bytes());
     let host_screen = world.predictor.host_screen.picture();
     assert_eq!(host_screen, world.unpredicted.picture());
@@ -695,13 +698,13 @@ fn a_flood_of_lines_leaves_the_screen_that_all_of_it_would_leave() {
 }
 
 #[test]
-fn keys_that_have_no_room_any_more_in_a_row_that_has_changed_are_not_laid() {
-    let mut world = World::new(0, 15, cooked());
+fn predictions_that_no_longer_fit_into_a_row_are_not_drawn() {
+    let mut world = World::new(0, 15, kernel_echo());
     world.predictor.set_mode(Mode::Always);
-    world.types(b"a");
+    world.type_keys(b"a");
     world.rest(195);
-    world.types(b"aaa");
-    world.types(b"\x1b[A");
+    world.type_keys(b"aaa");
+    world.type_keys(b"\x1b[A");
     world.show("\r   éß🙂ßééé🙂界\x1b[H".as_bytes());
     world.rest(20_000);
     assert!(world.equals_the_host_screen());
@@ -709,7 +712,7 @@ fn keys_that_have_no_room_any_more_in_a_row_that_has_changed_are_not_laid() {
 
 // Arbitrary events.
 
-/// An event between a user and a host.
+/// One action in a randomly generated session.
 #[derive(Clone, Debug)]
 enum Step {
     Types(Vec<u8>),
@@ -746,14 +749,14 @@ fn host_screens() -> impl Strategy<Value = (u8, u64, u16)> {
 
 proptest! {
     #[test]
-    fn the_screen_equals_the_hosts_whatever_was_predicted(
+    fn the_screen_equals_that_of_the_host_for_any_predictions(
         steps in steps(),
         (program, round_trip_ms, columns) in host_screens(),
         is_always in any::<bool>(),
     ) {
         let program = match program {
-            0 => cooked(),
-            1 => editor(""),
+            0 => kernel_echo(),
+            1 => line_editor(""),
             2 => login(),
             3 => vi(),
             _ => silent(),
@@ -762,13 +765,13 @@ proptest! {
         world.predictor.set_mode(if is_always { Mode::Always } else { Mode::Auto });
         for step in steps {
             match step {
-                Step::Types(keys) => world.types(&keys),
+                Step::Types(keys) => world.type_keys(&keys),
                 Step::Says(said) => world.show(&said),
                 Step::Rests(millis) => world.rest(millis),
                 Step::IsAnswered => {
                     world.predictor.mark_asked(&world.context.cx());
                     world.predictor.mark_answered(&mut world.context.cx());
-                    world.paint();
+                    world.draw_output();
                 }
             }
             prop_assert!(world.predictor.queue.len() <= KEYS_MAX);
@@ -782,8 +785,8 @@ proptest! {
         prop_assert!(world.equals_the_host_screen());
         let statistics = world.statistics();
         prop_assert!(statistics.shown <= statistics.predicted);
-        let judged = statistics.confirmed + statistics.wrong + statistics.discarded;
-        prop_assert_eq!(judged, statistics.predicted);
+        let concluded = statistics.confirmed + statistics.wrong + statistics.discarded;
+        prop_assert_eq!(concluded, statistics.predicted);
         prop_assert!(statistics.wrong_seen <= statistics.shown);
     }
 }

@@ -1,5 +1,4 @@
-//! Operations that change cells: erasures, insertions, deletions, and scrolling between the
-//! margins.
+//! Operations that change cells: erasing, inserting, deleting, and scrolling between the margins.
 
 use super::{Erase, Protection, Screen};
 use crate::terminal::cell::{Cell, Style};
@@ -8,12 +7,12 @@ use core::mem;
 use core::ops::Range;
 
 impl Screen {
-    /// Returns the cell that an erasure leaves in the current style.
+    /// Returns the content of an erased cell: a space in the current background color.
     pub(in crate::terminal) fn blank(&self) -> Cell {
         Cell::erased(self.cursor.style)
     }
 
-    /// ED and DECSED: erases in the display.
+    /// ED and DECSED: erases the part of the display given by `erase`.
     pub(in crate::terminal) fn erase_display(&mut self, erase: Erase, is_selective: bool) {
         let row = self.cursor.row;
         let rows = self.grid.rows();
@@ -34,7 +33,7 @@ impl Screen {
         }
     }
 
-    /// EL and DECSEL: erases in the line.
+    /// EL and DECSEL: erases the part of the cursor's line given by `erase`.
     pub(in crate::terminal) fn erase_line(&mut self, erase: Erase, is_selective: bool) {
         let column = self.cursor.column;
         let columns = self.grid.columns();
@@ -54,7 +53,8 @@ impl Screen {
         self.erase_cells_of(self.cursor.row, column..column.saturating_add(count), false);
     }
 
-    /// Erases cells of a row, except protected ones where protection applies.
+    /// Erases cells of a row; protected cells are preserved if their protection applies to this
+    /// kind of erasure.
     pub(in crate::terminal) fn erase_cells_of(
         &mut self,
         row: usize,
@@ -127,14 +127,15 @@ impl Screen {
         }
     }
 
-    /// DECIC and DECDC: inserts or deletes columns; no effect outside the margins.
+    /// DECIC and DECDC: inserts (`is_in`) or deletes columns; no effect outside the margins.
     pub(in crate::terminal) fn shift_columns(&mut self, count: usize, is_in: bool) {
         if self.is_within_margins() {
             self.shift_from(self.cursor.column, count, is_in);
         }
     }
 
-    /// DECBI: moves to the left, or scrolls the area between the margins to the right.
+    /// DECBI: moves the cursor left; at the left margin, scrolls the area between the margins to
+    /// the right instead.
     pub(in crate::terminal) fn back_index(&mut self) {
         if self.cursor.column != self.columns.start {
             self.cursor.wrap_pending = false;
@@ -144,7 +145,8 @@ impl Screen {
         }
     }
 
-    /// DECFI: moves to the right, or scrolls the area between the margins to the left.
+    /// DECFI: moves the cursor right; at the right margin, scrolls the area between the margins to
+    /// the left instead.
     pub(in crate::terminal) fn forward_index(&mut self) {
         if self.cursor.column + 1 != self.columns.end {
             let end = self.line_end();
@@ -182,7 +184,7 @@ impl Screen {
         self.scroll(self.margins.clone(), count, false);
     }
 
-    /// Scrolls rows between the left and the right margin.
+    /// Scrolls `rows` between the left and the right margin.
     fn scroll(&mut self, rows: Range<usize>, count: usize, is_up: bool) {
         let blank = self.blank();
         if self.columns != (0..self.grid.columns()) {
@@ -204,8 +206,8 @@ impl Screen {
         self.settle();
     }
 
-    /// DECCOLM, if mode 40 allows it: the width belongs to the user and does not change, but the
-    /// screen is cleared unless DECNCSM is set.
+    /// DECCOLM, if mode 40 allows it: clears the screen unless DECNCSM is set. The width does not
+    /// change, because it belongs to the user.
     pub(in crate::terminal) fn set_132_columns(&mut self, is_on: bool) {
         if !self.modes.may_change_columns {
             return;
@@ -220,7 +222,7 @@ impl Screen {
         }
     }
 
-    /// DECALN: fills the screen with E.
+    /// DECALN: fills the screen with the letter E.
     pub(in crate::terminal) fn align(&mut self) {
         self.margins = 0..self.grid.rows();
         self.columns = 0..self.grid.columns();

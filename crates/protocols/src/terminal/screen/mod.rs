@@ -8,8 +8,8 @@
 //! the cursor is beyond it. Operations on the cursor and the margins are in `motion`, those on
 //! cells in `edit`, and those on rectangles in `rectangle`.
 //!
-//! Every line feed, including those of wrapping, is charged as [`Work::NewLine`], and printed ASCII
-//! is charged row by row, so that the charges are in display order.
+//! The meter receives a [`Work::NewLine`] for every line feed, including those caused by wrapping.
+//! Printed ASCII is charged row by row, so that the charges are in display order.
 
 mod edit;
 mod motion;
@@ -31,30 +31,30 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use unicode_width::UnicodeWidthChar;
 
-/// Initial distance of the tab stops.
+/// Initial distance between the tab stops in columns.
 const TAB_DISTANCE: usize = 8;
-/// Maximum number of queued reply bytes; the longest reply has about sixty.
+/// Maximum number of queued reply bytes. The longest reply has about 60 bytes.
 const OUTPUT_MAX: usize = 256;
 
-/// The screen of a terminal, and everything that its sequences can change.
+/// The state of a terminal's screen: grids, cursor, margins and modes.
 #[derive(Debug)]
 pub(in crate::terminal) struct Screen {
     grid: Grid,
-    /// The grid of the main or alternate screen that is not displayed.
+    /// The grid that is not displayed: of the alternate screen or of the main screen.
     hidden: Grid,
     cursor: Cursor,
     saved_main: Cursor,
     saved_alternate: Cursor,
     /// The rows between the upper and lower margin.
     margins: Range<usize>,
-    /// The columns between the left and right margin: all of them without DECLRMM.
+    /// The columns between the left and right margin; all columns if DECLRMM is off.
     columns: Range<usize>,
-    /// Whether any row may have large characters.
+    /// Whether a row with large characters (DECDWL, DECDHL) may exist.
     has_large_rows: bool,
     /// The erasures that preserve protected cells.
     protection: Protection,
-    /// DECSACE: DECCARA and DECRARA change only the cells of the rectangle, instead of all cells
-    /// from its first corner to its last.
+    /// DECSACE: DECCARA and DECRARA change only the cells inside the rectangle, instead of all
+    /// cells between its first and its last corner in reading order.
     pub(in crate::terminal) changes_rectangles: bool,
     tabs: Vec<bool>,
     last_printed: Option<char>,
@@ -64,9 +64,9 @@ pub(in crate::terminal) struct Screen {
     pub(in crate::terminal) modes: Modes,
     /// XTSAVE: saved private modes.
     pub(in crate::terminal) saved_modes: Vec<(usize, bool)>,
-    /// DECRQSS, while it is being read.
+    /// The partially received DECRQSS request.
     pub(in crate::terminal) status_request: StatusRequest,
-    /// Whether DECRQCRA is answered.
+    /// Whether checksum requests of the host (DECRQCRA) are answered.
     pub(in crate::terminal) reports_checksums: bool,
     pub(in crate::terminal) title: String,
     pub(in crate::terminal) bells: u64,
@@ -83,24 +83,25 @@ pub(in crate::terminal) struct Cursor {
     pub(in crate::terminal) style: Style,
     /// The character sets G0 to G3.
     charsets: [Charset; 4],
-    /// The set that is in use.
+    /// Index in `charsets` of the set in use.
     shift: usize,
-    /// SS2 and SS3: the set that is in use for one character.
+    /// SS2 and SS3: index in `charsets` of the set for the next character only.
     single_shift: Option<usize>,
     /// DECOM: rows and columns count from the upper and left margin.
     has_origin: bool,
-    /// DECSCA or SPA: written characters are protected.
+    /// DECSCA or SPA: printed characters are protected from erasure.
     is_protected: bool,
 }
 
-/// The erasures that preserve protected cells, as determined by the last protecting sequence.
+/// The kind of erasure that preserves protected cells, as determined by the last protecting
+/// sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::terminal) enum Protection {
     #[default]
     None,
-    /// DECSCA: the selective erasures.
+    /// DECSCA: selective erasures preserve protected cells.
     Dec,
-    /// SPA and EPA (ECMA-48): the ordinary erasures.
+    /// SPA and EPA (ECMA-48): ordinary erasures preserve protected cells.
     Iso,
 }
 
@@ -116,7 +117,7 @@ impl Cursor {
         self.wrap_pending = position.is_behind;
     }
 
-    /// Returns whether the next character wraps to the next row first.
+    /// Returns whether the next character will be printed in the next row.
     pub(in crate::terminal) fn is_wrap_pending(&self) -> bool {
         self.wrap_pending
     }
@@ -127,18 +128,18 @@ impl Cursor {
     }
 }
 
-/// A character set for the codes 20 to 7E.
+/// A character set for the codes 0x20 to 0x7E.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::terminal) enum Charset {
     #[default]
     Ascii,
     /// DEC Special Graphics.
     Graphics,
-    /// British: the number sign is a pound sign.
+    /// British: `#` is displayed as a pound sign.
     British,
 }
 
-/// The modes that are on or off.
+/// Modes that are either set or reset.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::terminal) struct Modes {
     /// DECAWM: autowrap.
@@ -163,7 +164,7 @@ pub(in crate::terminal) struct Modes {
     pub(in crate::terminal) is_reverse: bool,
     /// Mode 12: the cursor blinks.
     pub(in crate::terminal) cursor_blinks: bool,
-    /// Modes without an effect on this screen.
+    /// Modes that have no effect on this screen.
     pub(in crate::terminal) inert: InertModes,
     /// LNM: a line feed also returns to the left margin.
     pub(in crate::terminal) feeds_and_returns: bool,
@@ -199,7 +200,7 @@ impl Default for Modes {
     }
 }
 
-/// Extent of an erasure, as given by the parameter of ED and EL.
+/// Part of the display or line that an ED or EL sequence erases.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::terminal) enum Erase {
     ToEnd,
@@ -291,7 +292,7 @@ impl Screen {
         self.modes = Modes::default();
     }
 
-    /// DECSTR: like RIS, but text, tab stops, cursor, and mouse modes are preserved.
+    /// DECSTR: resets everything that RIS resets, except text, tab stops, cursor, and mouse modes.
     pub(in crate::terminal) fn reset_modes(&mut self) {
         let input = InputModes {
             has_application_cursor: false,
@@ -314,8 +315,8 @@ impl Screen {
 
     // Printing.
 
-    /// Returns whether a character written now changes only its own cell and is displayed
-    /// unmodified: nothing moves, is protected or is large.
+    /// Returns whether the next character will be displayed unmodified and change only its own
+    /// cell: insert mode, character sets, side margins, protection and large characters are off.
     pub(in crate::terminal) fn prints_plainly(&self) -> bool {
         let is_plain =
             |row: &Row| row.size == LineSize::Single && !row.cells().iter().any(Cell::is_protected);
@@ -326,7 +327,7 @@ impl Screen {
             && self.grid.row(self.cursor.row).is_some_and(is_plain)
     }
 
-    /// Returns whether printable ASCII is printed without conversion.
+    /// Returns whether printable ASCII is displayed as it is, without a character set conversion.
     pub(in crate::terminal) fn prints_ascii(&self) -> bool {
         self.cursor.single_shift.is_none() && self.cursor.charset() == Charset::Ascii
     }
@@ -352,7 +353,7 @@ impl Screen {
         }
     }
 
-    /// Prints one character, or combines it with the previous one.
+    /// Prints one character; a combining mark is added to the previous character.
     pub(in crate::terminal) fn print(&mut self, character: char, meter: &mut Meter) {
         let character = match self.cursor.charset() {
             Charset::Ascii => character,
@@ -374,8 +375,8 @@ impl Screen {
 
     /// REP: repeats the last character.
     ///
-    /// The count is limited to the number of columns, so that a few bytes cannot cost thousands of
-    /// cells.
+    /// `count` is limited to the number of columns, so that a few received bytes cannot cause
+    /// thousands of cell writes.
     pub(in crate::terminal) fn repeat(&mut self, count: usize, meter: &mut Meter) {
         let Some(character) = self.last_printed else { return };
         for _ in 0..count.min(self.grid.columns()) {
@@ -425,7 +426,8 @@ impl Screen {
         }
     }
 
-    /// Advances the cursor by `cells` in a line that ends before column `end`.
+    /// Moves the cursor right by `cells`; a wrap becomes pending at column `end`, the end of the
+    /// line.
     fn advance(&mut self, cells: usize, end: usize) {
         self.cells_written += cells as u64;
         self.cursor.column += cells;
@@ -433,7 +435,8 @@ impl Screen {
         self.cursor.column -= usize::from(self.cursor.wrap_pending);
     }
 
-    /// Returns the end column of the cursor's line, which is after the cursor.
+    /// Returns the first column after the end of the cursor's line: the right margin or the end of
+    /// the row.
     fn line_end(&self) -> usize {
         // Scrolling may have moved a row of large characters to the cursor's row, whose column is
         // beyond its end.
@@ -471,7 +474,7 @@ impl Screen {
 
     // Controls.
 
-    /// LF, VT and FF: moves one row down, and with LNM to the left margin.
+    /// LF, VT and FF: moves one row down; if LNM is set, also to the left margin.
     pub(in crate::terminal) fn line_feed(&mut self, meter: &mut Meter) {
         self.index(meter);
         if self.modes.feeds_and_returns {
@@ -479,7 +482,7 @@ impl Screen {
         }
     }
 
-    /// IND: moves one row down, and scrolls at the lower margin.
+    /// IND: moves one row down; at the lower margin, scrolls up instead.
     pub(in crate::terminal) fn index(&mut self, meter: &mut Meter) {
         self.new_lines += 1;
         meter.work(Work::NewLine, 1);
@@ -494,7 +497,7 @@ impl Screen {
         }
     }
 
-    /// RI: moves one row up, and scrolls at the upper margin.
+    /// RI: moves one row up; at the upper margin, scrolls down instead.
     pub(in crate::terminal) fn reverse_index(&mut self) {
         self.cursor.wrap_pending = false;
         if self.cursor.row == self.margins.start {
@@ -517,7 +520,7 @@ impl Screen {
         self.cursor.single_shift = Some(set);
     }
 
-    /// SCS: designates the character set of one of G0 to G3.
+    /// SCS: assigns a character set to one of G0 to G3.
     pub(in crate::terminal) fn designate(&mut self, set: usize, charset: Charset) {
         if let Some(place) = self.cursor.charsets.get_mut(set) {
             *place = charset;
@@ -526,7 +529,7 @@ impl Screen {
 
     // Replies.
 
-    /// Queues a reply, or counts that it did not fit.
+    /// Queues a reply; if the queue is full, drops and counts the reply.
     pub(in crate::terminal) fn reply(&mut self, reply: &[u8], meter: &mut Meter) {
         if self.output.len() + reply.len() > OUTPUT_MAX {
             return meter.count(Counter::TerminalReportsRefused);
@@ -559,7 +562,7 @@ fn default_tabs(columns: usize) -> Vec<bool> {
     tabs
 }
 
-/// Returns the character of DEC Special Graphics for a code from 5F to 7E.
+/// Returns the DEC Special Graphics character for a code from 0x5F to 0x7E.
 fn graphic(character: char) -> char {
     const GRAPHICS: &str = "\u{a0}◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·";
     let place = u32::from(character).checked_sub(0x5f).and_then(|place| place.try_into().ok());

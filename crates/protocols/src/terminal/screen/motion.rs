@@ -1,10 +1,10 @@
-//! Operations on the cursor, and on the margins and tab stops that limit it.
+//! Operations on the cursor, the margins and the tab stops.
 
 use super::{Cursor, Screen};
 use core::ops::Range;
 
 impl Screen {
-    /// HT: moves to the next tab stop, or to the last column.
+    /// HT: moves forward by `count` tab stops, at most to the last column.
     pub(in crate::terminal) fn tab(&mut self, count: usize) {
         let stops = self.tabs.iter().enumerate().skip(self.cursor.column + 1);
         let stop = stops.filter(|(_, is_stop)| **is_stop).nth(count.saturating_sub(1));
@@ -13,7 +13,7 @@ impl Screen {
         self.cursor.column = stop.min(self.line_end() - 1);
     }
 
-    /// CBT: moves back to a tab stop, or to the first column.
+    /// CBT: moves back by `count` tab stops, at most to the first column.
     pub(in crate::terminal) fn tab_back(&mut self, count: usize) {
         let stops = self.tabs.iter().enumerate().take(self.cursor.column).rev();
         let stop = stops.filter(|(_, is_stop)| **is_stop).nth(count.saturating_sub(1));
@@ -23,7 +23,7 @@ impl Screen {
         self.cursor.column = if is_within { stop.max(self.columns.start) } else { stop };
     }
 
-    /// HTS and TBC: sets or clears the tab stop of this column.
+    /// HTS and TBC: sets or clears a tab stop in the cursor's column.
     pub(in crate::terminal) fn set_tab(&mut self, is_stop: bool) {
         if let Some(tab) = self.tabs.get_mut(self.cursor.column) {
             *tab = is_stop;
@@ -37,8 +37,8 @@ impl Screen {
 
     // The cursor.
 
-    /// CUP: moves to a row and a column; with DECOM these count from the margins and stay within
-    /// them.
+    /// CUP: moves to a row and a column. With DECOM both count from the margins, and the cursor
+    /// stays within the margins.
     pub(in crate::terminal) fn set_position(&mut self, row: usize, column: usize) {
         self.set_row(row);
         self.set_column(column);
@@ -82,7 +82,7 @@ impl Screen {
         self.cursor.column = if is_within { left } else { 0 };
     }
 
-    /// Returns row and column as DSR reports them, counted from 1.
+    /// Returns the row and the column of the cursor as reported by DSR, counted from 1.
     pub(in crate::terminal) fn reported_position(&self) -> (usize, usize) {
         let (row, column) = self.origin();
         let Cursor { row: at_row, column: at_column, .. } = self.cursor;
@@ -94,7 +94,8 @@ impl Screen {
         self.cursor.has_origin
     }
 
-    /// Returns the row and the column that positions are counted from.
+    /// Returns the row and the column from which positions are counted: the margins if DECOM is
+    /// set.
     pub(in crate::terminal) fn origin(&self) -> (usize, usize) {
         match self.cursor.has_origin {
             true => (self.margins.start, self.columns.start),
@@ -138,36 +139,37 @@ impl Screen {
             let step = rest.min(column - stop);
             self.cursor.column -= step;
             rest -= step;
-            if rest == 0 || !is_back || !self.go_to_row_before() {
+            if rest == 0 || !is_back || !self.move_to_previous_row() {
                 return;
             }
             rest -= 1;
         }
     }
 
-    /// Moves to the right margin of the previous row; returns whether that is allowed.
-    fn go_to_row_before(&mut self) -> bool {
+    /// Moves to the right margin of the previous row, if modes 45 and 1045 allow it; returns
+    /// whether the cursor has moved.
+    fn move_to_previous_row(&mut self) -> bool {
         let is_first = self.cursor.row == self.margins.start || self.cursor.row == 0;
         let row = match is_first {
             true => self.margins.end - 1,
             false => self.cursor.row - 1,
         };
-        let may_go = self.modes.wraps_back_far
+        let is_allowed = self.modes.wraps_back_far
             || !is_first && self.grid.row(row).is_some_and(|row| row.is_continued);
-        if may_go {
+        if is_allowed {
             self.cursor.row = row;
             self.cursor.column = self.columns.end - 1;
             self.settle();
         }
-        may_go
+        is_allowed
     }
 
-    /// DECSC: saves the cursor.
+    /// DECSC: saves the cursor position, style and character sets.
     pub(in crate::terminal) fn save_cursor(&mut self) {
         *self.saved() = self.cursor;
     }
 
-    /// DECRC: restores the cursor.
+    /// DECRC: restores the saved cursor position, style and character sets.
     pub(in crate::terminal) fn restore_cursor(&mut self) {
         self.cursor = *self.saved();
         if self.cursor.has_origin {
@@ -182,7 +184,7 @@ impl Screen {
         if self.modes.is_alternate { &mut self.saved_alternate } else { &mut self.saved_main }
     }
 
-    /// Moves the cursor back into its row, if that row has large characters.
+    /// Moves the cursor back into its row, if that row has large characters and so fewer columns.
     pub(super) fn settle(&mut self) {
         if self.has_large_rows {
             self.cursor.column = self.cursor.column.min(self.row_end() - 1);
@@ -198,7 +200,8 @@ impl Screen {
 
     // The margins.
 
-    /// Returns upper and lower, left and right margin, as ranges.
+    /// Returns the rows between the upper and lower margin, and the columns between the left and
+    /// right margin.
     pub(in crate::terminal) fn margins(&self) -> (Range<usize>, Range<usize>) {
         (self.margins.clone(), self.columns.clone())
     }
@@ -221,13 +224,15 @@ impl Screen {
         }
     }
 
-    /// DECLRMM: enables left and right margins, initially at the edges.
+    /// DECLRMM: enables or disables the left and right margins; they start at the edges of the
+    /// screen.
     pub(in crate::terminal) fn allow_side_margins(&mut self, is_on: bool) {
         self.modes.has_side_margins = is_on;
         self.columns = 0..self.grid.columns();
     }
 
-    /// Returns whether a line feed in the last row scrolls all rows up.
+    /// Returns whether a line feed in the last row scrolls the whole screen, because no margins are
+    /// set.
     pub(in crate::terminal) fn scrolls_whole(&self) -> bool {
         self.margins == (0..self.grid.rows()) && self.columns == (0..self.grid.columns())
     }

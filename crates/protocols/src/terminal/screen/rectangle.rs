@@ -1,7 +1,8 @@
 //! Operations on rectangles of cells (DEC STD 070; VT420).
 //!
-//! Rectangles are given by their first and last row and column, counted from 1, or with DECOM from
-//! the margins. Omitted values are the first or the last. An empty rectangle has no effect.
+//! A rectangle is specified by its first row and column and its last row and column, counted from
+//! 1, or from the margins if DECOM is set. An omitted value means the first or last row or column.
+//! An empty rectangle has no effect.
 
 use super::Screen;
 use crate::terminal::cell::{Attributes, Cell, Style};
@@ -16,7 +17,7 @@ pub(in crate::terminal) struct Rectangle {
 }
 
 impl Screen {
-    /// Parses a rectangle from four parameters.
+    /// Parses a rectangle from the four parameters that begin at index `at`.
     pub(in crate::terminal) fn rectangle(&self, parameters: &Parameters, at: usize) -> Rectangle {
         let (row, column) = self.origin();
         let (rows, columns) = match self.has_origin() {
@@ -92,7 +93,7 @@ impl Screen {
         let change = |style: Style| {
             let codes = parameters.all().skip(4);
             let none = (parameters.len() <= 4).then_some(0);
-            codes.chain(none).fold(style, |style, code| changed(style, code, is_reversal))
+            codes.chain(none).fold(style, |style, code| changed_style(style, code, is_reversal))
         };
         for number in rows {
             let width = self.grid.columns();
@@ -109,8 +110,8 @@ impl Screen {
     }
 }
 
-/// Returns a style after one parameter of DECCARA or DECRARA.
-fn changed(style: Style, code: usize, is_reversal: bool) -> Style {
+/// Returns `style` after one SGR code of DECCARA, or of DECRARA (`is_reversal`).
+fn changed_style(style: Style, code: usize, is_reversal: bool) -> Style {
     const ALL: Attributes = Attributes::BOLD
         .with(Attributes::UNDERLINE)
         .with(Attributes::BLINK)

@@ -20,7 +20,7 @@ use core::ops::ControlFlow::{self, Break, Continue};
 /// Challenge acknowledgments per connection and second (RFC 5961 §7). The limit is never shared by
 /// all connections, because it would then reveal one connection's activity to another (attack row
 /// 29).
-const CHALLENGES_A_SECOND: u32 = 10;
+const CHALLENGES_PER_SECOND: u32 = 10;
 
 /// RFC 7323 §5.5: after this time a timestamp clock of one tick per millisecond may have wrapped.
 const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
@@ -34,7 +34,7 @@ const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
 /// Maximum number of duplicate acknowledgments queued for output; the peer needs three.
 const MAX_DUPLICATE_ACKS: u32 = 64;
 
-/// A segment during the checks. Data already received is cut off its front.
+/// The segment being processed. Data that was already received is removed from its front.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) header: Header,
@@ -43,14 +43,14 @@ pub(super) struct Arrival<'a> {
     pub(super) is_marked: bool,
     /// The data may stay in its packet until it is read.
     pub(super) may_keep: bool,
-    /// Bytes by which the buffers may grow.
+    /// Number of bytes by which the connection's buffers may grow.
     pub(super) growth_max: usize,
     /// Number of bytes to skip at the front of the data, and number of bytes after them that stay
     /// in the packet for the receive buffer.
     pub(super) kept: Option<(usize, usize)>,
 }
 
-/// The response to a segment beyond the change of the connection's state.
+/// The answer that the caller must send after a segment was processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Nothing,
@@ -101,10 +101,10 @@ impl Connection {
         self.check_ack(arrival, cx)?;
         self.check_time_wait(arrival, cx)?;
         self.last_received_at = cx.now;
-        self.note_timestamp(arrival, cx.now);
+        self.record_timestamp(arrival, cx.now);
         self.note_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
-        self.take_text(arrival, cx)?;
+        self.process_text(arrival, cx)?;
         self.check_fin(arrival, cx);
         Continue(())
     }
@@ -139,7 +139,7 @@ impl Connection {
             self.pending_ack = PendingAck::Now;
             return Continue(());
         }
-        self.take_syn_answer(&header);
+        self.process_syn_answer(&header);
         self.snd_una = header.ack;
         self.snd_nxt = header.ack;
         self.enter_established(cx);
@@ -149,7 +149,7 @@ impl Connection {
         rest.header.seq = header.seq + 1;
         rest.header.flags = header.flags.without(Flags::SYN);
         self.check_urgent(&rest, cx);
-        self.take_text(&mut rest, cx)?;
+        self.process_text(&mut rest, cx)?;
         self.check_fin(&rest, cx);
         Continue(())
     }
@@ -164,11 +164,11 @@ impl Connection {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
         self.timers.retransmitting = None;
         self.soft_error = None;
-        self.begins_small = self.rtt.backoffs() > 1;
+        self.starts_with_one_segment = self.rtt.backoffs() > 1;
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
-        self.take_measurement(self.snd_una, cx);
+        self.record_measurement(self.snd_una, cx);
         // Data sent before the end of the handshake (Fast Open) may be outstanding.
         self.restart_retransmit_timer(cx.now);
         self.last_received_at = cx.now;
@@ -199,7 +199,7 @@ impl Connection {
         let Some(recent) = self.ts_recent.filter(|_| !arrival.has(Flags::RST)) else {
             return Continue(());
         };
-        let Some((value, _)) = arrival.header.options.heard_stamps() else {
+        let Some((value, _)) = arrival.header.options.peer_timestamps() else {
             // RFC 7323 §3.2: once negotiated, timestamps are in every segment.
             cx.meter.count(Counter::TcpPawsDropped);
             return Break(Answer::Nothing);
@@ -243,7 +243,7 @@ impl Connection {
             // Without the echo of the new timestamp the peer would measure from the first
             // transmission.
             if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
-                self.note_timestamp(arrival, cx.now);
+                self.record_timestamp(arrival, cx.now);
             }
             self.note_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
             self.pending_ack = PendingAck::Now;
@@ -255,7 +255,8 @@ impl Connection {
         Break(Answer::Nothing)
     }
 
-    /// RFC 5961 §5: a legitimate peer acknowledges nothing outside this range.
+    /// Returns whether the acknowledgment number is in the range that a legitimate peer may send
+    /// (RFC 5961 §5).
     fn is_plausible(&self, arrival: &Arrival<'_>) -> bool {
         let oldest = self.snd_una - self.snd_wnd_max;
         arrival.has(Flags::ACK)
@@ -265,9 +266,9 @@ impl Connection {
 
     /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets the timestamp to
     /// echo.
-    fn note_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
+    fn record_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
         if let (Some(recent), Some((value, _))) =
-            (&mut self.ts_recent, arrival.header.options.heard_stamps())
+            (&mut self.ts_recent, arrival.header.options.peer_timestamps())
             && !arrival.header.seq.is_after(self.last_ack_sent)
         {
             *recent = value;
@@ -316,7 +317,7 @@ impl Connection {
             self.snd_una = self.iss + 1;
             self.snd_nxt = self.snd_nxt.max(self.snd_una);
             self.pending_ack = PendingAck::Nothing;
-            self.take_window(arrival);
+            self.update_window(arrival);
             self.enter_established(cx);
             if ack == self.snd_una {
                 return Continue(());
@@ -337,26 +338,26 @@ impl Connection {
             cx.meter.count(Counter::TcpDuplicateAcks);
             self.statistics.duplicate_acks += 1;
         }
-        let is_more = is_enabled(Mutant::ComparesPlainly) && ack.0 <= self.snd_una.0;
+        let is_more = is_enabled(Mutant::ComparesWithoutWrap) && ack.0 <= self.snd_una.0;
         let has_advanced = ack.is_after(self.snd_una) && !is_more;
         let held = self.send.len();
         if has_advanced {
             let count = ack.since(self.snd_una);
-            self.take_acknowledgment(ack);
+            self.process_acknowledgment(ack);
             self.path_acknowledged(ack, count, cx.now);
         }
-        if is_enabled(Mutant::AnswersEverything) {
+        if is_enabled(Mutant::AcknowledgesAcknowledgments) {
             self.pending_ack = PendingAck::Now;
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         if has_advanced {
             self.tune_send_limit(held, arrival.growth_max, cx);
         }
-        self.take_window_if_newer(arrival);
+        self.update_window_if_newer(arrival);
         self.closing_acknowledged(cx)
     }
 
-    fn take_acknowledgment(&mut self, ack: Seq) {
+    fn process_acknowledgment(&mut self, ack: Seq) {
         let data = ack.since(self.send_start).min(self.send.len());
         self.send.acknowledge(data);
         self.send_start = self.send_start + data;
@@ -371,7 +372,8 @@ impl Connection {
         }
     }
 
-    /// Applies the acknowledgment and its blocks to the outstanding data (RFC 6675, RFC 8985).
+    /// Applies the acknowledgment number and the SACK blocks to the outstanding data (RFC 6675, RFC
+    /// 8985).
     fn recover(
         &mut self,
         arrival: &Arrival<'_>,
@@ -382,13 +384,13 @@ impl Connection {
         let options = &arrival.header.options;
         let blocks = if self.has_sack { options.sack.as_slice() } else { &[] };
         if !has_advanced && !is_duplicate && blocks.is_empty() {
-            return self.take_echo_of_mark(arrival, cx);
+            return self.process_ece(arrival, cx);
         }
         let report = Acknowledged {
             ack: arrival.header.ack,
             blocks,
             is_duplicate,
-            is_for_original: self.is_for_original(arrival),
+            is_ack_of_original: self.is_ack_of_original(arrival),
             srtt: self.rtt.srtt(),
         };
         let Some(recovery) = &mut self.recovery else { return };
@@ -398,7 +400,7 @@ impl Connection {
             self.count_outcome(&outcome, cx);
             self.forgive_lost_probe(outcome.began_recovery);
         }
-        self.take_echo_of_mark(arrival, cx);
+        self.process_ece(arrival, cx);
         if has_advanced {
             self.must_probe_tail = false;
             self.restart_retransmit_timer(cx.now);
@@ -410,7 +412,8 @@ impl Connection {
         }
     }
 
-    /// RFC 4821 §7.6.1: the loss of a probe alone is no sign of congestion.
+    /// Undoes a recovery that the loss of a path MTU probe alone has started, because this loss is
+    /// no sign of congestion (RFC 4821 §7.6.1).
     pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
         if began_recovery
             && self.only_probe_is_lost()
@@ -448,15 +451,15 @@ impl Connection {
     }
 
     /// Returns whether the echoed timestamp is older than the first retransmission (RFC 3522 §3.2).
-    fn is_for_original(&self, arrival: &Arrival<'_>) -> bool {
-        let first = self.recovery.as_ref().and_then(|recovery| recovery.first_repeated_at());
+    fn is_ack_of_original(&self, arrival: &Arrival<'_>) -> bool {
+        let first = self.recovery.as_ref().and_then(|recovery| recovery.first_retransmission_at());
         let first = first.filter(|_| self.ts_recent.is_some());
-        let echo = arrival.header.options.heard_stamps().map(|(_, echo)| echo);
+        let echo = arrival.header.options.peer_timestamps().map(|(_, echo)| echo);
         first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.timestamp(at)))
     }
 
-    /// RFC 3168 §6.1.2: the peer has received a marked segment (ECE).
-    fn take_echo_of_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+    /// Processes ECE: the peer has received a segment with a congestion mark (RFC 3168 §6.1.2).
+    fn process_ece(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
         if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.marked()) {
             cx.meter.count(Counter::TcpMarkReductions);
@@ -465,8 +468,9 @@ impl Connection {
         }
     }
 
-    /// RFC 3168 §6.1.3: a mark is echoed until the peer reports a reduced window (CWR).
-    fn take_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+    /// Processes the congestion mark of a segment, which is echoed until the peer reports a reduced
+    /// window (CWR, RFC 3168 §6.1.3).
+    fn process_congestion_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         if !self.ecn.is_on {
             return;
         }
@@ -480,7 +484,7 @@ impl Connection {
         }
     }
 
-    fn take_measurement(&mut self, ack: Seq, cx: &mut Cx<'_>) {
+    fn record_measurement(&mut self, ack: Seq, cx: &mut Cx<'_>) {
         if let Some(timed) = self.timed.filter(|timed| !ack.is_before(timed.end)) {
             self.timed = None;
             let rtt = cx.now - timed.sent_at;
@@ -489,9 +493,9 @@ impl Connection {
         }
     }
 
-    /// Takes the round trip measured by an acknowledgment. If acknowledgments were lost, the echoed
-    /// timestamp is more accurate, and after a timeout only the echo shows which transmission was
-    /// answered (RFC 7323 §4.1).
+    /// Records the round-trip time measured by an acknowledgment. If acknowledgments were lost, the
+    /// echoed timestamp is more accurate. After a timeout only the echo shows which transmission
+    /// was acknowledged (RFC 7323 §4.1).
     fn measure(
         &mut self,
         outcome: &Outcome,
@@ -524,11 +528,11 @@ impl Connection {
         Some(now - self.last_sent_at).filter(|rtt| *rtt >= least && self.rtt.backoffs() > 0)
     }
 
-    /// Returns the time since the peer's echoed timestamp was sent, in ticks. A false echo is
-    /// bounded by the longest plausible time.
+    /// Returns the time since the peer's echoed timestamp was sent, in whole ticks. The result is
+    /// limited to the longest plausible time, because the echo may be false.
     pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
         self.ts_recent?;
-        let (_, echo) = arrival.header.options.heard_stamps()?;
+        let (_, echo) = arrival.header.options.peer_timestamps()?;
         let millis = self.timestamp(now).since(echo);
         (millis < 120_000).then(|| Duration::from_millis(u64::from(millis)))
     }
@@ -543,17 +547,17 @@ impl Connection {
             && window > 0
     }
 
-    fn take_window_if_newer(&mut self, arrival: &Arrival<'_>) {
+    fn update_window_if_newer(&mut self, arrival: &Arrival<'_>) {
         let seq = arrival.header.seq;
         let ack = arrival.header.ack;
         let is_newer =
             self.snd_wl1.is_before(seq) || (self.snd_wl1 == seq && !ack.is_before(self.snd_wl2));
         if is_newer && !ack.is_before(self.snd_una) {
-            self.take_window(arrival);
+            self.update_window(arrival);
         }
     }
 
-    fn take_window(&mut self, arrival: &Arrival<'_>) {
+    fn update_window(&mut self, arrival: &Arrival<'_>) {
         self.snd_wnd = u32::from(arrival.header.window) << self.snd_shift;
         self.snd_wnd_max = self.snd_wnd_max.max(self.snd_wnd);
         self.snd_wl1 = arrival.header.seq;
@@ -588,8 +592,8 @@ impl Connection {
     /// Answers a segment in TIME-WAIT, where no more data is expected: a peer that continues to
     /// send gets an acknowledgment with the current sequence numbers.
     fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let goes_on = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
-        if self.state != State::TimeWait || !goes_on {
+        let continues_sending = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
+        if self.state != State::TimeWait || !continues_sending {
             return Continue(());
         }
         self.challenge(cx);
@@ -604,8 +608,8 @@ impl Connection {
             return;
         }
         let up = arrival.header.seq + u32::from(arrival.header.urgent);
-        let is_news = up.is_after(self.rcv_nxt) && self.rcv_up.is_none_or(|old| up.is_after(old));
-        if is_news {
+        let is_new = up.is_after(self.rcv_nxt) && self.rcv_up.is_none_or(|old| up.is_after(old));
+        if is_new {
             cx.meter.count(Counter::TcpUrgentIn);
             self.rcv_up = Some(up);
             self.push_event(Event::Urgent);
@@ -613,14 +617,14 @@ impl Connection {
     }
 
     /// Seventh: process the segment text.
-    pub(super) fn take_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+    pub(super) fn process_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let is_expected = self.state.expects_data() || self.is_open_early();
         if arrival.data.is_empty() || !is_expected {
             return Continue(());
         }
         let whole_len = arrival.data.len();
         cx.meter.record_value(Quantity::SegmentBytesIn, whole_len as u64);
-        self.take_mark(arrival, cx);
+        self.process_congestion_mark(arrival, cx);
         let begins_old = self.cut_off_old(arrival, cx);
         if self.is_released && !arrival.data.is_empty() {
             // SHLD-3: the data will not be read, and the peer must learn that.
@@ -637,10 +641,11 @@ impl Connection {
             self.note_duplicate(start, end);
         }
         let had_early = self.receive.has_early();
-        // A kept packet becomes readable only later, which is too late to detect what a FIN ends.
+        // Data before a FIN is copied: a packet kept for the user would become readable only after
+        // `check_fin`.
         let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
         let may_keep = arrival.may_keep && !is_last;
-        let arrived = if may_keep && self.receive.keeps(offset, inside.len()) {
+        let arrived = if may_keep && self.receive.would_keep(offset, inside.len()) {
             arrival.kept = Some((whole_len - len, inside.len()));
             inside.len()
         } else {
@@ -665,19 +670,19 @@ impl Connection {
         self.note_blocks(offset, inside.len());
         // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
         // immediately.
-        let is_odd = offset > 0 || arrived != len || had_early;
-        self.schedule_acknowledgment(len, is_odd, cx);
+        let needs_immediate_ack = offset > 0 || arrived != len || had_early;
+        self.schedule_acknowledgment(len, needs_immediate_ack, cx);
         Continue(())
     }
 
     /// Schedules an acknowledgment: within less than half a second, independent of the profile, and
     /// for every second full segment (RFC 9293 §3.8.6.3, MUST-40 and SHLD-18).
-    fn schedule_acknowledgment(&mut self, len: usize, is_odd: bool, cx: &Cx<'_>) {
+    fn schedule_acknowledgment(&mut self, len: usize, needs_immediate_ack: bool, cx: &Cx<'_>) {
         self.unacknowledged += u32::try_from(len).unwrap_or(0);
         let full = self.acknowledgment_interval_bytes(len);
         self.pending_ack = match (self.profile.acknowledgment, self.pending_ack) {
             (Acknowledgment::AtOutput, _) | (_, PendingAck::Now) => PendingAck::Now,
-            _ if is_odd || self.unacknowledged >= full => PendingAck::Now,
+            _ if needs_immediate_ack || self.unacknowledged >= full => PendingAck::Now,
             (Acknowledgment::Delayed(_), PendingAck::By(deadline)) => PendingAck::By(deadline),
             (Acknowledgment::Delayed(time), PendingAck::Nothing) => {
                 PendingAck::By(cx.now + time.min(ACK_DELAY_MAX))
@@ -705,7 +710,7 @@ impl Connection {
             self.rcv_fin = Some(arrival.data_end());
             self.pending_ack = PendingAck::Now;
         }
-        if is_enabled(Mutant::TakesFinEarly) && self.rcv_fin.is_some() {
+        if is_enabled(Mutant::AcceptsFinBeforeMissingData) && self.rcv_fin.is_some() {
             self.rcv_fin = Some(self.rcv_nxt);
         }
         if self.rcv_fin != Some(self.rcv_nxt) {
@@ -713,7 +718,7 @@ impl Connection {
         }
         match self.state {
             State::Established => self.state = State::CloseWait,
-            State::FinWait1 if is_enabled(Mutant::TakesFinForAck) => self.enter_time_wait(cx.now),
+            State::FinWait1 if is_enabled(Mutant::TreatsFinAsAck) => self.enter_time_wait(cx.now),
             State::FinWait1 => self.state = State::Closing,
             State::FinWait2 if is_enabled(Mutant::SkipsTimeWait) => self.end(CloseReason::Closed),
             State::FinWait2 => self.enter_time_wait(cx.now),
@@ -730,14 +735,15 @@ impl Connection {
         self.push_event(Event::PeerClosed);
     }
 
-    /// Answers a suspicious segment with an acknowledgment that a legitimate peer understands.
+    /// Answers a suspicious segment with a challenge acknowledgment (RFC 5961), to which a
+    /// legitimate peer responds correctly.
     pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
         let (since, sent) = &mut self.challenges;
         if cx.now - *since >= Duration::from_secs(1) {
             *since = cx.now;
             *sent = 0;
         }
-        if *sent >= CHALLENGES_A_SECOND {
+        if *sent >= CHALLENGES_PER_SECOND {
             return cx.meter.count(Counter::TcpChallengeAcksSuppressed);
         }
         *sent += 1;

@@ -115,44 +115,44 @@ impl Bbr {
         self.full_rounds >= FULL_ROUNDS
     }
 
-    /// Returns the capacity of the path in bytes, times a gain in thousandths.
-    fn path(&self, gain: u64) -> u64 {
+    /// Returns the bandwidth-delay product of the path in bytes, times a gain in thousandths.
+    fn path_capacity(&self, gain: u64) -> u64 {
         let Some((min_rtt, _)) = self.min_rtt else { return u64::MAX };
         let bytes = u128::from(self.rate()) * min_rtt.as_nanos() / 1_000_000_000;
         u64::try_from(bytes * u128::from(gain) / 1000).unwrap_or(u64::MAX)
     }
 
     /// Updates the model with an acknowledgment, and returns the resulting window and rate.
-    pub(super) fn observe(&mut self, seen: &BbrSample) -> Control {
-        let begins_round = self.take_rate(seen);
-        self.change_mode(seen);
-        self.update_min_rtt(seen, begins_round);
-        if self.conserves_until.is_some_and(|until| seen.delivered >= until) {
+    pub(super) fn observe(&mut self, sample: &BbrSample) -> Control {
+        let begins_round = self.record_rate(sample);
+        self.change_mode(sample);
+        self.update_min_rtt(sample, begins_round);
+        if self.conserves_until.is_some_and(|until| sample.delivered >= until) {
             self.conserves_until = None;
         }
-        Control { cwnd: self.window(seen), bytes_per_s: self.pace(seen) }
+        Control { cwnd: self.window(sample), bytes_per_s: self.pace(sample) }
     }
 
     /// §4.1.1: records the delivery rate, and counts the rounds without growth. Returns whether a
     /// round begins.
-    fn take_rate(&mut self, seen: &BbrSample) -> bool {
-        let Some(sample) = seen.rate else { return false };
-        let begins_round = sample.delivered_before >= self.round_end;
+    fn record_rate(&mut self, sample: &BbrSample) -> bool {
+        let Some(rate_sample) = sample.rate else { return false };
+        let begins_round = rate_sample.delivered_before >= self.round_end;
         if begins_round {
-            self.round_end = seen.delivered;
+            self.round_end = sample.delivered;
             self.is_fresh_round = true;
         }
-        if !sample.is_app_limited || sample.bytes_per_s >= self.rate() {
+        if !rate_sample.is_app_limited || rate_sample.bytes_per_s >= self.rate() {
             // Rounds limited by the application do not age the recorded rates. Otherwise a file
             // transfer after a period of typing would start at the rate of the keystrokes.
             if core::mem::take(&mut self.is_fresh_round) {
                 self.rounds = (self.rounds + 1) % RATE_ROUNDS;
                 self.set_rate(0);
             }
-            let of_round = self.rates.get(self.rounds).copied().unwrap_or(0);
-            self.set_rate(of_round.max(sample.bytes_per_s));
+            let round_rate = self.rates.get(self.rounds).copied().unwrap_or(0);
+            self.set_rate(round_rate.max(rate_sample.bytes_per_s));
         }
-        if begins_round && !sample.is_app_limited && !self.is_full() {
+        if begins_round && !rate_sample.is_app_limited && !self.is_full() {
             if self.rate() >= self.full_rate.saturating_add(self.full_rate / 4) {
                 self.full_rate = self.rate();
                 self.full_rounds = 0;
@@ -164,59 +164,60 @@ impl Bbr {
     }
 
     fn set_rate(&mut self, rate: u64) {
-        if let Some(of_round) = self.rates.get_mut(self.rounds) {
-            *of_round = rate;
+        if let Some(round_rate) = self.rates.get_mut(self.rounds) {
+            *round_rate = rate;
         }
     }
 
-    fn change_mode(&mut self, seen: &BbrSample) {
+    fn change_mode(&mut self, sample: &BbrSample) {
         if self.mode == Mode::Startup && self.is_full() {
             self.mode = Mode::Drain;
         }
         match self.mode {
-            Mode::Drain if seen.pipe <= self.path(1000) => {
+            Mode::Drain if sample.pipe <= self.path_capacity(1000) => {
                 let phase = self.first_phase;
-                self.mode = Mode::ProbeBandwidth { phase, since: seen.now };
+                self.mode = Mode::ProbeBandwidth { phase, since: sample.now };
             }
             Mode::ProbeBandwidth { phase, since } => {
                 let gain = CYCLE.get(phase).copied().unwrap_or(1000);
-                let is_over = self.min_rtt.is_some_and(|(rtt, _)| seen.now - since > rtt);
+                let is_over = self.min_rtt.is_some_and(|(rtt, _)| sample.now - since > rtt);
                 let may_end = match gain.cmp(&1000) {
-                    Ordering::Greater => is_over && seen.pipe >= self.path(gain),
-                    Ordering::Less => is_over || seen.pipe <= self.path(1000),
+                    Ordering::Greater => is_over && sample.pipe >= self.path_capacity(gain),
+                    Ordering::Less => is_over || sample.pipe <= self.path_capacity(1000),
                     Ordering::Equal => is_over,
                 };
-                // A path that accepts no higher rate is not probed any longer.
+                // A phase ends after two round trips at the latest, even if the path accepts no
+                // higher rate.
                 let rtt = self.min_rtt.map_or(Duration::ZERO, |(rtt, _)| rtt);
-                if may_end || seen.now - since > rtt * 2 {
+                if may_end || sample.now - since > rtt * 2 {
                     let phase = (phase + 1) % CYCLE.len();
-                    self.mode = Mode::ProbeBandwidth { phase, since: seen.now };
+                    self.mode = Mode::ProbeBandwidth { phase, since: sample.now };
                 }
             }
             _ => {}
         }
     }
 
-    /// §4.3.5: records the round trip, and starts measuring an empty path if the minimum has
-    /// expired.
-    fn update_min_rtt(&mut self, seen: &BbrSample, begins_round: bool) {
-        let now = seen.now;
+    /// §4.3.5: records the round-trip time. If the minimum has expired, starts to measure the round
+    /// trip of an empty path.
+    fn update_min_rtt(&mut self, sample: &BbrSample, begins_round: bool) {
+        let now = sample.now;
         let is_old = self.min_rtt.is_some_and(|(_, at)| now - at > MIN_RTT_VALID);
-        if let Some(rtt) = seen.rtt
+        if let Some(rtt) = sample.rtt
             && (is_old || self.min_rtt.is_none_or(|(least, _)| rtt <= least))
         {
             self.min_rtt = Some((rtt, now));
         }
         let in_probe = matches!(self.mode, Mode::ProbeRtt { .. });
         if is_old && !in_probe {
-            self.prior_cwnd = self.prior_cwnd.max(seen.cwnd);
+            self.prior_cwnd = self.prior_cwnd.max(sample.cwnd);
             self.mode = Mode::ProbeRtt { until: None };
         }
         let Mode::ProbeRtt { until } = &mut self.mode else { return };
         match until {
-            None if seen.pipe <= u64::from(PROBE_RTT_SEGMENTS * seen.mss) => {
+            None if sample.pipe <= u64::from(PROBE_RTT_SEGMENTS * sample.mss) => {
                 *until = Some(now + PROBE_RTT_TIME);
-                self.round_end = seen.delivered;
+                self.round_end = sample.delivered;
             }
             Some(until) if now >= *until && begins_round => {
                 self.min_rtt = self.min_rtt.map(|(rtt, _)| (rtt, now));
@@ -231,7 +232,7 @@ impl Bbr {
         }
     }
 
-    fn pace(&self, seen: &BbrSample) -> Option<u64> {
+    fn pace(&self, sample: &BbrSample) -> Option<u64> {
         let gain = match self.mode {
             Mode::Startup => HIGH_GAIN,
             Mode::Drain => DRAIN_GAIN,
@@ -239,30 +240,30 @@ impl Bbr {
             Mode::ProbeRtt { .. } => 1000,
         };
         let rtt = self.min_rtt?.0.as_nanos().max(1);
-        // Before the model has a rate, the initial window determines it.
-        let first = u128::from(seen.cwnd) * 1_000_000_000 / rtt;
+        // Before the model has a rate, the initial window determines the pacing rate.
+        let first = u128::from(sample.cwnd) * 1_000_000_000 / rtt;
         let first = u64::try_from(first).unwrap_or(u64::MAX);
         let rate = if self.is_full() { self.rate() } else { self.rate().max(first) };
         Some((u128::from(rate) * u128::from(gain) / 1000).try_into().unwrap_or(u64::MAX))
     }
 
-    fn window(&mut self, seen: &BbrSample) -> u32 {
+    fn window(&mut self, sample: &BbrSample) -> u32 {
         let gain = match self.mode {
             Mode::Startup | Mode::Drain => HIGH_GAIN,
             Mode::ProbeBandwidth { .. } | Mode::ProbeRtt { .. } => WINDOW_GAIN,
         };
-        let least = PROBE_RTT_SEGMENTS * seen.mss;
+        let least = PROBE_RTT_SEGMENTS * sample.mss;
         let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         if self.conserves_until.is_some() {
-            return seen.cwnd.max(clip(seen.pipe + seen.newly));
+            return sample.cwnd.max(clip(sample.pipe + sample.newly));
         }
-        let mut cwnd = seen.cwnd.saturating_add(clip(seen.newly));
+        let mut cwnd = sample.cwnd.saturating_add(clip(sample.newly));
         if !matches!(self.mode, Mode::ProbeRtt { .. }) && self.prior_cwnd > 0 {
             cwnd = cwnd.max(core::mem::take(&mut self.prior_cwnd));
         }
         if self.is_full() {
             // Slightly more than the capacity of the path, to allow for bursts of acknowledgments.
-            let target = clip(self.path(gain).saturating_add(u64::from(3 * seen.mss)));
+            let target = clip(self.path_capacity(gain).saturating_add(u64::from(3 * sample.mss)));
             cwnd = cwnd.min(target);
         }
         match self.mode {
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_the_path_is_found_and_its_product_with_the_round_trip_twice_is_out() {
+    fn the_rate_is_found_and_twice_the_bandwidth_delay_product_is_outstanding() {
         let mut path = Path::new();
         path.run(1_000_000, Duration::from_secs(5));
         assert_eq!(path.bbr.rate(), 1_000_000);
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_path_is_noticed_after_ten_rounds() {
+    fn a_slower_path_is_detected_after_ten_rounds() {
         let mut path = Path::new();
         path.run(1_000_000, Duration::from_secs(5));
         path.run(200_000, Duration::from_secs(3));
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_in_which_little_was_given_do_not_age_the_rate() {
+    fn app_limited_rounds_do_not_age_the_rate() {
         let mut path = Path::new();
         path.run(1_000_000, Duration::from_secs(5));
         path.is_app_limited = true;
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_lets_no_more_leave_than_arrives_for_one_round_and_changes_no_rate() {
+    fn a_loss_limits_output_to_delivery_for_one_round() {
         let mut path = Path::new();
         path.run(1_000_000, Duration::from_secs(5));
         let before = path.control.cwnd;
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_path_is_looked_at_after_ten_seconds_at_a_higher_round_trip() {
+    fn the_empty_path_is_measured_after_ten_seconds_of_higher_rtt() {
         let mut path = Path::new();
         path.run(1_000_000, Duration::from_secs(5));
         path.bbr.min_rtt = Some((RTT - Duration::from_millis(50), path.now));

@@ -37,8 +37,8 @@ impl Connection {
 
     /// SEND with the urgent flag: all queued data, including `data`, is urgent.
     pub(super) fn send_urgent(&mut self, data: &[u8]) -> usize {
-        let taken = self.send(data);
-        if taken > 0 {
+        let queued_len = self.send(data);
+        if queued_len > 0 {
             self.snd_up = Some(self.send_start + self.send.len());
             // A zero window must not delay the notification (RFC 9293 §3.8.5): it is sent without
             // data.
@@ -46,7 +46,7 @@ impl Connection {
                 self.pending_ack = PendingAck::Now;
             }
         }
-        taken
+        queued_len
     }
 
     /// RECEIVE: drops `count` bytes that the user has read, and moves the packets that held them to
@@ -60,14 +60,14 @@ impl Connection {
     /// Makes a delayed acknowledgment due at the next output. Returns whether such an
     /// acknowledgment was pending.
     pub(super) fn expedite_acknowledgment(&mut self) -> bool {
-        let is_put_off = matches!(self.pending_ack, PendingAck::By(_));
-        if is_put_off {
+        let is_delayed = matches!(self.pending_ack, PendingAck::By(_));
+        if is_delayed {
             self.pending_ack = PendingAck::Now;
         }
-        is_put_off
+        is_delayed
     }
 
-    /// Returns the number of bytes up to the end of the urgent data.
+    /// Returns the number of bytes from the next unread byte to the end of the urgent data.
     pub(super) fn urgent_ahead(&self) -> Option<usize> {
         self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)
     }
@@ -109,7 +109,7 @@ impl Connection {
         }
         self.is_released = true;
         if self.state != State::Closed {
-            // The time is set when the timer is first checked, because it is not known here.
+            // The current time is not known here, so the timer is set when it is first checked.
             self.timers.released = Some(Instant::ZERO);
         }
     }
@@ -123,9 +123,9 @@ impl Connection {
             ack: Some(self.rcv_nxt),
             options: self.options(now),
         };
-        let tells_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
+        let resets_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::Aborted);
-        tells_peer.then_some(reset)
+        resets_peer.then_some(reset)
     }
 
     /// STATUS: returns the state of the connection.

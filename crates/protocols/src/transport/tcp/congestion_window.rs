@@ -108,7 +108,7 @@ impl CongestionWindow {
         self.cwnd = idle_state.cwnd;
         self.ssthresh = idle_state.ssthresh;
         if let Avoidance::Cubic(cubic) = &mut self.avoidance {
-            *cubic = Cubic::remembering(idle_state.w_max, idle_state.cwnd_prior);
+            *cubic = Cubic::with_windows(idle_state.w_max, idle_state.cwnd_prior);
         }
         if !idle_state.is_first {
             self.hystart = None;
@@ -121,9 +121,9 @@ impl CongestionWindow {
     }
 
     /// Sets the window by the model, if there is one, and returns the rate.
-    pub(super) fn observe(&mut self, seen: BbrSample) -> Option<u64> {
-        let seen = BbrSample { cwnd: self.cwnd, mss: self.mss, ..seen };
-        let Control { cwnd, bytes_per_s } = self.bbr.as_mut()?.observe(&seen);
+    pub(super) fn observe(&mut self, sample: BbrSample) -> Option<u64> {
+        let sample = BbrSample { cwnd: self.cwnd, mss: self.mss, ..sample };
+        let Control { cwnd, bytes_per_s } = self.bbr.as_mut()?.observe(&sample);
         self.cwnd = cwnd;
         bytes_per_s
     }
@@ -169,11 +169,11 @@ impl CongestionWindow {
         if !self.is_slow_start() {
             return self.avoid(delivered.bytes, delivered.srtt, delivered.now);
         }
-        let advice = match &mut self.hystart {
+        let action = match &mut self.hystart {
             Some(hystart) => hystart.acknowledged(delivered.una, delivered.nxt, delivered.rtt),
             None => SlowStartAction::GrowBy { divisor: 1 },
         };
-        let SlowStartAction::GrowBy { divisor } = advice else {
+        let SlowStartAction::GrowBy { divisor } = action else {
             self.hystart = None;
             self.ssthresh = self.cwnd;
             return;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_grows_by_what_is_acknowledged_however_it_is_divided() {
+    fn slow_start_grows_by_the_acknowledged_bytes() {
         let mut window = CongestionWindow::new(Congestion::NewReno, 1000, 0);
         window.grow(delivered(3000));
         (0..1000).for_each(|_| window.grow(delivered(1)));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slow_start_has_beyond_the_threshold_counts_for_avoidance() {
+    fn bytes_beyond_the_threshold_count_for_congestion_avoidance() {
         let mut window = CongestionWindow::new(Congestion::NewReno, 1000, 0);
         window.reduce(10_000);
         window.timed_out();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_that_was_a_mistake_is_undone() {
+    fn a_spurious_reduction_is_undone() {
         for congestion in [Congestion::Cubic, Congestion::NewReno] {
             let mut window = CongestionWindow::new(congestion, 1000, 0);
             window.reduce(10_000);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn cubic_goes_down_to_seven_tenths_and_reno_to_a_half() {
+    fn cubic_reduces_to_seven_tenths_and_reno_to_a_half() {
         for (congestion, ssthresh) in [(Congestion::Cubic, 7000), (Congestion::NewReno, 5000)] {
             let mut window = CongestionWindow::new(congestion, 1000, 0);
             window.reduce(20_000);

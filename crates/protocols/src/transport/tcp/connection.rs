@@ -118,7 +118,7 @@ pub(super) struct Ecn {
     pub(super) must_send_cwr: bool,
 }
 
-/// Values of a connection that an attacker must not guess.
+/// Start values of a connection. An attacker must not be able to guess `iss` and `ts_offset`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     pub(super) iss: Seq,
@@ -132,7 +132,8 @@ pub(super) struct Endpoints {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) link_mss: u16,
-    /// Data bytes of the longest segment that the path carries, as far as the layer below knows.
+    /// Data bytes of the longest segment that fits the path MTU, as far as the layer below knows
+    /// it.
     pub(super) path_mss: u16,
 }
 
@@ -193,7 +194,7 @@ pub(super) struct Connection {
     /// The reduced recovery state kept when other connections need the memory more.
     pub(super) idle_state: Option<Box<IdleState>>,
     /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
-    pub(super) begins_small: bool,
+    pub(super) starts_with_one_segment: bool,
     pub(super) ecn: Ecn,
     /// Both ends have permitted selective acknowledgments (RFC 2018 §2).
     pub(super) has_sack: bool,
@@ -281,7 +282,7 @@ impl Connection {
             timed: None,
             recovery: None,
             idle_state: None,
-            begins_small: false,
+            starts_with_one_segment: false,
             ecn: Ecn::default(),
             has_sack: false,
             sack: None,
@@ -332,7 +333,7 @@ impl Connection {
             _ => (self.snd_shift, self.rcv_shift) = (0, 0),
         }
         let may_stamp = self.profile.extensions && self.profile.timestamps;
-        let offered = syn.options.heard_stamps().filter(|_| may_stamp);
+        let offered = syn.options.peer_timestamps().filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.note_user_timeout(syn);
         self.last_ack_sent = self.rcv_nxt;
@@ -357,11 +358,11 @@ impl Connection {
         let una = self.snd_una.max(self.send_start);
         let congestion = self.profile.congestion;
         let has_sack = self.has_sack;
-        let begins_small = self.begins_small;
+        let starts_with_one_segment = self.starts_with_one_segment;
         let idle_state = &mut self.idle_state;
         self.recovery.get_or_insert_with(|| {
             let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
-            if begins_small {
+            if starts_with_one_segment {
                 recovery.window.syn_was_lost();
             }
             if let Some(idle_state) = idle_state.take() {
@@ -428,7 +429,7 @@ impl Connection {
     /// Returns the largest window, and by how much its free part exceeds the advertised window.
     fn window_growth(&self) -> (u32, u32) {
         let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
-        // A value above the maximum of the window field would always look like a change.
+        // A capacity that the window field cannot express would always look like growth.
         let capacity = capacity.min(0xFFFF << self.rcv_shift);
         let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
         (capacity, capacity.saturating_sub(unread).saturating_sub(self.rcv_wnd()))
@@ -437,7 +438,8 @@ impl Connection {
     /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
     fn is_window_update_due(&self, growth: u32, capacity: u32) -> bool {
         match self.profile.window_update {
-            // Otherwise a reader of single bytes would open a zero window byte by byte.
+            // Without the second condition, an application that reads single bytes would open a
+            // zero window byte by byte.
             WindowUpdate::HalfUsed => {
                 self.rcv_wnd() <= capacity / 2 && growth >= self.snd_mss.min(capacity / 2)
             }
@@ -450,7 +452,7 @@ impl Connection {
     /// Returns whether the receive window is only a few segments long. Delaying an acknowledgment
     /// until a second segment would then leave a large part of it unused.
     pub(super) fn has_small_window(&self) -> bool {
-        self.receive.window() < FEW_SEGMENTS * self.snd_mss as usize
+        self.receive.window() < SMALL_WINDOW_SEGMENTS * self.snd_mss as usize
     }
 
     /// Schedules a segment if the window has grown enough since it was last advertised.
@@ -463,7 +465,7 @@ impl Connection {
 
     /// Returns the options of a segment other than a SYN, except its SACK blocks.
     pub(super) fn options(&self, now: Instant) -> Options {
-        let stamped = |recent| Options::stamped(self.timestamp(now), recent);
+        let stamped = |recent| Options::with_timestamps(self.timestamp(now), recent);
         self.ts_recent.map(stamped).unwrap_or_default()
     }
 
@@ -533,7 +535,7 @@ impl Connection {
 }
 
 /// A window of fewer segments counts as small.
-const FEW_SEGMENTS: usize = 32;
+const SMALL_WINDOW_SEGMENTS: usize = 32;
 /// Two maximum segment lifetimes of 30 s: the value of Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 

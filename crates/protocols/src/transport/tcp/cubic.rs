@@ -27,7 +27,7 @@ struct Epoch {
     w_est: u64,
     w_est_rest: u64,
     /// The fraction of a byte by which the window has grown beyond its integral value.
-    rest: u64,
+    fraction: u64,
 }
 
 /// The state of RFC 9438 §4.1.2.
@@ -55,7 +55,7 @@ pub(super) struct Growth {
 
 impl Cubic {
     /// Returns a state with the windows that [`Self::windows`] returned and without an epoch.
-    pub(super) fn remembering(w_max: u32, cwnd_prior: u32) -> Self {
+    pub(super) fn with_windows(w_max: u32, cwnd_prior: u32) -> Self {
         Self { w_max, cwnd_prior, epoch: None, limited_at: None }
     }
 
@@ -78,8 +78,8 @@ impl Cubic {
         } else {
             let target = window_at(elapsed + srtt, epoch.k_us, self.w_max, mss);
             let target = target.clamp(cwnd_bytes, cwnd_bytes + cwnd_bytes / 2);
-            let credit = (target - cwnd_bytes) * acked + epoch.rest;
-            epoch.rest = credit % cwnd_bytes;
+            let credit = (target - cwnd_bytes) * acked + epoch.fraction;
+            epoch.fraction = credit % cwnd_bytes;
             credit / cwnd_bytes
         };
         self.epoch = Some(epoch);
@@ -92,7 +92,7 @@ impl Cubic {
             self.w_max = cwnd;
         }
         let k_us = time_to(self.w_max - cwnd, mss);
-        Epoch { since: now, k_us, w_est: u64::from(cwnd), w_est_rest: 0, rest: 0 }
+        Epoch { since: now, k_us, w_est: u64::from(cwnd), w_est_rest: 0, fraction: 0 }
     }
 
     /// Notes that the window did not limit the sender until now. That time does not count as growth
@@ -121,7 +121,7 @@ impl Epoch {
         let is_caught_up = self.w_est >= u64::from(cwnd_prior);
         let (above, below) = if is_caught_up { (ALPHA.1, ALPHA.1) } else { ALPHA };
         let whole = cwnd * below;
-        // The remainder refers to a window of another size: the error is a fraction of a byte.
+        // If the window has changed, the remainder is wrong by a fraction of a byte.
         let credit = mss_times_acked * above + self.w_est_rest.min(whole);
         self.w_est += credit / whole;
         self.w_est_rest = credit % whole;
@@ -146,8 +146,8 @@ fn time_to(bytes: u32, mss: u32) -> u64 {
     let cube = u128::from(bytes) * SCALE / (C_TENTHS * u128::from(mss.max(1)));
     // The root is computed bit by bit from the highest: the cube of 2^37 has 112 bits.
     (0..=37).rev().fold(0_u64, |root, bit| {
-        let tried = root | (1 << bit);
-        if u128::from(tried).pow(3) <= cube { tried } else { root }
+        let candidate = root | (1 << bit);
+        if u128::from(candidate).pow(3) <= cube { candidate } else { root }
     })
 }
 
@@ -201,8 +201,8 @@ mod tests {
         // K is the cube root of 300 / 0.4, 9.09 s; at 15 s the curve is at 1082 segments.
         let after = run(&mut cubic, cwnd, rtt, 75);
         let expected = formula(15.0, 1000.0, 700.0);
-        let got = f64::from(after) / f64::from(MSS);
-        assert!((got - expected).abs() < 10.0, "{got} {expected}");
+        let grown_cwnd = f64::from(after) / f64::from(MSS);
+        assert!((grown_cwnd - expected).abs() < 10.0, "{grown_cwnd} {expected}");
     }
 
     #[test]
@@ -210,15 +210,15 @@ mod tests {
         let mut cubic = Cubic::default();
         let cwnd = cubic.lost(40 * MSS, MSS);
         let rtt = Duration::from_millis(5);
-        // 0.529 segments per round trip until the window is 40 again, after about 23 round trips,
-        // then one.
+        // The window grows by 0.529 segments per round trip until it is 40 again, after about 23
+        // round trips, and then by one segment.
         let after = run(&mut cubic, cwnd, rtt, 43);
         let segments = after / MSS;
         assert!((58..=62).contains(&segments), "{segments}");
     }
 
     #[test]
-    fn a_loss_below_the_last_one_gives_way_to_others() {
+    fn fast_convergence_releases_bandwidth_to_new_flows() {
         let mut cubic = Cubic::default();
         cubic.lost(100 * MSS, MSS);
         assert_eq!(cubic.w_max, 100 * MSS);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_the_window_did_not_matter_does_not_count() {
+    fn unlimited_time_does_not_count_as_growth_time() {
         let rtt = Duration::from_millis(200);
         let grow = |cubic: &mut Cubic, now| {
             let cwnd = 700 * MSS;

@@ -20,7 +20,7 @@ use core::net::IpAddr;
 /// Maximum number of half-open connections with data per listener.
 pub(super) const PENDING_MAX: usize = 16;
 /// Maximum number of servers whose cookies a client keeps.
-const KEPT_MAX: usize = 64;
+const STORED_COOKIES_MAX: usize = 64;
 /// Bytes of a SYN reserved for options and not available for data.
 const SYN_OPTIONS_MAX: u16 = 40;
 /// Length of the cookies issued here, in bytes.
@@ -38,8 +38,8 @@ impl Cookie {
     /// Parses the cookie of an option. Returns `None` if the length is not allowed.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
-        let is_right = (4..=COOKIE_LEN_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
-        let len = u8::try_from(bytes.len()).ok().filter(|_| is_right)?;
+        let is_valid = (4..=COOKIE_LEN_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
+        let len = u8::try_from(bytes.len()).ok().filter(|_| is_valid)?;
         let mut cookie = Self { bytes: [0; COOKIE_LEN_MAX], len };
         cookie.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(cookie)
@@ -114,7 +114,7 @@ impl Connection {
 
     /// Processes the answer to the local SYN: its Fast Open option, and how much data of the SYN it
     /// acknowledges.
-    pub(super) fn take_syn_answer(&mut self, answer: &Header) {
+    pub(super) fn process_syn_answer(&mut self, answer: &Header) {
         if let (Some(part), Some(FastOpen::Cookie(cookie))) =
             (&mut self.fast_open, answer.options.fast_open)
         {
@@ -153,7 +153,7 @@ impl Connection {
         let mut rest = Arrival { may_keep: false, kept: None, ..*syn };
         rest.header.seq = syn.header.seq + 1;
         rest.header.flags = syn.header.flags.without(Flags::SYN);
-        let _ = self.take_text(&mut rest, cx);
+        let _ = self.process_text(&mut rest, cx);
     }
 
     /// Returns whether data may be exchanged before the connection is established.
@@ -201,7 +201,7 @@ impl Client {
     /// Keeps the cookie of `server`. In a full table it replaces the least recently used cookie.
     pub(super) fn keep(&mut self, server: IpAddr, cookie: Cookie, mss: u16) {
         self.forget(server);
-        if self.servers.len() == KEPT_MAX {
+        if self.servers.len() == STORED_COOKIES_MAX {
             self.servers.pop_front();
         }
         self.servers.push_back(ServerEntry { server, cookie, mss });
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_proves_one_address_to_one_address() {
+    fn a_cookie_is_valid_for_one_pair_of_addresses() {
         let with_key = |seed| Server::new(Key::draw(&mut Rng::from_seed(seed)));
         let server = with_key(1);
         let cookie = server.cookie(host(1), host(2));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cookies_of_64_servers_are_kept_and_the_one_used_least_lately_goes() {
+    fn the_least_recently_used_of_more_than_64_cookies_is_evicted() {
         let mut client = Client::default();
         let cookie = Cookie::new(&[1; 8]).unwrap();
         for number in 0..64 {
@@ -269,7 +269,7 @@ mod tests {
         }
         assert!(client.find(host(0)).is_some());
         client.keep(IpAddr::V6(Ipv6Addr::LOCALHOST), cookie, 1440);
-        assert_eq!(client.servers.len(), KEPT_MAX);
+        assert_eq!(client.servers.len(), STORED_COOKIES_MAX);
         assert!(client.find(host(0)).is_some() && client.find(host(1)).is_none());
         client.forget(host(0));
         assert!(client.find(host(0)).is_none());

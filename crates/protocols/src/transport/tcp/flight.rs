@@ -2,14 +2,14 @@
 //! 8985 §5).
 //!
 //! Sent data is recorded in the pieces in which it was sent, up to 64 KiB each, in a queue that
-//! only grows at its back and shrinks at its front. Data that the peer has, lost data and
-//! retransmitted data are sets of ranges beside the queue. They are empty while nothing is lost, so
-//! that only the queue is accessed, and they may cut a piece anywhere.
+//! only grows at its back and shrinks at its front. Delivered data, lost data and retransmitted
+//! data are stored as sets of ranges in addition to the queue. A range may begin and end anywhere
+//! in a piece. The sets are empty while nothing is lost, so that only the queue is accessed.
 //!
-//! Losses are judged in the order of transmission: the pieces by a mark that moves up the stream,
-//! retransmissions by a second queue. Both stop at the first part that cannot be judged yet, so
-//! that the cost of an acknowledgment is proportional to what it newly acknowledges, independent of
-//! the number of holes (attack row 24).
+//! Losses are detected in the order of transmission: for pieces by a position that advances through
+//! the stream, for retransmissions by a second queue. Both scans stop at the first part that cannot
+//! be decided yet. The cost of an acknowledgment is therefore proportional to the data that it
+//! newly acknowledges, independent of the number of holes (attack row 24).
 //!
 //! A peer that received whole segments cannot have more separate ranges than there are segments
 //! outstanding. Ranges beyond that are ignored and counted, and their data is retransmitted (attack
@@ -29,13 +29,13 @@ const MAX_PIECES: usize = 1 << 17;
 /// retransmissions are divided differently.
 const RANGES_SLACK: usize = 16;
 
-/// The delivery counters at the time when a piece was sent (draft-ietf-ccwg-bbr, delivery rate
+/// The delivery counters at the time when data was sent (draft-ietf-ccwg-bbr, delivery rate
 /// samples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliverySnapshot {
-    /// When the piece was sent.
+    /// Time at which the data was sent.
     pub sent_at: Instant,
-    /// Bytes delivered before the piece was sent, and the time of the last of these deliveries.
+    /// Bytes delivered before the data was sent, and the time of the last of these deliveries.
     delivered: u64,
     delivered_at: Instant,
     /// The send time of the first piece of the same flight.
@@ -83,16 +83,16 @@ pub struct Delivery {
     pub last_sent_at: Option<Instant>,
     /// Round trip of data that was sent once and acknowledged by the acknowledgment number (Karn).
     pub rtt: Option<Duration>,
-    /// Distance in bytes, below the highest delivery, of data that was delivered late and was sent
-    /// only once.
+    /// Reordering distance in bytes: how far below the highest delivery data was delivered that had
+    /// been sent only once.
     pub reordered: Option<u64>,
-    /// The bytes acknowledged by the acknowledgment number include a retransmission.
+    /// The bytes acknowledged by the acknowledgment number include retransmitted data.
     pub acked_again: bool,
     /// Number of ranges rejected as implausible.
     pub refused: u32,
 }
 
-/// The judgment on a transmission, by its send time.
+/// Whether a transmission is lost, according to its send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossVerdict {
     /// Nothing sent later was delivered.
@@ -124,7 +124,7 @@ pub struct Flight {
     /// Number of segments in the pieces.
     segments: usize,
     sacked: RangeSet,
-    /// End of the highest delivery.
+    /// End of the highest range that was delivered.
     highest: u64,
     /// Lost ranges that were not retransmitted.
     lost: RangeSet,
@@ -133,13 +133,13 @@ pub struct Flight {
     retransmitted_bytes: u64,
     by_time: VecDeque<(Range, Instant)>,
     /// All ranges that were ever retransmitted.
-    repeated: RangeSet,
-    /// Position below which all data was judged lost, or delivered, after its first transmission.
-    judged: u64,
+    ever_retransmitted: RangeSet,
+    /// Position below which the first transmission of all data is known to be lost or delivered.
+    classified_until: u64,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Until this number of bytes is delivered, the rate does not reflect the path.
+    /// Until this number of bytes is delivered, a rate sample counts as limited by the user.
     app_limited_until: u64,
 }
 
@@ -159,8 +159,8 @@ impl Flight {
             retransmitted: BTreeMap::new(),
             retransmitted_bytes: 0,
             by_time: VecDeque::new(),
-            repeated: RangeSet::default(),
-            judged: 0,
+            ever_retransmitted: RangeSet::default(),
+            classified_until: 0,
             delivered: 0,
             delivered_at: Instant::ZERO,
             first_sent_at: Instant::ZERO,
@@ -287,11 +287,11 @@ impl Flight {
         }
         let snapshot = self.snapshot(now);
         self.lost.remove(range);
-        self.take_again(range, |_, _| ());
+        self.remove_retransmitted(range, |_, _| ());
         self.retransmitted.insert(range.start, Retransmitted { end: range.end, snapshot });
         self.retransmitted_bytes += range.len();
         self.by_time.push_back((range, now));
-        self.repeated.insert(range);
+        self.ever_retransmitted.insert(range);
     }
 
     /// Returns the last `max` outstanding bytes, unless the peer has them: the data that a tail
@@ -301,7 +301,7 @@ impl Flight {
         let last = self.pieces.back()?.range;
         let start = last.start.max(last.end.saturating_sub(u64::from(max))).max(self.una);
         let len = u32::try_from(last.end.saturating_sub(start)).ok().filter(|len| *len > 0)?;
-        (!self.sacked.has(last.end - 1)).then(|| (self.seq(start), len))
+        (!self.sacked.contains(last.end - 1)).then(|| (self.seq(start), len))
     }
 
     /// Processes an acknowledgment number. The caller has checked that it acknowledges sent data.
@@ -311,16 +311,17 @@ impl Flight {
         };
         let range = Range::new(self.una, position);
         delivery.acked += range.len();
-        delivery.acked_again |= self.repeated.meets(range);
+        delivery.acked_again |= self.ever_retransmitted.overlaps(range);
         let oldest = self.pieces.front().map(|piece| piece.snapshot);
         let mut rest = range;
         let mut newly_delivered = 0;
         while let Some(gap) = self.sacked.first_gap(rest) {
             newly_delivered += gap.len();
-            self.note_delivered(gap, delivery);
+            self.record_delivered(gap, delivery);
             rest.start = gap.end;
         }
-        // Data after ranges that the peer reported earlier waited for longer than a round trip.
+        // No measurement after ranges that were reported earlier: the data has waited at the peer
+        // for the end of a hole.
         if newly_delivered == range.len() && !delivery.acked_again {
             delivery.rtt = oldest.map(|snapshot| now - snapshot.sent_at);
         }
@@ -337,8 +338,8 @@ impl Flight {
         }
         self.sacked.remove_below(position);
         self.lost.remove_below(position);
-        self.repeated.remove_below(position);
-        self.judged = self.judged.max(position);
+        self.ever_retransmitted.remove_below(position);
+        self.classified_until = self.classified_until.max(position);
         self.highest = self.highest.max(position);
     }
 
@@ -347,7 +348,7 @@ impl Flight {
     #[must_use]
     pub fn is_all(&self, ack: Seq) -> bool {
         let is_undisturbed = self.sacked.position_count() == 0 && self.lost.position_count() == 0;
-        let is_new = self.repeated.position_count() == 0 && self.retransmitted_bytes == 0;
+        let is_new = self.ever_retransmitted.position_count() == 0 && self.retransmitted_bytes == 0;
         let is_in_order = self.highest <= self.una && self.by_time.is_empty();
         let has_pieces = self.pieces.front().is_some() && self.nxt > self.una;
         let is_plain = is_undisturbed && is_new && is_in_order && has_pieces;
@@ -371,7 +372,7 @@ impl Flight {
         self.count_delivered(delivery.acked, &mut delivery, now);
         self.segments = 0;
         self.pieces.clear();
-        self.judged = self.nxt;
+        self.classified_until = self.nxt;
         self.highest = self.nxt;
         delivery
     }
@@ -386,7 +387,7 @@ impl Flight {
         if block.is_empty() || end > self.nxt || self.sacked.covers(block) {
             return;
         }
-        let is_new_range = !self.sacked.meets(Range::new(start.saturating_sub(1), end + 1));
+        let is_new_range = !self.sacked.overlaps(Range::new(start.saturating_sub(1), end + 1));
         if is_new_range && self.sacked.ranges() >= self.segments + RANGES_SLACK {
             delivery.refused += 1;
             return;
@@ -395,7 +396,7 @@ impl Flight {
         let mut newly_delivered = 0;
         while let Some(gap) = self.sacked.first_gap(rest) {
             newly_delivered += gap.len();
-            self.note_delivered(gap, delivery);
+            self.record_delivered(gap, delivery);
             rest.start = gap.end;
         }
         self.lost.remove(block);
@@ -406,7 +407,7 @@ impl Flight {
 
     /// Ends the processing of the SACK blocks of one acknowledgment. Data below the highest block
     /// counts as reordered if a later acknowledgment delivers it.
-    pub fn blocks_taken(&mut self) {
+    pub fn end_sack_blocks(&mut self) {
         self.highest = self.sacked.last().map_or(self.highest, |last| self.highest.max(last.end));
     }
 
@@ -419,7 +420,7 @@ impl Flight {
     }
 
     /// Records the delivery of `gap` by this acknowledgment.
-    fn note_delivered(&mut self, gap: Range, delivery: &mut Delivery) {
+    fn record_delivered(&mut self, gap: Range, delivery: &mut Delivery) {
         let mut newest = delivery.newest;
         let mut consider = |snapshot: DeliverySnapshot, end: u64, is_retransmission: bool| {
             let candidate = NewestSegment { snapshot, end, is_retransmission };
@@ -427,10 +428,10 @@ impl Flight {
                 newest = Some(candidate);
             }
         };
-        self.take_again(gap, |range, snapshot| consider(snapshot, range.end, true));
+        self.remove_retransmitted(gap, |range, snapshot| consider(snapshot, range.end, true));
         let last = gap.end - 1;
         delivery.last_sent_at = None;
-        if !self.repeated.has(last)
+        if !self.ever_retransmitted.contains(last)
             && let Some(piece) = self.piece_at(last)
         {
             consider(piece.snapshot, gap.end, false);
@@ -438,7 +439,7 @@ impl Flight {
         }
         delivery.newest = newest;
         let overtaken = Range::new(gap.start, gap.end.min(self.highest));
-        if !overtaken.is_empty() && !self.repeated.covers(overtaken) {
+        if !overtaken.is_empty() && !self.ever_retransmitted.covers(overtaken) {
             let extent = self.highest - gap.start;
             delivery.reordered = delivery.reordered.max(Some(extent));
         }
@@ -448,16 +449,20 @@ impl Flight {
         self.pieces.first_from(|piece| piece.range.end <= position).copied()
     }
 
-    /// Removes the overlap with `range` from the retransmitted data, and passes each part to
-    /// `show`.
-    fn take_again(&mut self, range: Range, mut show: impl FnMut(Range, DeliverySnapshot)) {
+    /// Removes the overlap with `range` from the retransmitted data, and calls `visit` for each
+    /// removed part.
+    fn remove_retransmitted(
+        &mut self,
+        range: Range,
+        mut visit: impl FnMut(Range, DeliverySnapshot),
+    ) {
         if self.retransmitted.is_empty() {
             return;
         }
         while let Some((start, found)) = self.retransmitted.range(..range.end).next_back() {
             let whole = Range::new(*start, found.end);
             let snapshot = found.snapshot;
-            let part = whole.and(range);
+            let part = whole.intersection(range);
             if part.is_empty() {
                 break;
             }
@@ -469,56 +474,63 @@ impl Flight {
                         .insert(rest.start, Retransmitted { end: rest.end, snapshot });
                 }
             }
-            show(part, snapshot);
+            visit(part, snapshot);
         }
     }
 
-    /// Applies `judge` to outstanding data, by send time and end, and records the lost parts.
+    /// Applies `classify` to outstanding data, by send time and end, and records the lost parts.
     /// Returns the number of bytes lost, and the time of the next judgment.
-    pub fn judge(&mut self, judge: impl Fn(Instant, u64) -> LossVerdict) -> (u64, Option<Instant>) {
+    pub fn classify(
+        &mut self,
+        classify: impl Fn(Instant, u64) -> LossVerdict,
+    ) -> (u64, Option<Instant>) {
         let before = self.lost.position_count();
-        let first = self.judge_first_sendings(&judge);
-        let again = self.judge_again(&judge);
+        let first = self.classify_first_transmissions(&classify);
+        let again = self.classify_retransmissions(&classify);
         let until = first.into_iter().chain(again).min();
         (self.lost.position_count() - before, until)
     }
 
-    fn judge_first_sendings(
+    fn classify_first_transmissions(
         &mut self,
-        judge: &impl Fn(Instant, u64) -> LossVerdict,
+        classify: &impl Fn(Instant, u64) -> LossVerdict,
     ) -> Option<Instant> {
-        while self.judged < self.nxt {
-            let Some(piece) = self.piece_at(self.judged) else { break };
-            let rest = Range::new(self.judged, piece.range.end);
+        while self.classified_until < self.nxt {
+            let Some(piece) = self.piece_at(self.classified_until) else { break };
+            let rest = Range::new(self.classified_until, piece.range.end);
             let Some(hole) = self.sacked.first_gap(rest) else {
-                self.judged = self.sacked.next_after(self.judged).map_or(rest.end, |r| r.end);
+                self.classified_until =
+                    self.sacked.next_after(self.classified_until).map_or(rest.end, |r| r.end);
                 continue;
             };
-            match judge(piece.snapshot.sent_at, hole.end) {
+            match classify(piece.snapshot.sent_at, hole.end) {
                 LossVerdict::Open => return None,
                 LossVerdict::Until(at) => return Some(at),
-                LossVerdict::Lost => self.lose(hole),
+                LossVerdict::Lost => self.mark_lost(hole),
             }
-            self.judged = hole.end;
+            self.classified_until = hole.end;
         }
         None
     }
 
-    fn judge_again(&mut self, judge: &impl Fn(Instant, u64) -> LossVerdict) -> Option<Instant> {
+    fn classify_retransmissions(
+        &mut self,
+        classify: &impl Fn(Instant, u64) -> LossVerdict,
+    ) -> Option<Instant> {
         while let Some((range, sent_at)) = self.by_time.front().copied() {
-            let Some(part) = self.next_again(range, sent_at) else {
+            let Some(part) = self.next_retransmitted_part(range, sent_at) else {
                 self.by_time.pop_front();
                 continue;
             };
-            // Parts already passed over are not examined again.
+            // The scan continues at this part, so that earlier parts are not examined again.
             if let Some((front, _)) = self.by_time.front_mut() {
                 front.start = part.start;
             }
-            match judge(sent_at, part.end) {
+            match classify(sent_at, part.end) {
                 LossVerdict::Open => return None,
                 LossVerdict::Until(at) => return Some(at),
                 LossVerdict::Lost => {
-                    self.take_again(part, |_, _| ());
+                    self.remove_retransmitted(part, |_, _| ());
                     self.lost.insert(part);
                 }
             }
@@ -526,18 +538,18 @@ impl Flight {
         None
     }
 
-    /// Returns the first part of `range` that was last sent at `sent_at`.
-    fn next_again(&self, range: Range, sent_at: Instant) -> Option<Range> {
+    /// Returns the first part of `range` whose last transmission was at `sent_at`.
+    fn next_retransmitted_part(&self, range: Range, sent_at: Instant) -> Option<Range> {
         let mut parts = self.retransmitted.range(range.start..range.end);
         let (start, again) = parts.find(|(_, again)| again.snapshot.sent_at == sent_at)?;
         Some(Range::new(*start, again.end))
     }
 
     /// Records that the parts of `range` that were sent once are lost.
-    fn lose(&mut self, range: Range) {
+    fn mark_lost(&mut self, range: Range) {
         let mut rest = range;
         // Parts retransmitted meanwhile, as a probe, are judged by their second transmission.
-        while let Some(gap) = self.repeated.first_gap(rest) {
+        while let Some(gap) = self.ever_retransmitted.first_gap(rest) {
             self.lost.insert(gap);
             rest.start = gap.end;
         }
@@ -550,7 +562,7 @@ impl Flight {
         let end = (self.una + u64::from(max)).min(front.range.end);
         let range = Range::new(self.una, end);
         let before = self.lost.position_count();
-        self.take_again(range, |_, _| ());
+        self.remove_retransmitted(range, |_, _| ());
         self.lost.insert(range);
         self.lost.position_count() - before
     }
@@ -566,13 +578,13 @@ impl Flight {
             self.lost.insert(gap);
             rest.start = gap.end;
         }
-        self.judged = self.nxt;
+        self.classified_until = self.nxt;
     }
 
     /// Clears the lost ranges: their data was only late and counts as outstanding again.
     pub fn clear_lost(&mut self) {
         self.lost.clear();
-        self.judged = self.una;
+        self.classified_until = self.una;
     }
 
     /// Returns whether the peer has reneged: its acknowledgment requests the first byte of a block
@@ -585,7 +597,7 @@ impl Flight {
     /// Discards all blocks reported by the peer.
     pub fn forget_blocks(&mut self) {
         self.sacked.clear();
-        self.judged = self.una;
+        self.classified_until = self.una;
     }
 
     /// Discards all outstanding data, as if it had never been sent.
@@ -598,8 +610,8 @@ impl Flight {
         self.retransmitted.clear();
         self.retransmitted_bytes = 0;
         self.by_time.clear();
-        self.repeated.clear();
-        self.judged = self.una;
+        self.ever_retransmitted.clear();
+        self.classified_until = self.una;
         self.highest = self.una;
     }
 
@@ -607,9 +619,9 @@ impl Flight {
     pub fn rate(&mut self, newest: &NewestSegment) -> Option<RateSample> {
         let snapshot = newest.snapshot;
         self.first_sent_at = self.first_sent_at.max(snapshot.sent_at);
-        let sending = snapshot.sent_at - snapshot.first_sent_at;
-        let acknowledging = self.delivered_at - snapshot.delivered_at;
-        let nanos = u64::try_from(sending.max(acknowledging).as_nanos()).unwrap_or(u64::MAX);
+        let send_elapsed = snapshot.sent_at - snapshot.first_sent_at;
+        let ack_elapsed = self.delivered_at - snapshot.delivered_at;
+        let nanos = u64::try_from(send_elapsed.max(ack_elapsed).as_nanos()).unwrap_or(u64::MAX);
         let bytes = self.delivered - snapshot.delivered;
         let bytes_per_s = bytes.saturating_mul(1_000_000_000).checked_div(nanos)?;
         let is_app_limited = snapshot.is_app_limited;

@@ -72,7 +72,7 @@ pub struct Options {
     /// Selective acknowledgments may be sent (RFC 2018 §2).
     pub sack_permitted: bool,
     /// Timestamp value and echo reply (RFC 7323 §3), as written by the sender of the segment; see
-    /// [`Self::stamped`] and [`Self::heard_stamps`].
+    /// [`Self::with_timestamps`] and [`Self::peer_timestamps`].
     pub timestamps: Option<(u32, u32)>,
     /// User timeout, with the granularity bit for minutes (RFC 5482 §2).
     pub user_timeout: Option<u16>,
@@ -205,13 +205,13 @@ const MAX_WINDOW_SCALE: u8 = 14;
 impl Options {
     /// Returns options with the local timestamp and the echo of the peer's, and nothing else.
     #[must_use]
-    pub fn stamped(ours: Stamp<LocalClock>, theirs: Stamp<RemoteClock>) -> Self {
+    pub fn with_timestamps(ours: Stamp<LocalClock>, theirs: Stamp<RemoteClock>) -> Self {
         Self { timestamps: Some((ours.ticks(), theirs.ticks())), ..Self::default() }
     }
 
     /// Returns the peer's timestamp and its echo of the local one, from options sent by the peer.
     #[must_use]
-    pub fn heard_stamps(&self) -> Option<(Stamp<RemoteClock>, Stamp<LocalClock>)> {
+    pub fn peer_timestamps(&self) -> Option<(Stamp<RemoteClock>, Stamp<LocalClock>)> {
         self.timestamps.map(|(value, echo)| (Stamp::new(value), Stamp::new(echo)))
     }
 
@@ -433,7 +433,7 @@ mod tests {
 
         // req RFC9293:MUST-3
         #[test]
-        fn one_changed_bit_is_seen(header in any_header(), data: Vec<u8>, at: usize, bit in 0..8) {
+        fn one_changed_bit_is_detected(header in any_header(), data: Vec<u8>, at: usize, bit in 0..8) {
             let mut segment = with_checksum(&header, &data);
             let at = at % segment.len();
             prop_assume!(at != 12);
@@ -479,7 +479,7 @@ mod tests {
     // req RFC9293:MUST-6, RFC9293:MUST-7
     // attack row 37
     #[test]
-    fn options_of_every_kind_and_length_are_survived_and_wrong_ones_counted() {
+    fn no_option_causes_a_panic_and_invalid_ones_are_counted() {
         let mut context = TestContext::default();
         for kind in 2..=255 {
             for len in 0..=40 {

@@ -5,12 +5,13 @@
 
 use crate::time::Duration;
 
-/// §4.3: bounds of the significant rise, and its share of the round trip.
-const MIN_RISE: Duration = Duration::from_millis(4);
-const MAX_RISE: Duration = Duration::from_millis(16);
-const RISE_DIVISOR: u32 = 8;
-/// §4.3: number of round trips measured in a round before it is judged.
-const SAMPLES: u32 = 8;
+/// §4.3: limits of the increase of the round-trip time that ends slow start, and the divisor of the
+/// round-trip time that gives the increase between these limits.
+const MIN_RTT_RISE: Duration = Duration::from_millis(4);
+const MAX_RTT_RISE: Duration = Duration::from_millis(16);
+const RTT_RISE_DIVISOR: u32 = 8;
+/// §4.3: minimum number of round-trip measurements in a round before it is evaluated.
+const MIN_SAMPLES: u32 = 8;
 /// §4.3: divisor of the growth in conservative slow start, and its number of rounds.
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
@@ -30,8 +31,8 @@ enum Phase {
 pub(super) struct HyStart {
     phase: Phase,
     round_end: u64,
-    last_min: Option<Duration>,
-    current_min: Option<Duration>,
+    previous_min_rtt: Option<Duration>,
+    current_min_rtt: Option<Duration>,
     samples: u32,
 }
 
@@ -49,8 +50,8 @@ impl HyStart {
         Self {
             phase: Phase::SlowStart,
             round_end: 0,
-            last_min: None,
-            current_min: None,
+            previous_min_rtt: None,
+            current_min_rtt: None,
             samples: 0,
         }
     }
@@ -65,10 +66,10 @@ impl HyStart {
     ) -> SlowStartAction {
         if let Some(rtt) = rtt {
             self.samples += 1;
-            self.current_min = Some(self.current_min.map_or(rtt, |least| least.min(rtt)));
+            self.current_min_rtt = Some(self.current_min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
-        if self.samples >= SAMPLES {
-            self.judge();
+        if self.samples >= MIN_SAMPLES {
+            self.evaluate_round();
         }
         if una >= self.round_end && self.end_round(nxt) == SlowStartAction::Leave {
             return SlowStartAction::Leave;
@@ -80,11 +81,13 @@ impl HyStart {
     }
 
     /// §4.2: compares this round with the previous one.
-    fn judge(&mut self) {
-        let (Some(last), Some(current)) = (self.last_min, self.current_min) else { return };
+    fn evaluate_round(&mut self) {
+        let (Some(last), Some(current)) = (self.previous_min_rtt, self.current_min_rtt) else {
+            return;
+        };
         match self.phase {
             Phase::SlowStart => {
-                let rise = (last / RISE_DIVISOR).clamp(MIN_RISE, MAX_RISE);
+                let rise = (last / RTT_RISE_DIVISOR).clamp(MIN_RTT_RISE, MAX_RTT_RISE);
                 if current >= last + rise {
                     self.phase = Phase::Conservative { baseline: current, rounds: 0 };
                 }
@@ -98,8 +101,8 @@ impl HyStart {
 
     fn end_round(&mut self, nxt: u64) -> SlowStartAction {
         self.round_end = nxt;
-        self.last_min = self.current_min.or(self.last_min);
-        self.current_min = None;
+        self.previous_min_rtt = self.current_min_rtt.or(self.previous_min_rtt);
+        self.current_min_rtt = None;
         self.samples = 0;
         if let Phase::Conservative { rounds, .. } = &mut self.phase {
             *rounds += 1;

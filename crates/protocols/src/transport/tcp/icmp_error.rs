@@ -20,7 +20,7 @@ use crate::mutants::{Mutant, is_enabled};
 use core::net::SocketAddr;
 
 /// MTU assumed for a router that does not implement RFC 1191: every host accepts such datagrams.
-const MTU_OF_OLD_ROUTER: u16 = 576;
+const ASSUMED_ROUTER_MTU: u16 = 576;
 
 impl Tcp {
     /// Processes an ICMP error about a sent segment, and returns whether it is accepted.
@@ -56,17 +56,17 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        is_enabled(Mutant::BelievesStrangers)
+        is_enabled(Mutant::AcceptsUnrelatedIcmpErrors)
             || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
     }
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {
         match kind {
             ErrorKind::FragmentationNeeded { next_hop_mtu } if self.state.emits_data() => {
-                let mtu = next_hop_mtu.unwrap_or(MTU_OF_OLD_ROUTER);
+                let mtu = next_hop_mtu.unwrap_or(ASSUMED_ROUTER_MTU);
                 // A value below the MTU of any link today is rejected (RFC 5927 §7.2).
-                let least = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
-                self.packet_too_big(mtu.max(least), cx.now);
+                let min_mtu = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
+                self.packet_too_big(mtu.max(min_mtu), cx.now);
             }
             ErrorKind::Unreachable(why) if self.state == State::SynSent => match why {
                 Unreachable::Protocol | Unreachable::Port => self.end(CloseReason::Refused),

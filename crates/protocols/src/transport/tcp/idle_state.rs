@@ -1,9 +1,10 @@
 //! The reduced recovery state of a connection with nothing outstanding.
 //!
-//! Of many connections most are idle, and the state that monitors a flight is larger than the rest
-//! of a connection. The table therefore lets only a limited number of connections that have sent
-//! keep it ([`super::table`]). The others keep the state that the next flight needs: the window and
-//! its threshold, the minimum round trip, the learned reordering, and the counters.
+//! On a host with many connections most are idle, and the state that monitors a flight is larger
+//! than the rest of a connection. The table therefore limits the number of connections that keep
+//! the full state after sending ([`super::table`]). Every other connection keeps only the state
+//! that its next flight needs: the window and its threshold, the minimum round trip, the learned
+//! reordering, and the counters.
 //!
 //! A connection is settled when all sent data is acknowledged, no recovery, probe or timer is
 //! pending and nothing waits to be sent. Time-dependent state of the window's growth, the epoch of
@@ -16,7 +17,7 @@ use super::rack::LearnedPath;
 use super::recovery::{Phase, Recovery};
 use super::status::RecoveryStatus;
 
-/// The state kept of a settled connection.
+/// The reduced state of a settled connection.
 #[derive(Clone, Debug)]
 pub(super) struct IdleState {
     pub(super) window: IdleWindow,

@@ -1,12 +1,13 @@
 //! Keep-alive (RFC 9293 §3.8.4): off unless the user enables it.
 //!
-//! When nothing was received for the idle time, and no data is outstanding that would be
-//! retransmitted anyway, a segment without data is sent whose sequence number the peer has already
-//! acknowledged: any peer that still has the connection answers it. As an acknowledgment may be
-//! lost, several such probes must remain unanswered before the connection is given up (MUST-29).
+//! A probe is sent when nothing was received for the idle time and no data is outstanding, because
+//! outstanding data would be retransmitted anyway. The probe is a segment without data whose
+//! sequence number the peer has already acknowledged. Any peer that still has the connection
+//! answers it. Because an acknowledgment may be lost, several probes must remain unanswered before
+//! the connection is given up (MUST-29).
 //!
-//! The timer is not moved by every received segment. When it expires, it is set again from the time
-//! at which the peer was last heard.
+//! Received segments do not move the timer. When it expires, it is set again from the time at which
+//! the last segment was received.
 
 use crate::time::{Duration, Instant};
 
@@ -44,8 +45,8 @@ pub(super) enum Verdict {
     GiveUp,
 }
 
-/// Returns the action after `unanswered` probes, the last of them sent at `probed_at`, for a peer
-/// that was last heard at `last_received_at`.
+/// Returns the action after `unanswered` probes. The last probe was sent at `probed_at`, and the
+/// last segment was received at `last_received_at`.
 pub(super) fn decide(
     policy: &KeepAlive,
     last_received_at: Instant,
@@ -76,26 +77,26 @@ mod tests {
 
     #[test]
     fn the_first_probe_waits_for_the_idle_time() {
-        let decided = |now| decide(&POLICY, AT(50), AT(0), 0, AT(now));
-        assert_eq!(decided(149), Verdict::Wait(AT(150)));
-        assert_eq!(decided(150), Verdict::Probe(AT(160)));
+        let verdict_after = |now| decide(&POLICY, AT(50), AT(0), 0, AT(now));
+        assert_eq!(verdict_after(149), Verdict::Wait(AT(150)));
+        assert_eq!(verdict_after(150), Verdict::Probe(AT(160)));
     }
 
     #[test]
     fn the_peer_is_given_up_when_the_last_probe_has_waited_too() {
-        let decided = |unanswered, now| decide(&POLICY, AT(50), AT(170), unanswered, AT(now));
-        assert_eq!(decided(2, 180), Verdict::Probe(AT(190)));
-        assert_eq!(decided(3, 179), Verdict::Wait(AT(180)));
-        assert_eq!(decided(3, 180), Verdict::GiveUp);
+        let verdict_after = |unanswered, now| decide(&POLICY, AT(50), AT(170), unanswered, AT(now));
+        assert_eq!(verdict_after(2, 180), Verdict::Probe(AT(190)));
+        assert_eq!(verdict_after(3, 179), Verdict::Wait(AT(180)));
+        assert_eq!(verdict_after(3, 180), Verdict::GiveUp);
     }
 
     // req RFC9293:MUST-29
     #[test]
-    fn one_probe_that_is_not_answered_is_never_enough() {
+    fn one_unanswered_probe_never_ends_a_connection() {
         for probes in [0, 1] {
             let policy = KeepAlive { probes, ..POLICY };
-            let decided = decide(&policy, AT(0), AT(100), 1, AT(110));
-            assert_eq!(decided, Verdict::Probe(AT(120)));
+            let verdict_after = decide(&policy, AT(0), AT(100), 1, AT(110));
+            assert_eq!(verdict_after, Verdict::Probe(AT(120)));
         }
     }
 

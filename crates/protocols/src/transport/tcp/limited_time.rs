@@ -16,7 +16,7 @@ pub(super) enum Limit {
     PeerWindow,
     /// The size of the send buffer: all its data is outstanding.
     SendBuffer,
-    /// The pace.
+    /// Pacing.
     Pacing,
     /// No packet was free for the device.
     Device,
@@ -39,7 +39,7 @@ pub struct LimitTimes {
     pub device: Duration,
 }
 
-/// The clock of one connection's limits.
+/// Measures how long each cause limits the sender of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     limit: Limit,
@@ -54,7 +54,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Records at an output the limit of the sender from now on.
+    /// Records the limit that applies to the sender from this output on.
     pub(super) fn set(&mut self, limit: Limit, now: Instant) {
         let time = now.as_nanos().saturating_sub(self.since.as_nanos());
         match self.limit {

@@ -13,7 +13,7 @@ use super::fast_open::{FastOpen, PENDING_MAX};
 use super::header::{Flags, Header, Options};
 use super::seq::Seq;
 use super::status::CloseReason;
-use super::syn_cookie::Offered;
+use super::syn_cookie::OfferedOptions;
 use super::table::AddressPair;
 use super::transmit::Outgoing;
 use super::{ConnectionId, ListenError, LowerLevel, Profile, Segment, Tcp};
@@ -31,7 +31,7 @@ pub(super) const BACKLOG: usize = 64;
 const PENDING_COOKIES_MAX: usize = 64;
 /// Time after the last cookie is sent within which a client may return it: two spans of
 /// [`super::syn_cookie`].
-const COOKIES_RETURN_WITHIN: Duration = Duration::from_secs(128);
+const COOKIE_RETURN_TIMEOUT: Duration = Duration::from_secs(128);
 
 /// The local end of a listener: its port, and its address unless it listens on all.
 pub(super) type LocalEnd = (u16, Option<IpAddr>);
@@ -141,7 +141,7 @@ impl Tcp {
             return;
         }
         match (flags.has(Flags::ACK), flags.has(Flags::SYN)) {
-            (true, false) => self.take_cookie(ends, local_end, arrival, cx),
+            (true, false) => self.process_cookie(ends, local_end, arrival, cx),
             (true, true) => self.refuse(ends, arrival, cx),
             // Only port scanners send a SYN with a FIN.
             (false, true) if flags.has(Flags::FIN) => cx.meter.count(Counter::TcpOpensRefused),
@@ -150,8 +150,9 @@ impl Tcp {
         }
     }
 
-    /// Accepts a SYN for the listener at `local_end`. If the new connection replaces one in TIME-WAIT,
-    /// its sequence numbers begin after `last`, the last sequence number of the old connection.
+    /// Accepts a SYN for the listener at `local_end`. If the new connection replaces one in
+    /// TIME-WAIT, its sequence numbers begin after `last`, the last sequence number of the old
+    /// connection.
     pub(super) fn accept(
         &mut self,
         ends: AddressPair,
@@ -225,7 +226,7 @@ impl Tcp {
         if self.pending_cookies.len() >= PENDING_COOKIES_MAX {
             return cx.meter.count(Counter::TcpOpensRefused);
         }
-        listener.cookies_until = Some(cx.now + COOKIES_RETURN_WITHIN);
+        listener.cookies_until = Some(cx.now + COOKIE_RETURN_TIMEOUT);
         let profile = Arc::clone(&listener.profile);
         let mss = profile.mss_max.unwrap_or(u16::MAX).min(self.lower.mss_to(ends.1.ip()));
         let stamps = profile.extensions && profile.timestamps;
@@ -233,7 +234,7 @@ impl Tcp {
         // Only an echoed timestamp can carry the offered options back.
         let window_scale = syn.options.window_scale.filter(|_| stamp.is_some());
         let sack = syn.options.sack_permitted && stamp.is_some();
-        let offered = Offered { window_scale, sack, ecn: false };
+        let offered = OfferedOptions { window_scale, sack, ecn: false };
         let clock = millis(cx.now);
         let offset = self.secret.timestamp_offset(ends.0, ends.1);
         let options = Options {
@@ -260,7 +261,7 @@ impl Tcp {
 
     /// Processes an acknowledgment that returns a cookie, as if it acknowledged the SYN of the
     /// connection that the cookie encodes.
-    fn take_cookie(
+    fn process_cookie(
         &mut self,
         ends: AddressPair,
         local_end: LocalEnd,
@@ -268,7 +269,8 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) {
         let header = arrival.header;
-        // The caller does not learn which connection the packet belongs to, so it must not be kept.
+        // The data must be copied, because the caller does not know to which connection the packet
+        // belongs.
         arrival.may_keep = false;
         let listener = self.listeners.get(&local_end);
         let awaited = listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
@@ -284,7 +286,7 @@ impl Tcp {
         let stamps = profile.extensions && profile.timestamps;
         let stamp = header.options.timestamps.filter(|_| stamps);
         let offset = self.secret.timestamp_offset(ends.0, ends.1);
-        let offered = stamp.map(|(_, echo)| Offered::from_stamp(echo.wrapping_sub(offset)));
+        let offered = stamp.map(|(_, echo)| OfferedOptions::from_stamp(echo.wrapping_sub(offset)));
         let syn = Header {
             seq: irs,
             flags: Flags::SYN,
@@ -316,7 +318,7 @@ impl Tcp {
 
     /// Replaces a connection in TIME-WAIT by a new one if the SYN cannot be an old duplicate.
     /// Returns whether the SYN was accepted.
-    pub(super) fn take_place_of_time_wait(
+    pub(super) fn replace_time_wait(
         &mut self,
         ends: AddressPair,
         arrival: &mut Arrival<'_>,

@@ -1,10 +1,10 @@
 //! The interface to the lower level (RFC 9293 §3.9.2): its capabilities, and the form of a segment.
 //!
-//! A device may accept a super-segment: a header and up to 64 KiB of data that it cuts into
-//! segments itself, and it may finish checksums. A segment is therefore passed in two parts, the
+//! A device may accept a super-segment, a header and up to 64 KiB of data that the device splits
+//! into segments, and it may complete checksums. A segment is therefore passed in two parts: the
 //! packet with its header, and the location of its data in the send buffer, from which the device
-//! gathers it. For a device that does neither, [`super::Tcp::transmit`] copies the data after the
-//! header and sums it in the same loop.
+//! gathers the data. For a device without these capabilities, [`super::Tcp::transmit`] copies the
+//! data after the header and sums it in the same loop.
 
 use super::ConnectionId;
 use super::header::{self, MAX_HEADER_LEN};
@@ -23,7 +23,7 @@ pub(super) const FIXED_HEADERS_V6_LEN: u16 = 60;
 /// Data bytes of the longest super-segment: with all headers it fits an IPv4 datagram.
 const SUPER_SEGMENT_MAX: u32 = 65_535 - 128;
 
-/// The sum of a segment that is already verified.
+/// The sum that stands for a checksum that the device has verified.
 pub(super) const GOOD: Sum = Sum::ALL_ONES;
 
 /// Capabilities of the lower level.
@@ -31,11 +31,11 @@ pub(super) const GOOD: Sum = Sum::ALL_ONES;
 pub struct LowerLevel {
     /// Length of the longest datagram, in bytes.
     pub mtu: u16,
-    /// Whether the device segments super-segments (TSO).
+    /// Whether the device splits super-segments into segments (TSO).
     pub tso: bool,
-    /// Whether the device finishes checksums.
+    /// Whether the device completes the checksum of a segment (checksum offload).
     pub checksum_offload: bool,
-    /// The checksum and copy loops.
+    /// The routines for checksums and copies.
     pub routines: Routines,
 }
 
@@ -77,7 +77,7 @@ impl LowerLevel {
         self.mtu.saturating_sub(headers)
     }
 
-    /// Returns the data bytes of the longest super-segment, or 0 if the device cannot cut
+    /// Returns the data bytes of the longest super-segment, or 0 if the device cannot split
     /// super-segments.
     pub(super) fn super_segment_max(&self) -> u32 {
         if self.tso { SUPER_SEGMENT_MAX } else { 0 }
@@ -109,7 +109,7 @@ impl LowerLevel {
         }
         packet.push(bytes.get(..len).unwrap_or_default());
         if self.checksum_offload {
-            packet.leave_checksum_at(header::CHECKSUM.start);
+            packet.offload_checksum(header::CHECKSUM.start);
         }
         packet.tail_len = outgoing.len as usize;
         packet.offload.segment_size = outgoing.segment_size;
@@ -156,7 +156,7 @@ impl LowerLevel {
 }
 
 fn pseudo_sum(source: IpAddr, destination: IpAddr, len: usize) -> Sum {
-    // No datagram is longer; one with a greater length fails its checksum.
+    // A segment longer than any datagram fails its checksum.
     let len = u16::try_from(len).unwrap_or(u16::MAX);
     pseudo_header(source, destination, Protocol::Tcp, len)
 }

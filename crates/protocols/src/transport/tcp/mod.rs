@@ -101,7 +101,7 @@ use core::net::{IpAddr, SocketAddr};
 use header::{Flags, Header, Options};
 use isn::{Purpose, Secret};
 use listen::{CookieAnswer, Listener, LocalEnd};
-use path_search::UNMEASURED_MAX;
+use path_search::WITHOUT_PATH_MTU_MAX;
 use ports::Ports;
 use seq::Seq;
 use settings::SUSPECTS_MAX;
@@ -154,7 +154,7 @@ struct Reset {
     local: SocketAddr,
     remote: SocketAddr,
     seq: Seq,
-    /// `None` for the answer to a segment that carried an acknowledgment.
+    /// `None` if the answered segment carried an acknowledgment.
     ack: Option<Seq>,
     /// The options of the connection that is reset (RFC 7323 §3.2 allows them).
     options: Options,
@@ -176,16 +176,16 @@ pub struct Tcp {
     pending_cookies: VecDeque<CookieAnswer>,
     /// Destinations that do not answer, to report to the layer below.
     suspect_destinations: VecDeque<IpAddr>,
-    /// The peer that last acknowledged data.
+    /// The peer that last acknowledged data, to report to the layer below.
     progress: Option<IpAddr>,
     /// New connections whose path MTU is not known yet.
-    unmeasured: VecDeque<ConnectionId>,
+    without_path_mtu: VecDeque<ConnectionId>,
     /// Maximum number of bytes by which all buffers together may grow beyond their initial sizes.
     growth_max: usize,
 }
 
 impl Tcp {
-    /// Returns a TCP without connections above `lower`.
+    /// Returns a TCP layer without connections; `lower` describes the lower level.
     #[must_use]
     pub fn new(lower: LowerLevel, cx: &mut Cx<'_>) -> Self {
         let secret = Secret::draw(cx.rng);
@@ -204,7 +204,7 @@ impl Tcp {
             pending_cookies: VecDeque::new(),
             suspect_destinations: VecDeque::new(),
             progress: None,
-            unmeasured: VecDeque::new(),
+            without_path_mtu: VecDeque::new(),
             growth_max: GROWTH_MAX,
         }
     }
@@ -323,8 +323,8 @@ impl Tcp {
         let id = self.table.insert(connection, half_open_on)?;
         // A connection that finds no space in this queue learns its path MTU when its first segment
         // is too long.
-        if self.unmeasured.len() < UNMEASURED_MAX {
-            self.unmeasured.push_back(id);
+        if self.without_path_mtu.len() < WITHOUT_PATH_MTU_MAX {
+            self.without_path_mtu.push_back(id);
         }
         Some(id)
     }
@@ -387,8 +387,8 @@ impl Tcp {
         Ok(self.table.get(id)?.receive.data())
     }
 
-    /// RECEIVE: returns contiguous readable bytes from `offset` bytes after the next one on, for
-    /// lookahead. The result is empty after the last readable byte.
+    /// RECEIVE: returns contiguous readable bytes that begin `offset` bytes after the next unread
+    /// byte, for lookahead. The result is empty after the last readable byte.
     ///
     /// # Errors
     ///
@@ -421,7 +421,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Returns the number of bytes up to the end of the urgent data.
+    /// Returns the number of bytes from the next unread byte to the end of the urgent data.
     ///
     /// # Errors
     ///
@@ -544,10 +544,10 @@ impl Tcp {
         self.lower.mtu = mtu;
     }
 
-    /// Processes a segment, whose Internet header is `lower`. Returns the packet, unless the data
+    /// Processes a segment with the Internet header `lower`. Returns the packet, unless the data
     /// stays in the packet until the user reads it.
     ///
-    /// `may_keep` permits that; it is true if enough packets are free.
+    /// `may_keep` permits that the data stays in the packet; set it if enough packets are free.
     pub fn receive(
         &mut self,
         lower: &internet::Header,
@@ -615,7 +615,7 @@ impl Tcp {
             return None;
         };
         if connection.state == State::TimeWait
-            && self.take_place_of_time_wait((local, remote), arrival, cx)
+            && self.replace_time_wait((local, remote), arrival, cx)
         {
             return None;
         }
@@ -698,7 +698,7 @@ impl Tcp {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
-        self.give_back(pool);
+        self.return_spent_packets(pool);
         if !self.has_output() {
             return None;
         }
@@ -712,19 +712,19 @@ impl Tcp {
         segment
     }
 
-    /// Notes that output has stopped before [`Self::transmit`] returned `None`, as with a full
-    /// link. The timers of connections that wait for output expire even if it never resumes.
+    /// Records that output has stopped before [`Self::transmit`] returned `None`, as with a full
+    /// link. The timers of connections that wait for output expire even if output never resumes.
     pub fn output_stopped(&mut self) {
         self.table.output_stopped();
     }
 
     /// Returns to `pool` the packets whose data was read, as output also does.
-    pub(crate) fn give_back(&mut self, pool: &mut Pool) {
+    pub(crate) fn return_spent_packets(&mut self, pool: &mut Pool) {
         self.table.spent.drain(..).for_each(|packet| pool.put(packet));
     }
 
     /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer. The device that
-    /// gathers it then finishes the checksum.
+    /// gathers the data then completes the checksum.
     #[must_use]
     pub fn leaves_data_in_place(&self) -> bool {
         self.lower.checksum_offload

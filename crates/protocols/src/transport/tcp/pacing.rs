@@ -1,19 +1,19 @@
 //! Pacing: data is sent at the rate of one window per round trip, not in bursts.
 //!
-//! The factor is 2 in slow start, so that the window can double, and 1.2 afterwards, so that the
-//! window limits the sender and not the pace. Short paths are not paced: the timer would cost more
-//! than the burst.
+//! The rate is multiplied by 2 in slow start, so that the window can double, and by 1.2 afterwards,
+//! so that the window, not pacing, limits the sender. Short paths are not paced: the timer would
+//! cost more than the burst.
 
 use crate::time::{Duration, Instant};
 
 /// Below this round trip data is not paced.
 pub(super) const MIN_RTT: Duration = Duration::from_millis(1);
-/// Duration, at the rate, of the data that is sent together.
+/// The data that takes this long at the pacing rate is sent together.
 const QUANTUM: Duration = Duration::from_millis(1);
 /// Upper limit of the data that is sent together: a super-segment.
 const QUANTUM_MAX_BYTES: u64 = 65_536;
 
-/// The pace of one connection.
+/// The pacing state of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacing {
     bytes_per_s: Option<u64>,
@@ -23,7 +23,12 @@ pub(super) struct Pacing {
 
 impl Pacing {
     /// Sets the rate for a window of `cwnd` bytes per round trip.
-    pub(super) fn follow(&mut self, cwnd: u32, srtt: Option<Duration>, is_slow_start: bool) {
+    pub(super) fn set_from_window(
+        &mut self,
+        cwnd: u32,
+        srtt: Option<Duration>,
+        is_slow_start: bool,
+    ) {
         let Some(srtt) = srtt.filter(|srtt| *srtt >= MIN_RTT) else {
             self.bytes_per_s = None;
             return;
@@ -94,7 +99,7 @@ mod tests {
     fn a_window_leaves_in_half_a_round_trip_in_slow_start_and_in_five_sixths_after_it() {
         for (is_slow_start, rate) in [(true, 2_000_000), (false, 1_200_000)] {
             let mut pacing = Pacing::default();
-            pacing.follow(100_000, Some(RTT), is_slow_start);
+            pacing.set_from_window(100_000, Some(RTT), is_slow_start);
             assert_eq!(pacing.rate(), Some(rate));
         }
     }
@@ -102,9 +107,9 @@ mod tests {
     #[test]
     fn short_paths_and_paths_not_yet_measured_are_not_paced() {
         let mut pacing = Pacing::default();
-        pacing.follow(100_000, Some(Duration::from_micros(999)), true);
+        pacing.set_from_window(100_000, Some(Duration::from_micros(999)), true);
         assert_eq!((pacing.rate(), pacing.quantum(MSS)), (None, u64::MAX));
-        pacing.follow(100_000, None, true);
+        pacing.set_from_window(100_000, None, true);
         pacing.sent(60_000, MSS, Instant::ZERO);
         assert_eq!(pacing.next_at(Instant::ZERO), None);
     }

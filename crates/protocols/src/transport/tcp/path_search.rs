@@ -4,9 +4,9 @@
 //!
 //! A connection trusts ICMP errors until retransmissions longer than the minimum MTU time out as
 //! often as its profile allows ([`BlackHoleDetection`]). Only then is the search allocated, so that
-//! a connection that meets no such path has no cost. From then on segments have the base length, or
-//! the minimum length if the base length is lost too, or if the next timeout is too far away for a
-//! user at a terminal. While nothing is missing, one new segment is occasionally longer: if it is
+//! it costs nothing on other paths. From then on segments have the base length. They have the
+//! minimum length if the base length is lost too, or if a user at a terminal would wait too long
+//! for the next timeout. While nothing is missing, one new segment is occasionally longer: if it is
 //! acknowledged without a retransmission, the others become as long. The loss of a probe alone is
 //! no sign of congestion, and does not change the window (RFC 4821 §7.6.1).
 
@@ -19,7 +19,7 @@ use super::{ConnectionId, NoConnection};
 use crate::cx::Cx;
 use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
-use crate::internet::path_mtu::search::{self, Limits, Search, State};
+use crate::internet::path_mtu::search::{self, Search};
 use crate::meter::Counter;
 use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const BASE: u16 = 1280;
 /// a tail loss probe.
 const BASE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of new connections that wait for the MTU of their path.
-pub(super) const UNMEASURED_MAX: usize = 64;
+pub(super) const WITHOUT_PATH_MTU_MAX: usize = 64;
 
 /// The search of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl Tcp {
     /// Returns the next new connection, and its peer. The layer below should then report the path
     /// MTU with [`Self::packet_too_big`] (RFC 1191 §6.2).
     pub fn new_connection(&mut self) -> Option<(ConnectionId, IpAddr)> {
-        while let Some(id) = self.unmeasured.pop_front() {
+        while let Some(id) = self.without_path_mtu.pop_front() {
             if let Ok(connection) = self.table.get(id) {
                 return Some((id, connection.ends.remote.ip()));
             }
@@ -123,7 +123,7 @@ impl Connection {
         }
         let mtu = self.path.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
         let mss = u32::from(mtu.saturating_sub(self.headers_len(now)).max(1));
-        if mss >= self.snd_mss || is_enabled(Mutant::IgnoresTooBig) {
+        if mss >= self.snd_mss || is_enabled(Mutant::IgnoresPacketTooBig) {
             return false;
         }
         self.set_send_mss(mss);
@@ -148,7 +148,7 @@ impl Connection {
             BlackHoleDetection::AtThirdTimeout => search::MAX_CONSECUTIVE_LOSSES,
             BlackHoleDetection::AtFirstTimeout => 1,
         };
-        if is_enabled(Mutant::SearchesNoPath) || !self.state.emits_data() {
+        if is_enabled(Mutant::NeverProbesPathMtu) || !self.state.emits_data() {
             return;
         }
         let len = self.snd_mss.min(self.snd_max.since(self.snd_una));
@@ -159,20 +159,21 @@ impl Connection {
                 return;
             }
             let max = self.datagram_len(self.snd_mss, cx.now);
-            let limits = Limits { min, base: BASE, max };
-            let search = Search::optimistic(limits, cx.now).with_vanished_max(timeouts_max);
+            let limits = search::Limits { min, base: BASE, max };
+            let search =
+                Search::optimistic(limits, cx.now).with_consecutive_losses_max(timeouts_max);
             self.path = Some(Box::new(PathSearch { search, probe: None }));
         }
         let rto = self.rtt.rto();
         let Some(path) = &mut self.path else { return };
-        if path.search.state() == State::Base {
+        if path.search.state() == search::State::Base {
             // The retransmitted segment was the probe of the base length.
             path.search.lost(path.search.base(), cx.now);
         } else if path.search.datagram_lost(len) {
             cx.meter.count(Counter::TcpBlackHoles);
         }
         let is_too_late = detection == BlackHoleDetection::AtFirstTimeout && rto > BASE_WAIT_MAX;
-        if path.search.state() == State::Base {
+        if path.search.state() == search::State::Base {
             if is_too_late {
                 path.search.skip_base();
             } else {
@@ -238,7 +239,7 @@ impl Connection {
         let seq = self.snd_nxt;
         let mss = self.data_mss();
         let path = self.path.as_mut().filter(|path| path.probe.is_none() && has_nothing_missing)?;
-        if let State::Complete { .. } = path.search.state() {
+        if let search::State::Complete { .. } = path.search.state() {
             path.search.timeout(cx.now);
         }
         let mut search = path.search;
@@ -253,7 +254,7 @@ impl Connection {
         Some(len)
     }
 
-    /// Returns whether the new segment that begins at `seq` is a probe, which no device may cut.
+    /// Returns whether the new segment that begins at `seq` is a probe, which no device may split.
     pub(super) fn is_path_probe(&self, seq: Seq) -> bool {
         self.path.as_ref().is_some_and(|path| path.probe.is_some_and(|probe| probe.start == seq))
     }

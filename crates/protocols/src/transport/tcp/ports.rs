@@ -1,11 +1,10 @@
 //! Local ports of active opens: the double-hash algorithm of RFC 6056 §3.3.4.
 //!
 //! The ports used for one destination are consecutive, so that none is reused soon. They start at a
-//! keyed hash of the destination. Their progress is kept in one of many counters, chosen by a
-//! second keyed hash. A destination that happens to share its counter with another destination
-//! could observe the connections to the other one through the counter (CVE-2022-1012, attack row
-//! 32). There are therefore 4096 counters, each with a random start, and every open advances its
-//! counter by a random step.
+//! keyed hash of the destination, and advance with a counter from a table. A second keyed hash
+//! selects the counter. If two destinations share a counter, one of them could observe the
+//! connections to the other (CVE-2022-1012, attack row 32). There are therefore 4096 counters, each
+//! with a random start, and every open advances its counter by a random step.
 
 use super::keyed_hash::Key;
 use crate::rng::Rng;

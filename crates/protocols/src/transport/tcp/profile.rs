@@ -92,7 +92,7 @@ pub enum Congestion {
     Cubic,
     /// NewReno (RFC 5681, RFC 6582).
     NewReno,
-    /// BBR, version 1: for paths with random losses. It always paces.
+    /// BBR, version 1: for paths with random losses. Data is always paced.
     Bbr,
 }
 
@@ -108,8 +108,8 @@ impl Congestion {
     }
 }
 
-/// When the sender takes unanswered retransmissions for a black hole, a path that drops long
-/// datagrams without an ICMP error, and searches for the path MTU (RFC 8899).
+/// Number of unanswered retransmissions after which the sender assumes a black hole, a path that
+/// drops long datagrams without an ICMP error, and searches for the path MTU (RFC 8899).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlackHoleDetection {
     /// Never.
@@ -137,9 +137,10 @@ pub struct Profile {
     pub acknowledgment: Acknowledgment,
     /// The maximum amount of outstanding data.
     pub send_limit: SendLimit,
-    /// Whether a small segment waits while data is outstanding (RFC 9293 §3.7.4).
+    /// Whether a small segment waits while data is outstanding (Nagle's algorithm, RFC 9293
+    /// §3.7.4).
     pub nagle: bool,
-    /// The largest segment to send or receive, in data bytes, if less than the link allows.
+    /// Maximum segment size to send or receive, in data bytes; `None` for the maximum of the link.
     pub mss_max: Option<u16>,
     /// Whether timestamps and window scale (RFC 7323) and selective acknowledgments (RFC 2018)
     /// are offered.

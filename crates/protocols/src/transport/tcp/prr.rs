@@ -13,7 +13,7 @@ pub(super) struct Prr {
     flight: u64,
     ssthresh: u64,
     delivered: u64,
-    out: u64,
+    sent_bytes: u64,
 }
 
 /// The input from one acknowledgment during a recovery.
@@ -32,12 +32,12 @@ pub(super) struct Progress {
 impl Prr {
     /// Starts a recovery with `flight` bytes outstanding and the threshold `ssthresh`.
     pub(super) fn new(flight: u64, ssthresh: u32) -> Self {
-        Self { flight: flight.max(1), ssthresh: u64::from(ssthresh), delivered: 0, out: 0 }
+        Self { flight: flight.max(1), ssthresh: u64::from(ssthresh), delivered: 0, sent_bytes: 0 }
     }
 
     /// Records that `len` bytes were sent or retransmitted.
     pub(super) fn sent(&mut self, len: u32) {
-        self.out += u64::from(len);
+        self.sent_bytes += u64::from(len);
     }
 
     /// Returns the congestion window after an acknowledgment.
@@ -49,14 +49,14 @@ impl Prr {
             // An integer ratio in thousandths would not be exact.
             let share = u128::from(self.delivered) * u128::from(self.ssthresh);
             let share = share.div_ceil(u128::from(self.flight));
-            u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(self.out)
+            u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(self.sent_bytes)
         } else {
-            let conserved = self.delivered.saturating_sub(self.out).max(delivered);
+            let conserved = self.delivered.saturating_sub(self.sent_bytes).max(delivered);
             let more = if is_safe { mss } else { 0 };
             (conserved + more).min(self.ssthresh - pipe)
         };
         // The first retransmission is always sent immediately.
-        let allowed = if self.out == 0 { allowed.max(mss) } else { allowed };
+        let allowed = if self.sent_bytes == 0 { allowed.max(mss) } else { allowed };
         u32::try_from(pipe + allowed).unwrap_or(u32::MAX)
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn one_loss_of_twenty_lets_one_go_for_every_second_that_arrives() {
+    fn one_loss_of_twenty_sends_one_segment_per_two_delivered() {
         let mut prr = Prr::new(20_000, 10_000);
         // The first segment is lost and the next three have arrived.
         let mut pipe = 16_000;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn many_losses_are_made_up_for_by_slow_start_to_the_threshold() {
+    fn after_many_losses_slow_start_reaches_the_threshold() {
         let mut prr = Prr::new(20_000, 10_000);
         let mut pipe = 4000;
         let window = prr.window(progress(1000, pipe, false));
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_more_leaves_than_is_delivered_but_for_slow_start_below_the_threshold(
+        fn no_more_is_sent_than_delivered_except_in_slow_start(
             flight in 10..200_u64, share in 2..9_u64,
             steps in prop::collection::vec((1..4_u64, any::<bool>()), 1..100)
         ) {
@@ -127,12 +127,12 @@ mod tests {
             for (delivered, is_safe) in steps {
                 let delivered = (delivered * 1000).min(pipe);
                 pipe -= delivered;
-                let was_out = prr.out;
+                let sent_before = prr.sent_bytes;
                 let window = prr.window(progress(delivered, pipe, is_safe));
                 let count = send(&mut prr, &mut pipe, window);
-                prop_assert!(count * 1000 <= delivered + 1000 || was_out == 0 || is_safe);
+                prop_assert!(count * 1000 <= delivered + 1000 || sent_before == 0 || is_safe);
                 prop_assert!(pipe <= u64::from(ssthresh).max(flight * 1000));
-                prop_assert!(was_out > 0 || count > 0);
+                prop_assert!(sent_before > 0 || count > 0);
             }
         }
     }

@@ -10,7 +10,7 @@ use super::flight::{LossVerdict, NewestSegment};
 use crate::time::{Duration, Instant};
 
 /// Number of recoveries for which a larger window is kept (RFC 8985 §6.2 step 4).
-const KEPT_RECOVERIES: u8 = 16;
+const WINDOW_RESET_RECOVERIES: u8 = 16;
 /// Number of segments delivered above a hole that count as three duplicate acknowledgments.
 const DUPLICATE_THRESHOLD: u64 = 3;
 /// Validity of the minimum round trip, limited because paths change.
@@ -24,8 +24,9 @@ pub(super) struct MinRtt {
 
 impl MinRtt {
     pub(super) fn measured(&mut self, rtt: Duration, now: Instant) {
-        let stands = self.least.is_some_and(|(least, at)| least < rtt && now - at < MIN_RTT_VALID);
-        if !stands {
+        let is_valid =
+            self.least.is_some_and(|(least, at)| least < rtt && now - at < MIN_RTT_VALID);
+        if !is_valid {
             self.least = Some((rtt, now));
         }
     }
@@ -68,7 +69,7 @@ pub(super) struct LearnedPath {
 
 impl Rack {
     /// Returns a state with the values learned in an earlier flight.
-    pub(super) fn remembering(learned: LearnedPath) -> Self {
+    pub(super) fn from_learned(learned: LearnedPath) -> Self {
         Self { learned, ..Self::default() }
     }
 
@@ -91,15 +92,15 @@ impl Rack {
         }
     }
 
-    /// Step 2: records the round trip of the last segment that an acknowledgment delivers, if it
-    /// was sent once.
+    /// Step 2: records the round-trip time of the last segment that an acknowledgment delivers, if
+    /// it was sent once.
     ///
     /// `RACK_update` of §6.2 sets RACK.rtt for every newly delivered segment, and RACK.segment only
-    /// for one that was sent later. The last segment examined therefore determines the wait, not
-    /// the newest transmission. Segments are examined in order, first those acknowledged by number.
-    /// Where the two differ, the last segment was sent before the newest one and took longer, so
-    /// the wait for later transmissions is longer, and never shorter.
-    pub(super) fn took(&mut self, rtt: Duration) {
+    /// for a segment that was sent later than the previous one. Segments are examined in order,
+    /// first those acknowledged by number. The wait therefore depends on the last segment examined,
+    /// even if another segment was sent later. In that case the last segment took longer, so the
+    /// wait is longer, and never shorter.
+    pub(super) fn record_rtt(&mut self, rtt: Duration) {
         self.rtt = rtt;
     }
 
@@ -115,7 +116,7 @@ impl Rack {
         }
         self.round_end = Some(nxt);
         self.learned.steps = (self.learned.steps + 1).min(64);
-        self.learned.recoveries_left = KEPT_RECOVERIES;
+        self.learned.recoveries_left = WINDOW_RESET_RECOVERIES;
         self.learned.has_seen_reordering = true;
     }
 
@@ -138,8 +139,8 @@ impl Rack {
         (quarter * (u32::from(self.learned.steps) + 1)).min(situation.srtt)
     }
 
-    /// Step 5: judges a transmission sent at `sent_at` that ends at `end`.
-    pub(super) fn judge(
+    /// Step 5: returns whether a transmission is lost that was sent at `sent_at` and ends at `end`.
+    pub(super) fn classify(
         &self,
         sent_at: Instant,
         end: u64,
@@ -178,32 +179,32 @@ mod tests {
         (0..10).for_each(|segment| flight.sent(1000, 1, at(segment)));
         let mut delivery = Delivery::default();
         flight.sack((Seq(3000), Seq(4000)), &mut delivery, at(103));
-        flight.blocks_taken();
+        flight.end_sack_blocks();
         rack.delivered(&delivery.newest.unwrap(), false, at(103));
         (flight, rack)
     }
 
-    fn judge(flight: &mut Flight, rack: &Rack, situation: ReorderingInputs, now: u64) -> u64 {
+    fn classify(flight: &mut Flight, rack: &Rack, situation: ReorderingInputs, now: u64) -> u64 {
         let window = rack.reordering_window(situation);
-        flight.judge(|sent_at, end| rack.judge(sent_at, end, window, at(now))).0
+        flight.classify(|sent_at, end| rack.classify(sent_at, end, window, at(now))).0
     }
 
     #[test]
     fn reordered_data_is_lost_after_a_quarter_of_the_round_trip() {
         let (mut flight, rack) = overtaken();
-        assert_eq!(judge(&mut flight, &rack, OPEN, 103), 0);
-        assert_eq!(judge(&mut flight, &rack, OPEN, 125), 1000);
-        assert_eq!(judge(&mut flight, &rack, OPEN, 127), 2000);
-        assert_eq!(judge(&mut flight, &rack, OPEN, 500), 0, "what was sent later stays");
+        assert_eq!(classify(&mut flight, &rack, OPEN, 103), 0);
+        assert_eq!(classify(&mut flight, &rack, OPEN, 125), 1000);
+        assert_eq!(classify(&mut flight, &rack, OPEN, 127), 2000);
+        assert_eq!(classify(&mut flight, &rack, OPEN, 500), 0, "what was sent later stays");
     }
 
     #[test]
     fn three_segments_above_the_hole_make_it_lost_at_once_if_nothing_was_ever_reordered() {
         let (mut flight, mut rack) = overtaken();
         let certain = ReorderingInputs { sacked_segments: 3, ..OPEN };
-        assert_eq!(judge(&mut flight.clone(), &rack, certain, 103), 3000);
+        assert_eq!(classify(&mut flight.clone(), &rack, certain, 103), 3000);
         rack.reordered();
-        assert_eq!(judge(&mut flight, &rack, certain, 103), 0);
+        assert_eq!(classify(&mut flight, &rack, certain, 103), 0);
     }
 
     #[test]
@@ -214,7 +215,7 @@ mod tests {
         let mut delivery = Delivery::default();
         flight.sack((Seq(2000), Seq(3000)), &mut delivery, at(100));
         rack.delivered(&delivery.newest.unwrap(), false, at(100));
-        assert_eq!(judge(&mut flight, &rack, OPEN, 400), 2000);
+        assert_eq!(classify(&mut flight, &rack, OPEN, 400), 2000);
         assert_eq!(flight.next_lost(9000), Some((Seq(0), 2000)));
     }
 
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retransmission_answered_faster_than_ever_was_not_what_was_answered() {
+    fn an_answer_below_the_minimum_rtt_is_for_the_original() {
         let (mut flight, mut rack) = overtaken();
         flight.mark_first_lost(1000);
         flight.sent_again(Seq(0), 1000, at(110));
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_round_trip_is_forgotten_after_five_minutes() {
+    fn the_minimum_round_trip_expires_after_five_minutes() {
         let mut min_rtt = MinRtt::default();
         min_rtt.measured(MS * 10, at(0));
         min_rtt.measured(MS * 50, at(1000));

@@ -27,7 +27,7 @@ impl Range {
     }
 
     /// Returns the intersection of both ranges.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn intersection(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }
 }
@@ -79,7 +79,7 @@ impl RangeSet {
     }
 
     /// Returns whether `position` is in the set.
-    pub(super) fn has(&self, position: u64) -> bool {
+    pub(super) fn contains(&self, position: u64) -> bool {
         self.next_after(position).is_some_and(|range| range.start <= position)
     }
 
@@ -92,7 +92,7 @@ impl RangeSet {
     }
 
     /// Returns whether any of `range` is in the set.
-    pub(super) fn meets(&self, range: Range) -> bool {
+    pub(super) fn overlaps(&self, range: Range) -> bool {
         self.next_after(range.start).is_some_and(|found| found.start < range.end)
     }
 
@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_of_ranges_is_a_set_of_places(
+        fn a_set_of_ranges_equals_a_set_of_positions(
             steps in prop::collection::vec(any_step(), 1..60), probe in 0..PLACES as u64,
             len in 1..20_u64
         ) {
@@ -230,11 +230,11 @@ mod tests {
             prop_assert_eq!(ranges.position_count(), bits.iter().filter(|bit| **bit).count() as u64);
             let starts = (0..PLACES).filter(|at| bits[*at] && (*at == 0 || !bits[at - 1]));
             prop_assert_eq!(ranges.ranges(), starts.count());
-            prop_assert!((0..PLACES).all(|at| ranges.has(at as u64) == bits[at]));
+            prop_assert!((0..PLACES).all(|at| ranges.contains(at as u64) == bits[at]));
             let asked = Range::new(probe, (probe + len).min(PLACES as u64));
             let within = &bits[index(asked.start)..index(asked.end)];
             prop_assert_eq!(ranges.covers(asked), within.iter().all(|bit| *bit));
-            prop_assert_eq!(ranges.meets(asked), within.iter().any(|bit| *bit));
+            prop_assert_eq!(ranges.overlaps(asked), within.iter().any(|bit| *bit));
             let gap = within.iter().position(|bit| !bit).map(|at| asked.start + at as u64);
             prop_assert_eq!(ranges.first_gap(asked).map(|gap| gap.start), gap);
         }

@@ -19,7 +19,7 @@ use range::Range;
 const MAX_RANGES: usize = 64;
 /// In a large window, one range per this number of bytes: after a queue overflow every other
 /// outstanding segment may be missing.
-const BYTES_OF_RANGE: usize = 8192;
+const BYTES_PER_RANGE: usize = 8192;
 /// Shorter data is copied, so that waiting data never holds more than four times its own memory.
 const KEPT_LEN_MIN: usize = 16_384;
 /// Size of a piece that gathers short segments, in bytes.
@@ -52,12 +52,12 @@ mod range {
         }
 
         pub(super) fn start(&self) -> usize {
-            probes::note();
+            probes::count_probe();
             self.start
         }
 
         pub(super) fn end(&self) -> usize {
-            probes::note();
+            probes::count_probe();
             self.end
         }
     }
@@ -96,7 +96,7 @@ pub(super) struct ReceiveBuffer {
     rest: Option<Box<Rest>>,
 }
 
-/// Bulk data, and early data (received out of order).
+/// The state of a busy connection: bulk data, and early data (received out of order).
 #[derive(Debug, Default)]
 struct Rest {
     pieces: VecDeque<Piece>,
@@ -226,9 +226,9 @@ impl ReceiveBuffer {
         self.consume(usize::MAX, spent);
     }
 
-    /// Returns whether `len` bytes at `offset` would stay in their packet. A call of [`Self::keep`]
-    /// follows.
-    pub(super) fn keeps(&self, offset: usize, len: usize) -> bool {
+    /// Returns whether `len` bytes at `offset` would stay in their packet. If so, [`Self::keep`]
+    /// stores the packet.
+    pub(super) fn would_keep(&self, offset: usize, len: usize) -> bool {
         offset == 0 && len >= KEPT_LEN_MIN && len <= self.free_space() && !self.has_early()
     }
 
@@ -252,7 +252,7 @@ impl ReceiveBuffer {
         }
         let capacity = self.capacity();
         let rest = self.rest.get_or_insert_default();
-        if rest.keep_early(Range::new(offset, end), MAX_RANGES.max(capacity / BYTES_OF_RANGE)) {
+        if rest.keep_early(Range::new(offset, end), MAX_RANGES.max(capacity / BYTES_PER_RANGE)) {
             rest.write(offset, data, capacity);
         } else {
             meter.count(Counter::TcpOutOfOrderDropped);
@@ -358,7 +358,7 @@ impl Rest {
         if let Some(room) = self.ring.get_mut(start..start + first.len()) {
             room.copy_from_slice(first);
         }
-        let rest = if is_enabled(Mutant::LosesRingTurn) { &[] } else { rest };
+        let rest = if is_enabled(Mutant::LosesBytesAfterRingWrap) { &[] } else { rest };
         if let Some(room) = self.ring.get_mut(..rest.len()) {
             room.copy_from_slice(rest);
         }
@@ -399,7 +399,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segments_in_any_order_and_overlap_give_the_stream_once(
+        fn segments_in_any_order_and_overlap_produce_the_stream_once(
             segments in prop::collection::vec((0..180_usize, 1..60_usize), 1..80),
             turn in 0..200_usize
         ) {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn data_beyond_the_room_is_cut_off() {
+    fn data_beyond_the_free_space_is_cut_off() {
         let mut buffer = ReceiveBuffer::new(3, 0);
         let mut context = TestContext::default();
         assert_eq!(buffer.put(0, b"abcdef", &mut context.meter), 4);

@@ -42,7 +42,7 @@ use alloc::boxed::Box;
 /// Shorter segments are typed input, which is not limited by the window.
 const BULK_LEN: usize = 512;
 /// Divisor of the initial window: nothing is measured before this part of it has arrived.
-const QUIET_SHARE: usize = 4;
+const QUIET_DIVISOR: usize = 4;
 
 /// The measurements of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(super) struct ReceiveTuning {
     began_at: Instant,
     began_up_to: Seq,
     /// Bytes read in the previous round.
-    taken: u32,
+    bytes_read: u32,
     round_trip: MinRtt,
     /// End of the window whose arrival is timed, and the start of that time.
     window_end: Seq,
@@ -64,7 +64,7 @@ impl ReceiveTuning {
         Self {
             began_at: now,
             began_up_to: up_to,
-            taken: 0,
+            bytes_read: 0,
             round_trip: MinRtt::default(),
             window_end,
             window_since: now,
@@ -79,15 +79,16 @@ impl ReceiveTuning {
             return None;
         }
         // A round ends only when data arrives, which may be late after a pause.
-        let taken = u128::from(up_to.since(self.began_up_to)) * rtt.as_nanos() / elapsed.as_nanos();
-        let taken = u32::try_from(taken).unwrap_or(u32::MAX);
-        let before = core::mem::replace(&mut self.taken, taken);
+        let bytes_read =
+            u128::from(up_to.since(self.began_up_to)) * rtt.as_nanos() / elapsed.as_nanos();
+        let bytes_read = u32::try_from(bytes_read).unwrap_or(u32::MAX);
+        let before = core::mem::replace(&mut self.bytes_read, bytes_read);
         self.began_at = now;
         self.began_up_to = up_to;
-        let twice = taken.saturating_mul(2);
-        let rise = taken.saturating_sub(before).min(before);
-        let rise = u64::from(twice) * u64::from(rise) / u64::from(before.max(1));
-        Some(twice.saturating_add(u32::try_from(rise).unwrap_or(u32::MAX)))
+        let doubled = bytes_read.saturating_mul(2);
+        let rise = bytes_read.saturating_sub(before).min(before);
+        let rise = u64::from(doubled) * u64::from(rise) / u64::from(before.max(1));
+        Some(doubled.saturating_add(u32::try_from(rise).unwrap_or(u32::MAX)))
     }
 }
 
@@ -108,7 +109,7 @@ impl Connection {
         let ReceiveWindow::Tuned { start, limit } = self.profile.receive_window else { return };
         let limit = limit.min(0xFFFF << self.rcv_shift);
         let window = self.receive.window();
-        let is_quiet = self.statistics.bytes_in < (start / QUIET_SHARE) as u64;
+        let is_quiet = self.statistics.bytes_in < (start / QUIET_DIVISOR) as u64;
         let is_bulk = arrival.data.len() >= BULK_LEN && !is_quiet;
         if window >= limit || self.receive.has_early() || (!is_bulk && self.tuning.is_none()) {
             return;
@@ -118,26 +119,28 @@ impl Connection {
         let edge = self.rcv_adv;
         let begin = || Box::new(ReceiveTuning::new(up_to, edge, now));
         let mut tuning = self.tuning.take().unwrap_or_else(begin);
-        let rtt = self.receivers_rtt(&mut tuning, arrival, now);
-        let wanted = rtt.and_then(|rtt| tuning.round(up_to, rtt, now));
+        let rtt = self.receiver_rtt(&mut tuning, arrival, now);
+        let desired_window = rtt.and_then(|rtt| tuning.round(up_to, rtt, now));
         self.tuning = Some(tuning);
-        let Some(wanted) = wanted.map(|wanted| (wanted as usize).min(limit)) else { return };
-        if wanted > window {
-            let wanted = wanted.min(window.saturating_add(arrival.growth_max));
-            self.grow_receive_window(wanted, cx);
+        let Some(desired_window) = desired_window.map(|bytes| (bytes as usize).min(limit)) else {
+            return;
+        };
+        if desired_window > window {
+            let desired_window = desired_window.min(window.saturating_add(arrival.growth_max));
+            self.grow_receive_window(desired_window, cx);
         }
     }
 
-    fn grow_receive_window(&mut self, wanted: usize, cx: &mut Cx<'_>) {
-        if wanted <= self.receive.window() {
+    fn grow_receive_window(&mut self, desired_window: usize, cx: &mut Cx<'_>) {
+        if desired_window <= self.receive.window() {
             return cx.meter.count(Counter::TcpGrowthRefused);
         }
         cx.meter.count(Counter::TcpReceiveWindowsGrown);
-        self.receive.set_window(wanted, self.rcv_shift);
+        self.receive.set_window(desired_window, self.rcv_shift);
     }
 
     /// Returns the minimum round trip known to the receiver.
-    fn receivers_rtt(
+    fn receiver_rtt(
         &self,
         tuning: &mut ReceiveTuning,
         arrival: &Arrival<'_>,
@@ -160,16 +163,16 @@ impl Connection {
         let SendLimit::Tuned { limit, .. } = self.profile.send_limit else { return };
         let Some(recovery) = &self.recovery else { return };
         let now = self.send.limit();
-        let wanted = (recovery.window.cwnd() as usize).saturating_mul(2).min(limit);
-        if wanted <= now || (held as usize) < now / 2 {
+        let desired_window = (recovery.window.cwnd() as usize).saturating_mul(2).min(limit);
+        if desired_window <= now || (held as usize) < now / 2 {
             return;
         }
-        let wanted = wanted.min(now.saturating_add(growth_max));
-        if wanted <= now {
+        let desired_window = desired_window.min(now.saturating_add(growth_max));
+        if desired_window <= now {
             return cx.meter.count(Counter::TcpGrowthRefused);
         }
         cx.meter.count(Counter::TcpSendBuffersGrown);
-        self.send.set_limit(wanted);
+        self.send.set_limit(desired_window);
     }
 }
 
@@ -193,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_reader_gets_twice_of_what_it_takes_in_a_round_trip() {
+    fn a_steady_reader_gets_a_window_of_two_round_trips() {
         let mut tuning = tuning();
         assert_eq!(tuning.round(Seq(10_000), RTT, at(100)), Some(20_000));
         assert_eq!(tuning.round(Seq(20_000), RTT, at(200)), Some(20_000));
     }
 
     #[test]
-    fn a_rate_that_doubles_gets_room_for_two_doublings() {
+    fn a_doubling_rate_gets_a_window_for_two_doublings() {
         let mut tuning = tuning();
         tuning.round(Seq(10_000), RTT, at(100));
         assert_eq!(tuning.round(Seq(30_000), RTT, at(200)), Some(80_000));
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_in_a_longer_time_counts_for_a_round_trip_of_it() {
+    fn bytes_read_in_a_longer_time_are_scaled_to_a_round_trip() {
         assert_eq!(tuning().round(Seq(40_000), RTT, at(400)), Some(20_000));
     }
 }

@@ -50,7 +50,7 @@ const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(2);
 /// The state of loss recovery, with the names of `TCP_INFO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is missing.
+    /// No data is missing, and the window is not being reduced.
     #[default]
     Open,
     /// Data was reordered and may be lost.
@@ -74,7 +74,7 @@ struct TailProbe {
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     /// Retransmitted bytes that the peer has not reported as duplicates.
-    doubtful: u64,
+    unreported_bytes: u64,
     /// Send time of the first of these retransmissions.
     since: Option<Instant>,
 }
@@ -87,7 +87,7 @@ pub(super) struct Acknowledged<'a> {
     /// The acknowledgment is a duplicate as defined in RFC 5681 §2.
     pub(super) is_duplicate: bool,
     /// The timestamp echo of the acknowledgment precedes the first retransmission of this recovery.
-    pub(super) is_for_original: bool,
+    pub(super) is_ack_of_original: bool,
     pub(super) srtt: Option<Duration>,
 }
 
@@ -132,9 +132,9 @@ pub(super) struct Recovery {
     /// Duplicate acknowledgments of a peer without SACK.
     duplicates: u64,
     /// Without SACK: duplicates at or below this position answer retransmissions.
-    repaired: Option<u64>,
+    retransmitted_up_to: Option<u64>,
     tail_probe: Option<TailProbe>,
-    /// Time to judge reordered data again.
+    /// Time at which to check again whether reordered data is lost.
     reordering_at: Option<Instant>,
     /// Time to send a tail loss probe.
     probe_at: Option<Instant>,
@@ -172,7 +172,7 @@ impl Recovery {
             prr: None,
             undo: None,
             duplicates: 0,
-            repaired: None,
+            retransmitted_up_to: None,
             tail_probe: None,
             reordering_at: None,
             probe_at: None,
@@ -185,9 +185,9 @@ impl Recovery {
         }
     }
 
-    /// Notes that `most` bytes, the maximum that may be outstanding, leave a part of a segment
-    /// unused. If the maximum is only a few segments of `mss` bytes, segments become slightly
-    /// shorter, so that whole segments fill it.
+    /// Sets a segment length that divides `most`, the maximum of outstanding bytes, evenly. If the
+    /// maximum is only a few segments of `mss` bytes, segments become slightly shorter, so that
+    /// whole segments fill it.
     pub(super) fn divide_evenly(&mut self, most: u32, mss: u32) {
         let count = most.div_ceil(mss.max(1));
         if (2..=EVEN_SEGMENTS_MAX).contains(&count) {
@@ -208,12 +208,12 @@ impl Recovery {
 
     /// Returns the state to keep while nothing is outstanding, or `None` if anything is.
     pub(super) fn idle_state(&self) -> Option<IdleState> {
-        let has_nothing_out = self.flight.outstanding() == 0 && self.limits.is_idle();
+        let has_nothing_outstanding = self.flight.outstanding() == 0 && self.limits.is_idle();
         // No reduction is in progress while the phase is open.
         let is_open = self.phase == Phase::Open && self.undo.is_none();
         let waits = self.tail_probe.is_some() || self.deadline().is_some();
-        let counts = self.duplicates > 0 || self.repaired.is_some();
-        if !has_nothing_out || !is_open || waits || counts || self.window.has_model() {
+        let counts = self.duplicates > 0 || self.retransmitted_up_to.is_some();
+        if !has_nothing_outstanding || !is_open || waits || counts || self.window.has_model() {
             return None;
         }
         Some(IdleState {
@@ -230,7 +230,7 @@ impl Recovery {
     pub(super) fn resume(&mut self, idle_state: &IdleState) {
         self.window.resume(idle_state.window);
         self.flight.resume(idle_state.delivered);
-        self.rack = Rack::remembering(idle_state.learned);
+        self.rack = Rack::from_learned(idle_state.learned);
         self.limits = idle_state.limits;
         self.rate = idle_state.rate;
         self.reordering_max = idle_state.reordering_max;
@@ -257,12 +257,12 @@ impl Recovery {
 
     /// Returns the estimated number of bytes in the network.
     pub(super) fn pipe(&self) -> u64 {
-        self.flight.pipe().saturating_sub(self.left_by_duplicates())
+        self.flight.pipe().saturating_sub(self.bytes_left_by_duplicates())
     }
 
     /// Returns the number of bytes that have left the network according to duplicate
-    /// acknowledgments; never all outstanding bytes, because the first segment is missing.
-    fn left_by_duplicates(&self) -> u64 {
+    /// acknowledgments; fewer than are outstanding, because the first segment is missing.
+    fn bytes_left_by_duplicates(&self) -> u64 {
         if self.duplicates == 0 {
             return 0;
         }
@@ -300,8 +300,8 @@ impl Recovery {
         self.flight.next_lost(whole.min(max)).or(Some((seq, len)))
     }
 
-    /// Returns the earliest time at which an echoed timestamp may answer a retransmission.
-    pub(super) fn first_repeated_at(&self) -> Option<Instant> {
+    /// Returns the send time of the first retransmission of this recovery.
+    pub(super) fn first_retransmission_at(&self) -> Option<Instant> {
         self.undo.and_then(|undo| undo.since)
     }
 
@@ -316,7 +316,7 @@ impl Recovery {
     pub(super) fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
         self.flight.sent_again(seq, len, now);
         if let Some(undo) = &mut self.undo {
-            undo.doubtful += u64::from(len);
+            undo.unreported_bytes += u64::from(len);
             undo.since.get_or_insert(now);
         }
         self.left(len, now);
@@ -341,7 +341,8 @@ impl Recovery {
         }
     }
 
-    /// RFC 7661 §4.3; in slow start half of the window is enough, because it doubles.
+    /// Returns whether the window limits the sender (RFC 7661 §4.3). In slow start a flight of half
+    /// the window is enough, because the window doubles.
     fn is_limited(&self) -> bool {
         let is_half = u64::from(self.window.cwnd()) < 2 * self.flight_max;
         self.is_window_limited || (self.window.is_slow_start() && is_half)
@@ -371,7 +372,7 @@ impl Recovery {
         for block in report.blocks.iter().skip(usize::from(twice.is_some())) {
             self.flight.sack(*block, &mut delivery, now);
         }
-        self.flight.blocks_taken();
+        self.flight.end_sack_blocks();
         self.count_duplicates(report, &mut delivery);
         self.take_times(&delivery, report, &mut outcome, now);
         if let Some(len) = twice {
@@ -380,7 +381,7 @@ impl Recovery {
         }
         let has_advanced = self.flight.una() > una_before;
         self.end_tail_probe(report, twice.is_some(), has_advanced);
-        outcome.undone = self.undo_if_mistaken(report, &delivery, has_advanced, high);
+        outcome.undone = self.undo_if_spurious(report, &delivery, has_advanced, high);
         self.end_recovery();
         outcome.has_reneged = has_advanced && self.flight.has_reneged();
         let lost = self.find_losses(report, has_advanced, now);
@@ -420,9 +421,9 @@ impl Recovery {
         }
         let mss = u64::from(self.window.mss());
         if report.is_duplicate && self.phase != Phase::Loss {
-            let left = self.left_by_duplicates();
+            let left = self.bytes_left_by_duplicates();
             self.duplicates = self.duplicates.saturating_add(1).min(u64::from(u32::MAX));
-            delivery.delivered += self.left_by_duplicates() - left;
+            delivery.delivered += self.bytes_left_by_duplicates() - left;
         } else if delivery.acked > 0 {
             // One of the segments was the missing one; the duplicates have counted the others.
             let known = (delivery.acked.div_ceil(mss) - 1).min(self.duplicates);
@@ -445,9 +446,9 @@ impl Recovery {
             self.rack.reordered();
         }
         let Some(newest) = delivery.newest else { return };
-        self.rack.delivered(&newest, report.is_for_original, now);
+        self.rack.delivered(&newest, report.is_ack_of_original, now);
         if let Some(sent_at) = delivery.last_sent_at {
-            self.rack.took(now - sent_at);
+            self.rack.record_rtt(now - sent_at);
         }
         if outcome.rtt.is_none() && !newest.is_retransmission && self.has_blocks {
             outcome.rtt = Some(now - newest.snapshot.sent_at);
@@ -457,7 +458,7 @@ impl Recovery {
 
     fn take_duplicate_report(&mut self, len: u64, ack: Seq) {
         if let Some(undo) = &mut self.undo {
-            undo.doubtful = undo.doubtful.saturating_sub(len);
+            undo.unreported_bytes = undo.unreported_bytes.saturating_sub(len);
         }
         let probe_end =
             self.tail_probe.filter(|probe| probe.is_retransmission).map(|probe| probe.end);
@@ -497,7 +498,7 @@ impl Recovery {
     }
 
     /// Ends a spurious recovery.
-    fn undo_if_mistaken(
+    fn undo_if_spurious(
         &mut self,
         report: &Acknowledged<'_>,
         delivery: &Delivery,
@@ -505,9 +506,9 @@ impl Recovery {
         high: u64,
     ) -> bool {
         let Some(undo) = self.undo else { return false };
-        let all_came_twice = undo.since.is_some() && undo.doubtful == 0;
+        let all_reported_duplicate = undo.since.is_some() && undo.unreported_bytes == 0;
         let is_echo = has_advanced
-            && report.is_for_original
+            && report.is_ack_of_original
             && undo.since.is_some()
             && !self.is_undisturbed();
         // RFC 5682 §3.1: only the first segment was retransmitted so far, and others arrive.
@@ -516,16 +517,16 @@ impl Recovery {
             && delivery
                 .newest
                 .is_some_and(|newest| !newest.is_retransmission && newest.end <= high);
-        let is_mistake = match self.phase {
-            Phase::Loss => all_came_twice || is_echo || is_late,
-            _ => all_came_twice || (is_echo && self.flight.retransmitted() == 0),
+        let is_spurious = match self.phase {
+            Phase::Loss => all_reported_duplicate || is_echo || is_late,
+            _ => all_reported_duplicate || (is_echo && self.flight.retransmitted() == 0),
         };
-        if is_mistake {
+        if is_spurious {
             self.window.undo();
             self.flight.clear_lost();
             self.leave();
         }
-        is_mistake
+        is_spurious
     }
 
     fn leave(&mut self) {
@@ -554,7 +555,7 @@ impl Recovery {
         if self.phase != Phase::Reduced {
             self.rack.recovered();
         }
-        self.repaired = (!self.has_blocks).then_some(self.high);
+        self.retransmitted_up_to = (!self.has_blocks).then_some(self.high);
         self.duplicates = 0;
         self.phase = Phase::Open;
         // The report of duplicates may still arrive, so `undo` stays.
@@ -564,16 +565,16 @@ impl Recovery {
     /// Returns the number of bytes newly detected as lost.
     fn find_losses(&mut self, report: &Acknowledged<'_>, has_advanced: bool, now: Instant) -> u64 {
         if self.has_blocks {
-            return self.judge(report.srtt, now);
+            return self.apply_rack(report.srtt, now);
         }
         let mss = self.window.mss();
-        if self.repaired.is_some_and(|repaired| self.flight.una() > repaired) {
-            self.repaired = None;
+        if self.retransmitted_up_to.is_some_and(|end| self.flight.una() > end) {
+            self.retransmitted_up_to = None;
         }
         match self.phase {
             Phase::Recovery if has_advanced => self.flight.mark_first_lost(mss),
             Phase::Open | Phase::Disorder | Phase::Reduced
-                if self.duplicates >= DUPLICATE_ACKS && self.repaired.is_none() =>
+                if self.duplicates >= DUPLICATE_ACKS && self.retransmitted_up_to.is_none() =>
             {
                 self.flight.mark_first_lost(mss)
             }
@@ -581,7 +582,7 @@ impl Recovery {
         }
     }
 
-    fn judge(&mut self, srtt: Option<Duration>, now: Instant) -> u64 {
+    fn apply_rack(&mut self, srtt: Option<Duration>, now: Instant) -> u64 {
         let mss = u64::from(self.window.mss());
         let window = self.rack.reordering_window(ReorderingInputs {
             srtt: srtt.unwrap_or_default(),
@@ -589,8 +590,8 @@ impl Recovery {
             sacked_segments: self.flight.sacked().div_ceil(mss),
         });
         let rack = &self.rack;
-        let judge = |sent_at, end| rack.judge(sent_at, end, window, now);
-        let (lost, until) = self.flight.judge(judge);
+        let classify = |sent_at, end| rack.classify(sent_at, end, window, now);
+        let (lost, until) = self.flight.classify(classify);
         self.reordering_at = until;
         lost
     }
@@ -603,7 +604,7 @@ impl Recovery {
         if self.phase != Phase::Reduced {
             self.window.reduce(self.flight.outstanding());
         }
-        self.undo = Some(Undo { doubtful: 0, since: None });
+        self.undo = Some(Undo { unreported_bytes: 0, since: None });
         self.tail_probe = None;
         self.probe_at = None;
         self.begin_reduction(Phase::Recovery);
@@ -671,7 +672,7 @@ impl Recovery {
         if self.window.has_model() {
             return;
         }
-        self.pacing.follow(self.window.cwnd(), srtt, self.window.is_slow_start());
+        self.pacing.set_from_window(self.window.cwnd(), srtt, self.window.is_slow_start());
     }
 
     /// Responds to a congestion mark of the network (RFC 3168 §6.1.2): once per round trip the
@@ -693,7 +694,7 @@ impl Recovery {
         let is_new = self.is_undisturbed() || self.flight.una() >= self.high;
         if is_first && (is_new || self.phase == Phase::Reduced) {
             self.window.reduce(self.flight.outstanding());
-            self.undo = Some(Undo { doubtful: 0, since: None });
+            self.undo = Some(Undo { unreported_bytes: 0, since: None });
         } else if has_reneged {
             self.undo = None;
         }
@@ -767,7 +768,7 @@ impl Recovery {
         let mut began = false;
         if is_due(self.reordering_at) {
             self.reordering_at = None;
-            let lost = self.judge(srtt, now);
+            let lost = self.apply_rack(srtt, now);
             began = self.begin_recovery_if(lost);
             if lost > 0 {
                 self.reduce_window(0, false);
@@ -785,9 +786,9 @@ impl Recovery {
         self.flight.tail(self.window.mss())
     }
 
-    /// Records that a tail loss probe was sent. `is_retransmission` is true for a retransmission, false for
-    /// new data.
-    pub(super) fn probed(&mut self, is_retransmission: bool) {
+    /// Records that a tail loss probe was sent. `is_retransmission` is true for a retransmission,
+    /// false for new data.
+    pub(super) fn tail_probe_sent(&mut self, is_retransmission: bool) {
         self.tail_probe = Some(TailProbe { end: self.flight.nxt(), is_retransmission });
     }
 }

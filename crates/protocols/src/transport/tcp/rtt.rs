@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_round_trip_keeps_the_least_margin_above_it() {
+    fn a_steady_round_trip_keeps_the_minimum_margin() {
         let mut rtt = RttEstimator::new(MS * 200);
         (0..100).for_each(|_| rtt.measured(MS * 300));
         assert_eq!(rtt.rto(), MS * 500);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_timer_stays_what_it_was_however_often_it_runs_out() {
+    fn a_fixed_timeout_never_changes() {
         let mut rtt = RttEstimator::new(MS * 200).with_retransmission(Retransmission::Fixed);
         (0..40).for_each(|_| rtt.back_off());
         assert_eq!((rtt.rto(), rtt.backoffs()), (MS * 1000, 40));

@@ -44,7 +44,7 @@ impl Blocks {
     }
 }
 
-/// The receiver's list.
+/// The receiver's list of blocks to report, the most recently changed first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackList {
     /// The blocks; the block of the latest segment is first.

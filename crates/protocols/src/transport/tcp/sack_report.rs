@@ -78,7 +78,7 @@ impl Connection {
         cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
         let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
         self.note_duplicate(arrival.header.seq, end);
-        let kept_from = if is_enabled(Mutant::TakesOldTwice) { 0 } else { old };
+        let kept_from = if is_enabled(Mutant::DeliversDuplicates) { 0 } else { old };
         arrival.data = arrival.data.get(kept_from..).unwrap_or_default();
         arrival.header.seq = self.rcv_nxt;
         old > 0

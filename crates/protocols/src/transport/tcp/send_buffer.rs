@@ -78,23 +78,23 @@ impl SendBuffer {
 
     /// Adds as much of `data` as there is space for, and returns that length.
     pub(super) fn put(&mut self, data: &[u8]) -> usize {
-        let taken = data.len().min(self.free_space());
-        self.bytes.extend(data.get(..taken).unwrap_or_default());
+        let copied_len = data.len().min(self.free_space());
+        self.bytes.extend(data.get(..copied_len).unwrap_or_default());
         if let Some(order) = &mut self.order {
             match order.pieces.back_mut() {
-                Some(Piece::Copied(len)) => *len += taken,
-                _ => order.pieces.push_back(Piece::Copied(taken)),
+                Some(Piece::Copied(len)) => *len += copied_len,
+                _ => order.pieces.push_back(Piece::Copied(copied_len)),
             }
         }
-        taken
+        copied_len
     }
 
     /// Adds as much of `data` from `start` on as there is space for, without a copy if that pays
     /// off, and returns that length.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
         let rest = data.get(start..).unwrap_or_default();
-        let taken = rest.len().min(self.free_space());
-        if taken < SHARED_MIN {
+        let copied_len = rest.len().min(self.free_space());
+        if copied_len < SHARED_MIN {
             return self.put(rest);
         }
         let copied = self.bytes.len();
@@ -102,14 +102,14 @@ impl SendBuffer {
             let pieces = (copied > 0).then_some(Piece::Copied(copied)).into_iter().collect();
             Box::new(Order { pieces, ..Order::default() })
         });
-        order.shared_len += taken;
+        order.shared_len += copied_len;
         order.shared_pieces += 1;
         order.pieces.push_back(Piece::Shared {
             bytes: Arc::clone(data),
             start,
-            end: start + taken,
+            end: start + copied_len,
         });
-        taken
+        copied_len
     }
 
     /// Drops `count` acknowledged bytes.
@@ -137,7 +137,7 @@ impl SendBuffer {
 
     /// Returns the number of bytes, of the `len` bytes from `offset` on, that [`Self::range`]
     /// returns.
-    pub(super) fn reach(&self, offset: u32, len: u32) -> u32 {
+    pub(super) fn contiguous_len(&self, offset: u32, len: u32) -> u32 {
         if self.order.is_none() {
             return len;
         }
@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_range_of_any_ring_is_what_was_put_there(
+        fn any_range_of_any_ring_equals_the_stored_bytes(
             turns in 0..200_usize, offset in 0..50_u32, len in 0..60_u32
         ) {
             let mut buffer = SendBuffer::new(100);
@@ -284,7 +284,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn shared_and_copied_bytes_are_shown_in_the_order_in_which_they_came(
+        fn shared_and_copied_bytes_keep_their_order(
             calls in calls(), offset in 0..150_000_u32, len in 0..70_000_u32
         ) {
             let data: Arc<[u8]> =
@@ -294,12 +294,12 @@ mod tests {
             for call in calls {
                 match call {
                     Call::Put(len) => {
-                        let taken = buffer.put(&data[..len]);
-                        model.extend(&data[..taken]);
+                        let copied_len = buffer.put(&data[..len]);
+                        model.extend(&data[..copied_len]);
                     }
                     Call::Share(start) => {
-                        let taken = buffer.share(&data, start);
-                        model.extend(&data[start..start + taken]);
+                        let copied_len = buffer.share(&data, start);
+                        model.extend(&data[start..start + copied_len]);
                     }
                     Call::Acknowledge(count) => {
                         buffer.acknowledge(count);
@@ -310,18 +310,18 @@ mod tests {
             }
             let held = model.make_contiguous();
             let start = held.len().min(offset as usize);
-            let shown = buffer.range(offset, len).concat();
-            prop_assert!(held[start..].starts_with(&shown));
-            prop_assert_eq!(shown.is_empty(), held.len() == start || len == 0);
-            prop_assert!(shown.len() <= len as usize);
+            let contents = buffer.range(offset, len).concat();
+            prop_assert!(held[start..].starts_with(&contents));
+            prop_assert_eq!(contents.is_empty(), held.len() == start || len == 0);
+            prop_assert!(contents.len() <= len as usize);
             if buffer.order.is_some() {
-                prop_assert_eq!(buffer.reach(offset, len) as usize, shown.len());
+                prop_assert_eq!(buffer.contiguous_len(offset, len) as usize, contents.len());
             }
         }
     }
 
     #[test]
-    fn a_shared_piece_is_let_go_once_it_is_acknowledged() {
+    fn a_shared_piece_is_released_once_acknowledged() {
         let mut buffer = SendBuffer::new(100_000);
         let data: Arc<[u8]> = Arc::new([1; 50_000]);
         assert_eq!(buffer.share(&data, 10_000), 40_000);

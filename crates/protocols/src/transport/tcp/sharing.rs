@@ -4,7 +4,7 @@
 use super::{Tcp, listen};
 use core::net::SocketAddr;
 
-/// The share of this station in the ports for active opens.
+/// The local ports that this station may use for active opens: every `count`th port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortShare {
     number: u16,
@@ -28,8 +28,8 @@ impl Tcp {
         self.port_share = PortShare { number: number % count, count };
     }
 
-    /// Returns whether a segment from `remote` to `local` is for a connection of this station, or
-    /// for one that could be opened here.
+    /// Returns whether a segment from `remote` to `local` belongs to this station: to one of its
+    /// connections, or to one that could be opened here.
     #[must_use]
     pub fn wants(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         self.table.holds((local, remote)) || listen::is_listened_on(&self.listeners, local.port())

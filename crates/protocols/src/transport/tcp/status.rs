@@ -17,7 +17,7 @@ pub enum Event {
     Readable,
     /// Acknowledgments have freed space to send.
     Writable,
-    /// Urgent data is on its way (MUST-32).
+    /// The peer has announced urgent data, which may not have arrived yet (MUST-32).
     Urgent,
     /// The peer has closed: no data follows the readable data.
     PeerClosed,
@@ -130,7 +130,7 @@ pub struct RecoveryStatus {
     pub limited: LimitTimes,
 }
 
-/// The state of a connection, as the STATUS call gives it (RFC 9293 §3.10.6).
+/// The state of a connection, as returned by the STATUS call (RFC 9293 §3.10.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Local address and port.

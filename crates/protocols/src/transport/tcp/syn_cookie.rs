@@ -24,7 +24,7 @@ use core::net::SocketAddr;
 
 /// The peer's options that a timestamp carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Offered {
+pub(super) struct OfferedOptions {
     pub(super) window_scale: Option<u8>,
     pub(super) sack: bool,
     pub(super) ecn: bool,
@@ -96,7 +96,7 @@ impl SynCookies {
     }
 }
 
-impl Offered {
+impl OfferedOptions {
     /// Returns `clock` with the offered options in its low bits. The result is never ahead of
     /// `clock`, because an echo must not come from the future.
     pub(super) fn stamp(self, clock: u32) -> u32 {
@@ -183,12 +183,12 @@ mod tests {
         }
 
         #[test]
-        fn a_stamp_carries_what_was_offered_and_is_not_ahead(
+        fn a_timestamp_carries_the_offered_options_and_is_never_ahead(
             clock in 64_u32.., window_scale in prop::option::of(0..=14_u8), sack: bool, ecn: bool
         ) {
-            let offered = Offered { window_scale, sack, ecn };
+            let offered = OfferedOptions { window_scale, sack, ecn };
             let stamp = offered.stamp(clock);
-            prop_assert_eq!(Offered::from_stamp(stamp), offered);
+            prop_assert_eq!(OfferedOptions::from_stamp(stamp), offered);
             prop_assert!(stamp <= clock && clock - stamp <= 64);
         }
     }

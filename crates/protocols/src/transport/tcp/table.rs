@@ -1,6 +1,6 @@
-//! The table of connections: lookup by their ends, and the lists of those with output, expired
-//! timers or events. Each list holds a connection at most once, and none is scanned unless the
-//! table is full.
+//! The table of connections: lookup by their local and remote end, and the lists of connections
+//! with output, expired timers or events. Each list holds a connection at most once, and none is
+//! scanned unless the table is full.
 
 use super::ConnectionId;
 use super::NoConnection;
@@ -24,7 +24,7 @@ const BUSY_MAX: usize = 64;
 /// Number of connections whose exact deadline is checked before the host is woken.
 const DEADLINE_CHECKS_MAX: usize = 4;
 /// Time for which a window must have been zero before its connection may be evicted.
-const STARVED_FOR: Duration = Duration::from_secs(60);
+const MIN_STARVED_TIME: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
 pub(super) type AddressPair = (SocketAddr, SocketAddr);
@@ -67,11 +67,11 @@ struct Slot {
     /// The user has released the connection: it is deleted when it has ended.
     is_released: bool,
     is_on_output: bool,
-    /// Output has stopped while the connection is on the output list, so its timers are kept up to
-    /// date there too.
+    /// Output has stopped while the connection is on the output list, so its timers are also
+    /// updated while it waits there.
     is_held_up: bool,
     is_in_event_queue: bool,
-    /// The connection is among those that keep their full recovery state.
+    /// The connection keeps its full recovery state.
     is_busy: bool,
     /// Position of the connection among those in TIME-WAIT.
     time_wait_place: Option<NonZeroU64>,
@@ -142,7 +142,7 @@ pub(super) struct Table {
     last_found: Option<(AddressPair, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
-    /// Number of connections at the front of the output list that are marked as held up.
+    /// Number of connections at the front of the output list whose `is_held_up` is set.
     held_up: usize,
     /// Whether output has stopped before everything was sent.
     is_output_stopped: bool,
@@ -230,12 +230,12 @@ impl Table {
     pub(super) fn longest_starved(&self, now: Instant) -> Option<ConnectionId> {
         let id = self.starved.oldest().and_then(|index| self.id(index))?;
         let since = self.get(id).ok()?.timers.probing_since?;
-        (now - since >= STARVED_FOR).then_some(id)
+        (now - since >= MIN_STARVED_TIME).then_some(id)
     }
 
-    /// Returns the number of connections in TIME-WAIT or with a zero window.
+    /// Returns the number of connections recorded as being in TIME-WAIT or having a zero window.
     #[cfg(test)]
-    pub(super) fn remembered(&self) -> usize {
+    pub(super) fn tracked_count(&self) -> usize {
         self.in_time_wait.by_place.len() + self.starved.by_place.len()
     }
 
@@ -244,8 +244,9 @@ impl Table {
     }
 
     fn index_of(&self, ends: AddressPair) -> Option<u32> {
-        let is_it = |index: &u32| ends_in(&self.slots, *index).is_some_and(|it| are_same(it, ends));
-        self.by_ends.find(hash(&self.key, ends), is_it).copied()
+        let matches =
+            |index: &u32| ends_in(&self.slots, *index).is_some_and(|it| are_same(it, ends));
+        self.by_ends.find(hash(&self.key, ends), matches).copied()
     }
 
     /// Adds a connection; `half_open_on` is the listener that created it.
@@ -405,21 +406,22 @@ impl Table {
     /// before they expire. For the first few the exact time is checked, because waking a host
     /// needlessly costs more than a thousand such checks.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let mut soonest: Option<Instant> = None;
-        for (looks, (planned, index)) in self.deadlines.iter().enumerate() {
-            if soonest.is_some_and(|soonest| soonest <= *planned) {
+        let mut earliest: Option<Instant> = None;
+        for (checks, (planned, index)) in self.deadlines.iter().enumerate() {
+            if earliest.is_some_and(|earliest| earliest <= *planned) {
                 break;
             }
-            if looks == DEADLINE_CHECKS_MAX {
+            if checks == DEADLINE_CHECKS_MAX {
                 return Some(*planned);
             }
             let slot = self.slots.get(*index as usize);
             let connection = slot.and_then(|slot| slot.connection.as_ref());
-            // An earlier deadline is not known here yet: it waits for output.
+            // An earlier deadline of a connection on the output list has not been entered in this
+            // table yet.
             let due = connection.and_then(Connection::deadline).map(|due| due.max(*planned));
-            soonest = soonest.into_iter().chain(due).min();
+            earliest = earliest.into_iter().chain(due).min();
         }
-        soonest
+        earliest
     }
 
     /// Returns a connection whose timer is due.
@@ -491,7 +493,7 @@ impl Table {
     /// it changes.
     pub(super) fn output_stopped(&mut self) {
         self.is_output_stopped = true;
-        // Everything sent since was sent by the first connection.
+        // Only the first connection on the list can have sent anything since output last stopped.
         if let Some(first) = self.output.front().copied() {
             self.hold_up(first);
         }

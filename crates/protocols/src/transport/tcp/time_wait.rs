@@ -20,7 +20,7 @@ impl Connection {
             return false;
         }
         let is_behind = syn.seq.is_after(self.rcv_nxt);
-        let offered = syn.options.heard_stamps().filter(|_| uses_timestamps);
+        let offered = syn.options.peer_timestamps().filter(|_| uses_timestamps);
         match (self.ts_recent, offered) {
             (Some(recent), Some((value, _))) if value == recent => is_behind,
             (Some(recent), Some((value, _))) => recent.is_before(value),

@@ -12,20 +12,20 @@ use crate::time::{Duration, Instant};
 /// How long a released connection may wait for the peer's FIN, or for the peer's window to open.
 /// RFC 9293 sets no limit; without one a vanished peer would hold the connection indefinitely
 /// (attack row 34).
-const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
+const RELEASED_TIMEOUT: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
-const MAX_PERSIST: Duration = Duration::from_secs(60);
+const MAX_PERSIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Minimum interval of keep-alive checks of a busy connection.
-const LEAST_KEEP_ALIVE: Duration = Duration::from_secs(1);
+const MIN_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// RFC 9293 §3.8.6.2.1: time for which a small segment waits for a larger window, 0.1 to 1 s.
-const OVERRIDE: Duration = Duration::from_millis(200);
+const OVERRIDE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The timers of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// The SYN, the first data, or the retransmission after the last timeout has not been sent yet,
-    /// and it is unknown when output continues.
+    /// The SYN, the first data, or the retransmission after the last timeout still waits for
+    /// output, which may never continue.
     pub(super) is_held_up: bool,
     /// When the data being retransmitted was first found missing, and the number of timeouts since.
     pub(super) retransmitting: Option<(Instant, u32)>,
@@ -57,8 +57,8 @@ impl Connection {
         let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
         let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
         let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
-        let soonest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
-        (soonest < u64::MAX).then(|| Instant::from_nanos(soonest))
+        let earliest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
+        (earliest < u64::MAX).then(|| Instant::from_nanos(earliest))
     }
 
     /// Returns the deadline of the recovery. After the end of a connection its recovery state
@@ -114,7 +114,7 @@ impl Connection {
         let timers = &mut self.timers;
         let is_timed = timers.retransmit.is_some() || timers.persist.is_some();
         if !is_timed && self.state.emits_data() && self.has_only_unsent() {
-            // The time is set when the timer is first checked, because it is not known here.
+            // The current time is not known here, so the timer is set when it is first checked.
             self.timers.retransmit = Some(Instant::ZERO);
             self.timers.is_held_up = true;
         }
@@ -148,7 +148,7 @@ impl Connection {
     /// Starts the time limit of a released connection that waits for the peer's FIN.
     pub(super) fn limit_released(&mut self, now: Instant) {
         if self.is_released {
-            self.timers.released = Some(now + GIVE_UP_RELEASED_AFTER);
+            self.timers.released = Some(now + RELEASED_TIMEOUT);
         }
     }
 
@@ -157,14 +157,17 @@ impl Connection {
         let since = self.timers.probing_since.unwrap_or(cx.now);
         // MUST-37: a zero window is probed indefinitely, but only if the peer answers the probes,
         // and only while the user has not released the connection.
-        let silent = cx.now - self.last_received_at.max(since);
-        let shut = cx.now - since;
+        let silence = cx.now - self.last_received_at.max(since);
+        let zero_window_time = cx.now - since;
         let limit = self.give_up_limit().time;
-        let is_too_long = self.profile.user_timeout.r2.is_some() && shut >= limit;
-        if silent >= limit || is_too_long || (self.is_released && shut >= GIVE_UP_RELEASED_AFTER) {
+        let is_too_long = self.profile.user_timeout.r2.is_some() && zero_window_time >= limit;
+        if silence >= limit
+            || is_too_long
+            || (self.is_released && zero_window_time >= RELEASED_TIMEOUT)
+        {
             return self.give_up(cx);
         }
-        self.must_probe = !is_enabled(Mutant::ForgetsPersist);
+        self.must_probe = !is_enabled(Mutant::NeverProbesZeroWindow);
         let has_more = self.outstanding() == 0 && self.snd_nxt != self.snd_end();
         if self.must_probe && self.snd_wnd == 0 && has_more && self.state.emits_data() {
             // The timer is restarted when the probe is sent, which may never happen.
@@ -218,7 +221,7 @@ impl Connection {
         self.timed = None;
         self.must_probe_tail = false;
         if is_opening {
-            if is_enabled(Mutant::ForgetsSyn) {
+            if is_enabled(Mutant::NeverRetransmitsSyn) {
                 return;
             }
             // Early data on the answer is retransmitted after the SYN.
@@ -233,7 +236,8 @@ impl Connection {
         // too.
         self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {
-            // The peer has shrunk its window over the outstanding data: probes will ask for it.
+            // The peer has shrunk its window below the outstanding data; window probes follow
+            // instead.
             self.recovery().forget_flight();
             self.snd_nxt = self.snd_una;
             self.timers.retransmit = None;
@@ -249,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Starts, moves or stops the keep-alive timer, as the profile says.
+    /// Starts, moves or stops the keep-alive timer, as the profile specifies.
     pub(super) fn start_keep_alive_timer(&mut self) {
         let idle = self.profile.keep_alive.map(|policy| policy.idle);
         self.timers.keep_alive = idle.map(|idle| self.last_received_at + idle);
@@ -265,7 +269,7 @@ impl Connection {
         }
         if self.snd_una != self.snd_max || self.timers.persist.is_some() {
             // MUST-26: outstanding data, or data that waits for a window, already checks the peer.
-            self.timers.keep_alive = Some(cx.now + policy.idle.max(LEAST_KEEP_ALIVE));
+            self.timers.keep_alive = Some(cx.now + policy.idle.max(MIN_KEEP_ALIVE_INTERVAL));
             return;
         }
         let (probed_at, unanswered) = self.timers.probed;
@@ -293,7 +297,7 @@ impl Connection {
     /// Returns when a retransmission timer that starts now expires.
     fn retransmission_end(&self, now: Instant) -> Instant {
         let rto = self.rtt.rto();
-        let end = now + if is_enabled(Mutant::WaitsTooLong) { rto * 10 } else { rto };
+        let end = now + if is_enabled(Mutant::RetransmitsTooLate) { rto * 10 } else { rto };
         // A timeout set by the user is kept exactly.
         let limit = self.profile.user_timeout.r2.and(self.timers.retransmitting);
         limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time))
@@ -303,15 +307,16 @@ impl Connection {
     pub(super) fn start_persist_timer(&mut self, now: Instant) {
         if self.timers.persist.is_none() {
             let backoff = 1 << self.timers.persist_backoffs.min(10);
-            let wait = if self.snd_wnd > 0 { OVERRIDE } else { self.rtt.rto() * backoff };
-            let end = now + wait.min(MAX_PERSIST);
+            let wait = if self.snd_wnd > 0 { OVERRIDE_TIMEOUT } else { self.rtt.rto() * backoff };
+            let end = now + wait.min(MAX_PERSIST_INTERVAL);
             let limit = self.profile.user_timeout.r2.and(self.timers.probing_since);
             let end = limit.map_or(end, |since| end.min(since + self.give_up_limit().time));
             self.timers.persist = Some(end);
             if core::mem::take(&mut self.timers.is_held_up) {
                 self.timers.retransmit = None;
             }
-            // From here on the peer, not the network, delays the data that was being retransmitted.
+            // From now on the peer's window, not the network, delays the data that was being
+            // retransmitted.
             self.timers.retransmitting = None;
         }
     }

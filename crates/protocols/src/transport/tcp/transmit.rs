@@ -21,7 +21,7 @@ pub(super) struct Outgoing {
     pub(super) header: Header,
     pub(super) offset: u32,
     pub(super) len: u32,
-    /// Data bytes of each segment that the device cuts from it; 0 if it is one segment.
+    /// Data bytes of each segment into which the device splits this one; 0 if it is not split.
     pub(super) segment_size: u16,
     /// The ECN bits of its datagram.
     pub(super) ecn: u8,
@@ -45,7 +45,7 @@ impl Plan {
 
 impl Connection {
     /// Returns the next segment; call until `None`. The segment may be longer than the peer's
-    /// maximum, with at most `super_segment_max` data bytes: the device then cuts it.
+    /// maximum, with at most `super_segment_max` data bytes: the device then splits it.
     pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
         if matches!(self.state, State::SynSent | State::SynReceived) {
             if let Some(plan) = self.plan_syn() {
@@ -75,21 +75,21 @@ impl Connection {
     /// cost as much as making the first.
     pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
         let is_at_end = self.state.emits_data() && self.snd_nxt == self.snd_end();
-        let is_asked = self.must_probe_tail || self.must_probe || self.must_keep_alive;
-        let is_missing = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
-        let is_owed = self.pending_ack == PendingAck::Now;
-        if !is_at_end || is_asked || is_missing || is_owed || self.must_abort {
+        let is_probe_due = self.must_probe_tail || self.must_probe || self.must_keep_alive;
+        let has_lost_data = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
+        let is_ack_pending = self.pending_ack == PendingAck::Now;
+        if !is_at_end || is_probe_due || has_lost_data || is_ack_pending || self.must_abort {
             return false;
         }
         self.note_limit(0, 0, cx.now);
         #[cfg(test)]
-        assert!(self.transmit(0, cx).is_none(), "all was sent");
+        assert!(self.transmit(0, cx).is_none(), "no segment may remain");
         true
     }
 
-    /// Shortens a plan to the data that a segment can gather from the pieces of the send buffer.
+    /// Shortens a plan to the data that one segment can gather from the send buffer.
     fn within_reach(&self, plan: Plan) -> Plan {
-        let len = self.send.reach(plan.seq.since(self.send_start), plan.len);
+        let len = self.send.contiguous_len(plan.seq.since(self.send_start), plan.len);
         if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
     }
 
@@ -104,7 +104,8 @@ impl Connection {
         if !self.recovery.as_ref()?.has_lost() {
             return None;
         }
-        // A device that cuts would put the same urgent pointer into every segment.
+        // A device that splits a super-segment would put the same urgent pointer into every
+        // segment.
         let is_single = self.snd_up.is_some();
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let mss = self.data_mss();
@@ -116,13 +117,13 @@ impl Connection {
         if len == 0 || !self.is_paced_now(cx.now) {
             return None;
         }
-        Some(self.plan_again(seq, len))
+        Some(self.plan_range(seq, len))
     }
 
     /// Plans `len` sequence numbers from `seq` on; the last one may be that of the FIN.
-    fn plan_again(&self, seq: Seq, len: u32) -> Plan {
+    fn plan_range(&self, seq: Seq, len: u32) -> Plan {
         let held = self.send.len().saturating_sub(seq.since(self.send_start));
-        let fin = self.is_closing && len > held && !is_enabled(Mutant::ForgetsFin);
+        let fin = self.is_closing && len > held && !is_enabled(Mutant::NeverRetransmitsFin);
         Plan { seq, len: len.min(held), syn: false, fin }
     }
 
@@ -139,7 +140,7 @@ impl Connection {
             Plan { seq: self.snd_nxt, len, syn: false, fin }
         } else {
             let (seq, len) = self.recovery.as_ref()?.tail().filter(|_| self.snd_wnd > 0)?;
-            self.plan_again(seq, len.min(self.data_mss()))
+            self.plan_range(seq, len.min(self.data_mss()))
         };
         cx.meter.count(Counter::TcpTailProbes);
         self.statistics.tail_probes += 1;
@@ -168,7 +169,7 @@ impl Connection {
         let fin = self.is_closing && len == unsent && window > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
             self.note_limit(unsent, window, cx.now);
-            self.note_rest(unsent, window);
+            self.divide_rest_evenly(unsent, window);
             // With nothing outstanding only the peer's window can delay the data.
             if self.outstanding() == 0 && !self.must_probe {
                 self.start_persist_timer(cx.now);
@@ -236,17 +237,18 @@ impl Connection {
         }
     }
 
-    /// Notes that a part of a segment is left over of the peer's window, of which `window` bytes
-    /// are free, or of the send buffer, of which `unsent` bytes are not sent.
-    fn note_rest(&mut self, unsent: u32, window: u32) {
+    /// Divides the segments evenly if less than a segment of the peer's window or of a full send
+    /// buffer remains. `window` is the free part of the peer's window, and `unsent` the number of
+    /// unsent bytes.
+    fn divide_rest_evenly(&mut self, unsent: u32, window: u32) {
         let mss = self.data_mss();
-        let most = self.outstanding_max();
+        let max_outstanding = self.outstanding_max();
         let is_rest_of_window = window > 0 && window < mss && unsent > window;
         let is_rest_of_buffer = unsent > 0 && unsent < mss && self.send.free_space() == 0;
         let is_rest = (is_rest_of_window || is_rest_of_buffer) && self.outstanding() > 0;
         let full = self.snd_mss;
         if let Some(recovery) = self.recovery.as_mut().filter(|_| is_rest) {
-            recovery.divide_evenly(most, full);
+            recovery.divide_evenly(max_outstanding, full);
         }
     }
 
@@ -258,7 +260,7 @@ impl Connection {
             return len;
         }
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
-        // A device that cuts would report the reduced window in every segment.
+        // A device that splits a super-segment would report the reduced window in every segment.
         let is_single = is_urgent || self.ecn.must_send_cwr;
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let whole = len.min(segments * mss);
@@ -309,8 +311,8 @@ impl Connection {
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
     }
 
-    /// Plans a segment without data from before the window, which any peer that has the connection
-    /// answers (RFC 9293 §3.8.4, SHLD-12).
+    /// Plans a segment without data whose sequence number lies before the peer's window. Any peer
+    /// that has the connection answers it (RFC 9293 §3.8.4, SHLD-12).
     fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !core::mem::take(&mut self.must_keep_alive) {
             return None;
@@ -321,14 +323,14 @@ impl Connection {
     }
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
-        let is_owed = self.pending_ack == PendingAck::Now;
-        is_owed.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
+        let is_ack_pending = self.pending_ack == PendingAck::Now;
+        is_ack_pending.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
     }
 
     /// Returns the sequence number for a segment without data: SND.NXT, but at most the right edge
-    /// of the peer's window, because the peer rejects sequence numbers beyond the edge. SND.NXT is
+    /// of the peer's window, because the peer rejects sequence numbers beyond that edge. SND.NXT is
     /// the end of the data sent, even during a retransmission. It is beyond the edge after a window
-    /// probe, and may be if the window has shrunk.
+    /// probe, and possibly after the window has shrunk.
     pub(super) fn acceptable_seq(&self) -> Seq {
         // The SYN precedes any window.
         let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
@@ -350,8 +352,8 @@ impl Connection {
         let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
         let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
         let stamped = || {
-            let nothing_heard = Stamp::new(0);
-            Options::stamped(self.timestamp(cx.now), self.ts_recent.unwrap_or(nothing_heard))
+            let no_timestamp = Stamp::new(0);
+            Options::with_timestamps(self.timestamp(cx.now), self.ts_recent.unwrap_or(no_timestamp))
         };
         let stamped = stamps.then(stamped).unwrap_or_default();
         let fast_open = self.fast_open_option();
@@ -427,7 +429,7 @@ impl Connection {
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
-        let is_beside = is_enabled(Mutant::RepeatsBesidePlace) && !is_new && plan.len > 0;
+        let is_beside = is_enabled(Mutant::RetransmitsShiftedData) && !is_new && plan.len > 0;
         let offset = plan.seq.since(self.send_start) + u32::from(is_beside);
         let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
@@ -437,7 +439,7 @@ impl Connection {
     }
 
     fn acknowledged_hole(&self) -> u32 {
-        u32::from(is_enabled(Mutant::AcknowledgesHole) && self.receive.has_early())
+        u32::from(is_enabled(Mutant::AcknowledgesMissingByte) && self.receive.has_early())
     }
 
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
@@ -534,7 +536,7 @@ impl Connection {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {
-            self.recovery().probed(is_retransmission);
+            self.recovery().tail_probe_sent(is_retransmission);
         }
         if let Some(recovery) = &mut self.recovery {
             recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);

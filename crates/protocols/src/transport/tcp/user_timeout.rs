@@ -1,9 +1,9 @@
 //! Time limits for an unresponsive peer: R1 and R2 of RFC 9293 §3.8.3, and the user timeout (RFC
 //! 5482), which is R2 as set by the user.
 //!
-//! With the option each side advertises its own timeout, and both use the longer of the two, within
-//! limits: the peer can neither make this host keep data indefinitely, nor make it give up before
-//! an answer is possible.
+//! With the user timeout option each side advertises its own timeout, and both use the longer of
+//! the two, within limits. The peer can neither make this host keep data indefinitely, nor make it
+//! give up before an answer is possible.
 
 use super::connection::Connection;
 use super::header::Header;
@@ -16,8 +16,8 @@ pub struct UserTimeout {
     /// (MUST-20); at least three (SHLD-10).
     pub r1: u32,
     /// R2: how long data may remain unacknowledged after its first timeout (MUST-21). `None` means
-    /// two minutes, or longer if that is less than `r2_timeouts`. A value also limits a zero
-    /// window, which is otherwise probed for as long as the peer answers.
+    /// two minutes, or the time of `r2_timeouts` timeouts if that is longer. A value also limits a
+    /// zero window, which is otherwise probed for as long as the peer answers.
     pub r2: Option<Duration>,
     /// Minimum number of consecutive timeouts for R2 if no time is set for it: with frequent losses
     /// a few timeouts prove nothing.
@@ -71,7 +71,7 @@ impl UserTimeout {
     pub(super) fn limit(&self, theirs: Option<Duration>) -> Limit {
         let ours = self.r2.unwrap_or(R2);
         let timeouts = if self.r2.is_some() { 0 } else { self.r2_timeouts };
-        Limit { time: agreed(ours, theirs.filter(|_| self.is_shared)), timeouts }
+        Limit { time: effective_timeout(ours, theirs.filter(|_| self.is_shared)), timeouts }
     }
 
     /// Returns when an unanswered SYN ends the connection.
@@ -118,7 +118,7 @@ pub(super) fn decode(value: u16) -> Option<Duration> {
 }
 
 /// Returns the timeout in force: the local value, or the peer's if that is longer (RFC 5482 §3.1).
-fn agreed(ours: Duration, theirs: Option<Duration>) -> Duration {
+fn effective_timeout(ours: Duration, theirs: Option<Duration>) -> Duration {
     match theirs {
         None => ours,
         Some(theirs) => ours.max(theirs.max(LOWER_LIMIT).min(UPPER_LIMIT)),
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_one_holds_within_the_limits() {
+    fn the_longer_timeout_is_used_within_the_limits() {
         let secs = Duration::from_secs;
-        assert_eq!(agreed(secs(30), None), secs(30));
-        assert_eq!(agreed(secs(120), Some(secs(300))), secs(300));
-        assert_eq!(agreed(secs(300), Some(secs(120))), secs(300));
-        assert_eq!(agreed(secs(30), Some(secs(1))), LOWER_LIMIT);
-        assert_eq!(agreed(secs(30), Some(secs(1_000_000))), UPPER_LIMIT);
-        assert_eq!(agreed(secs(9000), Some(secs(1_000_000))), secs(9000));
+        assert_eq!(effective_timeout(secs(30), None), secs(30));
+        assert_eq!(effective_timeout(secs(120), Some(secs(300))), secs(300));
+        assert_eq!(effective_timeout(secs(300), Some(secs(120))), secs(300));
+        assert_eq!(effective_timeout(secs(30), Some(secs(1))), LOWER_LIMIT);
+        assert_eq!(effective_timeout(secs(30), Some(secs(1_000_000))), UPPER_LIMIT);
+        assert_eq!(effective_timeout(secs(9000), Some(secs(1_000_000))), secs(9000));
     }
 
     proptest! {

@@ -1,19 +1,21 @@
 //! Super-datagrams: datagrams of one size that are passed to or from a device as one packet.
 //!
 //! A super-datagram has one IP and one UDP header in front of the data of many datagrams. All of
-//! them have the segment size, except the last, which may be shorter. The length fields are those
-//! of the whole, and the checksum field holds the sum of the pseudo header. The device that cuts it
-//! writes both anew into each datagram. A super-datagram is never on a wire: it is passed to a
-//! device that cuts, or comes from one that has merged received datagrams (on Linux `UDP_SEGMENT`
-//! and `UDP_GRO` of a socket, and `VIRTIO_NET_HDR_GSO_UDP_L4` of an interface).
+//! them have the segment size, except the last, which may be shorter. The length fields contain the
+//! length of the whole super-datagram, and the checksum field contains the sum of the pseudo
+//! header. The device that splits the super-datagram writes both fields anew into each datagram. A
+//! super-datagram is never on a wire: it is passed to a device that splits it, or comes from a
+//! device that has merged received datagrams (on Linux `UDP_SEGMENT` and `UDP_GRO` of a socket, and
+//! `VIRTIO_NET_HDR_GSO_UDP_L4` of an interface).
 //!
-//! A socket that has enabled it ([`Udp::set_takes_segments`]) receives such a packet in one piece.
-//! For any other socket it is divided on arrival, which costs a copy. A super-datagram whose
-//! checksum the device has not verified is dropped, because it contains only the checksum of the
-//! first of its datagrams. A datagram without a checksum is therefore never part of one.
+//! A socket that has enabled it ([`Udp::set_accepts_super_datagrams`]) receives a super-datagram in
+//! one piece. For any other socket it is divided on arrival, which costs a copy. A super-datagram
+//! whose checksum the device has not verified is dropped, because it contains only the checksum of
+//! the first of its datagrams. A datagram without a checksum is therefore never part of a
+//! super-datagram.
 //!
-//! A sent super-datagram is limited to the path MTU: if the datagrams themselves are too long for
-//! the path, each is sent separately, and in fragments.
+//! A sent super-datagram must fit the path MTU: if its datagrams are too long for the path, each is
+//! sent separately, and in fragments.
 
 use super::{Ends, HEADER_LEN, Limits, Socket, SocketId, Udp};
 use crate::cx::Cx;
@@ -28,7 +30,7 @@ const SEGMENTS_MAX: usize = 64;
 /// Data bytes of the longest IPv4 datagram; an IPv6 datagram could carry 20 more.
 const DATA_MAX: usize = 65_535 - ipv4::HEADER_LEN - HEADER_LEN;
 
-/// The first entry in the queue of a socket, in place.
+/// A view of the first entry in the queue of a socket; the entry stays in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<'a> {
     /// The remote source.
@@ -56,14 +58,14 @@ impl Udp {
     /// Sets whether a socket accepts datagrams of one size in one packet; by default it does not.
     /// [`Udp::receive_from`] may then return several: `offload.segment_size` of the packet is the
     /// length of all but the last, or 0 for a single datagram.
-    pub fn set_takes_segments(&mut self, socket: SocketId, takes_segments: bool) {
+    pub fn set_accepts_super_datagrams(&mut self, socket: SocketId, accepts_super_datagrams: bool) {
         if let Some(socket) = self.sockets.iter_mut().find(|s| s.id == socket) {
-            socket.takes_segments = takes_segments;
+            socket.accepts_super_datagrams = accepts_super_datagrams;
         }
     }
 
-    /// Returns the first entry in the queue of a socket without removing it. A call of
-    /// [`Self::drop_first`] follows.
+    /// Returns the first entry in the queue of a socket without removing it. [`Self::drop_first`]
+    /// removes it.
     #[must_use]
     pub fn waiting(&self, socket: SocketId) -> Option<Waiting<'_>> {
         let socket = self.sockets.iter().find(|s| s.id == socket)?;
@@ -84,7 +86,7 @@ impl Udp {
         if size > 0 && len < packet.len() {
             packet.pull(len);
             socket.waiting_bytes -= len;
-            return forget_size_of_one(packet);
+            return clear_size_of_single(packet);
         }
         if count > 0
             && let Some((_, packet)) = socket.waiting.pop_front()
@@ -95,7 +97,7 @@ impl Udp {
     }
 
     /// Returns the number of bytes, in datagrams of `size` bytes, that can be sent to `destination`
-    /// as one packet: 0 if the device does not cut super-datagrams, or if a datagram is too long
+    /// as one packet: 0 if the device does not split super-datagrams, or if a datagram is too long
     /// for the path.
     pub(crate) fn super_datagram_max(
         &self,
@@ -116,7 +118,7 @@ impl Udp {
 
 impl Socket {
     /// Queues the datagrams of `packet` separately, as many as there is space for.
-    pub(super) fn take_apart(
+    pub(super) fn split_and_queue(
         &mut self,
         ends: Ends,
         mut packet: Packet,
@@ -129,7 +131,7 @@ impl Socket {
         while left > 0 {
             let len = size.min(packet.len());
             let is_full = self.waiting.len() >= limits.datagrams;
-            if is_full || self.waiting_bytes + len > limits.bytes || pool.is_crowded() {
+            if is_full || self.waiting_bytes + len > limits.bytes || pool.is_queue_share_used_up() {
                 break;
             }
             let Some(mut single) = pool.take(cx.meter) else { break };
@@ -154,7 +156,7 @@ pub(super) fn count_of(packet: &Packet) -> u64 {
 }
 
 /// Clears the segment size of a packet with a single datagram, which is then like any other.
-pub(super) fn forget_size_of_one(packet: &mut Packet) {
+pub(super) fn clear_size_of_single(packet: &mut Packet) {
     if packet.len() <= usize::from(packet.offload.segment_size) {
         packet.offload.segment_size = 0;
     }

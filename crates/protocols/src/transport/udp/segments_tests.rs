@@ -20,14 +20,14 @@ fn super_datagram(host: &mut Host, data: &[u8], segment_size: u16) -> Datagram {
     let bytes = datagram(&header(Protocol::Udp), &[], &[&words, data].concat());
     let mut datagram = host.receive(&bytes).unwrap();
     datagram.packet.offload.segment_size = segment_size;
-    datagram.packet.leave_checksum_at(6);
+    datagram.packet.offload_checksum(6);
     datagram
 }
 
-fn bound(host: &mut Host, takes_segments: bool) -> (Udp, SocketId) {
+fn bound(host: &mut Host, accepts_super_datagrams: bool) -> (Udp, SocketId) {
     let mut udp = Udp::new(Limits { datagrams: 100, ..Limits::default() });
     let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
-    udp.set_takes_segments(socket, takes_segments);
+    udp.set_accepts_super_datagrams(socket, accepts_super_datagrams);
     (udp, socket)
 }
 
@@ -53,10 +53,10 @@ fn pattern(len: usize) -> Vec<u8> {
 proptest! {
     #[test]
     fn a_super_datagram_is_received_in_datagrams_of_its_size(
-        len in 1..4000_usize, size in 50..2000_u16, takes_segments: bool
+        len in 1..4000_usize, size in 50..2000_u16, accepts_super_datagrams: bool
     ) {
         let mut host = roomy();
-        let (mut udp, socket) = bound(&mut host, takes_segments);
+        let (mut udp, socket) = bound(&mut host, accepts_super_datagrams);
         let data = pattern(len);
         let datagram = super_datagram(&mut host, &data, size);
         prop_assert!(udp.receive(datagram, &mut host.pool, &mut host.context.cx()).is_none());
@@ -68,11 +68,11 @@ proptest! {
 
     #[test]
     fn no_segment_size_on_any_bytes_leaves_a_buffer_behind(
-        bytes in prop::collection::vec(any::<u8>(), 0..200), size: u16, takes_segments: bool,
+        bytes in prop::collection::vec(any::<u8>(), 0..200), size: u16, accepts_super_datagrams: bool,
         dropped in prop::collection::vec(0..5_usize, 0..50)
     ) {
         let mut host = Host::default();
-        let (mut udp, socket) = bound(&mut host, takes_segments);
+        let (mut udp, socket) = bound(&mut host, accepts_super_datagrams);
         let words = [FROM, PORT, 8 + u16::try_from(bytes.len()).unwrap(), 0];
         let words = words.map(u16::to_be_bytes).concat();
         let bytes = datagram(&header(Protocol::Udp), &[], &[&words, bytes.as_slice()].concat());
@@ -89,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn a_socket_that_takes_segments_has_them_in_the_packet_that_they_came_in() {
+fn a_socket_that_accepts_super_datagrams_receives_them_in_one_packet() {
     let mut host = Host::default();
     let (mut udp, socket) = bound(&mut host, true);
     let datagram = super_datagram(&mut host, &pattern(250), 100);
@@ -116,7 +116,7 @@ fn an_unverified_offer_is_dropped_with_or_without_a_checksum() {
 }
 
 #[test]
-fn a_full_queue_turns_away_the_rest_of_what_is_taken_apart() {
+fn a_full_queue_rejects_the_rest_of_a_super_datagram() {
     let mut host = Host::default();
     let mut udp = Udp::default();
     let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
@@ -128,12 +128,12 @@ fn a_full_queue_turns_away_the_rest_of_what_is_taken_apart() {
 }
 
 #[test]
-fn a_segment_size_of_one_byte_takes_no_more_than_its_share_of_the_packets() {
+fn a_segment_size_of_one_byte_uses_a_limited_number_of_packets() {
     let mut host = Host::default();
     let (mut udp, socket) = bound(&mut host, false);
     let datagram = super_datagram(&mut host, &pattern(1000), 1);
     udp.receive(datagram, &mut host.pool, &mut host.context.cx());
-    assert!(!host.pool.is_scarce());
+    assert!(!host.pool.is_only_reserve_left());
     let taken = host.counted(Counter::UdpIn);
     let lost = host.counted(Counter::UdpQueueFull);
     assert_eq!(taken + lost, 1000);
@@ -141,7 +141,7 @@ fn a_segment_size_of_one_byte_takes_no_more_than_its_share_of_the_packets() {
 }
 
 #[test]
-fn a_device_that_finishes_checksums_is_left_that_of_a_single_datagram() {
+fn a_device_with_checksum_offload_completes_that_of_a_single_datagram() {
     let mut host = Host::default();
     let (mut udp, socket) = bound(&mut host, false);
     udp.set_lower_level(LowerLevel { checksum_offload: true, ..LowerLevel::default() });
@@ -149,5 +149,5 @@ fn a_device_that_finishes_checksums_is_left_that_of_a_single_datagram() {
     let Host { internet, pool, context } = &mut host;
     let to = (THEIRS, FROM).into();
     let sent = udp.send(socket, packet, to, internet, pool, &mut context.cx()).unwrap().unwrap();
-    assert_eq!(sent.checksum_left(), Some((20, 6)));
+    assert_eq!(sent.offloaded_checksum(), Some((20, 6)));
 }

@@ -9,56 +9,57 @@
 use super::observed::{Aborted, FileSession};
 use super::{data, reply_delays};
 use crate::format::{count, duration};
-use crate::verdict::cause::{Cause, Kind, Operation};
+use crate::verdict::cause::{Cause, CauseKind, Operation};
 
 /// Returns the reason why the measurement ended, if a transfer did not complete.
 pub(super) fn cause(session: &FileSession) -> Option<Cause> {
-    let Aborted { transfer, why } = session.aborted.as_ref()?;
+    let Aborted { transfer, reason } = session.aborted.as_ref()?;
     let is_connected = transfer.connected_ns.is_some();
-    let moved = transfer.arrivals.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+    let received_bytes =
+        transfer.arrivals.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
     let candidates = session.transfers.iter().filter(|one| one.direction == transfer.direction);
-    let passed = candidates.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
-    let is_hole = is_connected && moved == 0;
+    let smallest = candidates.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
+    let is_hole = is_connected && received_bytes == 0;
     let is_lossy = || {
-        reply_delays::trip_ns(session).and_then(|trip| data::of_path(session, trip))
-            == Some(Kind::Loss)
+        reply_delays::trip_ns(session).and_then(|trip| data::path_impairment(session, trip))
+            == Some(CauseKind::Loss)
     };
-    let after = format!("{why}, after {} bytes", count(moved));
-    let (kind, subject, evidence, remedy) = match (is_hole, passed) {
-        (true, Some(passed)) => {
-            let (evidence, remedy) = hole(passed.bytes);
-            (Kind::PathMtuBlackHole, "A path MTU black hole", evidence, remedy)
+    let evidence_with_bytes = format!("{reason}, after {} bytes", count(received_bytes));
+    let (kind, subject, evidence, remedy) = match (is_hole, smallest) {
+        (true, Some(smallest)) => {
+            let (evidence, remedy) = black_hole_evidence(smallest.bytes);
+            (CauseKind::PathMtuBlackHole, "A path MTU black hole", evidence, remedy)
         }
         (true, None) => (
-            Kind::PathMtuBlackHole,
+            CauseKind::PathMtuBlackHole,
             "Either a path MTU black hole or a server program that hangs",
             "the data connection was established and replies arrived, but no data".to_owned(),
             ". To tell them apart, request a file of a few bytes, which passes a black hole, or \
              lower the MTU here (ip link set dev ... mtu 1000) and measure again",
         ),
         (false, _) if !is_connected => (
-            Kind::Unknown,
+            CauseKind::Unknown,
             "Either a firewall in front of the data port or packet loss",
-            why.clone(),
+            reason.clone(),
             ". To tell them apart, measure again: a firewall blocks each transfer",
         ),
         (false, _) if data::has_losses(transfer) => (
-            Kind::Loss,
+            CauseKind::Loss,
             "Packet loss",
-            format!("{after}, and segments were lost before"),
+            format!("{evidence_with_bytes}, and segments were lost before"),
             ". Find the link that loses packets",
         ),
         // The loss of the last segments of a flight leaves no trace.
         (false, _) if is_lossy() => (
-            Kind::Unknown,
+            CauseKind::Unknown,
             "Either packet loss or a server program that stopped",
-            format!("{after}, and other transfers lost packets"),
+            format!("{evidence_with_bytes}, and other transfers lost packets"),
             ". To tell them apart, measure again: packet loss stops each transfer at another point",
         ),
         (false, _) => (
-            Kind::Unknown,
+            CauseKind::Unknown,
             "An unknown cause",
-            after,
+            evidence_with_bytes,
             "; check the server's log and its load, and measure again",
         ),
     };
@@ -76,13 +77,13 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
     })
 }
 
-/// Returns the evidence and the remedy for a path MTU black hole, if a transfer of `passed` bytes
+/// Returns the evidence and the remedy for a path MTU black hole, if a transfer of `smallest` bytes
 /// in short packets completed.
-fn hole(passed: u64) -> (String, &'static str) {
+fn black_hole_evidence(smallest: u64) -> (String, &'static str) {
     let evidence = format!(
         "a transfer of {} bytes in short packets completed, but a longer one brought no packets \
          after the data connection was established",
-        count(passed)
+        count(smallest)
     );
     let remedy = ". Allow ICMP (destination unreachable, packet too big), or lower the MTU to the \
                   size that the path carries";
@@ -97,18 +98,18 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn session(passed: &[u64], moved: u64) -> FileSession {
+    fn session(smallest: &[u64], received_bytes: u64) -> FileSession {
         let transfer = |bytes| FileTransfer { bytes, ..FileTransfer::default() };
-        let arrivals = vec![Arrival { at_ns: 50 * MS, bytes: moved }];
+        let arrivals = vec![Arrival { at_ns: 50 * MS, bytes: received_bytes }];
         let aborted = FileTransfer {
             connected_ns: Some(20 * MS),
             total_ns: 8_000 * MS,
-            arrivals: if moved > 0 { arrivals } else { Vec::new() },
+            arrivals: if received_bytes > 0 { arrivals } else { Vec::new() },
             ..FileTransfer::default()
         };
         FileSession {
-            transfers: passed.iter().map(|bytes| transfer(*bytes)).collect(),
-            aborted: Some(Aborted { transfer: aborted, why: "nothing came in time".to_owned() }),
+            transfers: smallest.iter().map(|bytes| transfer(*bytes)).collect(),
+            aborted: Some(Aborted { transfer: aborted, reason: "nothing came in time".to_owned() }),
             ..FileSession::default()
         }
     }
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn short_transfers_that_pass_show_a_black_hole_for_long_packets() {
         let found = cause(&session(&[1_024], 0)).unwrap();
-        assert_eq!(found.kind, Kind::PathMtuBlackHole);
+        assert_eq!(found.kind, CauseKind::PathMtuBlackHole);
         assert!(found.sentence().starts_with("A path MTU black hole costs 8.00 s"), "{found:?}");
     }
 
@@ -125,7 +126,7 @@ mod tests {
         let mut blocked = session(&[1_024], 0);
         blocked.aborted.as_mut().unwrap().transfer.connected_ns = None;
         let found = cause(&blocked).unwrap();
-        assert_eq!(found.kind, Kind::Unknown);
+        assert_eq!(found.kind, CauseKind::Unknown);
         assert!(found.subject.starts_with("Either a firewall in front of the data port or"));
         assert!(
             found
@@ -136,23 +137,23 @@ mod tests {
     }
 
     #[test]
-    fn without_any_data_the_server_is_possible_as_well() {
+    fn without_any_data_the_server_is_also_named() {
         let found = cause(&session(&[], 0)).unwrap();
         assert!(found.subject.starts_with("Either a path MTU black hole or"), "{found:?}");
     }
 
     #[test]
-    fn a_transfer_that_stops_behind_a_lost_segment_is_ended_by_loss() {
+    fn a_transfer_that_stops_after_a_lost_segment_failed_due_to_loss() {
         let mut session = session(&[1_024], 9_000);
         session.aborted.as_mut().unwrap().transfer.tcp.rcv_ooopack = Some(3);
         let found = cause(&session).unwrap();
-        assert_eq!(found.kind, Kind::Loss);
+        assert_eq!(found.kind, CauseKind::Loss);
         assert!(found.subject.starts_with("Packet loss"), "{found:?}");
         assert!(found.advice.starts_with("nothing came in time, after 9,000 bytes"), "{found:?}");
     }
 
     #[test]
-    fn a_transfer_that_stops_where_others_lost_packets_is_one_of_two() {
+    fn a_transfer_that_stops_after_others_lost_packets_has_two_possible_causes() {
         let mut session = session(&[1_024, 4_096], 9_000);
         session.connect_ns = Some(20 * MS);
         for transfer in &mut session.transfers {
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn a_transfer_that_stops_in_the_middle_is_not_explained() {
         let found = cause(&session(&[1_024], 9_000)).unwrap();
-        assert_eq!(found.kind, Kind::Unknown);
+        assert_eq!(found.kind, CauseKind::Unknown);
         assert!(found.advice.contains("nothing came in time, after 9,000 bytes"), "{found:?}");
     }
 }

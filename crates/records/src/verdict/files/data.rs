@@ -9,33 +9,36 @@ use super::limits;
 use super::observed::{Exchange, FileSession, FileTransfer};
 use super::policer;
 use super::reply_delays;
-use super::shape::{Shape, alike_percent, per_period};
+use super::shape::{TransferShape, alike_percent, bytes_per_period};
 use crate::format::{count, duration, rate};
 use crate::prediction::Model;
-use crate::verdict::cause::{Cause, Kind};
+use crate::verdict::cause::{Cause, CauseKind};
 use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction, Path};
 
 /// Returns the causes that delayed the data.
 pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
     let rules: [fn(&View<'_>) -> Option<Cause>; 6] =
-        [peer_window, limiter, disorder, loss, small_window, pauses];
-    let mut found: Vec<Cause> = rules
+        [peer_window, limiter, reordering, loss, small_window, pauses];
+    let mut causes: Vec<Cause> = rules
         .into_iter()
         .find_map(|rule| rule(view).filter(Cause::stands_out))
         .into_iter()
         .collect();
-    let hides_the_line = found.iter().any(|cause| {
-        matches!(cause.kind, Kind::RateLimiter | Kind::SmallWindow | Kind::SmallSendBuffer)
+    let hides_the_line = causes.iter().any(|cause| {
+        matches!(
+            cause.kind,
+            CauseKind::RateLimiter | CauseKind::SmallWindow | CauseKind::SmallSendBuffer
+        )
     });
     if !hides_the_line {
-        found.extend(limits::line(view));
+        causes.extend(limits::line(view));
     }
-    found
+    causes
 }
 
 /// Returns the number of lost segments, as far as the local host can observe it.
-pub(super) fn lost(transfer: &FileTransfer) -> u64 {
+pub(super) fn lost_segments(transfer: &FileTransfer) -> u64 {
     let tcp = &transfer.tcp;
     match transfer.direction {
         Direction::Incoming => tcp.rcv_ooopack.unwrap_or(0),
@@ -47,16 +50,17 @@ pub(super) fn lost(transfer: &FileTransfer) -> u64 {
 
 /// Returns whether packets of the data were lost.
 pub(super) fn has_losses(transfer: &FileTransfer) -> bool {
-    lost(transfer) > 0
+    lost_segments(transfer) > 0
 }
 
 /// Minimum number of duplicates; fewer may be occasional spurious retransmissions.
 const MIN_DUPLICATES: u64 = 3;
-/// If at least this fraction of the retransmitted segments were duplicates, nothing was lost.
-const NEEDLESS_ONE_IN: u64 = 2;
-/// If at least this fraction of the out-of-order segments were duplicates, late segments were
-/// retransmitted.
-const LATE_ONE_IN: u64 = 40;
+/// Nothing was lost if at least the number of retransmitted segments divided by this number were
+/// duplicates.
+const MIN_SPURIOUS_DIVISOR: u64 = 2;
+/// Segments were late rather than lost if at least the number of out-of-order segments divided by
+/// this number were duplicates.
+const MIN_DUPLICATE_DIVISOR: u64 = 40;
 
 /// Returns whether packets of the session were reordered: retransmitted segments had not been lost.
 pub(super) fn is_disordered(session: &FileSession) -> bool {
@@ -64,22 +68,24 @@ pub(super) fn is_disordered(session: &FileSession) -> bool {
         let candidates = session.transfers.iter().filter(|one| one.direction == direction);
         candidates.filter_map(of).fold(0_u64, u64::saturating_add)
     };
-    let again = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
-    let needless = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
-    let overtaken = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
+    let retransmitted = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
+    let spurious = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
+    let reordered = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
     let late = sum(|one| one.tcp.rcv_ooopack, Direction::Incoming);
-    let twice = sum(|one| one.duplicates_in, Direction::Incoming);
-    let is_sent_twice = needless >= MIN_DUPLICATES && needless * NEEDLESS_ONE_IN >= again;
-    let is_overtaken = overtaken >= MIN_DUPLICATES && overtaken >= again;
-    let came_twice = twice >= MIN_DUPLICATES && twice.saturating_mul(LATE_ONE_IN) >= late;
-    is_sent_twice || is_overtaken || (late > 0 && came_twice)
+    let duplicates = sum(|one| one.duplicates_in, Direction::Incoming);
+    let is_sent_twice =
+        spurious >= MIN_DUPLICATES && spurious * MIN_SPURIOUS_DIVISOR >= retransmitted;
+    let is_overtaken = reordered >= MIN_DUPLICATES && reordered >= retransmitted;
+    let is_received_twice =
+        duplicates >= MIN_DUPLICATES && duplicates.saturating_mul(MIN_DUPLICATE_DIVISOR) >= late;
+    is_sent_twice || is_overtaken || (late > 0 && is_received_twice)
 }
 
 /// Lateness that indicates a delayed packet, ns. Below it, the packet may have waited for a
 /// processor; above it, it may be a retransmission, which Linux sends after 200 ms at the earliest.
 const DELAYED_NS: std::ops::Range<u64> = 20_000_000..190_000_000;
-/// Fewer late replies may be coincidence.
-const MIN_DELAYED: usize = 3;
+/// Minimum number of late replies; fewer may be coincidence.
+const MIN_DELAYED_REPLIES: usize = 3;
 /// Minimum percentage of late replies with about the same delay.
 const DELAYED_ALIKE_PERCENT: u64 = 75;
 
@@ -109,38 +115,38 @@ fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     let delayed: Vec<(&str, u64)> =
         late.iter().copied().filter(|(_, ns)| DELAYED_NS.contains(ns)).collect();
     let Some((first, _)) = delayed.first() else { return false };
-    let is_of_several = delayed.iter().any(|(verb, _)| verb != first);
+    let affects_several_commands = delayed.iter().any(|(verb, _)| verb != first);
     let is_in_time =
         |verb: &str| late.iter().any(|(other, ns)| *other == verb && *ns < DELAYED_NS.start);
-    let is_now_and_then = delayed.iter().any(|(verb, _)| is_in_time(verb));
+    let is_occasional = delayed.iter().any(|(verb, _)| is_in_time(verb));
     let times: Vec<u64> = delayed.iter().map(|(_, ns)| *ns).collect();
     let is_alike = alike_percent(&times).is_some_and(|(_, alike)| alike >= DELAYED_ALIKE_PERCENT);
-    let is_minority = delayed.len() >= MIN_DELAYED && delayed.len() * 2 <= late.len();
-    is_of_several && is_now_and_then && is_alike && is_minority
+    let is_minority = delayed.len() >= MIN_DELAYED_REPLIES && delayed.len() * 2 <= late.len();
+    affects_several_commands && is_occasional && is_alike && is_minority
 }
 
 /// Maximum size of a short transfer, bytes. Longer transfers fill the queue in front of the slowest
 /// link, and lose packets when the queue overflows.
 const SHORT_BYTES: u64 = 262_144;
 /// Minimum number of short transfers with losses that exclude coincidence.
-const MIN_LOSSY: usize = 2;
+const MIN_LOSSY_TRANSFERS: usize = 2;
 
 /// Returns the impairment of the path that affects the whole session, if it loses or delays many
 /// packets even where no link is full.
-pub(super) fn of_path(session: &FileSession, trip: u64) -> Option<Kind> {
+pub(super) fn path_impairment(session: &FileSession, trip: u64) -> Option<CauseKind> {
     if is_disordered(session) || has_delayed_replies(session, trip) {
-        return Some(Kind::Reordering);
+        return Some(CauseKind::Reordering);
     }
     let short = session.transfers.iter().filter(|one| one.bytes <= SHORT_BYTES && has_losses(one));
     let lossy = short.filter(|one| {
-        let shape = Shape::of(one, trip);
+        let shape = TransferShape::of(one, trip);
         let full_ns = shape.span_ns.saturating_mul(limits::FULL_PERCENT) / 100;
         shape.line_ns() < full_ns
     });
-    (lossy.count() >= MIN_LOSSY).then_some(Kind::Loss)
+    (lossy.count() >= MIN_LOSSY_TRANSFERS).then_some(CauseKind::Loss)
 }
 
-fn disorder(view: &View<'_>) -> Option<Cause> {
+fn reordering(view: &View<'_>) -> Option<Cause> {
     let tcp = &view.transfer.tcp;
     let is_incoming = view.transfer.direction == Direction::Incoming;
     let late = if is_incoming { tcp.rcv_ooopack } else { tcp.reord_seen.max(tcp.dsack_dups) };
@@ -148,13 +154,13 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
     if let Some(cause) = policer::policer(view) {
         return Some(cause);
     }
-    let seen = match is_disordered(view.session) {
+    let evidence = match is_disordered(view.session) {
         true => "the retransmitted data had not been lost",
         false => "some replies were late by about the same time, and others were not",
     };
     let advice = format!(
-        "{} segments were out of order, and {seen}. Check for parallel links that carry packets in \
-         turn, and for wireless links that repeat frames",
+        "{} segments were out of order, and {evidence}. Check for parallel links that carry packets \
+         in turn, and for wireless links that repeat frames",
         count(late)
     );
     let replies =
@@ -162,19 +168,19 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
     let delayed = replies.into_iter().filter(|ns| DELAYED_NS.contains(ns));
     let replies_ns = delayed.fold(0_u64, u64::saturating_add);
     let ns = view.excess_ns().saturating_add(replies_ns);
-    Some(view.cause(Kind::Reordering, (ns, ns), "Reordering on the path", advice))
+    Some(view.cause(CauseKind::Reordering, (ns, ns), "Reordering on the path", advice))
 }
 
 /// An overflowing queue delivers at the rate of its link for at least this percentage of the time.
 const BUSY_PERCENT: u64 = 35;
 
-/// If short transfers lose nothing, losses that cost less than this fraction of the total are not a
-/// cause.
-const PROBING_ONE_IN: u64 = 3;
+/// If short transfers lose nothing, losses are not a cause if they cost less than the total divided
+/// by this number.
+const MIN_LOSS_COST_DIVISOR: u64 = 3;
 
 fn loss(view: &View<'_>) -> Option<Cause> {
-    let lost = lost(view.transfer);
-    if view.is_disordered || lost == 0 {
+    let lost_segments = lost_segments(view.transfer);
+    if view.is_disordered || lost_segments == 0 {
         return None;
     }
     let ns = view.excess_ns();
@@ -182,8 +188,9 @@ fn loss(view: &View<'_>) -> Option<Cause> {
         return Some(cause);
     }
     // Slow start ends with losses at a full queue: that is how TCP finds the rate of a path.
-    let is_of_a_queue = ns < view.transfer.total_ns / PROBING_ONE_IN || policer::fills_queue(view);
-    if !view.is_lossy && is_of_a_queue {
+    let is_queue_overflow =
+        ns < view.transfer.total_ns / MIN_LOSS_COST_DIVISOR || policer::fills_queue(view);
+    if !view.is_lossy && is_queue_overflow {
         return None;
     }
     let shape = &view.shape;
@@ -192,7 +199,8 @@ fn loss(view: &View<'_>) -> Option<Cause> {
         Direction::Incoming => "segments waited for the retransmission of a lost one",
         Direction::Outgoing => "segments were lost and retransmitted",
     };
-    let seen = format!("{} {what}, with gaps of up to {}", count(lost), duration(longest_ns));
+    let evidence =
+        format!("{} {what}, with gaps of up to {}", count(lost_segments), duration(longest_ns));
     let is_busy = shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(BUSY_PERCENT);
     let queue = match (is_busy, shape.line_bps) {
         (true, Some(line_bps)) => format!(
@@ -203,9 +211,10 @@ fn loss(view: &View<'_>) -> Option<Cause> {
         _ => String::new(),
     };
     let advice = format!(
-        "{seen}{queue}. Check the links of the path for errors, and for buffers that are too small"
+        "{evidence}{queue}. Check the links of the path for errors, and for buffers that are too \
+         small"
     );
-    Some(view.cause(Kind::Loss, (ns, ns), "Packet loss", advice))
+    Some(view.cause(CauseKind::Loss, (ns, ns), "Packet loss", advice))
 }
 
 /// Minimum evenness of the data behind a token bucket, percent.
@@ -224,7 +233,7 @@ struct Bucket {
 }
 
 /// If this many segments pass at once, the link is not slow.
-const MIN_AT_ONCE: u64 = 2;
+const MIN_SEGMENTS_AT_ONCE: u64 = 2;
 
 /// Requirements on a smaller transfer to show a rate.
 #[derive(Clone, Copy, Debug)]
@@ -236,10 +245,10 @@ pub(super) struct RateRequirements {
 
 /// Returns the size in bytes of the largest transfer that is smaller than the transfer of `view`
 /// and was much faster than `line_bps`.
-pub(super) fn passed_before(
+pub(super) fn faster_transfer_bytes(
     view: &View<'_>,
     line_bps: u64,
-    least: RateRequirements,
+    requirements: RateRequirements,
 ) -> Option<u64> {
     let smaller = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction
@@ -248,8 +257,9 @@ pub(super) fn passed_before(
     });
     let passed = smaller.filter_map(|other| {
         let mss = view.shape.mss;
-        let behind = other.bytes.checked_sub(mss).filter(|_| other.bytes > mss * least.segments)?;
-        let slow_ns = serial_ns(behind, line_bps);
+        let later_bytes =
+            other.bytes.checked_sub(mss).filter(|_| other.bytes > mss * requirements.segments)?;
+        let slow_ns = serial_ns(later_bytes, line_bps);
         // The round trips of slow start are included.
         let took_ns = match other.arrivals.is_empty() {
             true => other.last_byte_ns?.checked_sub(other.first_byte_ns?)?,
@@ -258,12 +268,12 @@ pub(super) fn passed_before(
         // Data that had arrived before it was read shows no rate.
         let waited_ns = reply_delays::steps(other, view.trip, 0).first_byte_ns;
         let usual_ns = view.steps.first_byte_ns;
-        // A reader that waited for its processor found the segments together.
+        // Segments that arrived while the reader waited for its processor were read together.
         let took_ns = took_ns
             .saturating_add(waited_ns.saturating_sub(usual_ns))
             .saturating_add(other.own_wait_ns.unwrap_or(0));
         let is_faster = took_ns.saturating_mul(FULL_BUCKET_RATE_FACTOR) <= slow_ns;
-        let is_seen = slow_ns.saturating_sub(took_ns) >= least.saved_ns;
+        let is_seen = slow_ns.saturating_sub(took_ns) >= requirements.saved_ns;
         (is_faster && is_seen).then_some(other.bytes)
     });
     passed.max()
@@ -274,8 +284,9 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
     let arrivals = &view.transfer.arrivals;
     let line_bps = view.shape.line_bps.filter(|_| limits::is_full(view));
     if let Some(after_bps) = line_bps
-        && let least = (RateRequirements { segments: MIN_AT_ONCE, saved_ns: MIN_SAVED_NS })
-        && let Some(bytes) = passed_before(view, after_bps, least)
+        && let requirements =
+            (RateRequirements { segments: MIN_SEGMENTS_AT_ONCE, saved_ns: MIN_SAVED_NS })
+        && let Some(bytes) = faster_transfer_bytes(view, after_bps, requirements)
     {
         return Some(Bucket { bytes, after_bps });
     }
@@ -302,11 +313,11 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
 /// Returns the median size of the arrivals after the first `bytes`.
 fn arrivals_behind(arrivals: &[Arrival], bytes: u64) -> Option<u64> {
     let mut cumulative_bytes = 0_u64;
-    let behind = arrivals.iter().skip_while(|one| {
+    let later_arrivals = arrivals.iter().skip_while(|one| {
         cumulative_bytes = cumulative_bytes.saturating_add(one.bytes);
         cumulative_bytes <= bytes
     });
-    crate::statistics::median(&behind.map(|one| one.bytes).collect::<Vec<u64>>())
+    crate::statistics::median(&later_arrivals.map(|one| one.bytes).collect::<Vec<u64>>())
 }
 
 fn limiter(view: &View<'_>) -> Option<Cause> {
@@ -315,8 +326,8 @@ fn limiter(view: &View<'_>) -> Option<Cause> {
     }
     let Bucket { bytes, after_bps } = bucket(view)?;
     let shape = &view.shape;
-    let least_ns = Model::slow_start_only(view.trip, shape.mss.max(1)).flow_ns(shape.bytes);
-    let ns = shape.span_ns.saturating_sub(least_ns);
+    let min_ns = Model::slow_start_only(view.trip, shape.mss.max(1)).flow_ns(shape.bytes);
+    let ns = shape.span_ns.saturating_sub(min_ns);
     let advice = format!(
         "about {} bytes pass at once, and from then on the data arrives evenly at {}. Ask the \
          network operator for the configured rate, or keep transfers below the size of the token \
@@ -325,18 +336,17 @@ fn limiter(view: &View<'_>) -> Option<Cause> {
         rate(after_bps)
     );
     let subject = "A rate limiter (token bucket) on the path";
-    Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
+    Some(view.cause(CauseKind::RateLimiter, (ns, ns), subject, advice))
 }
 
-/// A window is the limit if it explains at least this fraction of the time, as a divisor.
-const WINDOW_FACTOR: u64 = 2;
+/// A window is the limit if it explains at least the time of the data divided by this number.
+const MIN_WINDOW_SHARE_DIVISOR: u64 = 2;
 
-/// Returns the time saved if only slow start delayed the data, ns: acknowledgments of a window do
-/// not show a link.
+/// Returns the time saved if only slow start delayed the data, ns. The rate of the link is ignored,
+/// because the acknowledgments of a window do not show it.
 pub(super) fn without_window_ns(view: &View<'_>) -> u64 {
-    let least_ns =
-        Model::slow_start_only(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
-    view.shape.span_ns.saturating_sub(least_ns)
+    let min_ns = Model::slow_start_only(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
+    view.shape.span_ns.saturating_sub(min_ns)
 }
 
 /// Returns the cost of the server's full window: it is small, or its program reads slowly.
@@ -346,16 +356,16 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     }
     let full_ns = view.transfer.tcp.rwnd_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
     let [_, window] = view.transfer.peer_window_bytes.filter(|[_, window]| *window > 0)?;
-    // A window larger than the file has only grown to that size meanwhile.
+    // A window larger than the file is no limit: it has grown during the transfer.
     if window >= view.transfer.bytes {
         return None;
     }
     let trips = u128::from(view.transfer.bytes) * u128::from(view.trip) / u128::from(window);
     let by_window_ns = u64::try_from(trips).unwrap_or(u64::MAX);
     let ns = without_window_ns(view);
-    // A window that opens once per round trip is small; one that stays closed for longer is not
-    // read.
-    if by_window_ns.saturating_mul(WINDOW_FACTOR) >= view.shape.span_ns {
+    // A window that opens once per round trip is small. A window that stays closed for longer is
+    // not read by the program.
+    if by_window_ns.saturating_mul(MIN_WINDOW_SHARE_DIVISOR) >= view.shape.span_ns {
         let advice = format!(
             "{} bytes can be in flight in each round trip of {}. Increase the receive buffer of \
              the server (net.ipv4.tcp_rmem, SO_RCVBUF)",
@@ -363,9 +373,9 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
             duration(view.trip)
         );
         let subject = "The server's small receive window";
-        return Some(view.cause(Kind::SmallWindow, (ns, ns), subject, advice));
+        return Some(view.cause(CauseKind::SmallWindow, (ns, ns), subject, advice));
     }
-    // A window that grows as it is read is occasionally full at first.
+    // A window that grows while the program reads may be full for some time at first.
     if full_ns < view.shape.span_ns / 2 {
         return None;
     }
@@ -377,7 +387,7 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
         duration(view.trip),
         rate(rate_bps)
     );
-    Some(view.cause(Kind::SlowReader, (ns, ns), "The slow reader on the server", advice))
+    Some(view.cause(CauseKind::SlowReader, (ns, ns), "The slow reader on the server", advice))
 }
 
 /// Minimum number of round trips; with fewer, a window cannot be distinguished from slow start.
@@ -388,23 +398,24 @@ const ALIKE_PERCENT: u64 = 60;
 /// Number of round trips at the start of a transfer that are checked for the burst of a token
 /// bucket.
 const OPENING_TRIPS: usize = 3;
-/// Maximum bytes in these round trips, as a multiple of the median bytes of a round trip. The
-/// maximum is one more than the number of round trips, because a packet may be late.
+/// Maximum bytes in the first [`OPENING_TRIPS`] round trips, as a multiple of the median bytes of a
+/// round trip. The multiple is one more than the number of round trips, because a packet may be
+/// late.
 const OPENING_WINDOWS: u64 = 4;
 
 /// Returns the median bytes per round trip, if most round trips bring equal amounts at their
 /// beginning, as with a window; a full link spreads the bytes over the round trip.
 fn window_bytes(view: &View<'_>) -> Option<u64> {
     let arrivals = &view.transfer.arrivals;
-    let periods = per_period(arrivals, view.trip);
+    let periods = bytes_per_period(arrivals, view.trip);
     if periods.len() < MIN_TRIPS {
         return None;
     }
     let (median, alike) = alike_percent(&periods)?;
-    let first = per_period(arrivals, view.trip / 4).first().copied()?;
+    let first = bytes_per_period(arrivals, view.trip / 4).first().copied()?;
     let mean = view.shape.bytes / u64::try_from(periods.len()).ok()?;
     // A token bucket initially lets more than twice the mean pass.
-    let is_at_once =
+    let is_burst_at_start =
         first.saturating_mul(10) >= mean.saturating_mul(6) && first <= mean.saturating_mul(2);
     // A token bucket also lets more than a window per round trip pass in the first round trips.
     let opening =
@@ -412,7 +423,7 @@ fn window_bytes(view: &View<'_>) -> Option<u64> {
     let is_constant = opening <= median.saturating_mul(OPENING_WINDOWS);
     // Very small segments fill a small congestion window as evenly.
     let is_several = median >= view.shape.mss.max(Path::MIN_MSS).saturating_mul(2);
-    (alike >= ALIKE_PERCENT && is_at_once && is_constant && is_several).then_some(median)
+    (alike >= ALIKE_PERCENT && is_burst_at_start && is_constant && is_several).then_some(median)
 }
 
 /// Linux initially offers at most this much of a connection's buffer, bytes: a larger window grows.
@@ -424,13 +435,14 @@ fn small_window(view: &View<'_>) -> Option<Cause> {
         return own_send_buffer(view);
     }
     let shape = &view.shape;
-    let per_trip =
+    let bytes_per_trip =
         u128::from(shape.bytes) * u128::from(view.trip) / u128::from(shape.span_ns.max(1));
-    let per_trip = u64::try_from(per_trip).unwrap_or(u64::MAX);
+    let bytes_per_trip = u64::try_from(bytes_per_trip).unwrap_or(u64::MAX);
     let ns = without_window_ns(view);
     let own = view.transfer.own_window_bytes;
-    let is_own = own
-        .is_some_and(|own| own < INITIAL_WINDOW && per_trip.saturating_mul(WINDOW_FACTOR) >= own);
+    let is_own = own.is_some_and(|own| {
+        own < INITIAL_WINDOW && bytes_per_trip.saturating_mul(MIN_WINDOW_SHARE_DIVISOR) >= own
+    });
     if let (true, Some(own)) = (is_own, own) {
         let advice = format!(
             "{} bytes can be in flight in each round trip of {}. Increase the receive buffer of \
@@ -439,7 +451,7 @@ fn small_window(view: &View<'_>) -> Option<Cause> {
             duration(view.trip)
         );
         let subject = "This host's small receive window";
-        return Some(view.cause(Kind::SmallWindow, (ns, ns), subject, advice));
+        return Some(view.cause(CauseKind::SmallWindow, (ns, ns), subject, advice));
     }
     let in_flight = window_bytes(view)?;
     if has_losses(view.transfer) {
@@ -454,7 +466,7 @@ fn small_window(view: &View<'_>) -> Option<Cause> {
         own.map_or_else(|| "more".to_owned(), count)
     );
     let subject = "The server's small send buffer";
-    Some(view.cause(Kind::SmallSendBuffer, (ns, ns), subject, advice))
+    Some(view.cause(CauseKind::SmallSendBuffer, (ns, ns), subject, advice))
 }
 
 fn own_send_buffer(view: &View<'_>) -> Option<Cause> {
@@ -465,10 +477,10 @@ fn own_send_buffer(view: &View<'_>) -> Option<Cause> {
          send buffer of this host (net.ipv4.tcp_wmem, SO_SNDBUF)",
         duration(view.trip)
     );
-    Some(view.cause(Kind::SmallSendBuffer, (ns, ns), "This host's small send buffer", advice))
+    Some(view.cause(CauseKind::SmallSendBuffer, (ns, ns), "This host's small send buffer", advice))
 }
 
-/// Fewer pauses may be coincidence.
+/// Minimum number of pauses; fewer may be coincidence.
 const MIN_PAUSES: usize = 3;
 
 /// Maximum number of segments that a link or a limiter passes at once; a program writes more.
@@ -477,22 +489,22 @@ const LINK_SEGMENTS: u64 = 2;
 /// Returns the cost of pauses of the sending program: silences that are not round trips, while
 /// nothing was lost and no window was full.
 fn pauses(view: &View<'_>) -> Option<Cause> {
-    let is_of_the_path = view.is_lossy || view.is_disordered || has_losses(view.transfer);
-    if is_of_the_path || view.transfer.direction == Direction::Outgoing {
+    let is_path_impaired = view.is_lossy || view.is_disordered || has_losses(view.transfer);
+    if is_path_impaired || view.transfer.direction == Direction::Outgoing {
         return None;
     }
     let trip = view.trip;
-    let of_a_trip = |ns: u64| ns >= trip - trip / 3 && ns <= trip.saturating_add(trip / 4);
-    let not_of_a_trip: Vec<_> =
-        view.shape.pauses.iter().filter(|pause| !of_a_trip(pause.ns)).collect();
-    let sum_ns = not_of_a_trip.iter().fold(0_u64, |sum, pause| sum.saturating_add(pause.ns));
-    let longest_ns = not_of_a_trip.iter().map(|pause| pause.ns).max().unwrap_or(0);
+    let is_round_trip = |ns: u64| ns >= trip - trip / 3 && ns <= trip.saturating_add(trip / 4);
+    let other_pauses: Vec<_> =
+        view.shape.pauses.iter().filter(|pause| !is_round_trip(pause.ns)).collect();
+    let sum_ns = other_pauses.iter().fold(0_u64, |sum, pause| sum.saturating_add(pause.ns));
+    let longest_ns = other_pauses.iter().map(|pause| pause.ns).max().unwrap_or(0);
     let is_one = longest_ns >= sum_ns / 2 && longest_ns > trip.saturating_mul(2);
-    if not_of_a_trip.len() < MIN_PAUSES && !is_one {
+    if other_pauses.len() < MIN_PAUSES && !is_one {
         return None;
     }
     let gain_ns = view.excess_ns().min(view.shape.pauses_ns());
-    let typical = not_of_a_trip.iter().map(|pause| pause.bytes).collect::<Vec<_>>();
+    let typical = other_pauses.iter().map(|pause| pause.bytes).collect::<Vec<_>>();
     let typical = crate::statistics::median(&typical).unwrap_or(0);
     // Packets that arrive singly are spaced by a link or a limiter.
     if !is_one && typical <= view.shape.mss.saturating_mul(LINK_SEGMENTS) {
@@ -501,11 +513,11 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
     let advice = format!(
         "{} gaps of up to {}, about {} bytes apart, are not round trips of {}, nothing was lost, \
          and the window of this host was open. Check the disk and the load there",
-        count(u64::try_from(not_of_a_trip.len()).unwrap_or(u64::MAX)),
+        count(u64::try_from(other_pauses.len()).unwrap_or(u64::MAX)),
         duration(longest_ns),
         count(typical),
         duration(trip)
     );
     let subject = "The server's slow file access (storage)";
-    Some(view.cause(Kind::SlowDisk, (gain_ns, gain_ns), subject, advice))
+    Some(view.cause(CauseKind::SlowDisk, (gain_ns, gain_ns), subject, advice))
 }

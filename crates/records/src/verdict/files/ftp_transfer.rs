@@ -5,13 +5,13 @@
 //! cause, whose symptoms must be present and whose alternatives must be excluded.
 
 use super::observed::{FileSession, FileTransfer};
-use super::opening::{FAR_AWAY_NS, can_path_delay};
+use super::opening::{MIN_DISTANT_TRIP_NS, can_path_delay};
 use super::reply_delays::{self, Steps};
-use super::shape::Shape;
+use super::shape::TransferShape;
 use super::{data, limits, policer};
 use crate::format::{count, duration};
 use crate::verdict::Direction;
-use crate::verdict::cause::{Cause, Kind, Operation};
+use crate::verdict::cause::{Cause, CauseKind, Operation};
 use crate::verdict::traffic::serial_ns;
 
 /// A transfer under analysis.
@@ -19,7 +19,7 @@ pub(super) struct View<'a> {
     pub(super) session: &'a FileSession,
     pub(super) transfer: &'a FileTransfer,
     pub(super) trip: u64,
-    pub(super) shape: Shape,
+    pub(super) shape: TransferShape,
     pub(super) steps: Steps,
     /// Packets of the session were lost.
     pub(super) is_lossy: bool,
@@ -30,18 +30,18 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     /// Prepares `transfer` of `session` over a path of `trip` ns.
     pub(super) fn of(session: &'a FileSession, transfer: &'a FileTransfer, trip: u64) -> Self {
-        let shape = Shape::of(transfer, trip);
+        let shape = TransferShape::of(transfer, trip);
         let steps = reply_delays::steps(transfer, trip, first_line_ns(transfer, &shape));
-        let of_path = data::of_path(session, trip);
-        let is_lossy = of_path == Some(Kind::Loss);
-        let is_disordered = of_path == Some(Kind::Reordering);
+        let path_impairment = data::path_impairment(session, trip);
+        let is_lossy = path_impairment == Some(CauseKind::Loss);
+        let is_disordered = path_impairment == Some(CauseKind::Reordering);
         Self { session, transfer, trip, shape, steps, is_lossy, is_disordered }
     }
 
     /// Makes a cause that costs `cost_ns`, and whose removal would save `gain_ns`.
     pub(super) fn cause(
         &self,
-        kind: Kind,
+        kind: CauseKind,
         (cost_ns, gain_ns): (u64, u64),
         subject: &str,
         advice: String,
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
 
     /// Returns the time of the data beyond slow start and the slowest link, ns.
     pub(super) fn excess_ns(&self) -> u64 {
-        self.shape.span_ns.saturating_sub(self.shape.least_ns(self.trip))
+        self.shape.span_ns.saturating_sub(self.shape.min_ns(self.trip))
     }
 
     /// Returns the command that starts the transfer.
@@ -73,14 +73,14 @@ impl<'a> View<'a> {
     }
 }
 
-fn first_line_ns(transfer: &FileTransfer, shape: &Shape) -> u64 {
+fn first_line_ns(transfer: &FileTransfer, shape: &TransferShape) -> u64 {
     let first = transfer.arrivals.first().map_or(0, |first| first.bytes.min(shape.mss));
     shape.line_bps.map_or(0, |rate| serial_ns(first, rate))
 }
 
-/// If the local host waited for a processor for at least this fraction of a transfer, this wait
-/// hides all other causes.
-const STARVED_ONE_IN: u64 = 3;
+/// If the local host waited for a processor for at least the time of a transfer divided by this
+/// number, this wait hides all other causes.
+const MIN_STARVED_DIVISOR: u64 = 3;
 /// Minimum wait for a processor that is a cause, ns.
 const MIN_STARVED_NS: u64 = 250_000_000;
 /// Minimum unexplained time that is reported, ns.
@@ -90,24 +90,24 @@ const MIN_UNKNOWN_NS: u64 = 500_000_000;
 pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) -> Vec<Cause> {
     let view = View::of(session, transfer, trip);
     let processor = processor(&view);
-    if processor.cost_ns > 0 && processor.cost_ns >= transfer.total_ns / STARVED_ONE_IN {
+    if processor.cost_ns > 0 && processor.cost_ns >= transfer.total_ns / MIN_STARVED_DIVISOR {
         return vec![processor];
     }
-    let mut found = steps(&view);
-    let of_steps = found.iter().fold(0_u64, |sum, cause| sum.saturating_add(cause.cost_ns));
-    let mut of_data = data::causes(&view);
-    of_data.retain(Cause::stands_out);
-    let has_data_cause = of_data.iter().any(|cause| !cause.kind.is_limit());
-    let data_ns = of_data.iter().map(|cause| cause.cost_ns).max().unwrap_or(0);
-    found.append(&mut of_data);
-    found.extend(limits::distance(&view, has_data_cause));
+    let mut causes = steps(&view);
+    let steps_cost_ns = causes.iter().fold(0_u64, |sum, cause| sum.saturating_add(cause.cost_ns));
+    let mut data_causes = data::causes(&view);
+    data_causes.retain(Cause::stands_out);
+    let has_data_cause = data_causes.iter().any(|cause| !cause.kind.is_limit());
+    let data_ns = data_causes.iter().map(|cause| cause.cost_ns).max().unwrap_or(0);
+    causes.append(&mut data_causes);
+    causes.extend(limits::distance(&view, has_data_cause));
     // Time explained by slow start, the link and the round trips is also known.
     let known_ns = trips_ns(&view)
-        .saturating_add(of_steps)
-        .saturating_add(data_ns.max(view.shape.least_ns(trip)).max(trip_bound_ns(&view)));
-    found.extend(unknown(&view, known_ns));
-    found.push(processor);
-    found
+        .saturating_add(steps_cost_ns)
+        .saturating_add(data_ns.max(view.shape.min_ns(trip)).max(trip_bound_ns(&view)));
+    causes.extend(unknown(&view, known_ns));
+    causes.push(processor);
+    causes
 }
 
 /// Returns the cost of loss and reordering in a transfer that is not the largest.
@@ -116,15 +116,16 @@ pub(super) fn occasional_causes(
     transfer: &FileTransfer,
     trip: u64,
 ) -> Vec<Cause> {
-    let is_occasional = |cause: &Cause| matches!(cause.kind, Kind::Loss | Kind::Reordering);
+    let is_occasional =
+        |cause: &Cause| matches!(cause.kind, CauseKind::Loss | CauseKind::Reordering);
     causes(session, transfer, trip).into_iter().filter(is_occasional).collect()
 }
 
 /// Returns the time of the data if only round trips delay it, ns.
 fn trip_bound_ns(view: &View<'_>) -> u64 {
     let trip = view.trip;
-    let of_a_trip = |ns: u64| ns <= trip.saturating_add(trip / 4);
-    let pauses = view.shape.pauses.iter().filter(|pause| of_a_trip(pause.ns));
+    let is_round_trip = |ns: u64| ns <= trip.saturating_add(trip / 4);
+    let pauses = view.shape.pauses.iter().filter(|pause| is_round_trip(pause.ns));
     let pauses_ns = pauses.fold(0_u64, |sum, pause| sum.saturating_add(pause.ns));
     pauses_ns.saturating_add(view.shape.line_ns())
 }
@@ -143,7 +144,7 @@ fn processor(view: &View<'_>) -> Cause {
     let advice = "plumb waited that long in the run queue of a processor. Stop other processes on \
                   this host, and measure again"
         .to_owned();
-    view.cause(Kind::LocalProcessor, (ns, ns), "This host's busy processor", advice)
+    view.cause(CauseKind::LocalProcessor, (ns, ns), "This host's busy processor", advice)
 }
 
 /// Returns the unexplained time as a cause, if it is at least half of the transfer.
@@ -166,23 +167,23 @@ fn unknown(view: &View<'_>, known_ns: u64) -> Option<Cause> {
          it. Measure again with packet captures on both hosts, and check the load of the server",
         duration(view.trip)
     );
-    Some(view.cause(Kind::Unknown, (left_ns, left_ns), "An unknown cause", advice))
+    Some(view.cause(CauseKind::Unknown, (left_ns, left_ns), "An unknown cause", advice))
 }
 
 /// Returns the causes that delay the steps of the transfer before and after its data.
 fn steps(view: &View<'_>) -> Vec<Cause> {
     let steps = &view.steps;
     let trip = duration(view.trip);
-    let mut found = Vec::new();
+    let mut causes = Vec::new();
     let mut add = |kind, ns: u64, subject: &str, advice: String| {
-        found.push(view.cause(kind, (ns, ns), subject, advice));
+        causes.push(view.cause(kind, (ns, ns), subject, advice));
     };
     if let Some((verb, ns)) = &steps.command {
         let advice = format!(
             "it arrived that much later than one round trip of {trip}. Check the load there, and \
              the firewall or proxy that opens the data port"
         );
-        add(Kind::SlowCommand, *ns, &format!("The server's slow reply to {verb}"), advice);
+        add(CauseKind::SlowCommand, *ns, &format!("The server's slow reply to {verb}"), advice);
     }
     if steps.connection_ns >= SYN_TIMEOUT_NS {
         let advice = format!(
@@ -190,7 +191,7 @@ fn steps(view: &View<'_>) -> Vec<Cause> {
              round-trip time is only {trip}. Check the links of the path for errors, and for a \
              firewall that opens the port late"
         );
-        add(Kind::LostSyn, steps.connection_ns, "A lost SYN", advice);
+        add(CauseKind::LostSyn, steps.connection_ns, "A lost SYN", advice);
     }
     let verb = view.verb();
     let advice = format!(
@@ -198,14 +199,14 @@ fn steps(view: &View<'_>) -> Vec<Cause> {
          how the server finds and opens the file"
     );
     let subject = format!("The server's slow reply to {verb}");
-    add(Kind::SlowFirstByte, steps.preliminary_ns, &subject, advice);
+    add(CauseKind::SlowFirstByte, steps.preliminary_ns, &subject, advice);
     let advice = format!(
         "the data began that much later than {verb} and the data connection require at a \
          round-trip time of {trip}. Check how the server finds and opens the file, and its load"
     );
-    add(Kind::SlowFirstByte, steps.first_byte_ns, "The server's late first byte", advice);
-    found.extend(last_reply(view));
-    found.into_iter().map(|cause| attributed_to_path(view, cause)).collect()
+    add(CauseKind::SlowFirstByte, steps.first_byte_ns, "The server's late first byte", advice);
+    causes.extend(last_reply(view));
+    causes.into_iter().map(|cause| attributed_to_path(view, cause)).collect()
 }
 
 /// Minimum time after which a lost packet of the control connection is retransmitted (Linux), ns.
@@ -224,9 +225,9 @@ fn can_be_path_delay(view: &View<'_>, ns: u64) -> bool {
 
 /// A SYN is retransmitted after one second (RFC 6298 section 2.1).
 const SYN_TIMEOUT_NS: u64 = 950_000_000;
-/// If the delay of an upload's last reply grows by this factor with the file, it is the time to
-/// store the file.
-const GROWS_TIMES: u64 = 2;
+/// If the delay of the last reply is at least this many times as long as for a smaller upload, it
+/// is the time to store the file.
+const MIN_GROWTH_FACTOR: u64 = 2;
 
 /// Returns the cost of the last reply, or of the program that still stores acknowledged data.
 fn last_reply(view: &View<'_>) -> Option<Cause> {
@@ -237,7 +238,7 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
     let smaller = others.max_by_key(|other| other.bytes);
     let smaller_ns = smaller.map(|other| reply_delays::steps(other, view.trip, 0).last_reply_ns);
     let is_stored = view.transfer.direction == Direction::Outgoing
-        && smaller_ns.is_some_and(|smaller| smaller.saturating_mul(GROWS_TIMES) <= ns)
+        && smaller_ns.is_some_and(|smaller| smaller.saturating_mul(MIN_GROWTH_FACTOR) <= ns)
         && !view.is_lossy;
     if is_stored {
         let advice = format!(
@@ -246,14 +247,14 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
             count(view.transfer.bytes)
         );
         let subject = "The slow reader on the server (program or disk)";
-        return Some(view.cause(Kind::SlowReader, (ns, ns), subject, advice));
+        return Some(view.cause(CauseKind::SlowReader, (ns, ns), subject, advice));
     }
     let advice = format!(
         "it arrived that much later than the end of the data and one round trip of {}. Check what \
          the server does after a transfer (fsync, log, virus scan, quota)",
         duration(view.trip)
     );
-    Some(view.cause(Kind::LateLastReply, (ns, ns), "The server's last reply (226)", advice))
+    Some(view.cause(CauseKind::LateLastReply, (ns, ns), "The server's last reply (226)", advice))
 }
 
 /// Returns `cause`, which is a slow step, as the effect of packet loss or reordering, if these can
@@ -261,10 +262,10 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
 /// because the path delays packets only occasionally.
 fn attributed_to_path(view: &View<'_>, cause: Cause) -> Cause {
     let (kind, subject) = match view.is_disordered {
-        true => (Kind::Reordering, "Reordering on the path"),
-        false => (Kind::Loss, "Packet loss"),
+        true => (CauseKind::Reordering, "Reordering on the path"),
+        false => (CauseKind::Loss, "Packet loss"),
     };
-    let is_step = cause.kind != Kind::SlowReader && can_be_path_delay(view, cause.cost_ns);
+    let is_step = cause.kind != CauseKind::SlowReader && can_be_path_delay(view, cause.cost_ns);
     if !is_step || !can_path_delay(kind, cause.cost_ns) || is_usual(view, &cause) {
         return cause;
     }
@@ -285,19 +286,19 @@ fn is_usual(view: &View<'_>, cause: &Cause) -> bool {
     let late = candidates.map(|other| {
         let steps = reply_delays::steps(other, view.trip, 0);
         match cause.kind {
-            Kind::SlowCommand => steps.command.map_or(0, |(_, ns)| ns),
-            Kind::LostSyn => steps.connection_ns,
-            Kind::LateLastReply | Kind::SlowReader => steps.last_reply_ns,
+            CauseKind::SlowCommand => steps.command.map_or(0, |(_, ns)| ns),
+            CauseKind::LostSyn => steps.connection_ns,
+            CauseKind::LateLastReply | CauseKind::SlowReader => steps.last_reply_ns,
             _ => steps.preliminary_ns.max(steps.first_byte_ns),
         }
     });
     let late: Vec<u64> = late.collect();
     let usual = late.iter().filter(|ns| **ns >= cause.cost_ns / 2).count();
-    // Without other transfers, the step may always be late.
+    // If there are no other transfers, assume that the step is always late.
     late.is_empty() || usual * 2 > late.len()
 }
 
 /// Returns whether the round trip is long enough to be reported.
 pub(super) fn is_far(view: &View<'_>) -> bool {
-    view.trip >= FAR_AWAY_NS
+    view.trip >= MIN_DISTANT_TRIP_NS
 }

@@ -6,7 +6,7 @@ use super::policer;
 use super::shape::spaced_bps;
 use crate::format::{count, duration, rate};
 use crate::prediction::Model;
-use crate::verdict::cause::{Cause, Kind};
+use crate::verdict::cause::{Cause, CauseKind};
 use crate::verdict::traffic::{rate_bps, serial_ns};
 
 /// Minimum duration of a transfer for which the rate of the link is a cause, ns; shorter transfers
@@ -16,17 +16,18 @@ const LONG_TRANSFER_NS: u64 = 1_000_000_000;
 pub(super) const FULL_PERCENT: u64 = 60;
 /// Headers of TCP and IP with the timestamp option (RFC 7323).
 const HEADER_BYTES: u64 = 52;
-/// Segments are small if full ones would be this many times longer.
+/// Segments are small if full segments would be at least this many times as long.
 const SMALL_FACTOR: u64 = 3;
 
 /// Returns whether packets follow each other at the rate of a link for most of the time.
 pub(super) fn is_full(view: &View<'_>) -> bool {
     let shape = &view.shape;
-    // Behind holes the observed rate is the sender's, unless a queue spaced the previous segments.
-    let is_of_the_sender = data::has_losses(view.transfer)
+    // After a loss, the observed rate may be that of the sender, unless a queue spaced the segments
+    // before the first loss.
+    let is_sender_rate = data::has_losses(view.transfer)
         && policer::is_in_bursts(view)
         && spaced_bps(view.transfer, shape.mss).is_none();
-    !is_of_the_sender
+    !is_sender_rate
         && shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(FULL_PERCENT)
 }
 
@@ -49,7 +50,7 @@ fn without_line_ns(view: &View<'_>) -> u64 {
 pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
     let shape = &view.shape;
     let Some(line_bps) = full_line_bps(view) else { return Vec::new() };
-    let mut found = Vec::new();
+    let mut causes = Vec::new();
     let line_ns = serial_ns(shape.bytes, line_bps).min(shape.span_ns);
     if let Some(cause) = small_segments(view, line_ns, line_bps).filter(Cause::stands_out) {
         // The rate of the link is fixed; only its header overhead can be reduced.
@@ -65,9 +66,9 @@ pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
         );
         let subject = "The rate of the path's slowest link";
         let cost_ns = line_ns.saturating_add(first_ns);
-        found.push(view.cause(Kind::LineRate, (cost_ns, gain_ns), subject, advice));
+        causes.push(view.cause(CauseKind::LineRate, (cost_ns, gain_ns), subject, advice));
     }
-    found
+    causes
 }
 
 fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause> {
@@ -89,7 +90,12 @@ fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause>
         count(full),
         rate(line_bps)
     );
-    Some(view.cause(Kind::SmallPackets, (ns, ns), "The header overhead of small segments", advice))
+    Some(view.cause(
+        CauseKind::SmallPackets,
+        (ns, ns),
+        "The header overhead of small segments",
+        advice,
+    ))
 }
 
 /// Returns the cost of the round trips of a long path: the round trips before the first byte, and
@@ -113,5 +119,5 @@ pub(super) fn distance(view: &View<'_>, has_data_cause: bool) -> Option<Cause> {
         duration(view.trip),
         duration(flow_ns)
     );
-    Some(view.cause(Kind::Distance, (ns, ns), "The round-trip time of the path", advice))
+    Some(view.cause(CauseKind::Distance, (ns, ns), "The round-trip time of the path", advice))
 }

@@ -30,35 +30,35 @@ mod tests;
 pub use observed::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protocol};
 
 use super::Direction;
-use super::cause::{self, Cause, Kind, Operation};
+use super::cause::{self, Cause, CauseKind, Operation};
 
 /// Returns the causes of the duration of a file server session, highest weight first.
 pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
-    let found = match session.protocol {
+    let causes = match session.protocol {
         Protocol::Ftp => of_ftp(session),
         Protocol::Tftp => tftp_transfer::causes(session),
     };
-    let mut ranked = cause::ranked(found.clone());
-    ranked.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
-    if ranked.is_empty() {
-        ranked.extend(found.into_iter().filter(|cause| is_overriding(session, cause)).take(1));
+    let mut ranking = cause::rank(causes.clone());
+    ranking.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
+    if ranking.is_empty() {
+        ranking.extend(causes.into_iter().filter(|cause| is_overriding(session, cause)).take(1));
     }
     if let Some(aborted) = aborted::cause(session) {
-        ranked.retain(|cause| cause.kind != aborted.kind);
-        ranked.insert(0, aborted);
+        ranking.retain(|cause| cause.kind != aborted.kind);
+        ranking.insert(0, aborted);
     }
-    ranked
+    ranking
 }
 
-/// Factor that restores part of the discounted weight of a limit: the limit then counts half of a
+/// Factor for the reduced weight of a limit of the path: the limit then counts half as much as a
 /// cause that can be fixed on a host.
-const LIMIT_PARTS: u64 = 2;
+const LIMIT_WEIGHT_FACTOR: u64 = 2;
 
 /// Returns the weight of `cause`: a limit counts half, and not a quarter as in a login, where it
 /// affects each echo.
 fn weight(cause: &Cause) -> u64 {
     let weight = cause.weight();
-    if cause.kind.is_limit() { weight.saturating_mul(LIMIT_PARTS) } else { weight }
+    if cause.kind.is_limit() { weight.saturating_mul(LIMIT_WEIGHT_FACTOR) } else { weight }
 }
 
 /// Time beyond its round trips above which a step is reported regardless of its share, ns.
@@ -67,33 +67,38 @@ const LONG_STEP_NS: u64 = 1_000_000_000;
 /// Returns whether `cause` is reported although it is a small part of its total: a step took very
 /// long, or a timer expired.
 fn is_overriding(session: &FileSession, cause: &Cause) -> bool {
-    let is_step = !matches!(cause.kind, Kind::Distance | Kind::LineRate | Kind::LockStep);
+    let is_step =
+        !matches!(cause.kind, CauseKind::Distance | CauseKind::LineRate | CauseKind::LockStep);
     let has_timed_out = session.transfers.iter().any(|one| one.timeouts.is_some_and(|n| n > 0));
-    let is_timer = cause.kind == Kind::Loss && has_timed_out && cause.cost_ns > 0;
+    let is_timer = cause.kind == CauseKind::Loss && has_timed_out && cause.cost_ns > 0;
     is_timer || (is_step && cause.cost_ns >= LONG_STEP_NS)
 }
 
 fn of_ftp(session: &FileSession) -> Vec<Cause> {
     let trip_ns = reply_delays::trip_ns(session);
-    let of_path = trip_ns.and_then(|trip_ns| data::of_path(session, trip_ns));
-    let mut found = opening::causes(session, trip_ns, of_path);
-    let Some(trip_ns) = trip_ns else { return found };
+    let path_impairment = trip_ns.and_then(|trip_ns| data::path_impairment(session, trip_ns));
+    let mut causes = opening::causes(session, trip_ns, path_impairment);
+    let Some(trip_ns) = trip_ns else { return causes };
     for direction in [Direction::Incoming, Direction::Outgoing] {
         let candidates = session.transfers.iter().filter(|one| one.direction == direction);
         let Some(largest) = candidates.clone().max_by_key(|one| one.bytes) else { continue };
-        found.extend(ftp_transfer::causes(session, largest, trip_ns));
+        causes.extend(ftp_transfer::causes(session, largest, trip_ns));
         // Loss and reordering affect short transfers randomly, and may spare long ones.
-        let others = candidates.filter(|one| !std::ptr::eq(*one, largest) && of_path.is_some());
-        found.extend(others.flat_map(|one| ftp_transfer::occasional_causes(session, one, trip_ns)));
+        let others =
+            candidates.filter(|one| !std::ptr::eq(*one, largest) && path_impairment.is_some());
+        causes
+            .extend(others.flat_map(|one| ftp_transfer::occasional_causes(session, one, trip_ns)));
     }
-    without_consequences(found)
+    without_consequences(causes)
 }
 
-/// Returns `found` without the losses that a rate limiter causes, in either direction.
-fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
-    let is_limited = |cause: &Cause| cause.kind == Kind::RateLimiter && cause.stands_out();
-    if found.iter().any(is_limited) {
-        found.retain(|cause| cause.kind != Kind::Loss || cause.operation != Operation::Transfer);
+/// Returns `causes` without the losses that a rate limiter causes, in either direction.
+fn without_consequences(mut causes: Vec<Cause>) -> Vec<Cause> {
+    let is_limited = |cause: &Cause| cause.kind == CauseKind::RateLimiter && cause.stands_out();
+    if causes.iter().any(is_limited) {
+        causes.retain(|cause| {
+            cause.kind != CauseKind::Loss || cause.operation != Operation::Transfer
+        });
     }
-    found
+    causes
 }

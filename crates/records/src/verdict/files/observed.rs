@@ -168,5 +168,5 @@ pub struct Aborted {
     /// Known values of the transfer up to its end.
     pub transfer: FileTransfer,
     /// Reason for the end of the transfer: a sentence without a final period.
-    pub why: String,
+    pub reason: String,
 }

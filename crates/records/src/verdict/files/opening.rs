@@ -7,13 +7,13 @@
 use super::observed::{Exchange, FileSession};
 use super::reply_delays;
 use crate::format::{count, duration};
-use crate::verdict::cause::{Cause, Kind, Operation};
+use crate::verdict::cause::{Cause, CauseKind, Operation};
 
 /// A SYN is retransmitted after one second (RFC 6298 section 2.1), less the granularity of the
 /// timer.
 const SYN_TIMEOUT_NS: u64 = 950_000_000;
 /// Round-trip times below this are near: 5,000 km of fiber in each direction.
-pub(super) const FAR_AWAY_NS: u64 = 50_000_000;
+pub(super) const MIN_DISTANT_TRIP_NS: u64 = 50_000_000;
 /// Round trips of a TLS 1.2 handshake (RFC 5246 section 7.3); TLS 1.3 needs one.
 const TLS_TRIPS: u64 = 2;
 /// Commands by which a user logs in (RFC 959 section 4.1.1).
@@ -22,26 +22,26 @@ const LOGIN_VERBS: [&str; 3] = ["USER", "PASS", "ACCT"];
 /// Returns the causes that delay the steps before the first transfer, with `trip_ns` as the
 /// round-trip time of the path.
 ///
-/// If the data shows that packets are lost or late (`of_path`), packets of these steps may be
-/// affected, too.
+/// If the data shows that packets are lost or late (`path_impairment`), packets of these steps may
+/// be affected, too.
 pub(super) fn causes(
     session: &FileSession,
     trip_ns: Option<u64>,
-    of_path: Option<Kind>,
+    path_impairment: Option<CauseKind>,
 ) -> Vec<Cause> {
     let trip = trip_ns.unwrap_or(0);
     let steps = Steps { session, trip, total_ns: total_ns(session) };
-    let mut found = vec![steps.name_server()];
-    found.extend(trip_ns.and_then(|_| steps.lost_syn()));
+    let mut causes = vec![steps.name_server()];
+    causes.extend(trip_ns.and_then(|_| steps.lost_syn()));
     if trip_ns.is_some() {
-        found.extend([steps.tls(), steps.greeting(), steps.login()]);
-        found.extend(steps.slowest_command());
-        found.push(steps.distance());
+        causes.extend([steps.tls(), steps.greeting(), steps.login()]);
+        causes.extend(steps.slowest_command());
+        causes.push(steps.distance());
     }
-    found.push(steps.processor());
-    match of_path {
-        Some(kind) => found.into_iter().map(|cause| attributed_to_path(cause, kind)).collect(),
-        None => found,
+    causes.push(steps.processor());
+    match path_impairment {
+        Some(kind) => causes.into_iter().map(|cause| attributed_to_path(cause, kind)).collect(),
+        None => causes,
     }
 }
 
@@ -53,21 +53,24 @@ const REPAIRS_NS: [std::ops::RangeInclusive<u64>; 3] =
 const LATEST_PACKET_NS: u64 = 500_000_000;
 
 /// Returns whether the impairment `kind` of the path can delay a step by `delay_ns`.
-pub(super) fn can_path_delay(kind: Kind, delay_ns: u64) -> bool {
+pub(super) fn can_path_delay(kind: CauseKind, delay_ns: u64) -> bool {
     match kind {
-        Kind::Reordering => delay_ns <= LATEST_PACKET_NS,
+        CauseKind::Reordering => delay_ns <= LATEST_PACKET_NS,
         _ => REPAIRS_NS.iter().any(|range| range.contains(&delay_ns)),
     }
 }
 
 /// Attributes a late step of the server to the path, if the impairment `kind` of the path can
 /// explain the delay.
-fn attributed_to_path(cause: Cause, kind: Kind) -> Cause {
-    let is_step = matches!(cause.kind, Kind::SlowGreeting | Kind::SlowLogin | Kind::SlowCommand);
+fn attributed_to_path(cause: Cause, kind: CauseKind) -> Cause {
+    let is_step = matches!(
+        cause.kind,
+        CauseKind::SlowGreeting | CauseKind::SlowLogin | CauseKind::SlowCommand
+    );
     if !is_step || !can_path_delay(kind, cause.cost_ns) {
         return cause;
     }
-    let subject = if kind == Kind::Loss { "Packet loss" } else { "Reordering on the path" };
+    let subject = if kind == CauseKind::Loss { "Packet loss" } else { "Reordering on the path" };
     let advice = format!(
         "a packet of the control connection arrived {} late, and packets of the data connections \
          as well. Find the link that loses or delays packets",
@@ -88,7 +91,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn cause(&self, kind: Kind, ns: u64, subject: &str, advice: String) -> Cause {
+    fn cause(&self, kind: CauseKind, ns: u64, subject: &str, advice: String) -> Cause {
         let ns = ns.min(self.total_ns);
         Cause {
             kind,
@@ -106,7 +109,7 @@ impl Steps<'_> {
                       /etc/resolv.conf, or add the address to /etc/hosts"
             .to_owned();
         let ns = self.session.resolve_ns.unwrap_or(0);
-        self.cause(Kind::NameServer, ns, "Name resolution", advice)
+        self.cause(CauseKind::NameServer, ns, "Name resolution", advice)
     }
 
     fn lost_syn(&self) -> Option<Cause> {
@@ -117,7 +120,7 @@ impl Steps<'_> {
              server",
             duration(self.trip)
         );
-        let cause = self.cause(Kind::LostSyn, delay_ns, "A lost SYN", advice);
+        let cause = self.cause(CauseKind::LostSyn, delay_ns, "A lost SYN", advice);
         (delay_ns >= SYN_TIMEOUT_NS).then_some(cause)
     }
 
@@ -127,7 +130,7 @@ impl Steps<'_> {
         let advice = "it took that long beyond its round trips. Check the load there, and use an \
                       elliptic-curve key instead of RSA, which costs the server most"
             .to_owned();
-        self.cause(Kind::RemoteHost, ns, "The TLS handshake of the server", advice)
+        self.cause(CauseKind::RemoteHost, ns, "The TLS handshake of the server", advice)
     }
 
     fn greeting(&self) -> Cause {
@@ -140,7 +143,7 @@ impl Steps<'_> {
             duration(self.trip)
         );
         let delay_ns = greeting_ns.saturating_sub(self.trip);
-        self.cause(Kind::SlowGreeting, delay_ns, "The server's late greeting", advice)
+        self.cause(CauseKind::SlowGreeting, delay_ns, "The server's late greeting", advice)
     }
 
     fn login(&self) -> Cause {
@@ -152,7 +155,7 @@ impl Steps<'_> {
              login",
             duration(self.trip)
         );
-        self.cause(Kind::SlowLogin, ns, "The server's login check", advice)
+        self.cause(CauseKind::SlowLogin, ns, "The server's login check", advice)
     }
 
     /// Returns the cost of the command answered last during the login, besides user and password.
@@ -162,14 +165,14 @@ impl Steps<'_> {
         let late = |one: &Exchange| {
             reply_delays::delay_ns(&self.session.login, self.trip, |other| std::ptr::eq(one, other))
         };
-        let slowest = others.max_by_key(|one| late(one))?;
-        let subject = format!("The server's slow reply to {}", slowest.verb);
+        let slowest_reply = others.max_by_key(|one| late(one))?;
+        let subject = format!("The server's slow reply to {}", slowest_reply.verb);
         let advice = format!(
             "it arrived that much later than one round trip of {}. Check the load there, and what \
              this command does",
             duration(self.trip)
         );
-        Some(self.cause(Kind::SlowCommand, late(slowest), &subject, advice))
+        Some(self.cause(CauseKind::SlowCommand, late(slowest_reply), &subject, advice))
     }
 
     fn distance(&self) -> Cause {
@@ -181,8 +184,8 @@ impl Steps<'_> {
             duration(self.trip),
             count(trips)
         );
-        let far_ns = if self.trip >= FAR_AWAY_NS { ns } else { 0 };
-        self.cause(Kind::Distance, far_ns, "The round-trip time of the path", advice)
+        let far_ns = if self.trip >= MIN_DISTANT_TRIP_NS { ns } else { 0 };
+        self.cause(CauseKind::Distance, far_ns, "The round-trip time of the path", advice)
     }
 
     fn processor(&self) -> Cause {
@@ -191,7 +194,7 @@ impl Steps<'_> {
             "plumb waited that long in the run queue of a processor. Stop other processes on \
                       this host"
                 .to_owned();
-        self.cause(Kind::LocalProcessor, ns, "This host's busy processor", advice)
+        self.cause(CauseKind::LocalProcessor, ns, "This host's busy processor", advice)
     }
 }
 
@@ -227,32 +230,32 @@ mod tests {
         }
     }
 
-    fn named(session: &FileSession) -> Vec<(Kind, u64)> {
-        let found = causes(session, Some(20 * MS), None);
-        let found = found.into_iter().filter(Cause::stands_out);
-        found.map(|cause| (cause.kind, cause.cost_ns / MS)).collect()
+    fn named(session: &FileSession) -> Vec<(CauseKind, u64)> {
+        let causes = causes(session, Some(20 * MS), None);
+        let causes = causes.into_iter().filter(Cause::stands_out);
+        causes.map(|cause| (cause.kind, cause.cost_ns / MS)).collect()
     }
 
     #[test]
     fn a_late_greeting_is_not_charged_to_the_login() {
-        assert_eq!(named(&session(1_020, 20)), [(Kind::SlowGreeting, 1_000)]);
+        assert_eq!(named(&session(1_020, 20)), [(CauseKind::SlowGreeting, 1_000)]);
     }
 
     #[test]
-    fn a_late_answer_to_the_password_is_the_login() {
-        assert_eq!(named(&session(20, 620)), [(Kind::SlowLogin, 600)]);
+    fn a_late_answer_to_the_password_is_charged_to_the_login() {
+        assert_eq!(named(&session(20, 620)), [(CauseKind::SlowLogin, 600)]);
     }
 
     #[test]
-    fn a_step_that_takes_its_round_trips_is_no_cause() {
+    fn a_step_that_takes_only_its_round_trips_is_not_a_cause() {
         assert_eq!(named(&session(20, 20)), []);
         assert_eq!(named(&session(120, 20)), []);
     }
 
     #[test]
-    fn a_connection_that_takes_a_second_more_has_lost_its_syn() {
+    fn a_connection_that_takes_a_second_longer_lost_its_syn() {
         let connecting = |ms: u64| FileSession { connect_ns: Some(ms * MS), ..session(20, 20) };
-        assert_eq!(named(&connecting(1_020)), [(Kind::LostSyn, 1_000)]);
+        assert_eq!(named(&connecting(1_020)), [(CauseKind::LostSyn, 1_000)]);
         assert_eq!(named(&connecting(900)), []);
     }
 
@@ -261,8 +264,8 @@ mod tests {
         let mut session = session(20, 20);
         session.login.push(exchange("FEAT", 60, 580));
         session.login_ns = Some(580 * MS);
-        let found = causes(&session, Some(20 * MS), None);
-        let slow = found.iter().find(|cause| cause.kind == Kind::SlowCommand).unwrap();
+        let causes = causes(&session, Some(20 * MS), None);
+        let slow = causes.iter().find(|cause| cause.kind == CauseKind::SlowCommand).unwrap();
         assert_eq!(
             (slow.cost_ns, slow.subject.as_str()),
             (500 * MS, "The server's slow reply to FEAT")
@@ -278,9 +281,9 @@ mod tests {
             login: vec![exchange("USER", 100, 200), exchange("PASS", 200, 300)],
             ..FileSession::default()
         };
-        let found = causes(&far, Some(100 * MS), None);
-        let found: Vec<_> = found.iter().filter(|cause| cause.stands_out()).collect();
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].kind, found[0].cost_ns), (Kind::Distance, 400 * MS));
+        let causes = causes(&far, Some(100 * MS), None);
+        let causes: Vec<_> = causes.iter().filter(|cause| cause.stands_out()).collect();
+        assert_eq!(causes.len(), 1);
+        assert_eq!((causes[0].kind, causes[0].cost_ns), (CauseKind::Distance, 400 * MS));
     }
 }

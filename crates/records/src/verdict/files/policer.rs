@@ -6,12 +6,12 @@
 //! the bytes of each burst are proportional to its time. Behind a full link, whose queue also
 //! drops, segments follow each other without silences.
 
-use super::data::{self, MIN_SEGMENTS, RateRequirements, has_losses, lost};
+use super::data::{self, MIN_SEGMENTS, RateRequirements, has_losses, lost_segments};
 use super::ftp_transfer::View;
 use super::observed::FileTransfer;
-use super::shape::{alike_percent, per_period, spaced_bps};
+use super::shape::{alike_percent, bytes_per_period, spaced_bps};
 use crate::format::{count, rate};
-use crate::verdict::cause::{Cause, Kind};
+use crate::verdict::cause::{Cause, CauseKind};
 use crate::verdict::traffic::{rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction};
 
@@ -30,23 +30,24 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
     let bursts = Bursts::of(view, MIN_SILENCE_NS.max(view.trip / 2));
-    let least = RateRequirements { segments: MIN_SEGMENTS, saved_ns: MIN_SAVED_NS };
-    let passed = data::passed_before(view, mean_bps, least).filter(|_| is_even(view));
+    let requirements = RateRequirements { segments: MIN_SEGMENTS, saved_ns: MIN_SAVED_NS };
+    let faster_bytes =
+        data::faster_transfer_bytes(view, mean_bps, requirements).filter(|_| is_even(view));
     let position = first_loss_bytes(view);
     let position = position
         .filter(|_| bursts.is_mostly_silent && (is_even(view) || bursts.are_alike(ALIKE_PERCENT)));
-    let is_dropped = position.is_some() || is_heavy(view) || is_in_cycles(view);
-    if passed.is_none() && (!is_dropped || fills_queue(view) || is_spaced(view)) {
+    let is_dropped = position.is_some() || has_heavy_loss(view) || matches_token_cycles(view);
+    if faster_bytes.is_none() && (!is_dropped || fills_queue(view) || is_spaced(view)) {
         return None;
     }
     let ns = data::without_window_ns(view);
-    let before = passed.or(position).map_or_else(
+    let prefix = faster_bytes.or(position).map_or_else(
         || "little data passes at once".to_owned(),
         |bytes| format!("about {} bytes pass at once without loss", count(bytes)),
     );
     // Segments spaced by a queue arrive without silences, and are dropped when the queue is full.
-    let is_queue = passed.is_some() && !bursts.is_mostly_silent;
-    let (subject, dropped, instead) = match is_queue {
+    let is_queue = faster_bytes.is_some() && !bursts.is_mostly_silent;
+    let (subject, dropped, alternative) = match is_queue {
         true => (
             "A rate limiter (token bucket) on the path",
             "segments are spaced and, when its queue is full, dropped",
@@ -59,11 +60,11 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
         ),
     };
     let advice = format!(
-        "{before}; then {dropped}, and data arrives at {}. Ask the network operator for the \
-         configured rate, or {instead}",
+        "{prefix}; then {dropped}, and data arrives at {}. Ask the network operator for the \
+         configured rate, or {alternative}",
         rate(mean_bps)
     );
-    Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
+    Some(view.cause(CauseKind::RateLimiter, (ns, ns), subject, advice))
 }
 
 /// Minimum capacity of a queue, in full segments.
@@ -97,35 +98,35 @@ fn is_spaced(view: &View<'_>) -> bool {
 
 /// Returns whether the parts of the time bring equal amounts.
 fn is_even(view: &View<'_>) -> bool {
-    let parts = per_period(&view.transfer.arrivals, view.shape.span_ns / PARTS);
+    let parts = bytes_per_period(&view.transfer.arrivals, view.shape.span_ns / PARTS);
     alike_percent(&parts).is_some_and(|(_, alike)| alike >= ALIKE_PERCENT)
 }
 
 /// Returns whether a large part of an upload is dropped. A full link drops segments when its queue
 /// overflows, but stays full.
-fn is_heavy(view: &View<'_>) -> bool {
-    let sent_again = lost(view.transfer).saturating_mul(100);
+fn has_heavy_loss(view: &View<'_>) -> bool {
+    let scaled_losses = lost_segments(view.transfer).saturating_mul(100);
     let sent = view.transfer.tcp.data_segs_out;
     view.transfer.direction == Direction::Outgoing
         && view.excess_ns() >= view.shape.span_ns / 3
-        && sent.is_some_and(|sent| sent_again >= sent.saturating_mul(HEAVY_PERCENT))
+        && sent.is_some_and(|sent| scaled_losses >= sent.saturating_mul(HEAVY_PERCENT))
 }
 
-/// Relative tolerance of the position of the first loss, as a divisor.
-const SAME_POSITION_ONE_IN: u64 = 6;
+/// Tolerance of the position of the first loss: the position divided by this number.
+const POSITION_TOLERANCE_DIVISOR: u64 = 6;
 
 /// Returns the number of bytes before the first lost segment, if this number is the same in all
 /// larger transfers, and if smaller transfers lose no segment.
 fn first_loss_bytes(view: &View<'_>) -> Option<u64> {
     let position = view.transfer.first_loss_bytes?;
-    let slack = position / SAME_POSITION_ONE_IN;
+    let tolerance = position / POSITION_TOLERANCE_DIVISOR;
     let others = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction && !std::ptr::eq(*other, view.transfer)
     });
     let (larger, smaller): (Vec<_>, Vec<_>) =
-        others.partition(|other| other.bytes > position.saturating_add(slack));
+        others.partition(|other| other.bytes > position.saturating_add(tolerance));
     let is_same = |other: &&FileTransfer| {
-        other.first_loss_bytes.is_some_and(|bytes| bytes.abs_diff(position) <= slack)
+        other.first_loss_bytes.is_some_and(|bytes| bytes.abs_diff(position) <= tolerance)
     };
     let is_limit = !larger.is_empty() && larger.iter().all(is_same);
     let is_long = position >= view.shape.mss.saturating_mul(MIN_SEGMENTS);
@@ -166,15 +167,15 @@ impl Bursts {
         let is_by_segment = !transfer.segments.is_empty();
         let arrivals = if is_by_segment { &transfer.segments } else { &transfer.arrivals };
         let unit = if is_by_segment { 1 } else { view.shape.mss.max(1) };
-        let least_units = unit.saturating_mul(BURST_SEGMENTS);
+        let min_units = unit.saturating_mul(BURST_SEGMENTS);
         let all = bursts(arrivals, silence_ns);
         let silences =
-            all.iter().zip(all.iter().skip(1)).filter(|(_, next)| next.units >= least_units);
+            all.iter().zip(all.iter().skip(1)).filter(|(_, next)| next.units >= min_units);
         // A silence longer than round trips and shorter than timers is due to a queue or a program.
-        let of_trips_ns = view.trip.saturating_mul(SILENCE_TRIPS);
+        let trips_ns = view.trip.saturating_mul(SILENCE_TRIPS);
         let silent_ns = silences
             .map(|(before, next)| next.begin_ns.saturating_sub(before.end_ns))
-            .filter(|ns| *ns <= of_trips_ns || *ns >= TIMER_NS)
+            .filter(|ns| *ns <= trips_ns || *ns >= TIMER_NS)
             .fold(0, u64::saturating_add);
         let span = span_ns(arrivals).unwrap_or(0);
         let is_mostly_silent =
@@ -219,18 +220,18 @@ pub(super) fn is_in_bursts(view: &View<'_>) -> bool {
 /// Minimum silence of a retransmission timer, ns: Linux waits for at least 200 ms. The silence must
 /// also be at least two round trips.
 const TIMER_NS: u64 = 150_000_000;
-/// Fewer bursts may be alike by coincidence.
+/// Minimum number of bursts; fewer may be alike by coincidence.
 const MIN_BURSTS: usize = 5;
 /// Minimum percentage of a policer's bursts that are alike.
 const CYCLES_ALIKE_PERCENT: u64 = 75;
 
 /// Returns whether the data between retransmission timeouts matches the tokens of that time.
-fn is_in_cycles(view: &View<'_>) -> bool {
+fn matches_token_cycles(view: &View<'_>) -> bool {
     let bursts = Bursts::of(view, TIMER_NS.max(view.trip.saturating_mul(2)));
     let count = u64::try_from(bursts.all.len()).unwrap_or(u64::MAX);
     bursts.all.len() >= MIN_BURSTS
         && bursts.is_mostly_silent
         && bursts.are_alike(CYCLES_ALIKE_PERCENT)
-        // A program that pauses as regularly loses no segments.
-        && lost(view.transfer) >= count / 2
+        // A program that pauses regularly loses no segments.
+        && lost_segments(view.transfer) >= count / 2
 }

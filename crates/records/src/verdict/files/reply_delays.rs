@@ -8,10 +8,10 @@ use super::observed::{Exchange, FileSession, FileTransfer};
 pub(super) fn trip_ns(session: &FileSession) -> Option<u64> {
     let of_data = session.transfers.iter().filter_map(|one| one.tcp.min_rtt_ns);
     let aborted = session.aborted.iter().filter_map(|one| one.transfer.tcp.min_rtt_ns);
-    let of_replies =
+    let exchanges =
         session.login.iter().chain(session.transfers.iter().flat_map(|one| &one.exchanges));
-    let of_replies = of_replies.filter_map(|one| one.replied_ns?.checked_sub(one.sent_ns));
-    let all = of_data.chain(aborted).chain(of_replies).chain(session.connect_ns);
+    let reply_times_ns = exchanges.filter_map(|one| one.replied_ns?.checked_sub(one.sent_ns));
+    let all = of_data.chain(aborted).chain(reply_times_ns).chain(session.connect_ns);
     all.filter(|ns| *ns > 0).min()
 }
 
@@ -80,9 +80,9 @@ pub(super) fn steps(transfer: &FileTransfer, trip_ns: u64, first_line_ns: u64) -
         |one: &Exchange| delay_ns(&transfer.exchanges, trip_ns, |other| std::ptr::eq(one, other));
     let command = before.iter().map(|one| (one.verb.clone(), late(one)));
     let command = command.max_by_key(|(_, ns)| *ns);
-    let asked_ns = before.iter().filter_map(|one| one.replied_ns).max().unwrap_or(0);
-    let connected_ns = transfer.connected_ns.unwrap_or(asked_ns);
-    let connection_ns = connected_ns.saturating_sub(asked_ns.saturating_add(trip_ns));
+    let command_sent_ns = before.iter().filter_map(|one| one.replied_ns).max().unwrap_or(0);
+    let connected_ns = transfer.connected_ns.unwrap_or(command_sent_ns);
+    let connection_ns = connected_ns.saturating_sub(command_sent_ns.saturating_add(trip_ns));
     // The server sends once it has the command and the connection is established on both hosts.
     let due_ns = connected_ns.max(transfer_command.sent_ns).saturating_add(trip_ns);
     let is_incoming = transfer.direction == crate::verdict::Direction::Incoming;
@@ -145,26 +145,26 @@ mod tests {
     }
 
     #[test]
-    fn each_step_is_charged_with_what_it_takes_beyond_its_round_trip() {
+    fn each_step_is_charged_with_its_time_beyond_its_round_trip() {
         let mut slow = far();
         slow.first_byte_ns = Some(900 * MS);
         slow.last_byte_ns = Some(950 * MS);
         slow.exchanges[1] = exchange("RETR", 0, Some(900), 2_050);
-        let found = steps(&slow, 100 * MS, 0);
-        assert_eq!((found.first_byte_ns, found.last_reply_ns), (600 * MS, 1_000 * MS));
-        assert_eq!((found.connection_ns, found.preliminary_ns), (0, 0));
+        let result = steps(&slow, 100 * MS, 0);
+        assert_eq!((result.first_byte_ns, result.last_reply_ns), (600 * MS, 1_000 * MS));
+        assert_eq!((result.connection_ns, result.preliminary_ns), (0, 0));
     }
 
     #[test]
-    fn a_preliminary_reply_behind_the_data_holds_up_the_end() {
+    fn a_preliminary_reply_after_the_data_delays_the_end() {
         let mut late = far();
         late.exchanges[1] = exchange("RETR", 0, Some(1_350), 1_350);
-        let found = steps(&late, 100 * MS, 0);
-        assert_eq!((found.preliminary_ns, found.last_reply_ns), (1_000 * MS, 0));
+        let result = steps(&late, 100 * MS, 0);
+        assert_eq!((result.preliminary_ns, result.last_reply_ns), (1_000 * MS, 0));
     }
 
     #[test]
-    fn the_time_of_the_first_packet_on_a_slow_link_is_not_the_server_s() {
+    fn the_time_of_the_first_packet_on_a_slow_link_is_not_charged_to_the_server() {
         let mut slow = far();
         slow.first_byte_ns = Some(420 * MS);
         assert_eq!(steps(&slow, 100 * MS, 40 * MS).first_byte_ns, 80 * MS);

@@ -18,9 +18,10 @@ use crate::verdict::{Arrival, Direction};
 const MIN_JUMP_NS: u64 = 5_000_000;
 /// Like [`MIN_JUMP_NS`], for acknowledgments, which are sampled every few milliseconds.
 const MIN_SAMPLED_JUMP_NS: u64 = 12_000_000;
-/// Minimum number of segments at once that a full link does not send,
+/// Minimum number of segments that arrive at once after a pause; a full link delivers fewer at
+/// once.
 const JUMP_SEGMENTS: u64 = 3;
-/// and the minimum number of bytes at once, if segments are small.
+/// Minimum number of bytes that arrive at once after a pause, if segments are small.
 const JUMP_BYTES: u64 = 3_000;
 /// Minimum length of a pause beyond the transmission time, ns.
 const MIN_PAUSE_NS: u64 = 4_000_000;
@@ -40,7 +41,7 @@ pub(super) struct Pause {
 
 /// Shape of the data of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct TransferShape {
     /// Time from the first to the last arrival, ns.
     pub(super) span_ns: u64,
     /// Bytes after the first arrival.
@@ -53,19 +54,19 @@ pub(super) struct Shape {
     pub(super) pauses: Vec<Pause>,
 }
 
-impl Shape {
+impl TransferShape {
     /// Computes the shape of `transfer` over a path of `trip_ns`.
     pub(super) fn of(transfer: &FileTransfer, trip_ns: u64) -> Self {
         let arrivals = &transfer.arrivals;
         let is_incoming = transfer.direction == Direction::Incoming;
         let mss = if is_incoming { transfer.tcp.rcv_mss } else { transfer.tcp.snd_mss };
         let mss = mss.filter(|mss| *mss > 0).unwrap_or(DEFAULT_MSS);
-        let least_jump_ns = if is_incoming { MIN_JUMP_NS } else { MIN_SAMPLED_JUMP_NS };
+        let min_jump_ns = if is_incoming { MIN_JUMP_NS } else { MIN_SAMPLED_JUMP_NS };
         let jump_bytes = mss.saturating_mul(JUMP_SEGMENTS).max(JUMP_BYTES);
-        let is_jump = |gap: u64, bytes: u64| gap >= least_jump_ns && bytes >= jump_bytes;
+        let is_jump = |gap: u64, bytes: u64| gap >= min_jump_ns && bytes >= jump_bytes;
         let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
         let offloaded =
-            Some(bursts(arrivals)).filter(|bursts| is_incoming && are_of_a_link(bursts));
+            Some(bursts(arrivals)).filter(|bursts| is_incoming && show_link_rate(bursts));
         let is_jump = |gap: u64, bytes: u64| offloaded.is_none() && is_jump(gap, bytes);
         let steady = gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes));
         let steady = steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes));
@@ -76,11 +77,11 @@ impl Shape {
                 .or_else(|| rate_with_holes_bps(arrivals, &steady, mss, is_incoming)),
             false => steady_rate_bps(steady, bytes),
         };
-        let least_ns = MIN_PAUSE_NS.max(trip_ns / 4);
+        let min_ns = MIN_PAUSE_NS.max(trip_ns / 4);
         let pauses = pauses(arrivals, |gap, bytes| {
             let line_ns = line_bps.map_or(0, |rate| serial_ns(bytes, rate));
             let ns = if is_jump(gap, bytes) { gap } else { gap.saturating_sub(line_ns) };
-            (ns >= least_ns).then_some(ns)
+            (ns >= min_ns).then_some(ns)
         });
         Self { span_ns: span_ns(arrivals).unwrap_or(0), bytes, mss, line_bps, pauses }
     }
@@ -97,7 +98,7 @@ impl Shape {
     }
 
     /// Returns the minimum time of the data with slow start and the link, ns.
-    pub(super) fn least_ns(&self, trip_ns: u64) -> u64 {
+    pub(super) fn min_ns(&self, trip_ns: u64) -> u64 {
         let model = Model { rate_bps: self.line_bps, ..Model::slow_start_only(trip_ns, self.mss) };
         model.flow_ns(self.bytes).max(self.line_ns())
     }
@@ -109,63 +110,65 @@ const BURST_GAP_NS: u64 = 300_000;
 const MIN_BURSTS: usize = 20;
 /// Minimum percentage of bursts that differ in size: a program that pauses, or a window that opens,
 /// sends bursts of equal size.
-const UNLIKE_PERCENT: usize = 30;
+const MIN_UNLIKE_PERCENT: usize = 30;
 
 /// Returns the silences, ns, each with the bytes of the burst at its end.
 fn bursts(arrivals: &[Arrival]) -> Vec<(u64, u64)> {
-    let mut found: Vec<(u64, u64)> = Vec::new();
+    let mut silences: Vec<(u64, u64)> = Vec::new();
     for (_, gap, bytes) in gaps(arrivals) {
-        match found.last_mut() {
+        match silences.last_mut() {
             Some((_, sum)) if gap < BURST_GAP_NS => *sum = sum.saturating_add(bytes),
-            _ => found.push((gap, bytes)),
+            _ => silences.push((gap, bytes)),
         }
     }
-    found
+    silences
 }
 
 /// Returns whether bursts of different sizes arrive at one rate, each after its transmission time.
-fn are_of_a_link(bursts: &[(u64, u64)]) -> bool {
+fn show_link_rate(bursts: &[(u64, u64)]) -> bool {
     let rates: Vec<u64> = bursts.iter().filter_map(|(gap, bytes)| rate_bps(*bytes, *gap)).collect();
     let sizes: Vec<u64> = bursts.iter().map(|(_, bytes)| *bytes).collect();
     let Some((rate, size)) = statistics::median(&rates).zip(statistics::median(&sizes)) else {
         return false;
     };
-    let is_near = |value: u64, median: u64| value.abs_diff(median) <= median / EVEN_ONE_IN;
+    let is_near =
+        |value: u64, median: u64| value.abs_diff(median) <= median / RATE_TOLERANCE_DIVISOR;
     let even = rates.iter().filter(|one| is_near(**one, rate)).count();
     let unlike = sizes.iter().filter(|one| !is_near(**one, size)).count();
     bursts.len() >= MIN_BURSTS
         && even * 100 >= bursts.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100)
-        && unlike * 100 >= bursts.len() * UNLIKE_PERCENT
+        && unlike * 100 >= bursts.len() * MIN_UNLIKE_PERCENT
 }
 
-/// Minimum fraction of the bytes that must arrive without a jump to show a rate.
-const STEADY_ONE_IN: u64 = 4;
+/// To show a rate, at least all bytes divided by this number must arrive without a jump.
+const MIN_STEADY_DIVISOR: u64 = 4;
 
 /// Minimum percentage of parts that must be alike if the data has holes.
 const ALIKE_PERCENT: u64 = 60;
-/// Relative tolerance of the rate of segments that follow each other on a link, as a divisor.
-const EVEN_ONE_IN: u64 = 6;
+/// Tolerance of the rate of segments that follow each other on a link: the rate divided by this
+/// number.
+const RATE_TOLERANCE_DIVISOR: u64 = 6;
 /// Number of parts into which the time of data with holes is divided.
 const PARTS: u64 = 12;
-/// Percentile of the parts' rates that is taken for the rate of a full link.
+/// Percentile of the rates of the parts that is used as the rate of a full link.
 const FAST_PERCENTILE: u8 = 90;
 
 /// Number of parts into which a round trip is divided to check that segments arrive in all of it.
 const TRIP_PARTS: u64 = 4;
-/// With fewer segments per part, equal numbers may be coincidence.
-const MIN_IN_PART: u64 = 5;
+/// Minimum number of segments per part; with fewer, equal numbers may be coincidence.
+const MIN_SEGMENTS_PER_PART: u64 = 5;
 
 /// Returns the rate of a link that is full although segments are lost: equal numbers arrive in each
 /// part of a round trip. If losses keep the congestion window small, segments arrive in bursts.
 fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64> {
     let part_ns = trip_ns / TRIP_PARTS;
-    let (segments, alike) = alike_percent(&per_period(&transfer.segments, part_ns))?;
-    let is_full = segments >= MIN_IN_PART && alike >= ALIKE_PERCENT;
+    let (segments, alike) = alike_percent(&bytes_per_period(&transfer.segments, part_ns))?;
+    let is_full = segments >= MIN_SEGMENTS_PER_PART && alike >= ALIKE_PERCENT;
     rate_bps(segments.saturating_mul(mss), part_ns).filter(|_| is_full)
 }
 
 /// Minimum number of segments before the first loss that show a rate.
-const MIN_SPACED: u64 = 20;
+const MIN_SPACED_SEGMENTS: u64 = 20;
 
 /// Returns the rate at which the segments of a download follow each other before its first loss, if
 /// a queue spaces them. If they arrive in bursts that are read at once, the gaps within a burst are
@@ -181,12 +184,13 @@ pub(super) fn spaced_bps(transfer: &FileTransfer, mss: u64) -> Option<u64> {
     let before: Vec<Arrival> = before.copied().collect();
     let sizes: Vec<u64> = before.iter().map(|one| one.bytes).collect();
     let is_read_apart = statistics::median(&sizes)? <= mss.saturating_mul(2);
-    let is_long = position >= mss.saturating_mul(MIN_SPACED);
+    let is_long = position >= mss.saturating_mul(MIN_SPACED_SEGMENTS);
     burst_rate_bps(&before).filter(|_| is_long && is_read_apart)
 }
 
-/// Returns the rate of the link behind data with holes, which may also be slow because of a small
-/// congestion window: single segments must be evenly spaced, or else all parts of the time alike.
+/// Returns the rate of the link if the data has holes. Such data may also be slow because of a
+/// small congestion window, so single segments must be evenly spaced, or else all parts of the time
+/// must bring equal amounts.
 fn rate_with_holes_bps(
     arrivals: &[Arrival],
     steady: &[(u64, u64)],
@@ -197,7 +201,8 @@ fn rate_with_holes_bps(
     let alone: Vec<(u64, u64)> = steady.iter().copied().filter(|pair| pair.1 <= mss).collect();
     if let Some(rate) = steady_rate_bps(alone.clone(), bytes) {
         let is_alike = |pair: &&(u64, u64)| {
-            rate_bps(pair.1, pair.0).is_some_and(|one| one.abs_diff(rate) <= rate / EVEN_ONE_IN)
+            rate_bps(pair.1, pair.0)
+                .is_some_and(|one| one.abs_diff(rate) <= rate / RATE_TOLERANCE_DIVISOR)
         };
         let alike = alone.iter().filter(is_alike).count();
         if alike * 100 >= alone.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100) {
@@ -205,7 +210,7 @@ fn rate_with_holes_bps(
         }
     }
     let part_ns = span_ns(arrivals)? / PARTS;
-    let parts = per_period(arrivals, part_ns);
+    let parts = bytes_per_period(arrivals, part_ns);
     let (_, alike) = alike_percent(&parts)?;
     if is_incoming {
         return steady_rate_bps(steady.to_vec(), bytes).filter(|_| alike >= ALIKE_PERCENT);
@@ -218,7 +223,7 @@ fn rate_with_holes_bps(
 /// gap and bytes. `None` if `steady` has too few of the `all` bytes.
 fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
     let sum = steady.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    if sum < all / STEADY_ONE_IN {
+    if sum < all / MIN_STEADY_DIVISOR {
         return None;
     }
     steady.sort_by_key(|(gap, bytes)| u128::from(*gap) * 1_000_000 / u128::from((*bytes).max(1)));
@@ -236,33 +241,33 @@ fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
 fn pauses(arrivals: &[Arrival], length_ns: impl Fn(u64, u64) -> Option<u64>) -> Vec<Pause> {
     let first_ns = arrivals.first().map_or(0, |first| first.at_ns);
     let mut since = arrivals.first().map_or(0, |first| first.bytes);
-    let mut found = Vec::new();
+    let mut all_pauses = Vec::new();
     for (index, gap, bytes) in gaps(arrivals) {
         if let Some(ns) = length_ns(gap, bytes) {
             let before = index.checked_sub(1).and_then(|index| arrivals.get(index));
             let at_ns = before.map_or(0, |before| before.at_ns.saturating_sub(first_ns));
-            found.push(Pause { at_ns, ns, bytes: since });
+            all_pauses.push(Pause { at_ns, ns, bytes: since });
             since = 0;
         }
         since = since.saturating_add(bytes);
     }
-    found
+    all_pauses
 }
 
 /// Returns the bytes of each `period_ns` of the data, from its first arrival on, without the last
 /// period, which is incomplete.
-pub(super) fn per_period(arrivals: &[Arrival], period_ns: u64) -> Vec<u64> {
+pub(super) fn bytes_per_period(arrivals: &[Arrival], period_ns: u64) -> Vec<u64> {
     let Some((first, period_ns)) = arrivals.first().zip((period_ns > 0).then_some(period_ns))
     else {
         return Vec::new();
     };
     // If there are far more periods than arrivals, the periods show no shape.
-    let most = arrivals.len().saturating_mul(64);
+    let max = arrivals.len().saturating_mul(64);
     let mut periods: Vec<u64> = Vec::new();
     for arrival in arrivals {
         let index = arrival.at_ns.saturating_sub(first.at_ns) / period_ns;
         let Ok(index) = usize::try_from(index) else { return Vec::new() };
-        if index >= most {
+        if index >= max {
             return Vec::new();
         }
         if index >= periods.len() {
@@ -298,25 +303,25 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_follow_each_other_are_a_link_without_pauses() {
+    fn evenly_spaced_packets_show_a_link_without_pauses() {
         let arrivals = (0..100).map(|at| Arrival { at_ns: at * 12 * MS, bytes: 1_448 }).collect();
-        let shape = Shape::of(&transfer(arrivals), 20 * MS);
+        let shape = TransferShape::of(&transfer(arrivals), 20 * MS);
         assert!(shape.line_bps.unwrap().abs_diff(965_333) < 10, "{shape:?}");
         assert!(shape.pauses.is_empty());
         assert_eq!(shape.line_ns() / MS, shape.span_ns / MS);
     }
 
     #[test]
-    fn blocks_after_silences_are_pauses_without_a_link() {
+    fn blocks_after_silences_show_pauses_and_no_link_rate() {
         let arrivals = (0..20).map(|at| Arrival { at_ns: at * 71 * MS, bytes: 16_384 }).collect();
-        let shape = Shape::of(&transfer(arrivals), 20 * MS);
+        let shape = TransferShape::of(&transfer(arrivals), 20 * MS);
         assert_eq!((shape.line_bps, shape.pauses.len()), (None, 19));
         assert_eq!(shape.pauses_ns(), 19 * 71 * MS);
         assert!(shape.pauses.iter().all(|pause| pause.bytes == 16_384));
     }
 
     #[test]
-    fn bursts_that_take_the_time_of_their_bytes_are_a_link_and_others_are_not() {
+    fn only_bursts_with_the_transmission_time_of_their_bytes_show_a_link() {
         let sizes = [24_u64, 15, 32, 7, 28].map(|segments| segments * 1_448);
         let bursts = |gap_ns: fn(u64) -> u64, sizes: &[u64]| {
             let mut at_ns = 0;
@@ -324,7 +329,10 @@ mod tests {
                 at_ns += gap_ns(*bytes);
                 Arrival { at_ns, bytes: *bytes }
             };
-            Shape::of(&transfer(sizes.iter().cycle().take(60).map(&mut arrival).collect()), MS / 10)
+            TransferShape::of(
+                &transfer(sizes.iter().cycle().take(60).map(&mut arrival).collect()),
+                MS / 10,
+            )
         };
         let shape = bursts(|bytes| serial_ns(bytes, 50_000_000), &sizes);
         assert!(shape.line_bps.unwrap().abs_diff(50_000_000) < 10, "{shape:?}");
@@ -336,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_full_where_segments_come_in_all_of_a_round_trip_although_some_are_lost() {
+    fn a_link_with_losses_is_full_if_segments_arrive_in_all_parts_of_a_round_trip() {
         let lossy = |segments: fn(u64) -> u64| {
             let mut lossy = transfer(vec![
                 Arrival { at_ns: 0, bytes: 1_448 },
@@ -345,7 +353,7 @@ mod tests {
             lossy.tcp.rcv_ooopack = Some(300);
             let sample = |at: u64| Arrival { at_ns: at * 5 * MS, bytes: segments(at) };
             lossy.segments = (0..200).map(sample).collect();
-            Shape::of(&lossy, 80 * MS).line_bps
+            TransferShape::of(&lossy, 80 * MS).line_bps
         };
         let full = lossy(|_| 15).unwrap();
         assert!(full.abs_diff(34_752_000) < 10, "{full}");
@@ -357,8 +365,8 @@ mod tests {
     fn bytes_are_counted_by_period() {
         let arrivals: Vec<Arrival> =
             (0..8).map(|at| Arrival { at_ns: at * 50 * MS, bytes: 1_000 }).collect();
-        assert_eq!(per_period(&arrivals, 100 * MS), [2_000, 2_000, 2_000]);
-        assert!(per_period(&arrivals, 0).is_empty());
+        assert_eq!(bytes_per_period(&arrivals, 100 * MS), [2_000, 2_000, 2_000]);
+        assert!(bytes_per_period(&arrivals, 0).is_empty());
         assert_eq!(alike_percent(&[2_000, 2_000, 9_000, 2_000]), Some((2_000, 75)));
     }
 
@@ -368,9 +376,9 @@ mod tests {
             let arrivals = raw.into_iter().map(|(at_ns, bytes)| Arrival { at_ns, bytes }).collect();
             let mut transfer = transfer(arrivals);
             transfer.tcp.rcv_mss = mss;
-            let shape = Shape::of(&transfer, trip);
-            _ = (shape.line_ns(), shape.pauses_ns(), shape.least_ns(trip));
-            _ = per_period(&transfer.arrivals, trip);
+            let shape = TransferShape::of(&transfer, trip);
+            _ = (shape.line_ns(), shape.pauses_ns(), shape.min_ns(trip));
+            _ = bytes_per_period(&transfer.arrivals, trip);
         }
     }
 }

@@ -43,7 +43,7 @@ fn download(gaps: &[(u64, u64)]) -> FileTransfer {
     }
 }
 
-fn first(transfers: Vec<FileTransfer>) -> Option<(Kind, u64)> {
+fn first(transfers: Vec<FileTransfer>) -> Option<(CauseKind, u64)> {
     let session = FileSession { transfers, ..FileSession::default() };
     causes(&session).first().map(|cause| (cause.kind, cause.gain_ns / MS))
 }
@@ -56,9 +56,9 @@ fn on_a_link(packets: usize, each_ns: u64) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn packets_that_follow_each_other_are_the_slowest_link() {
+fn evenly_spaced_packets_are_charged_to_the_slowest_link() {
     let Some((kind, gain_ms)) = first(vec![download(&on_a_link(200, 11 * MS))]) else { panic!() };
-    assert_eq!(kind, Kind::LineRate);
+    assert_eq!(kind, CauseKind::LineRate);
     // Without the link, the round trips of slow start remain.
     assert!((1_900..2_200).contains(&gain_ms), "{gain_ms}");
 }
@@ -69,13 +69,13 @@ fn a_short_transfer_on_a_link_is_no_cause() {
 }
 
 #[test]
-fn data_that_passed_faster_before_is_a_bucket() {
+fn a_faster_smaller_transfer_shows_a_token_bucket() {
     let mut small = download(&[(0, 5 * MSS), (MS, 5 * MSS)]);
     let large = download(&on_a_link(200, 11 * MS));
-    assert_eq!(first(vec![small.clone(), large.clone()]).unwrap().0, Kind::RateLimiter);
+    assert_eq!(first(vec![small.clone(), large.clone()]).unwrap().0, CauseKind::RateLimiter);
     // A first byte that was read late does not show a rate.
     small.first_byte_ns = Some(3 * TRIP + 150 * MS);
-    assert_eq!(first(vec![small, large]).unwrap().0, Kind::LineRate);
+    assert_eq!(first(vec![small, large]).unwrap().0, CauseKind::LineRate);
 }
 
 /// Returns windows of two segments, one per round trip.
@@ -86,31 +86,34 @@ fn in_windows() -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn as_much_in_each_round_trip_is_the_smaller_of_window_and_send_buffer() {
+fn equal_amounts_per_round_trip_show_the_smaller_of_window_and_send_buffer() {
     let mut transfer = download(&in_windows());
-    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SmallSendBuffer);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, CauseKind::SmallSendBuffer);
     transfer.own_window_bytes = Some(4_000);
-    assert_eq!(first(vec![transfer]).unwrap().0, Kind::SmallWindow);
+    assert_eq!(first(vec![transfer]).unwrap().0, CauseKind::SmallWindow);
 }
 
 #[test]
-fn more_in_the_first_round_trips_than_in_the_others_is_no_window() {
+fn a_larger_amount_in_the_first_round_trips_shows_no_window() {
     let mut gaps = in_windows();
     gaps[1].1 = 6 * MSS;
     gaps[2].1 = 4 * MSS;
-    assert_ne!(first(vec![download(&gaps)]).map(|(kind, _)| kind), Some(Kind::SmallSendBuffer));
+    assert_ne!(
+        first(vec![download(&gaps)]).map(|(kind, _)| kind),
+        Some(CauseKind::SmallSendBuffer)
+    );
 }
 
 #[test]
-fn silences_that_are_no_round_trips_are_the_server_s() {
+fn silences_longer_than_round_trips_are_charged_to_the_server() {
     let blocks = |ns: u64| {
         let mut gaps = vec![(0, 16_384)];
         gaps.resize(30, (ns, 16_384));
         first(vec![download(&gaps)])
     };
-    assert_eq!(blocks(90 * MS).unwrap().0, Kind::SlowDisk);
-    assert_eq!(blocks(20 * MS).unwrap().0, Kind::SlowDisk);
-    assert_ne!(blocks(TRIP).map(|(kind, _)| kind), Some(Kind::SlowDisk));
+    assert_eq!(blocks(90 * MS).unwrap().0, CauseKind::SlowDisk);
+    assert_eq!(blocks(20 * MS).unwrap().0, CauseKind::SlowDisk);
+    assert_ne!(blocks(TRIP).map(|(kind, _)| kind), Some(CauseKind::SlowDisk));
 }
 
 /// Returns a transfer whose segments arrive in `bursts` (time since the previous burst, segments),
@@ -134,35 +137,35 @@ fn sawtooth() -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_first_loss_behind_as_many_bytes_in_each_transfer_is_a_policer() {
+fn a_first_loss_after_the_same_number_of_bytes_in_each_transfer_shows_a_policer() {
     let whole = download(&[(0, 5 * MSS), (TRIP, 5 * MSS)]);
     let smaller = in_bursts(&sawtooth()[..12], 40_000);
     let larger = in_bursts(&sawtooth(), 42_000);
-    let found = first(vec![whole.clone(), smaller.clone(), larger.clone()]).unwrap();
-    assert_eq!(found.0, Kind::RateLimiter);
+    let cause = first(vec![whole.clone(), smaller.clone(), larger.clone()]).unwrap();
+    assert_eq!(cause.0, CauseKind::RateLimiter);
     // Silences far beyond a round trip are those of a queue that is served in bursts.
     let near = |mut transfer: FileTransfer| {
         transfer.tcp.min_rtt_ns = Some(2 * MS);
         transfer
     };
     let pieces: Vec<(u64, u64)> = sawtooth().iter().map(|(_, n)| (8 * MS * n, *n)).collect();
-    let found = first(vec![smaller.clone(), near(in_bursts(&pieces, 42_000))]);
-    assert_ne!(found.map(|(kind, _)| kind), Some(Kind::RateLimiter));
+    let cause = first(vec![smaller.clone(), near(in_bursts(&pieces, 42_000))]);
+    assert_ne!(cause.map(|(kind, _)| kind), Some(CauseKind::RateLimiter));
     // With random loss, the first loss is elsewhere.
     let elsewhere = in_bursts(&sawtooth(), 90_000);
-    assert_eq!(first(vec![whole.clone(), smaller.clone(), elsewhere]).unwrap().0, Kind::Loss);
+    assert_eq!(first(vec![whole.clone(), smaller.clone(), elsewhere]).unwrap().0, CauseKind::Loss);
     let mut lossy = whole;
     lossy.tcp.rcv_ooopack = Some(2);
-    assert_eq!(first(vec![lossy, smaller.clone(), larger]).unwrap().0, Kind::Loss);
+    assert_eq!(first(vec![lossy, smaller.clone(), larger]).unwrap().0, CauseKind::Loss);
     // Behind a full link nothing arrives in bursts.
     let even: Vec<(u64, u64)> = (0..450).map(|_| (TRIP / 8, 1)).collect();
     let on_a_link = in_bursts(&even, 42_000);
-    let found = first(vec![smaller, on_a_link]);
-    assert_ne!(found.unwrap().0, Kind::RateLimiter);
+    let cause = first(vec![smaller, on_a_link]);
+    assert_ne!(cause.unwrap().0, CauseKind::RateLimiter);
 }
 
 #[test]
-fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
+fn losses_without_silences_show_a_token_bucket_with_a_short_queue() {
     let small = download(&[(0, 5 * MSS), (MS, 5 * MSS)]);
     let mut gaps = on_a_link(200, 11 * MS);
     // Data behind a hole is read at once, although its segments arrived evenly.
@@ -180,23 +183,23 @@ fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
 }
 
 #[test]
-fn an_upload_that_makes_round_trips_longer_fills_a_queue_and_meets_no_policer() {
+fn an_upload_that_lengthens_round_trips_fills_a_queue_and_shows_no_policer() {
     // Each burst has the bytes for which tokens accumulate between two timeouts.
     let gaps: Vec<(u64, u64)> = (0..12).map(|_| (300 * MS, 24 * MSS)).collect();
     let mut upload = download(&gaps);
     upload.direction = Direction::Outgoing;
     upload.tcp.total_retrans = Some(80);
     upload.tcp.data_segs_out = Some(400);
-    assert_eq!(first(vec![upload.clone()]).unwrap().0, Kind::RateLimiter);
+    assert_eq!(first(vec![upload.clone()]).unwrap().0, CauseKind::RateLimiter);
     // Six segments take 75 ms on this link.
     upload.upper_rtt_ns = Some(TRIP + 70 * MS);
-    assert_eq!(first(vec![upload.clone()]).unwrap().0, Kind::RateLimiter);
+    assert_eq!(first(vec![upload.clone()]).unwrap().0, CauseKind::RateLimiter);
     upload.upper_rtt_ns = Some(TRIP + 80 * MS);
-    assert_eq!(first(vec![upload]).unwrap().0, Kind::LineRate);
+    assert_eq!(first(vec![upload]).unwrap().0, CauseKind::LineRate);
 }
 
 #[test]
-fn segments_that_come_apart_before_the_first_loss_have_passed_a_queue() {
+fn segments_spaced_before_the_first_loss_have_passed_a_queue() {
     let of_a_link = |place: u64| {
         let mut gaps = on_a_link(30, 10 * MS);
         // A timer expires, and the segments that the queue dropped arrive again.
@@ -206,13 +209,13 @@ fn segments_that_come_apart_before_the_first_loss_have_passed_a_queue() {
         transfer.first_loss_bytes = Some(place);
         transfer
     };
-    let found = |place| first(vec![of_a_link(place)]).unwrap().0;
-    assert_eq!(found(30 * MSS), Kind::LineRate);
-    assert_ne!(found(3 * MSS), Kind::LineRate);
+    let kind_of = |place| first(vec![of_a_link(place)]).unwrap().0;
+    assert_eq!(kind_of(30 * MSS), CauseKind::LineRate);
+    assert_ne!(kind_of(3 * MSS), CauseKind::LineRate);
 }
 
 #[test]
-fn replies_that_are_late_by_as_much_now_and_then_were_overtaken() {
+fn occasional_replies_with_equal_delays_show_reordering() {
     let late_to = |late_ms: u64, verbs: [&str; 3]| {
         let mut at_ns = 0;
         let mut transfer = download(&[(0, 10 * MSS), (MS, 10 * MSS)]);
@@ -229,32 +232,32 @@ fn replies_that_are_late_by_as_much_now_and_then_were_overtaken() {
         transfer
     };
     let late_by = |late_ms| late_to(late_ms, ["SIZE", "MDTM", "REST"]);
-    assert_eq!(first(vec![late_by(78)]).map(|found| found.0), Some(Kind::Reordering));
+    assert_eq!(first(vec![late_by(78)]).map(|(kind, _)| kind), Some(CauseKind::Reordering));
     // If only one command is slow, the server is the cause.
     let slow = late_to(78, ["SIZE"; 3]);
-    assert_ne!(first(vec![slow]).map(|found| found.0), Some(Kind::Reordering));
+    assert_ne!(first(vec![slow]).map(|(kind, _)| kind), Some(CauseKind::Reordering));
     // A retransmission timer takes longer.
-    assert_ne!(first(vec![late_by(220)]).map(|found| found.0), Some(Kind::Reordering));
+    assert_ne!(first(vec![late_by(220)]).map(|(kind, _)| kind), Some(CauseKind::Reordering));
     let mut in_order = late_by(78);
     in_order.tcp.rcv_ooopack = Some(0);
-    assert_ne!(first(vec![in_order]).map(|found| found.0), Some(Kind::Reordering));
+    assert_ne!(first(vec![in_order]).map(|(kind, _)| kind), Some(CauseKind::Reordering));
 }
 
 #[test]
-fn bursts_that_bring_what_their_time_allows_are_a_policer() {
+fn bursts_proportional_to_their_time_show_a_policer() {
     let timers: Vec<(u64, u64)> = (0..9).map(|at| (240 * MS + at * MS, 17)).collect();
     let regular = in_bursts(&timers, 20_000);
-    assert_eq!(first(vec![regular.clone()]).unwrap().0, Kind::RateLimiter);
+    assert_eq!(first(vec![regular.clone()]).unwrap().0, CauseKind::RateLimiter);
     // A window that is filled each time causes no loss.
     let mut one = regular;
     one.tcp.rcv_ooopack = Some(1);
-    assert_ne!(first(vec![one]).map(|(kind, _)| kind), Some(Kind::RateLimiter));
+    assert_ne!(first(vec![one]).map(|(kind, _)| kind), Some(CauseKind::RateLimiter));
     let rng = [17, 3, 40, 9, 25, 2, 31, 12, 5].map(|segments| (240 * MS, segments));
-    assert_eq!(first(vec![in_bursts(&rng, 20_000)]).unwrap().0, Kind::Loss);
+    assert_eq!(first(vec![in_bursts(&rng, 20_000)]).unwrap().0, CauseKind::Loss);
 }
 
 #[test]
-fn silences_behind_lost_segments_are_loss() {
+fn silences_after_lost_segments_are_charged_to_loss() {
     let mut gaps = on_a_link(100, MS / 10);
     for at in [13, 38, 55, 91] {
         gaps[at] = (300 * MS, MSS);
@@ -262,10 +265,10 @@ fn silences_behind_lost_segments_are_loss() {
     let mut transfer = download(&gaps);
     transfer.tcp.rcv_ooopack = Some(40);
     let (kind, gain_ms) = first(vec![transfer.clone()]).unwrap();
-    assert_eq!(kind, Kind::Loss);
+    assert_eq!(kind, CauseKind::Loss);
     assert!((950..1_250).contains(&gain_ms), "{gain_ms}");
     transfer.duplicates_in = Some(3);
-    assert_eq!(first(vec![transfer]).unwrap().0, Kind::Reordering);
+    assert_eq!(first(vec![transfer]).unwrap().0, CauseKind::Reordering);
 }
 
 #[test]
@@ -276,18 +279,18 @@ fn a_slow_reading_server_is_distinguished_from_a_small_window() {
     transfer.direction = Direction::Outgoing;
     transfer.tcp.rwnd_limited_ns = Some(39 * TRIP);
     transfer.peer_window_bytes = Some([8_000, 8_500]);
-    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SmallWindow);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, CauseKind::SmallWindow);
     transfer.peer_window_bytes = Some([0, 65_000]);
-    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SlowReader);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, CauseKind::SlowReader);
     transfer.peer_window_bytes = Some([0, 6_000_000]);
-    assert_ne!(first(vec![transfer.clone()]).map(|(kind, _)| kind), Some(Kind::SlowReader));
+    assert_ne!(first(vec![transfer.clone()]).map(|(kind, _)| kind), Some(CauseKind::SlowReader));
     transfer.peer_window_bytes = Some([0, 65_000]);
     transfer.tcp.rwnd_limited_ns = Some(0);
-    assert_ne!(first(vec![transfer]).map(|(kind, _)| kind), Some(Kind::SlowReader));
+    assert_ne!(first(vec![transfer]).map(|(kind, _)| kind), Some(CauseKind::SlowReader));
 }
 
 #[test]
-fn a_distant_server_is_distant_and_not_slow() {
+fn a_distant_server_is_charged_to_the_round_trip_time() {
     let trip = 200 * MS;
     let mut transfer = download(&[(0, 10 * MSS), (trip, 20 * MSS)]);
     transfer.tcp.min_rtt_ns = Some(trip);
@@ -297,47 +300,47 @@ fn a_distant_server_is_distant_and_not_slow() {
     transfer.total_ns = 4 * trip;
     transfer.exchanges =
         vec![exchange("EPSV", 0, None, trip), exchange("RETR", 0, Some(3 * trip), 4 * trip)];
-    assert_eq!(first(vec![transfer]), Some((Kind::Distance, 800)));
+    assert_eq!(first(vec![transfer]), Some((CauseKind::Distance, 800)));
 }
 
 #[test]
-fn a_wait_for_the_local_processor_is_the_local_host_s() {
+fn a_wait_for_the_local_processor_is_charged_to_the_local_host() {
     let mut transfer = download(&on_a_link(200, 11 * MS));
     transfer.own_wait_ns = Some(transfer.total_ns / 2);
-    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::LocalProcessor);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, CauseKind::LocalProcessor);
     transfer.own_wait_ns = Some(transfer.total_ns / 8);
-    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::LineRate);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, CauseKind::LineRate);
     // Removing the wait does not save the round trips.
     transfer.own_wait_ns = Some(transfer.total_ns * 2);
-    let found =
+    let diagnosis =
         causes(&FileSession { transfers: vec![transfer.clone()], ..FileSession::default() });
-    assert_eq!(found[0].kind, Kind::LocalProcessor);
-    assert!(found[0].gain_ns <= transfer.total_ns - 2 * TRIP, "{found:?}");
+    assert_eq!(diagnosis[0].kind, CauseKind::LocalProcessor);
+    assert!(diagnosis[0].gain_ns <= transfer.total_ns - 2 * TRIP, "{diagnosis:?}");
 }
 
 #[test]
-fn three_segments_that_pass_at_once_show_that_a_slow_link_is_a_limiter() {
+fn three_segments_at_once_show_a_rate_limiter_instead_of_a_slow_link() {
     let small = download(&[(0, 3 * MSS)]);
     let large = download(&on_a_link(200, 17 * MS));
-    let found = |small: &FileTransfer| first(vec![small.clone(), large.clone()]).unwrap().0;
-    assert_eq!(found(&small), Kind::RateLimiter);
+    let kind_of = |small: &FileTransfer| first(vec![small.clone(), large.clone()]).unwrap().0;
+    assert_eq!(kind_of(&small), CauseKind::RateLimiter);
     // On a link they arrive separately.
-    assert_eq!(found(&download(&on_a_link(3, 17 * MS))), Kind::LineRate);
+    assert_eq!(kind_of(&download(&on_a_link(3, 17 * MS))), CauseKind::LineRate);
     // A reader that waited for its processor finds them together.
     let late = FileTransfer { own_wait_ns: Some(30 * MS), ..small };
-    assert_eq!(found(&late), Kind::LineRate);
+    assert_eq!(kind_of(&late), CauseKind::LineRate);
 }
 
 #[test]
-fn time_that_nothing_explains_is_unknown() {
+fn unexplained_time_has_an_unknown_cause() {
     let mut transfer = download(&on_a_link(2, MS));
     transfer.exchanges.clear();
     transfer.total_ns = 4_000 * MS;
-    assert_eq!(first(vec![transfer]).unwrap().0, Kind::Unknown);
+    assert_eq!(first(vec![transfer]).unwrap().0, CauseKind::Unknown);
 }
 
 #[test]
-fn a_long_step_is_reported_however_small_its_share_is() {
+fn a_long_step_is_reported_regardless_of_its_share() {
     let mut transfer = download(&on_a_link(20, MS));
     transfer.total_ns = 30_000 * MS;
     transfer.exchanges = vec![
@@ -348,13 +351,13 @@ fn a_long_step_is_reported_however_small_its_share_is() {
     transfer.connected_ns = Some(2 * TRIP + 1_200 * MS);
     transfer.last_byte_ns = Some(29_990 * MS);
     let session = FileSession { transfers: vec![transfer], ..FileSession::default() };
-    assert_eq!(causes(&session).first().unwrap().kind, Kind::SlowCommand);
+    assert_eq!(causes(&session).first().unwrap().kind, CauseKind::SlowCommand);
 }
 
 /// Returns a TFTP transfer of 40 blocks of 1,428 bytes, `each_ns` apart, and a control run whose
 /// blocks of 512 bytes take `short_ns`.
 fn tftp(each_ns: u64, short_ns: Option<u64>, trip_ns: u64) -> FileSession {
-    let run = |block: u64, each_ns: u64, count: u64| FileTransfer {
+    let control_run = |block: u64, each_ns: u64, count: u64| FileTransfer {
         bytes: block * count,
         total_ns: 2 * trip_ns + each_ns * count,
         connected_ns: Some(trip_ns),
@@ -371,44 +374,44 @@ fn tftp(each_ns: u64, short_ns: Option<u64>, trip_ns: u64) -> FileSession {
     FileSession {
         protocol: Protocol::Tftp,
         resolve_ns: Some(0),
-        transfers: vec![run(1_428, each_ns, 40)],
-        control: short_ns.map(|ns| run(512, ns, 12)),
+        transfers: vec![control_run(1_428, each_ns, 40)],
+        control: short_ns.map(|ns| control_run(512, ns, 12)),
         ..FileSession::default()
     }
 }
 
-fn first_of(session: &FileSession) -> Option<Kind> {
+fn first_of(session: &FileSession) -> Option<CauseKind> {
     causes(session).first().map(|cause| cause.kind)
 }
 
 #[test]
-fn a_block_in_each_long_round_trip_is_lock_step() {
-    assert_eq!(first_of(&tftp(100 * MS, None, 100 * MS)), Some(Kind::LockStep));
+fn one_block_per_long_round_trip_is_lock_step() {
+    assert_eq!(first_of(&tftp(100 * MS, None, 100 * MS)), Some(CauseKind::LockStep));
     assert_eq!(first_of(&tftp(20 * MS, None, 20 * MS)), None);
 }
 
 #[test]
-fn shorter_blocks_tell_a_slow_link_from_a_slow_server() {
-    assert_eq!(first_of(&tftp(50 * MS, Some(25 * MS), 10 * MS)), Some(Kind::LineRate));
-    assert_eq!(first_of(&tftp(50 * MS, Some(49 * MS), 10 * MS)), Some(Kind::SlowDisk));
+fn shorter_blocks_distinguish_a_slow_link_from_a_slow_server() {
+    assert_eq!(first_of(&tftp(50 * MS, Some(25 * MS), 10 * MS)), Some(CauseKind::LineRate));
+    assert_eq!(first_of(&tftp(50 * MS, Some(49 * MS), 10 * MS)), Some(CauseKind::SlowDisk));
     let session = tftp(50 * MS, None, 10 * MS);
     let sentence = causes(&session)[0].sentence();
     assert!(sentence.starts_with("Either the rate of the path's slowest link or"), "{sentence}");
 }
 
 #[test]
-fn a_first_block_that_is_late_is_the_server_s_unless_a_timer_ran_out() {
+fn a_late_first_block_is_charged_to_the_server_unless_a_timer_expired() {
     let mut session = tftp(10 * MS, None, 10 * MS);
     let transfer = &mut session.transfers[0];
     transfer.first_byte_ns = Some(1_520 * MS);
     transfer.total_ns += 1_500 * MS;
-    assert_eq!(first_of(&session), Some(Kind::SlowFirstByte));
+    assert_eq!(first_of(&session), Some(CauseKind::SlowFirstByte));
     session.transfers[0].timeouts = Some(1);
-    assert_eq!(first_of(&session), Some(Kind::Loss));
+    assert_eq!(first_of(&session), Some(CauseKind::Loss));
 }
 
 #[test]
-fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
+fn windows_of_blocks_that_end_early_show_loss_and_no_slow_link() {
     let trip = 40 * MS;
     let windows = [16_u64, 4, 9, 3, 16, 5, 11];
     let mut session = tftp(trip, None, trip);
@@ -429,12 +432,12 @@ fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
     transfer.block_bytes = Some(512);
     transfer.window_blocks = Some(16);
     transfer.repeated_blocks = Some(12);
-    let loss = causes(&session).into_iter().find(|cause| cause.kind == Kind::Loss).unwrap();
+    let loss = causes(&session).into_iter().find(|cause| cause.kind == CauseKind::Loss).unwrap();
     // Four windows were needed.
     assert_eq!(loss.cost_ns, 3 * trip);
     assert!(loss.advice.starts_with("blocks arrived twice"), "{loss:?}");
     session.transfers[0].repeated_blocks = Some(0);
-    assert!(causes(&session).iter().all(|cause| cause.kind != Kind::Loss));
+    assert!(causes(&session).iter().all(|cause| cause.kind != CauseKind::Loss));
     // On a link where a block takes as long as the round trip, one repeat costs one round trip at
     // most.
     let arrivals = &mut session.transfers[0].arrivals;
@@ -443,29 +446,29 @@ fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
     }
     session.transfers[0].total_ns = 64 * 45 * MS;
     session.transfers[0].repeated_blocks = Some(1);
-    let loss = causes(&session).into_iter().find(|cause| cause.kind == Kind::Loss);
+    let loss = causes(&session).into_iter().find(|cause| cause.kind == CauseKind::Loss);
     assert!(loss.is_none_or(|loss| loss.cost_ns <= trip), "one block was repeated");
 }
 
 #[test]
-fn a_bucket_passes_single_packets_and_a_disk_reads_blocks() {
+fn single_packets_show_a_token_bucket_and_blocks_a_slow_disk() {
     let behind = |each_ns: u64, bytes: u64, count: usize| {
         let mut gaps = vec![(0, 40 * MSS), (2 * MS, 40 * MSS)];
         gaps.resize(2 + count, (each_ns, bytes));
-        first(vec![download(&gaps)]).map(|found| found.0)
+        first(vec![download(&gaps)]).map(|(kind, _)| kind)
     };
-    assert_eq!(behind(19 * MS, MSS, 16), Some(Kind::RateLimiter));
-    assert_ne!(behind(60 * MS, 8 * MSS, 12), Some(Kind::RateLimiter));
+    assert_eq!(behind(19 * MS, MSS, 16), Some(CauseKind::RateLimiter));
+    assert_ne!(behind(60 * MS, 8 * MSS, 12), Some(CauseKind::RateLimiter));
 }
 
 #[test]
-fn one_stall_behind_a_single_segment_is_a_pause_and_packets_that_come_apart_are_none() {
+fn one_stall_after_a_single_segment_is_a_pause_and_spaced_packets_are_not() {
     let stalled = download(&[(0, MSS), (2_000 * MS, 40 * MSS), (MS, 40 * MSS)]);
-    assert_eq!(first(vec![stalled]).map(|found| found.0), Some(Kind::SlowDisk));
+    assert_eq!(first(vec![stalled]).map(|(kind, _)| kind), Some(CauseKind::SlowDisk));
 }
 
 #[test]
-fn a_late_reply_of_one_transfer_is_a_lost_packet_only_if_it_is_as_late_as_a_timer() {
+fn a_late_reply_of_one_transfer_shows_loss_only_if_it_is_as_late_as_a_timer() {
     let with_late_reply = |late_ms: u64| {
         let usual = download(&[(0, 10 * MSS), (MS, 10 * MSS)]);
         let mut lossy = usual.clone();
@@ -473,33 +476,33 @@ fn a_late_reply_of_one_transfer_is_a_lost_packet_only_if_it_is_as_late_as_a_time
         let mut late = download(&[(0, 10 * MSS), (MS, 20 * MSS)]);
         late.total_ns += late_ms * MS;
         late.exchanges[1].replied_ns = Some(late.total_ns);
-        first(vec![usual, lossy, late]).map(|found| found.0)
+        first(vec![usual, lossy, late]).map(|(kind, _)| kind)
     };
-    assert_eq!(with_late_reply(150), Some(Kind::LateLastReply));
-    assert_eq!(with_late_reply(220), Some(Kind::Loss));
+    assert_eq!(with_late_reply(150), Some(CauseKind::LateLastReply));
+    assert_eq!(with_late_reply(220), Some(CauseKind::Loss));
 }
 
 #[test]
-fn a_timer_of_this_host_follows_the_round_trip() {
+fn a_timeout_of_this_host_may_be_short() {
     let mut session = tftp(10 * MS, None, 10 * MS);
     for arrival in session.transfers[0].arrivals.iter_mut().skip(20) {
         arrival.at_ns += 240 * MS;
     }
     session.transfers[0].total_ns += 240 * MS;
-    assert_ne!(first_of(&session), Some(Kind::Loss));
+    assert_ne!(first_of(&session), Some(CauseKind::Loss));
     session.transfers[0].timeouts = Some(1);
-    assert_eq!(first_of(&session), Some(Kind::Loss));
+    assert_eq!(first_of(&session), Some(CauseKind::Loss));
 }
 
 #[test]
-fn a_silence_of_a_second_between_blocks_is_a_timer() {
+fn a_silence_of_a_second_between_blocks_is_a_timeout() {
     let mut session = tftp(10 * MS, None, 10 * MS);
     let transfer = &mut session.transfers[0];
     for arrival in transfer.arrivals.iter_mut().skip(20) {
         arrival.at_ns += 1_000 * MS;
     }
     transfer.total_ns += 1_000 * MS;
-    assert_eq!(first_of(&session), Some(Kind::Loss));
+    assert_eq!(first_of(&session), Some(CauseKind::Loss));
 }
 
 proptest! {
@@ -545,7 +548,7 @@ proptest! {
             greeting_ns: n(2),
             login_ns: n(3),
             control: Some(transfer.clone()),
-            aborted: Some(Aborted { transfer: transfer.clone(), why: "x".to_owned() }),
+            aborted: Some(Aborted { transfer: transfer.clone(), reason: "x".to_owned() }),
             transfers: vec![transfer.clone(), FileTransfer { bytes: 1, ..transfer }],
             ..FileSession::default()
         };
@@ -579,6 +582,6 @@ fn a_window_of_blocks_that_overflows_a_queue_each_time_is_charged_to_the_link() 
         transfer.timeouts = Some(lossy);
         causes(&session).first().map(|cause| cause.kind)
     };
-    assert_eq!(of_windows(6), Some(Kind::LineRate));
-    assert_eq!(of_windows(3), Some(Kind::Loss), "by chance in every second window");
+    assert_eq!(of_windows(6), Some(CauseKind::LineRate));
+    assert_eq!(of_windows(3), Some(CauseKind::Loss), "by chance in every second window");
 }

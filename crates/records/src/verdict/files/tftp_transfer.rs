@@ -8,16 +8,16 @@
 //! not in a slow server: a second transfer with shorter blocks distinguishes the two.
 
 use super::observed::{FileSession, FileTransfer};
-use super::opening::FAR_AWAY_NS;
+use super::opening::MIN_DISTANT_TRIP_NS;
 use crate::format::{count, duration, rate};
 use crate::statistics;
 use crate::verdict::Direction;
-use crate::verdict::cause::{Cause, Kind, Operation};
+use crate::verdict::cause::{Cause, CauseKind, Operation};
 use crate::verdict::traffic::{gaps, rate_bps};
 
-/// Minimum silence that counts as a timeout, ns.
+/// Minimum silence between blocks that counts as a timeout, ns.
 const MIN_TIMER_NS: u64 = 300_000_000;
-/// Minimum silence that counts as a timeout if a timer of the local host expired, ns.
+/// Minimum silence between blocks that counts as a timeout if the local host counted a timeout, ns.
 const MIN_OWN_TIMER_NS: u64 = 100_000_000;
 /// A timeout is also at least this many times the usual time of a block.
 const TIMER_FACTOR: u64 = 5;
@@ -28,13 +28,13 @@ const REQUEST_TIMER_NS: u64 = 950_000_000;
 const SHORT_PERCENTILE: u8 = 10;
 /// Headers of IP, UDP and TFTP, bytes.
 const HEADER_BYTES: u64 = 32;
-/// On a link, the time of a block is proportional to its size; in a server, a shorter block takes
-/// as long as a full one. The link is the cause if the time of a shorter block is at most this
-/// percentage of the way from the first value to the second.
+/// On a link, the time of a block is proportional to its size; in a server, a short block takes as
+/// long as a full one. The link is the cause if the time of a short block exceeds the time expected
+/// on a link by at most this percentage of the difference between the two expected times.
 const LINK_PERCENT: u64 = 50;
-/// A wait for the local processor of at least this fraction of a transfer, as a divisor, is its
-/// only cause.
-const STARVED_ONE_IN: u64 = 3;
+/// A wait for the local processor is the only cause if it takes at least the time of the transfer
+/// divided by this number.
+const MIN_STARVED_DIVISOR: u64 = 3;
 
 /// Minimum number of windows; with fewer, a loss in each window is coincidence.
 const MIN_WINDOWS: u64 = 3;
@@ -47,24 +47,24 @@ struct View<'a> {
     /// Typical time of a block, or of a window, ns.
     typical_ns: u64,
     /// Silences due to timers, ns.
-    timers: Vec<u64>,
+    timeouts_ns: Vec<u64>,
 }
 
 /// Returns the causes of the duration of the largest transfer of `session`.
 pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
-    let mut found = vec![name_server(session)];
+    let mut causes = vec![name_server(session)];
     let incoming = session.transfers.iter().filter(|one| one.direction == Direction::Incoming);
     let largest = incoming.max_by_key(|one| one.bytes).or_else(|| session.transfers.first());
     if let Some(view) = largest.and_then(|transfer| View::of(session, transfer)) {
-        found.extend(view.causes());
+        causes.extend(view.causes());
     }
-    found
+    causes
 }
 
 fn name_server(session: &FileSession) -> Cause {
     let ns = session.resolve_ns.unwrap_or(0);
     Cause {
-        kind: Kind::NameServer,
+        kind: CauseKind::NameServer,
         operation: Operation::Session,
         cost_ns: ns,
         gain_ns: ns,
@@ -80,10 +80,11 @@ fn name_server(session: &FileSession) -> Cause {
 pub(super) fn trip_ns(session: &FileSession, transfer: &FileTransfer) -> Option<u64> {
     let runs = session.transfers.iter().chain(&session.control);
     let options = runs.filter_map(|one| one.connected_ns).filter(|ns| *ns > 0).min();
-    // In a window the next block is already in flight when the previous one is acknowledged again.
+    // With several blocks per window, the time between an acknowledgment and the next block may be
+    // shorter than a round trip: that block may already have been in flight.
     let is_alone = transfer.window_blocks.is_none_or(|blocks| blocks <= 1) || options.is_none();
     let waits: Vec<u64> = waits_ns(transfer).into_iter().filter(|ns| is_alone && *ns > 0).collect();
-    // After a block that was read late, the next one seems early.
+    // After a block that was read late, the time to the next block is too short.
     let blocks = statistics::percentile(&waits, SHORT_PERCENTILE);
     options.into_iter().chain(blocks).min()
 }
@@ -94,14 +95,14 @@ fn waits_ns(transfer: &FileTransfer) -> Vec<u64> {
     let window = block.saturating_mul(transfer.window_blocks.unwrap_or(1).max(1));
     // An acknowledgment follows the last block of each window.
     let mut cumulative_bytes = transfer.arrivals.first().map_or(0, |first| first.bytes);
-    let mut found = Vec::new();
+    let mut waits = Vec::new();
     for (_, gap, bytes) in gaps(&transfer.arrivals) {
         if cumulative_bytes.is_multiple_of(window) {
-            found.push(gap);
+            waits.push(gap);
         }
         cumulative_bytes = cumulative_bytes.saturating_add(bytes);
     }
-    found
+    waits
 }
 
 impl<'a> View<'a> {
@@ -109,44 +110,43 @@ impl<'a> View<'a> {
         let trip = trip_ns(session, transfer)?;
         let all: Vec<u64> = gaps(&transfer.arrivals).map(|(_, gap, _)| gap).collect();
         let median = statistics::median(&all).unwrap_or(0);
-        // A timer of the local host covers the round trip.
+        // The timeout of the local host follows the round-trip time, so it may be short.
         let is_own = transfer.timeouts.is_some_and(|count| count > 0);
         let shortest_ns = if is_own { MIN_OWN_TIMER_NS } else { MIN_TIMER_NS };
-        let least_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(shortest_ns);
-        let timers = all.iter().copied().filter(|gap| *gap >= least_ns).collect();
-        let waits: Vec<u64> =
-            waits_ns(transfer).into_iter().filter(|gap| *gap < least_ns).collect();
+        let min_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(shortest_ns);
+        let timeouts_ns = all.iter().copied().filter(|gap| *gap >= min_ns).collect();
+        let waits: Vec<u64> = waits_ns(transfer).into_iter().filter(|gap| *gap < min_ns).collect();
         Some(Self {
             session,
             transfer,
             trip,
             window: transfer.window_blocks.unwrap_or(1).max(1),
             typical_ns: statistics::median(&waits).unwrap_or(trip),
-            timers,
+            timeouts_ns,
         })
     }
 
     fn causes(&self) -> Vec<Cause> {
         let processor = self.processor();
-        if processor.cost_ns >= self.transfer.total_ns / STARVED_ONE_IN {
+        if processor.cost_ns >= self.transfer.total_ns / MIN_STARVED_DIVISOR {
             return vec![processor];
         }
         let blocks = self.blocks();
-        let is_own_burst = blocks.as_ref().is_some_and(|cause| self.is_own_burst(cause));
-        let mut found = vec![self.first_block(), processor];
+        let overflows_queue = blocks.as_ref().is_some_and(|cause| self.overflows_queue(cause));
+        let mut causes = vec![self.first_block(), processor];
         // Losses of a window in the queue of a slow link are charged to the link and the local
         // window.
-        found.extend(Some(self.loss()).filter(|_| !is_own_burst));
-        found.extend(blocks.map(|cause| match cause.kind {
-            Kind::LineRate if is_own_burst => self.with_timers(cause),
-            Kind::LineRate => Cause { advice: cause.advice + ". Use a faster link", ..cause },
+        causes.extend(Some(self.loss()).filter(|_| !overflows_queue));
+        causes.extend(blocks.map(|cause| match cause.kind {
+            CauseKind::LineRate if overflows_queue => self.with_timeouts(cause),
+            CauseKind::LineRate => Cause { advice: cause.advice + ". Use a faster link", ..cause },
             _ => cause,
         }));
-        found.extend(self.lock_step());
-        found
+        causes.extend(self.lock_step());
+        causes
     }
 
-    fn cause(&self, kind: Kind, ns: u64, subject: &str, advice: String) -> Cause {
+    fn cause(&self, kind: CauseKind, ns: u64, subject: &str, advice: String) -> Cause {
         let total_ns = self.transfer.total_ns;
         let ns = ns.min(total_ns);
         Cause {
@@ -166,7 +166,7 @@ impl<'a> View<'a> {
                       this host"
                 .to_owned();
         let ns = self.transfer.own_wait_ns.unwrap_or(0);
-        self.cause(Kind::LocalProcessor, ns, "This host's busy processor", advice)
+        self.cause(CauseKind::LocalProcessor, ns, "This host's busy processor", advice)
     }
 
     /// Returns whether a local timer expired, or a block arrived twice.
@@ -176,15 +176,16 @@ impl<'a> View<'a> {
 
     /// Returns the delay of the first block, ns: request, options and block take two round trips,
     /// or one if the server ignores the options.
-    fn first_late_ns(&self) -> u64 {
+    fn first_block_delay_ns(&self) -> u64 {
         let trips = if self.transfer.connected_ns.is_some() { 2 } else { 1 };
         let due_ns = self.trip.saturating_mul(trips - 1).saturating_add(self.typical_ns);
         self.transfer.first_byte_ns.unwrap_or(0).saturating_sub(due_ns)
     }
 
     fn first_block(&self) -> Cause {
-        let ns = self.first_late_ns();
-        // A server that is late again is slow by itself.
+        let ns = self.first_block_delay_ns();
+        // If the first block is also late in the control run, the server is slow, and no packet was
+        // lost.
         let again = self.session.control.as_ref().and_then(|control| control.first_byte_ns);
         let is_usual = again.is_some_and(|again| again >= ns / 2);
         let has_timed_out = self.transfer.timeouts.is_some_and(|n| n > 0);
@@ -194,53 +195,54 @@ impl<'a> View<'a> {
                 "the request or its reply was repeated after a timeout. Find the link that loses \
                  packets"
                     .to_owned();
-            return self.cause(Kind::Loss, ns, "Packet loss (the request)", advice);
+            return self.cause(CauseKind::Loss, ns, "Packet loss (the request)", advice);
         }
         let advice = format!(
             "it arrived that much later than the round trips of {} require. Check how the server \
              finds and opens the file, and how it authorizes the request",
             duration(self.trip)
         );
-        self.cause(Kind::SlowFirstByte, ns, "The server's late first block", advice)
+        self.cause(CauseKind::SlowFirstByte, ns, "The server's late first block", advice)
     }
 
     fn loss(&self) -> Cause {
-        let late: u64 = self.timers.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
-        let needed = self.typical_ns.saturating_mul(u64::try_from(self.timers.len()).unwrap_or(0));
-        let longest_ns = self.timers.iter().max().copied().unwrap_or(0);
-        let seen = if self.has_repeats() { "" } else { ", although no block arrived twice" };
-        let advice = match self.timers.len() {
+        let late: u64 = self.timeouts_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
+        let needed =
+            self.typical_ns.saturating_mul(u64::try_from(self.timeouts_ns.len()).unwrap_or(0));
+        let longest_ns = self.timeouts_ns.iter().max().copied().unwrap_or(0);
+        let repeat_note = if self.has_repeats() { "" } else { ", although no block arrived twice" };
+        let advice = match self.timeouts_ns.len() {
             0 => {
                 "blocks arrived twice, and windows of blocks ended early. Find the link that loses \
                   packets"
                     .to_owned()
             }
-            timers => format!(
-                "{} {} arrived only after a timeout, the longest after {}{seen}. Find the link \
-                 that loses packets, and set a shorter timeout (RFC 2349)",
-                count(u64::try_from(timers).unwrap_or(u64::MAX)),
-                if timers == 1 { "block" } else { "blocks" },
+            timeout_count => format!(
+                "{} {} arrived only after a timeout, the longest after {}{repeat_note}. Find the \
+                 link that loses packets, and set a shorter timeout (RFC 2349)",
+                count(u64::try_from(timeout_count).unwrap_or(u64::MAX)),
+                if timeout_count == 1 { "block" } else { "blocks" },
                 duration(longest_ns)
             ),
         };
         let ns = late.saturating_sub(needed).saturating_add(self.short_windows_ns());
-        self.cause(Kind::Loss, ns, "Packet loss", advice)
+        self.cause(CauseKind::Loss, ns, "Packet loss", advice)
     }
 
     /// Returns whether the last blocks of a window are lost in the queue of the slowest link, and
     /// not by random loss on the path. Then the window takes longer on the link than a timer, or
     /// every window loses blocks.
-    fn is_own_burst(&self, blocks: &Cause) -> bool {
+    fn overflows_queue(&self, blocks: &Cause) -> bool {
         let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
         let window_ns = (blocks.cost_ns / all.max(1)).saturating_mul(self.window);
-        let timers = u64::try_from(self.timers.len()).unwrap_or(u64::MAX);
-        let is_each_window = self.waits() >= MIN_WINDOWS && timers >= self.waits();
+        let timeout_count = u64::try_from(self.timeouts_ns.len()).unwrap_or(u64::MAX);
+        let is_each_window = self.waits() >= MIN_WINDOWS && timeout_count >= self.waits();
         let is_overflow = window_ns >= MIN_TIMER_NS || is_each_window;
-        self.window > 1 && blocks.kind == Kind::LineRate && is_overflow
+        self.window > 1 && blocks.kind == CauseKind::LineRate && is_overflow
     }
 
-    fn with_timers(&self, cause: Cause) -> Cause {
-        let late = self.timers.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+    fn with_timeouts(&self, cause: Cause) -> Cause {
+        let late = self.timeouts_ns.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
         let ns = cause.cost_ns.saturating_add(late).min(cause.total_ns);
         let advice = format!(
             "{}; its queue cannot hold a window of {} blocks, so blocks are lost. Use a smaller \
@@ -258,10 +260,11 @@ impl<'a> View<'a> {
             return 0;
         }
         let all: Vec<u64> = gaps(&self.transfer.arrivals).map(|(_, gap, _)| gap).collect();
-        // On a slow link each block takes long.
+        // On a slow link each block takes long, so the usual time of a block is added.
         let block_ns = statistics::median(&all).unwrap_or(0);
-        let least_ns = block_ns.saturating_add(self.trip - self.trip / 4);
-        let waits = all.iter().filter(|ns| **ns >= least_ns && !self.timers.contains(ns)).count();
+        let min_ns = block_ns.saturating_add(self.trip - self.trip / 4);
+        let waits =
+            all.iter().filter(|ns| **ns >= min_ns && !self.timeouts_ns.contains(ns)).count();
         let windows = u64::try_from(waits).unwrap_or(u64::MAX).saturating_add(1);
         let repeats = [self.transfer.repeated_blocks, self.transfer.timeouts];
         let repeats = repeats.into_iter().flatten().fold(0, u64::saturating_add);
@@ -277,7 +280,7 @@ impl<'a> View<'a> {
     fn blocks_ns(&self) -> u64 {
         let arrivals = &self.transfer.arrivals;
         let span = crate::verdict::traffic::span_ns(arrivals).unwrap_or(0);
-        let late = self.timers.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        let late = self.timeouts_ns.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
         if self.window == 1 {
             let each_ns = self.typical_ns.saturating_sub(self.trip);
             return each_ns.saturating_mul(self.waits().saturating_sub(1));
@@ -303,7 +306,7 @@ impl<'a> View<'a> {
                     rate(carried)
                 );
                 let subject = "The rate of the path's slowest link";
-                Some(self.cause(Kind::LineRate, ns, subject, advice))
+                Some(self.cause(CauseKind::LineRate, ns, subject, advice))
             }
             Some(false) => {
                 let advice = format!(
@@ -313,7 +316,7 @@ impl<'a> View<'a> {
                     duration(self.trip)
                 );
                 let subject = "The server's slow file access before each block (storage)";
-                Some(self.cause(Kind::SlowDisk, ns, subject, advice))
+                Some(self.cause(CauseKind::SlowDisk, ns, subject, advice))
             }
             None => {
                 let advice = format!(
@@ -325,7 +328,7 @@ impl<'a> View<'a> {
                 );
                 let subject =
                     "Either the rate of the path's slowest link or the server's slow storage";
-                Some(self.cause(Kind::Unknown, ns, subject, advice))
+                Some(self.cause(CauseKind::Unknown, ns, subject, advice))
             }
         }
     }
@@ -348,7 +351,7 @@ impl<'a> View<'a> {
     }
 
     fn lock_step(&self) -> Option<Cause> {
-        if self.trip < FAR_AWAY_NS {
+        if self.trip < MIN_DISTANT_TRIP_NS {
             return None;
         }
         let waits = self.waits();
@@ -372,6 +375,6 @@ impl<'a> View<'a> {
             _ => "TFTP's lock-step transfer (one window of blocks per round trip)",
         };
         let ns = self.trip.saturating_mul(trips);
-        Some(self.cause(Kind::LockStep, ns, subject, advice))
+        Some(self.cause(CauseKind::LockStep, ns, subject, advice))
     }
 }

@@ -1,22 +1,22 @@
-//! The minimum allocation, and character-at-a-time input.
+//! Table of the minimum allocation, for sessions that type a character at a time.
 
-use super::super::daemon::bill;
+use super::super::daemon::simulate;
 use super::super::session_scenario::Scenario;
 use crate::table::{Row, Table};
 
-/// Allocations of remote hosts, in characters: the memo proposes 80 to 120.
+/// Allocations of remote hosts in characters; the memo proposes 80 to 120.
 const ALLOCATIONS: [usize; 6] = [10, 20, 40, 80, 120, 1_000];
 
-/// Returns the wakeups as a function of the allocation by remote hosts.
+/// Returns the number of wakeups for each allocation.
 pub(super) fn table(scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
     for allocation_chars in ALLOCATIONS {
         let mut scenario = scenario.clone();
         scenario.network.allocation_chars = allocation_chars;
-        let bill = bill(&scenario, scenario.switches);
-        let messages = bill.messages.max(1) as f64;
-        let daemon = bill.all_wakeups() as f64 / messages;
-        let process = bill.woken_to_write as f64 / messages;
+        let usage = simulate(&scenario, scenario.switches);
+        let messages = usage.messages.max(1) as f64;
+        let daemon = usage.total_wakeups() as f64 / messages;
+        let process = usage.woken_to_write as f64 / messages;
         rows.push(Row::output(format!("{allocation_chars} characters: daemon"), daemon, 2));
         rows.push(Row::output(format!("{allocation_chars} characters: processes"), process, 2));
     }

@@ -1,22 +1,22 @@
-//! The daemon as described by the memo.
+//! Table of the daemon's wakeups, compared with the memo.
 
-use super::super::daemon::{Cause, bill, transaction_ms};
+use super::super::daemon::{Cause, simulate, transaction_ms};
 use super::super::login;
 use super::super::session_scenario::Scenario;
 use crate::table::{Extent, Row, Table};
 
-/// Returns the wakeups of the daemon by reason, and their cost.
+/// Returns the numbers of daemon wakeups by cause, and their cost.
 pub(super) fn table(scenario: &Scenario) -> Table {
-    let bill = bill(scenario, scenario.switches);
-    let all = bill.all_wakeups().max(1) as f64;
+    let usage = simulate(scenario, scenario.switches);
+    let all = usage.total_wakeups().max(1) as f64;
     let seconds = scenario.minutes as f64 * 60.0;
     let costs = &scenario.costs;
     let block = if scenario.switches.wait { costs.wait_ms } else { costs.block_ms };
     let transaction_ms = transaction_ms(costs, scenario.switches);
     let block_share = block * 100.0 / transaction_ms;
     let login_s = login::seconds(scenario, scenario.switches);
-    let busy = bill.while_busy as f64 * 100.0 / all;
-    let share = |cause| bill.woken_by(cause) as f64 * 100.0 / all;
+    let busy = usage.while_busy as f64 * 100.0 / all;
+    let share = |cause| usage.wakeups_by(cause) as f64 * 100.0 / all;
     Table {
         number: "1",
         title: "causes of the wakeups of the Network Daemon, and their cost",
@@ -33,7 +33,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
             Row::output("allocates, % of wakeups", share(Cause::Allocate), 0),
             Row::output("data for a process, % of wakeups", share(Cause::Data), 0),
             Row::output("surveys and echoes, % of wakeups", share(Cause::Request), 0),
-            Row::output("wakeups per data message", all / bill.messages.max(1) as f64, 2),
+            Row::output("wakeups per data message", all / usage.messages.max(1) as f64, 2),
             Row::output("initial connection protocol, s", login_s, 1)
                 .measured(Extent::Between(5.0, 6.0)),
         ],

@@ -1,4 +1,4 @@
-//! The memo's measurements and expectations beside the results of the model.
+//! Tables that compare the memo's measurements and expectations with the results of the model.
 
 mod allocations;
 mod daemon;

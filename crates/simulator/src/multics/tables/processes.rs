@@ -1,27 +1,29 @@
-//! The server processes as described by the memo.
+//! Table of the server processes' costs, compared with the memo.
 
-use super::super::daemon::{bill, io_ms};
+use super::super::daemon::{io_ms, simulate};
 use super::super::session_scenario::{Costs, Scenario};
 use super::super::switches::Switches;
 use crate::table::{Extent, Row, Table};
 
-/// Cost of a write call of a network process relative to that of a terminal process.
+/// Cost of a write call over the network relative to a write call at a directly connected terminal,
+/// according to the memo.
 const WRITE_RATIO: f64 = 4.5;
-/// "About 2.5 to 1".
+/// Cost of an empty command over the network relative to a terminal: "about 2.5 to 1".
 const NOTHING_RATIO: Extent = Extent::About(2.5);
-/// "Nearly twice as bad".
+/// Cost of the same command typed a character at a time: "nearly twice as bad".
 const CHARACTER_RATIO: Extent = Extent::About(2.0);
 /// An empty command as typed, with its line ending.
 const NOTHING: &str = "nothing\n";
-/// Number of characters of the ready message after a command; our own assumption.
+/// Number of characters of the ready message after a command (our assumption).
 const READY_CHARS: f64 = 40.0;
 
-/// Processor times for an empty command: a line is read and a ready message is written.
+/// Processor times of the operations for an empty command, which reads a line and writes a ready
+/// message.
 #[derive(Clone, Copy, Debug)]
 struct Nothing {
-    /// One read or write call.
+    /// Processor time of one read or write call.
     call_ms: f64,
-    /// Wakeup for the typed input.
+    /// Processor time of the wakeup for the typed input.
     wakeup_ms: f64,
     telnet_per_ms: f64,
     canonical_per_ms: f64,
@@ -38,8 +40,8 @@ impl Nothing {
         }
     }
 
-    /// Returns the processor times of the process at a directly connected terminal, which does not
-    /// use the third ring.
+    /// Returns the processor times of a process at a directly connected terminal, assuming that it
+    /// does not use the third ring.
     fn terminal(costs: &Costs) -> Self {
         Self {
             call_ms: costs.io_ms / WRITE_RATIO,
@@ -49,8 +51,8 @@ impl Nothing {
         }
     }
 
-    /// Returns the cost of the command `typed` if it arrives in `pieces` pieces. Each piece wakes
-    /// the process, which reads the piece.
+    /// Returns the cost of the command `typed` in ms, if it arrives in `pieces` pieces. Each piece
+    /// wakes the process, which reads it.
     fn ms(self, typed: &str, pieces: usize) -> f64 {
         let typed = typed.len() as f64;
         pieces as f64 * (self.wakeup_ms + self.call_ms)
@@ -60,15 +62,15 @@ impl Nothing {
     }
 }
 
-/// Returns the time of the processes by activity.
+/// Returns the processor time of the server processes by activity.
 pub(super) fn table(scenario: &Scenario) -> Table {
-    let bill = bill(scenario, scenario.switches);
+    let usage = simulate(scenario, scenario.switches);
     let costs = &scenario.costs;
     let seconds = |ms: f64| ms / 1_000.0 * 60.0 / scenario.minutes as f64;
     let call = io_ms(costs, scenario.switches);
-    let io = bill.transactions as f64 * call;
-    let wakeups = (bill.process_ms - io).max(0.0) - bill.canonical_ms;
-    let an_io = bill.process_ms / bill.transactions.max(1) as f64;
+    let io = usage.transactions as f64 * call;
+    let wakeups = (usage.process_ms - io).max(0.0) - usage.canonical_ms;
+    let an_io = usage.process_ms / usage.transactions.max(1) as f64;
     // Write call of a directly connected terminal, by the memo's own ratio.
     let local = costs.io_ms / WRITE_RATIO;
     let network = Nothing::network(costs, scenario.switches);
@@ -106,8 +108,8 @@ pub(super) fn table(scenario: &Scenario) -> Table {
                 .measured(CHARACTER_RATIO),
             Row::output("reads and writes, s", seconds(io), 0),
             Row::output("wakeups and character codes, s", seconds(wakeups), 0),
-            Row::output("conversion to canonical form, s", seconds(bill.canonical_ms), 2),
-            Row::output("daemon for the processes, s", seconds(bill.daemon_ms), 0),
+            Row::output("conversion to canonical form, s", seconds(usage.canonical_ms), 2),
+            Row::output("daemon for the processes, s", seconds(usage.daemon_ms), 0),
         ],
         why: "The 80 to 90 ms of a read or write are the memo's. The cost of a write at a terminal \
               follows from the memo's ratio of 4.5 to 1, so this ratio is met by construction. A \

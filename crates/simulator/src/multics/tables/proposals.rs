@@ -1,6 +1,6 @@
-//! Savings of each proposal: per transaction, individually, and cumulatively.
+//! Tables of the savings of the proposals: per transaction, individually, and cumulatively.
 
-use super::super::daemon::{Bill, bill, io_ms, transaction_ms};
+use super::super::daemon::{Usage, io_ms, simulate, transaction_ms};
 use super::super::session_scenario::Scenario;
 use super::super::switches::{PROPOSALS, Switches};
 use crate::table::{Extent, Origin, Row, Table};
@@ -10,7 +10,7 @@ fn saved(before: f64, after: f64) -> f64 {
     if before > 0.0 { (1.0 - after / before) * 100.0 } else { 0.0 }
 }
 
-/// Returns the memo's expectations for one transaction, beside the model.
+/// Returns the savings per transaction, compared with the memo's expectations.
 pub(super) fn transaction(scenario: &Scenario) -> Table {
     let costs = &scenario.costs;
     let daemon = |switches| transaction_ms(costs, switches);
@@ -47,7 +47,7 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
     }
 }
 
-/// Returns the saving of a proposal in `part`, with the memo's value.
+/// Returns a row for the saving of `proposal` in `part`, with the memo's value if it has one.
 fn compared(proposal: &str, part: &str, ours: f64) -> Row {
     // The savings of the daemon without the third ring follow directly from the memo's fraction.
     let is_third_ring = matches!(proposal, "daemon in ring 1" | "NCP in ring 0");
@@ -63,15 +63,15 @@ fn compared(proposal: &str, part: &str, ours: f64) -> Row {
     }
 }
 
-/// Returns the savings of each proposal alone.
+/// Returns the savings of each proposal by itself.
 pub(super) fn alone(scenario: &Scenario) -> Table {
-    let before = bill(scenario, scenario.switches);
+    let before = simulate(scenario, scenario.switches);
     let mut rows = Vec::new();
     for proposal in &PROPOSALS {
-        let after = bill(scenario, scenario.switches.and(proposal));
+        let after = simulate(scenario, scenario.switches.and(proposal));
         let name = proposal.name;
-        let wakeups = saved(before.all_wakeups() as f64, after.all_wakeups() as f64);
-        let daemon = |bill: &Bill| bill.daemon_ms + bill.interrupt_ms;
+        let wakeups = saved(before.total_wakeups() as f64, after.total_wakeups() as f64);
+        let daemon = |usage: &Usage| usage.daemon_ms + usage.interrupt_ms;
         let daemon = saved(daemon(&before), daemon(&after));
         let processes = saved(before.process_ms, after.process_ms);
         rows.extend([
@@ -96,16 +96,16 @@ pub(super) fn alone(scenario: &Scenario) -> Table {
     }
 }
 
-/// Returns the cumulative savings: each proposal together with the previous ones.
+/// Returns the cumulative savings: each row adds one proposal to those of the previous rows.
 pub(super) fn one_after_another(scenario: &Scenario) -> Table {
     let mut switches = scenario.switches;
     let minutes = scenario.minutes as f64 / 60.0;
-    let before = bill(scenario, switches);
+    let before = simulate(scenario, switches);
     let mut rows =
         vec![Row::output("as in the scenario", before.total_ms() / 1_000.0 / minutes, 0)];
     for proposal in &PROPOSALS {
         switches = switches.and(proposal);
-        let after = bill(scenario, switches);
+        let after = simulate(scenario, switches);
         let what = format!("+ {}", proposal.name);
         rows.push(Row::output(what, after.total_ms() / 1_000.0 / minutes, 0));
     }
@@ -148,9 +148,9 @@ mod tests {
         let mut scenario = built_in();
         scenario.minutes = 60;
         scenario.switches.daemon_elimination = true;
-        let bill = bill(&scenario, scenario.switches);
+        let usage = simulate(&scenario, scenario.switches);
         let asked = scenario.network.asked_an_hour as f64;
-        assert_eq!(bill.daemon_ms, asked * scenario.costs.transaction_ms);
+        assert_eq!(usage.daemon_ms, asked * scenario.costs.transaction_ms);
         let rows = alone(&scenario).rows;
         let of = |name: &str| rows.iter().find(|row| row.what == name).unwrap().ours;
         assert_eq!(of("daemon elimination: daemon"), 0.0);

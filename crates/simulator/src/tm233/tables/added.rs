@@ -1,4 +1,4 @@
-//! Features that this project adds to the computers of 1982, and the time that they save.
+//! Table of the time that features of plumbline would save on the computers of 1982.
 
 use super::super::experiments::{WINDOW, echo_by, maximum_transfer_by, screenful_by};
 use super::super::foreign::Additions;
@@ -17,7 +17,7 @@ const EACH: [(&str, Additions); 5] = [
     ("all three", ALL),
 ];
 
-/// Returns the four measurements, each without additions and with each addition.
+/// Returns four measurements, each without these features and with each of them.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for (what, measure, is_lossy) in [

@@ -1,12 +1,12 @@
-//! Comet's twenty packets and the concentrator's buffers, as a function of the window (TM-233
-//! §6.3.3).
+//! A screenful in twenty packets from the host Comet: effect of the window on losses in the
+//! concentrator's buffers (TM-233 §6.3.3).
 
 use super::super::foreign::{Additions, ForeignSession};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns the time of a screenful from Comet for each window.
+/// Returns the time of a screenful from Comet for each window size.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     let host = scenario.hosts.iter().find(|host| host.name == "Comet");

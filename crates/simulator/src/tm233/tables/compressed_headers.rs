@@ -1,4 +1,4 @@
-//! The echo of table 6-4 with later technology: RFC 1144, and processors of negligible cost.
+//! The echo of table 6-4 with later technology: compressed headers (RFC 1144), and fast processors.
 
 use super::super::experiments::{Equipment, echo_by};
 use super::super::scenario::Scenario;
@@ -6,7 +6,8 @@ use crate::table::{Row, Table};
 use crate::world::Stuck;
 use protocols::meter::Costs;
 
-/// Returns the echo time at 19,200 bit/s, with full headers and with compressed headers.
+/// Returns the echo time at 19,200 bit/s with full and with compressed headers, on processors of
+/// 1982 and without processor time.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     const FAST_BPS: u64 = 19_200;
     let mut rows = Vec::new();

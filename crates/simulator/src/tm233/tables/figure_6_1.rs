@@ -1,4 +1,4 @@
-//! Figure 6-1: the five lines of packet transfer time against size.
+//! Figure 6-1: five lines of the packet transfer time by packet size.
 
 use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
@@ -7,13 +7,14 @@ use crate::table::{Figure, Origin, Row, Table};
 use crate::transmission_line::Line;
 use crate::world::Stuck;
 
-/// Data bytes of the packets. The fits use all sizes except the first, because the thesis does not
-/// state the sizes of its fits.
+/// Data bytes of the simulated packets. The lines are fitted to all sizes except the first; the
+/// thesis does not state the sizes to which it fitted its lines.
 const SIZES: [usize; 6] = [1, 100, 200, 300, 400, 500];
-/// Overhead of a packet besides its data.
+/// Overhead of a packet on the line, in bytes.
 const OVERHEAD_BYTES: usize = 47;
 
-/// A line of the thesis: the line below it plus the component of table 6-1 between them.
+/// A line of the thesis's figure. Each line is the sum of the line below it and one component of
+/// table 6-1.
 struct Paper {
     name: &'static str,
     origin: Origin,
@@ -27,7 +28,8 @@ const fn line(name: &'static str, origin: Origin, at_0_s: f64, us_a_byte: f64) -
     Paper { name, origin, is_measured: true, at_0_s, us_a_byte }
 }
 
-/// Lines of the figure, from the top. All costs except that of a carriage return are the thesis's.
+/// The lines of the figure from top to bottom. All costs except that of a carriage return are those
+/// of the thesis.
 const PAPER: [Paper; 5] = [
     line("CR", Origin::Fit, 0.0589, 2_279.7),
     line("PC", Origin::Input, 0.0589, 1_887.7),
@@ -36,7 +38,8 @@ const PAPER: [Paper; 5] = [
     Paper { is_measured: false, ..line("INT", Origin::Input, 0.0109, 231.0) },
 ];
 
-/// Returns the fit of each line, a constant and a slope per data byte, and its points.
+/// Returns a table with the constant and the slope per data byte of each line, and the figure with
+/// its points.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let time = |content| -> Result<Vec<f64>, Stuck> {
         SIZES
@@ -80,7 +83,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     Ok((table, Picture { number: "figure 6-1", title, drawing }))
 }
 
-/// Returns the three values of a line.
+/// Returns the rows of a line: its constant, its slope, and its value at 500 bytes.
 fn compared(paper: &Paper, times: &[f64]) -> [Row; 3] {
     let (at_0, slope) = fit(times);
     let Paper { name, origin, is_measured, at_0_s, us_a_byte } = *paper;

@@ -1,4 +1,4 @@
-//! Figure 6-2: echoes from CSR, each timed with a clock of 18.2 ticks per second.
+//! Figure 6-2: echo times from the host CSR, measured by a clock with 18.2 ticks per second.
 
 use super::super::experiments::WINDOW;
 use super::super::foreign::{Additions, ForeignSession};
@@ -11,7 +11,7 @@ use protocols::rng::Rng;
 use protocols::time::Duration;
 use std::collections::BTreeMap;
 
-/// Returns the distribution of echoes over ticks, at both speeds.
+/// Returns the number of echoes for each number of ticks, at both line rates.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let mut rows = Vec::new();
     let mut bars = Vec::new();
@@ -55,7 +55,7 @@ fn results(rows: Vec<Row>, bars: Vec<Bar>) -> (Table, Picture) {
     (table, Picture { number: "figure 6-2", title, drawing: Drawing::Bars(bars) })
 }
 
-/// Returns `time` in ticks, as measured from a random phase between two ticks.
+/// Returns the number of ticks during `time`, which begins at a random phase between two ticks.
 fn ticks(time: Duration, rng: &mut Rng) -> u128 {
     let tick = llp::ticks(1).as_nanos();
     let phase = u128::from(rng.below(u64::try_from(tick).unwrap_or(1)));

@@ -1,4 +1,4 @@
-//! Figure 6-3: the times of screenfuls from CSR form clumps, one for each number of
+//! Figure 6-3: times of screenfuls from the host CSR, which form clumps, one for each number of
 //! retransmissions.
 
 use super::super::experiments::WINDOW;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// Times of the clumps of the thesis, in seconds.
 const CLUMPS: [f64; 3] = [3.0, 7.0, 11.0];
 
-/// Returns the clumps at both speeds, with either rule of the retransmission timer, and the time of
-/// each test with the rule of the scenario.
+/// Returns the clumps at both line rates, with each rule for the retransmission timeout, and a
+/// figure of the individual times with the rule of the scenario.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let mut rows = Vec::new();
     let mut bars = Vec::new();
@@ -60,10 +60,10 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     Ok((table, Picture { number: "figure 6-3", title, drawing: Drawing::Bars(bars) }))
 }
 
-/// Returns the origin of the mean of a clump.
+/// Returns the origin of a clump's mean.
 ///
-/// The time until the first retransmission is derived from the second clump, and the rule of a
-/// fixed timer is the one that matches the third.
+/// The second clump determines the time until the first retransmission, and the third clump
+/// determines that the timer is fixed.
 const fn origin(timer: Timer, timeouts: u64) -> Origin {
     match (timer, timeouts) {
         (_, 1) | (Timer::Fixed, 2..) => Origin::Fit,
@@ -71,7 +71,7 @@ const fn origin(timer: Timer, timeouts: u64) -> Origin {
     }
 }
 
-/// Returns the distribution of the test times in half seconds, ascending.
+/// Returns the numbers of trials by time, in steps of half a second.
 fn by_half_seconds(rate_bps: u64, result: &[ScreenfulResult]) -> Vec<Bar> {
     let halves = result.iter().map(|result| result.time.as_millis() / 500);
     let mut counts: BTreeMap<u128, u32> = BTreeMap::new();
@@ -87,7 +87,7 @@ fn by_half_seconds(rate_bps: u64, result: &[ScreenfulResult]) -> Vec<Bar> {
         .collect()
 }
 
-/// Runs the test as often as the scenario specifies.
+/// Simulates the number of screenfuls that the scenario specifies.
 pub(super) fn trials(
     scenario: &Scenario,
     rate_bps: u64,

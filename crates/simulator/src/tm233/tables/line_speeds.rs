@@ -1,20 +1,20 @@
-//! Losses of the interrupt routine at each line speed (TM-233 §6.2.3).
+//! Packets damaged by a slow interrupt routine, by line rate (TM-233 §6.2.3).
 
-use super::super::overrun::received_wrongly;
+use super::super::overrun::damaged_fraction;
 use super::super::scenario::Scenario;
 use crate::table::{Origin, Row, Table};
 
-/// Line rate, and the percentage of packets received incorrectly in the thesis.
+/// Line rate in bit/s, and the percentage of packets received incorrectly in the thesis.
 const PAPER: [(u64, f64); 3] = [(28_800, 3.0), (38_400, 50.0), (43_000, 100.0)];
-/// Line rates at which the scenario's `long_ppm` and `long_mean_us` were fitted.
+/// Line rates to whose results the scenario's `long_ppm` and `long_mean_us` were fitted.
 const FITTED_BPS: [u64; 2] = [28_800, 38_400];
 
-/// Returns the percentage of incorrect packets at each speed.
+/// Returns the percentage of packets received incorrectly at each rate.
 pub(super) fn table(scenario: &Scenario) -> Table {
     let paper = |rate_bps: u64| PAPER.iter().find(|(line, _)| *line == rate_bps);
     let compared = |rate_bps: u64| {
         let measured = paper(rate_bps).map(|(_, share)| *share);
-        let ours = received_wrongly(scenario, rate_bps) * 100.0;
+        let ours = damaged_fraction(scenario, rate_bps) * 100.0;
         let origin = if FITTED_BPS.contains(&rate_bps) { Origin::Fit } else { Origin::Output };
         Row::new(format!("{rate_bps} bit/s"), origin, ours, 1).measured_if(measured)
     };

@@ -1,12 +1,13 @@
-//! The lock-step of TM-233 §5.6, and its remedy of §7.1.
+//! The lock-step of TM-233 §5.6, in which the sender waits for each window update, and the remedy
+//! proposed in §7.1.
 
 use super::super::experiments::{Equipment, maximum_transfer_by};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns the maximum data transfer test in lock-step, and with acknowledgments when one packet is
-/// left to process.
+/// Returns the results of the maximum data transfer test in lock-step, and with acknowledgments
+/// that are sent while one packet is still queued.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let time = scenario.transfer_time();
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! The tables and figures of TM-233 §6.2 and §6.3 beside those of the thesis, with the reasons for
-//! the differences, and the effects of plumbline's additions.
+//! Tables and figures that compare TM-233 §6.2 and §6.3 with the simulation and explain the
+//! differences, and tables of the effects of plumbline's features.
 
 mod added;
 mod comet;
@@ -72,7 +72,7 @@ pub fn results(scenario: &Scenario) -> Result<Results, Stuck> {
 mod tests {
     use crate::table::{Figure, Row};
 
-    /// Compares a row, which may be an input, with a value of the thesis.
+    /// Asserts that the row's value differs from the thesis's value by at most `limit`.
     pub(super) fn assert_within(figure: Option<Figure>, limit: f64, row: &Row) {
         let share = figure.expect("the thesis has this figure").difference(row.ours);
         let share = share.expect("the figure is not zero");

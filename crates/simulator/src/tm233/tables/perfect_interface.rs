@@ -1,4 +1,4 @@
-//! A network interface without processor cost (TM-233 §6.2.3, §6.2.4 and §7.1).
+//! Times with a network interface that takes no processor time (TM-233 §6.2.3, §6.2.4 and §7.1).
 
 use super::super::experiments::{Equipment, WINDOW, echo_by, screenful_by};
 use super::super::scenario::Scenario;
@@ -6,12 +6,12 @@ use crate::table::{Extent, Row, Table};
 use crate::world::Stuck;
 use protocols::meter::Work;
 
-/// Line rate that is much faster than the processor.
+/// A line rate so high that the line takes no time, in bit/s.
 const RATE_BPS: u64 = 10_000_000_000;
-/// Bits of a screenful's characters.
+/// Number of bits in a screenful, without headers.
 const SCREENFUL_BITS: f64 = 1_966.0 * 8.0;
 
-/// Returns the times of a screenful and of an echo with such an interface.
+/// Returns the times of a screenful and of an echo with a perfect interface.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let costs = scenario.equipment().costs.with(Work::LineByte, 0);
     let equipment = Equipment { costs, ..scenario.equipment() };

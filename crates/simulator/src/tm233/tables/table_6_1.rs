@@ -1,4 +1,4 @@
-//! Table 6-1: components of the time of a packet.
+//! Table 6-1: the components of the transfer time of a packet.
 
 use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
@@ -6,12 +6,12 @@ use crate::table::{Figure, Origin, Row, Table};
 use crate::transmission_line::Line;
 use crate::world::Stuck;
 
-/// Data bytes of the columns of part B.
+/// Data bytes of the packets in the columns of part B.
 const SIZES: [usize; 4] = [0, 1, 466, 500];
-/// Overhead of a packet besides its data.
+/// Overhead of a packet on the line, in bytes.
 const OVERHEAD_BYTES: usize = 47;
 
-/// A line of part B: values by size, and per data byte in microseconds.
+/// A line of part B: its values for each packet size, and its slope in microseconds per data byte.
 struct Statistic {
     name: &'static str,
     paper: [f64; 4],
@@ -43,14 +43,14 @@ impl Statistic {
     }
 }
 
-/// Times of the three tests of figure 6-1, at 1, 466 and 500 bytes.
+/// Simulated times of the three lines of figure 6-1, at 1, 466 and 500 bytes.
 struct Lines {
     carriage_returns: [f64; 3],
     printable: [f64; 3],
     not_printed: [f64; 3],
 }
 
-/// Returns every value of part B.
+/// Returns all values of part B.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let time = |size, content| {
         packet_transfer_by(scenario.equipment(), scenario.rate_bps, size, content)
@@ -147,7 +147,7 @@ fn serial<const COUNT: usize>(scenario: &Scenario, sizes: [usize; COUNT]) -> [f6
     sizes.map(|size| line.serial_time(size + OVERHEAD_BYTES).as_secs_f64())
 }
 
-/// Extrapolates the value for 0 bytes, and returns it before the values for 1, 466 and 500 bytes.
+/// Returns the values for 0, 1, 466 and 500 bytes; the value for 0 bytes is extrapolated.
 fn from_1_on([at_1, at_466, at_500]: [f64; 3]) -> [f64; 4] {
     [at_1 - (at_500 - at_1) / 499.0, at_1, at_466, at_500]
 }

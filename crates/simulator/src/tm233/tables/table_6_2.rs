@@ -1,4 +1,4 @@
-//! Table 6-2: the maximum data transfer test, and the components of its time.
+//! Table 6-2: the maximum data transfer test, and the thesis's sum of its processor times.
 
 use super::super::experiments::{Transfer, maximum_transfer_by};
 use super::super::scenario::Scenario;
@@ -6,12 +6,13 @@ use crate::table::{Row, Table};
 use crate::transmission_line::Line;
 use crate::world::Stuck;
 
-/// Bits on the line of a packet with 500 bytes of data, and of one with none.
+/// Number of bits on the line for a packet with 500 bytes of data, and for a packet without data.
 const PACKET_BITS: [f64; 2] = [5_470.0, 470.0];
-/// Number of packets of a window.
+/// Number of packets in a window.
 const GROUP: u64 = 8;
 
-/// Returns the packet counts of the test, and the thesis's sum of the costs of these packets.
+/// Returns the packet counts of the test, and the sum of the costs of these packets as in the
+/// thesis.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let transfer =
         maximum_transfer_by(scenario.equipment(), scenario.rate_bps, scenario.transfer_time())?;
@@ -46,7 +47,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     })
 }
 
-/// Returns the parts of the thesis's sum, and the same parts of the model.
+/// Returns the summands of the thesis's sum, with the values of the thesis and of the model.
 fn budget(scenario: &Scenario, transfer: &Transfer) -> Vec<Row> {
     let line = Line::serial(scenario.rate_bps);
     let line_byte_ns = scenario.costs.line_byte_ns;

@@ -1,4 +1,4 @@
-//! Table 6-3: the minimum time of a screenful.
+//! Table 6-3: the minimum time of a screenful, which is its processor time.
 
 use super::super::experiments::{Screenful, WINDOW, screenful_by, text_by};
 use super::super::scenario::Scenario;
@@ -6,17 +6,18 @@ use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
 use protocols::meter::Account;
 
-/// A part of table 6-3: data bytes, and CRO, PCO, half of OOF, half of OOV, INT, and their sum.
+/// A row of the thesis's table: the data bytes of a packet, and its costs CRO, PCO, half of OOF,
+/// half of OOV, INT, and their sum.
 const PACKETS: [(usize, [f64; 6]); 2] = [
     (500, [0.1959, 0.3460, 0.0050, 0.0384, 0.1264, 0.7117]),
     (466, [0.1825, 0.3225, 0.0050, 0.0357, 0.1185, 0.6642]),
 ];
 const NAMES: [&str; 6] = ["CRO", "PCO", "1/2 OOF", "1/2 OOV", "INT", "total"];
-/// Bits of a screenful in three packets of 500 bytes and one of 466, and without headers.
+/// Number of bits in a screenful, sent as three packets of 500 bytes and one of 466.
 const TOTAL_BITS: f64 = 3.0 * 5_470.0 + 5_130.0;
 const DATA_BITS: f64 = 1_966.0 * 8.0;
 
-/// Returns each packet individually, the screenful, and the rates that the thesis concludes.
+/// Returns the times of each packet and of the screenful, and the data rates derived from them.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for (len, paper) in PACKETS {

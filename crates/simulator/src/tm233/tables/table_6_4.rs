@@ -1,11 +1,11 @@
-//! Table 6-4: the echo between two personal computers.
+//! Table 6-4: the echo time between two personal computers.
 
 use super::super::experiments::echo_by;
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// A line of the thesis.
+/// A row of the thesis's table.
 struct Paper {
     rate_bps: u64,
     line_s: f64,
@@ -28,12 +28,12 @@ const PAPER: [Paper; 4] = [
     paper(19_200, 0.0500, 0.0716, Some([0.0718, 0.0218])),
     paper(23_040, 0.0416, 0.0632, Some([0.0638, 0.0222])),
 ];
-/// Time independent of the line, for both directions.
+/// Part of the echo time that does not depend on the line rate, in seconds.
 const OVERHEAD_S: f64 = 0.0216;
 /// Bits on the line for a key and its echo: 480 bits in each direction.
 const ECHO_BITS: f64 = 2.0 * 480.0;
 
-/// Returns the echo on each line, with the line's part and the remainder.
+/// Returns the echo time at each line rate, the part of the line, and the remainder.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = overhead(scenario);
     for rate_bps in &scenario.lines_bps {
@@ -65,7 +65,8 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     })
 }
 
-/// Returns the time of one character besides the line, computed from the costs.
+/// Returns the part of the echo time that does not depend on the line rate, computed from the
+/// costs.
 fn overhead(scenario: &Scenario) -> Vec<Row> {
     let costs = scenario.costs;
     let printing = costs.terminal_byte_ns as f64 / 1e9;

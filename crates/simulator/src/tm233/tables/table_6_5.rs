@@ -1,11 +1,11 @@
-//! Table 6-5: a screenful between two personal computers.
+//! Table 6-5: the time of a screenful between two personal computers.
 
 use super::super::experiments::{WINDOW, screenful_by};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Line rate, predicted time, measured time.
+/// Line rate in bit/s, and the predicted and the measured time of the thesis in seconds.
 const PAPER: [(u64, f64, f64); 4] =
     [(4_800, 3.89, 4.62), (9_600, 2.67, 2.82), (19_200, 2.67, 2.83), (23_040, 2.67, 2.84)];
 

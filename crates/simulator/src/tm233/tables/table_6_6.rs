@@ -1,4 +1,4 @@
-//! Table 6-6: echoes from foreign hosts.
+//! Table 6-6: echo times of foreign hosts.
 
 use super::super::experiments::{WINDOW, echo_by};
 use super::super::foreign::{Additions, ForeignSession};
@@ -6,7 +6,7 @@ use super::super::scenario::Scenario;
 use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
 
-/// A host, its echo at 9,600 and 19,200 bit/s, and the difference.
+/// A host, its echo times at 9,600 and 19,200 bit/s, and their difference, in seconds.
 type Paper = (&'static str, Option<f64>, f64, f64);
 const PAPER: [Paper; 4] = [
     ("CSR", None, 0.128, 0.047),
@@ -14,15 +14,15 @@ const PAPER: [Paper; 4] = [
     ("XX", Some(0.212), 0.161, 0.051),
     ("Multics", Some(0.382), 0.325, 0.057),
 ];
-/// CSR's echo at 9,600 bit/s, which is missing in the scan: computed as the sum of the other two
-/// columns.
+/// Echo time of the host CSR at 9,600 bit/s in seconds. The value is illegible in the scan and is
+/// computed here as the sum of the other two columns.
 const CSR_SLOW_CALCULATED: f64 = 0.128 + 0.047;
-/// Number of echoes that are averaged.
+/// Maximum number of echoes over which a foreign host's echo time is averaged.
 const FOREIGN_KEYS: usize = 100;
-/// Two personal computers, without the concentrator.
+/// The row of the thesis for two personal computers without the concentrator.
 const IBM_PC: Paper = ("IBM PC", Some(0.122), 0.072, 0.050);
 
-/// Returns the echo of each host at both speeds.
+/// Returns the echo time of each host at both line rates.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let [slow, fast] = [scenario.rate_bps, scenario.rate_bps * 2];
     // The echoes of one host are identical except for a byte that LLP escapes.

@@ -1,4 +1,5 @@
-//! Table 6-7: screenfuls from foreign hosts, the best of the observed times.
+//! Table 6-7: times of screenfuls from foreign hosts; the thesis lists the shortest times that it
+//! observed.
 
 use super::super::experiments::{WINDOW, screenful_by};
 use super::super::foreign::{Additions, ForeignSession};
@@ -6,11 +7,12 @@ use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Host, predicted time, and measured times at 9,600 and 19,200 bit/s.
+/// A host, the predicted time, and the measured times at 9,600 and 19,200 bit/s, in seconds.
 const PAPER: [(&str, f64, Option<f64>, Option<f64>); 2] =
     [("CSR", 2.67, Some(2.80), Some(2.91)), ("XX", 2.77, None, Some(3.19))];
 
-/// Returns a screenful of each host at both speeds, without burst drops.
+/// Returns the time of a screenful from each host at both line rates, without burst drops in the
+/// concentrator.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let rates = [scenario.rate_bps, scenario.rate_bps * 2];
     let mut rows = Vec::new();

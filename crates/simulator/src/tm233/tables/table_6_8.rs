@@ -1,4 +1,5 @@
-//! §6.3.4: memory for data, as far as a run can determine it. Table 6-8 is about code.
+//! Memory for data (TM-233 §6.3.4), as far as a simulation can determine it. Table 6-8 of the
+//! thesis lists the length of the code, which is not simulated.
 
 use super::super::experiments::{MTU, PACKETS, WINDOW};
 use super::super::workload::ScriptedUser;
@@ -9,13 +10,14 @@ use protocols::station::TcpStreamApp;
 /// Length of the local header in a packet buffer.
 const LOCAL_HEADER_LEN: usize = 4;
 
-/// Bytes of data of the thesis besides packet buffers and out-of-sequence data: the difference
-/// between its printed values.
+/// Data memory of the thesis's program in bytes, without packet buffers and out-of-sequence data;
+/// the difference between printed values of the thesis.
 pub const OTHER_DATA_BYTES: f64 = 6_576.0;
-/// Total bytes of data of the thesis.
+/// Total data memory of the thesis's program in bytes.
 pub const DATA_BYTES: f64 = 49_584.0;
 
-/// Returns the bytes of the packet buffers, and the maximum for out-of-sequence data.
+/// Returns the size of the packet buffers, and the maximum size of the out-of-sequence data, in
+/// bytes.
 #[must_use]
 pub const fn buffer_bytes() -> [usize; 2] {
     let packets = PACKETS * (MTU + LOCAL_HEADER_LEN);
@@ -23,10 +25,10 @@ pub const fn buffer_bytes() -> [usize; 2] {
     [packets, WINDOW.next_power_of_two() + 64 * 2 * size_of::<usize>()]
 }
 
-/// Returns the size of a host in bytes: layers, meter and Telnet.
+/// Returns the size of a host in bytes: its layers, its meter and Telnet.
 ///
-/// The size depends on the compiler and the features of a build, so no table of a scenario contains
-/// it.
+/// The size depends on the compiler and the features of the build, so no table of a scenario
+/// contains it.
 #[must_use]
 pub const fn host_bytes() -> usize {
     size_of::<Host<TcpStreamApp<ScriptedUser>>>()

@@ -5,7 +5,8 @@ use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns the time of a screenful with each window, in lock-step and with early acknowledgments.
+/// Returns the time of a screenful for each window size, in lock-step and with early
+/// acknowledgments.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for window in &scenario.windows_bytes {

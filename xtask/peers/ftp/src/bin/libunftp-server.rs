@@ -16,21 +16,21 @@ async fn main() {
         std::process::exit(2);
     };
     let root = root.clone();
-    let storage = Box::new(move || Filesystem::new(root.clone()).expect("the root is a folder"));
+    let storage = Box::new(move || Filesystem::new(root.clone()).expect("the root is a directory"));
     let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let server = ServerBuilder::new(storage)
         .active_passive_mode(ActivePassiveMode::ActiveAndPassive)
         .passive_ports(50_000..=60_000)
         .ftps(certificate, key)
         .build()
-        .expect("the certificate and its key are good");
+        .expect("the certificate and its key are valid");
     if let Err(error) = server.listen(place).await {
         eprintln!("libunftp-server: {error}");
         std::process::exit(1);
     }
 }
 
-/// Returns the version of a library that this program was built with.
+/// Returns the version of a library from the Cargo.lock with which this program was built.
 fn version(library: &str) -> &'static str {
     let lock = include_str!("../../Cargo.lock");
     let entry = format!("name = \"{library}\"\nversion = \"");

@@ -43,7 +43,7 @@ fn main() {
         ftp.login(user, password)?;
         ftp.transfer_type(FileType::Binary)?;
         if direction == "send" {
-            let mut file = File::open(name).expect("the file is there");
+            let mut file = File::open(name).expect("the file exists");
             ftp.put_file(format!("in/{name}"), &mut file)?;
         } else {
             let data = ftp.retr_as_buffer(name)?;
@@ -61,7 +61,7 @@ fn connector() -> RustlsConnector {
     let provider = Arc::new(ring::default_provider());
     let configuration = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .expect("the provider has them")
+        .expect("the provider supports the default TLS versions")
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
@@ -109,7 +109,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Returns the version of a library that this program was built with.
+/// Returns the version of a library from the Cargo.lock with which this program was built.
 fn version(library: &str) -> &'static str {
     let lock = include_str!("../../Cargo.lock");
     let entry = format!("name = \"{library}\"\nversion = \"");

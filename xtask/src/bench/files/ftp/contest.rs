@@ -2,7 +2,7 @@
 //! table.
 
 use super::ftp_servers::ServerProgram;
-use super::job::{Job, Load, User};
+use super::job::{FtpClientProgram, Job, Load};
 use super::run_client::{ClientRunner, Measured, TimedOut};
 use crate::bench::rounds::seconds;
 use crate::bench::{Report, Section};
@@ -13,20 +13,20 @@ use records::table::Table;
 use serde_json::{Value, json};
 
 /// Number of third-party pairs of server and client that are measured in all rounds.
-const OTHERS: usize = 3;
+const THIRD_PARTY_PAIRS: usize = 3;
 
 /// A server and a client with their job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) server_program: ServerProgram,
-    pub(super) user: User,
+    pub(super) user: FtpClientProgram,
     pub(super) job: Job,
     /// Label of the pair in a comparison of variants of plumb.
     pub(super) variant: Option<&'static str>,
 }
 
 impl Pair {
-    pub(super) fn new(server_program: ServerProgram, user: User, job: Job) -> Self {
+    pub(super) fn new(server_program: ServerProgram, user: FtpClientProgram, job: Job) -> Self {
         Self { server_program, user, job, variant: None }
     }
 
@@ -38,18 +38,18 @@ impl Pair {
     }
 
     fn is_third_party(&self) -> bool {
-        self.server_program != ServerProgram::Plumb && self.user != User::Plumb
+        self.server_program != ServerProgram::Plumb && self.user != FtpClientProgram::Plumb
     }
 
     /// Returns whether a third-party client transfers small files over one connection.
     fn uses_one_connection(&self) -> bool {
         let is_one = matches!(self.job.load, Load::Small { connections: 1, .. });
-        is_one && self.user != User::Plumb
+        is_one && self.user != FtpClientProgram::Plumb
     }
 
     fn is_plumb(&self) -> bool {
         self.variant.is_some()
-            || (self.server_program == ServerProgram::Plumb && self.user == User::Plumb)
+            || (self.server_program == ServerProgram::Plumb && self.user == FtpClientProgram::Plumb)
     }
 }
 
@@ -80,8 +80,8 @@ impl Unit {
 
     fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Bytes(_) => ("MB/s", "user CPU (s/GB)", "server CPU (s/GB)"),
-            Self::Files(_) => ("files/s", "user CPU (ms/file)", "server CPU (ms/file)"),
+            Self::Bytes(_) => ("MB/s", "client CPU (s/GB)", "server CPU (s/GB)"),
+            Self::Files(_) => ("files/s", "client CPU (ms/file)", "server CPU (ms/file)"),
         }
     }
 }
@@ -143,7 +143,7 @@ impl Contest {
                 }
             }
             if round == 0 {
-                self.choose(&results, &mut is_selected);
+                self.select_pairs(&results, &mut is_selected);
             }
         }
         report.sections.push(self.section(&results));
@@ -151,17 +151,18 @@ impl Contest {
     }
 
     /// Keeps only the pairs that the verdicts need.
-    fn choose(&self, results: &[Vec<Measured>], is_selected: &mut [bool]) {
+    fn select_pairs(&self, results: &[Vec<Measured>], is_selected: &mut [bool]) {
         let first = |at: usize| results.get(at).and_then(|results| results.first());
         let mut others: Vec<(u64, usize)> = (self.pairs.iter().enumerate())
             .filter(|(_, pair)| pair.is_third_party())
             .filter_map(|(at, _)| Some((first(at)?.wall_ns, at)))
             .collect();
         others.sort_unstable();
-        others.truncate(OTHERS);
+        others.truncate(THIRD_PARTY_PAIRS);
         for ((at, pair), is_selected) in self.pairs.iter().enumerate().zip(is_selected) {
             let is_needed = pair.is_plumb()
-                || (pair.server_program == ServerProgram::Vsftpd && pair.user == User::Plumb)
+                || (pair.server_program == ServerProgram::Vsftpd
+                    && pair.user == FtpClientProgram::Plumb)
                 || others.iter().any(|(_, other)| *other == at);
             *is_selected &= is_needed;
         }
@@ -172,7 +173,7 @@ impl Contest {
         &self,
         results: &'a [Vec<Measured>],
         server_program: ServerProgram,
-        user: User,
+        user: FtpClientProgram,
     ) -> &'a [Measured] {
         let mut pairs = self.pairs.iter().zip(results);
         let pair =
@@ -185,10 +186,11 @@ impl Contest {
         &self,
         results: &'a [Vec<Measured>],
     ) -> Option<(&Pair, &'a [Measured])> {
-        let most = results.iter().map(Vec::len).max()?;
+        let max_rounds = results.iter().map(Vec::len).max()?;
         let pairs = self.pairs.iter().zip(results);
-        let pairs = pairs.filter(|(pair, results)| pair.is_third_party() && results.len() == most);
-        let best = pairs.min_by_key(|(_, results)| middle(results, |one| one.wall_ns));
+        let pairs =
+            pairs.filter(|(pair, results)| pair.is_third_party() && results.len() == max_rounds);
+        let best = pairs.min_by_key(|(_, results)| median_figure(results, |one| one.wall_ns));
         best.filter(|(_, results)| !results.is_empty())
             .map(|(pair, results)| (pair, results.as_slice()))
     }
@@ -205,10 +207,11 @@ impl Contest {
             .number("rounds");
         let mut data = Vec::new();
         for (pair, results) in self.pairs.iter().zip(results) {
-            let wall = middle(results, |one| one.wall_ns);
+            let wall = median_figure(results, |one| one.wall_ns);
             let cpu = |of: fn(&Measured) -> u64| {
-                let middle = middle(results, of).map(|ns| format!("{:.3}", unit.cpu(ns)));
-                middle.unwrap_or_else(|| UNKNOWN.to_owned())
+                let median_figure =
+                    median_figure(results, of).map(|ns| format!("{:.3}", unit.cpu(ns)));
+                median_figure.unwrap_or_else(|| UNKNOWN.to_owned())
             };
             table.row([
                 pair.label(),
@@ -227,7 +230,10 @@ impl Contest {
 }
 
 /// Returns the median of a figure.
-pub(super) fn middle(results: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
+pub(super) fn median_figure(
+    results: &[Measured],
+    figure: impl Fn(&Measured) -> u64,
+) -> Option<u64> {
     median(&results.iter().map(figure).collect::<Vec<_>>())
 }
 
@@ -236,7 +242,7 @@ mod tests {
     use super::super::job::Words;
     use super::*;
 
-    fn contest(pairs: &[(ServerProgram, User)]) -> Contest {
+    fn contest(pairs: &[(ServerProgram, FtpClientProgram)]) -> Contest {
         let load = Load::Small { files: 1000, connections: 8 };
         let job = Job { is_upload: false, in_tls: false, load, words: Words::Image, on_tun: false };
         let pairs = pairs
@@ -246,24 +252,24 @@ mod tests {
         Contest { name: "row", heading: String::new(), pairs }
     }
 
-    fn took(wall_ns: u64) -> Vec<Measured> {
+    fn measured_in(wall_ns: u64) -> Vec<Measured> {
         vec![Measured { wall_ns, user_ns: 1, server_ns: 2 }]
     }
 
     #[test]
     fn later_rounds_have_plumb_and_the_fastest_three_third_party_pairs() {
         let contest = contest(&[
-            (ServerProgram::Plumb, User::Plumb),
-            (ServerProgram::Vsftpd, User::Plumb),
-            (ServerProgram::Proftpd, User::Plumb),
-            (ServerProgram::Vsftpd, User::Curl),
-            (ServerProgram::Vsftpd, User::Lftp),
-            (ServerProgram::Proftpd, User::Curl),
-            (ServerProgram::Proftpd, User::Lftp),
+            (ServerProgram::Plumb, FtpClientProgram::Plumb),
+            (ServerProgram::Vsftpd, FtpClientProgram::Plumb),
+            (ServerProgram::Proftpd, FtpClientProgram::Plumb),
+            (ServerProgram::Vsftpd, FtpClientProgram::Curl),
+            (ServerProgram::Vsftpd, FtpClientProgram::Lftp),
+            (ServerProgram::Proftpd, FtpClientProgram::Curl),
+            (ServerProgram::Proftpd, FtpClientProgram::Lftp),
         ]);
-        let results = [9, 9, 1, 4, 5, 6, 7].map(took);
+        let results = [9, 9, 1, 4, 5, 6, 7].map(measured_in);
         let mut is_selected = vec![true; 7];
-        contest.choose(&results, &mut is_selected);
+        contest.select_pairs(&results, &mut is_selected);
         assert_eq!(is_selected, [true, true, false, true, true, true, false]);
         let best = contest.best_third_party(&results).unwrap().0.label();
         assert_eq!(best, "vsftpd, curl");
@@ -271,10 +277,12 @@ mod tests {
 
     #[test]
     fn a_pair_that_failed_is_not_the_best() {
-        let contest =
-            contest(&[(ServerProgram::Vsftpd, User::Curl), (ServerProgram::Vsftpd, User::Lftp)]);
+        let contest = contest(&[
+            (ServerProgram::Vsftpd, FtpClientProgram::Curl),
+            (ServerProgram::Vsftpd, FtpClientProgram::Lftp),
+        ]);
         assert!(contest.best_third_party(&[Vec::new(), Vec::new()]).is_none());
-        let results = [Vec::new(), took(5)];
+        let results = [Vec::new(), measured_in(5)];
         assert_eq!(contest.best_third_party(&results).unwrap().0.label(), "vsftpd, lftp");
     }
 

@@ -34,7 +34,7 @@ impl Directories {
     pub(super) fn make() -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        sweep(&place);
+        remove_leftovers(&place);
         let directories = Self { directory: place.join(format!("{PREFIX}{}", process::id())) };
         for directory in ["", "root", "root/in", "source", "here", "empty"] {
             let directory = directories.directory.join(directory);
@@ -129,7 +129,7 @@ impl Drop for Directories {
 }
 
 /// Removes the directories that killed benchmark runs have left: they occupy the machine's memory.
-fn sweep(place: &Path) {
+fn remove_leftovers(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();

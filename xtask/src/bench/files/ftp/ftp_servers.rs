@@ -28,7 +28,7 @@ pub(super) enum ServerProgram {
 }
 
 /// Time limit for the start of a server.
-const JOB_TIMEOUT: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Owner of the uploads to servers with virtual users.
 const USER_ID: u32 = 1000;
 const PYTHON: &str = "/usr/bin/python3";
@@ -76,7 +76,8 @@ impl ServerProgram {
         }
     }
 
-    /// Returns the login: anonymous with servers that serve it without a password check.
+    /// Returns the user name and the password: anonymous if the server accepts anonymous logins
+    /// without a password check.
     pub(super) fn user(self) -> (&'static str, &'static str) {
         match self {
             Self::Plumb | Self::Unrecorded | Self::Vsftpd => ("ftp", "a@b"),
@@ -84,7 +85,8 @@ impl ServerProgram {
         }
     }
 
-    /// Returns the command that starts the server at a port, for at most `sessions` sessions.
+    /// Returns the command that starts the server at `port`. plumb's server allows `sessions`
+    /// sessions.
     pub(super) fn command(
         self,
         directories: &Directories,
@@ -145,8 +147,8 @@ fn of_vsftpd(directories: &Directories, port: u16) -> Result<Command> {
 /// Creates a users' file with one user whose password is cheap to check.
 fn write_users(directories: &Directories, name: &str) -> Result<PathBuf> {
     let mut openssl = Command::new("openssl");
-    let made = openssl.args(["passwd", "-1", "secret"]).stdin(Stdio::null()).output()?;
-    let hash = String::from_utf8(made.stdout)?;
+    let openssl_output = openssl.args(["passwd", "-1", "secret"]).stdin(Stdio::null()).output()?;
+    let hash = String::from_utf8(openssl_output.stdout)?;
     let line = format!("me:{}:{USER_ID}:{USER_ID}::{}", hash.trim(), directories.at("root"));
     let file = directories.directory.join(name);
     let line = match name {
@@ -161,9 +163,10 @@ fn write_users(directories: &Directories, name: &str) -> Result<PathBuf> {
 fn of_pure_ftpd(directories: &Directories, port: u16) -> Result<Command> {
     let path = program("pure-ftpd", "pure-ftpd")?;
     let users = write_users(directories, "pure.passwd")?;
-    // An unpacked package has `pure-pw` in another directory of the same tree.
-    let beside = path.with_file_name("tree/usr/bin/pure-pw");
-    let pure_pw = if beside.is_file() { beside } else { program("pure-pw", "pure-ftpd")? };
+    // If the package was unpacked but not installed, `pure-pw` is in another directory of its tree.
+    let unpacked_path = path.with_file_name("tree/usr/bin/pure-pw");
+    let pure_pw =
+        if unpacked_path.is_file() { unpacked_path } else { program("pure-pw", "pure-ftpd")? };
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(pure_pw)
         .env("LD_LIBRARY_PATH", path.with_file_name(libraries))
@@ -189,8 +192,9 @@ fn of_pure_ftpd(directories: &Directories, port: u16) -> Result<Command> {
 fn of_proftpd(directories: &Directories, port: u16) -> Result<Command> {
     let path = program("proftpd", "proftpd-core")?;
     let users = write_users(directories, "proftpd.passwd")?;
-    let beside = path.with_file_name("tree/usr/lib/proftpd");
-    let modules = if beside.is_dir() { beside } else { PathBuf::from("/usr/lib/proftpd") };
+    let unpacked_path = path.with_file_name("tree/usr/lib/proftpd");
+    let modules =
+        if unpacked_path.is_dir() { unpacked_path } else { PathBuf::from("/usr/lib/proftpd") };
     let at = directories.directory.display();
     let text = format!(
         "ServerType standalone\nServerName bench\nDefaultAddress 127.0.0.1\nPort {port}\n\
@@ -211,9 +215,9 @@ fn of_proftpd(directories: &Directories, port: u16) -> Result<Command> {
 }
 
 fn of_pyftpdlib(directories: &Directories, port: u16) -> Result<Command> {
-    let known = Command::new(PYTHON).args(["-c", "import pyftpdlib, OpenSSL"]).output();
-    let is_there = known.is_ok_and(|known| known.status.success());
-    ensure!(is_there, "there is no pyftpdlib: install it (apt-get install python3-pyftpdlib)");
+    let python_check = Command::new(PYTHON).args(["-c", "import pyftpdlib, OpenSSL"]).output();
+    let is_installed = python_check.is_ok_and(|python_check| python_check.status.success());
+    ensure!(is_installed, "there is no pyftpdlib: install it (apt-get install python3-pyftpdlib)");
     let mut command = Command::new(PYTHON);
     command.args(["-W", "ignore", "-c", PYFTPDLIB, &directories.at("root"), &port.to_string()]);
     command.arg(directories.directory.join("both.pem"));
@@ -241,7 +245,7 @@ impl Server {
             .with_context(|| format!("{} cannot be started", server_program.name()))?;
         let account = Account::open(server_program.name(), program.id());
         let clock = Monotonic::start();
-        let until = clock.now() + JOB_TIMEOUT;
+        let until = clock.now() + START_TIMEOUT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let has_ended = program.has_ended()?.is_some();
             ensure!(!has_ended && clock.now() < until, "{} does not start", server_program.name());

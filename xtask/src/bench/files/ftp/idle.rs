@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// First port of the servers started here.
 const PORT: u16 = 7120;
-const JOB_TIMEOUT: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest accepted server memory per session, KiB.
 const MEMORY_GOAL_KIB: f64 = 8.0;
 /// Lowest accepted rate of logins per second.
@@ -33,7 +33,7 @@ const RATE_GOAL: f64 = 4800.0;
 #[derive(Clone, Copy, Debug)]
 struct RoundResult {
     ns_per_login: u64,
-    bytes_each: u64,
+    bytes_per_session: u64,
 }
 
 /// Runs the measurement, and adds its table and verdicts to `report`.
@@ -47,15 +47,16 @@ pub(super) fn run(
     let mut table = Table::new()
         .text("server")
         .number("logins/s")
-        .number("a login (ms)")
-        .number("memory of each (KiB)")
+        .number("time per login (ms)")
+        .number("memory per session (KiB)")
         .number("rounds");
-    let makers = [ServerProgram::Plumb, ServerProgram::Pyftpdlib];
+    let server_programs = [ServerProgram::Plumb, ServerProgram::Pyftpdlib];
     let mut found: [Vec<RoundResult>; 2] = Default::default();
     for round in 0..amount.rounds {
-        for (at, (server_program, found)) in makers.into_iter().zip(&mut found).enumerate() {
+        for (at, (server_program, found)) in server_programs.into_iter().zip(&mut found).enumerate()
+        {
             // Each round uses new ports, because connections of the previous one are in TIME-WAIT.
-            let port = PORT + u16::try_from(round * makers.len() + at)?;
+            let port = PORT + u16::try_from(round * server_programs.len() + at)?;
             match measure(server_program, directories, conditions, amount.logins, port) {
                 Ok(one) => found.push(one),
                 Err(error) => {
@@ -67,11 +68,11 @@ pub(super) fn run(
         }
     }
     let mut data = Vec::new();
-    for (server_program, found) in makers.into_iter().zip(&found) {
+    for (server_program, found) in server_programs.into_iter().zip(&found) {
         let of =
             |figure: fn(&RoundResult) -> u64| median(&found.iter().map(figure).collect::<Vec<_>>());
         let login = of(|one| one.ns_per_login);
-        let bytes = of(|one| one.bytes_each);
+        let bytes = of(|one| one.bytes_per_session);
         let rate = login.map(|ns| (1_000_000_000 / ns.max(1)).to_string());
         let kibibytes = bytes.map(|bytes| bytes as f64 / 1024.0);
         let known = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
@@ -82,19 +83,19 @@ pub(super) fn run(
             known(kibibytes.map(|kibibytes| format!("{kibibytes:.1}"))),
             found.len().to_string(),
         ]);
-        let all = found.iter().map(|one| json!([one.ns_per_login, one.bytes_each]));
+        let all = found.iter().map(|one| json!([one.ns_per_login, one.bytes_per_session]));
         data.push(
             json!({ "server": server_program.name(), "ns_and_bytes": all.collect::<Vec<_>>() }),
         );
         if server_program == ServerProgram::Plumb {
             report.verdicts.push(Verdict {
-                what: "idle: memory of the server for each".to_owned(),
+                what: "idle: server memory per session".to_owned(),
                 goal: MEMORY_GOAL_KIB,
                 found: kibibytes,
                 unit: " KiB",
             });
             report.verdicts.push(Verdict {
-                what: format!("idle: time of a login, for {RATE_GOAL} in a second"),
+                what: format!("idle: time per login ({RATE_GOAL} logins/s)"),
                 goal: 1000.0 / RATE_GOAL,
                 found: login.map(|ns| ns as f64 / 1e6),
                 unit: " ms",
@@ -131,36 +132,36 @@ fn measure(
         let session = log_in(server_program, port);
         sessions.push(session.with_context(|| format!("after {} logins", sessions.len()))?);
     }
-    let took = clock.now() - started_at;
+    let elapsed = clock.now() - started_at;
     let after =
         resident_kilobytes(server.program.id()).context("the server's memory is unknown")?;
     let count = u64::try_from(logins.saturating_sub(1))?.max(1);
     Ok(RoundResult {
-        ns_per_login: u64::try_from(took.as_nanos())? / count,
-        bytes_each: after.saturating_sub(before) * 1024 / count,
+        ns_per_login: u64::try_from(elapsed.as_nanos())? / count,
+        bytes_per_session: after.saturating_sub(before) * 1024 / count,
     })
 }
 
 fn log_in(server_program: ServerProgram, port: u16) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(JOB_TIMEOUT))?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     let (user, password) = server_program.user();
-    hear(&mut stream, b"220")?;
+    expect_reply(&mut stream, b"220")?;
     stream.write_all(format!("USER {user}\r\n").as_bytes())?;
-    hear(&mut stream, b"331")?;
+    expect_reply(&mut stream, b"331")?;
     stream.write_all(format!("PASS {password}\r\n").as_bytes())?;
-    hear(&mut stream, b"230")?;
+    expect_reply(&mut stream, b"230")?;
     Ok(stream)
 }
 
 /// Reads a one-line reply.
-fn hear(stream: &mut TcpStream, code: &[u8]) -> Result<()> {
+fn expect_reply(stream: &mut TcpStream, code: &[u8]) -> Result<()> {
     let mut reply = [0; 512];
     let mut count = 0;
     loop {
-        let room = reply.get_mut(count..).filter(|room| !room.is_empty());
-        let read = stream.read(room.context("a reply is too long")?)?;
+        let free_buffer = reply.get_mut(count..).filter(|free_buffer| !free_buffer.is_empty());
+        let read = stream.read(free_buffer.context("a reply is too long")?)?;
         ensure!(read > 0, "the server has closed the connection");
         count += read;
         let received = reply.get(..count).unwrap_or_default();

@@ -9,9 +9,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Client program.
+/// FTP client program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum User {
+pub(super) enum FtpClientProgram {
     Plumb,
     Curl,
     Lftp,
@@ -49,11 +49,11 @@ pub(super) struct Job {
 }
 
 /// Name of a downloaded large file.
-const SAVED: &str = "kept";
+const SAVED_NAME: &str = "kept";
 /// TUN of plumb's own TCP.
 pub(super) const TUN: Via = Via::Tun(0);
 
-impl User {
+impl FtpClientProgram {
     pub(super) const ALL: [Self; 3] = [Self::Plumb, Self::Curl, Self::Lftp];
 
     pub(super) fn name(self) -> &'static str {
@@ -119,7 +119,7 @@ fn of_plumb(
         (Load::Large(_), false) => {
             command.args(["--force", &format!("{url}/{LARGE}"), "/dev/null"]);
         }
-        (Load::Saved(_), _) => _ = command.args([&format!("{url}/{LARGE}"), SAVED]),
+        (Load::Saved(_), _) => _ = command.args([&format!("{url}/{LARGE}"), SAVED_NAME]),
         (Load::Large(_), true) => {
             command.args([directories.at("source/large"), format!("{url}/in/{LARGE}")]);
         }
@@ -147,7 +147,7 @@ fn of_curl(
     }
     match (job.load, job.is_upload) {
         (Load::Large(_), false) => _ = command.args([&format!("{url}/{LARGE}"), "-o", "/dev/null"]),
-        (Load::Saved(_), _) => _ = command.args([&format!("{url}/{LARGE}"), "-o", SAVED]),
+        (Load::Saved(_), _) => _ = command.args([&format!("{url}/{LARGE}"), "-o", SAVED_NAME]),
         (Load::Large(_), true) => {
             command.args(["-T", &directories.at("source/large"), &format!("{url}/in/{LARGE}")]);
         }
@@ -185,9 +185,9 @@ fn of_lftp(
              set ftp:ssl-allow-anonymous yes"
         }
     };
-    let what = match (job.load, job.is_upload) {
+    let lftp_command = match (job.load, job.is_upload) {
         (Load::Large(_), false) => format!("get {LARGE} -o /dev/null"),
-        (Load::Saved(_), _) => format!("get {LARGE} -o {SAVED}"),
+        (Load::Saved(_), _) => format!("get {LARGE} -o {SAVED_NAME}"),
         (Load::Large(_), true) => format!("put {} -o in/{LARGE}", directories.at("source/large")),
         (Load::Small { connections, .. }, false) => {
             format!("mirror --parallel={connections} {SMALL} .")
@@ -200,7 +200,7 @@ fn of_lftp(
     command.arg("--norc").arg("-c").arg(format!(
         "{tls}; set ftp:use-mode-z no; set xfer:clobber yes; set cmd:fail-exit yes; \
          set net:max-retries 1; \
-         open -u {name},{password} ftp://127.0.0.1:{}; {what}",
+         open -u {name},{password} ftp://127.0.0.1:{}; {lftp_command}",
         server_program.port()
     ));
 }

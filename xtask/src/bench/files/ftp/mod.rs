@@ -19,7 +19,7 @@ use crate::bench::{Report, Verdict, WIDTH};
 use anyhow::Result;
 use contest::{Contest, Pair};
 use ftp_servers::ServerProgram;
-use job::{Job, Load, User, Words};
+use job::{FtpClientProgram, Job, Load, Words};
 use run_client::{ClientRunner, Measured};
 use std::io::{self, Write};
 
@@ -46,9 +46,9 @@ enum Size {
 #[derive(Clone, Copy, Default)]
 struct Goals {
     /// Lowest ratio of the rate to that of the fastest third-party pair.
-    times: f64,
+    min_speedup: f64,
     /// Largest ratio of the server's processor time to that of vsftpd.
-    server_beside: Option<f64>,
+    max_server_cpu_ratio: Option<f64>,
     /// Largest processor time of the client, seconds per GB.
     user_s_per_gb: Option<f64>,
     server_s_per_gb: Option<f64>,
@@ -56,22 +56,26 @@ struct Goals {
     both_ms_per_file: Option<f64>,
 }
 
-const NO_GOALS: Goals = Goals {
-    times: 1.0,
-    server_beside: None,
+const DEFAULT_GOALS: Goals = Goals {
+    min_speedup: 1.0,
+    max_server_cpu_ratio: None,
     user_s_per_gb: None,
     server_s_per_gb: None,
     both_ms_per_file: None,
 };
-const BOTH_IN_TLS: Goals =
-    Goals { times: 1.3, user_s_per_gb: Some(0.6), server_s_per_gb: Some(0.6), ..NO_GOALS };
+const BOTH_IN_TLS: Goals = Goals {
+    min_speedup: 1.3,
+    user_s_per_gb: Some(0.6),
+    server_s_per_gb: Some(0.6),
+    ..DEFAULT_GOALS
+};
 const LARGE: Size = Size::Large { divisor: 1 };
 /// A quarter of the size is sufficient in TLS.
 const LARGE_IN_TLS: Size = Size::Large { divisor: 4 };
-const MANY: Size = Size::Small { divisor: 1, connections: 8 };
-const ONE: Size = Size::Small { divisor: 5, connections: 1 };
+const MANY_PARALLEL: Size = Size::Small { divisor: 1, connections: 8 };
+const ONE_CONNECTION: Size = Size::Small { divisor: 5, connections: 1 };
 /// In TLS some programs take a tenth of a second per file.
-const ONE_IN_TLS: Size = Size::Small { divisor: 80, connections: 1 };
+const ONE_CONNECTION_IN_TLS: Size = Size::Small { divisor: 80, connections: 1 };
 
 const fn row(
     name: &'static str,
@@ -89,14 +93,19 @@ const ROWS: [Row; 10] = [
         "RETR of one file",
         (false, false),
         LARGE,
-        Goals { times: 1.10, server_beside: Some(1.0), user_s_per_gb: Some(0.2), ..NO_GOALS },
+        Goals {
+            min_speedup: 1.10,
+            max_server_cpu_ratio: Some(1.0),
+            user_s_per_gb: Some(0.2),
+            ..DEFAULT_GOALS
+        },
     ),
     row(
         "stor",
         "STOR of one file",
         (true, false),
         LARGE,
-        Goals { times: 1.05, server_s_per_gb: Some(0.55), ..NO_GOALS },
+        Goals { min_speedup: 1.05, server_s_per_gb: Some(0.55), ..DEFAULT_GOALS },
     ),
     row("retr-tls", "RETR of one file in TLS", (false, true), LARGE_IN_TLS, BOTH_IN_TLS),
     row("stor-tls", "STOR of one file in TLS", (true, true), LARGE_IN_TLS, BOTH_IN_TLS),
@@ -104,31 +113,43 @@ const ROWS: [Row; 10] = [
         "many-retr",
         "RETR of many small files",
         (false, false),
-        MANY,
-        Goals { times: 1.5, both_ms_per_file: Some(0.35), ..NO_GOALS },
+        MANY_PARALLEL,
+        Goals { min_speedup: 1.5, both_ms_per_file: Some(0.35), ..DEFAULT_GOALS },
     ),
     row(
         "many-stor",
         "STOR of many small files",
         (true, false),
-        MANY,
-        Goals { times: 1.2, ..NO_GOALS },
+        MANY_PARALLEL,
+        Goals { min_speedup: 1.2, ..DEFAULT_GOALS },
     ),
-    row("one-retr", "RETR of small files", (false, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
-    row("one-stor", "STOR of small files", (true, false), ONE, Goals { times: 1.5, ..NO_GOALS }),
+    row(
+        "one-retr",
+        "RETR of small files",
+        (false, false),
+        ONE_CONNECTION,
+        Goals { min_speedup: 1.5, ..DEFAULT_GOALS },
+    ),
+    row(
+        "one-stor",
+        "STOR of small files",
+        (true, false),
+        ONE_CONNECTION,
+        Goals { min_speedup: 1.5, ..DEFAULT_GOALS },
+    ),
     row(
         "one-retr-tls",
         "RETR of small files in TLS",
         (false, true),
-        ONE_IN_TLS,
-        Goals { times: 3.0, ..NO_GOALS },
+        ONE_CONNECTION_IN_TLS,
+        Goals { min_speedup: 3.0, ..DEFAULT_GOALS },
     ),
     row(
         "one-stor-tls",
         "STOR of small files in TLS",
         (true, true),
-        ONE_IN_TLS,
-        Goals { times: 1.5, ..NO_GOALS },
+        ONE_CONNECTION_IN_TLS,
+        Goals { min_speedup: 1.5, ..DEFAULT_GOALS },
     ),
 ];
 /// Names of the rows that are not in `ROWS`.
@@ -158,43 +179,43 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
     runner.directories.write_large(amount.size_mib)?;
     let rounds = amount.rounds;
     for row in ROWS.iter().filter(|row| amount.wants(row.name)) {
-        tell(row.name);
+        print_progress(row.name);
         let contest = contest_of(row, &runner, amount)?;
         let notes = report.notes.len();
         let verdicts = report.verdicts.len();
         let found = contest.run(&mut runner, rounds, report)?;
-        judge(row, &contest, &found, report);
-        show(report, notes, verdicts);
+        add_verdicts(row, &contest, &found, report);
+        print_result(report, notes, verdicts);
     }
     if amount.wants(WORDS) {
-        tell(WORDS);
+        print_progress(WORDS);
         measure_words(&mut runner, amount, report)?;
     }
     if amount.wants(TUN) {
-        tell(TUN);
+        print_progress(TUN);
         measure_tun(&mut runner, amount, report)?;
     }
     if amount.wants(RECORDS) {
-        tell(RECORDS);
+        print_progress(RECORDS);
         runner.add(ServerProgram::Unrecorded)?;
         let measured = measure_records(&mut runner, amount, report);
         runner.end(ServerProgram::Unrecorded);
         measured?;
     }
     if amount.wants(IDLE) {
-        tell(IDLE);
+        print_progress(IDLE);
         idle::run(&runner.directories, conditions, amount, report)?;
     }
     Ok(())
 }
 
 /// Prints progress to stderr; a closed stderr is ignored.
-fn tell(row: &str) {
+fn print_progress(row: &str) {
     _ = writeln!(io::stderr(), "measuring {row}");
 }
 
 /// Prints the result of a row to stderr as soon as it is available.
-fn show(report: &Report, notes: usize, verdicts: usize) {
+fn print_result(report: &Report, notes: usize, verdicts: usize) {
     let mut text = String::new();
     if let Some(section) = report.sections.last() {
         text = format!("\n{}\n\n{}", section.heading, section.table.render(WIDTH));
@@ -238,25 +259,27 @@ fn contest_of(row: &Row, runner: &ClientRunner<'_>, amount: &Amount) -> Result<C
     };
     let mut pairs = Vec::new();
     for server in &runner.servers {
-        for user in User::ALL.into_iter().filter(|user| user.path().is_ok()) {
+        for user in FtpClientProgram::ALL.into_iter().filter(|user| user.path().is_ok()) {
             pairs.push(Pair::new(server.server_program, user, job));
         }
     }
     Ok(Contest { name: row.name, heading: format!("{}: {heading}", row.name), pairs })
 }
 
-fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Report) {
+fn add_verdicts(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Report) {
     let name = row.name;
     let of = |server_program, user| contest.results(found, server_program, user);
-    let ours = of(ServerProgram::Plumb, User::Plumb);
+    let ours = of(ServerProgram::Plumb, FtpClientProgram::Plumb);
     let best = contest.best_third_party(found);
     let ratio = best.and_then(|(_, best)| ratio(ours, best, |one| one.wall_ns));
-    let beside = best.map_or_else(|| "no pair".to_owned(), |(pair, _)| pair.label());
+    let best_label = best.map_or_else(|| "no pair".to_owned(), |(pair, _)| pair.label());
     if let Some(both) = best.and_then(|(_, best)| {
         self::ratio(ours, best, |one| one.user_ns.saturating_add(one.server_ns))
     }) {
         let text = both.text();
-        report.notes.push(format!("{name}: our CPU of both ends beside that of {beside}: {text}"));
+        report
+            .notes
+            .push(format!("{name}: CPU of plumb at both ends relative to {best_label}: {text}"));
     }
     let mut verdict = |what: String, goal, found| {
         report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, found, unit: "" });
@@ -264,27 +287,30 @@ fn judge(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Rep
     let spread = ratio
         .map_or_else(String::new, |ratio| format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest));
     verdict(
-        format!("time beside {beside}{spread}, to be {:.2} times as fast", row.goals.times),
-        1.0 / row.goals.times,
+        format!(
+            "time relative to {best_label}{spread}, goal {:.2} times as fast",
+            row.goals.min_speedup
+        ),
+        1.0 / row.goals.min_speedup,
         ratio.map(|ratio| ratio.median),
     );
-    if let Some(goal) = row.goals.server_beside {
-        let peer = of(ServerProgram::Vsftpd, User::Plumb);
+    if let Some(goal) = row.goals.max_server_cpu_ratio {
+        let peer = of(ServerProgram::Vsftpd, FtpClientProgram::Plumb);
         let ratio = self::ratio(ours, peer, |one| one.server_ns);
         verdict(
-            "our server's CPU beside vsftpd's, our user".to_owned(),
+            "CPU of plumb serve relative to vsftpd, client plumb".to_owned(),
             goal,
             ratio.map(|ratio| ratio.median),
         );
     }
     let unit = contest.unit();
-    let user = contest::middle(ours, |one| one.user_ns).map(|ns| unit.cpu(ns));
-    let server = contest::middle(ours, |one| one.server_ns).map(|ns| unit.cpu(ns));
+    let user = contest::median_figure(ours, |one| one.user_ns).map(|ns| unit.cpu(ns));
+    let server = contest::median_figure(ours, |one| one.server_ns).map(|ns| unit.cpu(ns));
     if let Some(goal) = row.goals.user_s_per_gb {
-        verdict("our user's CPU (s/GB)".to_owned(), goal, user);
+        verdict("CPU of the client plumb (s/GB)".to_owned(), goal, user);
     }
     if let Some(goal) = row.goals.server_s_per_gb {
-        verdict("our server's CPU (s/GB)".to_owned(), goal, server);
+        verdict("CPU of plumb serve (s/GB)".to_owned(), goal, server);
     }
     if let Some(goal) = row.goals.both_ms_per_file {
         let both = user.zip(server).map(|(user, server)| user + server);
@@ -302,7 +328,7 @@ fn ratio(ours: &[Measured], theirs: &[Measured], of: fn(&Measured) -> u64) -> Op
 fn variants(name: &'static str, heading: String, jobs: &[(&'static str, Job)]) -> Contest {
     let pair = |(label, job): &(&'static str, Job)| Pair {
         variant: Some(*label),
-        ..Pair::new(ServerProgram::Plumb, User::Plumb, *job)
+        ..Pair::new(ServerProgram::Plumb, FtpClientProgram::Plumb, *job)
     };
     Contest { name, heading, pairs: jobs.iter().map(pair).collect() }
 }
@@ -324,10 +350,10 @@ fn measure_words(
     };
     let jobs = [
         ("TYPE I", job(Words::Image)),
-        ("L 36, as it is", job(Words::L36)),
+        ("L 36, stored as received", job(Words::L36)),
         ("L 36, into c36", job(Words::L36InFive)),
     ];
-    let heading = format!("words: RETR of {mebibytes} MiB into a file, ours to ours");
+    let heading = format!("words: RETR of {mebibytes} MiB into a file, plumb to plumb");
     let contest = variants(WORDS, heading, &jobs);
     let found = contest.run(runner, amount.rounds, report)?;
     for (variant, what) in [(1, "L 36"), (2, "L 36 into c36")] {
@@ -336,7 +362,7 @@ fn measure_words(
             _ => None,
         };
         report.verdicts.push(Verdict {
-            what: format!("words: time of {what} beside I, to be {WORDS_GOAL} times as fast"),
+            what: format!("words: time of {what} relative to I, goal {WORDS_GOAL} times as fast"),
             goal: 1.0 / WORDS_GOAL,
             found: ratio.map(|ratio| ratio.median),
             unit: "",
@@ -357,7 +383,7 @@ fn measure_tun(runner: &mut ClientRunner<'_>, amount: &Amount, report: &mut Repo
             on_tun,
         };
         let jobs = [("the kernel's TCP", job(false)), ("our own TCP on a TUN", job(true))];
-        let heading = format!("tun: {what} of {mebibytes} MiB, ours to ours");
+        let heading = format!("tun: {what} of {mebibytes} MiB, plumb to plumb");
         let contest = variants(TUN, heading, &jobs);
         let found = contest.run(runner, amount.rounds, report)?;
         let ratio = match found.as_slice() {
@@ -366,7 +392,7 @@ fn measure_tun(runner: &mut ClientRunner<'_>, amount: &Amount, report: &mut Repo
         };
         report.verdicts.push(Verdict {
             what: format!(
-                "tun: time of {what} beside the kernel's, to be {TUN_GOAL} times as fast"
+                "tun: time of {what} relative to the kernel's TCP, goal {TUN_GOAL} times as fast"
             ),
             goal: 1.0 / TUN_GOAL,
             found: ratio.map(|ratio| ratio.median),
@@ -389,12 +415,12 @@ fn measure_records(
         let job = Job { is_upload, in_tls: false, load, words: Words::Image, on_tun: false };
         let pair = |server_program: ServerProgram, label| Pair {
             variant: Some(label),
-            ..Pair::new(server_program, User::Plumb, job)
+            ..Pair::new(server_program, FtpClientProgram::Plumb, job)
         };
         let contest = Contest {
             name: RECORDS,
             heading: format!(
-                "records: {what} of {files} of 4 KiB over one connection, ours to ours"
+                "records: {what} of {files} of 4 KiB over one connection, plumb to plumb"
             ),
             pairs: vec![
                 pair(ServerProgram::Unrecorded, "without records"),
@@ -402,19 +428,21 @@ fn measure_records(
             ],
         };
         let found = contest.run(runner, amount.rounds * RECORDS_ROUNDS, report)?;
-        let beside = |of: fn(&Measured) -> u64| match found.as_slice() {
+        let ratio_of = |of: fn(&Measured) -> u64| match found.as_slice() {
             [without, with] => ratio(with, without, of),
             _ => None,
         };
-        if let Some(cpu) = beside(|one| one.user_ns.saturating_add(one.server_ns)) {
+        if let Some(cpu) = ratio_of(|one| one.user_ns.saturating_add(one.server_ns)) {
             let text = cpu.text();
-            report.notes.push(format!("records: CPU of {what} with them beside without: {text}"));
+            report
+                .notes
+                .push(format!("records: CPU of {what} with records, relative to without: {text}"));
         }
-        let ratio = beside(|one| one.wall_ns);
+        let ratio = ratio_of(|one| one.wall_ns);
         let spread = ratio
             .map_or_else(String::new, |one| format!(" ({:.2}-{:.2})", one.least, one.greatest));
         report.verdicts.push(Verdict {
-            what: format!("records: time of {what} with them beside without{spread}"),
+            what: format!("records: time of {what} with records, relative to without{spread}"),
             goal: RECORDS_GOAL,
             found: ratio.map(|ratio| ratio.median),
             unit: "",

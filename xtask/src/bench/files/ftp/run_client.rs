@@ -2,7 +2,7 @@
 
 use super::directories::{Directories, SMALL_BYTES};
 use super::ftp_servers::{Server, ServerProgram};
-use super::job::{Job, Load, TUN, User};
+use super::job::{FtpClientProgram, Job, Load, TUN};
 use crate::bench::conditions::Conditions;
 use crate::bench::files::account::Account;
 use crate::bench::telnetd::on_server_processor;
@@ -20,7 +20,7 @@ use std::{fmt, fs, process, thread};
 /// Time limit for a job; a pair that exceeds it is left out.
 const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for a server's session process to end, so that the account includes it.
-const PAUSE: Duration = Duration::from_millis(20);
+const SESSION_END_DELAY: Duration = Duration::from_millis(20);
 
 /// Cost of one job.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl<'a> ClientRunner<'a> {
                 }
             }
         }
-        for user in User::ALL {
+        for user in FtpClientProgram::ALL {
             if let Err(error) = user.path() {
                 missing.push(format!("Left out: {}: {error:#}.", user.name()));
             }
@@ -132,7 +132,7 @@ impl<'a> ClientRunner<'a> {
     pub(super) fn measure(
         &self,
         server_program: ServerProgram,
-        user: User,
+        user: FtpClientProgram,
         job: Job,
     ) -> Result<Measured> {
         let server = self.servers.iter().find(|server| server.server_program == server_program);
@@ -147,7 +147,7 @@ impl<'a> ClientRunner<'a> {
         let status = program.wait_for_end(JOB_TIMEOUT)?;
         let wall = clock.now() - started_at;
         let user_ns = self.client_account.nanos()?.saturating_sub(user_before);
-        thread::sleep(PAUSE);
+        thread::sleep(SESSION_END_DELAY);
         let server_ns = account.nanos()?.saturating_sub(server_before);
         match status {
             None => return Err(TimedOut.into()),
@@ -158,7 +158,7 @@ impl<'a> ClientRunner<'a> {
     }
 
     fn check_transferred(&self, job: Job) -> Result<()> {
-        let wanted = match job.load {
+        let expected = match job.load {
             Load::Large(_) if !job.is_upload => return Ok(()),
             Load::Saved(mebibytes) => {
                 let (files, bytes) = self.directories.measure("here")?;
@@ -174,12 +174,12 @@ impl<'a> ClientRunner<'a> {
         };
         let received = self.directories.measure(if job.is_upload { "root/in" } else { "here" })?;
         ensure!(
-            received == wanted,
+            received == expected,
             "received {} files of {} bytes in total instead of {} of {}",
             received.0,
             received.1,
-            wanted.0,
-            wanted.1
+            expected.0,
+            expected.1
         );
         Ok(())
     }
@@ -208,6 +208,7 @@ fn prefer_cubic() -> Result<()> {
 /// them than there are ports. Later connections then take longer, because the kernel searches for a
 /// free port one by one.
 fn keep_few_closed_connections() -> Result<()> {
-    const LIMIT: &str = "/proc/sys/net/ipv4/tcp_max_tw_buckets";
-    fs::write(LIMIT, "4096").with_context(|| format!("cannot write {LIMIT}"))
+    const TIME_WAIT_LIMIT_PATH: &str = "/proc/sys/net/ipv4/tcp_max_tw_buckets";
+    fs::write(TIME_WAIT_LIMIT_PATH, "4096")
+        .with_context(|| format!("cannot write {TIME_WAIT_LIMIT_PATH}"))
 }

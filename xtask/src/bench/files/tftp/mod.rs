@@ -36,6 +36,22 @@ pub(super) fn run(conditions: &Conditions, rounds: usize, report: &mut Report) -
     measure_sizes(&harness, report)
 }
 
+/// Measures all pairs in turn, and returns the rounds of each pair.
+fn measure_rounds(
+    harness: &TftpHarness,
+    pairs: &[Pair],
+    row: Row,
+    rounds: usize,
+) -> Result<Vec<Vec<Measured>>> {
+    let mut measured: Vec<Vec<Measured>> = vec![Vec::new(); pairs.len()];
+    for _ in 0..rounds {
+        for (pair, measured) in pairs.iter().zip(&mut measured) {
+            measured.push(harness.measure(*pair, row)?);
+        }
+    }
+    Ok(measured)
+}
+
 fn measure_row(
     harness: &TftpHarness,
     row: Row,
@@ -45,31 +61,26 @@ fn measure_row(
 ) -> Result<()> {
     harness.write_file(row.megabytes)?;
     let pairs: Vec<Pair> = harness.pairs(row).collect();
-    let mut found: Vec<Vec<Measured>> = vec![Vec::new(); pairs.len()];
-    for _ in 0..rounds {
-        for (pair, found) in pairs.iter().zip(&mut found) {
-            found.push(harness.measure(*pair, row)?);
-        }
-    }
+    let found = measure_rounds(harness, &pairs, row, rounds)?;
     let mut table = Table::new()
-        .text("user and server")
+        .text("client and server")
         .number("time (s)")
         .number("MB/s")
-        .number("user CPU (s/GB)")
+        .number("client CPU (s/GB)")
         .number("server CPU (s/GB)");
     let ours = found.first().cloned().unwrap_or_default();
     let mut data = Vec::new();
     let mut best: Option<(u64, &[Measured], Pair)> = None;
     for (pair, found) in pairs.iter().zip(&found) {
-        let wall = middle(found, |one| one.wall_ns);
+        let wall = median_figure(found, |one| one.wall_ns);
         let per_gigabyte = |ns: Option<u64>| ns.map(|ns| ns * 1000 / row.megabytes);
         let rate = wall.map(|ns| row.megabytes * 1_000_000_000 / ns.max(1));
         table.row([
             pair.name().to_owned(),
             seconds(wall),
             rate.map_or_else(|| UNKNOWN.to_owned(), count),
-            seconds(per_gigabyte(middle(found, |one| one.user_ns))),
-            seconds(per_gigabyte(middle(found, |one| one.server_ns))),
+            seconds(per_gigabyte(median_figure(found, |one| one.user_ns))),
+            seconds(per_gigabyte(median_figure(found, |one| one.server_ns))),
         ]);
         let all: Vec<Value> = found.iter().map(Measured::json).collect();
         data.push(json!({ "pair": pair.name(), "rounds": all }));
@@ -83,7 +94,7 @@ fn measure_row(
         let pairs = ours.iter().zip(best).map(|(ours, best)| (ours.wall_ns, best.wall_ns));
         Ratio::of(&pairs.collect::<Vec<_>>())
     });
-    let beside = best.map_or("no peer", |(_, _, pair)| pair.name());
+    let best_name = best.map_or("no peer", |(_, _, pair)| pair.name());
     let Row { block_size, window, megabytes } = row;
     report.sections.push(Section {
         heading: format!("TFTP, blocks of {block_size} bytes, windows of {window}, {megabytes} MB"),
@@ -95,11 +106,14 @@ fn measure_row(
             "ratio": ratio.map(Ratio::to_json),
         }),
     });
-    report.notes.extend(ratio.map(|ratio| {
-        format!("TFTP {block_size}/{window}: our time beside that of {beside}: {}", ratio.text())
-    }));
+    let sizes = format!("TFTP {block_size}/{window}");
+    report.notes.extend(
+        ratio.map(|ratio| {
+            format!("{sizes}: time of plumb relative to {best_name}: {}", ratio.text())
+        }),
+    );
     report.verdicts.push(Verdict {
-        what: format!("TFTP {block_size}/{window}, time beside the best peer's"),
+        what: format!("{sizes}, time relative to the fastest other pair"),
         goal,
         found: ratio.map(|ratio| ratio.median),
         unit: "",
@@ -107,7 +121,7 @@ fn measure_row(
     Ok(())
 }
 
-fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
+fn median_figure(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
     median(&found.iter().map(figure).collect::<Vec<_>>())
 }
 
@@ -115,27 +129,27 @@ fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> 
 fn measure_sizes(harness: &TftpHarness, report: &mut Report) -> Result<()> {
     let mut table = Table::new().number("block (bytes)").number("window").number("MB/s");
     let mut table_rows = Vec::new();
-    let mut stalls = 0_u32;
+    let mut sizes_with_timeouts = 0_u32;
     for block_size in BLOCK_SIZES {
         harness.write_file(if block_size < 512 { 1 } else { 16 })?;
         for window in WINDOWS {
-            let (bytes, nanos, timeouts) = harness.move_ours(block_size, window)?;
+            let (bytes, nanos, timeouts) = harness.transfer_with_plumb(block_size, window)?;
             let rate = u128::from(bytes) * 1000 / u128::from(nanos.max(1));
-            stalls += u32::from(timeouts > 0);
+            sizes_with_timeouts += u32::from(timeouts > 0);
             table.row([block_size.to_string(), window.to_string(), rate.to_string()]);
             table_rows.push(json!({ "block_size": block_size, "window": window,
                 "ns": nanos, "bytes": bytes, "timeouts": timeouts }));
         }
     }
     report.sections.push(Section {
-        heading: "TFTP, every block size by every window, ours to ours".to_owned(),
+        heading: "TFTP, every block size with every window, plumb to plumb".to_owned(),
         table,
         data: Value::Array(table_rows),
     });
     report.verdicts.push(Verdict {
-        what: "TFTP, sizes at which anybody waited for a timeout".to_owned(),
+        what: "TFTP, sizes with a timeout".to_owned(),
         goal: 0.0,
-        found: Some(stalls.into()),
+        found: Some(sizes_with_timeouts.into()),
         unit: "",
     });
     Ok(())

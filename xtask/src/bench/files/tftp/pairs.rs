@@ -14,17 +14,17 @@ use std::path::PathBuf;
 use std::process::{self, Command, Stdio};
 
 /// Ports of the servers on the loopback.
-const OURS: &str = "7001";
-const HPA: &str = "7002";
-const ATFTP: &str = "7003";
+const PLUMB_PORT: &str = "7001";
+const HPA_PORT: &str = "7002";
+const ATFTP_PORT: &str = "7003";
 /// Name of the transferred file.
 const FILE: &str = "file";
 /// Time limit for the start of a server.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a client program.
-const LIMIT: Duration = Duration::from_secs(60);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit of one probe for a starting server; its first request may be lost.
-const LOOK: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Parameters of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Pair {
     /// Returns whether both programs support the block size and window of the row. Of the
     /// third-party programs only atftp supports windows, and the client of tftp-hpa does not
     /// support block sizes.
-    fn knows(self, row: Row) -> bool {
+    fn supports(self, row: Row) -> bool {
         match self {
             Self::Ours | Self::Atftp => true,
             Self::CurlHpa => row.window == 1,
@@ -111,15 +111,15 @@ impl TftpHarness {
         // The server of tftp-hpa looks up the address of its host, and finds no address if the host
         // has only the loopback interface.
         let words = ["address", "add", "10.83.0.1/32", "dev", "lo"];
-        let added = Command::new(program("ip", "iproute2")?).args(words).status()?;
-        ensure!(added.success(), "the bench's network takes no address");
+        let ip_status = Command::new(program("ip", "iproute2")?).args(words).status()?;
+        ensure!(ip_status.success(), "cannot add an address to the bench's network namespace");
         let plumb = plumb()?;
         let client_account = Account::open("tftp-users", process::id());
         let mut harness =
             Self { directory, plumb, servers: Vec::new(), client_account, missing: Vec::new() };
         harness.write_file(1)?;
         let mut ours = Command::new(&harness.plumb);
-        let at = format!("127.0.0.1:{OURS}");
+        let at = format!("127.0.0.1:{PLUMB_PORT}");
         ours.args(["serve", "--quiet", "--tftp", "--tftp-listen", &at, "--root"])
             .arg(&harness.directory);
         on_server_processor(conditions.pinning(), || {
@@ -144,7 +144,7 @@ impl TftpHarness {
                     "--bind-address",
                     "127.0.0.1",
                     "--port",
-                    ATFTP,
+                    ATFTP_PORT,
                 ],
             )
         })?;
@@ -185,14 +185,14 @@ impl TftpHarness {
         let row = Row { block_size: 512, window: 1, megabytes: 1 };
         let pair = if pair == Pair::Hpa { Pair::CurlHpa } else { pair };
         let clock = Monotonic::start();
-        let begun = clock.now();
+        let started_at = clock.now();
         loop {
-            let mut look = Program::start(&mut self.user(pair, row)?)?;
-            if look.wait_for_end(LOOK)?.is_some_and(|status| status.success()) {
+            let mut probe = Program::start(&mut self.user(pair, row)?)?;
+            if probe.wait_for_end(PROBE_TIMEOUT)?.is_some_and(|status| status.success()) {
                 break Ok(());
             }
             ensure!(
-                clock.now() - begun < START_TIMEOUT,
+                clock.now() - started_at < START_TIMEOUT,
                 "the server of {} does not start",
                 pair.name()
             );
@@ -204,8 +204,8 @@ impl TftpHarness {
         // curl would take minutes in comparison; it only probes whether the server has started.
         let all = [Pair::Ours, Pair::Hpa, Pair::Atftp];
         all.into_iter().filter(move |pair| {
-            let is_there = !self.missing.iter().any(|line| line.contains(pair.name()));
-            pair.knows(row) && is_there && self.server(*pair).is_ok()
+            let is_available = !self.missing.iter().any(|line| line.contains(pair.name()));
+            pair.supports(row) && is_available && self.server(*pair).is_ok()
         })
     }
 
@@ -232,38 +232,54 @@ impl TftpHarness {
             Pair::Ours => {
                 command = Command::new(&self.plumb);
                 command.args(["get", "--quiet", "--block-size", &block_size, "--window", &window]);
-                command.args([&url(OURS), "/dev/null"]);
+                command.args([&url(PLUMB_PORT), "/dev/null"]);
             }
             Pair::Hpa => {
                 command = Command::new(program("tftp", "tftp-hpa")?);
-                command.args(["-m", "binary", "127.0.0.1", HPA, "-c", "get", FILE, "/dev/null"]);
+                command.args([
+                    "-m",
+                    "binary",
+                    "127.0.0.1",
+                    HPA_PORT,
+                    "-c",
+                    "get",
+                    FILE,
+                    "/dev/null",
+                ]);
             }
             Pair::CurlHpa => {
                 command = Command::new(program("curl", "curl")?);
-                command.args(["-sS", "--tftp-blksize", &block_size, &url(HPA), "-o", "/dev/null"]);
+                command.args([
+                    "-sS",
+                    "--tftp-blksize",
+                    &block_size,
+                    &url(HPA_PORT),
+                    "-o",
+                    "/dev/null",
+                ]);
             }
             Pair::Atftp => {
                 command = Command::new(program("atftp", "atftp")?);
                 let options = [format!("blksize {block_size}"), format!("windowsize {window}")];
                 options.iter().for_each(|option| _ = command.args(["--option", option]));
-                command.args(["-g", "-r", FILE, "-l", "/dev/null", "127.0.0.1", ATFTP]);
+                command.args(["-g", "-r", FILE, "-l", "/dev/null", "127.0.0.1", ATFTP_PORT]);
             }
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command)
     }
 
-    /// Transfers the file once.
+    /// Transfers the file once with this pair, and returns the cost.
     pub(super) fn measure(&self, pair: Pair, row: Row) -> Result<Measured> {
         let server = self.server(pair)?;
         let server_before = server.nanos()?;
         let user_before = self.client_account.nanos()?;
         let clock = Monotonic::start();
-        let begun = clock.now();
+        let started_at = clock.now();
         let mut user = Program::start(&mut self.user(pair, row)?)?;
-        let status = user.wait_for_end(LIMIT)?.context("the file was not there in time")?;
-        let wall = clock.now() - begun;
-        ensure!(status.success(), "{} could not move the file", pair.name());
+        let status = user.wait_for_end(CLIENT_TIMEOUT)?.context("the transfer timed out")?;
+        let wall = clock.now() - started_at;
+        ensure!(status.success(), "{} failed to transfer the file", pair.name());
         Ok(Measured {
             wall_ns: u64::try_from(wall.as_nanos())?,
             user_ns: self.client_account.nanos()?.saturating_sub(user_before),
@@ -273,7 +289,11 @@ impl TftpHarness {
 
     /// Transfers the file with plumb's own pair. Returns its size in bytes, the time in
     /// nanoseconds, and the number of timeouts at the client.
-    pub(super) fn move_ours(&self, block_size: u16, window: u16) -> Result<(u64, u64, u64)> {
+    pub(super) fn transfer_with_plumb(
+        &self,
+        block_size: u16,
+        window: u16,
+    ) -> Result<(u64, u64, u64)> {
         let row = Row { block_size, window, megabytes: 1 };
         let mut command = self.user(Pair::Ours, row)?;
         let output = command.arg("--json").stdout(Stdio::piped()).output()?;
@@ -281,7 +301,7 @@ impl TftpHarness {
         let number = |name: &str| record.get(name).and_then(Value::as_u64);
         let bytes = number("file_bytes").context("the record has no bytes")?;
         let nanos = number("total_ns").context("the record has no time")?;
-        ensure!(output.status.success(), "{block_size}/{window}: the file was not moved");
+        ensure!(output.status.success(), "{block_size}/{window}: the transfer failed");
         Ok((bytes, nanos, number("timeouts").unwrap_or(0)))
     }
 }

@@ -21,9 +21,9 @@ pub(super) fn pass(
 ) -> Result<()> {
     let mut to_server = server.try_clone()?;
     let to_client = client.try_clone()?;
-    let flag = stop.clone();
-    let back = thread::spawn(move || {
-        let mut session = Session { client: to_client, delays, stop: flag, data: None };
+    let stop_flag = stop.clone();
+    let reply_thread = thread::spawn(move || {
+        let mut session = Session { client: to_client, delays, stop: stop_flag, data: None };
         // The end of the session closes both directions.
         _ = session.pass_replies(server);
         _ = session.client.shutdown(Shutdown::Both);
@@ -42,7 +42,7 @@ pub(super) fn pass(
         }
     }
     _ = to_server.shutdown(Shutdown::Both);
-    _ = back.join();
+    _ = reply_thread.join();
     Ok(())
 }
 
@@ -84,7 +84,7 @@ impl Session {
             Some("230 ") => sleep(delays.login_ms, &self.stop),
             Some("229 " | "227 ") => {
                 sleep(delays.command_ms, &self.stop);
-                line = self.promise(&text)?;
+                line = self.replace_port(&text)?;
             }
             // The server opens the file before the first byte of data.
             Some("150 " | "125 ") => sleep(delays.first_byte_ms, &self.stop),
@@ -100,15 +100,15 @@ impl Session {
 
     /// Returns the reply to EPSV or PASV, with the server's port replaced by a port of the
     /// interposer.
-    fn promise(&mut self, text: &str) -> Result<Vec<u8>> {
-        let behind = port_in(text).context("the server's reply contains no port")?;
+    fn replace_port(&mut self, text: &str) -> Result<Vec<u8>> {
+        let server_port = port_in(text).context("the server's reply contains no port")?;
         let listener = TcpListener::bind((SERVER, 0))?;
         let port = listener.local_addr()?.port();
         let delays = self.delays;
         let stop = self.stop.clone();
         self.data = Some(thread::spawn(move || {
             // If relaying the data fails, both ends see a data connection that closes early.
-            _ = carry_data(&listener, behind, delays, &stop);
+            _ = carry_data(&listener, server_port, delays, &stop);
         }));
         let reply = match text.starts_with("229") {
             true => format!("229 Entering Extended Passive Mode (|||{port}|)\r\n"),
@@ -124,18 +124,18 @@ impl Session {
 
 /// Parses the port in a reply 227 or 229.
 fn port_in(reply: &str) -> Option<u16> {
-    let inside = reply.split_once('(')?.1.split_once(')')?.0;
+    let port_text = reply.split_once('(')?.1.split_once(')')?.0;
     if reply.starts_with("229") {
-        return inside.trim_matches('|').parse().ok();
+        return port_text.trim_matches('|').parse().ok();
     }
-    let mut numbers = inside.rsplit(',').map(|number| number.trim().parse::<u8>().ok());
+    let mut numbers = port_text.rsplit(',').map(|number| number.trim().parse::<u8>().ok());
     let low = numbers.next()??;
     let high = numbers.next()??;
     Some(u16::from_be_bytes([high, low]))
 }
 
 /// Waits for the client, connects to the server, and relays both directions.
-fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) -> Result<()> {
+fn carry_data(listener: &TcpListener, server_port: u16, delays: Delays, stop: &Flag) -> Result<()> {
     listener.set_nonblocking(true)?;
     let until = Instant::now() + ACCEPT_LIMIT;
     let client = loop {
@@ -148,26 +148,33 @@ fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) 
         }
     };
     client.set_nonblocking(false)?;
-    let server = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], behind)))?;
+    let server = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], server_port)))?;
     for stream in [&client, &server] {
         stream.set_read_timeout(Some(super::READ_TIMEOUT))?;
     }
     let from_client = client.try_clone()?;
     let to_server = server.try_clone()?;
-    let flag = stop.clone();
-    let writing =
-        Pace { after_ms: delays.write_block_ms, pause: delays.write_pause, ..Pace::default() };
-    let reading =
-        Pace { before_ms: delays.read_block_ms, pause: delays.read_pause, ..Pace::default() };
-    let upload = thread::spawn(move || pump(from_client, to_server, writing, &flag));
-    pump(server, client, reading, stop);
+    let stop_flag = stop.clone();
+    let write_pace = DiskPace {
+        after_ms: delays.write_block_ms,
+        pause: delays.write_pause,
+        ..DiskPace::default()
+    };
+    let read_pace = DiskPace {
+        before_ms: delays.read_block_ms,
+        pause: delays.read_pause,
+        ..DiskPace::default()
+    };
+    let upload =
+        thread::spawn(move || relay_blocks(from_client, to_server, write_pace, &stop_flag));
+    relay_blocks(server, client, read_pace, stop);
     _ = upload.join();
     Ok(())
 }
 
 /// Speed of a simulated disk.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct DiskPace {
     /// Delays before and after each block, ms.
     before_ms: u64,
     after_ms: u64,
@@ -175,7 +182,7 @@ struct Pace {
     pause: Option<(u64, u64)>,
 }
 
-impl Pace {
+impl DiskPace {
     /// Returns the pause of the disk after a block that raises the total from `before` to `after`
     /// bytes, ms.
     fn pause_ms(self, before: u64, after: u64) -> u64 {
@@ -186,7 +193,7 @@ impl Pace {
 }
 
 /// Relays one direction block by block, with a delay before or a pause after each block.
-fn pump(mut from: TcpStream, mut to: TcpStream, pace: Pace, stop: &Flag) {
+fn relay_blocks(mut from: TcpStream, mut to: TcpStream, pace: DiskPace, stop: &Flag) {
     let mut block = vec![0; BLOCK];
     let mut total = 0;
     while !stop.is_set() {
@@ -215,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_disk_pauses_after_each_interval_of_bytes() {
-        let pace = Pace { pause: Some((1_000, 70)), ..Pace::default() };
+        let pace = DiskPace { pause: Some((1_000, 70)), ..DiskPace::default() };
         let pauses = [(0, 999), (999, 1_000), (1_000, 1_500), (1_500, 3_200)];
         let pauses = pauses.map(|(before, after)| pace.pause_ms(before, after));
         assert_eq!(pauses, [0, 70, 0, 140]);

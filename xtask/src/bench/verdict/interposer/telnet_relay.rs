@@ -22,9 +22,11 @@ pub(super) fn pass(
     let has_typed = Arc::new(AtomicBool::new(false));
     let mut from_server = server.try_clone()?;
     let to_client = client.try_clone()?;
-    let typed = Arc::clone(&has_typed);
-    let flag = stop.clone();
-    let back = thread::spawn(move || answers(&mut from_server, to_client, delays, &typed, &flag));
+    let typed_flag = Arc::clone(&has_typed);
+    let stop_flag = stop.clone();
+    let reply_thread = thread::spawn(move || {
+        forward_replies(&mut from_server, to_client, delays, &typed_flag, &stop_flag);
+    });
     let mut bytes = [0; BUFFER];
     let mut text = Text::default();
     while !stop.is_set() {
@@ -45,12 +47,12 @@ pub(super) fn pass(
     // The peers may already have closed the connections.
     _ = server.shutdown(Shutdown::Both);
     _ = client.shutdown(Shutdown::Both);
-    _ = back.join();
+    _ = reply_thread.join();
     Ok(())
 }
 
 /// Forwards the server's output, delaying each piece by `delays` once a key has been typed.
-fn answers(
+fn forward_replies(
     server: &mut TcpStream,
     mut client: TcpStream,
     delays: Delays,
@@ -58,13 +60,13 @@ fn answers(
     stop: &Flag,
 ) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
-    let ended = stop.clone();
+    let writer_stop = stop.clone();
     let writer = thread::spawn(move || {
-        for (due, piece) in receiver {
-            let left = due.saturating_duration_since(Instant::now());
-            sleep(u64::try_from(left.as_millis()).unwrap_or(0), &ended);
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            if write_pieces(&mut client, &piece, delays.pieces, &ended).is_err() {
+        for (send_at, piece) in receiver {
+            let remaining = send_at.saturating_duration_since(Instant::now());
+            sleep(u64::try_from(remaining.as_millis()).unwrap_or(0), &writer_stop);
+            thread::sleep(send_at.saturating_duration_since(Instant::now()));
+            if write_pieces(&mut client, &piece, delays.pieces, &writer_stop).is_err() {
                 break;
             }
         }
@@ -80,19 +82,19 @@ fn answers(
             Err(error) if is_timeout(&error) => continue,
             Err(_) => break,
         };
-        let mut due = Instant::now();
+        let mut send_at = Instant::now();
         if has_typed.load(Ordering::Relaxed) {
             count_of_pieces += 1;
-            due += Duration::from_millis(delays.reply_ms);
+            send_at += Duration::from_millis(delays.reply_ms);
             // While a program stalls, all its later output is delayed too.
             if let Some((one_in, ms)) = delays.stall
                 && count_of_pieces.is_multiple_of(one_in)
             {
-                free_at = due + Duration::from_millis(ms);
+                free_at = send_at + Duration::from_millis(ms);
             }
         }
         let piece = bytes.get(..count).unwrap_or_default().to_vec();
-        if sender.send((due.max(free_at), piece)).is_err() {
+        if sender.send((send_at.max(free_at), piece)).is_err() {
             break;
         }
     }
@@ -139,12 +141,12 @@ const SE: u8 = 240;
 impl Text {
     /// Returns whether `bytes` contain a keystroke: a printable character, or Return.
     fn has_character(&mut self, bytes: &[u8]) -> bool {
-        let mut has = false;
+        let mut is_found = false;
         for byte in bytes {
             self.state = match (self.state, *byte) {
                 (State::Data, IAC) => State::Command,
                 (State::Data, byte) => {
-                    has |= byte == b'\r' || (0x20..0x7F).contains(&byte);
+                    is_found |= byte == b'\r' || (0x20..0x7F).contains(&byte);
                     State::Data
                 }
                 (State::Command, SB) => State::Subnegotiation,
@@ -155,7 +157,7 @@ impl Text {
                 (State::Subnegotiation | State::SubnegotiationCommand, _) => State::Subnegotiation,
             };
         }
-        has
+        is_found
     }
 }
 

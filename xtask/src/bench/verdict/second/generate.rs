@@ -14,7 +14,8 @@ use super::server_choice;
 
 /// Number of the random stream that draws the permutation; every other stream draws one case.
 const PERMUTATION: u64 = u64::MAX - 1;
-/// Makes the random streams differ from those that the first generator uses for the same seed.
+/// Mask that makes the random streams differ from those of `super::super::generate` for the same
+/// seed.
 const SEED_MASK: u64 = 0x5EC0_4D5E_C04D_5EC0;
 /// Number of healthy cases in twenty.
 const HEALTHY_OF_20: u64 = 6;
@@ -29,14 +30,14 @@ pub(in super::super) fn case(seed: u64, number: u64) -> Case {
     if turn < HEALTHY_OF_20 {
         return healthy(seed, number, &mut rng);
     }
-    // The rank counts only cases with a cause.
+    // Number of this case among the cases with a cause.
     let rank = number / 20 * (20 - HEALTHY_OF_20) + turn - HEALTHY_OF_20;
     let (service, row) = pair(seed, rank);
-    let mut causes = vec![drawn(row, service, &mut rng)];
+    let mut causes = vec![draw_cause(row, service, &mut rng)];
     if turn < HEALTHY_OF_20 + PAIRS_OF_20 {
         let others: Vec<&Row> =
             ROWS.iter().filter(|other| can_combine(other, row, service)).collect();
-        causes.extend(rng.pick(&others).map(|other| drawn(other, service, &mut rng)));
+        causes.extend(rng.pick(&others).map(|other| draw_cause(other, service, &mut rng)));
     }
     build(seed, number, service, causes, &mut rng)
 }
@@ -48,19 +49,20 @@ fn can_combine(other: &Row, row: &Row, service: Service) -> bool {
     let is_processor = |row: &Row| row.resource == Resource::Processor;
     // With an interposer, the server would query the interposer's host instead of the client's.
     let is_server = |row: &Row| row.resource == Resource::Server;
-    let asks = |row: &Row| {
-        let asking = [Fault::ReverseLookup, Fault::IdentLookup];
-        asking.into_iter().any(|fault| row.kind == Kind::Second(fault))
+    let has_server_lookup = |row: &Row| {
+        let lookup_faults = [Fault::ReverseLookup, Fault::IdentLookup];
+        lookup_faults.into_iter().any(|fault| row.kind == Kind::Second(fault))
     };
     other.services.contains(&service)
         && is_opening(other) != is_opening(row)
         && !is_processor(other)
         && !is_processor(row)
-        && !(asks(other) && is_server(row) || asks(row) && is_server(other))
+        && !(has_server_lookup(other) && is_server(row)
+            || has_server_lookup(row) && is_server(other))
 }
 
-/// Returns the service and the cause of a rank, from a permutation of all pairs of service and
-/// cause.
+/// Returns the service and the cause of case number `rank`, counted without healthy cases, from a
+/// permutation of all pairs of service and cause.
 fn pair(seed: u64, rank: u64) -> (Service, &'static Row) {
     let pairs = ROWS.iter().flat_map(|row| row.services.iter().map(move |service| (*service, row)));
     let mut pairs: Vec<(Service, &'static Row)> = pairs.collect();
@@ -74,7 +76,7 @@ fn pair(seed: u64, rank: u64) -> (Service, &'static Row) {
     pairs.get(at).copied().unwrap_or((Service::Login, &ROWS[0]))
 }
 
-fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
+fn draw_cause(row: &Row, service: Service, rng: &mut Rng) -> Cause {
     let mut draw = |quantity: Option<Quantity>| {
         quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
     };
@@ -132,8 +134,8 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
 
 fn build(seed: u64, number: u64, service: Service, causes: Vec<Cause>, rng: &mut Rng) -> Case {
     let has = |fault| causes.iter().any(|cause| cause.kind == Kind::Second(fault));
-    let choice = server_choice::of(service, &causes);
-    let peer = *rng.pick(&choice).unwrap_or(&Peer::PlumbLogin);
+    let supported_servers = server_choice::of(service, &causes);
+    let peer = *rng.pick(&supported_servers).unwrap_or(&Peer::PlumbLogin);
     let path = path(&causes, rng);
     let asks_password = service.is_login() && (has(Fault::SlowProfile) || rng.is(0.4));
     let by_name = has(Fault::LostQuery) || rng.is(0.2);

@@ -14,6 +14,6 @@ mod setup;
 
 pub(super) use cause::Fault;
 pub(super) use generate::case;
-pub(super) use rows::{ROWS, markdown};
+pub(super) use rows::ROWS;
 pub(super) use server_choice::{proftpd_lines, python_arguments, refusals};
-pub(super) use setup::{Conditions, inject, take_rest};
+pub(super) use setup::{Conditions, inject, set_lasting_properties};

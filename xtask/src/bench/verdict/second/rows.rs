@@ -5,7 +5,7 @@
 //! queue, the lower rate on the slowest link, or the other traffic.
 
 use super::super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
-use super::super::cause::{Kind, Quantity, Resource, Row, markdown_of, quantity, row};
+use super::super::cause::{Kind, Quantity, Resource, Row, quantity, row};
 use super::super::rule::Class;
 use super::cause::Fault;
 
@@ -224,11 +224,6 @@ impl Fault {
         // A test checks that every cause has a row.
         ROWS.iter().find(|row| row.kind == Kind::Second(self)).unwrap_or(&ROWS[0])
     }
-}
-
-/// Returns the table of the causes in Markdown, as in `docs/benchmarks/verdict.md`.
-pub(in super::super) fn markdown() -> String {
-    markdown_of(&ROWS)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The servers of the second generator: the selection for a case, and arguments that the first
-//! generator's servers do not have.
+//! The servers of the second case generator: the selection for a case, and arguments that the
+//! servers of the first case generator do not have.
 
 use super::super::case::{Peer, Service};
 use super::super::cause::{Cause, Kind};

@@ -5,7 +5,7 @@ use super::super::case::{Case, Service};
 use super::super::cause::Cause;
 use super::super::impairment::{Bucket, Link, Loss};
 use super::super::setup::{FTP_PORT, Setup};
-use super::super::variation::{Periodic, Red, Wake};
+use super::super::variation::{Periodic, RadioSleep, Red};
 use super::cause::Fault;
 
 const MS: u64 = 1_000_000;
@@ -24,7 +24,7 @@ const RED_PACKETS: (u64, u64) = (1, 6);
 
 /// Programs that compete with the server for its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Loops {
+pub(in super::super) struct CompetingPrograms {
     pub(in super::super) count: u64,
     /// Nice value of the server; that of the other programs is 0.
     pub(in super::super) server_nice: i8,
@@ -44,7 +44,7 @@ pub(in super::super) struct Conditions {
     pub(in super::super) asks_ident: bool,
     /// Delay of the start of the login shell, ms.
     pub(in super::super) profile_ms: u64,
-    pub(in super::super) loops: Option<Loops>,
+    pub(in super::super) loops: Option<CompetingPrograms>,
     /// `true` if the TFTP server refuses all options.
     pub(in super::super) has_no_options: bool,
 }
@@ -53,7 +53,7 @@ pub(in super::super) struct Conditions {
 pub(in super::super) fn inject(setup: &mut Setup, fault: Fault, cause: Cause, case: &Case) {
     let Cause { size, second, .. } = cause;
     let rtt_us = case.path.rtt_us;
-    take_rest(setup, fault, cause, rtt_us);
+    set_lasting_properties(setup, fault, cause, rtt_us);
     let conditions = &mut setup.second;
     match fault {
         Fault::LostQuery => {
@@ -67,7 +67,7 @@ pub(in super::super) fn inject(setup: &mut Setup, fault: Fault, cause: Cause, ca
         Fault::SlowProfile => conditions.profile_ms = size,
         Fault::BusyLoops => {
             let server_nice = i8::try_from(second).unwrap_or(0);
-            conditions.loops = Some(Loops { count: size, server_nice });
+            conditions.loops = Some(CompetingPrograms { count: size, server_nice });
         }
         Fault::PlainTftp => conditions.has_no_options = true,
         Fault::ChattyOutput => {
@@ -80,12 +80,12 @@ pub(in super::super) fn inject(setup: &mut Setup, fault: Fault, cause: Cause, ca
         Fault::ClientWindow => setup.client_receive = Some(size),
         Fault::ServerWindow => setup.server_receive = Some(size),
         Fault::ClampedSegments => setup.server_mtu = Some(size),
-        _ => impair(setup, fault, cause, case.service),
+        _ => inject_path_cause(setup, fault, cause, case.service),
     }
 }
 
 /// Injects a cause of the path.
-fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
+fn inject_path_cause(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
     let Cause { size, second, .. } = cause;
     let loss = Loss::Random(size as f64 / 1e3);
     match fault {
@@ -93,7 +93,7 @@ fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
         Fault::LossToClient => setup.to_client.loss = loss,
         Fault::BlockedData => setup.to_server.variation.drops_first_syn_beside = Some(FTP_PORT),
         Fault::RadioWake => {
-            let wake = Wake { idle_ns: second * MS, delay_ns: size * MS };
+            let wake = RadioSleep { idle_ns: second * MS, delay_ns: size * MS };
             setup.to_server.variation.wake = Some(wake);
         }
         Fault::SaturatedUplink => setup.to_server.variation.cross = Some(ALWAYS),
@@ -113,27 +113,27 @@ fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
             data.policer_or_shaper = bucket;
             setup.bytes_per_second = Some(size * 125);
         }
-        _ => vary(setup, fault, cause),
+        _ => inject_symmetric_cause(setup, fault, cause),
     }
 }
 
 /// Injects a cause that affects both directions alike.
-fn vary(setup: &mut Setup, fault: Fault, Cause { size, second, .. }: Cause) {
+fn inject_symmetric_cause(setup: &mut Setup, fault: Fault, Cause { size, second, .. }: Cause) {
     for one in [&mut setup.to_client, &mut setup.to_server] {
         let variation = &mut one.variation;
-        let half = Periodic { every_ns: 2 * second * MS, for_ns: second * MS };
-        let rare = Periodic { every_ns: second * MS, for_ns: size * MS };
+        let alternation = Periodic { every_ns: 2 * second * MS, for_ns: second * MS };
+        let interruption = Periodic { every_ns: second * MS, for_ns: size * MS };
         match fault {
             Fault::Satellite => one.delay_ns += size * MS / 2,
             // The longer route applies to both directions.
-            Fault::RouteFlap => variation.longer_route = Some((half, size * MS / 2)),
-            Fault::WifiPauses => variation.pauses = Some(rare),
-            Fault::Outages => variation.outages = Some(rare),
+            Fault::RouteFlap => variation.longer_route = Some((alternation, size * MS / 2)),
+            Fault::WifiPauses => variation.pauses = Some(interruption),
+            Fault::Outages => variation.outages = Some(interruption),
             Fault::LossOfLarge => {
                 let length = usize::try_from(second).unwrap_or(usize::MAX);
                 variation.loss_above = Some((length, size));
             }
-            Fault::AlternatingRate => variation.slow_phase = Some((half, size * 1_000)),
+            Fault::AlternatingRate => variation.slow_phase = Some((alternation, size * 1_000)),
             Fault::EarlyDetection => {
                 variation.red = Some(Red {
                     least_bytes: RED_PACKETS.0 * FULL_PACKET,
@@ -151,19 +151,25 @@ const ALWAYS: Periodic = Periodic { every_ns: 1, for_ns: 1 };
 
 /// Sets the properties that path and peers have with and without the cause: the rate, or a server
 /// that queries other servers, which answer at once.
-pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause, rtt_us: u64) {
+pub(in super::super) fn set_lasting_properties(
+    setup: &mut Setup,
+    fault: Fault,
+    cause: Cause,
+    rtt_us: u64,
+) {
     let Cause { size, second, .. } = cause;
     let link =
         |kbps: u64, queue_bytes: u64| Some(Link { bits_per_second: kbps * 1_000, queue_bytes });
-    let right = |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
+    let queue_bytes_for =
+        |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
     match fault {
         Fault::ReverseLookup => setup.second.server_resolver_ms = Some(0),
         Fault::IdentLookup => setup.second.asks_ident = true,
         Fault::SaturatedUplink => {
-            let down = DOWNLINK_FACTOR * size;
+            let downlink = DOWNLINK_FACTOR * size;
             setup.to_server.link = link(size, size * second / 8);
-            setup.to_client.link = link(down, right(down, 40));
-            setup.bytes_per_second = Some(down * 125);
+            setup.to_client.link = link(downlink, queue_bytes_for(downlink, 40));
+            setup.bytes_per_second = Some(downlink * 125);
         }
         Fault::BusyDownlink => {
             let queue = link(size, size * second / 8);
@@ -173,19 +179,19 @@ pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause,
         }
         Fault::AlternatingRate => {
             let rate = RATE_FACTOR * size;
-            let queue = link(rate, right(rate, 40));
+            let queue = link(rate, queue_bytes_for(rate, 40));
             setup.to_client.link = queue;
             setup.to_server.link = queue;
             setup.bytes_per_second = Some(rate * 125);
         }
         Fault::EarlyDetection => {
-            let queue = link(size, right(size, 40));
+            let queue = link(size, queue_bytes_for(size, 40));
             setup.to_client.link = queue;
             setup.to_server.link = queue;
             setup.bytes_per_second = Some(size * 125);
         }
         Fault::ClampedSegments => {
-            let queue = link(RADIO_KBPS, right(RADIO_KBPS, 40));
+            let queue = link(RADIO_KBPS, queue_bytes_for(RADIO_KBPS, 40));
             for one in [&mut setup.to_client, &mut setup.to_server] {
                 one.link = queue;
                 one.variation.packet_ns = second * MS;
@@ -236,8 +242,8 @@ mod tests {
     fn a_saturated_uplink_has_a_faster_downlink_without_other_traffic() {
         let setup = Setup::of(&first_with(Kind::Second(Fault::SaturatedUplink)), None);
         let up = setup.to_server.link.unwrap();
-        let down = setup.to_client.link.unwrap();
-        assert_eq!(down.bits_per_second, 8 * up.bits_per_second);
+        let downlink = setup.to_client.link.unwrap();
+        assert_eq!(downlink.bits_per_second, 8 * up.bits_per_second);
         assert!(setup.to_server.variation.cross.is_some());
         assert_eq!(setup.to_client.variation.cross, None);
     }

@@ -2,14 +2,14 @@
 
 use super::super::case::Service;
 use super::super::trial_servers::{LARGE_FACTOR, user_of};
-use super::{BUDGET, LIMIT, Run, Truth, UserWait, in_time, millis};
+use super::{LIMIT, MEASUREMENT_TIME_LIMIT, Run, Truth, UserWait, millis, none_if_silent};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Maximum number of transfers of the file.
-const TIMES: usize = 3;
+const MAX_TRANSFERS: usize = 3;
 /// Time limit for the transfer of the large file, which is omitted if it is expected to take
 /// longer.
 const LARGE_LIMIT: Duration = Duration::from_secs(14);
@@ -24,37 +24,37 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     if reply.starts_with('3') {
         client.command(&format!("PASS {password}"), &['2'])?;
     }
-    truth.set(UserWait::Login, &[millis(run.began.elapsed())], false);
-    if in_time(client.command("TYPE I", &['2']))?.is_none() {
+    truth.set(UserWait::Login, &[millis(run.started_at.elapsed())], false);
+    if none_if_silent(client.command("TYPE I", &['2']))?.is_none() {
         truth.set_limit(UserWait::Transfer);
         return Ok(());
     }
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut times = Vec::new();
-    for _ in 0..TIMES {
-        let asked = Instant::now();
-        let moved = match run.case.service {
+    for _ in 0..MAX_TRANSFERS {
+        let requested_at = Instant::now();
+        let transfer_result = match run.case.service {
             Service::FtpPut => client.store("incoming/truth", run.case.bytes),
             _ => client.retrieve("pub/file", run.case.bytes),
         };
-        if moved.is_err() {
+        if transfer_result.is_err() {
             truth.set_limit(UserWait::Transfer);
             return Ok(());
         }
-        times.push(millis(asked.elapsed()));
+        times.push(millis(requested_at.elapsed()));
         if run.case.service == Service::FtpPut && client.delete("incoming/truth").is_err() {
             break;
         }
-        if began.elapsed() > BUDGET {
+        if started_at.elapsed() > MEASUREMENT_TIME_LIMIT {
             break;
         }
     }
     truth.set(UserWait::Transfer, &times, run.is_random);
     let expected_ms = times.iter().copied().fold(0.0, f64::max) * LARGE_FACTOR as f64;
     if run.case.service == Service::FtpGet && expected_ms < millis(LARGE_LIMIT) {
-        let asked = Instant::now();
-        match in_time(client.retrieve("pub/large", run.case.bytes * LARGE_FACTOR))? {
-            Some(()) => truth.set(UserWait::Large, &[millis(asked.elapsed())], false),
+        let requested_at = Instant::now();
+        match none_if_silent(client.retrieve("pub/large", run.case.bytes * LARGE_FACTOR))? {
+            Some(()) => truth.set(UserWait::Large, &[millis(requested_at.elapsed())], false),
             None => truth.set_limit(UserWait::Large),
         }
     }
@@ -71,8 +71,8 @@ impl Client {
     fn command(&mut self, line: &str, classes: &[char]) -> Result<String> {
         self.control.get_mut().write_all(format!("{line}\r\n").as_bytes())?;
         let reply = self.read_reply()?;
-        let is_right = classes.iter().any(|class| reply.starts_with(*class));
-        ensure!(is_right, "the reply to {line} is {}", reply.trim());
+        let is_expected = classes.iter().any(|class| reply.starts_with(*class));
+        ensure!(is_expected, "the reply to {line} is {}", reply.trim());
         Ok(reply)
     }
 
@@ -105,8 +105,8 @@ impl Client {
     /// Opens a data connection to the port that the server announces.
     fn open_data(&mut self) -> Result<TcpStream> {
         let reply = self.command("EPSV", &['2'])?;
-        let inside = reply.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
-        let port: u16 = inside.context("no port in the reply")?.0.trim_matches('|').parse()?;
+        let port_text = reply.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+        let port: u16 = port_text.context("no port in the reply")?.0.trim_matches('|').parse()?;
         let mut address = self.control.get_ref().peer_addr()?;
         address.set_port(port);
         let data = TcpStream::connect_timeout(&address, LIMIT)?;
@@ -137,11 +137,11 @@ impl Client {
         let mut data = self.open_data()?;
         self.command(&format!("STOR {name}"), &['1'])?;
         let buffer = vec![b'.'; 65_536];
-        let mut left = usize::try_from(bytes)?;
-        while left > 0 {
-            let piece = buffer.get(..left.min(buffer.len())).unwrap_or_default();
+        let mut remaining_bytes = usize::try_from(bytes)?;
+        while remaining_bytes > 0 {
+            let piece = buffer.get(..remaining_bytes.min(buffer.len())).unwrap_or_default();
             data.write_all(piece)?;
-            left -= piece.len();
+            remaining_bytes -= piece.len();
         }
         drop(data);
         self.reply('2')?;

@@ -1,6 +1,8 @@
 //! A Telnet client that logs in, types and reads: RFC 854 with every option but echo refused.
 
-use super::{BUDGET, LIMIT, Run, Silence, Truth, UserWait, in_time, millis};
+use super::{
+    LIMIT, MEASUREMENT_TIME_LIMIT, NoAnswer, Run, Truth, UserWait, millis, none_if_silent,
+};
 use anyhow::{Result, bail};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,11 +22,11 @@ const SUPPRESS_GO_AHEAD: u8 = 3;
 /// Keys whose echoes are measured.
 const KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyzabcdefghijklmn";
 /// A character that does not occur in the long output.
-const LOADED_KEY: u8 = b'Q';
+const KEY_UNDER_LOAD: u8 = b'Q';
 /// A short command with the output of two programs, which reaches the server in two pieces.
-const ANSWER: &[u8] = b"echo ok; /bin/echo ok";
+const SHORT_COMMAND: &[u8] = b"echo ok; /bin/echo ok";
 /// A command that prints a screen of 24 lines.
-const SCREEN: &[u8] =
+const SCREEN_COMMAND: &[u8] =
     b"printf '%079d\\n' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24";
 /// Ends of the shell prompts of root, and of other users.
 const PROMPTS: [&[u8]; 2] = [b"# ", b"$ "];
@@ -33,27 +35,27 @@ const LOAD_SECONDS: u64 = 4;
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     let mut session = Session { stream: run.connect()?, text: Vec::new(), pending: Vec::new() };
-    if in_time(log_in(run, &mut session))?.is_none() {
+    if none_if_silent(log_in(run, &mut session))?.is_none() {
         truth.set_limit(UserWait::Login);
         return Ok(());
     }
-    truth.set(UserWait::Login, &[millis(run.began.elapsed())], false);
+    truth.set(UserWait::Login, &[millis(run.started_at.elapsed())], false);
     if !measure_echoes(run, &mut session, truth)? {
         return Ok(());
     }
-    let mut repeat = |user_wait, command: &[u8], times: usize| -> Result<bool> {
-        let began = Instant::now();
+    let mut measure_command = |user_wait, command: &[u8], times: usize| -> Result<bool> {
+        let started_at = Instant::now();
         let mut all = Vec::new();
         for number in 0..times {
             pause(run, number);
-            let asked = Instant::now();
+            let requested_at = Instant::now();
             session.send(&[command, b"\r\0"].concat())?;
             if session.await_prompt(LIMIT).is_err() {
                 truth.set_limit(user_wait);
                 return Ok(false);
             }
-            all.push(millis(asked.elapsed()));
-            if began.elapsed() > BUDGET {
+            all.push(millis(requested_at.elapsed()));
+            if started_at.elapsed() > MEASUREMENT_TIME_LIMIT {
                 break;
             }
         }
@@ -62,40 +64,42 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     };
     // A black hole drops the first long packet, and no more data arrives.
     let times = if run.is_random { 12 } else { 4 };
-    if !repeat(UserWait::Answer, ANSWER, times)? || !repeat(UserWait::Screenful, SCREEN, times)? {
+    if !measure_command(UserWait::Answer, SHORT_COMMAND, times)?
+        || !measure_command(UserWait::Screenful, SCREEN_COMMAND, times)?
+    {
         return Ok(());
     }
-    let began = Instant::now();
+    let started_at = Instant::now();
     let Ok(echoes) = session.echoes_under_load(load_lines(run)) else {
         truth.set_limit(UserWait::Transfer);
         return Ok(());
     };
-    truth.set(UserWait::Transfer, &[millis(began.elapsed())], false);
+    truth.set(UserWait::Transfer, &[millis(started_at.elapsed())], false);
     // During the first echoes the queue is not yet full.
-    let later = echoes.get(echoes.len() / 2..).unwrap_or_default();
-    truth.set(UserWait::EchoUnderLoad, later, run.is_random);
+    let echoes_with_full_queue = echoes.get(echoes.len() / 2..).unwrap_or_default();
+    truth.set(UserWait::EchoUnderLoad, echoes_with_full_queue, run.is_random);
     Ok(())
 }
 
 /// Measures the echoes of keys, and returns whether the session can continue.
 fn measure_echoes(run: &Run<'_>, session: &mut Session, truth: &mut Truth) -> Result<bool> {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut echoes = Vec::new();
     for (number, key) in KEYS.iter().enumerate() {
         pause(run, number);
-        let Some(echo) = in_time(session.echo(*key))? else {
+        let Some(echo) = none_if_silent(session.echo(*key))? else {
             truth.set_limit(UserWait::Echo);
             return Ok(false);
         };
         echoes.push(echo);
-        if began.elapsed() > BUDGET && echoes.len() >= 10 {
+        if started_at.elapsed() > MEASUREMENT_TIME_LIMIT && echoes.len() >= 10 {
             break;
         }
     }
     truth.set(UserWait::Echo, &echoes, run.is_random);
     // Erase the line.
     session.send(b"\x15\r\0")?;
-    if in_time(session.await_prompt(LIMIT))?.is_none() {
+    if none_if_silent(session.await_prompt(LIMIT))?.is_none() {
         truth.set_limit(UserWait::Answer);
         return Ok(false);
     }
@@ -150,13 +154,13 @@ impl Session {
         Ok(self.stream.write_all(bytes)?)
     }
 
-    /// Reads until `is_there` returns true for the data received since the previous send.
-    fn await_text(&mut self, is_there: impl Fn(&[u8]) -> bool, limit: Duration) -> Result<()> {
+    /// Reads until `is_complete` returns true for the data received since the previous send.
+    fn await_text(&mut self, is_complete: impl Fn(&[u8]) -> bool, limit: Duration) -> Result<()> {
         let until = Instant::now() + limit;
-        while !is_there(&self.text) {
+        while !is_complete(&self.text) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Silence.into());
+                return Err(NoAnswer.into());
             }
             self.read(left)?;
         }
@@ -180,16 +184,16 @@ impl Session {
         self.send(format!("yes {line} | head -n {lines}\r\0").as_bytes())?;
         // The echo of the command ends before the output begins.
         self.await_text(|text| text.contains(&b'\n'), LIMIT)?;
-        let began = Instant::now();
+        let started_at = Instant::now();
         let mut echoes = Vec::new();
         loop {
             let sent = Instant::now();
-            self.send(&[LOADED_KEY])?;
+            self.send(&[KEY_UNDER_LOAD])?;
             // A shell with its own line editor prints all keys again after its prompt.
             let is_over = |text: &[u8]| {
                 PROMPTS.iter().any(|prompt| text.windows(2).any(|two| two == *prompt))
             };
-            self.await_text(|text| text.contains(&LOADED_KEY) || is_over(text), LIMIT)?;
+            self.await_text(|text| text.contains(&KEY_UNDER_LOAD) || is_over(text), LIMIT)?;
             if is_over(&self.text) {
                 // If an echo arrives only after the whole output, its time is that of the output.
                 if echoes.len() < 2 {
@@ -198,7 +202,7 @@ impl Session {
                 break;
             }
             echoes.push(millis(sent.elapsed()));
-            anyhow::ensure!(began.elapsed() < LIMIT, "the output does not end");
+            anyhow::ensure!(started_at.elapsed() < LIMIT, "the output does not end");
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(echoes)
@@ -216,7 +220,7 @@ impl Session {
         };
         let mut input = std::mem::take(&mut self.pending);
         input.extend_from_slice(bytes.get(..count).unwrap_or_default());
-        let (text, answer, rest) = interpret(&input);
+        let (text, answer, rest) = split_telnet(&input);
         self.text.extend(text);
         self.pending = rest;
         if !answer.is_empty() {
@@ -237,7 +241,7 @@ fn ends_with_prompt(text: &[u8]) -> bool {
 }
 
 /// Splits `input` into text, the answers to its commands, and an incomplete command at the end.
-fn interpret(input: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+fn split_telnet(input: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let mut text = Vec::new();
     let mut answer = Vec::new();
     let mut rest = input;
@@ -281,7 +285,7 @@ mod tests {
     #[test]
     fn options_are_answered_and_removed_from_the_text() {
         let input = [&[IAC, WILL, ECHO, IAC, DO, 24][..], b"lo", &[IAC, 241], b"gin: "].concat();
-        let (text, answer, rest) = interpret(&input);
+        let (text, answer, rest) = split_telnet(&input);
         assert_eq!(text, b"login: ");
         assert_eq!(answer, [IAC, DO, ECHO, IAC, WONT, 24]);
         assert!(rest.is_empty());
@@ -297,7 +301,7 @@ mod tests {
     #[test]
     fn an_incomplete_command_waits_for_the_rest_of_it() {
         for cut in [&[b'a', IAC][..], &[b'a', IAC, DO], &[b'a', IAC, SB, 24, 1]] {
-            let (text, answer, rest) = interpret(cut);
+            let (text, answer, rest) = split_telnet(cut);
             assert_eq!((text.as_slice(), answer.len()), (&b"a"[..], 0));
             assert_eq!(rest, cut[1..]);
         }

@@ -3,7 +3,7 @@
 
 use super::super::network::SERVER;
 use super::super::setup::TFTP_PORT;
-use super::{BUDGET, LIMIT, Run, Truth, UserWait, millis};
+use super::{LIMIT, MEASUREMENT_TIME_LIMIT, Run, Truth, UserWait, millis};
 use anyhow::{Result, bail, ensure};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -12,21 +12,21 @@ const BLOCK_SIZE: usize = 1_428;
 const WINDOW_SIZE: u16 = 16;
 /// Time without an answer after which the last packet is retransmitted.
 const TIMEOUT: Duration = Duration::from_secs(1);
-const TIMES: usize = 3;
+const MAX_TRANSFERS: usize = 3;
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
-    truth.set(UserWait::Login, &[millis(run.began.elapsed())], false);
-    let began = Instant::now();
+    truth.set(UserWait::Login, &[millis(run.started_at.elapsed())], false);
+    let started_at = Instant::now();
     let mut times = Vec::new();
-    for _ in 0..TIMES {
-        let asked = Instant::now();
+    for _ in 0..MAX_TRANSFERS {
+        let requested_at = Instant::now();
         let Ok(bytes) = receive("file") else {
             truth.set_limit(UserWait::Transfer);
             return Ok(());
         };
         ensure!(bytes == run.case.bytes, "{bytes} of {} bytes arrived", run.case.bytes);
-        times.push(millis(asked.elapsed()));
-        if began.elapsed() > BUDGET {
+        times.push(millis(requested_at.elapsed()));
+        if started_at.elapsed() > MEASUREMENT_TIME_LIMIT {
             break;
         }
     }
@@ -41,7 +41,7 @@ fn receive(name: &str) -> Result<u64> {
     let text = format!("{name}\0octet\0blksize\0{BLOCK_SIZE}\0windowsize\0{WINDOW_SIZE}\0");
     let mut last = [b"\0\x01", text.as_bytes()].concat();
     let mut peer: SocketAddr = format!("{SERVER}:{TFTP_PORT}").parse()?;
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut bytes = 0_u64;
     let mut block = 0_u16;
     let mut block_size = 512;
@@ -49,7 +49,7 @@ fn receive(name: &str) -> Result<u64> {
     let mut unacknowledged = 0;
     socket.send_to(&last, peer)?;
     let mut buffer = [0; 2_048];
-    while began.elapsed() < LIMIT * 2 {
+    while started_at.elapsed() < LIMIT * 2 {
         let Ok((length, from)) = socket.recv_from(&mut buffer) else {
             socket.send_to(&last, peer)?;
             continue;

@@ -18,8 +18,8 @@ pub(super) enum Group {
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// Names of the command in other FTP clients.
-    pub(super) others: &'static [&'static str],
+    /// Alternative names, as used by other FTP clients.
+    pub(super) aliases: &'static [&'static str],
     pub(super) group: Group,
     pub(super) usage: &'static str,
     about: &'static str,
@@ -28,11 +28,11 @@ pub(super) struct Command {
 const fn command(
     group: Group,
     name: &'static str,
-    others: &'static [&'static str],
+    aliases: &'static [&'static str],
     usage: &'static str,
     about: &'static str,
 ) -> Command {
-    Command { name, others, group, usage, about }
+    Command { name, aliases, group, usage, about }
 }
 
 use Group::{Local, Remote, Settings, Transfer};
@@ -80,7 +80,7 @@ pub(super) const COMMANDS: [Command; 36] = [
     command(Settings, "store", &[], "[FORMAT]", "set or print the local word format"),
     command(Settings, "passive", &[], "", "passive mode: the client connects for data"),
     command(Settings, "active", &[], "", "active mode: the server connects for data"),
-    command(Settings, "prompt", &[], "", "turn questions before each of many files on or off"),
+    command(Settings, "prompt", &[], "", "turn the confirmation of each file on or off"),
     command(Settings, "verbose", &[], "", "turn the display of server replies on or off"),
     command(Settings, "site", &[], "COMMAND", "send a SITE command"),
     command(Settings, "quote", &["literal"], "COMMAND", "send a command unchanged"),
@@ -89,8 +89,8 @@ pub(super) const COMMANDS: [Command; 36] = [
     command(Settings, "quit", &["exit", "bye"], "", "end the session"),
 ];
 
-/// Commands of other FTP clients, and their replacements in plumb.
-const ELSEWHERE: [(&str, &str); 12] = [
+/// Commands of other FTP clients that plumb does not support, each with its replacement.
+const UNSUPPORTED_COMMANDS: [(&str, &str); 12] = [
     ("open", "a session has one host: use quit, then plumb ftp HOST"),
     ("close", "a session has one host: use quit"),
     ("disconnect", "a session has one host: use quit"),
@@ -107,7 +107,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
 
 /// Returns the command with this name or alternative name.
 pub(super) fn find(word: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|known| known.name == word || known.others.contains(&word))
+    COMMANDS.iter().find(|known| known.name == word || known.aliases.contains(&word))
 }
 
 impl Command {
@@ -119,13 +119,13 @@ impl Command {
 }
 
 /// Returns the message for an unknown command.
-pub(super) fn unknown(word: &str) -> String {
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(known, _)| *known == word) {
+pub(super) fn unknown_command_message(word: &str) -> String {
+    if let Some((_, instead)) = UNSUPPORTED_COMMANDS.iter().find(|(known, _)| *known == word) {
         return format!("'{word}' is not supported: {instead}");
     }
     let names = COMMANDS
         .iter()
-        .flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
+        .flat_map(|known| [known.name].into_iter().chain(known.aliases.iter().copied()));
     let max_distance = if word.len() > 3 { 2 } else { 1 };
     let similar = names
         .map(|name| (distance(word, name), name))
@@ -141,25 +141,25 @@ pub(super) fn unknown(word: &str) -> String {
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().collect();
     let to: Vec<char> = to.chars().collect();
-    let mut last: Vec<usize> = Vec::new();
+    let mut previous_row: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, letter) in from.iter().enumerate() {
         let mut next = vec![index + 1];
         for (at, other) in to.iter().enumerate() {
-            let of = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX / 2);
-            let mut best = of(&row, at) + usize::from(letter != other);
-            best = best.min(of(&row, at + 1) + 1).min(of(&next, at) + 1);
+            let cost_at = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX / 2);
+            let mut best = cost_at(&row, at) + usize::from(letter != other);
+            best = best.min(cost_at(&row, at + 1) + 1).min(cost_at(&next, at) + 1);
             let before = index.checked_sub(1);
             let other_before = at.checked_sub(1);
             if let Some((before, other_before)) = before.zip(other_before)
                 && from.get(before) == Some(other)
                 && to.get(other_before) == Some(letter)
             {
-                best = best.min(of(&last, other_before) + 1);
+                best = best.min(cost_at(&previous_row, other_before) + 1);
             }
             next.push(best);
         }
-        last = std::mem::replace(&mut row, next);
+        previous_row = std::mem::replace(&mut row, next);
     }
     row.last().copied().unwrap_or_default()
 }
@@ -168,24 +168,24 @@ fn distance(from: &str, to: &str) -> usize {
 pub(super) fn help(word: Option<&str>) -> Result<String, String> {
     let line = |known: &Command| format!("{:28} {}\n", known.usage_text(), known.about);
     let Some(word) = word else { return Ok(COMMANDS.iter().map(line).collect()) };
-    let known = find(word).ok_or_else(|| unknown(word))?;
-    let others = match known.others {
+    let command = find(word).ok_or_else(|| unknown_command_message(word))?;
+    let aliases = match command.aliases {
         [] => String::new(),
-        others => format!("{:28} aliases: {}\n", "", others.join(", ")),
+        aliases => format!("{:28} aliases: {}\n", "", aliases.join(", ")),
     };
-    Ok(format!("{}{others}", line(known)))
+    Ok(format!("{}{aliases}", line(command)))
 }
 
 /// A line split into words.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct CommandLine {
     /// Words without their quotes.
     pub(super) words: Vec<String>,
     /// Text after the first word, exactly as typed.
     pub(super) rest: String,
 }
 
-impl Line {
+impl CommandLine {
     /// Splits a line at its spaces. Spaces between quotes do not split.
     pub(super) fn parse(line: &str) -> Self {
         let line = line.trim();
@@ -237,7 +237,7 @@ pub(super) fn quoted(name: &str) -> String {
 
 /// Returns the replacement for a protocol command that `quote` does not send, because the client
 /// must know the effect of the command.
-pub(super) fn instead_of_quote(command: &str) -> Option<&'static str> {
+pub(super) fn quote_replacement(command: &str) -> Option<&'static str> {
     let mut words = command.split_whitespace();
     let verb = words.next().unwrap_or_default().to_ascii_uppercase();
     let is_of_facts = words.next().is_some_and(|word| word.eq_ignore_ascii_case("MLST"));
@@ -248,7 +248,7 @@ pub(super) fn instead_of_quote(command: &str) -> Option<&'static str> {
         "CWD" | "XCWD" | "CDUP" | "XCUP" | "SMNT" => "use cd",
         "PASV" | "EPSV" | "LPSV" | "SPSV" | "CPSV" => "use passive",
         "PORT" | "EPRT" | "LPRT" => "use active",
-        "OPTS" if is_of_facts => "the client selects the facts of listings",
+        "OPTS" if is_of_facts => "the client selects the facts of listings itself",
         "RETR" | "REST" => "use get",
         "STOR" | "STOU" | "APPE" | "ALLO" => "use put",
         "LIST" | "NLST" | "MLSD" => "use ls",
@@ -270,29 +270,32 @@ mod tests {
     #[test]
     fn a_name_between_quotes_may_have_spaces() {
         assert_eq!(words("get  'a b' \"c\"d ''").0, ["get", "a b", "cd", ""]);
-        assert_eq!(Line::parse(" quote  SITE a  'b' ").rest, "SITE a  'b'");
-        assert_eq!(Line::parse("!ls -l").words, ["!"]);
+        assert_eq!(CommandLine::parse(" quote  SITE a  'b' ").rest, "SITE a  'b'");
+        assert_eq!(CommandLine::parse("!ls -l").words, ["!"]);
     }
 
     #[test]
     fn a_misspelled_command_gets_a_suggestion() {
-        assert_eq!(unknown("gte"), "unknown command 'gte': did you mean 'get'?");
-        assert_eq!(unknown("renmae"), "unknown command 'renmae': did you mean 'rename'?");
-        assert_eq!(unknown("frobnicate"), "unknown command: 'help' lists all");
-        assert_eq!(unknown("ascii"), "'ascii' is not supported: use type A");
+        assert_eq!(unknown_command_message("gte"), "unknown command 'gte': did you mean 'get'?");
+        assert_eq!(
+            unknown_command_message("renmae"),
+            "unknown command 'renmae': did you mean 'rename'?"
+        );
+        assert_eq!(unknown_command_message("frobnicate"), "unknown command: 'help' lists all");
+        assert_eq!(unknown_command_message("ascii"), "'ascii' is not supported: use type A");
     }
 
     #[test]
     fn commands_that_affect_data_connections_or_listings_are_not_sent_by_quote() {
         for command in ["LPRT 4,4", "lpsv", "SPSV", "CPSV", "SMNT /", "opts  mlst size;"] {
-            assert!(instead_of_quote(command).is_some(), "{command}");
+            assert!(quote_replacement(command).is_some(), "{command}");
         }
-        assert_eq!(instead_of_quote("OPTS UTF8 ON"), None);
+        assert_eq!(quote_replacement("OPTS UTF8 ON"), None);
     }
 
     #[test]
     fn command_names_are_unique_and_help_lines_fit_80_columns() {
-        let mut names: Vec<_> = COMMANDS.iter().flat_map(|known| known.others).collect();
+        let mut names: Vec<_> = COMMANDS.iter().flat_map(|known| known.aliases).collect();
         names.extend(COMMANDS.iter().map(|known| &known.name));
         let all = names.len();
         names.sort();
@@ -311,9 +314,9 @@ mod tests {
 
         #[test]
         fn no_line_causes_a_panic(line: String) {
-            let line = Line::parse(&line);
-            _ = line.words.first().map(|word| unknown(word));
-            _ = instead_of_quote(&line.rest);
+            let line = CommandLine::parse(&line);
+            _ = line.words.first().map(|word| unknown_command_message(word));
+            _ = quote_replacement(&line.rest);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Remote names that can be completed.
 #[derive(Default, Helper, Hinter, Highlighter, Validator)]
-pub(super) struct Known {
+pub(super) struct CompletionNames {
     pub(super) names: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ enum WordKind {
 }
 
 impl WordKind {
-    /// Returns the kind of word that may follow `words`, of which the first is a command.
+    /// Returns the kind of word that may follow `words`; the first word is the command.
     fn following(words: &[String]) -> Self {
         let Some(word) = words.first() else { return Self::Command };
         let name = find(word).map_or("", |known| known.name);
@@ -48,34 +48,34 @@ impl WordKind {
 fn local_files(word: &str) -> Vec<String> {
     let (directory, _) =
         word.rsplit_once('/').map_or(("", word), |(directory, last)| (directory, last));
-    let before = if word.contains('/') { format!("{directory}/") } else { String::new() };
-    let searched = if before.is_empty() { "." } else { &before };
-    let Ok(entries) = std::fs::read_dir(Path::new(searched)) else { return Vec::new() };
+    let prefix = if word.contains('/') { format!("{directory}/") } else { String::new() };
+    let search_directory = if prefix.is_empty() { "." } else { &prefix };
+    let Ok(entries) = std::fs::read_dir(Path::new(search_directory)) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
-        let end = if entry.path().is_dir() { "/" } else { "" };
-        Some(format!("{before}{name}{end}"))
+        let suffix = if entry.path().is_dir() { "/" } else { "" };
+        Some(format!("{prefix}{name}{suffix}"))
     });
     let mut names: Vec<_> = names.filter(|name| name.starts_with(word)).collect();
     names.sort();
     names
 }
 
-impl Known {
+impl CompletionNames {
     /// Returns the offset of the last typed word, and the completions of the word.
     fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
         let (mut previous, start) = words(typed);
         let word =
             if start < typed.len() { previous.pop().unwrap_or_default() } else { String::new() };
-        let fits = |name: &&str| name.starts_with(&word);
+        let is_completion = |name: &&str| name.starts_with(&word);
         let matching = |names: &[&str]| {
-            names.iter().copied().filter(fits).map(str::to_owned).collect::<Vec<_>>()
+            names.iter().copied().filter(is_completion).map(str::to_owned).collect::<Vec<_>>()
         };
         let found = match WordKind::following(&previous) {
             WordKind::Command => {
-                let names = COMMANDS
-                    .iter()
-                    .flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
+                let names = COMMANDS.iter().flat_map(|known| {
+                    [known.name].into_iter().chain(known.aliases.iter().copied())
+                });
                 matching(&names.collect::<Vec<_>>())
             }
             WordKind::OneOf(names) => matching(names),
@@ -90,7 +90,7 @@ impl Known {
     }
 }
 
-impl Completer for Known {
+impl Completer for CompletionNames {
     type Candidate = Pair;
 
     fn complete(
@@ -117,7 +117,7 @@ mod tests {
 
     fn found(typed: &str) -> (usize, Vec<String>) {
         let names = ["a b", "ab", "c"].map(str::to_owned).to_vec();
-        Known { names }.candidates(typed)
+        CompletionNames { names }.candidates(typed)
     }
 
     #[test]

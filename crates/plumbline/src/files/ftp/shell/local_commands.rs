@@ -2,7 +2,7 @@
 //!
 //! A local command gets only text that the user has typed, never text that a server has sent.
 
-use super::super::error::Error;
+use super::super::error::FtpError;
 use super::super::manage::{line, print};
 use super::ShellState;
 use crate::files::progress::say;
@@ -22,11 +22,11 @@ impl ShellState {
         name: &str,
         words: &[&str],
         rest: &str,
-    ) -> Option<Result<(), Error>> {
+    ) -> Option<Result<(), FtpError>> {
         Some(match (name, words) {
             ("lcd", []) => match std::env::var_os("HOME") {
                 Some(home) => change_directory(Path::new(&home)),
-                None => Err(Error::Wrong("HOME is not set in the environment".to_owned())),
+                None => Err(FtpError::Wrong("HOME is not set in the environment".to_owned())),
             },
             ("lcd", [directory]) => change_directory(Path::new(directory)),
             ("lpwd", []) => print_directory(),
@@ -40,28 +40,29 @@ impl ShellState {
     }
 
     /// Runs a local command, or an interactive local shell, and waits for its end.
-    async fn run_local(&self, command: &str) -> Result<(), Error> {
+    async fn run_local(&self, command: &str) -> Result<(), FtpError> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
         let mut program = Command::new(shell.unwrap_or_else(|| "/bin/sh".into()));
         if !command.is_empty() {
             program.args(["-c", command]);
         }
-        // Without a terminal, the standard input contains commands for this client.
+        // Unless the standard input is a terminal, it contains commands for this client, which the
+        // local command must not read.
         if !std::io::stdin().is_terminal() {
             program.stdin(Stdio::null());
         }
-        let mut running = tokio::task::spawn_blocking(move || program.status());
+        let mut child = tokio::task::spawn_blocking(move || program.status());
         let connector = &self.client.connector;
         let mut stop = connector.shared.stop.clone();
-        let ended = tokio::select! {
-            ended = &mut running => ended,
-            // An interrupt from the keyboard also reaches the local command.
+        let exit_result = tokio::select! {
+            ended = &mut child => ended,
+            // The terminal also sends SIGINT to the local command.
             _ = stop.wait_for(|is_set| *is_set) => match connector.cancellation.clear() {
-                true => running.await,
-                false => return Err(Error::Stopped),
+                true => child.await,
+                false => return Err(FtpError::Stopped),
             },
         };
-        let status = ended.map_err(anyhow::Error::new)?.context("cannot run the shell")?;
+        let status = exit_result.map_err(anyhow::Error::new)?.context("cannot run the shell")?;
         if !status.success() {
             say(&format!("the command ended with {status}"));
         }
@@ -69,33 +70,38 @@ impl ShellState {
     }
 }
 
-fn change_directory(directory: &Path) -> Result<(), Error> {
-    std::env::set_current_dir(directory)
-        .map_err(|error| Error::Wrong(format!("cannot change to {}: {error}", directory.display())))
+fn change_directory(directory: &Path) -> Result<(), FtpError> {
+    std::env::set_current_dir(directory).map_err(|error| {
+        FtpError::Wrong(format!("cannot change to {}: {error}", directory.display()))
+    })
 }
 
-fn print_directory() -> Result<(), Error> {
+fn print_directory() -> Result<(), FtpError> {
     let directory = std::env::current_dir().context("cannot determine the local directory")?;
     print(&[directory.as_os_str().as_bytes(), b"\n"].concat())
 }
 
-fn list(directory: &Path, is_long: bool) -> Result<(), Error> {
+fn list(directory: &Path, is_long: bool) -> Result<(), FtpError> {
     let read_error = || format!("cannot read the directory {}", directory.display());
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(directory).with_context(read_error)? {
         let entry = entry.with_context(read_error)?;
-        let about = std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok();
-        let kind = match &about {
-            Some(about) if about.is_dir() => Kind::Directory,
-            Some(about) if about.is_file() => Kind::File,
+        let metadata = std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok();
+        let kind = match &metadata {
+            Some(metadata) if metadata.is_dir() => Kind::Directory,
+            Some(metadata) if metadata.is_file() => Kind::File,
             _ => Kind::Other,
         };
         entries.push(Entry {
             name: entry.file_name().into_vec(),
             kind,
-            size: about.as_ref().map(std::fs::Metadata::len),
-            modified: about.as_ref().map(|about| Timestamp { seconds: about.mtime(), nanos: 0 }),
-            mode: about.as_ref().and_then(|about| u16::try_from(about.mode() & 0o7777).ok()),
+            size: metadata.as_ref().map(std::fs::Metadata::len),
+            modified: metadata
+                .as_ref()
+                .map(|metadata| Timestamp { seconds: metadata.mtime(), nanos: 0 }),
+            mode: metadata
+                .as_ref()
+                .and_then(|metadata| u16::try_from(metadata.mode() & 0o7777).ok()),
             ..Entry::default()
         });
     }

@@ -19,8 +19,8 @@ mod transfer_commands;
 
 use super::client::{Connector, FtpClient};
 use super::command_options::{ConnectionOptions, host_transfer_options};
-use super::error::Error;
-use super::get::TransferOptions;
+use super::error::FtpError;
+use super::get::FtpOptions;
 use super::manage::{entries, line, print, print_file, rename, time_text};
 use super::remote::{is_pattern, name_of, path_in, split, unparsed_text};
 use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
@@ -30,8 +30,8 @@ use crate::files::escape_name::escaped;
 use crate::files::progress::say;
 use crate::files::url::Url;
 use crate::state_dir::state_directory;
-use commands::{Group, Line, find, unknown};
-use completion::Known;
+use commands::{CommandLine, Group, find, unknown_command_message};
+use completion::CompletionNames;
 use os::beneath::Existing;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::user::Task;
@@ -51,7 +51,7 @@ names with spaces in quotes. Ctrl-C cancels the running command and does not end
 
 /// Arguments of `plumb ftp`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Shell {
+pub(crate) struct FtpShell {
     /// Host name, or ftp://user@host:port/directory, ftpes:// and ftps:// with TLS
     #[arg(value_name = "host", value_parser = host)]
     url: Url,
@@ -63,7 +63,7 @@ fn host(text: &str) -> anyhow::Result<Url> {
     if text.contains("://") { text.parse() } else { format!("ftp://{text}/").parse() }
 }
 
-type Reader = Editor<Known, DefaultHistory>;
+type Reader = Editor<CompletionNames, DefaultHistory>;
 
 /// State of the interactive client.
 struct ShellState {
@@ -74,7 +74,7 @@ struct ShellState {
     directory: Vec<u8>,
     names: Vec<String>,
     /// Transfer options.
-    options: TransferOptions,
+    options: FtpOptions,
     /// Representation that TYPE I selects for this host.
     image: Representation,
     /// Whether the shell asks before each of several files.
@@ -99,21 +99,21 @@ enum PromptKind {
 }
 
 /// Runs `plumb ftp`.
-pub(crate) fn shell(arguments: &Shell) -> exit::Result {
+pub(crate) fn shell(arguments: &FtpShell) -> exit::Result {
     let url = &arguments.url;
     let options =
         host_transfer_options(url, Existing::Keep).map_err(|error| report_error(&error))?;
     // The editor handles SIGINT itself, so it is created before the other signal handlers.
     let configuration = Config::builder().completion_type(CompletionType::List).build();
     let mut editor = Reader::with_config(configuration)
-        .map_err(|error| report_error(&Error::Local(error.into())))?;
+        .map_err(|error| report_error(&FtpError::Local(error.into())))?;
     run_command_with(
         url,
         &arguments.connection,
         None,
         Interrupt::CancelsOperation,
         async move |connector| {
-            editor.set_helper(Some(Known::default()));
+            editor.set_helper(Some(CompletionNames::default()));
             let history = state_directory().join("ftp_history");
             // The file does not exist at first.
             _ = editor.load_history(&history);
@@ -130,13 +130,13 @@ pub(crate) fn shell(arguments: &Shell) -> exit::Result {
             state.client.choose_type(&mut state.options).await?;
             state.image = state.options.representation;
             while let Some(line) = state.read("plumb ftp> ", PromptKind::Command).await? {
-                let line = Line::parse(&line);
+                let line = CommandLine::parse(&line);
                 match line.words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                     [] => {}
                     ["quit" | "exit" | "bye", ..] => break,
                     [word, words @ ..] => match state.command(word, words, &line.rest).await {
-                        Err(Error::Stopped) if !connector.cancellation.clear() => {
-                            return Err(Error::Stopped);
+                        Err(FtpError::Stopped) if !connector.cancellation.clear() => {
+                            return Err(FtpError::Stopped);
                         }
                         Err(error) => say(&error.sentence()),
                         // Clears an interrupt that arrived after the end of the command, so that it
@@ -165,7 +165,7 @@ async fn read(
     mut editor: Reader,
     prompt: &'static str,
     prompt_kind: PromptKind,
-) -> Result<(Reader, Result<Option<String>, Error>), Error> {
+) -> Result<(Reader, Result<Option<String>, FtpError>), FtpError> {
     let terminal = termios::tcgetattr(rustix::stdio::stdin()).ok();
     let reading = tokio::task::spawn_blocking(move || {
         let line = read_line(&mut editor, prompt, prompt_kind);
@@ -180,7 +180,7 @@ async fn read(
                 // On failure the terminal no longer exists.
                 _ = termios::tcsetattr(stdin, OptionalActions::Now, &terminal);
             }
-            Err(Error::Stopped)
+            Err(FtpError::Stopped)
         }
     }
 }
@@ -189,12 +189,12 @@ fn read_line(
     editor: &mut Reader,
     prompt: &str,
     prompt_kind: PromptKind,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, FtpError> {
     match editor.readline(prompt) {
         Ok(line) => {
             if prompt_kind == PromptKind::Command {
-                // The history would also keep a line with a password, but no command of the shell
-                // takes a password.
+                // The history contains no passwords, because no command of the shell has a password
+                // as an argument.
                 _ = editor.add_history_entry(&line);
             }
             Ok(Some(line))
@@ -202,7 +202,7 @@ fn read_line(
         Err(ReadlineError::Interrupted) if prompt_kind == PromptKind::Answer => Ok(None),
         Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Some(String::new())),
         Err(ReadlineError::Eof) => Ok(None),
-        Err(error) => Err(Error::Local(error.into())),
+        Err(error) => Err(FtpError::Local(error.into())),
     }
 }
 
@@ -213,7 +213,7 @@ impl ShellState {
         &mut self,
         prompt: &'static str,
         prompt_kind: PromptKind,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, FtpError> {
         let Some(editor) = self.editor.take() else { return Ok(None) };
         let (editor, line) = read(&self.client.connector, editor, prompt, prompt_kind).await?;
         self.editor = Some(editor);
@@ -227,7 +227,7 @@ impl ShellState {
         action: &str,
         name: &[u8],
         asks_about_rest: &mut bool,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Answer, FtpError> {
         if !self.asks_before_each || !*asks_about_rest {
             return Ok(Answer::Yes);
         }
@@ -251,12 +251,14 @@ impl ShellState {
     }
 
     /// Returns the remote path of a name that the user has typed.
-    fn at(&self, name: &str) -> Vec<u8> {
+    fn remote_path(&self, name: &str) -> Vec<u8> {
         path_in(&self.directory, name.as_bytes())
     }
 
-    async fn command(&mut self, word: &str, words: &[&str], rest: &str) -> Result<(), Error> {
-        let Some(command) = find(word) else { return Err(Error::Wrong(unknown(word))) };
+    async fn command(&mut self, word: &str, words: &[&str], rest: &str) -> Result<(), FtpError> {
+        let Some(command) = find(word) else {
+            return Err(FtpError::Wrong(unknown_command_message(word)));
+        };
         let name = command.name;
         let result = match command.group {
             Group::Remote => self.remote_command(name, words).await,
@@ -266,22 +268,22 @@ impl ShellState {
         };
         result.unwrap_or_else(|| {
             let usage = command.usage_text();
-            Err(Error::Wrong(format!("wrong arguments for '{word}', usage: {usage}")))
+            Err(FtpError::Wrong(format!("wrong arguments for '{word}', usage: {usage}")))
         })
     }
 
     /// Runs a command on the server; `None` if its arguments are wrong.
-    async fn remote_command(&mut self, name: &str, words: &[&str]) -> Option<Result<(), Error>> {
+    async fn remote_command(&mut self, name: &str, words: &[&str]) -> Option<Result<(), FtpError>> {
         Some(match (name, words) {
             ("ls" | "dir", words) => {
                 let (flags, names) = flags(words, "l")?;
                 self.list(names, name == "dir" || flags.contains('l')).await
             }
-            ("cd", [directory]) => self.change_directory(&self.at(directory)).await,
+            ("cd", [directory]) => self.change_directory(&self.remote_path(directory)).await,
             ("cdup", []) => self.change_directory(split(&self.directory.clone()).0).await,
             ("pwd", []) => print(&[self.directory.as_slice(), b"\n"].concat()),
             ("cat", [name]) => {
-                let path = self.at(name);
+                let path = self.remote_path(name);
                 print_file(&mut self.client, &path, self.image).await
             }
             ("rm", words) => {
@@ -294,8 +296,8 @@ impl ShellState {
             ("mkdir", names) if !names.is_empty() => self.make_directories(names).await,
             ("rmdir", names) if !names.is_empty() => self.remove_directories(names).await,
             ("mv", [from, to]) => {
-                let from = self.at(from);
-                let to = self.at(to);
+                let from = self.remote_path(from);
+                let to = self.remote_path(to);
                 rename(&mut self.client, &from, &to).await
             }
             ("chmod", [mode, names @ ..]) if !names.is_empty() => {
@@ -307,7 +309,7 @@ impl ShellState {
         })
     }
 
-    async fn list(&mut self, names: &[&str], is_long: bool) -> Result<(), Error> {
+    async fn list(&mut self, names: &[&str], is_long: bool) -> Result<(), FtpError> {
         let is_many = names.len() > 1;
         let mut listed = Vec::new();
         for name in if names.is_empty() { &[""] } else { names } {
@@ -315,31 +317,31 @@ impl ShellState {
             let unparsed = unparsed_text(&std::mem::take(&mut self.client.unparsed));
             let entries = entries?;
             let lines: String = entries.iter().map(|entry| line(entry, is_long)).collect();
-            let head =
+            let name_prefix =
                 if is_many { format!("{}:\n", escaped(name.as_bytes())) } else { String::new() };
-            print(format!("{head}{lines}").as_bytes())?;
+            print(format!("{name_prefix}{lines}").as_bytes())?;
             if let Some(unparsed) = unparsed {
                 say(&unparsed);
             }
             listed.extend(entries);
         }
-        let named = |name: &[u8]| String::from_utf8(name.to_vec()).ok();
-        self.names = listed.iter().filter_map(|entry| named(&entry.name)).collect();
+        let to_text = |name: &[u8]| String::from_utf8(name.to_vec()).ok();
+        self.names = listed.iter().filter_map(|entry| to_text(&entry.name)).collect();
         Ok(())
     }
 
-    async fn change_directory(&mut self, directory: &[u8]) -> Result<(), Error> {
+    async fn change_directory(&mut self, directory: &[u8]) -> Result<(), FtpError> {
         let context = format!("cannot change to '{}'", escaped(directory));
         let client = &mut self.client;
         client.run(&context, Task::ChangeDirectory(name_of(directory)?)).await?;
         let reply = client.run(&context, Task::WorkingDirectory).await;
-        let reported = reply.ok().and_then(|done| done.reply.quoted());
-        self.directory = reported.unwrap_or_else(|| directory.to_vec());
+        let reported_directory = reply.ok().and_then(|done| done.reply.quoted());
+        self.directory = reported_directory.unwrap_or_else(|| directory.to_vec());
         self.client.directory = name_of(&self.directory).ok();
         Ok(())
     }
 
-    async fn remove(&mut self, names: &[&str], flags: &str) -> Result<(), Error> {
+    async fn remove(&mut self, names: &[&str], flags: &str) -> Result<(), FtpError> {
         let is_recursive = flags.contains('r');
         let mut removal = Removal::default();
         let mut asks_about_rest = true;
@@ -365,16 +367,16 @@ impl ShellState {
         };
         let needs_confirmation = is_recursive && !flags.contains('f') && !options.is_dry_run;
         if needs_confirmation && removal.is_many() && !self.confirms_removal(&removal).await? {
-            return Err(Error::Declined);
+            return Err(FtpError::Declined);
         }
         let unparsed = std::mem::take(&mut self.client.unparsed);
-        let removed = removal.run(&mut self.client, options).await;
+        let result = removal.run(&mut self.client, options).await;
         self.client.unparsed = unparsed;
-        removed
+        result
     }
 
     /// On a terminal, asks whether to remove the names.
-    async fn confirms_removal(&mut self, removal: &Removal) -> Result<bool, Error> {
+    async fn confirms_removal(&mut self, removal: &Removal) -> Result<bool, FtpError> {
         say(&format!("removing {}", removal.amount()));
         if !std::io::stdin().is_terminal() {
             return Ok(true);
@@ -383,55 +385,55 @@ impl ShellState {
         Ok(matches!(answer.as_deref().map(str::trim), Some("y" | "yes")))
     }
 
-    async fn make_directories(&mut self, names: &[&str]) -> Result<(), Error> {
+    async fn make_directories(&mut self, names: &[&str]) -> Result<(), FtpError> {
         for name in names {
-            let path = self.at(name);
+            let path = self.remote_path(name);
             let context = format!("cannot create the directory '{}'", escaped(&path));
             self.client.run(&context, Task::MakeDirectory(name_of(&path)?)).await?;
         }
         Ok(())
     }
 
-    async fn remove_directories(&mut self, names: &[&str]) -> Result<(), Error> {
+    async fn remove_directories(&mut self, names: &[&str]) -> Result<(), FtpError> {
         for name in names {
             check_named(name.as_bytes(), "remove")?;
-            let path = self.at(name);
+            let path = self.remote_path(name);
             remove_directory(&mut self.client, &path).await?;
         }
         Ok(())
     }
 
-    async fn change_mode(&mut self, mode: &str, names: &[&str]) -> Result<(), Error> {
-        let digits = u16::from_str_radix(mode, 8).ok().filter(|digits| *digits <= 0o7777);
-        let Some(digits) = digits else {
+    async fn change_mode(&mut self, mode: &str, names: &[&str]) -> Result<(), FtpError> {
+        let permissions = u16::from_str_radix(mode, 8).ok().filter(|digits| *digits <= 0o7777);
+        let Some(permissions) = permissions else {
             let sentence = format!("'{mode}' is not an octal mode like 644");
-            return Err(Error::Wrong(sentence));
+            return Err(FtpError::Wrong(sentence));
         };
         for name in names {
             for found in self.expand(name).await? {
                 let context =
                     format!("cannot change the permissions of '{}'", escaped(&found.path));
-                let task = Task::ChangeMode(digits, name_of(&found.path)?);
+                let task = Task::ChangeMode(permissions, name_of(&found.path)?);
                 self.client.run(&context, task).await?;
             }
         }
         Ok(())
     }
 
-    async fn size(&mut self, name: &str) -> Result<(), Error> {
-        let (size, time) = self.client.size_and_time(&self.at(name)).await?;
+    async fn size(&mut self, name: &str) -> Result<(), FtpError> {
+        let (size, time) = self.client.size_and_time(&self.remote_path(name)).await?;
         if size.is_none() && time.is_none() {
-            return Err(Error::NotFound(format!("no size or time is reported for '{name}'")));
+            return Err(FtpError::NotFound(format!("no size or time is reported for '{name}'")));
         }
         let size = size.map_or_else(|| "unknown".to_owned(), |size| format!("{size} bytes"));
         let time = time.map_or_else(|| "unknown".to_owned(), |time| time.to_text());
         print(format!("{size}, {time}\n").as_bytes())
     }
 
-    async fn modified(&mut self, name: &str) -> Result<(), Error> {
-        let (_, time) = self.client.text_size_and_time(&self.at(name), true).await?;
+    async fn modified(&mut self, name: &str) -> Result<(), FtpError> {
+        let (_, time) = self.client.text_size_and_time(&self.remote_path(name), true).await?;
         let Some(time) = time else {
-            return Err(Error::NotFound(format!("the server reports no time of '{name}'")));
+            return Err(FtpError::NotFound(format!("the server reports no time of '{name}'")));
         };
         print(format!("{} UTC\n", time_text(time)).as_bytes())
     }

@@ -4,18 +4,18 @@ use super::super::command_options::RequestedType;
 use super::super::command_options::{
     check, parse_mode, parse_requested_type, parse_structure, parse_word_format,
 };
-use super::super::error::Error;
+use super::super::error::FtpError;
 use super::super::manage::print;
 use super::super::remote::name_of;
 use super::ShellState;
-use super::commands::{help, instead_of_quote};
+use super::commands::{help, quote_replacement};
 use crate::files::escape_name::escaped;
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{ByteSize, Representation, Type, WordFormat};
 use std::sync::atomic::Ordering;
 
-fn wrong_argument(error: &anyhow::Error) -> Error {
-    Error::Wrong(format!("{error:#}"))
+fn wrong_argument(error: &anyhow::Error) -> FtpError {
+    FtpError::Wrong(format!("{error:#}"))
 }
 
 impl ShellState {
@@ -25,7 +25,7 @@ impl ShellState {
         name: &str,
         words: &[&str],
         rest: &str,
-    ) -> Option<Result<(), Error>> {
+    ) -> Option<Result<(), FtpError>> {
         Some(match (name, words) {
             ("type", [argument]) => self.set_type(argument).await,
             ("mode", [argument]) => self.set(parse_mode(argument), |to, mode| to.mode = mode),
@@ -60,13 +60,13 @@ impl ShellState {
             ("help", []) => print(help(None).unwrap_or_default().as_bytes()),
             ("help", [word]) => match help(Some(word)) {
                 Ok(text) => print(text.as_bytes()),
-                Err(sentence) => Err(Error::Wrong(sentence)),
+                Err(sentence) => Err(FtpError::Wrong(sentence)),
             },
             _ => return None,
         })
     }
 
-    async fn set_type(&mut self, argument: &str) -> Result<(), Error> {
+    async fn set_type(&mut self, argument: &str) -> Result<(), FtpError> {
         match parse_requested_type(argument).map_err(|error| wrong_argument(&error))? {
             RequestedType::This(data_type) => {
                 let is_image = data_type == Type::Image;
@@ -83,18 +83,18 @@ impl ShellState {
     /// Sets one parameter of the representation, if the resulting representation is supported.
     fn set<T>(
         &mut self,
-        read: anyhow::Result<T>,
-        put: impl FnOnce(&mut Representation, T),
-    ) -> Result<(), Error> {
+        parsed: anyhow::Result<T>,
+        set_parameter: impl FnOnce(&mut Representation, T),
+    ) -> Result<(), FtpError> {
         let mut representation = self.options.representation;
-        put(&mut representation, read.map_err(|error| wrong_argument(&error))?);
+        set_parameter(&mut representation, parsed.map_err(|error| wrong_argument(&error))?);
         check(&representation).map_err(|error| wrong_argument(&error))?;
         self.options.representation = representation;
         Ok(())
     }
 
     /// Selects active or passive mode. The session ends, since the mode applies to new sessions.
-    async fn set_active(&mut self, is_active: bool) -> Result<(), Error> {
+    async fn set_active(&mut self, is_active: bool) -> Result<(), FtpError> {
         let was_active = self.client.connector.is_active.swap(is_active, Ordering::Relaxed);
         if was_active != is_active {
             self.client.close_session().await;
@@ -105,19 +105,19 @@ impl ShellState {
     fn representation_text(&self) -> String {
         let Representation { data_type, mode, structure, word_format } =
             self.options.representation;
-        let known = WordFormat::ALL.iter().find(|(format, _)| *format == word_format);
-        let format = known.map_or("", |(_, name)| *name);
+        let named_format = WordFormat::ALL.iter().find(|(format, _)| *format == word_format);
+        let format = named_format.map_or("", |(_, name)| *name);
         format!("TYPE {data_type}, MODE {mode}, STRU {structure}, local words as {format}\n")
     }
 
     fn prompt_text(&self) -> &'static str {
         match self.asks_before_each {
-            true => "prompting before each of many files: on\n",
-            false => "prompting before each of many files: off\n",
+            true => "confirmation of each file: on\n",
+            false => "confirmation of each file: off\n",
         }
     }
 
-    async fn status(&mut self) -> Result<(), Error> {
+    async fn status(&mut self) -> Result<(), FtpError> {
         let connector = &self.client.connector;
         let mode = match connector.is_active.load(Ordering::Relaxed) {
             true => "active mode: the server connects for data\n",
@@ -134,17 +134,17 @@ impl ShellState {
         self.reply("cannot read the status", Task::Status(None)).await
     }
 
-    async fn quote(&mut self, command: &str) -> Result<(), Error> {
-        if let Some(instead) = instead_of_quote(command) {
+    async fn quote(&mut self, command: &str) -> Result<(), FtpError> {
+        if let Some(instead) = quote_replacement(command) {
             let verb = command.split_whitespace().next().unwrap_or_default();
-            return Err(Error::Wrong(format!("{verb} cannot be sent by quote: {instead}")));
+            return Err(FtpError::Wrong(format!("{verb} cannot be sent by quote: {instead}")));
         }
         let task = Task::Quote(name_of(command.as_bytes())?);
         self.reply("cannot run the command", task).await
     }
 
     /// Runs a task, and prints the server's reply.
-    async fn reply(&mut self, context: &str, task: Task) -> Result<(), Error> {
+    async fn reply(&mut self, context: &str, task: Task) -> Result<(), FtpError> {
         let done = self.client.run_once(context, task, None).await.0?;
         let lines = done.reply.lines.iter().map(|text| format!("{}\n", escaped(text)));
         print(lines.collect::<String>().as_bytes())

@@ -1,7 +1,8 @@
 //! `get` and `put` of the shell, for one file or several files.
 
-use super::super::error::Error;
-use super::super::get::{self, Destination, FileOutcome, TransferOptions};
+use super::super::download::{Destination, Download};
+use super::super::error::FtpError;
+use super::super::get::{self, FileOutcome, FtpOptions};
 use super::super::put;
 use super::super::remote::{RemoteEntry, is_pattern, join, split};
 use super::super::run_command::ProgressDisplay;
@@ -42,7 +43,7 @@ impl ShellState {
         &mut self,
         name: &str,
         words: &[&str],
-    ) -> Option<Result<(), Error>> {
+    ) -> Option<Result<(), FtpError>> {
         let (flags, words) = flags(words, "cf")?;
         let mut options = self.options;
         options.continues = flags.contains('c') || matches!(name, "reget" | "reput");
@@ -57,17 +58,19 @@ impl ShellState {
             ("get" | "reget", [remote, local]) if is_pattern(remote.as_bytes()) => {
                 self.get_into(remote, Path::new(local), &options).await
             }
-            ("get" | "reget", [remote]) => self.get(&self.at(remote), None, &options).await,
+            ("get" | "reget", [remote]) => {
+                self.get(&self.remote_path(remote), None, &options).await
+            }
             ("get" | "reget", [remote, local]) => {
-                self.get(&self.at(remote), Some(Path::new(local)), &options).await
+                self.get(&self.remote_path(remote), Some(Path::new(local)), &options).await
             }
             ("mget", [_, ..]) => self.get_all(words, None, &options).await,
             ("put", [local]) if is_pattern(local.as_bytes()) => self.put_all(words, &options).await,
             ("put" | "reput", [local]) => self.put_under_own_name(Path::new(local), &options).await,
             ("put" | "reput", [local, remote]) => {
                 let path = match remote.ends_with('/') {
-                    true => join(&self.at(remote), last_component(Path::new(local))),
-                    false => self.at(remote),
+                    true => join(&self.remote_path(remote), last_component(Path::new(local))),
+                    false => self.remote_path(remote),
                 };
                 self.put(Path::new(local), path, &options).await
             }
@@ -80,18 +83,18 @@ impl ShellState {
         &mut self,
         path: &[u8],
         local: Option<&Path>,
-        options: &TransferOptions,
-    ) -> Result<(), Error> {
-        let last = split(path).1;
-        let name = LocalName::new(last)
-            .map_err(|_| Error::Wrong("the remote name is not a valid local name".to_owned()))?;
-        let own = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
+        options: &FtpOptions,
+    ) -> Result<(), FtpError> {
+        let last_component = split(path).1;
+        let name = LocalName::new(last_component)
+            .map_err(|_| FtpError::Wrong("the remote name is not a valid local name".to_owned()))?;
+        let default_path = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
         let destination = Destination::File(match local {
-            Some(directory) if directory.is_dir() => directory.join(own),
+            Some(directory) if directory.is_dir() => directory.join(default_path),
             Some(path) => path.to_owned(),
-            None => own,
+            None => default_path,
         });
-        let download = get::Download {
+        let download = Download {
             path: path.to_vec(),
             size: None,
             modified: None,
@@ -122,8 +125,8 @@ impl ShellState {
         &mut self,
         word: &str,
         local: &Path,
-        options: &TransferOptions,
-    ) -> Result<(), Error> {
+        options: &FtpOptions,
+    ) -> Result<(), FtpError> {
         if local.is_dir() {
             return self.get_all(&[word], Some(local), options).await;
         }
@@ -133,7 +136,7 @@ impl ShellState {
             }
             _ => {
                 let name = local.display();
-                Err(Error::Wrong(format!("{name} is not a directory: several files need one")))
+                Err(FtpError::Wrong(format!("{name} is not a directory: several files need one")))
             }
         }
     }
@@ -142,26 +145,26 @@ impl ShellState {
         &mut self,
         words: &[&str],
         directory: Option<&Path>,
-        options: &TransferOptions,
-    ) -> Result<(), Error> {
+        options: &FtpOptions,
+    ) -> Result<(), FtpError> {
         let mut asks_about_rest = true;
         for word in words {
-            let found = self.expand(word).await?;
+            let matches = self.expand(word).await?;
             let is_single_name = !is_pattern(word.as_bytes());
-            for found in
-                if is_single_name { found } else { self.client.retain_valid_local_names(found) }
+            for matches in
+                if is_single_name { matches } else { self.client.retain_valid_local_names(matches) }
             {
-                if found.entry.kind.is_directory() {
-                    let name = escaped(&found.path);
+                if matches.entry.kind.is_directory() {
+                    let name = escaped(&matches.path);
                     say(&format!("skipped directory '{name}': use plumb get -r"));
                     continue;
                 }
-                match self.ask("get", &found.path, &mut asks_about_rest).await? {
+                match self.ask("get", &matches.path, &mut asks_about_rest).await? {
                     Answer::Yes => {}
                     Answer::No => continue,
                     Answer::Quit => return Ok(()),
                 }
-                let result = self.get(&found.path, directory, options).await;
+                let result = self.get(&matches.path, directory, options).await;
                 continue_after(result)?;
             }
         }
@@ -170,9 +173,9 @@ impl ShellState {
 
     /// Returns the entries that a name or a pattern denotes. The name of the working directory is
     /// taken literally.
-    pub(super) async fn expand(&mut self, word: &str) -> Result<Vec<RemoteEntry>, Error> {
+    pub(super) async fn expand(&mut self, word: &str) -> Result<Vec<RemoteEntry>, FtpError> {
         if !is_pattern(word.as_bytes()) {
-            let path = self.at(word);
+            let path = self.remote_path(word);
             return Ok(vec![RemoteEntry {
                 below: split(&path).1.to_vec(),
                 path,
@@ -181,7 +184,7 @@ impl ShellState {
         }
         let found = self.client.expand_below(&self.directory, word.as_bytes()).await?;
         if found.is_empty() {
-            return Err(Error::NotFound(format!("nothing on the server matches '{word}'")));
+            return Err(FtpError::NotFound(format!("nothing on the server matches '{word}'")));
         }
         Ok(found)
     }
@@ -189,8 +192,8 @@ impl ShellState {
     async fn put_under_own_name(
         &mut self,
         local: &Path,
-        options: &TransferOptions,
-    ) -> Result<(), Error> {
+        options: &FtpOptions,
+    ) -> Result<(), FtpError> {
         let path = join(&self.directory, last_component(local));
         self.put(local, path, options).await
     }
@@ -199,8 +202,8 @@ impl ShellState {
         &mut self,
         local: &Path,
         path: Vec<u8>,
-        options: &TransferOptions,
-    ) -> Result<(), Error> {
+        options: &FtpOptions,
+    ) -> Result<(), FtpError> {
         let mut record = Record::begin(&self.client, false, &path, options.representation);
         let display = self.display_progress();
         let size = std::fs::metadata(local).map_or(0, |about| about.len());
@@ -213,7 +216,7 @@ impl ShellState {
         Ok(())
     }
 
-    async fn put_all(&mut self, words: &[&str], options: &TransferOptions) -> Result<(), Error> {
+    async fn put_all(&mut self, words: &[&str], options: &FtpOptions) -> Result<(), FtpError> {
         let mut asks_about_rest = true;
         for word in words {
             for local in expand_local(word)? {
@@ -240,9 +243,9 @@ fn last_component(path: &Path) -> &[u8] {
 }
 
 /// Prints the error of one file. An error that ends all transfers is returned.
-fn continue_after(result: Result<(), Error>) -> Result<(), Error> {
+fn continue_after(result: Result<(), FtpError>) -> Result<(), FtpError> {
     match result {
-        Err(error) if error.ends_all() || matches!(error, Error::NoConnection(_)) => Err(error),
+        Err(error) if error.ends_all() || matches!(error, FtpError::NoConnection(_)) => Err(error),
         Err(error) => {
             say(&error.sentence());
             Ok(())
@@ -253,24 +256,25 @@ fn continue_after(result: Result<(), Error>) -> Result<(), Error> {
 
 /// Returns the local files that a name or a pattern denotes. Only the last component may be a
 /// pattern.
-fn expand_local(word: &str) -> Result<Vec<PathBuf>, Error> {
+fn expand_local(word: &str) -> Result<Vec<PathBuf>, FtpError> {
     let path = Path::new(word);
     let Some(pattern) = Pattern::parse(last_component(path)) else {
         return Ok(vec![path.to_owned()]);
     };
     let directory = path.parent().filter(|directory| *directory != Path::new(""));
     let entries = std::fs::read_dir(directory.unwrap_or(Path::new(".")));
-    let entries = entries.map_err(|error| Error::Wrong(format!("cannot list {word}: {error}")))?;
+    let entries =
+        entries.map_err(|error| FtpError::Wrong(format!("cannot list {word}: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name());
-    let fits = names.filter(|name| pattern.matches(name.as_bytes()));
-    let mut found: Vec<_> = fits
+    let matches = names.filter(|name| pattern.matches(name.as_bytes()));
+    let mut found: Vec<_> = matches
         .map(|name| {
             directory.map_or_else(|| PathBuf::from(&name), |directory| directory.join(&name))
         })
         .collect();
     found.sort();
     if found.is_empty() {
-        return Err(Error::Wrong(format!("no local file matches '{word}'")));
+        return Err(FtpError::Wrong(format!("no local file matches '{word}'")));
     }
     Ok(found)
 }

@@ -1,14 +1,14 @@
 //! Data connections of a session: listeners, active connections, and the choice of the connection
 //! that a transfer uses.
 
-use super::{Session, TaskResult};
+use super::{FtpSession, TaskResult};
 use crate::serve::ftp::data::Stream;
-use crate::serve::ftp::passive::{Listener, PortShare};
+use crate::serve::ftp::passive::{PassiveListener, PortShare};
 use crate::serve::ftp::socket::Socket;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-impl Session {
+impl FtpSession {
     /// Opens a listener for the next data connection.
     pub(super) fn listen(&mut self) {
         self.close_data();
@@ -17,8 +17,8 @@ impl Session {
         let ip = self.local.ip().to_canonical();
         let ports = &settings.passive_ports;
         let share = PortShare::take(&self.server, self.peer.ip(), ports.share());
-        let opened = share.is_ok().then(|| Listener::open(ports, ip, self.server.host()));
-        let (listener, address) = opened.flatten().unzip();
+        let listener = share.is_ok().then(|| PassiveListener::open(ports, ip, self.server.host()));
+        let (listener, address) = listener.flatten().unzip();
         self.port_share = share.ok().flatten().filter(|_| listener.is_some());
         let public_ip = settings.passive_address.filter(|public| public.is_ipv4() == ip.is_ipv4());
         let reported = address.map(|at| SocketAddr::new(public_ip.unwrap_or(ip), at.port()));
@@ -69,7 +69,9 @@ impl Session {
     /// Accepts connections already made to the listener. Returns whether one of them is accepted as
     /// the data connection.
     pub(super) fn accept_waiting(&mut self) -> bool {
-        while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::try_accept) {
+        while let Some((stream, from)) =
+            self.listener.as_ref().and_then(PassiveListener::try_accept)
+        {
             if self.on_data_connection(stream, from) {
                 return true;
             }

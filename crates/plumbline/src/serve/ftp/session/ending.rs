@@ -4,13 +4,13 @@
 //! the reply: the kernel of a killed client answers the reply with a reset, or sends a reset when
 //! it closes a connection with an unread reply.
 
-use super::{Session, TaskResult};
+use super::{FtpSession, TaskResult};
 use crate::serve::ftp::upload::Upload;
 use os::clock::thread_cpu_time;
 use protocols::application::ftp::server::{FileError, Placement, TransferError, TransferId};
 use std::rc::Rc;
 
-impl Session {
+impl FtpSession {
     /// Reports the progress of the transfer to the engine.
     pub(super) fn report_progress(&mut self) {
         if let Some(running) = &self.running {
@@ -29,7 +29,7 @@ impl Session {
         let moved_bytes = running.stats.moved_bytes.get();
         let result = result.map(|upload| running.upload = upload);
         let unsendable = running.stats.unsendable_names.get();
-        self.engine.names_untold(id, unsendable);
+        self.engine.names_omitted(id, unsendable);
         self.engine.data_ended(id, moved_bytes, result, &mut self.server.context().cx());
     }
 
@@ -43,32 +43,32 @@ impl Session {
         self.engine.peer_closed(&mut self.server.context().cx());
     }
 
-    /// Gives an uploaded file its final name. [`Self::discard`] takes the name back if the client
-    /// turns out to have died. If the control connection does not report acknowledgments, the file
-    /// gets no name yet.
+    /// Gives an uploaded file its final name. If the client then turns out to have died,
+    /// [`Self::discard`] withdraws the file. If the control connection cannot report
+    /// acknowledgments, the file does not get its final name yet.
     pub(super) fn place(&mut self, id: TransferId) {
         let reports_acknowledgments = self.control.is_acknowledged().is_some();
         let Some(running) = self.running_of(id) else { return };
         let Some(mut upload) = running.upload.take() else {
-            return self.placed(id, None, Err(FileError::Local));
+            return self.on_placed(id, None, Err(FileError::Local));
         };
         if !reports_acknowledgments {
             if upload.waits_for_disk() {
                 // The disk writes while the session waits for the end of the control connection.
                 upload.start_sync();
             }
-            return self.placed(id, Some(upload), Ok(Placement::Unsupported));
+            return self.on_placed(id, Some(upload), Ok(Placement::Unsupported));
         }
         running.is_committing = true;
         let stats = Rc::clone(&running.stats);
         let clock = self.clock;
-        let began = clock.now();
+        let started_at = clock.now();
         if !upload.waits_for_disk() {
             let result = upload.place();
-            let elapsed = clock.now() - began;
+            let elapsed = clock.now() - started_at;
             stats.commit_time.set(Some(elapsed));
             stats.add_cpu_time(elapsed);
-            return self.placed(id, Some(upload), result);
+            return self.on_placed(id, Some(upload), result);
         }
         self.spawn(async move {
             let placed = tokio::task::spawn_blocking(|| {
@@ -79,13 +79,13 @@ impl Session {
             let Ok((upload, result, cpu)) = placed.await else {
                 return TaskResult::Placed(id, None, Err(FileError::Local));
             };
-            stats.commit_time.set(Some(clock.now() - began));
+            stats.commit_time.set(Some(clock.now() - started_at));
             stats.add_cpu_time(cpu);
             TaskResult::Placed(id, Some(upload), result)
         });
     }
 
-    pub(super) fn placed(
+    pub(super) fn on_placed(
         &mut self,
         id: TransferId,
         upload: Option<Upload>,
@@ -106,9 +106,9 @@ impl Session {
         };
         let waits_for_disk = upload.waits_for_disk();
         // The file becomes final immediately, because the next command may remove the directory.
-        let replaced = upload.settle().filter(|_| waits_for_disk);
-        if let Some(replaced) = replaced {
-            tokio::task::spawn_blocking(|| drop(replaced));
+        let replaced_file = upload.settle().filter(|_| waits_for_disk);
+        if let Some(replaced_file) = replaced_file {
+            tokio::task::spawn_blocking(|| drop(replaced_file));
         }
     }
 
@@ -133,11 +133,11 @@ impl Session {
             running.upload.take()
         });
         if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
-            let began = self.clock.now();
+            let started_at = self.clock.now();
             let committed = upload.commit();
             if let Some(stats) = stats {
                 // Nothing blocks here, so the elapsed time is CPU time.
-                let elapsed = self.clock.now() - began;
+                let elapsed = self.clock.now() - started_at;
                 stats.commit_time.set(Some(elapsed));
                 stats.add_cpu_time(elapsed);
             }
@@ -148,7 +148,7 @@ impl Session {
             let Some(upload) = upload else {
                 return TaskResult::Committed(id, Err(FileError::Local));
             };
-            let began = clock.now();
+            let started_at = clock.now();
             let committed = tokio::task::spawn_blocking(|| {
                 let before = thread_cpu_time();
                 let committed = upload.commit();
@@ -156,7 +156,7 @@ impl Session {
             });
             let committed = committed.await.map(|(committed, cpu)| {
                 if let Some(stats) = stats {
-                    stats.commit_time.set(Some(clock.now() - began));
+                    stats.commit_time.set(Some(clock.now() - started_at));
                     stats.add_cpu_time(cpu);
                 }
                 committed

@@ -1,14 +1,14 @@
 //! Log entry and transfer record of a finished transfer.
 
-use super::Session;
-use crate::serve::ftp::ftp_log::Event;
+use super::FtpSession;
+use crate::serve::ftp::ftp_log::FtpEvent;
 use crate::serve::ftp::source::reason_of;
-use crate::serve::ftp::transfer_stats::{self, ControlTiming, TransferStats};
+use crate::serve::ftp::transfer_stats::{self, ControlTiming, ServerTransferStats};
 use crate::transfer_recorder::{Record, nanos};
 use protocols::application::ftp::server::Finished;
 use records::transfer::Text;
 
-impl Session {
+impl FtpSession {
     pub(super) fn finish(&mut self, finished: &Finished) {
         let Some(mut running) = self.running.take() else { return };
         // After an upload was placed, the session may have waited for a sign that the client is
@@ -16,7 +16,7 @@ impl Session {
         let now = running.placed_at.unwrap_or_else(|| self.clock.now());
         let reason = finished.result.err().map(reason_of);
         let timing = ControlTiming {
-            command_at: running.begun_at,
+            command_at: running.received_at,
             opened_at: running.opened_at,
             data_requested_at: self.data_requested_at.take(),
             data_connected_at: self.data_connected_at.take(),
@@ -38,20 +38,20 @@ impl Session {
             let user = user.clone();
             let host = host.clone();
             let name = name.clone();
-            self.server.log.write(&Event::UnsendableNames { from, user, host, name, count });
+            self.server.log.write(&FtpEvent::UnsendableNames { from, user, host, name, count });
         }
-        let micros = u64::try_from((now - running.begun_at).as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from((now - running.received_at).as_micros()).unwrap_or(u64::MAX);
         self.server.log.write(&match reason {
-            None => Event::Moved { from, user, host, name, is_read, bytes, micros },
+            None => FtpEvent::Moved { from, user, host, name, is_read, bytes, micros },
             Some(reason) => {
                 let why = reason.to_owned();
-                Event::Failed { from, user, host, name, is_read, bytes, why }
+                FtpEvent::Failed { from, user, host, name, is_read, bytes, why }
             }
         });
     }
 
     /// Adds the session's data to a record and queues the record.
-    fn store_record(&mut self, stats: &TransferStats, record: &mut Record) {
+    fn store_record(&mut self, stats: &ServerTransferStats, record: &mut Record) {
         let identity = &mut record.transfer.identity;
         identity.control_local = Some(self.local);
         identity.control_remote = Some(self.peer);
@@ -68,7 +68,7 @@ impl Session {
         }
         match stats.unacknowledged.take() {
             Some((stream, since)) => {
-                self.server.transfer_log.keep_settled(record.clone(), stream, since);
+                self.server.transfer_log.keep_until_acknowledged(record.clone(), stream, since);
             }
             None => self.server.transfer_log.keep(record),
         }

@@ -1,13 +1,13 @@
 //! Start of a transfer: opens its file, and starts the task that moves the data.
 
-use super::{RunningTransfer, Session, TaskResult};
-use crate::files::pace::Pace;
+use super::{FtpSession, RunningTransfer, TaskResult};
+use crate::files::pace::RateLimit;
 use crate::serve::ftp::Server;
 use crate::serve::ftp::data::{self, DataTransfer, Payload};
 use crate::serve::ftp::data_tls::DataTlsParameters;
 use crate::serve::ftp::source::open;
 use crate::serve::ftp::tickets;
-use crate::serve::ftp::transfer_stats::{self, TransferStats};
+use crate::serve::ftp::transfer_stats::{self, ServerTransferStats};
 use crate::serve::metered::Metered;
 use crate::transfer_recorder::timed;
 use os::clock::thread_cpu_time;
@@ -22,24 +22,24 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio_rustls::rustls::ServerConfig;
 
-impl Session {
+impl FtpSession {
     /// Opens the file of a transfer.
     pub(super) fn open(&mut self, mut transfer: Transfer) {
         let id = transfer.id;
         let kind = transfer.kind.clone();
         let Some(mut view) = self.user.as_ref().map(|user| user.view.clone()) else {
-            return self.opened(id, Err(FileError::Denied));
+            return self.on_opened(id, Err(FileError::Denied));
         };
         view.selected = self.selected.take();
         transfer.representation = view.representation(&transfer.path, transfer.representation);
         let mut record = self.server.transfer_log.begin(Some(transfer_stats::command_of(&kind)));
         transfer_stats::note_request(&mut record, &transfer);
-        let stats: Rc<TransferStats> = Rc::default();
+        let stats: Rc<ServerTransferStats> = Rc::default();
         self.running = Some(Box::new(RunningTransfer {
             transfer: transfer.clone(),
             record,
             opened_at: None,
-            begun_at: self.clock.now(),
+            received_at: self.clock.now(),
             payload: None,
             upload: None,
             is_committing: false,
@@ -55,35 +55,39 @@ impl Session {
             let server = Rc::clone(&self.server);
             let source = self.peer.ip();
             return self.spawn_abortable(async move {
-                let Ok(permit) = server.copies.turn(source).await else {
+                let Ok(permit) = server.copies.acquire(source).await else {
                     return TaskResult::Opened(id, Err(FileError::ServerBusy));
                 };
-                let opened = tokio::task::spawn_blocking(move || {
+                let result = tokio::task::spawn_blocking(move || {
                     let _permit = permit;
                     let before = thread_cpu_time();
-                    let opened = match (&transfer.kind, mail) {
+                    let result = match (&transfer.kind, mail) {
                         (TransferKind::Mail(to), Some((spool, sender))) => {
                             let message = spool.begin(to.as_ref().map(Name::as_bytes), &sender);
                             message.map(|upload| (Opened::default(), Payload::Receive(upload)))
                         }
                         _ => open(&view, &transfer),
                     };
-                    (opened, thread_cpu_time().saturating_sub(before))
+                    (result, thread_cpu_time().saturating_sub(before))
                 });
-                let opened = opened.await.map(|(opened, cpu)| {
+                let result = result.await.map(|(result, cpu)| {
                     // APPE and REST copy the existing content here; count that CPU time too.
                     stats.add_cpu_time(cpu);
-                    opened
+                    result
                 });
-                TaskResult::Opened(id, opened.unwrap_or(Err(FileError::Local)))
+                TaskResult::Opened(id, result.unwrap_or(Err(FileError::Local)))
             });
         }
-        let opened = open(&view, &transfer);
-        self.opened(id, opened);
+        let result = open(&view, &transfer);
+        self.on_opened(id, result);
     }
 
     /// Reports the opened file to the engine, and waits for the data connection.
-    pub(super) fn opened(&mut self, id: TransferId, result: Result<(Opened, Payload), FileError>) {
+    pub(super) fn on_opened(
+        &mut self,
+        id: TransferId,
+        result: Result<(Opened, Payload), FileError>,
+    ) {
         let now = self.clock.now();
         let result = result.map(|(opened, payload)| {
             if let Some(running) = self.running_of(id) {
@@ -133,12 +137,12 @@ impl Session {
         let payload = match payload {
             Payload::Send { file, offset, len } if is_plain && !has_pace => {
                 let stats = &running.stats;
-                let began = Instant::now();
+                let started_at = Instant::now();
                 let sent = server.charge(Account::Interrupt, || {
                     data::send_immediately(&stream, &file, offset, len, stats, clock)
                 });
                 if offset + sent >= len && offset < len {
-                    data::close_after_send(stream, sent, stats, began);
+                    data::close_after_send(stream, sent, stats, started_at);
                     return self.engine.data_ended(id, sent, Ok(()), &mut server.context().cx());
                 }
                 Payload::Send { file, offset: offset + sent, len }
@@ -164,7 +168,7 @@ impl Session {
             representation: running.transfer.representation,
             deflate_level: running.transfer.deflate_level,
             stats: Rc::clone(&running.stats),
-            pace: pace.unwrap_or_else(|| Rc::new(Cell::new(Pace::new(None)))),
+            pace: pace.unwrap_or_else(|| Rc::new(Cell::new(RateLimit::new(None)))),
             clock,
             markers,
         };
@@ -183,7 +187,7 @@ fn tls_parameters(
     server: &Rc<Server>,
     configuration: Arc<ServerConfig>,
     token: [u8; tickets::TOKEN_LEN],
-    family: tickets::Family,
+    family: tickets::SessionTokens,
 ) -> DataTlsParameters {
     let family = server.settings().requires_session_reuse.then_some(family);
     DataTlsParameters { server: Some(Rc::clone(server)), configuration, token, family }

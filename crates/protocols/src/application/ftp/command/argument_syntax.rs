@@ -4,18 +4,19 @@ use super::*;
 
 /// Parses `argument`, which has no CR, LF or NUL, by the rules of `verb`.
 pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
-    let wrong = CommandError::Syntax(verb);
-    let name = || Name::new(argument).map_err(|_| wrong);
+    let syntax_error = CommandError::Syntax(verb);
+    let name = || Name::new(argument).map_err(|_| syntax_error);
     let optional = || match argument {
         b"" => Ok(None),
         _ => name().map(Some),
     };
-    let secret = || Secret::new(argument).map_err(|_| wrong);
+    let secret = || Secret::new(argument).map_err(|_| syntax_error);
     let word = argument.trim_ascii();
-    let nothing = |command: Command| if word.is_empty() { Ok(command) } else { Err(wrong) };
+    let no_argument =
+        |command: Command| if word.is_empty() { Ok(command) } else { Err(syntax_error) };
     let address = |result: Result<SocketAddr, AddressError>| {
         result.map_err(|error| match error {
-            AddressError::Syntax => wrong,
+            AddressError::Syntax => syntax_error,
             AddressError::Family => CommandError::Family(verb),
         })
     };
@@ -24,9 +25,9 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
         Verb::Pass => secret().map(Command::Pass),
         Verb::Acct => secret().map(Command::Acct),
         Verb::Cwd => name().map(Command::Cwd),
-        Verb::Cdup => nothing(Command::Cdup),
+        Verb::Cdup => no_argument(Command::Cdup),
         Verb::Smnt => name().map(Command::Smnt),
-        Verb::Rein => nothing(Command::Rein),
+        Verb::Rein => no_argument(Command::Rein),
         Verb::Quit => Ok(Command::Quit),
         Verb::Port => address(parse_port(argument)).map(Command::Port),
         Verb::Pasv => Ok(Command::Pasv),
@@ -40,9 +41,9 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
         Verb::Stor => name().map(Command::Stor),
         Verb::Stou => optional().map(Command::Stou),
         Verb::Appe => name().map(Command::Appe),
-        Verb::Allo => allocation(word).ok_or(wrong).map(Command::Allo),
-        // Our own markers are offsets (RFC 3659 §5.1 defines no others in stream mode).
-        Verb::Rest => number(word).ok_or(wrong).map(Command::Rest),
+        Verb::Allo => allocation(word).ok_or(syntax_error).map(Command::Allo),
+        // RFC 3659 §5.1: in stream mode a restart marker is an offset in bytes.
+        Verb::Rest => number(word).ok_or(syntax_error).map(Command::Rest),
         Verb::Rnfr => name().map(Command::Rnfr),
         Verb::Rnto => name().map(Command::Rnto),
         Verb::Abor => Ok(Command::Abor),
@@ -50,9 +51,9 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
         Verb::Rmd => name().map(Command::Rmd),
         Verb::Mkd => name().map(Command::Mkd),
         Verb::Pwd => Ok(Command::Pwd),
-        Verb::List => listed(argument).ok_or(wrong).map(Command::List),
-        Verb::Nlst => listed(argument).ok_or(wrong).map(Command::Nlst),
-        Verb::Stat => listed(argument).ok_or(wrong).map(Command::Stat),
+        Verb::List => list_argument(argument).ok_or(syntax_error).map(Command::List),
+        Verb::Nlst => list_argument(argument).ok_or(syntax_error).map(Command::Nlst),
+        Verb::Stat => list_argument(argument).ok_or(syntax_error).map(Command::Stat),
         Verb::Site => site(argument),
         Verb::Syst => Ok(Command::Syst),
         Verb::Help => optional().map(Command::Help),
@@ -73,7 +74,8 @@ fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
     match verb {
         Verb::Epsv => epsv(word).map(Command::Epsv),
         Verb::Auth => mechanism(word).map(Command::Auth),
-        // RFC 4217 §9: with TLS the size is 0, whatever the client requests.
+        // RFC 4217 §9: with TLS the protection buffer size is always 0, whatever the client
+        // requests.
         Verb::Pbsz => number(word).ok_or(wrong).map(|_| Command::Pbsz),
         Verb::Prot => protection(word).map(Command::Prot),
         Verb::Ccc => Ok(Command::Ccc),
@@ -175,7 +177,8 @@ fn mode(word: &[u8]) -> Result<Mode, CommandError> {
     }
 }
 
-/// Parses `bytes` or `bytes R bytes`; the maximum record size is ignored.
+/// Parses the argument of ALLO, `bytes` or `bytes R bytes`. The maximum record size after R is
+/// ignored.
 fn allocation(argument: &[u8]) -> Option<u64> {
     let mut words = words(argument);
     let size = number(words.next()?)?;
@@ -186,8 +189,9 @@ fn allocation(argument: &[u8]) -> Option<u64> {
     }
 }
 
-/// Parses `ls` options before the name; a name that begins with `-` needs `./`.
-fn listed(argument: &[u8]) -> Option<ListArgument> {
+/// Parses the argument of LIST, NLST and STAT: `ls` options, then the name. A name that begins with
+/// `-` must be sent with `./` in front of it.
+fn list_argument(argument: &[u8]) -> Option<ListArgument> {
     let mut rest = argument;
     let mut shows_hidden = false;
     while let Some(options) = rest.strip_prefix(b"-") {
@@ -216,7 +220,8 @@ fn epsv(word: &[u8]) -> Result<Epsv, CommandError> {
     }
 }
 
-/// Parses a DNS name or a literal address (IPv6 in brackets), without a port (RFC 7151 §3.1).
+/// Parses the argument of HOST: a DNS name or a literal address (IPv6 in brackets), without a port
+/// (RFC 7151 §3.1).
 fn host(word: &[u8]) -> Option<Name> {
     let literal = word.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     let is_host = match literal {
@@ -254,9 +259,9 @@ fn protection(word: &[u8]) -> Result<Protection, CommandError> {
 }
 
 fn opts(argument: &[u8]) -> Result<Opts, CommandError> {
-    let other = CommandError::Parameter(Verb::Opts);
+    let unsupported = CommandError::Parameter(Verb::Opts);
     let end = argument.iter().position(|&byte| byte == b' ').unwrap_or(argument.len());
-    let (what, value) = argument.split_at_checked(end).ok_or(other)?;
+    let (what, value) = argument.split_at_checked(end).ok_or(unsupported)?;
     let value = value.trim_ascii().to_ascii_uppercase();
     match (what.to_ascii_uppercase().as_slice(), value.as_slice()) {
         // Some clients send "UTF-8", and some omit ON.
@@ -264,16 +269,18 @@ fn opts(argument: &[u8]) -> Result<Opts, CommandError> {
         (b"UTF8" | b"UTF-8", b"OFF") => Ok(Opts::Utf8(false)),
         (b"MLST", facts) => Ok(Opts::Mlst(FactSet::parse(facts))),
         (b"HASH", b"") => Ok(Opts::Hash(None)),
-        (b"HASH", name) => HashAlgorithm::from_name(name).ok_or(other).map(|a| Opts::Hash(Some(a))),
+        (b"HASH", name) => {
+            HashAlgorithm::from_name(name).ok_or(unsupported).map(|a| Opts::Hash(Some(a)))
+        }
         (b"MODE", value) => {
-            let level = value.strip_prefix(b"Z LEVEL ").and_then(number).ok_or(other)?;
+            let level = value.strip_prefix(b"Z LEVEL ").and_then(number).ok_or(unsupported)?;
             match u8::try_from(level) {
                 Ok(level @ 1..=9) => Ok(Opts::DeflateLevel(level)),
-                _ => Err(other),
+                _ => Err(unsupported),
             }
         }
         (b"", _) => Err(CommandError::Syntax(Verb::Opts)),
-        _ => Err(other),
+        _ => Err(unsupported),
     }
 }
 
@@ -322,10 +329,10 @@ fn name_and_times(argument: &[u8]) -> Option<(Timestamp, Name)> {
     let mut words = argument.rsplitn(5, |&byte| byte == b' ');
     let zone = words.next()?;
     let _made = words.next()?;
-    let changed = words.next()?;
+    let modified = words.next()?;
     let _read = words.next()?;
     let name = words.next().filter(|_| zone.eq_ignore_ascii_case(b"UTC"))?;
-    Some((Timestamp::parse(changed)?, Name::new(name).ok()?))
+    Some((Timestamp::parse(modified)?, Name::new(name).ok()?))
 }
 
 /// Parses `Modify=20010203040506;UNIX.mode=0644; name`.
@@ -374,12 +381,13 @@ fn range_of(argument: &[u8]) -> Option<(Name, Range)> {
     }
     let mut parts = argument.rsplitn(3, |&byte| byte == b' ');
     let last = parts.next()?;
-    let before = parts.next();
+    let second_last = parts.next();
     let name = parts.next();
-    if let (Some(end), Some(start), Some(name)) = (number(last), before.and_then(number), name) {
+    if let (Some(end), Some(start), Some(name)) = (number(last), second_last.and_then(number), name)
+    {
         return Some((Name::new(name).ok()?, Range { start, end: Some(end) }));
     }
-    match (number(last), before) {
+    match (number(last), second_last) {
         (Some(start), Some(_)) => {
             let name = argument.get(..argument.len() - last.len() - 1)?;
             Some((Name::new(name).ok()?, Range { start, end: None }))

@@ -13,7 +13,7 @@ fn name(text: &str) -> Name {
 
 // req RFC1123:4.1.2.13-MUST-1, RFC1123:4.1.2.13-MUST-2, RFC1123:4.1.2.13-MUST-3
 #[test]
-fn verbs_are_read_in_either_case_and_arguments_kept_as_they_are() {
+fn verbs_ignore_case_and_arguments_are_unchanged() {
     assert_eq!(parse("USER Ann"), Ok(Command::User(name("Ann"))));
     assert_eq!(parse("pass  x "), Ok(Command::Pass(Secret::new(" x ").unwrap())));
     assert_eq!(parse("Acct"), Ok(Command::Acct(Secret::new("").unwrap())));
@@ -46,7 +46,7 @@ fn types_are_parsed_and_unknown_types_distinguished_from_malformed_ones() {
 }
 
 #[test]
-fn options_of_list_stand_before_the_name() {
+fn options_of_list_precede_the_name() {
     let listed = |shows_hidden, text: Option<&str>| {
         Ok(Command::List(ListArgument { shows_hidden, name: text.map(name) }))
     };
@@ -57,7 +57,7 @@ fn options_of_list_stand_before_the_name() {
 }
 
 #[test]
-fn site_mff_comb_and_ranges_are_read() {
+fn site_mff_comb_and_ranges_are_parsed() {
     let time = Timestamp::parse(b"20020717210715").unwrap();
     assert_eq!(parse("SITE partial a b"), Ok(Command::Site(Site::Partial(name("a b")))));
     assert_eq!(parse("SITE chmod 0640 a b"), Ok(Command::Site(Site::Chmod(0o640, name("a b")))));
@@ -85,14 +85,14 @@ fn site_mff_comb_and_ranges_are_read() {
 }
 
 #[test]
-fn a_password_is_not_shown() {
+fn a_password_is_not_displayed() {
     let command = parse("PASS sesame").unwrap();
     assert!(!std::format!("{command:?}").contains("sesame"));
 }
 
 // attack row 91
 #[test]
-fn row_91_each_verb_takes_or_refuses_arguments_of_any_length() {
+fn row_91_each_verb_accepts_or_refuses_arguments_of_any_length() {
     for verb in Verb::ALL {
         for len in [0, 1, 63, 255, 256, 4096, 65_536] {
             for byte in [b'a', b'1', b'%', b'"', 0xFF] {
@@ -106,7 +106,7 @@ fn row_91_each_verb_takes_or_refuses_arguments_of_any_length() {
 proptest! {
     // attack row 92
     #[test]
-    fn row_92_no_command_carries_an_end_of_line(
+    fn row_92_no_command_contains_a_line_end(
         verb in 0..Verb::ALL.len(), before in "[ -~]{0,20}", control in 0..3_usize, after in ".{0,20}"
     ) {
         let verb = Verb::ALL[verb];
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn any_line_is_read_or_refused(
+    fn any_line_is_parsed_or_refused(
         verb in 0..Verb::ALL.len(),
         argument in prop::collection::vec(prop_oneof![
             Just(b' '), Just(b'"'), Just(b';'), Just(b'='), b'0'..=b'9', any::<u8>()

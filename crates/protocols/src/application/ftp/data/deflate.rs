@@ -12,7 +12,7 @@ use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 /// Size of the output buffer in bytes.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Default compression level, which is also zlib's.
+/// Default compression level: 6, as in zlib.
 const LEVEL: u8 = 6;
 
 pub(super) struct Deflater {
@@ -47,7 +47,7 @@ impl Deflater {
                 compress(&mut self.compressor, data, &mut self.piece, flush);
             out.extend_from_slice(self.piece.get(..made).unwrap_or_default());
             data = data.get(taken..).unwrap_or_default();
-            // The end of the stream may be emitted in pieces that are not full, so only an empty
+            // zlib may emit the end of the stream in pieces that are not full, so only an empty
             // piece ends the loop.
             let is_over = match flush {
                 TDEFLFlush::Finish => made == 0,
@@ -100,7 +100,7 @@ impl Inflater {
         self.has_more = done.bytes_written == self.piece.len();
         match done.status {
             Ok(MZStatus::StreamEnd) => (self.is_over, self.has_more) = (true, false),
-            // `Buf` only means that the input is exhausted.
+            // `Buf` only means that the input has been consumed.
             Ok(_) | Err(MZError::Buf) => {}
             Err(_) => return Err(DataError::Malformed),
         }
@@ -129,9 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_of_any_length_has_its_end() {
+    fn a_stream_of_any_length_is_ended_correctly() {
         let noise = noise(200_000);
-        // For some of these lengths, a piece before the last piece is not full.
+        // For some of these file lengths, the compressor emits a piece that is not full before the
+        // last piece.
         for len in [0, 1, 100_000, 158_725, 158_850, 158_981, 200_000] {
             let mut deflater = Deflater::new(None);
             let mut wire = Vec::new();

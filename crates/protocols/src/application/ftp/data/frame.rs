@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 /// Descriptor bits: the record (EOR) or the file (EOF) ends with this block.
 const EOR: u8 = 128;
 const EOF: u8 = 64;
-/// The sender suspects errors in the block.
+/// Descriptor bit: the sender suspects errors in the block.
 const SUSPECT: u8 = 32;
-/// The data is a restart marker.
+/// Descriptor bit: the data is a restart marker.
 const MARKER: u8 = 16;
 
 const STREAM_ESCAPE: u8 = 255;
@@ -39,7 +39,7 @@ pub(super) enum Framing {
     },
 }
 
-/// Ends of record and file that follow a piece of data.
+/// Ends of a record and of the file that follow the data passed to [`Framing::put`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) end_of_record: bool,
@@ -83,7 +83,7 @@ impl Framing {
         }
     }
 
-    /// Appends a marker to `out`. Returns whether the mode has markers.
+    /// Appends a restart marker to `out`. Returns whether the mode has markers.
     pub(super) fn put_marker(self, marker: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
             Self::Block => put_blocks(marker, MARKER, out),
@@ -129,10 +129,10 @@ fn compress(data: &[u8], filler: u8, out: &mut Vec<u8>) {
     };
     while let Some(&byte) = rest.first() {
         let run = rest.iter().take(63).take_while(|other| **other == byte).count();
-        // Two filler bytes compress to one byte; a run of another byte takes two, so it must be
-        // three long.
-        let least = if byte == filler { 2 } else { 3 };
-        if run >= least {
+        // Two filler bytes compress to one byte. A run of another byte compresses to two bytes, so
+        // it must be at least three bytes long.
+        let run_min_len = if byte == filler { 2 } else { 3 };
+        if run >= run_min_len {
             put_plain(plain_start, at, out);
             let count = u8::try_from(run).unwrap_or(0);
             if byte == filler {
@@ -159,7 +159,7 @@ pub(super) enum Frame<'a> {
     EndOfFile,
 }
 
-/// Incremental deframer; the input may be split at any position.
+/// Incremental parser for framed data; the input may be split at any position.
 #[derive(Debug)]
 pub(super) struct Unframer {
     framing: Framing,
@@ -168,7 +168,7 @@ pub(super) struct Unframer {
     descriptor: u8,
     marker: Vec<u8>,
     is_over: bool,
-    suspects: u64,
+    suspect_blocks: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -179,9 +179,9 @@ enum State {
     Escape,
     /// After the descriptor of a block, with the first byte of the count if it has arrived.
     Count(Option<u8>),
-    /// Within data; the number of bytes left.
+    /// Within data; the number of data bytes that are still to be read.
     Data(usize),
-    /// Before the byte that is repeated, with the count.
+    /// Before the byte that is repeated, with the number of repetitions.
     Repeated(u8),
     /// The data is complete. The EOR and EOF bits of its descriptor take effect next.
     Due,
@@ -195,13 +195,13 @@ impl Unframer {
             descriptor: 0,
             marker: Vec::new(),
             is_over: false,
-            suspects: 0,
+            suspect_blocks: 0,
         }
     }
 
-    /// Returns the number of blocks that their sender marked as suspect.
-    pub(super) fn suspects(&self) -> u64 {
-        self.suspects
+    /// Returns the number of blocks that the sender marked as suspect.
+    pub(super) fn suspect_blocks(&self) -> u64 {
+        self.suspect_blocks
     }
 
     /// Returns the next frame, or a part of one, and advances `input` past it.
@@ -211,7 +211,7 @@ impl Unframer {
     ) -> Result<Option<Frame<'a>>, DataError> {
         loop {
             if matches!(self.state, State::Due)
-                && let Some(frame) = self.due()
+                && let Some(frame) = self.take_due_mark()
             {
                 return Ok(Some(frame));
             }
@@ -241,7 +241,7 @@ impl Unframer {
                 if end > 0 {
                     let (data, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
                     *input = rest;
-                    return self.unless_over(Frame::Data(data)).map(Some);
+                    return self.reject_after_end(Frame::Data(data)).map(Some);
                 }
             }
             let Some((&byte, rest)) = input.split_first() else { return Ok(None) };
@@ -253,7 +253,7 @@ impl Unframer {
         }
     }
 
-    fn unless_over<'a>(&self, frame: Frame<'a>) -> Result<Frame<'a>, DataError> {
+    fn reject_after_end<'a>(&self, frame: Frame<'a>) -> Result<Frame<'a>, DataError> {
         if self.is_over { Err(DataError::Malformed) } else { Ok(frame) }
     }
 
@@ -283,11 +283,11 @@ impl Unframer {
                 self.state = if count == 0 { State::Due } else { State::Data(count) };
             }
             (Framing::Block, _) => {
-                self.describe(byte)?;
+                self.begin_block(byte)?;
                 self.state = State::Count(None);
             }
             (Framing::Compressed { .. }, State::Escape) => {
-                self.describe(byte)?;
+                self.begin_block(byte)?;
                 self.state = State::Start;
             }
             (Framing::Compressed { .. }, State::Repeated(count)) => {
@@ -297,7 +297,7 @@ impl Unframer {
             (Framing::Compressed { filler }, _) => match byte {
                 0 => self.state = State::Escape,
                 1..=0x7F => self.state = State::Data(usize::from(byte)),
-                // A marker must be sent as a plain string.
+                // A restart marker must be sent as a string that is not compressed.
                 _ if self.descriptor & MARKER != 0 => return Err(DataError::Malformed),
                 0x80..=0xBF => self.state = State::Repeated(byte & 0x3F),
                 _ => {
@@ -310,17 +310,17 @@ impl Unframer {
         Ok(None)
     }
 
-    fn describe(&mut self, descriptor: u8) -> Result<(), DataError> {
+    fn begin_block(&mut self, descriptor: u8) -> Result<(), DataError> {
         if descriptor & !(EOR | EOF | SUSPECT | MARKER) != 0 {
             return Err(DataError::Malformed);
         }
-        self.suspects += u64::from(descriptor & SUSPECT != 0);
+        self.suspect_blocks += u64::from(descriptor & SUSPECT != 0);
         self.descriptor = descriptor;
         self.marker.clear();
         Ok(())
     }
 
-    fn due<'a>(&mut self) -> Option<Frame<'a>> {
+    fn take_due_mark<'a>(&mut self) -> Option<Frame<'a>> {
         if self.descriptor & MARKER != 0 {
             self.descriptor &= !MARKER;
             return Some(Frame::Marker(core::mem::take(&mut self.marker)));

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! [`Encoder`] converts from left to right and [`Decoder`] from right to left. Both append to a
-//! buffer of the caller, which the caller drains and passes again. If file and wire hold the same
-//! bytes ([`Representation::passes_through`]), neither is needed and the owner may let the kernel
-//! move the bytes.
+//! buffer of the caller, which the caller empties between calls. If the file and the data
+//! connection carry the same bytes ([`Representation::passes_through`]), neither is needed and the
+//! owner may let the kernel move the bytes.
 //!
 //! Records are lines of the local file: the end of a record becomes an LF (RFC 1123 §4.1.2.4).
 //! Every file can therefore be sent as records and restored unchanged; a record from another host
@@ -51,7 +51,7 @@ pub enum DataError {
     Truncated,
 }
 
-/// The representation is not supported: 504.
+/// Error: the representation is not supported (reply 504).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
@@ -94,7 +94,7 @@ pub fn supported(representation: &Representation) -> Result<(), Unsupported> {
 /// Items counted during a conversion; `None` if the representation does not have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records that ended (STRU R).
+    /// Complete records (STRU R).
     pub records: Option<u64>,
     /// Restart markers (MODE B and MODE C).
     pub markers: Option<u64>,
@@ -136,7 +136,7 @@ fn framing(representation: &Representation) -> Framing {
     }
 }
 
-/// Converts the local file for the data connection.
+/// Converts the local file to the bytes of the data connection.
 #[derive(Debug)]
 pub struct Encoder {
     content: ContentOut,
@@ -145,7 +145,7 @@ pub struct Encoder {
     records: u64,
     markers: u64,
     deflater: Option<Deflater>,
-    /// Output buffer of each stage.
+    /// Output of the content stage: the converted file before framing and compression.
     content_out: Vec<u8>,
     framed_out: Vec<u8>,
 }
@@ -205,8 +205,8 @@ impl Encoder {
         })
     }
 
-    /// Treats CR LF in a text file as a line end and sends it as CR LF, instead of a CR followed by
-    /// a line end. Has no effect with record structure.
+    /// Treats CR LF in a text file as one line end and sends it as CR LF, instead of as a CR
+    /// followed by a line end. Has no effect with record structure.
     pub fn keep_cr_lf(&mut self) {
         if let (ContentOut::Ascii(text), false) = (&mut self.content, self.has_records) {
             text.keep_cr_lf();
@@ -220,7 +220,8 @@ impl Encoder {
     /// Returns [`DataError`] if the file does not conform to its word format.
     pub fn encode(&mut self, file: &[u8], output: &mut Vec<u8>) -> Result<(), DataError> {
         if !self.has_records {
-            // Without framing or compression the content is written directly to the output.
+            // Without framing or compression the converted content is written directly to the
+            // output.
             if self.framing == Framing::Stream && self.deflater.is_none() {
                 return self.content.put(file, output);
             }
@@ -252,7 +253,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Frames `content_out`.
+    /// Frames the bytes of `content_out`, compresses them if required, and appends them to
+    /// `output`.
     fn frame(&mut self, marks: Marks, output: &mut Vec<u8>) {
         let Some(deflater) = &mut self.deflater else {
             return self.framing.put(&self.content_out, marks, output);
@@ -362,7 +364,7 @@ pub enum Decoded {
     EndOfFile,
 }
 
-/// Converts data from the data connection to the local file.
+/// Converts the bytes of the data connection to the local file.
 #[derive(Debug)]
 pub struct Decoder {
     content: ContentIn,
@@ -476,8 +478,9 @@ impl Decoder {
         Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
-    /// Returns whether the stored file cannot be sent back unchanged. The text format represents
-    /// neither the last bit of a 36-bit word nor an LF without a CR.
+    /// Returns whether the conversion lost information, so that the stored file cannot be sent back
+    /// unchanged. The text format represents neither the last bit of a 36-bit word nor an LF
+    /// without a CR.
     #[must_use]
     pub const fn has_lost(&self) -> bool {
         match &self.content {
@@ -486,10 +489,10 @@ impl Decoder {
         }
     }
 
-    /// Returns the number of blocks that their sender marked as suspect.
+    /// Returns the number of blocks that the sender marked as suspect.
     #[must_use]
     pub fn suspect_blocks(&self) -> u64 {
-        self.unframer.suspects()
+        self.unframer.suspect_blocks()
     }
 }
 

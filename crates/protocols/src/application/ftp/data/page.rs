@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 /// Number of words of a TENEX page.
 pub(super) const PAGE_WORDS: u64 = 512;
-/// Maximum number of words in holes that are filled (our choice).
+/// Maximum total number of zero words that are inserted for missing pages (our choice).
 const HOLES_MAX_WORDS: u64 = 1 << 22;
 
 /// Splits the words of a file into pages.
@@ -31,13 +31,13 @@ impl Pager {
     }
 
     fn end_page(&mut self, word: &mut impl FnMut(u64)) {
-        // A page of zeros is sent like any other, not as a hole.
+        // A page that contains only zeros is sent like any other page, not omitted as a hole.
         [4, self.index, self.page.len() as u64, 1].into_iter().for_each(&mut *word);
         self.page.drain(..).for_each(word);
         self.index += 1;
     }
 
-    /// Returns whether every index so far fits a word of `bits`.
+    /// Returns whether every page index so far fits a word of `bits` bits.
     pub(super) fn fits(&self, bits: u32) -> bool {
         bits >= 64 || self.index >> bits == 0
     }
@@ -54,8 +54,8 @@ impl Pager {
 #[derive(Debug, Default)]
 pub(super) struct Unpager {
     header: Vec<u64>,
-    /// Header words still to be skipped, and data words still to be read.
-    optional: u64,
+    /// Number of optional header words that are still to be skipped.
+    optional_header_words: u64,
     data: u64,
     is_skipped: bool,
     position: u64,
@@ -73,8 +73,8 @@ impl Unpager {
             self.header.push(value);
             return if self.header.len() == 4 { self.begin(word) } else { Ok(()) };
         }
-        if self.optional > 0 {
-            self.optional -= 1;
+        if self.optional_header_words > 0 {
+            self.optional_header_words -= 1;
         } else {
             self.data -= 1;
             if !self.is_skipped {
@@ -91,7 +91,7 @@ impl Unpager {
         if !(4..=16).contains(&length) || data > PAGE_WORDS || kind > 3 {
             return Err(DataError::Malformed);
         }
-        self.optional = length - 4;
+        self.optional_header_words = length - 4;
         self.data = data;
         self.is_skipped = kind == 2;
         if kind == 0 {
@@ -113,7 +113,7 @@ impl Unpager {
     }
 
     fn end(&mut self) {
-        if self.optional == 0 && self.data == 0 {
+        if self.optional_header_words == 0 && self.data == 0 {
             self.header.clear();
         }
     }

@@ -1,4 +1,4 @@
-//! Pairs of 36-bit words: nine octets on the wire, sixteen or ten in a file.
+//! Conversion of pairs of 36-bit words: nine octets on the wire, sixteen or ten in a file.
 //!
 //! A pair is the smallest unit that begins and ends at an octet boundary on the wire. The formats
 //! that store each word in a unit of whole octets use this fast path ([`WordFormat::Data8`],
@@ -14,7 +14,11 @@ pub(super) const WIRE_LEN: usize = 9;
 
 /// Converts pairs to their file format and appends them to `out`. Returns whether the format stores
 /// words in whole octets.
-pub(super) fn lay_down(format: WordFormat, wire: &[[u8; WIRE_LEN]], out: &mut Vec<u8>) -> bool {
+pub(super) fn words_to_file(
+    format: WordFormat,
+    wire: &[[u8; WIRE_LEN]],
+    out: &mut Vec<u8>,
+) -> bool {
     match format {
         WordFormat::Data8 => convert(wire, out, |pair| {
             let [first, second] = words(pair);
@@ -30,18 +34,18 @@ pub(super) fn lay_down(format: WordFormat, wire: &[[u8; WIRE_LEN]], out: &mut Ve
 
 /// Converts all whole pairs at the start of a file to wire format, appends them to `out`, and
 /// returns the rest of the file.
-pub(super) fn take_up<'a>(
+pub(super) fn words_from_file<'a>(
     format: WordFormat,
     file: &'a [u8],
     out: &mut Vec<u8>,
 ) -> Result<&'a [u8], DataError> {
-    let mut odd = 0;
+    let mut unused_bits = 0;
     let rest = match format {
         WordFormat::Data8 => {
             let (pairs, rest) = file.as_chunks();
             convert(pairs, out, |pair: &[u8; 16]| {
                 let (first, second) = halves(u128::from_le_bytes(*pair));
-                odd |= (first | second) >> 36;
+                unused_bits |= (first | second) >> 36;
                 on_wire([second, first])
             });
             rest
@@ -50,8 +54,9 @@ pub(super) fn take_up<'a>(
             let (pairs, rest) = file.as_chunks();
             convert(pairs, out, |pair| {
                 let units = parts(pair);
-                odd |= units.iter().fold(0, |odd, unit| odd | unit & C36_EMPTY);
-                on_wire(units.map(of_c36))
+                unused_bits |=
+                    units.iter().fold(0, |unused_bits, unit| unused_bits | unit & C36_EMPTY);
+                on_wire(units.map(from_c36))
             });
             rest
         }
@@ -59,14 +64,15 @@ pub(super) fn take_up<'a>(
             let (pairs, rest) = file.as_chunks();
             convert(pairs, out, |pair| {
                 let units = parts(pair);
-                odd |= units.iter().fold(0, |odd, unit| odd | unit & A36_EMPTY);
-                on_wire(units.map(of_a36))
+                unused_bits |=
+                    units.iter().fold(0, |unused_bits, unit| unused_bits | unit & A36_EMPTY);
+                on_wire(units.map(from_a36))
             });
             rest
         }
         _ => file,
     };
-    if odd == 0 { Ok(rest) } else { Err(DataError::Malformed) }
+    if unused_bits == 0 { Ok(rest) } else { Err(DataError::Malformed) }
 }
 
 /// Converts each `M` octets to `N` octets.
@@ -91,7 +97,7 @@ fn words(&[a, b, c, d, e, f, g, h, last]: &[u8; WIRE_LEN]) -> [u64; 2] {
 fn on_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
     let mut wire = [0; WIRE_LEN];
     let [.., last] = second.to_be_bytes();
-    // Eight octets in one array are stored by one instruction.
+    // The compiler stores eight octets in one array with one instruction.
     if let Some((head, tail)) = wire.split_first_chunk_mut() {
         *head = (first << 28 | second >> 8).to_be_bytes();
         tail.fill(last);
@@ -99,7 +105,7 @@ fn on_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
     wire
 }
 
-/// Returns the octets of two units. Each unit is the low five octets of a number.
+/// Returns the octets of two units. Each unit is the five low octets of a number.
 fn units([first, second]: [u64; 2]) -> [u8; 10] {
     let mut units = [0; 10];
     let [.., y, z] = second.to_be_bytes();
@@ -115,28 +121,28 @@ fn parts(&[a, b, c, d, e, f, g, h, y, z]: &[u8; 10]) -> [u64; 2] {
     [first >> 24, (first & 0xFF_FFFF) << 16 | u64::from(u16::from_be_bytes([y, z]))]
 }
 
-/// Returns the upper and the lower half.
+/// Returns the upper and the lower 64 bits.
 fn halves(both: u128) -> (u64, u64) {
     let [a, b, c, d, e, f, g, h, lower @ ..] = both.to_be_bytes();
     (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes(lower))
 }
 
-/// The bits of a c36 unit that belong to no word.
+/// The bits of a c36 unit that are not used.
 const C36_EMPTY: u64 = 0xF0;
 
-/// Returns the c36 unit of a word: four octets and a half octet.
+/// Returns a word in c36 format: its 36 bits in four and a half octets.
 fn to_c36(word: u64) -> u64 {
     (word & 0xF_FFFF_FFF0) << 4 | word & 0xF
 }
 
-fn of_c36(unit: u64) -> u64 {
+fn from_c36(unit: u64) -> u64 {
     unit >> 4 & 0xF_FFFF_FFF0 | unit & 0xF
 }
 
-/// The bits of an a36 unit that belong to no word.
+/// The bits of an a36 unit that are not used.
 const A36_EMPTY: u64 = 0x80_8080_8000;
 
-/// Returns the a36 unit of a word: five 7-bit characters, with B35 in the top bit of the last
+/// Returns a word in a36 format: five 7-bit characters, with bit B35 in the top bit of the last
 /// octet.
 fn to_a36(word: u64) -> u64 {
     (word << 3 & 0x7F << 32)
@@ -147,7 +153,7 @@ fn to_a36(word: u64) -> u64 {
         | (word & 1) << 7
 }
 
-fn of_a36(unit: u64) -> u64 {
+fn from_a36(unit: u64) -> u64 {
     (unit >> 3 & 0x7F << 29)
         | (unit >> 2 & 0x7F << 22)
         | (unit >> 1 & 0x7F << 15)

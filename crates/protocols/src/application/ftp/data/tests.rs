@@ -5,7 +5,7 @@ use crate::application::ftp::representation::ByteSize;
 use proptest::prelude::*;
 use std::vec;
 
-fn encoded(representation: &Representation, file: &[u8], cut: usize) -> Vec<u8> {
+fn encode_file(representation: &Representation, file: &[u8], cut: usize) -> Vec<u8> {
     let mut encoder = Encoder::new(representation, None).unwrap();
     let mut wire = Vec::new();
     for piece in file.chunks(cut) {
@@ -15,8 +15,8 @@ fn encoded(representation: &Representation, file: &[u8], cut: usize) -> Vec<u8> 
     wire
 }
 
-/// Returns the decoded file and its markers.
-fn decoded(
+/// Returns the decoded file and its restart markers.
+fn decode_file(
     representation: &Representation,
     wire: &[u8],
     cut: usize,
@@ -27,9 +27,9 @@ fn decoded(
     let mut markers = Vec::new();
     for mut piece in wire.chunks(cut) {
         loop {
-            let came = decoder.decode(&mut piece, &mut out)?;
+            let result = decoder.decode(&mut piece, &mut out)?;
             file.append(&mut out);
-            match came {
+            match result {
                 Decoded::NeedsInput => break,
                 Decoded::OutputFull | Decoded::EndOfFile => {}
                 Decoded::Marker(marker) => markers.push(marker),
@@ -41,7 +41,7 @@ fn decoded(
     Ok((file, markers))
 }
 
-fn of(data_type: Type, mode: Mode, structure: Structure) -> Representation {
+fn representation_of(data_type: Type, mode: Mode, structure: Structure) -> Representation {
     Representation { data_type, mode, structure, word_format: WordFormat::Packed }
 }
 
@@ -54,7 +54,7 @@ const TYPES: [Type; 5] = [
     Type::Local(ByteSize::OCTET),
 ];
 
-/// Generates bytes in which runs and specially treated bytes are likely.
+/// Generates bytes in which repetitions and specially treated bytes are likely.
 fn file(max: usize) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(vec![b'\r', b'\n', 0, b' ', 0x40, 255, 1, 2, 3])
@@ -69,12 +69,12 @@ fn file(max: usize) -> impl Strategy<Value = Vec<u8>> {
 #[test]
 fn lines_of_ascii_end_with_cr_lf_on_the_wire() {
     let ascii = Representation::default();
-    assert_eq!(encoded(&ascii, b"a\nb\r\nc\r\0\n", 2), b"a\r\nb\r\r\nc\r\0\0\r\n");
-    assert_eq!(decoded(&ascii, b"a\r\nb\nc\rd\r\0e\r", 1).unwrap().0, b"a\nb\nc\rd\re\r");
+    assert_eq!(encode_file(&ascii, b"a\nb\r\nc\r\0\n", 2), b"a\r\nb\r\r\nc\r\0\0\r\n");
+    assert_eq!(decode_file(&ascii, b"a\r\nb\nc\rd\r\0e\r", 1).unwrap().0, b"a\nb\nc\rd\re\r");
 }
 
 #[test]
-fn an_upload_of_lines_that_end_with_cr_lf_sends_them_as_they_are() {
+fn an_upload_with_cr_lf_line_ends_sends_them_unchanged() {
     let text = b"a\r\nb\nc\r\r\n\rd\r\n";
     for cut in 1..9 {
         let mut encoder = Encoder::new(&Representation::default(), None).unwrap();
@@ -91,38 +91,43 @@ fn an_upload_of_lines_that_end_with_cr_lf_sends_them_as_they_are() {
 // req RFC1123:4.1.2.2-MUST-1, RFC1123:4.1.2.2-MUST-2
 #[test]
 fn telnet_format_is_the_same_as_non_print() {
-    let of = |format| of(Type::Ascii(format), Mode::Stream, Structure::File);
+    let representation_of =
+        |format| representation_of(Type::Ascii(format), Mode::Stream, Structure::File);
     let text = b"a\x0cb\n\x0bc\r\n";
-    assert_eq!(encoded(&of(Format::Telnet), text, 3), encoded(&of(Format::NonPrint), text, 9));
+    assert_eq!(
+        encode_file(&representation_of(Format::Telnet), text, 3),
+        encode_file(&representation_of(Format::NonPrint), text, 9)
+    );
 }
 
 // req RFC1123:4.1.2.13-MUST-6
 #[test]
 fn records_are_lines_of_the_file() {
-    let stream = of(Type::default(), Mode::Stream, Structure::Record);
-    assert_eq!(encoded(&stream, b"ab\n\n\xff", 2), b"ab\xff\x01\xff\x01\xff\xff\xff\x02");
-    assert_eq!(decoded(&stream, b"ab\xff\x01c\xff\x03", 1).unwrap().0, b"ab\nc\n");
-    let block = of(Type::default(), Mode::Block, Structure::Record);
-    assert_eq!(encoded(&block, b"ab\n\nc", 9), b"\x80\0\x02ab\x80\0\0\0\0\x01c\x40\0\0");
-    let decoded = decoded(&block, b"\x80\0\x02ab\xc0\0\x01c", 2).unwrap().0;
-    assert_eq!(decoded, b"ab\nc\n");
+    let stream = representation_of(Type::default(), Mode::Stream, Structure::Record);
+    assert_eq!(encode_file(&stream, b"ab\n\n\xff", 2), b"ab\xff\x01\xff\x01\xff\xff\xff\x02");
+    assert_eq!(decode_file(&stream, b"ab\xff\x01c\xff\x03", 1).unwrap().0, b"ab\nc\n");
+    let block = representation_of(Type::default(), Mode::Block, Structure::Record);
+    assert_eq!(encode_file(&block, b"ab\n\nc", 9), b"\x80\0\x02ab\x80\0\0\0\0\x01c\x40\0\0");
+    let decode_file = decode_file(&block, b"\x80\0\x02ab\xc0\0\x01c", 2).unwrap().0;
+    assert_eq!(decode_file, b"ab\nc\n");
 }
 
 #[test]
 fn compressed_mode_counts_runs() {
-    let image = of(Type::Image, Mode::Compressed, Structure::File);
+    let image = representation_of(Type::Image, Mode::Compressed, Structure::File);
     let file = [&b"ab"[..], &[0; 5], b"xxxx", b"c"].concat();
-    assert_eq!(encoded(&image, &file, 99), b"\x02ab\xc5\x84x\x01c\0\x40\x80\0");
-    // Other implementations send the end before the last string, or alone after it.
+    assert_eq!(encode_file(&image, &file, 99), b"\x02ab\xc5\x84x\x01c\0\x40\x80\0");
+    // Other implementations send the end-of-file descriptor before the last string, or alone after
+    // it.
     for wire in [&b"\x02ab\0\x40\x01c"[..], b"\x03abc\0\x40"] {
-        assert_eq!(decoded(&image, wire, 1).unwrap().0, b"abc");
+        assert_eq!(decode_file(&image, wire, 1).unwrap().0, b"abc");
     }
 }
 
 #[test]
-fn markers_stand_where_they_were_put_and_are_no_data() {
+fn restart_markers_have_their_position_and_are_not_data() {
     for mode in [Mode::Block, Mode::Compressed] {
-        let image = of(Type::Image, mode, Structure::File);
+        let image = representation_of(Type::Image, mode, Structure::File);
         let mut encoder = Encoder::new(&image, None).unwrap();
         let mut wire = Vec::new();
         encoder.encode(b"abc", &mut wire).unwrap();
@@ -131,7 +136,7 @@ fn markers_stand_where_they_were_put_and_are_no_data() {
         encoder.finish(&mut wire).unwrap();
         for cut in 1..9 {
             let expected = (b"abcdef".to_vec(), vec![b"3".to_vec()]);
-            assert_eq!(decoded(&image, &wire, cut), Ok(expected));
+            assert_eq!(decode_file(&image, &wire, cut), Ok(expected));
         }
     }
     let mut stream = Encoder::new(&Representation::IMAGE, None).unwrap();
@@ -139,24 +144,28 @@ fn markers_stand_where_they_were_put_and_are_no_data() {
 }
 
 #[test]
-fn a_file_without_its_end_is_no_file() {
+fn a_file_without_its_end_mark_is_rejected() {
     for (mode, structure) in [
         (Mode::Block, Structure::File),
         (Mode::Compressed, Structure::File),
         (Mode::Deflate, Structure::File),
         (Mode::Stream, Structure::Record),
     ] {
-        let representation = of(Type::Image, mode, structure);
-        let wire = encoded(&representation, b"one\ntwo\nthree\n", 99);
+        let representation = representation_of(Type::Image, mode, structure);
+        let wire = encode_file(&representation, b"one\ntwo\nthree\n", 99);
         for len in 0..wire.len() {
-            let cut_short = decoded(&representation, &wire[..len], 99);
+            let cut_short = decode_file(&representation, &wire[..len], 99);
             // In compressed mode the empty string after the last descriptor carries no information.
             if mode != Mode::Compressed || len < wire.len() - 2 {
                 assert_eq!(cut_short, Err(DataError::Truncated), "{mode} {len}");
             }
         }
         let followed = [&wire[..], b"x"].concat();
-        assert_eq!(decoded(&representation, &followed, 99), Err(DataError::Malformed), "{mode}");
+        assert_eq!(
+            decode_file(&representation, &followed, 99),
+            Err(DataError::Malformed),
+            "{mode}"
+        );
     }
 }
 
@@ -164,7 +173,7 @@ fn a_file_without_its_end_is_no_file() {
 fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
     let pages = Representation {
         word_format: WordFormat::Oct,
-        ..of(Type::Local(ByteSize::WORD36), Mode::Stream, Structure::Page)
+        ..representation_of(Type::Local(ByteSize::WORD36), Mode::Stream, Structure::Page)
     };
     let packed = |words: &[u64]| {
         let mut packer = Packer::new(ByteSize::WORD36);
@@ -175,22 +184,22 @@ fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
     };
     // A descriptor page is skipped, and so is the fifth word of a header.
     let wire = packed(&[4, 0, 1, 2, 7, 5, 1, 1, 3, 9, 6, 4, 2, 0, 0]);
-    let file = decoded(&pages, &wire, 5).unwrap().0;
+    let file = decode_file(&pages, &wire, 5).unwrap().0;
     assert_eq!(file.len(), 513 * 13);
     assert!(file.ends_with(b"000000000000\n000000000006\n"));
-    let far = packed(&[4, 1 << 30, 1, 1, 6]);
-    assert_eq!(decoded(&pages, &far, 5), Err(DataError::Malformed));
-    assert_eq!(decoded(&pages, &wire[..20], 5), Err(DataError::Truncated));
+    let page_beyond_limit = packed(&[4, 1 << 30, 1, 1, 6]);
+    assert_eq!(decode_file(&pages, &page_beyond_limit, 5), Err(DataError::Malformed));
+    assert_eq!(decode_file(&pages, &wire[..20], 5), Err(DataError::Truncated));
 }
 
 #[test]
 fn an_impossible_transfer_is_refused_before_it_begins() {
     let local = |bits| Type::Local(ByteSize::new(bits).unwrap());
-    let small_pages = of(local(8), Mode::Stream, Structure::Page);
-    let records_of_words = of(local(36), Mode::Stream, Structure::Record);
+    let small_pages = representation_of(local(8), Mode::Stream, Structure::Page);
+    let records_of_words = representation_of(local(36), Mode::Stream, Structure::Record);
     let wrong_format = Representation {
         word_format: WordFormat::C36,
-        ..of(local(32), Mode::Stream, Structure::File)
+        ..representation_of(local(32), Mode::Stream, Structure::File)
     };
     for representation in [small_pages, records_of_words, wrong_format] {
         assert!(Encoder::new(&representation, None).is_err());
@@ -201,16 +210,16 @@ fn an_impossible_transfer_is_refused_before_it_begins() {
 proptest! {
     // req RFC1123:4.1.2.13-MUST-5, RFC1123:4.1.2.13-MUST-7
     #[test]
-    fn any_file_comes_back_by_every_type_mode_and_structure(
+    fn any_file_round_trips_in_every_type_mode_and_structure(
         file in file(12), one in 1..200_usize, other in 1..200_usize
     ) {
         for data_type in TYPES {
             for mode in MODES {
                 for structure in [Structure::File, Structure::Record] {
-                    let representation = of(data_type, mode, structure);
-                    let wire = encoded(&representation, &file, one);
-                    let back = decoded(&representation, &wire, other);
-                    prop_assert_eq!(back.as_ref(), Ok(&(file.clone(), vec![])), "{:?}", representation);
+                    let representation = representation_of(data_type, mode, structure);
+                    let wire = encode_file(&representation, &file, one);
+                    let decoded_file = decode_file(&representation, &wire, other);
+                    prop_assert_eq!(decoded_file.as_ref(), Ok(&(file.clone(), vec![])), "{:?}", representation);
                     if representation.passes_through() {
                         prop_assert_eq!(&wire, &file);
                     }
@@ -220,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn any_words_come_back_by_every_byte_size_and_mode(
+    fn any_words_round_trip_in_every_byte_size_and_mode(
         bits in 8..=64_u8, words in prop::collection::vec(any::<u64>(), 0..1200), cut in 1..200_usize
     ) {
         let size = ByteSize::new(bits).unwrap();
@@ -230,25 +239,25 @@ proptest! {
             for structure in [Structure::File, Structure::Page] {
                 let representation = Representation {
                     word_format: WordFormat::Data8,
-                    ..of(Type::Local(size), mode, structure)
+                    ..representation_of(Type::Local(size), mode, structure)
                 };
                 if supported(&representation).is_err() {
                     continue;
                 }
-                let wire = encoded(&representation, &file, cut);
-                prop_assert_eq!(decoded(&representation, &wire, cut), Ok((file.clone(), vec![])));
+                let wire = encode_file(&representation, &file, cut);
+                prop_assert_eq!(decode_file(&representation, &wire, cut), Ok((file.clone(), vec![])));
             }
         }
     }
 
     #[test]
-    fn any_bytes_are_decoded_the_same_however_they_are_cut(wire in file(8), cut in 1..60_usize) {
+    fn any_bytes_are_decoded_the_same_at_any_split(wire in file(8), cut in 1..60_usize) {
         for data_type in TYPES {
             for mode in MODES {
                 for structure in [Structure::File, Structure::Record] {
-                    let representation = of(data_type, mode, structure);
-                    let whole = decoded(&representation, &wire, wire.len().max(1));
-                    let pieces = decoded(&representation, &wire, cut);
+                    let representation = representation_of(data_type, mode, structure);
+                    let whole = decode_file(&representation, &wire, wire.len().max(1));
+                    let pieces = decode_file(&representation, &wire, cut);
                     prop_assert_eq!(whole, pieces);
                 }
             }
@@ -257,9 +266,9 @@ proptest! {
 }
 
 #[test]
-fn a_megabyte_from_a_kilobyte_comes_in_pieces() {
-    let image = of(Type::Image, Mode::Deflate, Structure::File);
-    let wire = encoded(&image, &vec![0; 8 << 20], 1 << 20);
+fn a_megabyte_from_a_kilobyte_is_returned_in_pieces() {
+    let image = representation_of(Type::Image, Mode::Deflate, Structure::File);
+    let wire = encode_file(&image, &vec![0; 8 << 20], 1 << 20);
     assert!(wire.len() < 16_384);
     let mut decoder = Decoder::new(&image).unwrap();
     let mut out = Vec::new();
@@ -273,8 +282,8 @@ fn a_megabyte_from_a_kilobyte_comes_in_pieces() {
     assert_eq!((total + out.len(), decoder.finish(&mut out)), (8 << 20, Ok(())));
 }
 
-/// Returns the counts of both ends.
-fn counted(representation: &Representation, file: &[u8], marks: u64) -> [Counts; 2] {
+/// Encodes and decodes `file`, and returns the counts of the encoder and of the decoder.
+fn counts_of_both_ends(representation: &Representation, file: &[u8], marks: u64) -> [Counts; 2] {
     let mut encoder = Encoder::new(representation, None).unwrap();
     let mut decoder = Decoder::new(representation).unwrap();
     let mut wire = Vec::new();
@@ -292,30 +301,30 @@ fn counted(representation: &Representation, file: &[u8], marks: u64) -> [Counts;
 }
 
 #[test]
-fn both_ends_count_the_same_ends_of_lines_records_and_markers() {
-    let text = of(Type::Ascii(Format::NonPrint), Mode::Stream, Structure::File);
+fn both_ends_count_the_same_line_ends_records_and_markers() {
+    let text = representation_of(Type::Ascii(Format::NonPrint), Mode::Stream, Structure::File);
     let lines = Counts { line_ends: Some(3), ..Counts::default() };
     // A CR that does not end a line is not counted.
-    assert_eq!(counted(&text, b"a\nb\n\rc\nd", 0), [lines; 2]);
-    let records = of(Type::Image, Mode::Stream, Structure::Record);
-    let two = Counts { records: Some(2), ..Counts::default() };
-    assert_eq!(counted(&records, b"a\nb\n", 0), [two; 2]);
+    assert_eq!(counts_of_both_ends(&text, b"a\nb\n\rc\nd", 0), [lines; 2]);
+    let records = representation_of(Type::Image, Mode::Stream, Structure::Record);
+    let two_records = Counts { records: Some(2), ..Counts::default() };
+    assert_eq!(counts_of_both_ends(&records, b"a\nb\n", 0), [two_records; 2]);
     for mode in [Mode::Block, Mode::Compressed] {
-        let marked = of(Type::Image, mode, Structure::File);
-        let three = Counts { markers: Some(3), ..Counts::default() };
-        assert_eq!(counted(&marked, b"a\nb\n", 3), [three; 2]);
+        let with_markers = representation_of(Type::Image, mode, Structure::File);
+        let three_markers = Counts { markers: Some(3), ..Counts::default() };
+        assert_eq!(counts_of_both_ends(&with_markers, b"a\nb\n", 3), [three_markers; 2]);
     }
 }
 
 #[test]
-fn a_file_that_goes_as_it_is_has_none_of_them() {
-    let image = of(Type::Image, Mode::Stream, Structure::File);
-    assert_eq!(counted(&image, b"a\r\nb\n", 1), [Counts::default(); 2]);
+fn a_file_without_conversion_has_no_counts() {
+    let image = representation_of(Type::Image, Mode::Stream, Structure::File);
+    assert_eq!(counts_of_both_ends(&image, b"a\r\nb\n", 1), [Counts::default(); 2]);
 }
 
 #[test]
-fn an_end_of_a_line_that_is_cut_in_two_is_counted_once() {
-    let text = of(Type::Ascii(Format::NonPrint), Mode::Stream, Structure::File);
+fn a_line_end_split_between_two_calls_is_counted_once() {
+    let text = representation_of(Type::Ascii(Format::NonPrint), Mode::Stream, Structure::File);
     let mut decoder = Decoder::new(&text).unwrap();
     for piece in [&b"a\r"[..], b"\nb\r", b"c\r\n"] {
         let mut rest = piece;

@@ -1,13 +1,13 @@
-//! Text: line ends, EBCDIC and carriage control.
+//! Text conversion: line ends, EBCDIC and carriage control.
 //!
 //! Lines of local files end with LF. TYPE A sends CR LF (RFC 959 §3.1.1.1), and Telnet puts a NUL
-//! after a CR that does not end a line. Since most implementations send such a CR alone, so does
-//! this one, and it sends CR NUL NUL for CR NUL; every file can therefore be restored. TYPE E uses
-//! NL (0x15).
+//! after a CR that does not end a line. Most implementations send such a CR without a NUL. This
+//! implementation does the same, and sends CR NUL NUL for CR NUL, so that every file can be
+//! restored. TYPE E uses NL (0x15).
 //!
-//! When a client uploads text whose lines end with CR LF, the CR LF is the line end. The client
-//! sends it as CR LF (`keeps_cr_lf`), like other clients, and not as CR CR LF. The server then
-//! stores its own line ends, and a download returns the file with LF.
+//! In a text file with CR LF line ends, a client can send each CR LF unchanged (`keeps_cr_lf`), as
+//! other clients do, and not as CR CR LF. The server then stores its own line ends, and a download
+//! returns the file with LF.
 
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
@@ -38,7 +38,7 @@ const TO_EBCDIC: [u8; 256] = inverse();
 #[expect(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "it runs at compile time, over tables of 256 bytes"
+    reason = "this runs at compile time, over tables of 256 bytes"
 )]
 const fn inverse() -> [u8; 256] {
     let mut table = [0; 256];
@@ -59,7 +59,7 @@ pub(super) fn from_ebcdic(text: &[u8], out: &mut Vec<u8>) {
 }
 
 fn translate(table: &[u8; 256], text: &[u8], out: &mut Vec<u8>) {
-    // The table has an entry for every byte.
+    // The table has an entry for every byte value, so the default is never used.
     out.extend(text.iter().map(|&byte| table.get(usize::from(byte)).copied().unwrap_or(byte)));
 }
 
@@ -67,7 +67,7 @@ fn translate(table: &[u8; 256], text: &[u8], out: &mut Vec<u8>) {
 #[derive(Debug, Default)]
 pub(super) struct ToNetwork {
     ends_with_cr: bool,
-    /// Whether CR LF in the file is a line end, and not a CR followed by a line end.
+    /// Whether CR LF in the file is one line end, and not a CR followed by a line end.
     keeps_cr_lf: bool,
     line_ends: u64,
 }
@@ -154,7 +154,7 @@ impl FromNetwork {
         out.extend_from_slice(text);
     }
 
-    /// Ends the text, or a record of it.
+    /// Ends the text or the current record.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         if core::mem::take(&mut self.holds_cr) {
             out.push(b'\r');
@@ -243,7 +243,7 @@ impl FromCarriageControl {
                 }
                 continue;
             }
-            // A paper movement ends the previous line, except at the start.
+            // A paper movement ends the previous line, except at the start of the text.
             let (moves, then): (&[u8], &[u8]) = match byte {
                 b'0' => (b"\n", b"\n"),
                 b'-' => (b"\n", b"\n\n"),
@@ -274,7 +274,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_character_has_one_code_and_those_of_text_are_as_known() {
+    fn the_ebcdic_table_is_a_bijection_with_the_known_codes_of_text() {
         let mut out = Vec::new();
         let mut back = Vec::new();
         let all: Vec<u8> = (0..=255).collect();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn carriage_control_prints_what_the_text_did() {
+    fn carriage_control_prints_the_same_as_the_text() {
         let mut to = ToCarriageControl::default();
         let mut out = Vec::new();
         to.put(b"one\n\n\x0ctwo\rover\n", &mut out);
@@ -303,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn carriage_control_turns_back_into_the_text(
+        fn carriage_control_is_converted_back_to_the_text(
             text in "([abc \\x0c\\r]{0,8}\n){0,8}", cut in 1..9_usize
         ) {
             // A CR at the start of a page has no line to overprint.

@@ -2,9 +2,9 @@
 //! word formats.
 //!
 //! On the wire the most significant bit comes first, words are adjacent, and the last octet is
-//! padded with zeros (RFC 959 §3.1.1.4). With words below eight bits the padding cannot be
-//! distinguished from further words and is decoded as such. Bits of a 36-bit word are counted from
-//! B0, the most significant.
+//! padded with zeros (RFC 959 §3.1.1.4). If words have fewer than eight bits, the padding cannot be
+//! distinguished from further words and is decoded as words. The bits of a 36-bit word are numbered
+//! from B0, the most significant, to B35.
 
 use super::{DataError, pair};
 use crate::application::ftp::representation::{ByteSize, WordFormat};
@@ -111,14 +111,14 @@ impl Unpacker {
                 octets = rest;
             }
             let (pairs, rest) = octets.as_chunks::<{ pair::WIRE_LEN }>();
-            if pair::lay_down(store.format, pairs, out) {
+            if pair::words_to_file(store.format, pairs, out) {
                 octets = rest;
             }
         }
         self.put(octets, |word| store.put(word, out));
     }
 
-    /// Ends the input: at most the padding of an octet may be left.
+    /// Ends the input. Returns an error if more than the padding of an octet is left.
     pub(super) fn finish(&self) -> Result<(), DataError> {
         if self.held_bits < 8 { Ok(()) } else { Err(DataError::Truncated) }
     }
@@ -130,7 +130,7 @@ pub(super) struct ToStore {
     format: WordFormat,
     packer: Packer,
     digits: usize,
-    /// Character of the u36 or text format whose output depends on the next character.
+    /// Pending character of the u36 or text format: its output depends on the next character.
     held: Option<u8>,
     nuls: u8,
     /// Whether text conversion has lost information.
@@ -152,7 +152,13 @@ impl ToStore {
             WordFormat::Packed => self.packer.put(word, out),
             WordFormat::Data8 => out.extend_from_slice(&word.to_le_bytes()),
             WordFormat::C36 => {
-                out.extend(five([word >> 28, word >> 20, word >> 12, word >> 4, word & 0xF]));
+                out.extend(five_octets([
+                    word >> 28,
+                    word >> 20,
+                    word >> 12,
+                    word >> 4,
+                    word & 0xF,
+                ]));
             }
             WordFormat::A36 => {
                 let [a, b, c, d, e] = characters(word);
@@ -172,13 +178,13 @@ impl ToStore {
             }
             WordFormat::U36 if word & 1 == 0 => {
                 for character in characters(word) {
-                    self.unixified(character, out);
+                    self.put_u36_character(character, out);
                 }
             }
             WordFormat::U36 => {
                 self.release(out);
-                let high = 0xF0 | word >> 32;
-                out.extend(five([high, word >> 24, word >> 16, word >> 8, word]));
+                let first_octet = 0xF0 | word >> 32;
+                out.extend(five_octets([first_octet, word >> 24, word >> 16, word >> 8, word]));
             }
         }
     }
@@ -206,7 +212,7 @@ impl ToStore {
         }
     }
 
-    fn unixified(&mut self, character: u8, out: &mut Vec<u8>) {
+    fn put_u36_character(&mut self, character: u8, out: &mut Vec<u8>) {
         match (self.held.take(), character) {
             (Some(CR), LF) => return out.push(LF),
             (Some(CR), _) => out.push(0o356),
@@ -233,8 +239,8 @@ impl ToStore {
         }
     }
 
-    /// Returns whether the words cannot be restored from the file. The text format represents
-    /// neither B35 nor an LF without a CR.
+    /// Returns whether the conversion lost information, so that the words cannot be restored from
+    /// the file. The text format represents neither bit B35 nor an LF without a CR.
     pub(super) const fn has_lost(&self) -> bool {
         self.has_lost
     }
@@ -249,11 +255,11 @@ impl ToStore {
     }
 }
 
-fn five(parts: [u64; 5]) -> [u8; 5] {
+fn five_octets(parts: [u64; 5]) -> [u8; 5] {
     parts.map(|part| low_octet(u128::from(part)))
 }
 
-/// Returns the five 7-bit characters of a word; B35 is not among them.
+/// Returns the five 7-bit characters of a word, without bit B35.
 fn characters(word: u64) -> [u8; 5] {
     [29, 22, 15, 8, 1].map(|shift| low_octet(u128::from(word >> shift & 0x7F)))
 }
@@ -268,7 +274,7 @@ pub(super) struct FromStore {
     /// The octets of an incomplete unit, or the characters of an incomplete word.
     held: [u8; 8],
     held_len: usize,
-    /// Number and value of the octal digits so far.
+    /// Number of octal digits read so far, and their value.
     octal: (usize, u64),
 }
 
@@ -309,7 +315,9 @@ impl FromStore {
                     Ok(())
                 }
             }),
-            WordFormat::U36 => octets.iter().try_for_each(|&octet| self.unix(octet, &mut word)),
+            WordFormat::U36 => {
+                octets.iter().try_for_each(|&octet| self.take_u36_octet(octet, &mut word))
+            }
             WordFormat::Data8 if self.held_len == 0 => {
                 let (units, rest) = octets.as_chunks::<8>();
                 for unit in units {
@@ -339,7 +347,7 @@ impl FromStore {
                 self.put(first, |word| packer.put(word, out))?;
                 octets = rest;
             }
-            octets = pair::take_up(self.format, octets, out)?;
+            octets = pair::words_from_file(self.format, octets, out)?;
         }
         self.put(octets, |word| packer.put(word, out))
     }
@@ -412,8 +420,9 @@ impl FromStore {
         }
     }
 
-    fn unix(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
-        // `octal` holds the octets left in a word that is not text, and its value so far.
+    fn take_u36_octet(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+        // In u36 format, `octal` is the number of octets that are still missing in a word other
+        // than text, and the value of the word so far.
         let (left, value) = self.octal;
         if left > 0 {
             let value = value << 8 | u64::from(octet);
@@ -447,7 +456,7 @@ impl FromStore {
         Ok(())
     }
 
-    /// Ends the file. Text is padded with NULs to a whole word.
+    /// Ends the file, and emits the remaining text, padded with NULs to a whole word.
     pub(super) fn finish(&mut self, mut word: impl FnMut(u64)) -> Result<(), DataError> {
         match self.format {
             WordFormat::Packed => self.unpacker.finish(),
@@ -484,7 +493,7 @@ mod tests {
         ByteSize::new(bits).unwrap()
     }
 
-    fn stored(format: WordFormat, bits: u8, words: &[u64]) -> Vec<u8> {
+    fn store_words(format: WordFormat, bits: u8, words: &[u64]) -> Vec<u8> {
         let mut store = ToStore::new(format, size(bits));
         let mut out = Vec::new();
         words.iter().for_each(|word| store.put(*word, &mut out));
@@ -492,7 +501,7 @@ mod tests {
         out
     }
 
-    fn loaded(
+    fn load_words(
         format: WordFormat,
         bits: u8,
         octets: &[u8],
@@ -508,25 +517,28 @@ mod tests {
     }
 
     #[test]
-    fn two_words_of_36_bits_are_nine_octets_and_an_odd_one_is_filled() {
+    fn two_words_of_36_bits_are_nine_octets_and_a_single_word_is_padded() {
         let words = [0o123_456_701_234, 0o765_432_107_654];
-        let packed = stored(WordFormat::Packed, 36, &words);
+        let packed = store_words(WordFormat::Packed, 36, &words);
         let [a, b] = words.map(u128::from);
         assert_eq!(packed, (a << 36 | b).to_be_bytes()[7..]);
-        assert_eq!(stored(WordFormat::Packed, 36, &words[..1]).len(), 5);
+        assert_eq!(store_words(WordFormat::Packed, 36, &words[..1]).len(), 5);
     }
 
     #[test]
-    fn formats_lie_as_they_are_described() {
+    fn each_word_format_has_its_documented_layout() {
         let word = 0xABC_DEF_125;
-        assert_eq!(stored(WordFormat::C36, 36, &[word]), [0xAB, 0xCD, 0xEF, 0x12, 0x05]);
-        assert_eq!(stored(WordFormat::Data8, 36, &[word]), [0x25, 0xF1, 0xDE, 0xBC, 0x0A, 0, 0, 0]);
-        assert_eq!(stored(WordFormat::Oct, 36, &[0o123_456_701_234]), b"123456701234\n");
-        assert_eq!(stored(WordFormat::U36, 36, &[word]), [0xFA, 0xBC, 0xDE, 0xF1, 0x25]);
+        assert_eq!(store_words(WordFormat::C36, 36, &[word]), [0xAB, 0xCD, 0xEF, 0x12, 0x05]);
+        assert_eq!(
+            store_words(WordFormat::Data8, 36, &[word]),
+            [0x25, 0xF1, 0xDE, 0xBC, 0x0A, 0, 0, 0]
+        );
+        assert_eq!(store_words(WordFormat::Oct, 36, &[0o123_456_701_234]), b"123456701234\n");
+        assert_eq!(store_words(WordFormat::U36, 36, &[word]), [0xFA, 0xBC, 0xDE, 0xF1, 0x25]);
         let hello = word_of(*b"Hi\r\nx");
-        assert_eq!(stored(WordFormat::A36, 36, &[hello | 1]), b"Hi\r\n\xf8");
-        assert_eq!(stored(WordFormat::U36, 36, &[hello]), b"Hi\nx");
-        assert_eq!(stored(WordFormat::Text, 36, &[hello, word_of(*b"y\0\0\0\0")]), b"Hi\nxy");
+        assert_eq!(store_words(WordFormat::A36, 36, &[hello | 1]), b"Hi\r\n\xf8");
+        assert_eq!(store_words(WordFormat::U36, 36, &[hello]), b"Hi\nx");
+        assert_eq!(store_words(WordFormat::Text, 36, &[hello, word_of(*b"y\0\0\0\0")]), b"Hi\nxy");
     }
 
     #[test]
@@ -540,7 +552,7 @@ mod tests {
             (WordFormat::Oct, b"1234567012345\n".to_vec()),
             (WordFormat::Text, vec![0x80]),
         ] {
-            assert_eq!(loaded(format, 36, &octets, 9), Err(DataError::Malformed), "{format:?}");
+            assert_eq!(load_words(format, 36, &octets, 9), Err(DataError::Malformed), "{format:?}");
         }
         for (format, octets) in [
             (WordFormat::C36, vec![0]),
@@ -548,16 +560,16 @@ mod tests {
             (WordFormat::Data8, vec![0; 9]),
             (WordFormat::Packed, vec![0; 4]),
         ] {
-            assert_eq!(loaded(format, 36, &octets, 9), Err(DataError::Truncated), "{format:?}");
+            assert_eq!(load_words(format, 36, &octets, 9), Err(DataError::Truncated), "{format:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn words_of_36_bits_come_back_from_every_format(
+        fn words_of_36_bits_round_trip_in_every_format(
             words in prop::collection::vec(prop_oneof![
                 any::<u64>(),
-                // Words of text, with the characters that u36 treats specially.
+                // Words of text, including the characters that u36 encodes specially.
                 prop::array::uniform5(prop_oneof![
                     Just(CR), Just(LF), Just(RUBOUT), Just(0o7), Just(0), Just(0o156), any::<u8>()
                 ]).prop_map(|text| word_of(text.map(|c| c & 0x7F))),
@@ -566,21 +578,22 @@ mod tests {
         ) {
             let words: Vec<u64> = words.iter().map(|word| word & 0xF_FFFF_FFFF).collect();
             for (format, _) in WordFormat::ALL.iter().filter(|(f, _)| *f != WordFormat::Text) {
-                let octets = stored(*format, 36, &words);
-                let back = loaded(*format, 36, &octets, cut);
+                let octets = store_words(*format, 36, &words);
+                let back = load_words(*format, 36, &octets, cut);
                 prop_assert_eq!(back.as_ref(), Ok(&words));
             }
         }
 
         #[test]
-        fn words_of_any_size_come_back(
+        fn words_of_any_size_round_trip(
             bits in 1..=64_u8, words in prop::collection::vec(any::<u64>(), 0..40), cut in 1..20_usize
         ) {
             let words: Vec<u64> = words.iter().map(|word| word >> (64 - bits)).collect();
             for format in [WordFormat::Packed, WordFormat::Data8, WordFormat::Oct] {
-                let octets = stored(format, bits, &words);
-                let mut back = loaded(format, bits, &octets, cut).unwrap();
-                // The padding of the last octet may look like words of less than eight bits.
+                let octets = store_words(format, bits, &words);
+                let mut back = load_words(format, bits, &octets, cut).unwrap();
+                // With words of fewer than eight bits, the padding of the last octet is decoded as
+                // further words.
                 prop_assert!(back.len() - words.len() <= usize::from(7 / bits));
                 prop_assert!(back.split_off(words.len()).iter().all(|word| *word == 0));
                 prop_assert_eq!(&back, &words);
@@ -588,12 +601,12 @@ mod tests {
         }
 
         #[test]
-        fn pairs_are_converted_as_words_are(
+        fn pairs_are_converted_like_single_words(
             octets in prop::collection::vec(any::<u8>(), 0..200),
             is_zeroed in any::<bool>(),
             cut in 1..60_usize,
         ) {
-            // Random octets are hardly ever a valid file of a format.
+            // Random octets are rarely a valid file, so some inputs are all zeros.
             let file: Vec<u8> = match is_zeroed {
                 true => octets.iter().map(|octet| octet & 0x0F).collect(),
                 false => octets.clone(),
@@ -611,7 +624,7 @@ mod tests {
                 }
                 prop_assert_eq!(&by_pair, &by_word);
                 for file in [&by_word, &file] {
-                    let words = loaded(format, 36, file, 200);
+                    let words = load_words(format, 36, file, 200);
                     let mut store = FromStore::new(format, size(36));
                     let mut wire = Vec::new();
                     let mut packer = Packer::new(size(36));
@@ -623,8 +636,8 @@ mod tests {
                         packer.finish(&mut wire);
                         Ok(wire)
                     });
-                    let wanted = words.map(|words| stored(WordFormat::Packed, 36, &words));
-                    prop_assert_eq!(packed, wanted);
+                    let expected = words.map(|words| store_words(WordFormat::Packed, 36, &words));
+                    prop_assert_eq!(packed, expected);
                 }
             }
         }
@@ -645,23 +658,23 @@ mod tests {
             let mut out = Vec::new();
             words.iter().for_each(|word| store.put(*word, &mut out));
             store.finish(&mut out);
-            let back = loaded(WordFormat::Text, 36, &out, 7).unwrap();
+            let back = load_words(WordFormat::Text, 36, &out, 7).unwrap();
             prop_assert_eq!(store.has_lost(), back != words);
         }
 
         #[test]
-        fn text_comes_back(text in "[\\x01-\\x7f]{0,60}", cut in 1..20_usize) {
-            let words = loaded(WordFormat::Text, 36, text.as_bytes(), cut).unwrap();
-            prop_assert_eq!(stored(WordFormat::Text, 36, &words), text.as_bytes());
+        fn text_round_trips(text in "[\\x01-\\x7f]{0,60}", cut in 1..20_usize) {
+            let words = load_words(WordFormat::Text, 36, text.as_bytes(), cut).unwrap();
+            prop_assert_eq!(store_words(WordFormat::Text, 36, &words), text.as_bytes());
         }
 
         #[test]
-        fn any_octets_are_words_or_refused(
+        fn any_octets_are_converted_or_refused(
             octets in prop::collection::vec(any::<u8>(), 0..80), cut in 1..20_usize
         ) {
             for (format, _) in WordFormat::ALL {
-                let whole = loaded(format, 36, &octets, 80);
-                prop_assert_eq!(loaded(format, 36, &octets, cut), whole.clone());
+                let whole = load_words(format, 36, &octets, 80);
+                prop_assert_eq!(load_words(format, 36, &octets, cut), whole.clone());
             }
         }
     }

@@ -17,18 +17,18 @@ pub const LISTING_MAX_BYTES: u64 = 64 << 20;
 /// Maximum length of a line in bytes; our own choice: far more than a name and its facts need.
 pub const LINE_MAX_BYTES: usize = 64 << 10;
 
-/// The form of a listing.
+/// The command that produced a listing, which determines its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// MLSD.
+    /// MLSD: lines of facts (RFC 3659).
     Facts,
-    /// LIST, in any of its dialects.
+    /// LIST: lines in any of the known formats.
     Long,
-    /// NLST.
+    /// NLST: one name per line.
     Names,
 }
 
-/// Reason why a listing is not parsed to its end.
+/// Reason why the rest of a listing was not parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingError {
     /// There are more entries than the caller accepts.
@@ -51,36 +51,36 @@ impl fmt::Display for ListingError {
     }
 }
 
-/// Lines of listings that were not understood.
+/// Lines of listings that match no known format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unread {
-    /// Number of lines.
+pub struct UnknownLines {
+    /// Number of these lines.
     pub lines: u64,
-    /// The first line, truncated to [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
+    /// The first of these lines, truncated to [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
     pub first: Option<Vec<u8>>,
 }
 
-impl Unread {
+impl UnknownLines {
     fn add(&mut self, line: &[u8]) {
         self.lines = self.lines.saturating_add(1);
         self.first.get_or_insert_with(|| example_of(line));
     }
 
-    /// Adds the lines of another listing.
+    /// Adds the unknown lines of another listing.
     pub fn absorb(&mut self, other: Self) {
         self.lines = self.lines.saturating_add(other.lines);
         self.first = self.first.take().or(other.first);
     }
 }
 
-/// Collects the entries of one listing.
+/// Parses one listing and collects its entries.
 #[derive(Clone, Debug)]
 pub struct Collector {
     dialect: Dialect,
     reader: ListReader,
     entries: Vec<Entry>,
     entries_max: usize,
-    /// The beginning of a line whose end has not arrived.
+    /// The beginning of a line whose line end has not arrived.
     partial: Vec<u8>,
     /// Whether the partial line has already exceeded [`LINE_MAX_BYTES`].
     is_overlong: bool,
@@ -88,7 +88,7 @@ pub struct Collector {
     /// Number of nonempty lines; `facts` counts the lines with facts (RFC 3659 §7).
     lines: u64,
     facts: u64,
-    unread: Unread,
+    unread: UnknownLines,
 }
 
 impl Collector {
@@ -106,7 +106,7 @@ impl Collector {
             received_bytes: 0,
             lines: 0,
             facts: 0,
-            unread: Unread { lines: 0, first: None },
+            unread: UnknownLines { lines: 0, first: None },
         }
     }
 
@@ -114,7 +114,8 @@ impl Collector {
     ///
     /// # Errors
     ///
-    /// Returns [`ListingError`] if the listing exceeds a limit; the entries parsed so far remain.
+    /// Returns [`ListingError`] if the listing exceeds a limit; the entries parsed before are not
+    /// lost.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ListingError> {
         self.received_bytes = self.received_bytes.saturating_add(bytes.len() as u64);
         if self.received_bytes > LISTING_MAX_BYTES {
@@ -127,7 +128,7 @@ impl Collector {
             if self.partial.is_empty() {
                 self.line(line)?;
             } else {
-                self.keep(line);
+                self.append_partial(line);
                 let mut whole = core::mem::take(&mut self.partial);
                 let read = self.line(&whole);
                 // The buffer is reused for the next partial line.
@@ -136,38 +137,39 @@ impl Collector {
                 read?;
             }
         }
-        self.keep(rest);
+        self.append_partial(rest);
         Ok(())
     }
 
-    /// Parses a last line without a line end.
+    /// Ends the listing, and parses a last line without a line end.
     ///
     /// # Errors
     ///
-    /// As [`Self::push`].
+    /// Returns [`ListingError`] if the listing exceeds a limit, like [`Self::push`].
     pub fn finish(&mut self) -> Result<(), ListingError> {
         let line = core::mem::take(&mut self.partial);
         if line.is_empty() { Ok(()) } else { self.line(&line) }
     }
 
-    /// Returns whether the listing contains facts or is empty.
+    /// Returns whether at least one line contains facts (RFC 3659 §7), or the listing is empty.
     #[must_use]
     pub fn has_facts(&self) -> bool {
         self.lines == 0 || self.facts > 0
     }
 
-    /// Returns the entries, whose names are single components other than `.` and `..`.
+    /// Returns the entries and the unknown lines. The names are single components other than `.`
+    /// and `..`.
     #[must_use]
-    pub fn into_entries(self) -> (Vec<Entry>, Unread) {
+    pub fn into_entries(self) -> (Vec<Entry>, UnknownLines) {
         let mut unread = self.unread;
         if self.dialect == Dialect::Long {
             let first = self.reader.first_unknown().map(<[u8]>::to_vec);
-            unread.absorb(Unread { lines: self.reader.unknown_lines(), first });
+            unread.absorb(UnknownLines { lines: self.reader.unknown_lines(), first });
         }
         (self.entries, unread)
     }
 
-    /// Returns how many bytes of an incomplete line are held.
+    /// Returns the number of buffered bytes of an incomplete line.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.partial.len()
@@ -179,7 +181,7 @@ impl Collector {
         self.entries.len()
     }
 
-    fn keep(&mut self, piece: &[u8]) {
+    fn append_partial(&mut self, piece: &[u8]) {
         let room = LINE_MAX_BYTES.saturating_sub(self.partial.len());
         self.is_overlong |= piece.len() > room;
         self.partial.extend_from_slice(piece.get(..room).unwrap_or(piece));
@@ -203,7 +205,7 @@ impl Collector {
                 }
                 entry
             }
-            // The reader counts the lines that it does not understand.
+            // The list reader itself counts the lines in unknown formats.
             Dialect::Long => self.reader.line(line),
             Dialect::Names => {
                 let name = line.rsplit(|&byte| byte == b'/').next().unwrap_or(line);
@@ -243,7 +245,7 @@ mod tests {
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
     const MAX: usize = 1000;
 
-    fn read(dialect: Dialect, listing: &[u8], piece: usize) -> (Vec<Entry>, Unread) {
+    fn read(dialect: Dialect, listing: &[u8], piece: usize) -> (Vec<Entry>, UnknownLines) {
         let mut collector = Collector::new(dialect, NOW, MAX);
         for piece in listing.chunks(piece) {
             collector.push(piece).unwrap();
@@ -258,7 +260,7 @@ mod tests {
 
     // attack row 81
     #[test]
-    fn a_listed_name_that_leads_elsewhere_is_left_out_and_counted() {
+    fn a_listed_name_outside_the_directory_is_omitted_and_counted() {
         let listing = b"type=file;size=1; ../../x\r\ntype=file;size=1; a/b\r\n\
             type=cdir; .\r\ntype=file;size=2; good\r\ntype=file;size=2; -odd\r\n";
         let (entries, unread) = read(Dialect::Facts, listing, 1000);
@@ -268,18 +270,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_understood_are_counted_and_the_first_is_kept() {
+    fn lines_in_unknown_formats_are_counted_and_the_first_is_stored() {
         let listing = b"total 3\r\n-rw-r--r-- 1 u g 9 Jan 02 2020 a\r\n\r\nwhat is this?\r\n\
             nor this\r\n";
         let (entries, unread) = read(Dialect::Long, listing, 7);
         assert_eq!(names(&entries), [b"a"]);
-        assert_eq!(unread, Unread { lines: 2, first: Some(b"what is this?".to_vec()) });
+        assert_eq!(unread, UnknownLines { lines: 2, first: Some(b"what is this?".to_vec()) });
         let (entries, unread) = read(Dialect::Facts, b"type=file; a\nwhat\n", 3);
         assert_eq!((names(&entries), unread.lines), (vec![&b"a"[..]], 1));
     }
 
     #[test]
-    fn a_listing_without_a_line_of_facts_is_none() {
+    fn a_listing_without_facts_is_recognized() {
         let is_of_facts = |listing: &[u8]| {
             let mut collector = Collector::new(Dialect::Facts, NOW, MAX);
             collector.push(listing).unwrap();
@@ -292,7 +294,7 @@ mod tests {
 
     // attack row 143
     #[test]
-    fn an_endless_line_is_held_up_to_its_limit_and_counted_once() {
+    fn an_endless_line_is_buffered_up_to_its_limit_and_counted_once() {
         let mut collector = Collector::new(Dialect::Facts, NOW, MAX);
         for _ in 0..100 {
             collector.push(&[b'x'; 4096]).unwrap();
@@ -306,7 +308,7 @@ mod tests {
 
     // attack row 143
     #[test]
-    fn an_endless_listing_ends_at_the_entry_that_is_too_many() {
+    fn an_endless_listing_ends_after_the_maximum_number_of_entries() {
         let mut collector = Collector::new(Dialect::Names, NOW, MAX);
         let error = (0..).find_map(|_| collector.push(b"a\nb\nc\n").err());
         assert_eq!(error, Some(ListingError::TooManyEntries { max: MAX }));
@@ -315,7 +317,7 @@ mod tests {
 
     // attack row 143
     #[test]
-    fn a_listing_without_entries_ends_at_its_limit_of_bytes() {
+    fn a_listing_without_entries_ends_at_the_byte_limit() {
         let mut collector = Collector::new(Dialect::Long, NOW, MAX);
         let piece = vec![b'\n'; 1 << 20];
         let pushed = (0..).find(|_| collector.push(&piece).is_err());
@@ -324,7 +326,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_listing_reads_the_same_however_it_is_cut(
+        fn a_listing_is_parsed_the_same_at_any_split(
             lines in prop::collection::vec(prop_oneof![
                 Just("-rw-r--r-- 1 u g 9 Jan 02 2020 a"), Just("A_LONG_NAME.TXT;12"), Just("x/y"),
                 Just("  2/8  4-OCT-1993 13:23 [G,O] (R,R,,)"), Just("total 4"), Just(""),
@@ -340,7 +342,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_within_the_limits(
+        fn any_bytes_are_parsed_within_the_limits(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8),
             dialect in prop_oneof![
                 Just(Dialect::Facts), Just(Dialect::Long), Just(Dialect::Names)

@@ -52,25 +52,26 @@ pub(super) fn number<T: core::str::FromStr>(word: &[u8]) -> Option<T> {
 }
 
 /// Parses a number followed by nothing, a full stop or a comma, or by the sign for year, month or
-/// day of an Asian script, in any encoding: `18`, `26.`, `12月`.
-fn marked_number<T: core::str::FromStr>(word: &[u8]) -> Option<(T, bool)> {
+/// day in an Asian script and any encoding: `18`, `26.`, `12月`. Also returns whether a sign
+/// followed.
+fn number_with_mark<T: core::str::FromStr>(word: &[u8]) -> Option<(T, bool)> {
     let len = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, mark) = word.split_at_checked(len)?;
-    // The second byte of a character may be an ASCII letter in Shift JIS.
+    // In Shift JIS the second byte of a character may be an ASCII letter.
     let is_sign = mark.first().is_some_and(|byte| !byte.is_ascii()) && mark.len() <= 4;
     let is_plain = matches!(mark, b"" | b"." | b",");
     (is_plain || is_sign).then_some(())?;
     Some((number(digits)?, is_sign))
 }
 
-fn month_of(word: &[u8]) -> Option<u8> {
-    if let Some((month, true)) = marked_number(word) {
+fn parse_month(word: &[u8]) -> Option<u8> {
+    if let Some((month, true)) = number_with_mark(word) {
         return Some(month).filter(|month| (1..=12).contains(month));
     }
     let known = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
     let english = MONTHS.iter().position(|name| known(name));
     let month = english.or_else(|| {
-        let word = folded(word);
+        let word = to_lower_case(word);
         MONTHS_LOCALIZED
             .iter()
             .position(|names| names.contains(&word.as_str()))
@@ -80,14 +81,14 @@ fn month_of(word: &[u8]) -> Option<u8> {
 }
 
 /// Returns the month with this English name.
-pub(super) fn english_month_of(word: &[u8]) -> Option<u8> {
+pub(super) fn parse_english_month(word: &[u8]) -> Option<u8> {
     let known = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
     u8::try_from(MONTHS.iter().position(|name| known(name))? + 1).ok()
 }
 
 /// Returns a word in lower case without trailing punctuation. Bytes that are not UTF-8 are decoded
 /// as Latin-1.
-fn folded(word: &[u8]) -> String {
+fn to_lower_case(word: &[u8]) -> String {
     let text = match core::str::from_utf8(word) {
         Ok(text) => String::from(text),
         Err(_) => word.iter().map(|&byte| char::from(byte)).collect(),
@@ -97,7 +98,7 @@ fn folded(word: &[u8]) -> String {
 }
 
 /// Parses `12:00`, `12:00:05` or `12:00:05.123`.
-pub(super) fn clock_of(word: &[u8]) -> Option<(u8, u8, u8)> {
+pub(super) fn parse_clock(word: &[u8]) -> Option<(u8, u8, u8)> {
     let mut parts = word.split(|&byte| byte == b':');
     let hour = number(parts.next()?)?;
     let minute = number(parts.next()?)?;
@@ -117,7 +118,7 @@ pub(super) fn moment(
     Timestamp::from_civil(Civil { year, month, day, hour, minute, second })
 }
 
-/// Parses a year; two digits mean 1970 to 2069.
+/// Parses a year of four or two digits; two digits denote a year from 1970 to 2069.
 pub(super) fn full_year(digits: &[u8]) -> Option<i64> {
     let year: i64 = number(digits)?;
     match digits.len() {
@@ -128,41 +129,43 @@ pub(super) fn full_year(digits: &[u8]) -> Option<i64> {
     }
 }
 
-/// Returns the last date with this month and day that is not in the future. Up to one day ahead is
-/// accepted because of time zones.
-fn last_such(month: u8, day: u8, clock: (u8, u8, u8), now: Timestamp) -> Option<Timestamp> {
+/// Returns the most recent date with this month and day that is at most one day in the future. One
+/// day is allowed because of time zones.
+fn most_recent_date(month: u8, day: u8, clock: (u8, u8, u8), now: Timestamp) -> Option<Timestamp> {
     let year = now.civil().year;
-    let this = moment(year, month, day, clock).filter(|m| m.seconds <= now.seconds + 86_400);
-    // The last 29 February may be up to eight years ago.
-    this.or_else(|| (1..=8).find_map(|back| moment(year - back, month, day, clock)))
+    let this_year = moment(year, month, day, clock).filter(|m| m.seconds <= now.seconds + 86_400);
+    // The previous 29 February may be up to eight years ago.
+    this_year.or_else(|| (1..=8).find_map(|back| moment(year - back, month, day, clock)))
 }
 
-/// Parses `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00`, `26. Juli, 20:10`, `12月 31 2014`,
-/// `2003年 4月 18日`, `1999-02-27 12:00`, `27/02/1999` or `1999-02-27 12:00:05.123456789 +0200`.
-/// The caller has already read the first word.
+/// Parses `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00`, `26. Juli, 20:10`, `12月 31 2014`, `2003年
+/// 4月 18日`, `1999-02-27 12:00`, `27/02/1999` or `1999-02-27 12:00:05.123456789 +0200`. `first` is
+/// the first word, and `words` are the words after it.
 pub(super) fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Option<Timestamp> {
     if let Some((year, month, day)) = numeric_date(first) {
-        let read = |word: &[u8]| Some((clock_of(word)?, word.contains(&b'.')));
-        let (clock, is_full) = next_if(words, read).unwrap_or_default();
-        // Only a full time has a zone; after any other time such a word is a name.
+        let parse = |word: &[u8]| Some((parse_clock(word)?, word.contains(&b'.')));
+        let (clock, is_full) = next_if(words, parse).unwrap_or_default();
+        // Only a time with a fraction of a second is followed by a zone; after any other time such
+        // a word is a name.
         let zone = if is_full { next_if(words, zone_seconds).unwrap_or(0) } else { 0 };
         let time = moment(year, month, day, clock)?;
         return Some(Timestamp { seconds: time.seconds - zone, ..time });
     }
-    if let Some((year, true)) = marked_number::<i64>(first).filter(|(year, _)| *year > 999) {
-        let month = month_of(words.next()?)?;
-        let day = marked_number(words.next()?)?.0;
+    if let Some((year, true)) = number_with_mark::<i64>(first).filter(|(year, _)| *year > 999) {
+        let month = parse_month(words.next()?)?;
+        let day = number_with_mark(words.next()?)?.0;
         return moment(year, month, day, (0, 0, 0));
     }
-    let (month, day) = match month_of(first) {
-        Some(month) => (month, marked_number(words.next()?)?.0),
-        None => (month_of(words.next()?)?, marked_number(first)?.0),
+    let (month, day) = match parse_month(first) {
+        Some(month) => (month, number_with_mark(words.next()?)?.0),
+        None => (parse_month(words.next()?)?, number_with_mark(first)?.0),
     };
     let last = words.next()?;
-    if let Some(clock) = clock_of(last) {
-        return last_such(month, day, clock, now);
+    if let Some(clock) = parse_clock(last) {
+        return most_recent_date(month, day, clock, now);
     }
-    let (year, _) = marked_number::<i64>(last).filter(|(year, _)| (1000..=9999).contains(year))?;
+    let (year, _) =
+        number_with_mark::<i64>(last).filter(|(year, _)| (1000..=9999).contains(year))?;
     moment(year, month, day, (0, 0, 0))
 }
 
@@ -193,12 +196,12 @@ fn zone_seconds(word: &[u8]) -> Option<i64> {
     Some(sign * (zone / 100 * 3600 + zone % 100 * 60))
 }
 
-/// Takes the next word if `read` accepts it.
-fn next_if<T>(words: &mut Words<'_>, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-    let mut ahead = Words(words.0);
-    let found = read(ahead.next()?)?;
-    words.0 = ahead.0;
-    Some(found)
+/// Removes and returns the next word if `parse` accepts it.
+fn next_if<T>(words: &mut Words<'_>, parse: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    let mut following_words = Words(words.0);
+    let value = parse(following_words.next()?)?;
+    words.0 = following_words.0;
+    Some(value)
 }
 
 #[cfg(test)]
@@ -208,11 +211,11 @@ mod tests {
     use std::format;
     use std::string::ToString;
 
-    /// 2024-03-01 00:00.
+    /// The calendar time of the tests: 2024-03-01 00:00.
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
 
     /// Returns the date and the name that are parsed after the size of a Unix line.
-    fn read(rest: &[u8]) -> Option<(String, String)> {
+    fn parse_line(rest: &[u8]) -> Option<(String, String)> {
         let line = [b"-rw-r--r-- 1 u g 1024 ".as_slice(), rest].concat();
         let mut reader = ListReader::new(NOW);
         let entry = reader.line(&line)?;
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn months_are_read_in_other_languages() {
+    fn months_are_parsed_in_other_languages() {
         for (date, expected) in [
             ("févr. 24 2020", "20200224"),
             ("1 Mär 2015", "20150301"),
@@ -240,50 +243,50 @@ mod tests {
             ("2003年 4月 18日", "20030418"),
             ("2005년  1월  6일", "20050106"),
         ] {
-            assert_eq!(read(format!("{date} a name").as_bytes()), day(expected), "{date}");
+            assert_eq!(parse_line(format!("{date} a name").as_bytes()), day(expected), "{date}");
         }
     }
 
     #[test]
-    fn months_are_read_in_encodings_other_than_utf_8() {
-        assert_eq!(read(b"1 M\xe4r 2015 a name"), day("20150301"));
-        assert_eq!(read(b"f\xe9vr. 24 2020 a name"), day("20200224"));
-        assert_eq!(read(b"4\x8c\x8e 18\x93\xfa 2003\x94\x4e a name"), day("20030418"));
-        assert_eq!(read(b"8\xed\xef 17 2003 a name"), day("20030817"));
+    fn months_are_parsed_in_encodings_other_than_utf_8() {
+        assert_eq!(parse_line(b"1 M\xe4r 2015 a name"), day("20150301"));
+        assert_eq!(parse_line(b"f\xe9vr. 24 2020 a name"), day("20200224"));
+        assert_eq!(parse_line(b"4\x8c\x8e 18\x93\xfa 2003\x94\x4e a name"), day("20030418"));
+        assert_eq!(parse_line(b"8\xed\xef 17 2003 a name"), day("20030817"));
     }
 
     #[test]
-    fn times_without_a_year_are_read_in_other_languages() {
-        let read = |text: &str| read(text.as_bytes()).unwrap().0;
-        assert_eq!(read("26. Juli, 20:10 x"), "20230726201000");
-        assert_eq!(read("févr. 24 12:34 x"), "20240224123400");
-        assert_eq!(read("12月 31 23:59 x"), "20231231235900");
+    fn times_without_a_year_are_parsed_in_other_languages() {
+        let parse_line = |text: &str| parse_line(text.as_bytes()).unwrap().0;
+        assert_eq!(parse_line("26. Juli, 20:10 x"), "20230726201000");
+        assert_eq!(parse_line("févr. 24 12:34 x"), "20240224123400");
+        assert_eq!(parse_line("12月 31 23:59 x"), "20231231235900");
     }
 
     #[test]
-    fn full_times_are_read_with_fraction_and_zone() {
-        let full = read(b"2012-06-06 14:31:05.123456789 +0200 full iso").unwrap();
+    fn full_times_are_parsed_with_fraction_and_zone() {
+        let full = parse_line(b"2012-06-06 14:31:05.123456789 +0200 full iso").unwrap();
         assert_eq!(full, ("20120606123105".into(), "full iso".into()));
-        let west = read(b"2012-06-06 22:31:05.000000000 -0330 x").unwrap();
-        assert_eq!(west.0, "20120607020105");
-        assert_eq!(read(b"2012-06-06 14:31 -0200").unwrap().1, "-0200");
+        let time_west_of_utc = parse_line(b"2012-06-06 22:31:05.000000000 -0330 x").unwrap();
+        assert_eq!(time_west_of_utc.0, "20120607020105");
+        assert_eq!(parse_line(b"2012-06-06 14:31 -0200").unwrap().1, "-0200");
     }
 
     #[test]
-    fn numeric_dates_are_read_with_the_year_at_either_end() {
-        assert_eq!(read(b"1999/10/12 17:12 x").unwrap().0, "19991012171200");
-        assert_eq!(read(b"24-04-2003 17:12 x").unwrap().0, "20030424171200");
-        assert_eq!(read(b"2004.07.15   a name").unwrap().0, "20040715000000");
+    fn numeric_dates_are_parsed_with_the_year_at_either_end() {
+        assert_eq!(parse_line(b"1999/10/12 17:12 x").unwrap().0, "19991012171200");
+        assert_eq!(parse_line(b"24-04-2003 17:12 x").unwrap().0, "20030424171200");
+        assert_eq!(parse_line(b"2004.07.15   a name").unwrap().0, "20040715000000");
     }
 
     #[test]
-    fn no_word_means_two_months() {
-        let mut all: std::vec::Vec<&str> = MONTHS_LOCALIZED.concat();
-        let count = all.len();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), count);
-        assert!(all.iter().all(|name| english_month_of(name.as_bytes()).is_none()));
-        assert!(all.iter().all(|name| folded(name.as_bytes()) == **name));
+    fn no_month_name_is_ambiguous() {
+        let mut all_names: std::vec::Vec<&str> = MONTHS_LOCALIZED.concat();
+        let count = all_names.len();
+        all_names.sort_unstable();
+        all_names.dedup();
+        assert_eq!(all_names.len(), count);
+        assert!(all_names.iter().all(|name| parse_english_month(name.as_bytes()).is_none()));
+        assert!(all_names.iter().all(|name| to_lower_case(name.as_bytes()) == **name));
     }
 }

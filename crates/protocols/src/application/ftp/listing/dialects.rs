@@ -18,7 +18,7 @@
 //! A date without a year is the last such date; month names may be in other languages (`dates`). A
 //! time without a zone is taken as UTC.
 
-use super::dates::{clock_of, date, english_month_of, full_year, moment, number};
+use super::dates::{date, full_year, moment, number, parse_clock, parse_english_month};
 use super::systems::{self, mcp, os2, os400, tops20, vxworks};
 use super::{EXAMPLE_MAX_BYTES, Entry, Kind};
 use crate::application::ftp::timestamp::Timestamp;
@@ -26,12 +26,13 @@ use crate::cx::Cx;
 use crate::meter::Counter;
 use alloc::vec::Vec;
 
-/// Returns the part of a line that is kept as an example.
+/// Returns the start of a line, up to [`EXAMPLE_MAX_BYTES`], to be reported as an example.
 pub(super) fn example_of(line: &[u8]) -> Vec<u8> {
     line.get(..EXAMPLE_MAX_BYTES).unwrap_or(line).to_vec()
 }
 
-/// Maximum length of the held first half of a VMS line in bytes (our choice).
+/// Maximum length in bytes of the first line of a VMS entry that waits for its second line (our
+/// choice).
 const HELD_MAX_BYTES: usize = 512;
 
 /// Incremental parser for the lines of LIST.
@@ -61,13 +62,13 @@ impl ListReader {
         Self { now, held: None, mvs: Mvs::No, unknown: 0, first_unknown: None }
     }
 
-    /// Parses one line, without its line end. Returns `None` for headings, totals and unknown
-    /// formats.
+    /// Parses one line, without its line end. Returns `None` for headings, totals and lines in
+    /// unknown formats.
     pub fn line(&mut self, line: &[u8]) -> Option<Entry> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let was_held = self.held.is_some();
         let was_mvs = self.mvs;
-        // In any dialect, an entry without a name can be neither retrieved nor deleted.
+        // In any dialect, an entry without a name could be neither retrieved nor deleted.
         let entry = self.read(line).filter(|entry| !entry.name.is_empty());
         let is_understood = entry.is_some() || self.held.is_some() || self.mvs != was_mvs;
         if !is_understood && (was_held || !is_heading(line)) {
@@ -77,7 +78,7 @@ impl ListReader {
         entry
     }
 
-    /// Returns the number of lines that are neither headings nor in a known dialect. These lines
+    /// Returns the number of lines that are neither headings nor in a known format, and therefore
     /// yield no entries.
     #[must_use]
     pub fn unknown_lines(&self) -> u64 {
@@ -125,16 +126,16 @@ impl ListReader {
 
     /// Parses one line like [`Self::line`], and counts the line if it matches no dialect.
     pub fn counted_line(&mut self, line: &[u8], cx: &mut Cx<'_>) -> Option<Entry> {
-        let before = self.unknown;
+        let unknown_before = self.unknown;
         let entry = self.line(line);
-        if self.unknown > before {
+        if self.unknown > unknown_before {
             cx.meter.count(Counter::FtpListingLinesUnknown);
         }
         entry
     }
 }
 
-/// Returns whether a line has no entry: totals, and the headings of several systems.
+/// Returns whether a line is a total or a heading, and not an entry.
 fn is_heading(line: &[u8]) -> bool {
     let line = line.trim_ascii().to_ascii_lowercase();
     let known: [&[u8]; 3] = [b"total ", b"grand total ", b"directory "];
@@ -154,7 +155,7 @@ impl<'a> Words<'a> {
         if word.is_empty() { None } else { Some(word) }
     }
 
-    /// Returns the text after one space: a name, which may begin with another space.
+    /// Returns the text after one space: a name, which may itself begin with a space.
     fn name(self) -> Option<&'a [u8]> {
         self.0.get(1..).filter(|name| !name.is_empty())
     }
@@ -198,15 +199,16 @@ fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
     if !is_netware && mode.len() < 9 {
         return None;
     }
-    let mut before: Vec<&[u8]> = Vec::new();
+    let mut words_before_date: Vec<&[u8]> = Vec::new();
     for _ in 0..7 {
         let word = words.next()?;
-        let behind = words.0;
+        let words_after = words.0;
         if let Some(modified) = date(word, &mut words, now) {
-            // The number before a date is the size; devices have two numbers.
-            let size = before.last().copied().and_then(number);
+            // The number before the date is the size in bytes. A device has two numbers in its
+            // place.
+            let size = words_before_date.last().copied().and_then(number);
             if size.is_some() {
-                before.pop();
+                words_before_date.pop();
             }
             let name = words.name()?;
             let mut entry = Entry {
@@ -217,11 +219,11 @@ fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
                 ..Entry::default()
             };
             name_and_target(&mut entry, name);
-            owners(&mut entry, &before);
+            owners(&mut entry, &words_before_date);
             return (!entry.name.is_empty()).then_some(entry);
         }
-        words.0 = behind;
-        before.push(word);
+        words.0 = words_after;
+        words_before_date.push(word);
     }
     None
 }
@@ -287,7 +289,7 @@ fn dos(line: &[u8]) -> Option<Entry> {
     if parts.next().is_some() {
         return None;
     }
-    // Month, day, year; or year, month, day.
+    // The order is month, day, year, or year, month, day.
     let (year, month, day) = match a.len() {
         4 => (full_year(a)?, number(b)?, number(c)?),
         _ => (full_year(c)?, number(a)?, number(b)?),
@@ -297,9 +299,10 @@ fn dos(line: &[u8]) -> Option<Entry> {
         words.next()?;
         time.extend([half, b'M']);
     }
-    let clock = twelve_hours(&time)?;
+    let clock = parse_12_hour_clock(&time)?;
     let word = words.next()?.to_ascii_uppercase();
-    // The target of a link may be elsewhere, so it is not listed as a directory of this tree.
+    // The target of a link may be outside this directory tree, so the link is not listed as a
+    // directory.
     let kind = match word.as_slice() {
         b"<DIR>" => Kind::Directory,
         b"<JUNCTION>" | b"<SYMLINKD>" | b"<SYMLINK>" => Kind::Link,
@@ -317,7 +320,7 @@ fn dos(line: &[u8]) -> Option<Entry> {
     (!entry.name.is_empty()).then_some(entry)
 }
 
-/// Splits `name [C:\target]`; the brackets contain a path.
+/// Splits `name [C:\target]` into the name and the path in brackets.
 fn split_bracketed(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = name.trim_ascii_end().strip_suffix(b"]")?;
     let is_path = |rest: &[u8]| match rest {
@@ -333,13 +336,13 @@ fn without_commas(word: &[u8]) -> Vec<u8> {
     word.iter().copied().filter(|&byte| byte != b',').collect()
 }
 
-fn twelve_hours(time: &[u8]) -> Option<(u8, u8, u8)> {
+fn parse_12_hour_clock(time: &[u8]) -> Option<(u8, u8, u8)> {
     let (time, shift) = match time {
         [time @ .., b'A', b'M'] => (time, Some(0)),
         [time @ .., b'P', b'M'] => (time, Some(12)),
         _ => (time, None),
     };
-    let (hour, minute, second) = clock_of(time)?;
+    let (hour, minute, second) = parse_clock(time)?;
     match shift {
         None => Some((hour, minute, second)),
         Some(shift) => (hour <= 12).then_some((hour % 12 + shift, minute, second)),
@@ -355,13 +358,13 @@ fn is_vms_name(line: &[u8]) -> bool {
 
 fn vms(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
-    let full = words.next()?;
-    if !is_vms_name(full) {
+    let versioned_name = words.next()?;
+    if !is_vms_name(versioned_name) {
         return None;
     }
-    let name = full.split(|&byte| byte == b';').next()?;
+    let name = versioned_name.split(|&byte| byte == b';').next()?;
     let blocks = words.next()?;
-    let used: u64 = number(blocks.split(|&byte| byte == b'/').next()?)?;
+    let used_blocks: u64 = number(blocks.split(|&byte| byte == b'/').next()?)?;
     let date = words.next()?;
     let time = words.next()?;
     let mut parts = date.split(|&byte| byte == b'-');
@@ -369,7 +372,7 @@ fn vms(line: &[u8]) -> Option<Entry> {
     let month = parts.next()?;
     let year = parts.next()?;
     let modified =
-        moment(full_year(year)?, english_month_of(month)?, number(day)?, clock_of(time)?)?;
+        moment(full_year(year)?, parse_english_month(month)?, number(day)?, parse_clock(time)?)?;
     let directory = name.strip_suffix(b".DIR").or_else(|| name.strip_suffix(b".dir"));
     let name = directory.unwrap_or(name);
     if name.is_empty() {
@@ -379,15 +382,16 @@ fn vms(line: &[u8]) -> Option<Entry> {
     Some(Entry {
         name: name.to_vec(),
         kind: if directory.is_some() { Kind::Directory } else { Kind::File },
-        // The size is given in blocks; this is an upper bound in bytes.
-        size: directory.is_none().then_some(used.checked_mul(512)?),
+        // The size is given in blocks of 512 bytes, so this is an upper bound in bytes.
+        size: directory.is_none().then_some(used_blocks.checked_mul(512)?),
         modified: Some(modified),
         owner: owner.map(<[u8]>::to_vec),
         ..Entry::default()
     })
 }
 
-/// Parses `WYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS  48-MVS.FILE`.
+/// Parses the line of an MVS data set: `WYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS
+/// 48-MVS.FILE`.
 fn mvs_data_set(line: &[u8]) -> Option<Entry> {
     let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).collect();
     let name = words.last()?.strip_prefix(b"'").and_then(|n| n.strip_suffix(b"'"));
@@ -406,7 +410,8 @@ fn mvs_data_set(line: &[u8]) -> Option<Entry> {
     }
 }
 
-/// Parses `TBTOOL  01.00 2002/09/12 2002/09/12 09:37  11  11  0 KIL001`, or the name alone.
+/// Parses the line of an MVS member: `TBTOOL  01.00 2002/09/12 2002/09/12 09:37  11  11  0 KIL001`,
+/// or the name alone.
 fn mvs_member(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let name = words.next()?;
@@ -414,7 +419,7 @@ fn mvs_member(line: &[u8]) -> Option<Entry> {
     let _ = words.next();
     let date = words.next();
     let time = words.next();
-    let clock = time.and_then(clock_of).unwrap_or((0, 0, 0));
+    let clock = time.and_then(parse_clock).unwrap_or((0, 0, 0));
     let modified = date.and_then(|date| slashed_date(date, clock));
     Some(Entry { name: name.to_vec(), modified, ..Entry::default() })
 }
@@ -434,7 +439,7 @@ mod tests {
     use std::string::String;
     use std::vec;
 
-    /// 2024-03-01 00:00.
+    /// The calendar time of the tests: 2024-03-01 00:00.
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
 
     /// Returns name, kind, size and date of each entry.
@@ -458,8 +463,8 @@ mod tests {
     }
 
     #[test]
-    fn unix_is_read_with_any_number_of_words_before_the_date() {
-        let seen = read(&[
+    fn unix_lines_are_parsed_with_any_number_of_words_before_the_date() {
+        let entries = read(&[
             "total 14786",
             "drwxr-xr-x   2 ann  staff     512 Mar  4  2005 dir with spaces",
             "-rw-r--r--   1 ann  staff     280 Feb 29 12:01 this year",
@@ -482,14 +487,14 @@ mod tests {
             row("   login", Kind::Directory, Some(512), "20240116185300"),
             row("..", Kind::Parent, Some(10), "20000101000000"),
         ];
-        for (seen, expected) in seen.iter().zip(&expected) {
-            assert_eq!(seen, expected);
+        for (entries, expected) in entries.iter().zip(&expected) {
+            assert_eq!(entries, expected);
         }
-        assert_eq!(seen.len(), expected.len());
+        assert_eq!(entries.len(), expected.len());
     }
 
     #[test]
-    fn dos_is_read_with_years_of_two_and_four_digits() {
+    fn dos_lines_are_parsed_with_years_of_two_and_four_digits() {
         assert_eq!(
             read(&[
                 "04-27-00  09:09PM       <DIR>          lic ensed",
@@ -507,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_windows_have_a_name_and_a_target() {
+    fn windows_links_have_a_name_and_a_target() {
         let mut reader = ListReader::new(NOW);
         for line in [
             r"11-29-23  09:07PM       <SYMLINKD>     ln 2 [C:\x [y]]",
@@ -522,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_vms_without_a_name_is_none() {
+    fn a_vms_directory_without_a_name_is_not_an_entry() {
         assert_eq!(
             read(&[
                 ".DIR;1  1  8-SEP-1996 16:09 [SYSTEM] (RWE)",
@@ -534,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_set_of_mvs_whose_quotes_are_empty_is_counted() {
+    fn an_mvs_data_set_with_empty_quotes_is_counted_as_unknown() {
         let mut reader = ListReader::new(NOW);
         assert_eq!(reader.line(b"Volume Dsname"), None);
         assert_eq!(reader.line(b"WPTA01 3290 2004/03/04 1 3 FB 80 3125 PO ''"), None);
@@ -542,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn eplf_vms_os400_and_os2_are_read() {
+    fn eplf_vms_os400_and_os2_lines_are_parsed() {
         assert_eq!(
             read(&[
                 "+i8388621.48594,m825718503,r,s280,\tdjb.html",
@@ -569,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_no_dialect_explains_are_counted_and_headings_are_not() {
+    fn lines_in_unknown_formats_are_counted_and_headings_are_not() {
         let unknown = |lines: &[&str]| {
             let mut reader = ListReader::new(NOW);
             lines.iter().for_each(|line| _ = reader.line(line.as_bytes()));
@@ -584,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn mvs_is_read_behind_its_headings() {
+    fn mvs_lines_are_parsed_after_their_headings() {
         assert_eq!(
             read(&[
                 "Volume Unit    Referred Ext Used Recfm Lrecl BlkSz Dsorg Dsname",
@@ -612,7 +617,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn any_lines_are_read_or_skipped(
+        fn any_lines_are_parsed_or_skipped(
             lines in prop::collection::vec(prop::collection::vec(prop_oneof![
                 Just("drwxr-xr-x "), Just("Jan "), Just("27 "), Just("12:00 "), Just("1999 "),
                 Just(";1 "), Just("A.B"), Just("04-27-00 "), Just("<DIR> "), Just("9/9 "),
@@ -633,7 +638,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_skipped(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_skipped(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut reader = ListReader::new(NOW);
             for line in bytes.split(|&byte| byte == b'\n') {
                 _ = reader.line(line);

@@ -1,4 +1,5 @@
-//! The facts of MLST and MLSD (RFC 3659 §7): `type=file;size=1234;modify=20010203040506; name`.
+//! The facts of MLST and MLSD (RFC 3659 §7), such as `type=file;size=1234;modify=20010203040506;
+//! name`.
 
 use super::{Entry, Kind};
 use crate::application::ftp::timestamp::Timestamp;
@@ -18,7 +19,7 @@ pub enum Fact {
     Create,
     /// Permitted operations.
     Perm,
-    /// Identifier that two names of one file share.
+    /// Identifier of the file: two names of one file have the same identifier.
     Unique,
     /// Unix mode, in octal.
     UnixMode,
@@ -52,7 +53,7 @@ impl Fact {
     }
 }
 
-/// A set of facts to send.
+/// The set of facts that MLST and MLSD report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FactSet(u16);
 
@@ -65,7 +66,7 @@ impl Default for FactSet {
 }
 
 impl FactSet {
-    /// No facts: names alone.
+    /// No facts: only names are sent.
     pub const NONE: Self = Self(0);
     /// All facts.
     pub const ALL: Self = Self(0x1FF);
@@ -89,13 +90,14 @@ impl FactSet {
         names.filter_map(|name| Fact::from_name(name.trim_ascii())).fold(Self::NONE, Self::with)
     }
 
-    /// Returns the names of the set, each followed by a semicolon.
+    /// Returns the names of the facts in the set, each followed by a semicolon.
     pub(in crate::application::ftp) fn names(self) -> Vec<u8> {
         let selected = Fact::ALL.iter().filter(|(fact, _)| self.contains(*fact));
         selected.flat_map(|(_, name)| [name.as_bytes(), b";"].concat()).collect()
     }
 
-    /// Returns every fact, with an asterisk after each one in the set: the line of FEAT.
+    /// Returns the line of the reply to FEAT: the names of all facts, with an asterisk after those
+    /// in the set.
     pub(in crate::application::ftp) fn feature(self) -> Vec<u8> {
         let marked = |&(fact, name): &(Fact, &str)| {
             [name.as_bytes(), if self.contains(fact) { b"*;" } else { b";" }].concat()
@@ -110,7 +112,7 @@ impl FactSet {
                 continue;
             }
             let Some(value) = value_of(fact, entry) else { continue };
-            // A value with a semicolon or a space would be parsed as two facts.
+            // A value with a semicolon or a space would end the fact early.
             if value.iter().any(|byte| matches!(byte, b';' | b' ') || byte.is_ascii_control()) {
                 continue;
             }
@@ -187,21 +189,21 @@ pub fn parse_facts(line: &[u8]) -> Option<Entry> {
     for fact in facts.split(|&byte| byte == b';').filter(|fact| !fact.is_empty()) {
         let equals = fact.iter().position(|&byte| byte == b'=')?;
         let (key, value) = fact.split_at_checked(equals)?;
-        take_fact(&mut entry, key, value.get(1..)?);
+        set_fact(&mut entry, key, value.get(1..)?);
     }
     Some(entry)
 }
 
-/// Returns the position of the space that ends the facts. A semicolon precedes it, which some
-/// servers omit.
+/// Returns the position of the space that ends the facts. The semicolon that must precede this
+/// space is omitted by some servers.
 fn separator(line: &[u8]) -> Option<usize> {
     let strict = line.windows(2).position(|pair| pair == b"; ").map(|at| at + 1);
     strict.or_else(|| line.iter().position(|&byte| byte == b' '))
 }
 
-fn take_fact(entry: &mut Entry, key: &[u8], value: &[u8]) {
+fn set_fact(entry: &mut Entry, key: &[u8], value: &[u8]) {
     let text = core::str::from_utf8(value).unwrap_or_default();
-    // Some servers send the size of a directory under another name.
+    // Some servers send the size of a directory as `sizd`.
     if key.eq_ignore_ascii_case(b"sizd") {
         entry.size = text.parse().ok();
         return;
@@ -244,7 +246,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn facts_are_read_in_every_dialect() {
+    fn every_known_form_of_facts_is_parsed() {
         let entry =
             parse_facts(b"Type=file;Size=990;Modify=19941005120000;Perm=r; a; b.txt").unwrap();
         assert_eq!(
@@ -286,7 +288,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(
+        fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(
             prop_oneof![Just(b';'), Just(b'='), Just(b' '), any::<u8>()], 0..120
         )) {
             _ = parse_facts(&bytes);

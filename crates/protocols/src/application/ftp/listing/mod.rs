@@ -2,10 +2,10 @@
 //! servers.
 //!
 //! Three formats are written: LIST in the format of Unix `ls -l`, which every client parses; NLST,
-//! names alone; and the facts of RFC 3659 for MLST and MLSD (`facts`). A name that a line cannot
-//! carry is omitted from NLST and MLSD, since no command could request it, and displayed with `?`
-//! in LIST, which is for users. The last reply reports the number of such names. LIST has no
-//! specified format; `dialects` parses the known ones.
+//! which contains only names; and the facts of RFC 3659 for MLST and MLSD (`facts`). A name with a
+//! line end is omitted from NLST and MLSD, since no command could request it. LIST, which is for
+//! users, displays `?` in place of its control characters. The last reply reports the number of
+//! these names. LIST has no specified format; `dialects` parses the known ones.
 
 mod collect;
 mod dates;
@@ -14,7 +14,9 @@ mod facts;
 mod pattern;
 mod systems;
 
-pub use collect::{Collector, Dialect, LINE_MAX_BYTES, LISTING_MAX_BYTES, ListingError, Unread};
+pub use collect::{
+    Collector, Dialect, LINE_MAX_BYTES, LISTING_MAX_BYTES, ListingError, UnknownLines,
+};
 pub use dialects::ListReader;
 pub use facts::{Fact, FactSet, Permissions, parse_facts};
 pub use pattern::Pattern;
@@ -29,7 +31,7 @@ const RECENT_SECONDS: i64 = 182 * 86_400;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Maximum length in bytes of the example that is kept of a line that matches no dialect.
+/// Maximum length in bytes of a line in an unknown format that is reported as an example.
 pub const EXAMPLE_MAX_BYTES: usize = 200;
 
 /// Kind of an entry.
@@ -40,13 +42,13 @@ pub enum Kind {
     File,
     /// A directory.
     Directory,
-    /// The listed directory itself.
+    /// The listed directory itself (`.`).
     Current,
-    /// The parent directory.
+    /// The parent directory (`..`).
     Parent,
     /// A symbolic link.
     Link,
-    /// Any other kind.
+    /// Any other kind, such as a device or a socket.
     Other,
 }
 
@@ -75,13 +77,13 @@ pub struct Entry {
     pub mode: Option<u16>,
     /// Number of hard links.
     pub links: Option<u64>,
-    /// Owner.
+    /// Name of the owner.
     pub owner: Option<Vec<u8>>,
-    /// Group.
+    /// Name of the group.
     pub group: Option<Vec<u8>>,
     /// Target of a symbolic link.
     pub target: Option<Vec<u8>>,
-    /// Identifier that two names of one file share.
+    /// Identifier of the file: two names of one file have the same identifier.
     pub unique: Option<Vec<u8>>,
     /// Permitted operations.
     pub permissions: Option<Permissions>,
@@ -90,27 +92,28 @@ pub struct Entry {
 /// Format of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListForm {
-    /// LIST.
+    /// LIST: lines as written by `ls -l`.
     Unix,
-    /// NLST: each name with the requested path before it, so that RETR finds it
+    /// NLST: names, each preceded by the requested path, so that a client can send it with RETR
     /// (RFC 1123 §4.1.2.7).
     Names {
-        /// Text before each name, including its slash.
+        /// Directory path to write before each name, including its last slash.
         prefix: Vec<u8>,
     },
-    /// MLSD.
+    /// MLSD: lines of facts (RFC 3659).
     Facts(FactSet),
 }
 
 impl ListForm {
-    /// Returns the format for a path that is a file: the prefix becomes the directory part of the
+    /// Returns the format for listing a single file: the prefix becomes the directory part of the
     /// requested path.
     #[must_use]
     pub fn of_file(self) -> Self {
         let Self::Names { prefix } = self else { return self };
-        let asked = prefix.strip_suffix(b"/").unwrap_or(&prefix);
-        let above = asked.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-        Self::Names { prefix: asked.get(..above).unwrap_or_default().to_vec() }
+        let requested_path = prefix.strip_suffix(b"/").unwrap_or(&prefix);
+        let directory_len =
+            requested_path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        Self::Names { prefix: requested_path.get(..directory_len).unwrap_or_default().to_vec() }
     }
 
     /// Appends the line of `entry` with CR LF to `out`. `now` is the calendar time. Returns whether
@@ -134,12 +137,12 @@ impl ListForm {
                 true
             }
             Self::Facts(facts) => {
-                let can_be_told = !has_control(&entry.name);
-                if can_be_told {
+                let is_representable = !has_control(&entry.name);
+                if is_representable {
                     facts.write(entry, out);
                     out.extend_from_slice(b"\r\n");
                 }
-                can_be_told
+                is_representable
             }
         }
     }
@@ -168,17 +171,17 @@ fn write_unix(entry: &Entry, now: Timestamp, out: &mut Vec<u8>) {
             out.push(b' ');
         }
     }
-    let when = date_text(entry.modified.unwrap_or_default(), now);
-    out.extend_from_slice(format!("{size:>8} {when} ").as_bytes());
-    put_shown(&entry.name, out);
+    let date = date_text(entry.modified.unwrap_or_default(), now);
+    out.extend_from_slice(format!("{size:>8} {date} ").as_bytes());
+    put_without_controls(&entry.name, out);
     if let (Kind::Link, Some(target)) = (entry.kind, &entry.target) {
         out.extend_from_slice(b" -> ");
-        put_shown(target, out);
+        put_without_controls(target, out);
     }
     out.extend_from_slice(b"\r\n");
 }
 
-fn put_shown(name: &[u8], out: &mut Vec<u8>) {
+fn put_without_controls(name: &[u8], out: &mut Vec<u8>) {
     out.extend(name.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
 }
 
@@ -202,7 +205,8 @@ fn date_text(moment: Timestamp, now: Timestamp) -> alloc::string::String {
     let civil = moment.civil();
     let month = MONTHS.get(usize::from(civil.month).saturating_sub(1)).copied().unwrap_or("Jan");
     let age = now.seconds - moment.seconds;
-    // Up to an hour in the future is attributed to a wrong clock, not to next year.
+    // A date up to one hour in the future is attributed to a wrong clock, and displayed with a time
+    // instead of a year.
     if (-3600..RECENT_SECONDS).contains(&age) {
         format!("{month} {:>2} {:02}:{:02}", civil.day, civil.hour, civil.minute)
     } else {
@@ -219,13 +223,13 @@ mod tests {
 
     fn line(form: &ListForm, entry: &Entry) -> Vec<u8> {
         let mut out = Vec::new();
-        let is_told = form.write(entry, NOW, &mut out);
-        assert_eq!(is_told, !entry.name.contains(&b'\n'));
+        let is_unchanged = form.write(entry, NOW, &mut out);
+        assert_eq!(is_unchanged, !entry.name.contains(&b'\n'));
         out
     }
 
     #[test]
-    fn a_unix_line_is_as_ls_has_it() {
+    fn a_unix_line_has_the_format_of_ls() {
         let entry = Entry {
             name: b"a b".to_vec(),
             size: Some(1_234),
@@ -240,7 +244,7 @@ mod tests {
 
     // attack row 92
     #[test]
-    fn row_92_a_name_with_an_end_of_line_is_left_out_or_shown_with_marks() {
+    fn row_92_a_name_with_a_line_end_is_omitted_or_displayed_with_question_marks() {
         let entry = Entry { name: b"a\r\n-rw-r--r-- x".to_vec(), ..Entry::default() };
         assert!(line(&ListForm::Names { prefix: Vec::new() }, &entry).is_empty());
         assert!(line(&ListForm::Facts(FactSet::ALL), &entry).is_empty());
@@ -249,14 +253,14 @@ mod tests {
 
     // req RFC1123:4.1.2.7-MUST-1
     #[test]
-    fn a_name_of_nlst_can_be_asked_for() {
+    fn a_name_from_nlst_can_be_requested() {
         let entry = Entry { name: b"x".to_vec(), ..Entry::default() };
         assert_eq!(line(&ListForm::Names { prefix: b"d/".to_vec() }, &entry), b"d/x\r\n");
     }
 
     proptest! {
         #[test]
-        fn a_unix_line_that_is_written_is_read_again(
+        fn an_emitted_unix_line_is_parsed_back_equal(
             name in "[a-zA-Z0-9é.;][a-zA-Z0-9é .;>-]{0,30}", size: u64, is_directory: bool,
             age in 0_i64..900_000_000, mode in 0..0o10000_u16,
         ) {

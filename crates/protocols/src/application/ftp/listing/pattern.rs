@@ -1,12 +1,12 @@
-//! Patterns in the last component of a path: `*`, `?` and `[a-z]`.
+//! File name patterns in the last component of a path: `*`, `?` and `[a-z]`.
 //!
 //! A pattern is matched against one name at a time, in a number of steps that is at most the
-//! product of the lengths of the pattern and the name. Patterns for directories and braces are not
-//! supported, so a listing examines each entry of one directory once.
+//! product of the lengths of the pattern and the name. Neither patterns in directory components nor
+//! braces are supported, so a listing examines each entry of one directory once.
 
 use alloc::vec::Vec;
 
-/// A pattern for names.
+/// A pattern that file names are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Vec<Piece>);
 
@@ -41,7 +41,7 @@ impl Pattern {
                 },
                 _ => Piece::Byte(byte),
             };
-            // Adjacent runs are merged.
+            // Adjacent `*` are merged into one.
             if !(piece == Piece::Run && pieces.last() == Some(&Piece::Run)) {
                 pieces.push(piece);
             }
@@ -49,41 +49,45 @@ impl Pattern {
         Some(Self(pieces))
     }
 
-    /// Returns whether `name` matches; a leading dot is only matched by a dot.
+    /// Returns whether the pattern matches `name`. Only a dot in the pattern matches a leading dot.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
         let is_hidden = name.first() == Some(&b'.') && self.0.first() != Some(&Piece::Byte(b'.'));
         !is_hidden && self.matches_all(name)
     }
 
-    /// Returns whether `name` matches; a leading dot is an ordinary character.
+    /// Returns whether the pattern matches `name`. A leading dot is an ordinary character.
     #[must_use]
     pub fn matches_all(&self, name: &[u8]) -> bool {
         let mut at = 0;
-        let mut place = 0;
+        let mut piece_index = 0;
         let mut last_run: Option<(usize, usize)> = None;
         while let Some(&byte) = name.get(at) {
-            match self.0.get(place) {
+            match self.0.get(piece_index) {
                 Some(Piece::Run) => {
-                    last_run = Some((place, at));
-                    place += 1;
+                    last_run = Some((piece_index, at));
+                    piece_index += 1;
                 }
-                Some(piece) if piece.fits(byte) => (at, place) = (at + 1, place + 1),
+                Some(piece) if piece.matches_byte(byte) => {
+                    at += 1;
+                    piece_index += 1;
+                }
                 _ => {
-                    // Extends the last run by one byte; going back to an earlier run cannot help.
-                    let Some((run, from)) = last_run else { return false };
-                    last_run = Some((run, from + 1));
-                    at = from + 1;
-                    place = run + 1;
+                    // Extends the match of the last `*` by one byte. Extending an earlier `*`
+                    // cannot lead to a match.
+                    let Some((run, run_end)) = last_run else { return false };
+                    last_run = Some((run, run_end + 1));
+                    at = run_end + 1;
+                    piece_index = run + 1;
                 }
             }
         }
-        self.0.get(place..).unwrap_or_default().iter().all(|piece| *piece == Piece::Run)
+        self.0.get(piece_index..).unwrap_or_default().iter().all(|piece| *piece == Piece::Run)
     }
 }
 
 impl Piece {
-    fn fits(&self, byte: u8) -> bool {
+    fn matches_byte(&self, byte: u8) -> bool {
         match self {
             Self::Byte(wanted) => *wanted == byte,
             Self::Any => true,
@@ -126,8 +130,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn patterns_fit_what_they_say() {
-        for (pattern, name, fits) in [
+    fn patterns_match_the_intended_names() {
+        for (pattern, name, is_match) in [
             ("*", "abc", true),
             ("*", ".hidden", false),
             (".*", ".hidden", true),
@@ -140,13 +144,13 @@ mod tests {
             ("[x", "[x", true),
         ] {
             let pattern = Pattern::parse(pattern.as_bytes()).unwrap();
-            assert_eq!(pattern.matches(name.as_bytes()), fits, "{pattern:?} {name}");
+            assert_eq!(pattern.matches(name.as_bytes()), is_match, "{pattern:?} {name}");
         }
         assert_eq!(Pattern::parse(b"plain"), None);
     }
 
     #[test]
-    fn a_leading_dot_is_a_letter_like_others_where_that_is_asked() {
+    fn matches_all_treats_a_leading_dot_as_an_ordinary_character() {
         let pattern = Pattern::parse(b"*.tmp").unwrap();
         assert!(pattern.matches_all(b".a.tmp") && !pattern.matches(b".a.tmp"));
     }
@@ -158,7 +162,8 @@ mod tests {
         for _ in 0..10 {
             assert!(!pattern.matches(&[b'a'; 255]));
         }
-        // Directories are not matched, and braces are ordinary characters.
+        // A `*` or `..` in a directory component matches nothing, and braces are ordinary
+        // characters.
         assert!(!Pattern::parse(b"*/../*").unwrap().matches(b"x"));
         assert!(Pattern::parse(b"{a,b}*").unwrap().matches(b"{a,b}c"));
     }
@@ -166,7 +171,7 @@ mod tests {
     proptest! {
         // attack row 90
         #[test]
-        fn row_90_any_pattern_and_any_name_end(
+        fn row_90_matching_any_pattern_and_any_name_terminates(
             pattern in prop::collection::vec(
                 prop_oneof![Just(b'*'), Just(b'?'), Just(b'['), Just(b']'), Just(b'-'), any::<u8>()],
                 0..4096

@@ -1,7 +1,7 @@
 //! The dialects of LIST of individual operating systems: OS/400, OS/2, VxWorks, TOPS-20 and
 //! Unisys MCP. Each function parses one line, or returns `None` if it has another form.
 
-use super::dates::{clock_of, english_month_of, full_year, moment, number};
+use super::dates::{full_year, moment, number, parse_clock, parse_english_month};
 use super::dialects::Words;
 use super::{Entry, Kind};
 use crate::application::ftp::timestamp::Timestamp;
@@ -12,20 +12,20 @@ use alloc::vec::Vec;
 pub(super) fn os400(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let owner = words.next()?;
-    let second = words.next()?;
-    let (size, modified, kind) = match second.strip_prefix(b"*") {
+    let size_or_kind = words.next()?;
+    let (size, modified, kind) = match size_or_kind.strip_prefix(b"*") {
         Some(kind) => (None, None, kind),
         None => {
-            let size: u64 = number(second)?;
+            let size: u64 = number(size_or_kind)?;
             let date = words.next()?;
-            let time = clock_of(words.next()?)?;
+            let time = parse_clock(words.next()?)?;
             let modified = os400_date(date, time)?;
             (Some(size), Some(modified), words.next()?.strip_prefix(b"*")?)
         }
     };
     let is_known =
         matches!(kind, b"FILE" | b"MEM" | b"STMF" | b"DIR" | b"DDIR" | b"LIB" | b"FLR" | b"DOC");
-    // Without size and date, only a known kind identifies such a line.
+    // A line without size and date is recognized only by the known kind of its object.
     if size.is_none() && !is_known {
         return None;
     }
@@ -43,22 +43,23 @@ pub(super) fn os400(line: &[u8]) -> Option<Entry> {
     })
 }
 
-/// Parses `02/23/00`, `00/02/23` or `23.02.00`; the first order that yields a valid date is used.
+/// Parses `02/23/00`, `00/02/23` or `23.02.00`. The first of these orders that yields a valid date
+/// is used.
 fn os400_date(date: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     let mut parts = date.split(|byte| matches!(byte, b'/' | b'.' | b'-'));
     let a = parts.next()?;
     let b = parts.next()?;
     let c = parts.next()?;
-    let of = |year: &[u8], month: &[u8], day: &[u8]| {
+    let date_from = |year: &[u8], month: &[u8], day: &[u8]| {
         moment(full_year(year)?, number(month)?, number(day)?, clock)
     };
     if date.contains(&b'.') {
-        return of(c, b, a).or_else(|| of(a, b, c));
+        return date_from(c, b, a).or_else(|| date_from(a, b, c));
     }
-    of(c, a, b).or_else(|| of(a, b, c)).or_else(|| of(c, b, a))
+    date_from(c, a, b).or_else(|| date_from(a, b, c)).or_else(|| date_from(c, b, a))
 }
 
-/// Parses ` 36611      A    04-23-97   10:57  name`.
+/// Parses a line of OS/2: ` 36611      A    04-23-97   10:57  name`.
 pub(super) fn os2(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let size = number(words.next()?)?;
@@ -73,7 +74,7 @@ pub(super) fn os2(line: &[u8]) -> Option<Entry> {
     let month = parts.next()?;
     let day = parts.next()?;
     let year = parts.next()?;
-    let clock = clock_of(words.next()?)?;
+    let clock = parse_clock(words.next()?)?;
     let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
     let name = words.0.trim_ascii_start();
     (!name.is_empty()).then(|| Entry {
@@ -93,8 +94,8 @@ pub(super) fn vxworks(line: &[u8]) -> Option<Entry> {
     let month = parts.next()?;
     let day = parts.next()?;
     let year = parts.next()?;
-    let clock = clock_of(words.next()?)?;
-    let modified = moment(full_year(year)?, english_month_of(month)?, number(day)?, clock)?;
+    let clock = parse_clock(words.next()?)?;
+    let modified = moment(full_year(year)?, parse_english_month(month)?, number(day)?, clock)?;
     let rest = words.0.trim_ascii();
     let directory = rest.strip_suffix(b"<DIR>");
     let name = directory.unwrap_or(rest).trim_ascii_end();
@@ -112,9 +113,9 @@ pub(super) fn vxworks(line: &[u8]) -> Option<Entry> {
 /// selects the newest one. The size is only set if bytes have 7 or 8 bits.
 pub(super) fn tops20(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
-    let full = words.next()?;
-    let semicolon = full.iter().position(|&byte| byte == b';')?;
-    let (file, attributes) = full.split_at_checked(semicolon)?;
+    let versioned_name = words.next()?;
+    let semicolon = versioned_name.iter().position(|&byte| byte == b';')?;
+    let (file, attributes) = versioned_name.split_at_checked(semicolon)?;
     if !attributes.starts_with(b";P") || number::<u64>(attributes.get(2..8)?).is_none() {
         return None;
     }
@@ -142,23 +143,23 @@ pub(super) fn tops20(line: &[u8]) -> Option<Entry> {
     Some(entry)
 }
 
-/// Parses `2560(7)`.
+/// Parses a number of bytes and their size in bits: `2560(7)`.
 fn bytes_of_bits(word: &[u8]) -> Option<(u64, u8)> {
     let open = word.iter().position(|&byte| byte == b'(')?;
     let (bytes, bits) = word.split_at_checked(open)?;
     Some((number(bytes)?, number(bits.strip_prefix(b"(")?.strip_suffix(b")")?)?))
 }
 
-/// Parses `24-Feb-1988 12:34:56`. The caller has already read the first word.
+/// Parses `24-Feb-1988 12:34:56`. `word` is the date, and the next of `words` is the time.
 fn dashed_date(word: &[u8], words: &mut Words<'_>) -> Option<Timestamp> {
     let mut parts = word.split(|&byte| byte == b'-');
     let day = parts.next()?;
     let month = parts.next()?;
     let year = parts.next()?;
     let day = number(day)?;
-    let month = english_month_of(month)?;
+    let month = parse_english_month(month)?;
     let year = full_year(year)?;
-    moment(year, month, day, clock_of(words.next()?)?)
+    moment(year, month, day, parse_clock(words.next()?)?)
 }
 
 /// Parses `SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55` of Unisys MCP: title, kind of file,
@@ -173,7 +174,7 @@ pub(super) fn mcp(line: &[u8]) -> Option<Entry> {
     let size: u64 = number(words.next()?)?;
     let date: Vec<&[u8]> = words.next()?.split(|&byte| byte == b'/').collect();
     let [month, day, year] = date.as_slice() else { return None };
-    let clock = clock_of(words.next()?)?;
+    let clock = parse_clock(words.next()?)?;
     let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
     let name = title.rsplit(|&byte| byte == b'/').next().filter(|name| !name.is_empty())?;
     let name = name.to_vec();
@@ -221,7 +222,7 @@ mod tests {
         entries
     }
 
-    fn row(
+    fn expected_entry(
         name: &str,
         kind: Kind,
         size: Option<u64>,
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn vxworks_is_read_with_its_heading() {
+    fn vxworks_lines_are_parsed_after_their_heading() {
         assert_eq!(
             read(&[
                 "  size          date       time       name",
@@ -240,8 +241,8 @@ mod tests {
                 " 2048    Feb-28-1998  05:23:30   a file",
             ]),
             [
-                row("DIR1", Kind::Directory, None, "20030101000010"),
-                row("a file", Kind::File, Some(2048), "19980228052330"),
+                expected_entry("DIR1", Kind::Directory, None, "20030101000010"),
+                expected_entry("a file", Kind::File, Some(2048), "19980228052330"),
             ]
         );
     }
@@ -255,15 +256,15 @@ mod tests {
                 "QSYS            77824 23/02/00 15:09:55 *FILE a file",
             ]),
             [
-                row("RUCALLTST.MBR", Kind::File, None, ""),
-                row("RPGUNIT.SAVF", Kind::File, Some(16_347_136), "20130629154509"),
-                row("a file", Kind::File, Some(77_824), "20000223150955"),
+                expected_entry("RUCALLTST.MBR", Kind::File, None, ""),
+                expected_entry("RPGUNIT.SAVF", Kind::File, Some(16_347_136), "20130629154509"),
+                expected_entry("a file", Kind::File, Some(77_824), "20000223150955"),
             ]
         );
     }
 
     #[test]
-    fn tops20_is_read_without_generations() {
+    fn tops20_lines_are_parsed_without_generations() {
         assert_eq!(
             read(&[
                 "   PS:<SMITH>",
@@ -273,23 +274,23 @@ mod tests {
                 " Total of 32 pages in 3 files",
             ]),
             [
-                row("FOO.TXT", Kind::File, Some(2560), "19880224123456"),
-                row("PROG.EXE", Kind::File, None, "19880101000001"),
-                row("SUB", Kind::Directory, None, "19880101000001"),
+                expected_entry("FOO.TXT", Kind::File, Some(2560), "19880224123456"),
+                expected_entry("PROG.EXE", Kind::File, None, "19880101000001"),
+                expected_entry("SUB", Kind::Directory, None, "19880101000001"),
             ]
         );
     }
 
     #[test]
-    fn unisys_mcp_is_read() {
+    fn unisys_mcp_lines_are_parsed() {
         assert_eq!(
             read(&[
                 "SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55",
                 "B DATA 1 01/31/98 08:00:01"
             ]),
             [
-                row("PROGRAM", Kind::File, Some(4800), "20000223150955"),
-                row("B", Kind::File, Some(1), "19980131080001"),
+                expected_entry("PROGRAM", Kind::File, Some(4800), "20000223150955"),
+                expected_entry("B", Kind::File, Some(1), "19980131080001"),
             ]
         );
     }

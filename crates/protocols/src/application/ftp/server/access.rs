@@ -1,4 +1,4 @@
-//! Login and TLS: USER, PASS, ACCT, REIN, HOST, AUTH, PBSZ, PROT, CCC.
+//! Commands for login and TLS: USER, PASS, ACCT, REIN, HOST, AUTH, PBSZ, PROT, CCC.
 
 use super::*;
 
@@ -23,7 +23,7 @@ impl Server {
                 self.reply(220, b"Ready for a new user");
             }
             // RFC 7151 §3.2: HOST is only valid before USER.
-            Command::Host(host) if self.access == Access::Nobody => {
+            Command::Host(host) if self.access == Access::NotLoggedIn => {
                 self.perform(Operation::Host(host.clone()), Pending::Host(host));
             }
             Command::Host(_) => self.reply(503, b"HOST must precede USER or follow REIN"),
@@ -39,29 +39,29 @@ impl Server {
     }
 
     fn user_command(&mut self, user: Name) {
-        let is_needed =
+        let requires_tls =
             matches!(self.settings.tls, TlsPolicy::RequiredForLogin | TlsPolicy::RequiredForData);
-        if is_needed && !self.is_tls {
+        if requires_tls && !self.is_tls {
             return self.reply(530, b"This server needs TLS, send AUTH TLS first");
         }
         if let Access::LoggedIn(..) = self.access {
-            // RFC 959 §4.1.1: a new USER discards the previous login; TLS and the transfer
-            // parameters stay.
+            // RFC 959 §4.1.1: a new USER discards the previous login. TLS and the transfer
+            // parameters do not change.
             self.directory = VirtualPath::root();
         }
-        // The reply is the same for every name, known or unknown.
+        // The reply is the same for known and unknown names.
         self.access = Access::NeedsPassword(user);
         self.reply(331, b"Password required");
     }
 
     fn authenticate(&mut self, user: Name, password: Secret, account: Option<Secret>) {
-        self.access = Access::Nobody;
+        self.access = Access::NotLoggedIn;
         self.busy = Busy::Authenticating { user: user.clone(), password: password.clone() };
         let login = Login { user, password, account, host: self.host.clone() };
         self.events.push_back(ServerEvent::Authenticate(login));
     }
 
-    /// Answers [`ServerEvent::Authenticate`].
+    /// Continues the session with the owner's answer to [`ServerEvent::Authenticate`].
     pub fn login(&mut self, answer: LoginAnswer, cx: &mut Cx<'_>) {
         let Busy::Authenticating { user, password } = core::mem::replace(&mut self.busy, Busy::No)
         else {
@@ -100,10 +100,11 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Resets the session to its initial state (RFC 959 §4.1.1). The connection and TLS stay.
+    /// Resets the session to its initial state (RFC 959 §4.1.1). The connection and TLS remain
+    /// established.
     fn reinitialize(&mut self) {
         self.close_data();
-        self.access = Access::Nobody;
+        self.access = Access::NotLoggedIn;
         self.host = None;
         self.only_extended = false;
         self.directory = VirtualPath::root();
@@ -121,11 +122,12 @@ impl Server {
         if self.is_tls {
             return self.reply(503, b"TLS is already active");
         }
-        // Plaintext after AUTH may come from an attacker who wants it to be processed within TLS.
-        let waiting: usize = self.queue.iter().map(Line::len).sum();
+        // Plaintext after AUTH may have been injected by an attacker, to be processed as if it had
+        // arrived over TLS.
+        let queued_bytes: usize = self.queue.iter().map(Line::len).sum();
         if !self.queue.is_empty() || self.lines.unfinished_len() > 0 {
-            let dropped = waiting + self.lines.forget();
-            cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
+            let dropped_bytes = queued_bytes + self.lines.discard_incomplete();
+            cx.meter.add(Counter::FtpBytesBeforeTls, dropped_bytes as u64);
             cx.meter.add(Counter::FtpCommandsDropped, self.queue.len() as u64);
             self.queue.clear();
             return self.reply(503, b"No command may follow AUTH before its reply");
@@ -138,20 +140,21 @@ impl Server {
         self.events.push_back(ServerEvent::StartTls);
     }
 
-    /// Answers [`ServerEvent::StartTls`]: TLS is established, or it failed, which ends the session.
+    /// Continues the session with the owner's answer to [`ServerEvent::StartTls`]: TLS is
+    /// established, or it failed, which ends the session.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !matches!(self.busy, Busy::StartingTls) {
             return;
         }
         self.busy = Busy::No;
-        self.lines.forget();
+        self.lines.discard_incomplete();
         self.last_received_at = cx.now;
         if !is_on {
             return self.close();
         }
         self.is_tls = true;
-        // RFC 4217 §11: a login that was made before TLS is void.
-        self.access = Access::Nobody;
+        // RFC 4217 §11: a login before TLS is void.
+        self.access = Access::NotLoggedIn;
         self.run_queue(cx);
     }
 
@@ -159,8 +162,8 @@ impl Server {
         if !self.has_protection_size && !self.settings.is_implicit_tls {
             return self.reply(503, b"Send PBSZ first");
         }
-        let is_needed = self.settings.tls == TlsPolicy::RequiredForData;
-        if is_needed && protection == Protection::Clear {
+        let requires_protection = self.settings.tls == TlsPolicy::RequiredForData;
+        if requires_protection && protection == Protection::Clear {
             return self.reply(534, b"Data must be protected");
         }
         self.protection = protection;
@@ -171,8 +174,8 @@ impl Server {
         if !self.is_tls {
             return self.reply(533, b"Control connection is in plaintext");
         }
-        let is_followed = !self.queue.is_empty() || self.lines.unfinished_len() > 0;
-        if !self.settings.allows_clear_control || is_followed {
+        let has_pending_commands = !self.queue.is_empty() || self.lines.unfinished_len() > 0;
+        if !self.settings.allows_clear_control || has_pending_commands {
             return self.reply(534, b"CCC is not permitted by this server");
         }
         self.reply(200, b"Control connection is in plaintext from now on");

@@ -2,7 +2,7 @@
 
 use crate::application::ftp::address::Family;
 use crate::application::ftp::command::{HashAlgorithm, Protection, Range, Right, Secret, SetFacts};
-use crate::application::ftp::listing::{Entry, ListForm, Pattern};
+use crate::application::ftp::listing::{self, ListForm, Pattern};
 use crate::application::ftp::name::{Name, VirtualPath};
 use crate::application::ftp::representation::Representation;
 use crate::application::ftp::timestamp::Timestamp;
@@ -17,35 +17,36 @@ pub struct TransferId(pub u64);
 /// Credentials of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// USER.
+    /// User name (USER).
     pub user: Name,
-    /// PASS.
+    /// Password (PASS).
     pub password: Secret,
-    /// ACCT, if it was requested.
+    /// Account (ACCT), if the server requested it.
     pub account: Option<Secret>,
-    /// HOST (RFC 7151).
+    /// Name of the virtual host (HOST, RFC 7151).
     pub host: Option<Name>,
 }
 
 /// Kind and direction of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferKind {
-    /// RETR.
+    /// RETR: sends a file to the client.
     Retrieve,
-    /// STOR.
+    /// STOR: stores a file, and replaces an existing one.
     Store,
     /// STOU: the server chooses the name of the file, based on the name in the command if it has
     /// one.
     StoreUnique,
-    /// APPE.
+    /// APPE: appends to a file, or creates it.
     Append,
-    /// LIST, NLST, MLSD: entries formatted by [`ListForm::write`].
+    /// LIST, NLST or MLSD: lists a directory. The owner formats the entries with
+    /// [`ListForm::write`].
     List {
         /// Format of the entries.
         form: ListForm,
-        /// Pattern for the names; `None` for all.
+        /// Pattern that the listed names must match; `None` for all names.
         pattern: Option<Pattern>,
-        /// Whether to include names that begin with a dot.
+        /// Whether to list names that begin with a dot.
         shows_hidden: bool,
     },
     /// MLFL: mail for a user; `None` for the default recipient.
@@ -63,21 +64,21 @@ impl TransferKind {
 /// Command that set up a data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataCommand {
-    /// PORT (RFC 959).
+    /// PORT (RFC 959): the server connects to an IPv4 address.
     Port,
-    /// EPRT (RFC 2428).
+    /// EPRT (RFC 2428): the server connects to an IPv4 or IPv6 address.
     Eprt,
-    /// LPRT (RFC 1639).
+    /// LPRT (RFC 1639): the server connects to an address of any family.
     Lprt,
-    /// PASV (RFC 959).
+    /// PASV (RFC 959): the server listens on an IPv4 address.
     Pasv,
-    /// EPSV (RFC 2428).
+    /// EPSV (RFC 2428): the server listens on an IPv4 or IPv6 address.
     Epsv,
-    /// LPSV (RFC 1639).
+    /// LPSV (RFC 1639): the server listens on an address of any family.
     Lpsv,
 }
 
-/// One transfer.
+/// Parameters of one transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Number of the transfer.
@@ -88,7 +89,7 @@ pub struct Transfer {
     pub path: VirtualPath,
     /// Offset in the file at which the transfer begins (REST), in bytes.
     pub offset_bytes: u64,
-    /// Size given by ALLO, if it was sent.
+    /// Size of the file that the client announced with ALLO, if it did.
     pub allocation_bytes: Option<u64>,
     /// Representation of the file. For a listing the type is image, since its entries are ASCII
     /// already.
@@ -97,69 +98,71 @@ pub struct Transfer {
     pub deflate_level: Option<u8>,
     /// Whether the data connection uses TLS.
     pub protection: Protection,
-    /// Command that set up the data connection; `None` for the default ports (RFC 959 §3.2).
+    /// Command that set up the data connection; `None` if no command did, so that the default ports
+    /// are used (RFC 959 §3.2).
     pub data_style: Option<DataCommand>,
 }
 
 /// File operation for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// CWD, CDUP: check whether the path is a directory that the user may enter. Answer: `Done`.
+    /// CWD or CDUP: check whether the path is a directory that the user may enter. Answer: `Done`.
     ChangeDirectory(VirtualPath),
-    /// MKD. Answer: `Done`.
+    /// MKD: create the directory. Answer: `Done`.
     MakeDirectory(VirtualPath),
-    /// RMD. Answer: `Done`.
+    /// RMD: remove the directory. Answer: `Done`.
     RemoveDirectory(VirtualPath),
-    /// DELE. Answer: `Done`.
+    /// DELE: delete the file. Answer: `Done`.
     Delete(VirtualPath),
-    /// Check whether the path exists and can be renamed. Answer: `Done`.
+    /// RNFR: check whether the path exists and can be renamed. Answer: `Done`.
     Exists(VirtualPath),
-    /// RNFR and RNTO. Answer: `Done`.
+    /// RNTO: rename the file or directory. Answer: `Done`.
     Rename {
-        /// The old name.
+        /// The old path, from RNFR.
         from: VirtualPath,
-        /// The new name.
+        /// The new path, from RNTO.
         to: VirtualPath,
     },
-    /// SIZE. Answer: `Size`, the number of bytes in this representation in stream mode, whatever
-    /// MODE is set; `TooLarge` if counting the bytes requires reading the file, and the file
-    /// exceeds the limit.
+    /// SIZE: count the bytes of the file in this representation, but in stream mode. Answer:
+    /// `Size`, or `TooLarge` if counting the bytes requires reading the file, and the file exceeds
+    /// the limit.
     Size {
         /// Path of the file.
         path: VirtualPath,
-        /// Representation in which to count.
+        /// Representation in which the bytes are counted.
         representation: Representation,
-        /// Maximum length in bytes of a text that is read to determine its size.
+        /// Maximum length in bytes of a text file that is read to determine its size.
         text_max_bytes: u64,
     },
-    /// SITE PARTIAL: the upload to this path that was interrupted by a broken connection. Answer:
-    /// `PartialSize`. Until the next transfer, SIZE, HASH, REST with STOR and APPE of the path
-    /// refer to that upload, even if another file has the name.
+    /// SITE PARTIAL: find the upload to this path that was interrupted by a broken connection.
+    /// Answer: `PartialSize`. Until the next transfer, SIZE, HASH, REST with STOR, and APPE of the
+    /// path refer to that upload, even if another file has the name.
     Partial(VirtualPath),
-    /// MDTM. Answer: `Modified`.
+    /// MDTM: look up the modification time. Answer: `Modified`.
     Modified(VirtualPath),
-    /// MLST. Answer: `Entry`.
+    /// MLST: look up the facts of the file or directory. Answer: `listing::Entry`.
     Facts(VirtualPath),
-    /// MFMT, MFF, SITE CHMOD, SITE UTIME. Answer: `Done`.
+    /// MFMT, MFF, SITE CHMOD or SITE UTIME: set facts of the file. Answer: `Done`.
     SetFacts(VirtualPath, SetFacts),
-    /// HASH and the other hash commands. Answer: `Hash`.
+    /// HASH or another hash command: compute the hash of a byte range of the file. Answer: `Hash`.
     Hash(HashAlgorithm, VirtualPath, Range),
-    /// COMB. Answer: `Done`.
+    /// COMB: append the parts to the target file. Answer: `Done`.
     Combine {
         /// Path of the file that receives the parts.
         target: VirtualPath,
         /// Paths of the parts, in order.
         parts: Vec<VirtualPath>,
     },
-    /// AVBL. Answer: `Size`, the number of bytes available for writing.
+    /// AVBL: look up the number of bytes available for writing. Answer: `Size`.
     Available(VirtualPath),
-    /// STAT with a name. Answer: `Lines` in the format of LIST, without line ends.
+    /// STAT with a name: list the file or directory. Answer: `Lines` in the format of LIST, without
+    /// line ends.
     Status {
         /// Path of the file or directory.
         path: VirtualPath,
-        /// Pattern for the names; `None` for all.
+        /// Pattern that the listed names must match; `None` for all names.
         pattern: Option<Pattern>,
-        /// Whether to include names that begin with a dot.
+        /// Whether to list names that begin with a dot.
         shows_hidden: bool,
     },
     /// HOST (RFC 7151 §3): check whether the server has a virtual host of this name. In TLS, also
@@ -182,52 +185,52 @@ pub enum Operation {
 /// Result of a successful operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The operation is complete.
+    /// The operation is complete and has no further result.
     Done,
-    /// Number of bytes.
+    /// The requested number of bytes.
     Size(u64),
-    /// Number of bytes stored from an interrupted upload. SIZE gets the same answer if no file has
-    /// the name.
+    /// Number of stored bytes of an interrupted upload. This is also the answer to SIZE if no file
+    /// has the name.
     PartialSize(u64),
-    /// Time of modification.
+    /// Time of the last modification.
     Modified(Timestamp),
-    /// Facts of an entry.
-    Entry(Entry),
-    /// Hash in hexadecimal digits, and the length of the hashed file or part.
+    /// Facts of a file or directory.
+    Entry(listing::Entry),
+    /// Hash of a file or a part of it.
     Hash {
-        /// Hexadecimal digits.
+        /// The hash in hexadecimal digits.
         digits: Vec<u8>,
         /// Number of hashed bytes.
         len_bytes: u64,
     },
-    /// Lines for a directory (212) or a file (213) (RFC 959 §4.2).
+    /// Lines of a listing: reply 212 for a directory, 213 for a file (RFC 959 §4.2).
     Lines {
         /// Text of the lines.
         lines: Vec<Vec<u8>>,
         /// Whether the path is a directory.
         is_directory: bool,
     },
-    /// Greeting of a host.
+    /// Greeting of the virtual host.
     Greeting(String),
 }
 
-/// Result of placing an upload.
+/// Result of placing an upload: giving the file its final name so that this can be reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The file is in place and can still be revoked.
+    /// The file has its final name, and this can still be reverted.
     Revocable,
-    /// The file was not placed, because a placed file could not be revoked.
+    /// The file was not placed, because this could not be reverted.
     Unsupported,
 }
 
-/// Reason why an operation or a file was refused, with its reply code.
+/// Reason why an operation on a file failed, with its reply code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
     /// The file does not exist: 550.
     NotFound,
     /// The file system denies the user access: 550.
     Denied,
-    /// The user lacks a right: 550.
+    /// The user lacks the right for this operation: 550.
     Missing(Right),
     /// The path is not a directory: 550.
     NotADirectory,
@@ -237,15 +240,15 @@ pub enum FileError {
     Exists,
     /// The directory is not empty: 550.
     NotEmpty,
-    /// The text is too large to be read for its size: 550.
+    /// The text file is too large to be read in order to determine its size: 550.
     TooLarge,
     /// The file exceeds the maximum file size: 552.
     Limit,
-    /// REST was beyond the end of the file: 554 (RFC 1123 §4.1.3.4).
+    /// The offset of REST is beyond the end of the file: 554 (RFC 1123 §4.1.3.4).
     BeyondEnd,
-    /// No host of this name is served: 504 (RFC 7151 §3.2).
+    /// The server has no virtual host of this name: 504 (RFC 7151 §3.2).
     UnknownHost,
-    /// TLS was established with another host: 504 (RFC 7151 §4).
+    /// TLS was established with another virtual host: 504 (RFC 7151 §4).
     OtherHost,
     /// No mailbox has this name: 550.
     NoMailbox,
@@ -253,7 +256,7 @@ pub enum FileError {
     NameRefused,
     /// The file is in use: 450.
     Busy,
-    /// The server has reached its limit of concurrent work: 450.
+    /// The server has reached its limit of concurrent operations: 450.
     ServerBusy,
     /// The range exceeds the number of bytes that this user may hash per command: 550.
     HashLimit,
@@ -291,10 +294,10 @@ impl FileError {
             Self::NameRefused => (553, "Name not allowed"),
             Self::Busy => (450, "File is in use"),
             Self::ServerBusy => (450, "Server busy, try again later"),
-            Self::HashLimit => (550, "Too many bytes to hash at once, give a smaller range"),
-            Self::Changed => (450, "The file has changed meanwhile, send it again"),
+            Self::HashLimit => (550, "Too many bytes to hash at once, specify a smaller range"),
+            Self::Changed => (450, "The file has changed during the upload, send it again"),
             Self::NoSpace => (452, "No space left"),
-            Self::Quota => (552, "Quota used up, remove something first"),
+            Self::Quota => (552, "Quota exceeded, delete files first"),
             Self::NotSupported => (504, "Operation not supported"),
             Self::Local => (451, "Local error"),
         }
@@ -308,7 +311,8 @@ pub enum TransferError {
     NoConnection,
     /// TLS failed on the data connection: 522.
     Tls,
-    /// The TLS session of the data connection does not resume that of the control connection: 522.
+    /// The TLS session of the data connection does not resume the session of the control
+    /// connection: 522.
     TlsNotResumed,
     /// The data connection was reset, or ended without an orderly close: 426.
     ConnectionLost,
@@ -320,7 +324,7 @@ pub enum TransferError {
     ControlLost,
     /// The data did not conform to its representation: 451.
     Malformed,
-    /// An error of the local file, which determines the reply.
+    /// An error of the local file, which determines the reply code.
     File(FileError),
 }
 
@@ -343,14 +347,14 @@ impl TransferError {
     }
 }
 
-/// Result of a transfer.
+/// Result of a transfer, for the owner's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// Number of the transfer.
     pub id: TransferId,
-    /// Bytes on the data connection, as reported by the owner.
+    /// Number of bytes transferred on the data connection, as reported by the owner.
     pub wire_bytes: u64,
-    /// Code of the last reply; `None` if the client could no longer receive one.
+    /// Code of the last reply; `None` if the client can no longer receive a reply.
     pub reply: Option<u16>,
     /// `Ok` only if the data ended with an orderly close and the local file is complete.
     pub result: Result<(), TransferError>,
@@ -359,7 +363,7 @@ pub struct Finished {
 /// Request of a server session to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// Authenticate a login: answer with [`Server::login`](super::Server::login).
+    /// Check the credentials of a login: answer with [`Server::login`](super::Server::login).
     Authenticate(Login),
     /// Start TLS on the control connection once the output is sent, and discard input that was read
     /// but not yet delivered: answer with [`Server::tls_started`](super::Server::tls_started).
@@ -378,17 +382,17 @@ pub enum ServerEvent {
     Open(Transfer),
     /// Transfer the data: answer with [`Server::data_ended`](super::Server::data_ended).
     Start(TransferId),
-    /// All data has arrived: give the file its final name permanently, and answer with
+    /// All data has arrived: give the file its final name for good, and answer with
     /// [`Server::committed`](super::Server::committed).
     Commit(TransferId),
-    /// The data has ended, possibly because the client was killed: give the file its final name
-    /// such that [`Self::Discard`] reverts this and [`Self::Keep`] confirms it. Answer with
+    /// The data has ended, possibly because the client was killed: give the file its final name so
+    /// that [`Self::Discard`] can still revert this and [`Self::Keep`] confirms it. Answer with
     /// [`Server::placed`](super::Server::placed).
     Place(TransferId),
-    /// Confirm the file that was placed.
+    /// Confirm the final name of the file that was placed. No answer is required.
     Keep(TransferId),
-    /// Stop the transfer, close the data connection and discard the file. A file that was placed is
-    /// revoked: its name refers to its previous content again.
+    /// Stop the transfer, close the data connection and discard the file. If the file was placed,
+    /// its name must refer to the previous content again.
     Discard(TransferId),
     /// Perform a file operation: answer with [`Server::performed`](super::Server::performed).
     Perform(Operation),

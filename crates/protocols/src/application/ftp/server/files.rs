@@ -1,4 +1,4 @@
-//! Commands on files and parameters: CWD to MAIL.
+//! Commands on files and parameters, from CWD to MAIL.
 
 use super::*;
 use crate::application::ftp::command::{ListArgument, Opts, Range, SetFacts, Site};
@@ -33,7 +33,7 @@ impl Server {
                 self.reply(200, format!("Mode is {mode}").as_bytes());
             }
             Command::Allo(bytes) => {
-                // RFC 959 §4.1.3 counts in logical bytes.
+                // RFC 959 §4.1.3: the size in ALLO is in logical bytes.
                 let bits = match self.representation.data_type {
                     Type::Local(size) => u64::from(size.bits()),
                     _ => 8,
@@ -53,7 +53,9 @@ impl Server {
             | Command::Mkd(_) => self.tree_command(&command, cx),
             Command::Site(site) => self.site(site, cx),
             Command::Stat(listed) => self.status_of(&listed, cx),
-            Command::Mail(_) if !self.settings.takes_mail => self.reply(502, b"Mail not accepted"),
+            Command::Mail(_) if !self.settings.accepts_mail => {
+                self.reply(502, b"Mail not accepted");
+            }
             Command::Mail(user) => {
                 self.perform(Operation::Mailbox(user.clone()), Pending::Mailbox(user));
             }
@@ -63,7 +65,7 @@ impl Server {
             | Command::Opts(_)
             | Command::Lang(_)
             | Command::Csid(_)
-            | Command::Clnt(_) => self.about(command),
+            | Command::Clnt(_) => self.informational_command(command),
             other => self.ask(other, cx),
         }
     }
@@ -138,7 +140,7 @@ impl Server {
                 (SetFacts { modified: Some(time), ..SetFacts::default() }, name)
             }
         };
-        // SITE needs only a login, but this subcommand changes a file.
+        // SITE itself requires only a login, but this subcommand changes a file.
         if !self.has_right(Right::Change, cx) {
             return;
         }
@@ -150,17 +152,17 @@ impl Server {
         if !self.has_right(Right::List, cx) {
             return;
         }
-        let typed = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
-        let slash = typed.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-        let (above, last) = typed.split_at_checked(slash).unwrap_or_default();
+        let requested_path = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
+        let slash = requested_path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let (above, last) = requested_path.split_at_checked(slash).unwrap_or_default();
         let pattern = Pattern::parse(last);
-        let name = Name::new(if pattern.is_some() { above } else { typed }).ok();
+        let name = Name::new(if pattern.is_some() { above } else { requested_path }).ok();
         let Some(path) = self.path_of(name.as_ref(), cx) else { return };
         let shows_hidden = listed.shows_hidden;
         self.perform(Operation::Status { path, pattern, shows_hidden }, Pending::Status);
     }
 
-    /// Handles commands that ask the owner about one file.
+    /// Handles commands that request an operation on one file from the owner.
     fn ask(&mut self, command: Command, cx: &mut Cx<'_>) {
         let name = match &command {
             Command::Mdtm(name)
@@ -177,8 +179,9 @@ impl Server {
         let (operation, pending) = match command {
             Command::Mdtm(_) => (Operation::Modified(path), Pending::Modified),
             Command::Size(_) => {
-                // RFC 3659 §4 counts the bytes of the current MODE, but clients take SIZE for the
-                // size of the file: lftp switches to MODE Z by itself and then compares the two.
+                // In RFC 3659 §4, SIZE counts the bytes of the current MODE, but clients expect the
+                // size of the file: lftp switches to MODE Z by itself and then compares SIZE with
+                // the file.
                 let representation = Representation { mode: Mode::Stream, ..self.representation };
                 let text_max_bytes = self.settings.text_size_max_bytes;
                 (Operation::Size { path, representation, text_max_bytes }, Pending::Size)
@@ -223,7 +226,7 @@ impl Server {
         self.perform(operation, pending);
     }
 
-    /// Answers [`ServerEvent::Perform`].
+    /// Continues the session with the owner's answer to [`ServerEvent::Perform`].
     pub fn performed(&mut self, result: Result<Outcome, FileError>, cx: &mut Cx<'_>) {
         let Busy::Performing(_) = &self.busy else { return };
         let Busy::Performing(pending) = core::mem::replace(&mut self.busy, Busy::No) else {
@@ -238,7 +241,7 @@ impl Server {
                     cx.meter.count(Counter::FtpRightsRefused);
                 }
                 let (code, text) = error.reply();
-                // RFC 959 §5.4 defines no other code for an ALLO that fails.
+                // RFC 959 §5.4 defines no other error code for ALLO.
                 let code = if matches!(pending, Pending::Allocate(_)) { 504 } else { code };
                 self.reply(code, text.as_bytes());
             }
@@ -277,11 +280,11 @@ impl Server {
             (Pending::SetFacts(set_facts_reply), Outcome::Done) => {
                 self.reply(213, set_facts_reply.as_bytes());
             }
-            (pending, outcome) => self.tell_more(pending, outcome),
+            (pending, outcome) => self.report_value(pending, outcome),
         }
     }
 
-    fn tell_more(&mut self, pending: Pending, outcome: Outcome) {
+    fn report_value(&mut self, pending: Pending, outcome: Outcome) {
         match (pending, outcome) {
             (
                 Pending::Hash { name, algorithm, start, is_draft: true },
@@ -306,14 +309,14 @@ impl Server {
                 self.reply(350, b"Send the mail, ended by a line with a period alone");
             }
             (Pending::Status, Outcome::Lines { lines, is_directory }) => {
-                let shown = lines.iter().take(STATUS_LINES_MAX).map(Vec::as_slice);
-                let all: Vec<&[u8]> = core::iter::once(b"Status:".as_slice())
-                    .chain(shown)
+                let listed_lines = lines.iter().take(STATUS_LINES_MAX).map(Vec::as_slice);
+                let status_lines: Vec<&[u8]> = core::iter::once(b"Status:".as_slice())
+                    .chain(listed_lines)
                     .chain(core::iter::once(b"End".as_slice()))
                     .collect();
-                self.reply_lines(if is_directory { 212 } else { 213 }, &all);
+                self.reply_lines(if is_directory { 212 } else { 213 }, &status_lines);
             }
-            // The answer does not match the request.
+            // The owner's answer does not match the operation.
             _ => self.reply(451, b"Local error"),
         }
     }
@@ -344,7 +347,7 @@ impl Server {
         self.perform(Operation::Deliver { user, text }, pending);
     }
 
-    fn about(&mut self, command: Command) {
+    fn informational_command(&mut self, command: Command) {
         match command {
             Command::Syst => {
                 let system = self.settings.system.clone();
@@ -353,7 +356,7 @@ impl Server {
             Command::Help(name) => self.help(name.as_ref()),
             Command::Feat => self.features(),
             Command::Opts(opts) => self.opts(&opts),
-            // RFC 2640 §4.1: the default is English.
+            // RFC 2640 §4.1: LANG without an argument selects the default language, English.
             Command::Lang(None) => self.reply(200, b"English"),
             Command::Lang(Some(language)) => {
                 let is_english = language.as_bytes().to_ascii_lowercase().starts_with(b"en");

@@ -19,16 +19,17 @@
 //!
 //! An incoming file is valid only after `Commit`, which the engine requests when the data
 //! connection had an orderly close and the transfer was not aborted. Otherwise the engine requests
-//! `Discard`. If nothing marks the end of the data (stream mode, no TLS), the kernel of a killed
-//! client also closes the data and control connections without a reset, and often the data
+//! `Discard`. In stream mode without TLS nothing marks the end of the data. If such a client is
+//! killed, its kernel closes the data and control connections without a reset, and often the data
 //! connection first. `Commit` therefore waits briefly for the end of the control connection.
 //! Commands during a transfer are queued, except ABOR and STAT without a name, which are processed
 //! at once (RFC 959 §4.1.3).
 //!
-//! Restrictions on the client: a data address must be the client's own and its port not privileged
-//! (RFC 2577); a data connection must come from the client's address; one listener is open at a
-//! time and serves one connection; input received before TLS is not processed after it; and one
-//! table determines the right that each verb requires. All failed logins get the same reply.
+//! Restrictions on the client: the address of a data connection must be the client's own and its
+//! port not privileged (RFC 2577); a data connection must come from the client's address; only one
+//! listener is open at a time, for one connection; input received before TLS is not processed after
+//! it; and one table determines the right that each verb requires. All failed logins get the same
+//! reply.
 //!
 //! Without PORT or PASV the server connects to the port of the user's control connection (RFC 959
 //! §3.2, RFC 1123 §4.1.2.12).
@@ -67,22 +68,22 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use transfer::Running;
 
-/// Maximum number of queued commands (our choice).
+/// Maximum number of queued command lines (our choice).
 const QUEUE_MAX: usize = 64;
 /// Maximum length in bytes of a mail on the control connection (our choice).
 const MAIL_MAX_BYTES: usize = 1 << 20;
 /// Number of unsent reply bytes at which no more commands are read (our choice).
 const OUTPUT_MAX_BYTES: usize = 64 * 1024;
-/// Maximum number of lines of a directory by STAT (our choice).
+/// Maximum number of lines in the reply to STAT of a directory (our choice).
 const STATUS_LINES_MAX: usize = 2_000;
-/// Any of these rights permits some kind of upload.
+/// Rights of which a user needs at least one for any kind of upload.
 const WRITES: [Right; 3] = [Right::Write, Right::Overwrite, Right::Append];
 
 /// One session of an FTP server.
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
-    /// Both ends of the control connection.
+    /// Local address of the control connection.
     local: SocketAddr,
     peer: SocketAddr,
     lines: LineReader,
@@ -115,13 +116,13 @@ pub struct Server {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Access {
-    Nobody,
+    NotLoggedIn,
     NeedsPassword(Name),
     NeedsAccount(Name, Secret),
     LoggedIn(Name, Account),
 }
 
-/// Operation that the next command waits for.
+/// Operation in progress; the next command waits until it ends.
 #[derive(Debug)]
 enum Busy {
     No,
@@ -141,13 +142,13 @@ enum Passive {
     Lpsv,
 }
 
-/// Reply that is due when an operation is complete.
+/// Reply to send when the owner has performed an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pending {
     ChangeDirectory(VirtualPath),
     MakeDirectory(VirtualPath),
     RenameFrom(VirtualPath),
-    /// A fixed code and text.
+    /// A reply with a fixed code and text.
     Plain(u16, &'static str),
     Size,
     Modified,
@@ -166,14 +167,14 @@ enum Pending {
     Mailbox(Option<Name>),
 }
 
-/// Route of the next data connection.
+/// How the next data connection is established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DataRoute {
-    /// To the port of the user's control connection.
+    /// By the server, to the port of the user's control connection.
     Default,
-    /// To the address that the user specified.
+    /// By the server, to the address that the user specified.
     Active(SocketAddr),
-    /// From the user; records whether the connection is already established.
+    /// By the user; records whether the connection is already established.
     Passive { is_connected: bool },
 }
 
@@ -192,7 +193,7 @@ impl Server {
             queue: VecDeque::new(),
             output: Vec::new(),
             events: VecDeque::new(),
-            access: Access::Nobody,
+            access: Access::NotLoggedIn,
             is_tls,
             has_protection_size: false,
             host: None,
@@ -235,8 +236,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Returns whether the session accepts more input. Otherwise the input stays in the connection,
-    /// whose flow control stops the user.
+    /// Returns whether the session accepts more input. While it does not, the transport keeps the
+    /// input, and flow control stops the user.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let is_starting_tls = matches!(self.busy, Busy::StartingTls);
@@ -245,12 +246,12 @@ impl Server {
     }
 
     fn take_line(&mut self, line: Line, cx: &mut Cx<'_>) {
-        // A killed client sends nothing after the reply.
+        // Input after the reply proves that the client is alive.
         self.confirm_upload(cx);
         if let (Busy::Transferring(_), Line::Whole(line)) = (&self.busy, &line) {
-            // RFC 959 §4.1.3: ABOR and STAT are valid during a transfer.
+            // RFC 959 §4.1.3: ABOR and STAT are processed even during a transfer.
             match Command::parse(line) {
-                // A killed client does not send QUIT after its data.
+                // QUIT after the data proves that the client is alive.
                 Ok(Command::Quit) => self.quit_behind_data(),
                 Ok(Command::Abor) => {
                     cx.meter.count(Counter::FtpCommandsIn);
@@ -314,7 +315,8 @@ impl Server {
     fn is_allowed(&self, verb: Verb) -> bool {
         match (&self.access, verb.right()) {
             (_, Right::Anyone) => true,
-            // The right depends on whether the file exists, so the owner decides.
+            // Whether Write or Overwrite is required depends on whether the file exists, so the
+            // owner checks the right.
             (Access::LoggedIn(_, account), Right::Write | Right::Append) => {
                 let rights = account.rights;
                 WRITES.iter().any(|right| rights.contains(*right))
@@ -328,7 +330,7 @@ impl Server {
         matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right))
     }
 
-    /// Returns whether the user has a right; otherwise replies with a refusal.
+    /// Returns whether the user has this right; otherwise sends a negative reply.
     fn has_right(&mut self, right: Right, cx: &mut Cx<'_>) -> bool {
         if self.is_granted(right) {
             return true;
@@ -339,7 +341,7 @@ impl Server {
     }
 
     fn execute(&mut self, command: Command, cx: &mut Cx<'_>) {
-        // RNFR is void unless RNTO follows immediately.
+        // RNFR has no effect unless RNTO follows immediately.
         if !matches!(command, Command::Rnto(_)) {
             self.rename_from = None;
         }
@@ -415,7 +417,7 @@ impl Server {
         self.host.as_ref()
     }
 
-    /// Reports that the control connection was closed by the user or reset: the current transfer
+    /// Reports that the control connection was reset, or closed by the user: the current transfer
     /// fails (RFC 959 §3.2 requires the server to close the data connection).
     pub fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.fail(TransferError::ControlLost, cx);
@@ -436,18 +438,18 @@ impl Server {
         if self.is_closing {
             return None;
         }
-        let idle = self.last_received_at + self.settings.idle_timeout;
-        let waits = match &self.busy {
+        let idle_deadline = self.last_received_at + self.settings.idle_timeout;
+        let deadline = match &self.busy {
             Busy::Transferring(running) => running.deadline(&self.settings),
-            Busy::No | Busy::Mailing { .. } | Busy::StartingTls => Some(idle),
-            // No timeout applies while the owner works on a request.
+            Busy::No | Busy::Mailing { .. } | Busy::StartingTls => Some(idle_deadline),
+            // No timeout applies while the owner processes a request.
             Busy::Authenticating { .. } | Busy::Listening(_) | Busy::Performing(_) => None,
         };
         match self.access {
-            Access::LoggedIn(..) => waits,
+            Access::LoggedIn(..) => deadline,
             _ => {
-                let login = self.started_at + self.settings.login_timeout;
-                Some(waits.map_or(login, |waits| waits.min(login)))
+                let login_deadline = self.started_at + self.settings.login_timeout;
+                Some(deadline.map_or(login_deadline, |deadline| deadline.min(login_deadline)))
             }
         }
     }
@@ -486,7 +488,8 @@ impl Server {
         reply::write(code, lines, &mut self.output);
     }
 
-    /// Resolves `name`; refuses an invalid path with a reply.
+    /// Resolves `name` to a path, or the working directory for `None`. Sends a negative reply if
+    /// the path is invalid.
     fn path_of(&mut self, name: Option<&Name>, cx: &mut Cx<'_>) -> Option<VirtualPath> {
         let Some(name) = name else { return Some(self.directory.clone()) };
         match self.directory.join(name) {

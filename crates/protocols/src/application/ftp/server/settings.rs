@@ -5,13 +5,13 @@ use crate::application::ftp::name::VirtualPath;
 use crate::time::Duration;
 use alloc::string::String;
 
-/// Required use of TLS in a session.
+/// The server's requirement for TLS in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsPolicy {
     /// TLS is not available.
     #[default]
     None,
-    /// TLS is used if the client requests it.
+    /// TLS is used only if the client requests it.
     Offered,
     /// A login requires TLS.
     RequiredForLogin,
@@ -19,12 +19,12 @@ pub enum TlsPolicy {
     RequiredForData,
 }
 
-/// The rights of a user, one bit each.
+/// The set of rights of a user, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights(u16);
 
 impl Rights {
-    /// Only the rights that every login has.
+    /// No rights beyond those of every login.
     pub const NONE: Self = Self(0);
     /// Rights to list and read files.
     pub const READ_ONLY: Self = Self::NONE.with(Right::List).with(Right::Read);
@@ -56,7 +56,8 @@ impl Rights {
         Self(self.0 | others.0)
     }
 
-    /// Returns whether the set contains `right`; rights that every user has always count.
+    /// Returns whether the set contains `right`. The rights that every client or every login has
+    /// are always contained.
     #[must_use]
     pub const fn contains(self, right: Right) -> bool {
         matches!(right, Right::Anyone | Right::Login) || self.0 >> right as u16 & 1 == 1
@@ -66,15 +67,16 @@ impl Rights {
 /// Account of an authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Rights of the user everywhere; if they differ by path, the owner checks each path.
+    /// Rights of the user in all directories. If the rights differ by path, the owner also checks
+    /// each path.
     pub rights: Rights,
     /// Initial working directory.
     pub home: VirtualPath,
 }
 
-/// Time after the last byte of an upload within which the control connection of a killed client
-/// ends: normally milliseconds, or the time of a retransmission if packets are lost. No operation
-/// waits for this time.
+/// Maximum time between the last byte of an upload and the end of the control connection if the
+/// client was killed. It is normally milliseconds, or a retransmission interval if packets are
+/// lost. No operation waits for this time.
 const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Settings of a server.
@@ -82,35 +84,36 @@ const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 pub struct ServerSettings {
     /// Text of the greeting.
     pub greeting: String,
-    /// Reply to SYST (RFC 959); its first word is an official system name.
+    /// Text of the reply to SYST (RFC 959); its first word is an official system name.
     pub system: String,
-    /// TLS policy.
+    /// Requirement for TLS.
     pub tls: TlsPolicy,
     /// Whether the session begins with a TLS handshake.
     pub is_implicit_tls: bool,
     /// Whether CCC may switch the control connection back to plaintext.
     pub allows_clear_control: bool,
     /// Whether the server accepts mail (RFC 354).
-    pub takes_mail: bool,
+    pub accepts_mail: bool,
     /// Number of failed logins after which the session ends.
     pub logins_max: u32,
-    /// Time from the start of the session to a login.
+    /// Maximum time from the start of the session to the login.
     pub login_timeout: Duration,
-    /// Time without a command. RFC 1123 §4.1.3.2 requires at least five minutes.
+    /// Time without a command after which the session ends. RFC 1123 §4.1.3.2 requires at least
+    /// five minutes.
     pub idle_timeout: Duration,
-    /// Time from reply 150 to an established data connection.
+    /// Maximum time from reply 150 to an established data connection.
     pub data_connect_timeout: Duration,
-    /// Time without data on a data connection.
+    /// Time without data after which a transfer fails.
     pub stall_timeout: Duration,
-    /// Time after the reply to an upload without an end mark in which the upload can be revoked. If
-    /// the control connection is reset within this time and before another command, or ends before
-    /// the reply is acknowledged, the client has died and its upload, which may be truncated, is
-    /// revoked. An upload that cannot be revoked is committed after this time or 50 ms, whichever
-    /// is shorter. Zero commits at once.
+    /// Time after the reply to an upload in which the upload can be reverted, if its data has no
+    /// end mark. If the control connection is reset within this time and before another command, or
+    /// ends before the reply is acknowledged, the client has died. Its upload, which may be
+    /// truncated, is then reverted. An upload that cannot be reverted is committed after this time
+    /// or 50 ms, whichever is shorter. With zero, every upload is committed at once.
     pub upload_grace: Duration,
-    /// Lowest port that a user may specify for data; lower ports belong to services.
+    /// Lowest port that a user may specify for a data connection; lower ports belong to services.
     pub data_port_min: u16,
-    /// Maximum size in bytes of a file whose size or hash in a text type is computed, since the
+    /// Maximum size in bytes of a file whose size or hash in a text type is computed. The
     /// computation requires reading the whole file.
     pub text_size_max_bytes: u64,
 }
@@ -123,7 +126,7 @@ impl Default for ServerSettings {
             tls: TlsPolicy::None,
             is_implicit_tls: false,
             allows_clear_control: false,
-            takes_mail: false,
+            accepts_mail: false,
             logins_max: 3,
             login_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(300),

@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 
 impl Server {
-    /// Replies to STAT with the parameters and the progress of a transfer (RFC 959 §4.1.3).
+    /// Replies to STAT without a name: the parameters of the session and the progress of a transfer
+    /// (RFC 959 §4.1.3).
     pub(super) fn status(&mut self) {
         let Representation { data_type, mode, structure, .. } = self.representation;
         let user = self.user().map_or_else(|| "nobody".into(), Name::to_string);
@@ -60,8 +61,8 @@ impl Server {
             };
         }
         let verb = |verb: &Verb| {
-            let star = if verb.is_unimplemented() { "*" } else { "" };
-            format!("{}{star}", verb.text())
+            let mark = if verb.is_unimplemented() { "*" } else { "" };
+            format!("{}{mark}", verb.text())
         };
         let verbs: Vec<String> = Verb::ALL.iter().map(verb).collect();
         let rows: Vec<String> = verbs.chunks(8).map(|row| row.join(" ")).collect();
@@ -105,8 +106,8 @@ impl Server {
         let hashes: Vec<String> = HashAlgorithm::ALL
             .iter()
             .map(|(algorithm, name)| {
-                let star = if *algorithm == self.hash { "*" } else { "" };
-                format!("{name}{star}")
+                let mark = if *algorithm == self.hash { "*" } else { "" };
+                format!("{name}{mark}")
             })
             .collect();
         features.push(format!("HASH {}", hashes.join(";")).into_bytes());

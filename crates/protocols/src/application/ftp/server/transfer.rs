@@ -1,4 +1,4 @@
-//! Data connections and transfers: PORT to EPSV, RETR to MLFL, ABOR.
+//! Commands for data connections and transfers: PORT to EPSV, RETR to MLFL, ABOR.
 
 use super::*;
 use crate::application::ftp::address::{write_lprt, write_port};
@@ -14,22 +14,22 @@ use alloc::string::String;
 /// Reply code of a successful transfer.
 const COMPLETE: u16 = 226;
 const COMPLETE_TEXT: &str = "Transfer complete";
-/// Delay before the server commits an upload that cannot be revoked. Linux closes the descriptors
-/// of a killed process from the highest down, so the data connection usually ends before the
-/// control connection. Of 1,500 clients killed on loopback with 17 runnable tasks on two
-/// processors, the longest interval between the ends of the two connections was 19 ms.
+/// Delay before the server commits an upload that cannot be reverted. Linux closes the descriptors
+/// of a killed process from the highest number down, so the data connection usually ends before the
+/// control connection. For 1,500 clients killed on loopback with 17 runnable tasks on two
+/// processors, the longest measured interval between the ends of the two connections was 19 ms.
 const UNPLACED_GRACE: Duration = Duration::from_millis(50);
 
-/// A transfer in progress.
+/// The transfer in progress.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) transfer: Transfer,
     stage: Stage,
     pub(super) wire_bytes: u64,
     moved_at: Instant,
-    /// Number of names in the listing that could not be sent unchanged.
-    untold_names: u64,
-    /// QUIT has arrived after the data, which a killed client does not send.
+    /// Number of names that are omitted from the listing or altered.
+    omitted_names: u64,
+    /// QUIT has arrived after the data, which proves that the client is alive.
     has_quit: bool,
 }
 
@@ -38,14 +38,14 @@ enum Stage {
     Opening,
     Connecting,
     Moving,
-    /// The data has ended without a mark that it is complete. Until this time the end of the
-    /// control connection means that the client has died.
+    /// The data has ended without an end mark. If the control connection ends before the deadline,
+    /// the client has died.
     Confirming {
         until: Instant,
     },
-    /// The owner is placing the file such that it can be revoked.
+    /// The owner is placing the file so that this can be reverted.
     Placing,
-    /// The file is in place and reply 226 is in the output. Until the client proves to be alive,
+    /// The file is placed and reply 226 is in the output. Until the client proves that it is alive,
     /// the end of the control connection means that it has died.
     Placed {
         until: Instant,
@@ -59,7 +59,7 @@ impl Running {
             Stage::Connecting => Some(self.moved_at + settings.data_connect_timeout),
             Stage::Moving => Some(self.moved_at + settings.stall_timeout),
             Stage::Confirming { until } | Stage::Placed { until } => Some(until),
-            // No timeout applies while the owner works on a request.
+            // No timeout applies while the owner processes a request.
             Stage::Opening | Stage::Placing | Stage::Committing => None,
         }
     }
@@ -76,21 +76,22 @@ impl Running {
         matches!(self.stage, Stage::Placed { .. })
     }
 
-    /// Returns whether all data has arrived.
+    /// Returns whether all data has arrived and the upload is not being committed yet.
     pub(super) fn has_ended(&self) -> bool {
         self.is_confirming() || self.is_placed() || self.stage == Stage::Placing
     }
 
-    /// Returns whether `wire_bytes` are known to be the complete upload: either the data has an end
-    /// mark of its own, or the client announced this length with ALLO.
-    fn is_known_to_be_whole(&self) -> bool {
+    /// Returns whether the received data is known to be the complete upload: the data has an end
+    /// mark of its own, or the client announced exactly this length with ALLO.
+    fn is_known_to_be_complete(&self) -> bool {
         let Transfer { kind, representation, protection, .. } = &self.transfer;
         let Representation { data_type, mode, structure, .. } = *representation;
         // Every other mode and structure marks the end of the data, and TLS has close_notify.
         let is_marked = mode != Mode::Stream || structure != Structure::File;
         let is_new = matches!(kind, TransferKind::Store | TransferKind::StoreUnique)
             && self.transfer.offset_bytes == 0;
-        // The length of a text on the wire differs from its length in a file.
+        // The length of a text on the wire differs from its length in the file, to which ALLO
+        // refers.
         let is_announced = is_new
             && !data_type.is_text()
             && self.transfer.allocation_bytes == Some(self.wire_bytes);
@@ -134,7 +135,9 @@ impl Server {
                 let kind = TransferKind::List { form, pattern: None, shows_hidden: true };
                 self.begin(kind, name.as_ref(), cx);
             }
-            Command::Mlfl(_) if !self.settings.takes_mail => self.reply(502, b"Mail not accepted"),
+            Command::Mlfl(_) if !self.settings.accepts_mail => {
+                self.reply(502, b"Mail not accepted");
+            }
             Command::Mlfl(user) => self.begin(TransferKind::Mail(user), None, cx),
             _ => {
                 self.close_data();
@@ -148,8 +151,8 @@ impl Server {
             return self.reply(503, b"Only EPSV after EPSV ALL");
         }
         // RFC 2577 §3: otherwise a client could make the server connect to any address.
-        let is_his = address.ip().to_canonical() == self.peer.ip().to_canonical();
-        if !is_his || address.port() < self.settings.data_port_min {
+        let is_client_address = address.ip().to_canonical() == self.peer.ip().to_canonical();
+        if !is_client_address || address.port() < self.settings.data_port_min {
             cx.meter.count(Counter::FtpBouncesRefused);
             return self.reply(504, b"Data address must be your own, with an unprivileged port");
         }
@@ -164,11 +167,11 @@ impl Server {
             return self.reply(503, b"Only EPSV after EPSV ALL");
         }
         if family != self.family() {
-            let known = match self.family() {
+            let refusal = match self.family() {
                 Family::Ipv4 => &b"Network protocol not supported, use (1)"[..],
                 Family::Ipv6 => b"Network protocol not supported, use (2)",
             };
-            return self.reply(522, known);
+            return self.reply(522, refusal);
         }
         if passive == Passive::Pasv && family == Family::Ipv6 {
             return self.reply(425, b"PASV does not support IPv6, use EPSV");
@@ -178,9 +181,9 @@ impl Server {
         self.events.push_back(ServerEvent::Listen(family));
     }
 
-    /// Answers [`ServerEvent::Listen`] with the address that the user is to connect to: a local
-    /// address, or the address of an address translator in front of this host. `None` means that
-    /// the owner cannot listen.
+    /// Continues the session with the owner's answer to [`ServerEvent::Listen`]: the address to
+    /// which the user must connect. It is a local address, or the address of an address translator
+    /// in front of this host. `None` means that the owner cannot listen.
     pub fn listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
         let Busy::Listening(passive) = self.busy else { return };
         self.busy = Busy::No;
@@ -216,11 +219,11 @@ impl Server {
     }
 
     fn list(&mut self, listed: &ListArgument, form: ListForm, cx: &mut Cx<'_>) {
-        let typed = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
-        let slash = typed.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-        let (above, last) = typed.split_at_checked(slash).unwrap_or_default();
+        let requested_path = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
+        let slash = requested_path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let (above, last) = requested_path.split_at_checked(slash).unwrap_or_default();
         let pattern = Pattern::parse(last);
-        let directory = if pattern.is_some() { above } else { typed };
+        let directory = if pattern.is_some() { above } else { requested_path };
         let form = match form {
             ListForm::Names { .. } => {
                 let needs_slash = !directory.is_empty() && !directory.ends_with(b"/");
@@ -234,9 +237,9 @@ impl Server {
         self.begin(TransferKind::List { form, pattern, shows_hidden }, name.as_ref(), cx);
     }
 
-    /// Begins a transfer of the file `name`, or of the working directory.
+    /// Starts a transfer of the file `name`, or of the working directory for `None`.
     fn begin(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
-        // CCC ends TLS on the control connection, not on data connections (RFC 4217 §12.3).
+        // CCC ends TLS only on the control connection, not on data connections (RFC 4217 §12.3).
         let is_protected = self.protection == Protection::Private;
         if self.settings.tls == TlsPolicy::RequiredForData && !is_protected {
             return self.reply(521, b"Data must be protected, send PROT P");
@@ -244,8 +247,8 @@ impl Server {
         let Some(path) = self.path_of(name, cx) else { return };
         let mut representation = self.representation;
         if matches!(kind, TransferKind::List { .. }) {
-            // A listing is ASCII text with line ends already (RFC 1123 §4.1.2.7), sent in the
-            // current mode.
+            // A listing already is ASCII text with CR LF line ends (RFC 1123 §4.1.2.7), so only the
+            // current mode applies.
             representation.data_type = Type::Image;
             representation.structure = Structure::File;
         }
@@ -270,7 +273,7 @@ impl Server {
             stage: Stage::Opening,
             wire_bytes: 0,
             moved_at: cx.now,
-            untold_names: 0,
+            omitted_names: 0,
             has_quit: false,
         };
         self.busy = Busy::Transferring(Box::new(running));
@@ -285,7 +288,7 @@ impl Server {
         }
     }
 
-    /// Answers [`ServerEvent::Open`].
+    /// Continues the transfer with the owner's answer to [`ServerEvent::Open`].
     pub fn opened(&mut self, id: TransferId, opened: Result<Opened, FileError>, cx: &mut Cx<'_>) {
         let now = cx.now;
         let Some(running) = self.running(id).filter(|running| running.stage == Stage::Opening)
@@ -302,7 +305,7 @@ impl Server {
         running.stage = Stage::Connecting;
         running.moved_at = now;
         let text = match (&running.transfer.kind, opened.size_bytes, &opened.name) {
-            // RFC 1123 §4.1.2.9 defines this text for STOU.
+            // RFC 1123 §4.1.2.9 requires this text in the reply to STOU.
             (TransferKind::StoreUnique, _, Some(name)) => [b"FILE: ", name.as_slice()].concat(),
             (TransferKind::Retrieve, Some(size), _) => {
                 format!("Opening data connection ({size} bytes)").into_bytes()
@@ -350,7 +353,7 @@ impl Server {
     }
 
     fn start(&mut self, cx: &Cx<'_>) {
-        // One listener or one PORT serves one connection (RFC 1123 §4.1.2.6).
+        // Each listener and each PORT is used for one data connection only (RFC 1123 §4.1.2.6).
         self.data = DataRoute::Default;
         if let Busy::Transferring(running) = &mut self.busy {
             running.stage = Stage::Moving;
@@ -370,9 +373,9 @@ impl Server {
         }
     }
 
-    /// Reports that the sender's `marker` was reached and `offset_bytes` of the local file are
-    /// stored: sends reply 110 (RFC 959 §3.5). RFC 1123 §4.1.3.4 requires the data to be stored
-    /// before.
+    /// Reports that the sender's restart marker `marker` was received, and that the local file is
+    /// stored up to `offset_bytes`: sends reply 110 (RFC 959 §3.5). RFC 1123 §4.1.3.4 requires that
+    /// the data is stored first.
     pub fn marker_reached(&mut self, id: TransferId, marker: &[u8], offset_bytes: u64) {
         if self.running(id).is_some() {
             let text = [b"MARK ", marker, format!(" = {offset_bytes}").as_bytes()].concat();
@@ -380,11 +383,11 @@ impl Server {
         }
     }
 
-    /// Reports the number of names in a listing that could not be sent unchanged, for the last
-    /// reply.
-    pub fn names_untold(&mut self, id: TransferId, count: u64) {
+    /// Reports the number of names that are omitted from a listing or altered. The last reply
+    /// contains this number.
+    pub fn names_omitted(&mut self, id: TransferId, count: u64) {
         if let Some(running) = self.running(id) {
-            running.untold_names = count;
+            running.omitted_names = count;
         }
     }
 
@@ -392,10 +395,10 @@ impl Server {
     ///
     /// For outgoing data, `Ok` means that the connection accepted the whole file and then its
     /// orderly close. For incoming data, `Ok` means that the connection ended with an orderly close
-    /// and the decoder accepted the data. A file in stream mode without TLS ends like the
-    /// connection of a killed client: such an upload is placed by [`ServerEvent::Place`], and
-    /// revoked if the end of the control connection shows that the client has died
-    /// ([`ServerSettings::upload_grace`]).
+    /// and the decoder accepted the data. The data connection of a killed client also ends with an
+    /// orderly close. An upload in stream mode without TLS is therefore placed by
+    /// [`ServerEvent::Place`], and reverted if the end of the control connection shows that the
+    /// client has died ([`ServerSettings::upload_grace`]).
     pub fn data_ended(
         &mut self,
         id: TransferId,
@@ -411,7 +414,7 @@ impl Server {
         running.wire_bytes = wire_bytes;
         match result {
             Ok(()) if running.transfer.kind.is_incoming() => {
-                if running.is_known_to_be_whole() || grace == Duration::ZERO {
+                if running.is_known_to_be_complete() || grace == Duration::ZERO {
                     return self.ask_to_commit();
                 }
                 if let TransferKind::Mail(_) = running.transfer.kind {
@@ -427,7 +430,7 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Handles QUIT during a transfer. After the data of an upload it proves that the client is
+    /// Handles QUIT during a transfer. After the data of an upload, QUIT proves that the client is
     /// alive.
     pub(super) fn quit_behind_data(&mut self) {
         let Busy::Transferring(running) = &mut self.busy else { return };
@@ -438,7 +441,7 @@ impl Server {
         }
     }
 
-    /// Requests the commit of an upload that has ended and has no known defect.
+    /// Requests that the owner commit an upload whose data has ended without an error.
     pub(super) fn ask_to_commit(&mut self) {
         if let Busy::Transferring(running) = &mut self.busy {
             running.stage = Stage::Committing;
@@ -446,16 +449,16 @@ impl Server {
         }
     }
 
-    /// Answers [`ServerEvent::Place`].
+    /// Continues the transfer with the owner's answer to [`ServerEvent::Place`].
     pub fn placed(
         &mut self,
         id: TransferId,
         result: Result<Placement, FileError>,
         cx: &mut Cx<'_>,
     ) {
-        let short = self.settings.upload_grace.min(UNPLACED_GRACE);
-        // Commands that were sent before the data ended are waiting for this transfer.
-        let grace = if self.queue.is_empty() { self.settings.upload_grace } else { short };
+        let unplaced_grace = self.settings.upload_grace.min(UNPLACED_GRACE);
+        // Queued commands wait until this transfer ends, so they get only the short grace time.
+        let grace = if self.queue.is_empty() { self.settings.upload_grace } else { unplaced_grace };
         let Some(running) = self.running(id).filter(|running| running.stage == Stage::Placing)
         else {
             return;
@@ -464,7 +467,7 @@ impl Server {
         match result {
             Ok(Placement::Revocable) => running.stage = Stage::Placed { until: cx.now + grace },
             Ok(Placement::Unsupported) => {
-                running.stage = Stage::Confirming { until: cx.now + short };
+                running.stage = Stage::Confirming { until: cx.now + unplaced_grace };
             }
             Err(error) => {
                 self.end(Err(TransferError::File(error)), cx);
@@ -484,8 +487,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Returns whether an upload has ended that will be discarded if the control connection ends
-    /// before [`Self::deadline`]. The owner checks that connection once more before it calls
+    /// Returns whether an upload has ended that is discarded if the control connection ends before
+    /// [`Self::deadline`]. The owner must check the control connection once more before it calls
     /// [`Self::timeout`].
     #[must_use]
     pub fn is_confirming_upload(&self) -> bool {
@@ -493,9 +496,9 @@ impl Server {
         running.is_confirming() || running.is_placed()
     }
 
-    /// Reports that the client acknowledged the reply to the placed upload, which proves that the
+    /// Reports that the client acknowledged the reply to the placed upload. This proves that the
     /// client was alive at that time, even if the control connection has ended since. Has no effect
-    /// on an upload that is not in place.
+    /// unless an upload is placed and unconfirmed.
     pub fn confirm_upload(&mut self, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
             && running.is_placed()
@@ -505,7 +508,7 @@ impl Server {
         }
     }
 
-    /// Answers [`ServerEvent::Commit`].
+    /// Continues the transfer with the owner's answer to [`ServerEvent::Commit`].
     pub fn committed(&mut self, id: TransferId, result: Result<(), FileError>, cx: &mut Cx<'_>) {
         if self.running(id).is_some_and(|running| running.stage == Stage::Committing) {
             self.end(result.map_err(TransferError::File), cx);
@@ -517,7 +520,7 @@ impl Server {
         if let Busy::Transferring(running) = &self.busy
             && matches!(running.stage, Stage::Committing | Stage::Placing)
         {
-            // The file is committed or refused before ABOR is answered.
+            // ABOR is answered after the file has been committed or refused.
             return self.queue.push_front(Line::Whole(b"ABOR".to_vec()));
         }
         self.fail(TransferError::Aborted, cx);
@@ -525,8 +528,7 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Fails the current transfer. A transfer whose file is already being placed or committed
-    /// continues.
+    /// Fails the current transfer, unless its file is already being placed or committed.
     pub(super) fn fail(&mut self, error: TransferError, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
             && !matches!(running.stage, Stage::Committing | Stage::Placing)
@@ -540,8 +542,8 @@ impl Server {
         let Busy::Transferring(running) = &self.busy else { return };
         let (code, text) = match (result, &running.transfer.kind) {
             (Ok(()), TransferKind::Mail(_)) => (256, "Mail delivered".into()),
-            (Ok(()), TransferKind::List { form, .. }) if running.untold_names > 0 => {
-                (226, untold(form, running.untold_names).into())
+            (Ok(()), TransferKind::List { form, .. }) if running.omitted_names > 0 => {
+                (226, listing_complete_text(form, running.omitted_names).into())
             }
             (Ok(()), _) => (COMPLETE, Cow::Borrowed(COMPLETE_TEXT)),
             // RFC 3659 §7.2.1 requires 501 for MLSD of a file.
@@ -554,14 +556,15 @@ impl Server {
                 (code, text.into())
             }
         };
-        let is_heard = !self.is_closing && result != Err(TransferError::ControlLost);
-        if is_heard {
+        let can_receive_reply = !self.is_closing && result != Err(TransferError::ControlLost);
+        if can_receive_reply {
             self.reply(code, text.as_bytes());
         }
-        self.finish(result, is_heard.then_some(code), cx);
+        self.finish(result, can_receive_reply.then_some(code), cx);
     }
 
-    /// Ends the transfer. Its reply is already in the output, if the client can still receive one.
+    /// Ends the transfer. Its last reply is already in the output, unless the client can no longer
+    /// receive one.
     fn finish(&mut self, result: Result<(), TransferError>, reply: Option<u16>, cx: &mut Cx<'_>) {
         let Busy::Transferring(running) = core::mem::replace(&mut self.busy, Busy::No) else {
             return;
@@ -580,7 +583,7 @@ impl Server {
         }));
     }
 
-    /// Closes the listener and an unused data connection.
+    /// Closes the data listener and a data connection that is not in use.
     pub(super) fn close_data(&mut self) {
         if let DataRoute::Passive { .. } = self.data {
             self.events.push_back(ServerEvent::CloseData);
@@ -602,15 +605,15 @@ impl Server {
 }
 
 /// Returns the text of the last reply to a listing in which `count` names are missing or altered.
-fn untold(form: &ListForm, count: u64) -> String {
+fn listing_complete_text(form: &ListForm, count: u64) -> String {
     let names = if count == 1 { "name" } else { "names" };
     match form {
         ListForm::Unix => {
             format!("Transfer complete; {count} {names} shown with ? for control characters")
         }
         ListForm::Names { .. } | ListForm::Facts(_) => {
-            let subject = if count == 1 { "it holds" } else { "they hold" };
-            format!("Transfer complete; {count} {names} left out: {subject} line ends")
+            let subject = if count == 1 { "it contains" } else { "they contain" };
+            format!("Transfer complete; {count} {names} omitted: {subject} line ends")
         }
     }
 }

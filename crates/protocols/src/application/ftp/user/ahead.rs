@@ -16,40 +16,45 @@
 //!
 //! A server processes commands in their order, and most servers ignore the arrival times of
 //! commands. A server that does not tolerate pipelining is detected by its unexpected replies
-//! ([`ServerQuirks::goes_in_step`](super::ServerQuirks)), at the cost of one attempt. Nothing is
-//! sent before an upload's last reply, since some servers process commands during an upload.
+//! ([`ServerQuirks::avoids_pipelining`](super::ServerQuirks)), at the cost of one attempt. Nothing
+//! is sent before an upload's last reply, since some servers process commands during an upload.
 
 use super::*;
 use crate::application::ftp::address::{parse_epsv_reply, parse_pasv_reply};
 use crate::application::ftp::reply::Severity;
 
-/// A passive port that is requested before it is needed.
+/// A passive port that is requested for the next transfer before that transfer starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SparePort {
     #[default]
     None,
-    /// Requested; its reply is the next one that belongs to no other command.
-    Asked,
+    /// The port was requested; the next reply that belongs to no other command contains it.
+    Requested,
     /// The server listens on this port.
     Port(u16),
 }
 
 impl User {
-    /// Announces whether another file will follow the current or the next one.
+    /// Reports whether another transfer will follow the current or the next one.
     pub fn expect_transfer(&mut self, is_expected: bool) {
         self.expects_transfer = is_expected;
     }
 
-    /// Requests the port for the next file when the data of a file has ended.
-    pub(super) fn ask_spare(&mut self) {
+    /// Requests the port for the next transfer when the data of the current one has ended.
+    pub(super) fn request_spare_port(&mut self) {
         let Some(job) = &self.job else { return };
         let is_incoming = job.task.is_incoming() == Some(true);
         // Once the last reply has arrived, a separate request saves no round trip. The next file's
         // command can then share a segment with EPSV, which needs fewer segments and fewer server
         // wakeups.
         let is_early = job.last.is_none();
-        let is_free = self.spare == SparePort::None && !self.quirks.announces && is_early;
-        if !self.expects_transfer || !is_incoming || !is_free || self.quirks.goes_in_step {
+        let may_request_spare =
+            self.spare_port == SparePort::None && !self.quirks.announces && is_early;
+        if !self.expects_transfer
+            || !is_incoming
+            || !may_request_spare
+            || self.quirks.avoids_pipelining
+        {
             return;
         }
         match job.route {
@@ -57,34 +62,34 @@ impl User {
             Route::Pasv => self.output.extend_from_slice(b"PASV\r\n"),
             Route::Eprt | Route::Port => return,
         }
-        self.spare = SparePort::Asked;
-        self.worked = Some(job.route);
+        self.spare_port = SparePort::Requested;
+        self.working_route = Some(job.route);
     }
 
-    /// Processes the reply to a port that was requested in advance.
-    pub(super) fn spare_reply(&mut self, reply: &Reply) {
-        let port = self.worked.and_then(|route| passive_port(route, reply));
-        self.spare = port.map_or(SparePort::None, SparePort::Port);
-        self.quirks.goes_in_step |= port.is_none();
+    /// Processes the reply to the request for the next transfer's port.
+    pub(super) fn on_spare_port_reply(&mut self, reply: &Reply) {
+        let port = self.working_route.and_then(|route| passive_port(route, reply));
+        self.spare_port = port.map_or(SparePort::None, SparePort::Port);
+        self.quirks.avoids_pipelining |= port.is_none();
     }
 
-    /// Starts a task while the reply to an advance request is outstanding: a task that begins with
-    /// a passive port uses that reply, and any other task waits for it.
-    pub(super) fn use_spare(&mut self, cx: &Cx<'_>) -> bool {
-        if self.spare != SparePort::Asked {
+    /// Starts a task while the reply to the request for its port is outstanding. A task that begins
+    /// with a passive port uses that reply; any other task waits for it.
+    pub(super) fn use_spare_port(&mut self, cx: &Cx<'_>) -> bool {
+        if self.spare_port != SparePort::Requested {
             return false;
         }
-        let worked = self.worked;
-        let is_next = self.goes_ahead();
+        let working_route = self.working_route;
+        let is_next = self.may_pipeline_command();
         let Some(job) = &mut self.job else { return false };
         let first = job.steps.front().copied();
         self.deadline = Some(cx.now + self.settings.reply_timeout);
-        if first == Some(Step::Passive) && worked == Some(job.route) {
+        if first == Some(Step::Passive) && working_route == Some(job.route) {
             job.steps.pop_front();
             job.step = Step::Passive;
-            self.spare = SparePort::None;
+            self.spare_port = SparePort::None;
             if is_next {
-                self.send_ahead();
+                self.send_pipelined_command();
             }
         } else {
             job.step = Step::Spare;
@@ -94,40 +99,40 @@ impl User {
 
     /// Returns whether the command of the current task may be sent right after EPSV or PASV: it is
     /// the only remaining step, and the server tolerates pipelining.
-    fn goes_ahead(&self) -> bool {
+    fn may_pipeline_command(&self) -> bool {
         let Some(job) = &self.job else { return false };
         let rest = job.steps.iter().filter(|step| **step != Step::Passive);
         let is_alone = rest.eq([Step::Command].iter());
-        is_alone && self.worked == Some(job.route) && !self.quirks.goes_in_step
+        is_alone && self.working_route == Some(job.route) && !self.quirks.avoids_pipelining
     }
 
-    /// Starts the passive step of a task: uses the port that is available or requests one, and
-    /// sends the command right after it if that is known to be safe.
+    /// Starts the step that opens a passive data connection: uses the available port or requests
+    /// one, and sends the command right after the request if this is known to be safe.
     pub(super) fn begin_passive(&mut self, cx: &mut Cx<'_>) {
-        let is_next = self.goes_ahead();
+        let is_next = self.may_pipeline_command();
         let Some(job) = &mut self.job else { return };
-        let spare = core::mem::take(&mut self.spare);
-        if let (SparePort::Port(port), true) = (spare, self.worked == Some(job.route)) {
+        let spare_port = core::mem::take(&mut self.spare_port);
+        if let (SparePort::Port(port), true) = (spare_port, self.working_route == Some(job.route)) {
             if is_next {
-                self.send_ahead();
+                self.send_pipelined_command();
             }
             return self.connect_to(port, cx);
         }
-        // If EPSV is dropped on the path, PASV may still work and should be tried soon.
-        let is_tried = job.route == Route::Epsv;
+        // EPSV may be dropped on the path while PASV works, so PASV should be tried soon.
+        let uses_epsv = job.route == Route::Epsv;
         self.send_step(Step::Passive);
         if is_next {
-            self.send_ahead();
+            self.send_pipelined_command();
         }
-        if is_tried {
+        if uses_epsv {
             self.await_begin(cx);
         }
     }
 
-    fn send_ahead(&mut self) {
+    fn send_pipelined_command(&mut self) {
         if let Some(job) = &mut self.job {
             job.steps.clear();
-            job.is_ahead = true;
+            job.is_pipelined = true;
             self.send_task("");
         }
     }
@@ -135,11 +140,12 @@ impl User {
     /// Processes the reply to EPSV or PASV.
     pub(super) fn passive_reply(&mut self, reply: &Reply, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
-        if job.is_swallowing {
-            // This is the reply to the command that was sent ahead of a refused EPSV or PASV.
+        if job.ignores_command_reply {
+            // EPSV or PASV was refused; this is the reply to the command that was sent right after
+            // it.
             if reply.severity() != Severity::Preliminary {
-                job.is_ahead = false;
-                job.is_swallowing = false;
+                job.is_pipelined = false;
+                job.ignores_command_reply = false;
                 job.steps.push_front(Step::Command);
                 self.try_other_route(cx);
             }
@@ -148,9 +154,9 @@ impl User {
         if let Some(port) = passive_port(job.route, reply) {
             return self.connect_to(port, cx);
         }
-        if job.is_ahead {
-            job.is_swallowing = true;
-            self.quirks.goes_in_step = true;
+        if job.is_pipelined {
+            job.ignores_command_reply = true;
+            self.quirks.avoids_pipelining = true;
             return;
         }
         let wants_notice = reply.text().windows(4).any(|word| word == b"PRET");
@@ -166,11 +172,11 @@ impl User {
 
     fn connect_to(&mut self, port: u16, cx: &Cx<'_>) {
         let Some(job) = &mut self.job else { return };
-        job.step = if job.is_ahead { Step::Command } else { Step::DataConnect };
+        job.step = if job.is_pipelined { Step::Command } else { Step::DataConnect };
         job.data = Data::Awaited;
         self.await_begin(cx);
-        // Only the host of the control connection is connected to, whatever address the reply
-        // contains.
+        // The data connection goes to the host of the control connection, whatever address the
+        // reply contains.
         self.events.push_back(UserEvent::ConnectData(SocketAddr::new(self.peer.ip(), port)));
     }
 }
@@ -199,33 +205,33 @@ mod tests {
         output
     }
 
-    /// Returns the port that the user wants to connect to for data, and the transfer that has
-    /// begun.
-    fn wants(user: &mut User) -> (Option<u16>, Option<TaskId>) {
+    /// Returns the port to which the user requests a data connection, and the transfer that has
+    /// started.
+    fn requested_port_and_transfer(user: &mut User) -> (Option<u16>, Option<TaskId>) {
         let mut port = None;
-        let mut begun = None;
+        let mut started_transfer = None;
         while let Some(event) = user.event() {
             match event {
                 UserEvent::ConnectData(to) => port = Some(to.port()),
-                UserEvent::StartData(id, _) => begun = Some(id),
+                UserEvent::StartData(id, _) => started_transfer = Some(id),
                 _ => {}
             }
         }
-        (port, begun)
+        (port, started_transfer)
     }
 
-    /// Returns a session that has received a listing whose last reply is outstanding.
-    fn one_has_come(context: &mut TestContext) -> User {
+    /// Returns a session that has received the data of a listing whose last reply is outstanding.
+    fn session_after_one_listing(context: &mut TestContext) -> User {
         let settings = UserSettings { asks_features: false, ..user_settings() };
         let server = address("10.0.0.1:21");
         let mut user = User::new(settings, address("10.0.0.2:9"), server, &context.cx());
         user.expect_transfer(true);
         let id = user.run(LIST, &mut context.cx()).unwrap();
         user.receive(b"220 x\r\n331 x\r\n230 x\r\n229 (|||7|)\r\n", &mut context.cx());
-        assert_eq!(wants(&mut user), (Some(7), None));
+        assert_eq!(requested_port_and_transfer(&mut user), (Some(7), None));
         assert!(user.data_connected(server, &mut context.cx()));
         user.receive(b"150 x\r\n", &mut context.cx());
-        assert_eq!(wants(&mut user), (None, Some(id)));
+        assert_eq!(requested_port_and_transfer(&mut user), (None, Some(id)));
         output(&mut user);
         user.data_ended(id, 0, Ok(()), &mut context.cx());
         assert_eq!(output(&mut user), "EPSV\r\n");
@@ -233,29 +239,29 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_asked_for_before_the_last_reply_and_the_command_goes_before_its_answer() {
+    fn the_port_is_requested_before_the_last_reply_and_the_command_is_sent_before_its_reply() {
         let mut context = TestContext::default();
-        let mut user = one_has_come(&mut context);
+        let mut user = session_after_one_listing(&mut context);
         user.receive(b"226 x\r\n", &mut context.cx());
         let id = user.run(LIST, &mut context.cx()).unwrap();
         assert_eq!(output(&mut user), "NLST\r\n");
         user.receive(b"229 (|||8|)\r\n150 x\r\n", &mut context.cx());
-        assert_eq!(wants(&mut user), (Some(8), None));
+        assert_eq!(requested_port_and_transfer(&mut user), (Some(8), None));
         assert!(user.data_connected(address("10.0.0.1:8"), &mut context.cx()));
-        assert_eq!(wants(&mut user), (None, Some(id)));
+        assert_eq!(requested_port_and_transfer(&mut user), (None, Some(id)));
     }
 
     #[test]
-    fn behind_a_last_reply_that_is_here_the_port_is_asked_for_in_one_piece_with_the_command() {
+    fn after_the_last_reply_the_port_request_and_the_command_are_sent_together() {
         let mut context = TestContext::default();
-        let mut user = one_has_come(&mut context);
+        let mut user = session_after_one_listing(&mut context);
         user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut context.cx());
         let id = user.run(LIST, &mut context.cx()).unwrap();
         output(&mut user);
-        wants(&mut user);
+        requested_port_and_transfer(&mut user);
         assert!(user.data_connected(address("10.0.0.1:8"), &mut context.cx()));
         user.receive(b"150 x\r\n226 x\r\n", &mut context.cx());
-        assert_eq!(wants(&mut user), (None, Some(id)));
+        assert_eq!(requested_port_and_transfer(&mut user), (None, Some(id)));
         user.data_ended(id, 0, Ok(()), &mut context.cx());
         assert_eq!(output(&mut user), "");
         user.run(LIST, &mut context.cx()).unwrap();
@@ -263,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn allo_goes_with_the_port_and_its_reply_is_waited_for_by_nothing() {
+    fn allo_is_sent_with_the_port_request_without_waiting_for_its_reply() {
         let mut context = TestContext::default();
         let settings = UserSettings { asks_features: false, ..user_settings() };
         let server = address("10.0.0.1:21");
@@ -298,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_is_left_behind_rest_is_a_failure_of_rest() {
+    fn more_data_than_remains_after_the_offset_is_a_failure_of_rest() {
         for (offset_bytes, step) in [(0, Step::Data), (5, Step::Restart)] {
             let mut context = TestContext::default();
             let settings = UserSettings { asks_features: false, ..user_settings() };
@@ -329,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reply_to_an_upload_whose_data_connection_the_server_closed_is_the_reason() {
+    fn the_reply_gives_the_reason_if_the_server_closed_the_data_connection() {
         for (replies, code) in [
             (&b""[..], None),
             (b"451 Failure writing to local file.\r\n226 x\r\n", Some(451)),
@@ -354,7 +360,7 @@ mod tests {
             user.data_ended(id, 10, Err(DataFailure::ConnectionLost), &mut context.cx());
             user.receive(replies, &mut context.cx());
             if replies.is_empty() {
-                // The server does not answer ABOR either.
+                // The server does not reply to ABOR either.
                 context.now = user.deadline().unwrap();
                 user.timeout(&mut context.cx());
             }
@@ -378,17 +384,17 @@ mod tests {
     #[test]
     fn an_already_known_port_is_connected_to_at_once() {
         let mut context = TestContext::default();
-        let mut user = one_has_come(&mut context);
+        let mut user = session_after_one_listing(&mut context);
         user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut context.cx());
         user.run(LIST, &mut context.cx()).unwrap();
-        assert_eq!(wants(&mut user).0, Some(8));
+        assert_eq!(requested_port_and_transfer(&mut user).0, Some(8));
         assert_eq!(output(&mut user), "NLST\r\n");
     }
 
     #[test]
-    fn another_command_waits_for_the_reply_that_is_not_its_own() {
+    fn a_task_without_a_port_waits_for_the_reply_to_the_port_request() {
         let mut context = TestContext::default();
-        let mut user = one_has_come(&mut context);
+        let mut user = session_after_one_listing(&mut context);
         user.receive(b"226 x\r\n", &mut context.cx());
         user.run(Task::Noop, &mut context.cx()).unwrap();
         assert_eq!(output(&mut user), "");
@@ -397,9 +403,9 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_was_pipelined_without_success_is_sent_again_another_way() {
+    fn a_command_that_was_lost_by_pipelining_is_sent_again_without_it() {
         let mut context = TestContext::default();
-        let mut user = one_has_come(&mut context);
+        let mut user = session_after_one_listing(&mut context);
         user.receive(b"226 x\r\n", &mut context.cx());
         user.run(LIST, &mut context.cx()).unwrap();
         output(&mut user);
@@ -407,9 +413,12 @@ mod tests {
         assert_eq!(output(&mut user), "");
         user.receive(b"425 no\r\n", &mut context.cx());
         assert_eq!(output(&mut user), "PASV\r\n");
-        assert!(user.quirks().goes_in_step);
+        assert!(user.quirks().avoids_pipelining);
         user.receive(b"227 (10,0,0,1,0,9)\r\n", &mut context.cx());
-        assert_eq!((wants(&mut user).0, output(&mut user)), (Some(9), "".into()));
+        assert_eq!(
+            (requested_port_and_transfer(&mut user).0, output(&mut user)),
+            (Some(9), "".into())
+        );
         assert!(user.data_connected(address("10.0.0.1:9"), &mut context.cx()));
         assert_eq!(output(&mut user), "NLST\r\n");
     }

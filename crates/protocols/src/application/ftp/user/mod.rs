@@ -9,14 +9,14 @@
 //! ```
 //!
 //! Parameters that the server already has are not sent again. If EPSV is refused or its port does
-//! not answer, PASV follows at once, and if that also fails and listening is allowed, EPRT or PORT.
-//! Refused commands are not tried again in this session. The address in a reply to PASV is never
-//! used: data goes to the host of the control connection.
+//! not answer, PASV follows at once. If PASV fails too and listening is allowed, EPRT or PORT
+//! follows. Refused commands are not tried again in this session. The address in a reply to PASV is
+//! never used: the data connection goes to the host of the control connection.
 //!
-//! A transfer succeeds when the last reply is positive, the owner has reported that the data ended
+//! A transfer succeeds if the last reply is positive, the owner has reported that the data ended
 //! with an orderly close, and no fewer bytes arrived than were announced. The reply and the end of
-//! the data may come in either sequence. Everything else is a [`Failure`] with the step at which it
-//! happened. The owner decides whether to retry.
+//! the data may arrive in either order. Any other result is a [`Failure`] with the step at which it
+//! occurred. The owner decides whether to retry.
 //!
 //! Only the first digit of a reply counts (RFC 1123 §4.1.2.11), except for 234 before TLS. Input
 //! that was read after the reply to AUTH is discarded. ABOR is sent with Interrupt Process and
@@ -49,16 +49,17 @@ use core::net::SocketAddr;
 
 /// Maximum number of queued tasks (our choice).
 pub const TASKS_MAX: usize = 1024;
-/// Time to wait for a second reply to ABOR (our choice).
+/// Maximum time to wait for a second reply to ABOR (our choice).
 const ABORT_GRACE: Duration = Duration::from_secs(2);
-/// Time to wait for the end of a reply after a line that ends it with another code (our choice).
-const LOOSE_END_GRACE: Duration = Duration::from_secs(2);
+/// Maximum time to wait for more lines of a multiline reply after a line that looks like its end
+/// but has another code (our choice).
+const MISMATCHED_END_GRACE: Duration = Duration::from_secs(2);
 
 /// One session of an FTP user.
 #[derive(Debug)]
 pub struct User {
     settings: UserSettings,
-    /// Both ends of the control connection.
+    /// Local address of the control connection.
     local: SocketAddr,
     peer: SocketAddr,
     replies: ReplyReader,
@@ -67,31 +68,32 @@ pub struct User {
     events: VecDeque<UserEvent>,
     queue: VecDeque<(TaskId, Task)>,
     next_task: u64,
-    /// The current task; before the login, the login itself.
+    /// The current task. Until the login is complete, this is the login.
     job: Option<Job>,
     is_logged_in: bool,
     is_closed: bool,
     awaits_tls: bool,
     is_tls: bool,
     protection: Protection,
-    /// Parameters that the server has accepted.
+    /// Transfer parameters that the server has accepted.
     sent_representation: SentRepresentation,
     /// Commands that the server refused or that did not work.
     quirks: ServerQuirks,
-    /// Passive route by which data has arrived in this session.
-    worked: Option<Route>,
-    spare: SparePort,
+    /// Passive command by which data has been transferred in this session: EPSV or PASV.
+    working_route: Option<Route>,
+    spare_port: SparePort,
     /// Number of ALLO commands whose replies are outstanding. These replies precede all other
     /// outstanding replies.
-    unheard_allocations: u32,
+    unanswered_allocations: u32,
     expects_transfer: bool,
     /// Whether the login was accepted, even if further login steps follow.
     is_accepted: bool,
     deadline: Option<Instant>,
-    /// Time at which a reply that ends with another code is considered complete.
-    loose_end_at: Option<Instant>,
-    /// Reason for the failure of the transfer whose last reply is outstanding.
-    failed: Option<Failure>,
+    /// Time at which a multiline reply is considered complete although its last line has another
+    /// code.
+    mismatched_end_at: Option<Instant>,
+    /// Reason why the data of the current transfer failed; its last reply is outstanding.
+    data_failure: Option<Failure>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,27 +111,27 @@ struct Job {
     step: Step,
     steps: VecDeque<Step>,
     data: Data,
-    /// Route by which this job currently tries to open its data connection.
+    /// Command by which this job currently tries to open its data connection.
     route: Route,
     preliminary: Option<Reply>,
     last: Option<Reply>,
     wire_bytes: u64,
     /// Whether replies may still be outstanding after ABOR.
     is_aborting: bool,
-    /// Whether the command was sent before the reply to EPSV or PASV.
-    is_ahead: bool,
-    /// Whether EPSV or PASV was refused after the command was sent, so that the reply to the
-    /// command is outstanding.
-    is_swallowing: bool,
-    /// Whether the text of a mail was sent after its command.
-    is_mailed: bool,
+    /// Whether the command of the task was sent before the reply to EPSV or PASV.
+    is_pipelined: bool,
+    /// Whether EPSV or PASV was refused after the command of the task was sent, so that the reply
+    /// to that command must be ignored.
+    ignores_command_reply: bool,
+    /// Whether the text of a mail was sent after the MAIL command.
+    has_sent_mail: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Data {
-    /// No data connection, or none yet.
+    /// There is no data connection, or it is not requested yet.
     None,
-    /// The engine is listening or connecting.
+    /// The owner is listening or connecting.
     Awaited,
     Connected,
     Moving,
@@ -172,14 +174,14 @@ impl User {
             protection: Protection::Clear,
             sent_representation: SentRepresentation::default(),
             quirks,
-            worked: None,
-            spare: SparePort::None,
-            unheard_allocations: 0,
+            working_route: None,
+            spare_port: SparePort::None,
+            unanswered_allocations: 0,
             expects_transfer: false,
             is_accepted: false,
             deadline,
-            loose_end_at: None,
-            failed: None,
+            mismatched_end_at: None,
+            data_failure: None,
         }
     }
 
@@ -199,15 +201,15 @@ impl User {
     pub fn receive(&mut self, mut input: &[u8], cx: &mut Cx<'_>) {
         while !self.is_closed {
             if self.awaits_tls {
-                // Input that arrives before TLS may come from an attacker.
-                let dropped = input.len() + self.replies.forget();
+                // Input that arrives between AUTH and TLS may have been injected by an attacker.
+                let dropped = input.len() + self.replies.discard_incomplete();
                 cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
                 return;
             }
             match self.replies.next(&mut input, cx) {
                 Ok(Some(reply)) => self.take_reply(reply, cx),
                 Ok(None) => {
-                    self.mind_loose_end(cx);
+                    self.handle_mismatched_end(cx);
                     break;
                 }
                 Err(error) => {
@@ -227,22 +229,22 @@ impl User {
     }
 
     /// Handles servers that end a multiline reply with another code than it began with. A line that
-    /// may be such an end counts as the end if no further input follows.
-    fn mind_loose_end(&mut self, cx: &mut Cx<'_>) {
-        self.loose_end_at = None;
-        if !self.replies.has_loose_end() {
+    /// may be such an end is taken as the end if no further input follows.
+    fn handle_mismatched_end(&mut self, cx: &mut Cx<'_>) {
+        self.mismatched_end_at = None;
+        if !self.replies.ends_with_other_code() {
             return;
         }
-        if self.quirks.has_loose_ends {
-            return self.take_loose_end(cx);
+        if self.quirks.has_mismatched_reply_codes {
+            return self.accept_mismatched_end(cx);
         }
-        self.loose_end_at = Some(cx.now + LOOSE_END_GRACE);
+        self.mismatched_end_at = Some(cx.now + MISMATCHED_END_GRACE);
     }
 
-    fn take_loose_end(&mut self, cx: &mut Cx<'_>) {
-        self.quirks.has_loose_ends = true;
+    fn accept_mismatched_end(&mut self, cx: &mut Cx<'_>) {
+        self.quirks.has_mismatched_reply_codes = true;
         cx.meter.count(Counter::FtpRepliesWrong);
-        if let Some(reply) = self.replies.take_loose() {
+        if let Some(reply) = self.replies.take_with_other_code() {
             self.take_reply(reply, cx);
         }
     }
@@ -289,18 +291,19 @@ impl User {
         self.job.is_none() && self.queue.is_empty()
     }
 
-    /// Returns whether the control connection is in TLS.
+    /// Returns whether the control connection uses TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
 
-    /// Answers [`UserEvent::StartTls`]: TLS is established, or it failed, which ends the session.
+    /// Continues the session with the owner's answer to [`UserEvent::StartTls`]: TLS is
+    /// established, or it failed, which ends the session.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !core::mem::take(&mut self.awaits_tls) {
             return;
         }
-        _ = self.replies.forget();
+        _ = self.replies.discard_incomplete();
         if !is_on {
             return self.close(Some(Failure { step: Step::Tls, why: FailureReason::Tls }), cx);
         }
@@ -332,13 +335,14 @@ impl User {
         match &self.job {
             Some(job) if job.step == Step::DataConnect => self.try_other_route(cx),
             Some(job) if job.data == Data::Awaited => {
-                self.data_is_lost(FailureReason::NoDataConnection, cx);
+                self.fail_data(FailureReason::NoDataConnection, cx);
             }
             _ => {}
         }
     }
 
-    /// Answers [`UserEvent::ListenData`] with the address that the server is to connect to.
+    /// Continues the task with the owner's answer to [`UserEvent::ListenData`]: the address to
+    /// which the server must connect, or `None` if the owner cannot listen.
     pub fn listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
         if self.job.as_ref().is_some_and(|job| job.step == Step::Listen) {
             match address {
@@ -367,21 +371,21 @@ impl User {
         result: Result<(), DataFailure>,
         cx: &mut Cx<'_>,
     ) {
-        let is_it = |job: &&mut Job| job.id == Some(id) && job.data == Data::Moving;
-        let Some(job) = self.job.as_mut().filter(is_it) else { return };
+        let is_transferring = |job: &&mut Job| job.id == Some(id) && job.data == Data::Moving;
+        let Some(job) = self.job.as_mut().filter(is_transferring) else { return };
         job.wire_bytes = wire_bytes;
         job.data = Data::Ended;
         match result {
             Ok(()) => {
                 self.deadline = Some(cx.now + self.settings.reply_timeout);
-                self.ask_spare();
+                self.request_spare_port();
                 self.finish_if_agreed(cx);
             }
-            Err(failure) => self.data_is_lost(FailureReason::Data(failure), cx),
+            Err(failure) => self.fail_data(FailureReason::Data(failure), cx),
         }
     }
 
-    /// Aborts the current task if it has data; other tasks end soon anyway.
+    /// Aborts the current task if it transfers data; other tasks end soon anyway.
     pub fn abort(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = self.job.as_mut() else { return };
         let is_data = matches!(job.step, Step::Command | Step::Data);
@@ -402,20 +406,20 @@ impl User {
         }
     }
 
-    /// Reports that the control connection was closed by the server or reset.
+    /// Reports that the control connection was reset, or closed by the server.
     pub fn peer_closed(&mut self, cx: &mut Cx<'_>) {
-        let is_asked = self.job.as_ref().is_some_and(|job| job.task == Task::Quit);
+        let is_quitting = self.job.as_ref().is_some_and(|job| job.task == Task::Quit);
         let step = self.job.as_ref().map_or(Step::Command, |job| job.step);
         let failure = Failure { step, why: FailureReason::ControlLost };
-        self.close((!is_asked).then_some(failure), cx);
+        self.close((!is_quitting).then_some(failure), cx);
     }
 
     /// Returns when [`Self::timeout`] is to be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let deadline = self.deadline.filter(|_| self.job.is_some() && !self.is_closed);
-        let loose_end_at = self.loose_end_at.filter(|_| !self.is_closed);
-        deadline.into_iter().chain(loose_end_at).min()
+        let mismatched_end_at = self.mismatched_end_at.filter(|_| !self.is_closed);
+        deadline.into_iter().chain(mismatched_end_at).min()
     }
 
     /// Handles expired timers.
@@ -423,8 +427,8 @@ impl User {
         if self.is_closed {
             return;
         }
-        if self.loose_end_at.take_if(|at| *at <= cx.now).is_some() {
-            return self.take_loose_end(cx);
+        if self.mismatched_end_at.take_if(|at| *at <= cx.now).is_some() {
+            return self.accept_mismatched_end(cx);
         }
         if self.deadline.is_none_or(|deadline| cx.now < deadline) {
             return;
@@ -434,7 +438,7 @@ impl User {
         cx.meter.count(Counter::FtpTimeouts);
         let step = job.step;
         let route = job.route;
-        let is_ahead = job.is_ahead;
+        let is_pipelined = job.is_pipelined;
         match step {
             // Some servers omit the preliminary reply.
             Step::Command if job.data == Data::Connected => {
@@ -446,28 +450,28 @@ impl User {
                 self.events.push_back(UserEvent::CloseData);
                 self.try_other_route(cx);
             }
-            Step::Data if job.data != Data::Ended => self.data_is_lost(FailureReason::Timeout, cx),
+            Step::Data if job.data != Data::Ended => self.fail_data(FailureReason::Timeout, cx),
             // Some servers do not send a second reply to ABOR.
             Step::Abort if job.last.is_some() => self.resynchronize(cx),
-            // Without this reply, later replies could not be matched to commands.
+            // Without the reply to this command, later replies could not be matched to commands.
             _ => {
-                self.learn_silence(step, route, is_ahead);
-                // The failure before ABOR is reported, not the missing reply to ABOR.
+                self.record_unanswered_command(step, route, is_pipelined);
+                // The failure that led to ABOR is reported, not the missing reply to ABOR.
                 let is_abort = matches!(step, Step::Abort | Step::Resynchronize);
-                let failed = self.failed.take().filter(|_| is_abort);
-                let failure = failed.unwrap_or(Failure { step, why: FailureReason::Timeout });
+                let data_failure = self.data_failure.take().filter(|_| is_abort);
+                let failure = data_failure.unwrap_or(Failure { step, why: FailureReason::Timeout });
                 self.close(Some(failure), cx);
             }
         }
     }
 
-    /// Records a command that got no answer, so that the next session does not send it.
-    fn learn_silence(&mut self, step: Step, route: Route, is_ahead: bool) {
+    /// Records a command that got no reply, so that the next session does not send it.
+    fn record_unanswered_command(&mut self, step: Step, route: Route, is_pipelined: bool) {
         match step {
-            Step::Passive | Step::Command if is_ahead => self.quirks.goes_in_step = true,
-            Step::Spare => self.quirks.goes_in_step = true,
-            Step::Features => self.quirks.avoids_features = true,
-            Step::Names => self.quirks.avoids_names = true,
+            Step::Passive | Step::Command if is_pipelined => self.quirks.avoids_pipelining = true,
+            Step::Spare => self.quirks.avoids_pipelining = true,
+            Step::Features => self.quirks.avoids_feat = true,
+            Step::Names => self.quirks.avoids_opts_utf8 = true,
             Step::Passive | Step::Port => self.avoid(route),
             _ => {}
         }
@@ -480,22 +484,22 @@ impl User {
         }
         self.is_closed = true;
         self.deadline = None;
-        let lost = Failure { step: Step::Command, why: FailureReason::ControlLost };
+        let control_lost = Failure { step: Step::Command, why: FailureReason::ControlLost };
         if let Some(job) = self.job.take() {
             if job.data != Data::None && !job.is_aborting {
-                self.give_up_data(&job);
+                self.close_data(&job);
             }
             if let Some(id) = job.id {
                 let result = match (&failure, job.last) {
                     (None, Some(reply)) => Ok(Done { reply, preliminary: None, wire_bytes: 0 }),
-                    (None, None) => Err(lost.clone()),
+                    (None, None) => Err(control_lost.clone()),
                     (Some(failure), _) => Err(failure.clone()),
                 };
                 self.finished(id, result, job.task.is_incoming().is_some(), cx);
             }
         }
         while let Some((id, task)) = self.queue.pop_front() {
-            self.finished(id, Err(lost.clone()), task.is_incoming().is_some(), cx);
+            self.finished(id, Err(control_lost.clone()), task.is_incoming().is_some(), cx);
         }
         self.events.push_back(UserEvent::Closed(failure));
     }
@@ -516,8 +520,8 @@ impl User {
         self.events.push_back(UserEvent::Finished(id, result));
     }
 
-    /// Closes the data connection, and discards the file of a transfer that had begun.
-    fn give_up_data(&mut self, job: &Job) {
+    /// Closes the data connection, and discards the file if the transfer had started.
+    fn close_data(&mut self, job: &Job) {
         self.events.push_back(UserEvent::CloseData);
         if let (Some(id), Data::Moving | Data::Ended) = (job.id, job.data) {
             self.events.push_back(UserEvent::Discard(id));
@@ -526,7 +530,7 @@ impl User {
 
     fn discard(&mut self) {
         if let Some(mut job) = self.job.take() {
-            self.give_up_data(&job);
+            self.close_data(&job);
             job.data = Data::None;
             self.job = Some(job);
         }
@@ -550,9 +554,9 @@ impl Job {
             last: None,
             wire_bytes: 0,
             is_aborting: false,
-            is_ahead: false,
-            is_swallowing: false,
-            is_mailed: false,
+            is_pipelined: false,
+            ignores_command_reply: false,
+            has_sent_mail: false,
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Replies to tasks: success of a transfer, replies after ABOR, and values parsed from replies.
+//! Processing of replies: success of a transfer, replies after ABOR, and values parsed from
+//! replies.
 
 use super::*;
-use crate::application::ftp::listing::{Entry, parse_facts};
+use crate::application::ftp::listing::{self, parse_facts};
 use crate::application::ftp::reply::Severity;
 use crate::application::ftp::timestamp::Timestamp;
 
 impl User {
-    /// Completes a task without data by its reply.
+    /// Processes the last reply of a task without data, which completes the task.
     pub(super) fn task_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         match reply.severity() {
             Severity::Completion => {
@@ -19,7 +20,8 @@ impl User {
             }
             Severity::Preliminary => {}
             Severity::Intermediate if self.is_mail_begun() => self.send_mail(cx),
-            // A quoted command may need a further command, which the owner then quotes too.
+            // A command sent by [`Task::Quote`] may require a further command, which the owner then
+            // sends in the same way.
             Severity::Intermediate
                 if matches!(&self.job, Some(Job { task: Task::Quote(_), .. })) =>
             {
@@ -30,8 +32,10 @@ impl User {
     }
 
     fn is_mail_begun(&mut self) -> bool {
-        let Some(Job { task: Task::Mail(..), is_mailed, .. }) = &mut self.job else { return false };
-        !core::mem::replace(is_mailed, true)
+        let Some(Job { task: Task::Mail(..), has_sent_mail, .. }) = &mut self.job else {
+            return false;
+        };
+        !core::mem::replace(has_sent_mail, true)
     }
 
     /// Sends the text of a mail after the intermediate reply, followed by a line with only a
@@ -79,7 +83,7 @@ impl User {
                 // cannot have succeeded without it.
                 let is_incoming = job.task.is_incoming() == Some(true);
                 if job.step == Step::Command && !is_incoming {
-                    return self.data_is_lost(FailureReason::Malformed, cx);
+                    return self.fail_data(FailureReason::Malformed, cx);
                 }
                 job.step = Step::Data;
                 self.start_data();
@@ -93,7 +97,8 @@ impl User {
         }
     }
 
-    /// Lets the owner transfer data, once the connection is established and the server has begun.
+    /// Tells the owner to transfer data, once the data connection is established and the server has
+    /// started the transfer.
     pub(super) fn start_data(&mut self) {
         let Some(job) = &mut self.job else { return };
         if let (Data::Connected, Step::Data, Some(id)) = (job.data, job.step, job.id) {
@@ -102,7 +107,7 @@ impl User {
         }
     }
 
-    /// Completes a transfer once both the reply and the data report success.
+    /// Completes a transfer once both the last reply and the end of the data report success.
     pub(super) fn finish_if_agreed(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         if job.data != Data::Ended {
@@ -110,34 +115,34 @@ impl User {
         }
         let Some(reply) = job.last.take() else { return };
         let expected = job.expected_bytes();
-        let received = job.wire_bytes;
-        if let Some(expected_bytes) = expected.filter(|expected| received < *expected) {
+        let received_bytes = job.wire_bytes;
+        if let Some(expected_bytes) = expected.filter(|expected| received_bytes < *expected) {
             self.discard();
-            let why = FailureReason::Short { expected_bytes, received_bytes: received };
+            let why = FailureReason::Short { expected_bytes, received_bytes };
             return self.fail(why, cx);
         }
-        if let Some(expected_bytes) = job.restarted_bytes().filter(|left| received > *left) {
+        if let Some(expected_bytes) = job.restarted_bytes().filter(|left| received_bytes > *left) {
             self.discard();
-            let why = FailureReason::Long { expected_bytes, received_bytes: received };
+            let why = FailureReason::Long { expected_bytes, received_bytes };
             if let Some(job) = &mut self.job {
                 job.step = Step::Restart;
             }
             return self.fail(why, cx);
         }
         let preliminary = job.preliminary.take();
-        self.finish(Ok(Done { reply, preliminary, wire_bytes: received }), cx);
+        self.finish(Ok(Done { reply, preliminary, wire_bytes: received_bytes }), cx);
     }
 
-    /// Fails the data of a transfer and waits for the outstanding replies, so that they are not
-    /// taken for replies to the next task.
-    pub(super) fn data_is_lost(&mut self, why: FailureReason, cx: &mut Cx<'_>) {
+    /// Records the failure of a transfer's data and waits for the outstanding replies, so that they
+    /// are not taken for replies to the next task.
+    pub(super) fn fail_data(&mut self, why: FailureReason, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
         let is_answered = job.last.is_some();
-        // More bytes than the rest of the file: the server did not begin at the offset of REST.
+        // More bytes arrived than the rest of the file has: the server ignored the offset of REST.
         let is_restarted = matches!(job.task, Task::Retrieve { offset_bytes: 1.., .. });
         let is_excess = why == FailureReason::Data(DataFailure::Excess);
         let step = if is_restarted && is_excess { Step::Restart } else { Step::Data };
-        self.quirks.goes_in_step |= job.is_ahead;
+        self.quirks.avoids_pipelining |= job.is_pipelined;
         self.discard();
         if is_answered {
             if let Some(job) = self.job.as_mut().filter(|_| step == Step::Restart) {
@@ -145,8 +150,8 @@ impl User {
             }
             return self.fail(why, cx);
         }
-        // The server may still be waiting itself, so ABOR requests its reply.
-        let failed = Failure { step, why };
+        // The server may itself be waiting for data, so ABOR makes it reply.
+        let data_failure = Failure { step, why };
         if let Some(job) = &mut self.job {
             job.is_aborting = true;
             job.step = Step::Abort;
@@ -156,39 +161,41 @@ impl User {
         self.urgent_mark = Some(self.output.len());
         self.output.extend_from_slice(b"ABOR\r\n");
         self.deadline = Some(cx.now + self.settings.reply_timeout);
-        self.failed = Some(failed);
+        self.data_failure = Some(data_failure);
     }
 
     /// Processes a reply after ABOR. The server sends one or two replies: for the transfer and for
     /// ABOR (RFC 959 §4.1.3).
-    pub(super) fn aborted(&mut self, reply: Reply, cx: &mut Cx<'_>) {
+    pub(super) fn on_abort_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         let code = reply.code.number();
-        if self.spare == SparePort::Asked && matches!(code, 227 | 229) {
-            return self.spare_reply(&reply);
+        if self.spare_port == SparePort::Requested && matches!(code, 227 | 229) {
+            return self.on_spare_port_reply(&reply);
         }
         let Some(job) = &mut self.job else { return };
         if job.step == Step::Resynchronize {
-            // A late reply of the transfer or of ABOR is not the reply to NOOP.
+            // This is a late reply to the transfer or to ABOR, not the reply to NOOP.
             let is_late = matches!(code, 225 | 226) || (400..500).contains(&code);
             if !is_late {
                 self.end_of_abort(cx);
             }
             return;
         }
-        // Only ABOR is answered with 225, and the second reply is the last.
+        // 225 is only sent in reply to ABOR, and a second reply is always the last.
         if code == 225 || job.last.is_some() {
             return self.end_of_abort(cx);
         }
-        // A full disk on the server also ends the connection, and the reply gives the reason. For
-        // an upload whose data connection the server closed, any negative reply gives the reason.
-        let is_lost = self.failed.as_ref().is_some_and(|failed| {
+        // If the server's disk is full, the data connection is closed too, and the reply gives the
+        // reason. The same applies to any negative reply to an upload whose data connection the
+        // server closed.
+        let is_lost = self.data_failure.as_ref().is_some_and(|data_failure| {
             let is_upload = job.task.is_incoming() == Some(false);
-            is_upload && failed.why == FailureReason::Data(DataFailure::ConnectionLost)
+            is_upload && data_failure.why == FailureReason::Data(DataFailure::ConnectionLost)
         });
         let is_negative = (400..600).contains(&code);
-        let is_reason = is_lost && is_negative || code == 452 || (550..560).contains(&code);
-        if let Some(failed) = self.failed.as_mut().filter(|_| is_reason) {
-            *failed = Failure { step: Step::Data, why: FailureReason::Refused(reply.clone()) };
+        let gives_reason = is_lost && is_negative || code == 452 || (550..560).contains(&code);
+        if let Some(data_failure) = self.data_failure.as_mut().filter(|_| gives_reason) {
+            *data_failure =
+                Failure { step: Step::Data, why: FailureReason::Refused(reply.clone()) };
         }
         job.last = Some(reply);
         self.deadline = Some(cx.now + ABORT_GRACE);
@@ -204,7 +211,7 @@ impl User {
 
     fn end_of_abort(&mut self, cx: &mut Cx<'_>) {
         let aborted = Failure { step: Step::Data, why: FailureReason::Aborted };
-        let failure = self.failed.take().unwrap_or(aborted);
+        let failure = self.data_failure.take().unwrap_or(aborted);
         self.finish(Err(failure), cx);
     }
 
@@ -222,7 +229,7 @@ impl User {
         let Some(job) = self.job.take() else { return };
         let is_passive = matches!(job.route, Route::Epsv | Route::Pasv);
         if result.is_ok() && is_passive && job.task.is_incoming().is_some() {
-            self.worked = Some(job.route);
+            self.working_route = Some(job.route);
         }
         if let Some(id) = job.id {
             self.finished(id, result, job.task.is_incoming().is_some(), cx);
@@ -232,8 +239,9 @@ impl User {
 }
 
 impl Job {
-    /// Returns the minimum number of bytes expected: the rest of a file whose octets are the same
-    /// on both hosts, by the size known to the owner or announced by the server.
+    /// Returns the minimum number of bytes expected: the size known to the owner or announced by
+    /// the server, less the offset. Returns `None` if the octets of the file differ between the
+    /// hosts.
     fn expected_bytes(&self) -> Option<u64> {
         let Task::Retrieve { representation, offset_bytes, expected_bytes, .. } = &self.task else {
             return None;
@@ -243,14 +251,14 @@ impl Job {
         }
         let announced = self.preliminary.as_ref().and_then(Reply::size_in_parentheses);
         // Some servers announce the size of the whole file, some the size of the rest.
-        let known = expected_bytes.or(announced);
-        known.map(|size| size.saturating_sub(*offset_bytes))
+        let size_bytes = expected_bytes.or(announced);
+        size_bytes.map(|size| size.saturating_sub(*offset_bytes))
     }
 }
 
 impl Job {
-    /// Returns the number of bytes after the requested offset. A server that ignores REST sends
-    /// more.
+    /// Returns the number of bytes after the requested offset. If more bytes arrive, the server
+    /// ignored REST.
     fn restarted_bytes(&self) -> Option<u64> {
         let Task::Retrieve { representation, offset_bytes: 1.., expected_bytes, .. } = &self.task
         else {
@@ -277,7 +285,7 @@ impl Reply {
 
     /// Returns the entry in a reply to MLST.
     #[must_use]
-    pub fn entry(&self) -> Option<Entry> {
+    pub fn entry(&self) -> Option<listing::Entry> {
         match self.lines.as_slice() {
             [_, middle @ .., _] => middle.iter().find_map(|line| parse_facts(line)),
             _ => None,
@@ -309,14 +317,13 @@ impl Features {
         }
     }
 
-    /// Returns whether the list of features is empty. It is empty for a server that does not know
-    /// FEAT.
+    /// Returns whether there are no features, as for a server that does not know FEAT.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether a feature is present, in either case.
+    /// Returns whether the server has the feature `name`, in upper or lower case.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.argument(name).is_some()
@@ -327,9 +334,9 @@ impl Features {
     pub fn argument(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find_map(|line| {
             let (head, rest) = line.split_at_checked(name.len())?;
-            let is_it = head.eq_ignore_ascii_case(name.as_bytes());
+            let has_name = head.eq_ignore_ascii_case(name.as_bytes());
             let ends = rest.first().is_none_or(|&byte| byte == b' ');
-            (is_it && ends).then(|| rest.trim_ascii())
+            (has_name && ends).then(|| rest.trim_ascii())
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Sequence of the steps of a task, the command that each step sends, and the effect of its reply.
+//! The steps of a task: their order, the command that each step sends, and the effect of its reply.
 
 use super::*;
 use crate::application::ftp::address::{write_eprt, write_port};
@@ -8,7 +8,7 @@ use crate::application::ftp::representation::Representation;
 use alloc::format;
 
 impl User {
-    /// Begins the next task if none is running.
+    /// Starts the next task if none is running.
     pub(super) fn next_job(&mut self, cx: &mut Cx<'_>) {
         if self.job.is_some() || !self.is_logged_in || self.is_closed {
             return;
@@ -21,7 +21,7 @@ impl User {
         job.steps = self.steps_of(&job.task);
         job.route = self.first_route();
         self.job = Some(job);
-        if !self.use_spare(cx) {
+        if !self.use_spare_port(cx) {
             self.advance(cx);
         }
     }
@@ -59,12 +59,12 @@ impl User {
             }
         };
         let sent_representation = self.sent_representation;
-        let changes = [
+        let parameter_steps = [
             (Step::Type, sent_representation.data_type != representation.data_type),
             (Step::Mode, sent_representation.mode != representation.mode),
             (Step::Structure, sent_representation.structure != representation.structure),
         ];
-        steps.extend(changes.iter().filter(|(_, is_new)| *is_new).map(|(step, _)| *step));
+        steps.extend(parameter_steps.iter().filter(|(_, is_new)| *is_new).map(|(step, _)| *step));
         if allocation.is_some() {
             steps.push_back(Step::Allocate);
         }
@@ -97,8 +97,8 @@ impl User {
         }
     }
 
-    /// Records that a route to a data connection failed, so that it is not tried again. When no
-    /// route is left, all become available again.
+    /// Records that a data connection could not be opened by `route`, so that this route is not
+    /// tried again. When no route is left, all routes become available again.
     pub(super) fn avoid(&mut self, route: Route) {
         let quirks = &mut self.quirks;
         match route {
@@ -113,7 +113,7 @@ impl User {
         }
     }
 
-    /// Begins the next step of the current task.
+    /// Starts the next step of the current task.
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         let Some(step) = job.steps.pop_front() else {
@@ -129,7 +129,7 @@ impl User {
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         match step {
             Step::Listen => {
-                // No timeout applies while the owner works on a request.
+                // No timeout applies while the owner processes a request.
                 self.deadline = None;
                 let family = Family::of(self.local.ip().to_canonical());
                 self.events.push_back(UserEvent::ListenData(family));
@@ -148,9 +148,9 @@ impl User {
             }
             Step::Announce => self.send_task("PRET "),
             Step::Allocate => {
-                // Few servers use ALLO, so the engine does not wait for its reply.
+                // Few servers act on ALLO, so the engine does not wait for its reply.
                 self.send_step(step);
-                self.unheard_allocations += 1;
+                self.unanswered_allocations += 1;
                 self.advance(cx);
             }
             Step::Passive => self.begin_passive(cx),
@@ -158,7 +158,8 @@ impl User {
         }
     }
 
-    /// Waits for the preliminary reply; the data connection is established or being established.
+    /// Waits for the preliminary reply while the data connection is being established or already
+    /// is.
     pub(super) fn await_begin(&mut self, cx: &Cx<'_>) {
         let settings = &self.settings;
         self.deadline = Some(cx.now + settings.data_connect_timeout.min(settings.reply_timeout));
@@ -299,25 +300,25 @@ impl User {
             Some(port) => format!("PORT {port}"),
             None => format!("EPRT {}", write_eprt(address)),
         };
-        // PORT follows if EPRT is refused.
+        // If EPRT is refused, PORT follows.
         job.step = Step::Port;
         job.data = Data::Awaited;
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         self.send(text.as_bytes(), &[]);
     }
 
-    /// Processes a reply.
+    /// Processes a reply as the result of the current step.
     pub(super) fn take_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         self.events.push_back(UserEvent::Reply(reply.clone()));
-        if self.unheard_allocations > 0 && reply.code.number() != 421 {
-            self.unheard_allocations -= 1;
+        if self.unanswered_allocations > 0 && reply.code.number() != 421 {
+            self.unanswered_allocations -= 1;
             return;
         }
         let Some(job) = &mut self.job else {
-            if self.spare == SparePort::Asked {
-                return self.spare_reply(&reply);
+            if self.spare_port == SparePort::Requested {
+                return self.on_spare_port_reply(&reply);
             }
-            // An unsolicited reply. 421 announces the end of the session, which will follow.
+            // The reply is unsolicited. A 421 reply is followed by the end of the session.
             cx.meter.count(Counter::FtpRepliesWrong);
             return;
         };
@@ -328,26 +329,27 @@ impl User {
             return self.close(Some(Failure { step, why: FailureReason::Refused(reply) }), cx);
         }
         if severity == Severity::Preliminary && !matches!(step, Step::Command | Step::Data) {
-            // RFC 959 §5.4: 120 before the greeting, and other replies that only request to wait.
+            // RFC 959 §5.4: these replies, such as 120 before the greeting, only ask the user to
+            // wait.
             return;
         }
         match step {
-            Step::Abort | Step::Resynchronize => self.aborted(reply, cx),
+            Step::Abort | Step::Resynchronize => self.on_abort_reply(reply, cx),
             Step::Command if job.task.is_incoming().is_some() => self.transfer_reply(reply, cx),
             Step::Data => self.transfer_reply(reply, cx),
             Step::Command if job.id.is_some() => self.task_reply(reply, cx),
             Step::Passive => self.passive_reply(&reply, cx),
             Step::Spare => {
-                self.spare_reply(&reply);
+                self.on_spare_port_reply(&reply);
                 self.advance(cx);
             }
             Step::Port => self.port_reply(reply, cx),
             Step::Tls | Step::Listen | Step::DataConnect => {
-                // No command is outstanding at the server.
+                // The server has no command to reply to.
                 cx.meter.count(Counter::FtpRepliesWrong);
             }
             Step::Type | Step::Mode | Step::Structure => self.parameter_reply(step, reply, cx),
-            // A server that does not know PRET does not need it.
+            // If PRET is refused, the server does not need it.
             Step::Announce => self.advance(cx),
             Step::Restart | Step::RenameFrom => match severity {
                 Severity::Intermediate => self.advance(cx),
@@ -361,38 +363,40 @@ impl User {
         let severity = reply.severity();
         let settings = &self.settings;
         let is_good = severity == Severity::Completion;
-        let follows: &[Step] = match (step, severity) {
+        let next_steps: &[Step] = match (step, severity) {
             (Step::Greeting, Severity::Completion) => match settings.tls {
                 TlsUse::IfOffered | TlsUse::Required => &[Step::Auth],
-                TlsUse::Implicit if self.quirks.logs_in_first => &[Step::Host],
+                TlsUse::Implicit if self.quirks.needs_login_before_prot => &[Step::Host],
                 TlsUse::Implicit => &[Step::ProtectionSize],
                 TlsUse::Never => &[Step::Host],
             },
             // 334 is for mechanisms with further exchanges (RFC 2228 §3); TLS begins at 234.
-            (Step::Auth, _) if reply.code.number() == 234 => match self.quirks.logs_in_first {
-                true => &[Step::Tls, Step::Host],
-                false => &[Step::Tls, Step::ProtectionSize],
-            },
+            (Step::Auth, _) if reply.code.number() == 234 => {
+                match self.quirks.needs_login_before_prot {
+                    true => &[Step::Tls, Step::Host],
+                    false => &[Step::Tls, Step::ProtectionSize],
+                }
+            }
             (Step::Auth, _) if settings.tls == TlsUse::IfOffered => &[Step::Host],
             (Step::ProtectionSize, _) if is_good => &[Step::Protection],
             (Step::Protection, _) if is_good => {
                 if settings.protects_data {
                     self.protection = Protection::Private;
                 }
-                if self.is_accepted { self.behind_login() } else { &[Step::Host] }
+                if self.is_accepted { self.steps_after_login() } else { &[Step::Host] }
             }
             // Some servers require the login first (RFC 4217 §9 leaves the order open).
             (Step::ProtectionSize | Step::Protection, Severity::PermanentNegative)
                 if !self.is_accepted && matches!(reply.code.number(), 503 | 530) =>
             {
-                self.quirks.logs_in_first = true;
+                self.quirks.needs_login_before_prot = true;
                 &[Step::Host]
             }
-            // Without PBSZ and PROT data is sent in plaintext, which the settings must allow.
+            // Without PBSZ and PROT data is sent in plaintext. The settings must allow this.
             (Step::ProtectionSize | Step::Protection, _)
                 if settings.tls == TlsUse::IfOffered || !settings.protects_data =>
             {
-                if self.is_accepted { self.behind_login() } else { &[Step::Host] }
+                if self.is_accepted { self.steps_after_login() } else { &[Step::Host] }
             }
             (Step::Host, _) => &[Step::User],
             (Step::User, Severity::Intermediate) if reply.code.number() == 332 => &[Step::Account],
@@ -402,8 +406,8 @@ impl User {
             }
             (Step::User | Step::Password | Step::Account, Severity::Completion) => {
                 self.is_accepted = true;
-                let is_owed = self.is_tls && self.quirks.logs_in_first;
-                if is_owed { &[Step::ProtectionSize] } else { self.behind_login() }
+                let must_protect_now = self.is_tls && self.quirks.needs_login_before_prot;
+                if must_protect_now { &[Step::ProtectionSize] } else { self.steps_after_login() }
             }
             (Step::Features, _) => self.learn_features(&Features::of(&reply)),
             (Step::Names, _) => &[],
@@ -411,7 +415,7 @@ impl User {
         };
         let no_host = self.settings.host.is_none();
         if let Some(job) = &mut self.job {
-            for step in follows.iter().rev() {
+            for step in next_steps.iter().rev() {
                 job.steps.push_front(if *step == Step::Host && no_host {
                     Step::User
                 } else {
@@ -422,14 +426,14 @@ impl User {
         self.advance(cx);
     }
 
-    fn behind_login(&self) -> &'static [Step] {
-        let asks = self.settings.asks_features && !self.quirks.avoids_features;
-        if asks { &[Step::Features] } else { &[] }
+    fn steps_after_login(&self) -> &'static [Step] {
+        let sends_feat = self.settings.asks_features && !self.quirks.avoids_feat;
+        if sends_feat { &[Step::Features] } else { &[] }
     }
 
     fn learn_features(&mut self, features: &Features) -> &'static [Step] {
         self.quirks.announces |= features.has("PRET");
-        let asks = features.has("UTF8") && !self.quirks.avoids_names;
+        let asks = features.has("UTF8") && !self.quirks.avoids_opts_utf8;
         if asks { &[Step::Names] } else { &[] }
     }
 
@@ -465,7 +469,7 @@ impl User {
         }
     }
 
-    /// Switches to the next route after a route to a data connection failed.
+    /// Tries the next route after the current one could not open a data connection.
     pub(super) fn try_other_route(&mut self, cx: &mut Cx<'_>) {
         let is_v4 = self.family() == Family::Ipv4;
         let Some(route) = self.job.as_ref().map(|job| job.route) else { return };
@@ -478,7 +482,7 @@ impl User {
             Route::Epsv | Route::Pasv if may_listen => (Route::Eprt, Step::Listen),
             Route::Eprt if is_v4 => (Route::Port, Step::Listen),
             Route::Epsv | Route::Pasv | Route::Eprt | Route::Port => {
-                // The next attempt may use all routes again.
+                // All routes have failed, so the next attempt may use any of them again.
                 self.avoid(Route::Port);
                 return self.fail(FailureReason::NoDataConnection, cx);
             }

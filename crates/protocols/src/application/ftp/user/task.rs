@@ -15,24 +15,24 @@ use core::net::SocketAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
-/// Use of TLS.
+/// Whether and how the control connection uses TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsUse {
-    /// Never.
+    /// TLS is never used.
     #[default]
     Never,
-    /// If the server supports it; otherwise everything is sent in plaintext.
+    /// TLS is used if the server supports it; otherwise everything is sent in plaintext.
     IfOffered,
-    /// By AUTH TLS; without it the session ends.
+    /// TLS is requested with AUTH TLS; if the server refuses it, the session ends.
     Required,
-    /// Implicit TLS from the first byte.
+    /// The connection starts with TLS (implicit TLS).
     Implicit,
 }
 
-/// Commands that set up data connections.
+/// Commands that open data connections, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataStyle {
-    /// EPSV, then PASV; if both fail, EPRT or PORT if listening is allowed.
+    /// EPSV, then PASV. If both fail and listening is allowed, EPRT or PORT.
     #[default]
     Passive,
     /// Like `Passive`, but without EPSV over IPv4.
@@ -41,7 +41,7 @@ pub enum DataStyle {
     Active,
 }
 
-/// Quirks of a server that a session detected, for use by the next session.
+/// Deviations of a server from the RFCs that a session detected, for use by the next session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerQuirks {
     /// EPSV is refused or not answered, or its ports do not respond.
@@ -51,49 +51,49 @@ pub struct ServerQuirks {
     /// EPRT is refused or not answered.
     pub avoids_eprt: bool,
     /// FEAT is not answered.
-    pub avoids_features: bool,
+    pub avoids_feat: bool,
     /// OPTS UTF8 ON is not answered.
-    pub avoids_names: bool,
-    /// PBSZ and PROT are refused before the login, and must follow it.
-    pub logs_in_first: bool,
+    pub avoids_opts_utf8: bool,
+    /// PBSZ and PROT are refused before the login, so they must follow it.
+    pub needs_login_before_prot: bool,
     /// A multiline reply may end with another code than it began with.
-    pub has_loose_ends: bool,
+    pub has_mismatched_reply_codes: bool,
     /// PRET must precede EPSV and PASV.
     pub announces: bool,
-    /// A command that is sent before the reply to the previous one is lost.
-    pub goes_in_step: bool,
+    /// A command that is sent before the reply to the previous command is lost.
+    pub avoids_pipelining: bool,
 }
 
 /// Settings of a user session.
 #[derive(Clone, Debug)]
 pub struct UserSettings {
-    /// USER.
+    /// User name (USER).
     pub user: Name,
-    /// PASS.
+    /// Password (PASS).
     pub password: Secret,
-    /// ACCT, if the server requests it.
+    /// Account (ACCT), sent if the server requests it.
     pub account: Option<Secret>,
-    /// HOST (RFC 7151); a server that does not know HOST has only one host.
+    /// Virtual host (HOST, RFC 7151). A server that does not know HOST has only one host.
     pub host: Option<Name>,
-    /// Use of TLS.
+    /// Whether and how the control connection uses TLS.
     pub tls: TlsUse,
-    /// Whether data is protected if the control connection is.
+    /// Whether data connections use TLS if the control connection does.
     pub protects_data: bool,
-    /// Commands that set up data connections.
+    /// Commands that open data connections, in the order in which they are tried.
     pub data_style: DataStyle,
-    /// Whether the server may connect to this host if this host cannot connect to the server.
+    /// Whether this host may listen for a data connection if it cannot connect to the server.
     pub may_listen: bool,
-    /// Whether FEAT is sent after the login.
+    /// Whether to send FEAT after the login.
     pub asks_features: bool,
     /// Timeout for a reply.
     pub reply_timeout: Duration,
-    /// Timeout for a data connection by EPSV or PASV and for the reply to EPSV, after which the
-    /// next route is tried; and for the preliminary reply, after which the transfer begins without
-    /// it.
+    /// Maximum time for a data connection by EPSV or PASV and for the reply to EPSV, after which
+    /// the next route is tried. It also limits the wait for the preliminary reply, after which the
+    /// transfer starts without it.
     pub data_connect_timeout: Duration,
-    /// Time without data on a data connection.
+    /// Time without data after which a transfer fails.
     pub stall_timeout: Duration,
-    /// Quirks that earlier sessions detected.
+    /// Deviations of the server that earlier sessions detected.
     pub quirks: ServerQuirks,
 }
 
@@ -119,34 +119,34 @@ impl UserSettings {
     }
 }
 
-/// Command that stores a file.
+/// Command with which a file is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreKind {
-    /// STOR.
+    /// STOR: replaces an existing file.
     Replace,
-    /// APPE.
+    /// APPE: appends to an existing file.
     Append,
     /// STOU: the server chooses the name and reports it in the preliminary reply.
     Unique,
 }
 
-/// Command that lists a directory.
+/// Command with which a directory is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {
-    /// LIST.
+    /// LIST: lines for users, usually as written by `ls -l`.
     Long,
-    /// LIST -a.
+    /// LIST -a: like LIST, including names that begin with a dot.
     LongWithHidden,
-    /// NLST.
+    /// NLST: only names.
     Names,
-    /// MLSD.
+    /// MLSD: facts for programs (RFC 3659).
     Facts,
 }
 
 /// Task of a user session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// RETR.
+    /// RETR: receives a file.
     Retrieve {
         /// Name of the file.
         name: Name,
@@ -154,12 +154,12 @@ pub enum Task {
         representation: Representation,
         /// Offset in the file at which the transfer begins, in bytes.
         offset_bytes: u64,
-        /// Size of the whole file, if known; a shorter file is a failure.
+        /// Size of the whole file, if known; the transfer fails if the received file is shorter.
         expected_bytes: Option<u64>,
     },
-    /// STOR, APPE, STOU.
+    /// STOR, APPE or STOU: sends a file.
     Store {
-        /// Name of the file; only optional for STOU.
+        /// Name of the file; may be `None` only for STOU.
         name: Option<Name>,
         /// Command that stores the file.
         kind: StoreKind,
@@ -167,58 +167,59 @@ pub enum Task {
         representation: Representation,
         /// Offset in the file at which the transfer begins, in bytes.
         offset_bytes: u64,
-        /// Size for ALLO. The engine does not wait for the reply to ALLO, so a size may only be
-        /// given for servers that accept commands before the reply to the previous command.
+        /// Size to announce with ALLO. The engine does not wait for the reply to ALLO, so a size
+        /// may only be given for servers that accept commands before the reply to the previous
+        /// command.
         allocation_bytes: Option<u64>,
     },
-    /// LIST, NLST, MLSD.
+    /// LIST, NLST or MLSD: lists the named or the working directory.
     List(ListKind, Option<Name>),
-    /// MLFL.
+    /// MLFL: sends mail to a user over a data connection.
     MailFile(Option<Name>),
-    /// MAIL: a text, whose lines end with LF or CR LF, over the control connection.
+    /// MAIL: sends mail to a user over the control connection; its lines end with LF or CR LF.
     Mail(Option<Name>, Vec<u8>),
-    /// CWD.
+    /// CWD: changes the working directory.
     ChangeDirectory(Name),
-    /// CDUP.
+    /// CDUP: changes to the parent directory.
     Parent,
-    /// PWD; the name is [`Reply::quoted`].
+    /// PWD: queries the working directory, which is [`Reply::quoted`].
     WorkingDirectory,
-    /// MKD.
+    /// MKD: creates a directory.
     MakeDirectory(Name),
-    /// RMD.
+    /// RMD: removes a directory.
     RemoveDirectory(Name),
-    /// DELE.
+    /// DELE: deletes a file.
     Delete(Name),
-    /// RNFR and RNTO.
+    /// RNFR and RNTO: renames a file or directory.
     Rename {
         /// The old name.
         from: Name,
         /// The new name.
         to: Name,
     },
-    /// SIZE in image type; the size is [`Reply::number`].
+    /// SIZE in image type: queries the size of a file, which is [`Reply::number`].
     Size(Name),
-    /// MDTM; the time is [`Reply::timestamp`].
+    /// MDTM: queries the modification time, which is [`Reply::timestamp`].
     Modified(Name),
-    /// MLST; the facts are [`Reply::entry`].
+    /// MLST: queries the facts of a file or directory, which are [`Reply::entry`].
     Facts(Name),
-    /// MFMT.
+    /// MFMT: sets the modification time.
     SetModified(Timestamp, Name),
-    /// SITE CHMOD.
+    /// SITE CHMOD: sets the Unix mode bits.
     ChangeMode(u16, Name),
-    /// HASH, in image type.
+    /// HASH in image type: queries the hash of a file.
     Hash(Name),
-    /// FEAT.
+    /// FEAT: queries the features of the server.
     Features,
-    /// STAT.
+    /// STAT: queries the status of the server, or lists a file or directory.
     Status(Option<Name>),
-    /// SYST; the system is the first word of the reply (RFC 959 §5.4).
+    /// SYST: queries the operating system, which is the first word of the reply (RFC 959 §5.4).
     System,
-    /// NOOP.
+    /// NOOP: only requests a reply.
     Noop,
-    /// Any other command without a data connection, sent unchanged.
+    /// Any other command that needs no data connection, sent unchanged.
     Quote(Name),
-    /// QUIT: the last task.
+    /// QUIT: ends the session; no task may follow.
     Quit,
 }
 
@@ -237,59 +238,59 @@ impl Task {
 /// Step of a task at which it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// The server's greeting.
+    /// Waiting for the server's greeting.
     Greeting,
-    /// AUTH TLS.
+    /// AUTH TLS: requests TLS.
     Auth,
-    /// TLS on the control connection.
+    /// The TLS handshake on the control connection.
     Tls,
-    /// PBSZ.
+    /// PBSZ: sets the protection buffer size.
     ProtectionSize,
-    /// PROT.
+    /// PROT: sets the protection level of data connections.
     Protection,
-    /// HOST.
+    /// HOST: selects the virtual host.
     Host,
-    /// USER.
+    /// User name (USER).
     User,
-    /// PASS.
+    /// Password (PASS).
     Password,
-    /// ACCT.
+    /// ACCT: sends the account.
     Account,
-    /// FEAT.
+    /// FEAT: queries the features of the server.
     Features,
-    /// OPTS UTF8 ON.
+    /// OPTS UTF8 ON: selects UTF-8 names.
     Names,
-    /// TYPE.
+    /// TYPE: sets the data type.
     Type,
-    /// STRU.
+    /// STRU: sets the file structure.
     Structure,
-    /// MODE.
+    /// MODE: sets the transmission mode.
     Mode,
-    /// EPSV or PASV.
+    /// EPSV or PASV: requests a port of the server.
     Passive,
     /// Connecting to the server for data.
     DataConnect,
     /// Listening for a data connection from the server.
     Listen,
-    /// EPRT or PORT.
+    /// EPRT or PORT: sends the address of the listener.
     Port,
-    /// REST.
+    /// REST: sets the start offset.
     Restart,
-    /// ALLO.
+    /// ALLO: announces the size of an upload.
     Allocate,
-    /// PRET.
+    /// PRET: announces the command before EPSV or PASV.
     Announce,
-    /// EPSV or PASV in advance.
+    /// EPSV or PASV for the next task, sent in advance.
     Spare,
-    /// RNFR.
+    /// RNFR: sends the old name.
     RenameFrom,
     /// The command of the task itself.
     Command,
     /// The transfer of the data, and the wait for the final reply.
     Data,
-    /// ABOR.
+    /// ABOR: aborts the transfer.
     Abort,
-    /// Matching replies to commands again, after ABOR.
+    /// NOOP after ABOR: matches replies to commands again.
     Resynchronize,
 }
 
@@ -337,7 +338,7 @@ pub enum DataFailure {
     Malformed,
     /// The local file could not be read or written.
     File,
-    /// More data arrived than the file has or than a listing may have.
+    /// More data arrived than the file has, or than is allowed for a listing.
     Excess,
 }
 
@@ -346,15 +347,15 @@ pub enum DataFailure {
 pub enum FailureReason {
     /// The server sent a negative reply.
     Refused(Reply),
-    /// A reply was not valid for the command.
+    /// A reply is invalid for the command.
     Malformed,
-    /// The input is not an FTP reply: the beginning of the line.
+    /// The input is not an FTP reply; carries the beginning of the line.
     NotReply(Vec<u8>),
     /// No reply, or no data, arrived in time.
     Timeout,
     /// No data connection could be established.
     NoDataConnection,
-    /// The data failed.
+    /// The transfer of the data failed.
     Data(DataFailure),
     /// Fewer bytes arrived than the file has.
     Short {
@@ -378,12 +379,12 @@ pub enum FailureReason {
     Tls,
 }
 
-/// Failure of a task.
+/// Failure of a task: the step at which it failed and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Step that failed.
     pub step: Step,
-    /// Reason.
+    /// Reason for the failure.
     pub why: FailureReason,
 }
 
@@ -397,14 +398,15 @@ impl Failure {
     pub fn is_transient(&self) -> bool {
         match &self.why {
             FailureReason::Refused(reply) => {
-                let is_door = matches!(self.step, Step::Greeting | Step::User | Step::Password);
-                let is_full = is_door && reply.tells_of_a_crowd();
-                let is_for_now = match reply.code.number() {
-                    _ if reply.tells_of_no_room() => false,
-                    450 => !reply.tells_of_nothing(),
+                let is_login_step =
+                    matches!(self.step, Step::Greeting | Step::User | Step::Password);
+                let has_too_many_users = is_login_step && reply.reports_too_many_users();
+                let is_transient_code = match reply.code.number() {
+                    _ if reply.reports_full_disk() => false,
+                    450 => !reply.reports_missing_file(),
                     _ => reply.severity() == Severity::TransientNegative,
                 };
-                is_full || is_for_now
+                has_too_many_users || is_transient_code
             }
             FailureReason::Timeout
             | FailureReason::NoDataConnection
@@ -424,32 +426,32 @@ impl Failure {
 
 impl Reply {
     /// Returns whether the text of the reply refuses a login because of too many users.
-    fn tells_of_a_crowd(&self) -> bool {
+    fn reports_too_many_users(&self) -> bool {
         self.has_any(&[b"too many", b"later", b"overload", b"limit", b"maximum"])
     }
 
     /// Returns whether the server has no disk space: code 452, or another code with a text about a
     /// lack of disk space.
     #[must_use]
-    pub fn tells_of_no_room(&self) -> bool {
+    pub fn reports_full_disk(&self) -> bool {
         let words: [&[u8]; 5] =
             [b"no space", b"disk full", b"disk is full", b"quota", b"insufficient"];
-        let is_of_files = matches!(self.code.number(), 426 | 450 | 451);
-        self.code.number() == 452 || is_of_files && self.has_any(&words)
+        let is_file_error = matches!(self.code.number(), 426 | 450 | 451);
+        self.code.number() == 452 || is_file_error && self.has_any(&words)
     }
 
     /// Returns whether the reply reports a missing file or an empty directory. Some servers use
-    /// code 450 for these replies.
+    /// code 450 for this.
     #[must_use]
-    pub fn tells_of_nothing(&self) -> bool {
-        let is_of_files = matches!(self.code.number(), 450 | 550);
-        is_of_files && self.has_any(&[b"no such", b"not found", b"no files", b"does not exist"])
+    pub fn reports_missing_file(&self) -> bool {
+        let is_file_error = matches!(self.code.number(), 450 | 550);
+        is_file_error && self.has_any(&[b"no such", b"not found", b"no files", b"does not exist"])
     }
 
     /// Returns whether the reply reports an empty directory. Some servers send such a reply instead
     /// of an empty listing.
     #[must_use]
-    pub fn tells_of_no_files(&self) -> bool {
+    pub fn reports_empty_directory(&self) -> bool {
         matches!(self.code.number(), 450 | 550) && self.has_any(&[b"no files"])
     }
 
@@ -467,7 +469,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.step)?;
         match &self.why {
-            FailureReason::Refused(reply) => write!(f, "the server said {reply}"),
+            FailureReason::Refused(reply) => write!(f, "the server replied {reply}"),
             FailureReason::Malformed => f.write_str("the reply is invalid"),
             FailureReason::NotReply(line) => {
                 write!(f, "not an FTP reply: \"{}\"", line.escape_ascii())?;
@@ -477,7 +479,7 @@ impl fmt::Display for Failure {
                     _ => Ok(()),
                 }
             }
-            FailureReason::Timeout => f.write_str("nothing came in time"),
+            FailureReason::Timeout => f.write_str("timed out waiting for the server"),
             FailureReason::NoDataConnection => f.write_str("no data connection was established"),
             FailureReason::Data(DataFailure::ConnectionLost) => {
                 f.write_str("the data connection was lost")
@@ -508,11 +510,11 @@ impl fmt::Display for Failure {
 /// Result of a successful task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// The last reply.
+    /// The last reply of the task.
     pub reply: Reply,
     /// The preliminary reply, if there was one.
     pub preliminary: Option<Reply>,
-    /// Number of bytes on the data connection.
+    /// Number of bytes transferred on the data connection.
     pub wire_bytes: u64,
 }
 
@@ -524,7 +526,7 @@ pub enum UserEvent {
     /// Start TLS on the control connection, and discard input that was read but not yet delivered:
     /// answer with [`User::tls_started`](super::User::tls_started).
     StartTls,
-    /// The login is complete, and tasks run.
+    /// The login is complete; queued tasks now run.
     LoggedIn,
     /// Open a data connection, always to the host of the control connection: answer with
     /// [`User::data_connected`](super::User::data_connected) or
@@ -538,14 +540,14 @@ pub enum UserEvent {
     StartData(TaskId, Protection),
     /// Close the data connection and its listener.
     CloseData,
-    /// The received file is invalid or incomplete.
+    /// The received file is invalid or incomplete: discard it.
     Discard(TaskId),
     /// The server has stored the data up to a restart marker that this end sent (reply 110). REST
     /// with the server's marker resumes the transfer at that position.
     MarkerReached {
-        /// Marker of the local end.
+        /// Restart marker of the local end.
         ours: u64,
-        /// Marker of the server.
+        /// Restart marker of the server.
         theirs: u64,
     },
     /// A task has ended. `Ok` only if the reply is positive and the data ended with an orderly
@@ -561,21 +563,21 @@ mod tests {
     use crate::application::ftp::reply::Code;
     use alloc::vec;
 
-    fn may_pass(code: u16, text: &str) -> bool {
+    fn is_transient_failure(code: u16, text: &str) -> bool {
         let reply = Reply { code: Code::new(code).unwrap(), lines: vec![text.as_bytes().to_vec()] };
         Failure { step: Step::Command, why: FailureReason::Refused(reply) }.is_transient()
     }
 
     #[test]
-    fn what_is_refused_for_now_may_pass_and_what_is_refused_for_good_does_not() {
-        let for_now = [421, 425, 426, 450, 451].map(|code| may_pass(code, "later"));
-        assert_eq!(for_now, [true; 5]);
-        let for_good = [500, 501, 502, 503, 504, 530, 532, 550, 551, 552, 553];
-        assert!(!for_good.iter().any(|code| may_pass(*code, "no")));
+    fn transient_failures_may_be_retried_and_permanent_failures_may_not() {
+        let transient = [421, 425, 426, 450, 451].map(|code| is_transient_failure(code, "later"));
+        assert_eq!(transient, [true; 5]);
+        let permanent = [500, 501, 502, 503, 504, 530, 532, 550, 551, 552, 553];
+        assert!(!permanent.iter().any(|code| is_transient_failure(*code, "no")));
     }
 
     #[test]
-    fn a_line_that_is_no_reply_is_quoted_with_what_it_is_of() {
+    fn a_line_that_is_not_a_reply_is_quoted_with_its_protocol() {
         let text = |line: &[u8]| {
             let failure =
                 Failure { step: Step::Greeting, why: FailureReason::NotReply(line.to_vec()) };
@@ -590,15 +592,18 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_room_is_not_asked_again() {
-        assert!(!may_pass(452, "No"));
+    fn a_request_is_not_retried_if_the_server_has_no_disk_space() {
+        assert!(!is_transient_failure(452, "No"));
         for code in [426, 450, 451] {
-            assert!(!may_pass(code, "x: No space left on device") && may_pass(code, "Failure"));
+            assert!(
+                !is_transient_failure(code, "x: No space left on device")
+                    && is_transient_failure(code, "Failure")
+            );
         }
     }
 
     #[test]
     fn a_file_missing_by_reply_450_is_not_requested_again() {
-        assert!(may_pass(450, "Busy") && !may_pass(450, "No files found"));
+        assert!(is_transient_failure(450, "Busy") && !is_transient_failure(450, "No files found"));
     }
 }

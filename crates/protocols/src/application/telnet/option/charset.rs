@@ -3,9 +3,9 @@
 //! The side that performs the option sends REQUEST with the names that it supports, the most
 //! preferred first. The other side answers ACCEPTED with one of these names, or REJECTED. The first
 //! byte after REQUEST is the separator between the names. If both sides send a REQUEST at the same
-//! time, the server rejects the user's and the user answers the server's. A REQUEST may offer a
-//! translation table; this implementation never accepts one. The agreed character set applies to
-//! both directions, and BINARY should be enabled.
+//! time, the server rejects the user's REQUEST and the user answers the server's. A REQUEST may
+//! offer a translation table; this implementation never accepts one. The agreed character set
+//! applies to both directions, and BINARY should be enabled.
 
 use crate::application::telnet::Event;
 use alloc::string::String;
@@ -18,7 +18,7 @@ const REJECTED: u8 = 3;
 const TTABLE_IS: u8 = 4;
 const TTABLE_REJECTED: u8 = 5;
 
-/// Precedes the version of the tables that a REQUEST offers.
+/// Text in a REQUEST that precedes the version of the offered translation tables.
 const TTABLE: &[u8] = b"[TTABLE]";
 
 /// Maximum length of a name in bytes: the limit of the registry (RFC 2978).
@@ -32,10 +32,10 @@ const NAMES_MAX: usize = 32;
 pub enum CharsetOutcome {
     /// Both sides have agreed on this name, as spelled in the settings.
     Accepted(String),
-    /// The peer rejected all names that the local end requested.
-    RejectedByHim,
-    /// The local end rejected all names that the peer requested.
-    RejectedByUs,
+    /// The peer rejected all names that the local end proposed.
+    RejectedByPeer,
+    /// The local end rejected all names that the peer proposed.
+    RejectedLocally,
 }
 
 /// A subnegotiation of CHARSET.
@@ -77,7 +77,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// Parses a separator and the names that it separates.
+/// Parses a list of names; its first byte is the separator.
 fn names(list: &[u8]) -> Option<Vec<Vec<u8>>> {
     // RFC 2066: the version is one byte. Its value is ignored, since no table is accepted.
     let list = list.strip_prefix(TTABLE).map_or(list, |rest| rest.get(1..).unwrap_or_default());
@@ -93,33 +93,33 @@ fn names(list: &[u8]) -> Option<Vec<Vec<u8>>> {
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Charsets {
     /// Supported names, the most preferred first.
-    ours: Vec<String>,
+    supported: Vec<String>,
     is_server: bool,
-    is_awaited: bool,
+    is_request_outstanding: bool,
 }
 
 /// The answer to send, and the event for the caller.
 type Reply = (Option<Vec<u8>>, Option<Event<'static>>);
 
 impl Charsets {
-    pub(in crate::application::telnet) fn new(ours: &[String], is_server: bool) -> Self {
+    pub(in crate::application::telnet) fn new(supported: &[String], is_server: bool) -> Self {
         let is_name = |name: &&String| {
             (1..=NAME_MAX_BYTES).contains(&name.len())
                 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';')
         };
-        let ours = ours.iter().filter(is_name).take(NAMES_MAX).cloned().collect();
-        Self { ours, is_server, is_awaited: false }
+        let supported = supported.iter().filter(is_name).take(NAMES_MAX).cloned().collect();
+        Self { supported, is_server, is_request_outstanding: false }
     }
 
     /// Returns the content of a REQUEST for the supported names, or `None` if a REQUEST is
     /// outstanding.
     pub(in crate::application::telnet) fn request(&mut self) -> Option<Vec<u8>> {
-        if self.is_awaited || self.ours.is_empty() {
+        if self.is_request_outstanding || self.supported.is_empty() {
             return None;
         }
-        self.is_awaited = true;
+        self.is_request_outstanding = true;
         let mut content = Vec::from([REQUEST]);
-        for name in &self.ours {
+        for name in &self.supported {
             content.push(b';');
             content.extend_from_slice(name.as_bytes());
         }
@@ -127,25 +127,25 @@ impl Charsets {
     }
 
     /// Discards the outstanding request when the option is disabled.
-    pub(in crate::application::telnet) fn forget(&mut self) {
-        self.is_awaited = false;
+    pub(in crate::application::telnet) fn discard_request(&mut self) {
+        self.is_request_outstanding = false;
     }
 
     pub(in crate::application::telnet) fn receive(&mut self, message: &Message) -> Option<Reply> {
         match message {
-            Message::Request(_) if self.is_awaited && self.is_server => {
+            Message::Request(_) if self.is_request_outstanding && self.is_server => {
                 Some((Some(Vec::from([REJECTED])), None))
             }
-            Message::Request(theirs) => Some(self.choose(theirs)),
+            Message::Request(theirs) => Some(self.answer_request(theirs)),
             Message::Accepted(name) => {
                 // Only a requested name can be accepted.
-                let name = self.find(name).filter(|_| self.is_awaited)?;
-                self.is_awaited = false;
+                let name = self.find(name).filter(|_| self.is_request_outstanding)?;
+                self.is_request_outstanding = false;
                 Some((None, Some(Event::Charset(CharsetOutcome::Accepted(name)))))
             }
-            Message::Rejected if self.is_awaited => {
-                self.is_awaited = false;
-                Some((None, Some(Event::Charset(CharsetOutcome::RejectedByHim))))
+            Message::Rejected if self.is_request_outstanding => {
+                self.is_request_outstanding = false;
+                Some((None, Some(Event::Charset(CharsetOutcome::RejectedByPeer))))
             }
             Message::TableIs => Some((Some(Vec::from([TTABLE_REJECTED])), None)),
             Message::Rejected | Message::AboutTable => None,
@@ -153,19 +153,23 @@ impl Charsets {
     }
 
     /// Accepts the first requested name that is supported.
-    fn choose(&self, theirs: &[Vec<u8>]) -> Reply {
-        let both = theirs.iter().find_map(|remote| self.find(remote).map(|ours| (remote, ours)));
-        let Some((remote, ours)) = both else {
-            let event = Event::Charset(CharsetOutcome::RejectedByUs);
+    fn answer_request(&self, theirs: &[Vec<u8>]) -> Reply {
+        let common_name =
+            theirs.iter().find_map(|remote| self.find(remote).map(|supported| (remote, supported)));
+        let Some((remote, supported)) = common_name else {
+            let event = Event::Charset(CharsetOutcome::RejectedLocally);
             return (Some(Vec::from([REJECTED])), Some(event));
         };
         let mut content = Vec::from([ACCEPTED]);
         content.extend_from_slice(remote);
-        (Some(content), Some(Event::Charset(CharsetOutcome::Accepted(ours))))
+        (Some(content), Some(Event::Charset(CharsetOutcome::Accepted(supported))))
     }
 
     fn find(&self, name: &[u8]) -> Option<String> {
-        self.ours.iter().find(|ours| ours.as_bytes().eq_ignore_ascii_case(name)).cloned()
+        self.supported
+            .iter()
+            .find(|supported| supported.as_bytes().eq_ignore_ascii_case(name))
+            .cloned()
     }
 }
 
@@ -188,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_request_is_read_as_it_was_written(names in prop::collection::vec("[!-:<-~]{1,40}", 1..9)) {
+        fn an_emitted_request_is_parsed_back_equal(names in prop::collection::vec("[!-:<-~]{1,40}", 1..9)) {
             let content = Charsets::new(&names, false).request().unwrap();
             let names = names.into_iter().map(String::into_bytes).collect();
             prop_assert_eq!(Message::parse(&content), Some(Message::Request(names)));
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_refused_and_the_names_behind_them_are_read() {
+    fn translation_tables_are_refused_and_the_names_after_them_are_parsed() {
         let reply = receive(&mut charsets(false), b"\x01[TTABLE]\x01;KOI8-R;utf-8").unwrap();
         assert_eq!(reply, (Some(b"\x02utf-8".to_vec()), Some(accepted("UTF-8"))));
         let reply = receive(&mut charsets(false), b"\x04\x01;a;\x08\0\0\x02b").unwrap();
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_cross_are_settled_as_the_server_asked() {
+    fn crossing_requests_are_resolved_in_favor_of_the_server() {
         let mut user = charsets(false);
         let mut server = charsets(true);
         let asked_by_user = user.request().unwrap();
@@ -230,12 +234,12 @@ mod tests {
             receive(&mut server, &to_server.0.unwrap()),
             Some((None, Some(accepted("UTF-8"))))
         );
-        let rejected = Event::Charset(CharsetOutcome::RejectedByHim);
+        let rejected = Event::Charset(CharsetOutcome::RejectedByPeer);
         assert_eq!(receive(&mut user, &to_user.0.unwrap()), Some((None, Some(rejected))));
     }
 
     #[test]
-    fn an_unrequested_option_cannot_be_accepted() {
+    fn an_unrequested_name_cannot_be_accepted() {
         let mut user = charsets(false);
         assert_eq!(receive(&mut user, b"\x02UTF-8"), None);
         user.request();

@@ -12,16 +12,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Offset of the server's answer codes from the user's command codes.
-const FROM_SERVER: u8 = 100;
+/// Difference between the code of the server's answer and the code of the user's command.
+const SERVER_CODE_OFFSET: u8 = 100;
 
 /// Maximum length of a signature in bytes (our choice).
 const SIGNATURE_MAX_BYTES: usize = 255;
 
 /// Maximum number of unanswered commands that are remembered (our choice).
-const AWAITED_MAX: usize = 32;
+const UNANSWERED_MAX: usize = 32;
 
-/// A command to a serial port, an answer to one, or a notice.
+/// A command to a serial port, the answer to a command, or a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComPortCommand {
     /// Signature of the sender in printable ASCII. An empty string requests the signature of the
@@ -29,17 +29,19 @@ pub enum ComPortCommand {
     Signature(String),
     /// Bit rate in bits per second; 0 asks for the current value.
     BaudRate(u32),
-    /// Data bits, 5 to 8; 0 asks for the current value.
+    /// Number of data bits, 5 to 8; 0 asks for the current value.
     DataSize(u8),
-    /// 1 none, 2 odd, 3 even, 4 mark, 5 space; 0 asks for the current value.
+    /// Parity: 1 none, 2 odd, 3 even, 4 mark, 5 space; 0 asks for the current value.
     Parity(u8),
-    /// 1 one, 2 two, 3 one and a half; 0 asks for the current value.
+    /// Stop bits: 1 one, 2 two, 3 one and a half; 0 asks for the current value.
     StopSize(u8),
-    /// One of the settings of [`Control`].
+    /// Flow control, BREAK, DTR or RTS.
     Control(Control),
-    /// State of the line, from the server: the bits of a 16550's line status register.
+    /// State of the serial line, from the server: the bits of the line status register of a 16550
+    /// UART.
     LineState(u8),
-    /// State of the modem signals, from the server: the bits of a 16550's modem status register.
+    /// State of the modem signals, from the server: the bits of the modem status register of a
+    /// 16550 UART.
     ModemState(u8),
     /// Suspend sending.
     Suspend,
@@ -58,7 +60,7 @@ pub enum ComPortCommand {
 pub struct Control(pub u8);
 
 impl Control {
-    /// Queries the flow control of the data that the user sends.
+    /// Queries the flow control for the data that the user sends.
     pub const ASK_FLOW: Self = Self(0);
     /// No flow control.
     pub const NO_FLOW: Self = Self(1);
@@ -86,9 +88,10 @@ impl Control {
     pub const RTS_OFF: Self = Self(12);
 
     /// The highest value that RFC 2217 defines.
-    const LAST: u8 = 19;
+    const VALUE_MAX: u8 = 19;
 
-    /// Returns the group of settings; an answer belongs to a command of the same group.
+    /// Returns the group of settings that this value belongs to. A command and its answer belong to
+    /// the same group.
     fn group(self) -> u8 {
         match self.0 {
             0..=3 | 17 | 19 => 0,
@@ -99,7 +102,7 @@ impl Control {
         }
     }
 
-    fn is_question(self) -> bool {
+    fn is_query(self) -> bool {
         matches!(self.0, 0 | 4 | 7 | 10 | 13)
     }
 }
@@ -107,20 +110,20 @@ impl Control {
 /// An event of a serial port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComPortEvent {
-    /// A command of the user, for a server: execute it, and answer with the value now in effect.
+    /// For a server: a command of the user. Execute it, and answer with the value now in effect.
     Command(ComPortCommand),
-    /// The command took effect, or its query was answered, for a user.
+    /// For a user: the command took effect, or its query was answered.
     Answer(ComPortCommand),
-    /// The command did not take effect, for a user.
+    /// For a user: the command did not take effect.
     Refused {
-        /// The command.
-        asked: ComPortCommand,
+        /// The command that the user sent.
+        requested: ComPortCommand,
         /// The value in effect.
-        holds: ComPortCommand,
+        current: ComPortCommand,
     },
-    /// The state of the line or of the modem signals has changed, for a user.
+    /// For a user: the state of the serial line or of the modem signals has changed.
     Notice(ComPortCommand),
-    /// Whether the peer asks the local end to suspend sending.
+    /// Whether the peer asks the local end to stop sending data.
     Suspended(bool),
 }
 
@@ -134,8 +137,8 @@ pub(in crate::application::telnet) struct Message {
 impl Message {
     pub(super) fn parse(content: &[u8]) -> Option<Self> {
         let (&code, value) = content.split_first()?;
-        let is_from_server = code >= FROM_SERVER;
-        let code = if is_from_server { code - FROM_SERVER } else { code };
+        let is_from_server = code >= SERVER_CODE_OFFSET;
+        let code = if is_from_server { code - SERVER_CODE_OFFSET } else { code };
         let command = ComPortCommand::parse(code, value)?;
         Some(Self { is_from_server, command })
     }
@@ -149,7 +152,7 @@ impl ComPortCommand {
             (2, &[bits @ (0 | 5..=8)]) => Self::DataSize(bits),
             (3, &[parity @ 0..=5]) => Self::Parity(parity),
             (4, &[stop @ 0..=3]) => Self::StopSize(stop),
-            (5, &[control @ 0..=Control::LAST]) => Self::Control(Control(control)),
+            (5, &[control @ 0..=Control::VALUE_MAX]) => Self::Control(Control(control)),
             (6, &[state]) => Self::LineState(state),
             (7, &[state]) => Self::ModemState(state),
             (8, []) => Self::Suspend,
@@ -161,9 +164,10 @@ impl ComPortCommand {
         })
     }
 
-    /// Returns the content that a user, or a server, sends for this command.
+    /// Returns the content of the subnegotiation that a server (or a user) sends for this command.
     pub(in crate::application::telnet) fn content(&self, is_from_server: bool) -> Vec<u8> {
-        let mut content = Vec::from([self.code() + if is_from_server { FROM_SERVER } else { 0 }]);
+        let mut content =
+            Vec::from([self.code() + if is_from_server { SERVER_CODE_OFFSET } else { 0 }]);
         match self {
             Self::Signature(text) => {
                 content.extend_from_slice(printable(text.as_bytes()).as_bytes());
@@ -201,20 +205,22 @@ impl ComPortCommand {
         }
     }
 
-    /// Returns whether the command is a query that sets nothing.
-    fn is_question(&self) -> bool {
+    /// Returns whether the command only queries a value.
+    fn is_query(&self) -> bool {
         match self {
             Self::Signature(text) => text.is_empty(),
             Self::BaudRate(0) | Self::DataSize(0) | Self::Parity(0) | Self::StopSize(0) => true,
-            Self::Control(control) => control.is_question(),
+            Self::Control(control) => control.is_query(),
             _ => false,
         }
     }
 
     /// Returns whether `other` can be the answer to this command.
-    fn is_about_the_same(&self, other: &Self) -> bool {
+    fn is_answered_by(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Control(asked), Self::Control(answer)) => asked.group() == answer.group(),
+            (Self::Control(requested), Self::Control(answer)) => {
+                requested.group() == answer.group()
+            }
             _ => self.code() == other.code(),
         }
     }
@@ -222,8 +228,8 @@ impl ComPortCommand {
 
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let speaker = if self.is_from_server { "server: " } else { "" };
-        write!(f, "{speaker}{}", self.command)
+        let prefix = if self.is_from_server { "server: " } else { "" };
+        write!(f, "{prefix}{}", self.command)
     }
 }
 
@@ -264,37 +270,38 @@ fn printable(text: &[u8]) -> String {
 pub(in crate::application::telnet) struct ComPort {
     is_user: bool,
     /// The user's unanswered commands.
-    awaited: VecDeque<ComPortCommand>,
+    unanswered: VecDeque<ComPortCommand>,
     is_suspended: bool,
 }
 
 impl ComPort {
     pub(in crate::application::telnet) fn new(is_user: bool) -> Self {
-        Self { is_user, awaited: VecDeque::new(), is_suspended: false }
+        Self { is_user, unanswered: VecDeque::new(), is_suspended: false }
     }
 
-    /// Returns whether the peer asks the local end to suspend sending.
+    /// Returns whether the peer asks the local end to stop sending data.
     pub(in crate::application::telnet) fn is_suspended(&self) -> bool {
         self.is_suspended
     }
 
-    /// Registers a command that is sent to the peer. Returns its content, or `None` if too many
-    /// commands are unanswered.
+    /// Records a command that is sent to the peer as unanswered. Returns the content of its
+    /// subnegotiation, or `None` if too many commands are unanswered.
     pub(in crate::application::telnet) fn request(
         &mut self,
         command: &ComPortCommand,
     ) -> Option<Vec<u8>> {
         let is_answered = !matches!(command, ComPortCommand::Suspend | ComPortCommand::Resume);
         if self.is_user && is_answered {
-            if self.awaited.len() >= AWAITED_MAX {
+            if self.unanswered.len() >= UNANSWERED_MAX {
                 return None;
             }
-            self.awaited.push_back(command.clone());
+            self.unanswered.push_back(command.clone());
         }
         Some(command.content(!self.is_user))
     }
 
-    /// Processes a message of the peer; `None` if its direction is wrong.
+    /// Processes a message of the peer. Returns `None` if only the local role may send this
+    /// message.
     pub(in crate::application::telnet) fn receive(
         &mut self,
         message: Message,
@@ -315,17 +322,17 @@ impl ComPort {
         }
     }
 
-    fn on_answer(&mut self, holds: ComPortCommand) -> ComPortEvent {
-        let place = self.awaited.iter().position(|asked| asked.is_about_the_same(&holds));
+    fn on_answer(&mut self, current: ComPortCommand) -> ComPortEvent {
+        let index = self.unanswered.iter().position(|requested| requested.is_answered_by(&current));
         // Some servers do not answer every command; this answer belongs to the newer command.
-        let asked = place.and_then(|place| self.awaited.remove(place));
-        // ser2net answers two commands for one setting with the second value, twice.
-        let is_overtaken = self.awaited.contains(&holds);
-        match asked {
-            Some(asked) if asked != holds && !asked.is_question() && !is_overtaken => {
-                ComPortEvent::Refused { asked, holds }
+        let requested = index.and_then(|index| self.unanswered.remove(index));
+        // After two commands for one setting, ser2net answers twice with the value of the second.
+        let is_superseded = self.unanswered.contains(&current);
+        match requested {
+            Some(requested) if requested != current && !requested.is_query() && !is_superseded => {
+                ComPortEvent::Refused { requested, current }
             }
-            _ => ComPortEvent::Answer(holds),
+            _ => ComPortEvent::Answer(current),
         }
     }
 }
@@ -346,7 +353,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(content in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_parsed_or_refused(content in prop::collection::vec(any::<u8>(), 0..300)) {
             _ = Message::parse(&content);
         }
     }
@@ -356,20 +363,20 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_comes_back_otherwise_was_refused() {
+    fn an_answer_with_another_value_is_a_refusal() {
         let mut user = ComPort::new(true);
-        let asked = ComPortCommand::BaudRate(115_200);
-        assert_eq!(user.request(&asked).unwrap(), [1, 0, 1, 0xc2, 0]);
-        let holds = ComPortCommand::BaudRate(9600);
-        let refused = ComPortEvent::Refused { asked, holds: holds.clone() };
+        let requested = ComPortCommand::BaudRate(115_200);
+        assert_eq!(user.request(&requested).unwrap(), [1, 0, 1, 0xc2, 0]);
+        let current = ComPortCommand::BaudRate(9600);
+        let refused = ComPortEvent::Refused { requested, current: current.clone() };
         assert_eq!(receive(&mut user, &[101, 0, 0, 0x25, 0x80]), Some(refused));
         user.request(&ComPortCommand::BaudRate(0));
-        let answer = Some(ComPortEvent::Answer(holds));
+        let answer = Some(ComPortEvent::Answer(current));
         assert_eq!(receive(&mut user, &[101, 0, 0, 0x25, 0x80]), answer);
     }
 
     #[test]
-    fn a_setting_that_a_later_one_has_overtaken_was_not_refused() {
+    fn a_setting_replaced_by_a_later_one_is_not_refused() {
         let mut user = ComPort::new(true);
         let first = ComPortCommand::DataSize(7);
         let second = ComPortCommand::DataSize(8);
@@ -381,19 +388,22 @@ mod tests {
     }
 
     #[test]
-    fn answers_about_one_wire_are_not_taken_for_another() {
+    fn answers_about_one_signal_are_not_taken_for_another() {
         let mut user = ComPort::new(true);
         user.request(&ComPortCommand::Control(Control::DTR_ON));
         user.request(&ComPortCommand::Control(Control::RTS_OFF));
         let rts = ComPortEvent::Answer(ComPortCommand::Control(Control::RTS_OFF));
         assert_eq!(receive(&mut user, &[105, 12]), Some(rts));
-        let asked = ComPortCommand::Control(Control::DTR_ON);
-        let holds = ComPortCommand::Control(Control::DTR_OFF);
-        assert_eq!(receive(&mut user, &[105, 9]), Some(ComPortEvent::Refused { asked, holds }));
+        let requested = ComPortCommand::Control(Control::DTR_ON);
+        let current = ComPortCommand::Control(Control::DTR_OFF);
+        assert_eq!(
+            receive(&mut user, &[105, 9]),
+            Some(ComPortEvent::Refused { requested, current })
+        );
     }
 
     #[test]
-    fn each_end_hears_only_what_is_the_others_to_say() {
+    fn each_end_accepts_only_messages_of_the_other_role() {
         assert_eq!(receive(&mut ComPort::new(true), &[2, 8]), None);
         assert_eq!(receive(&mut ComPort::new(false), &[102, 8]), None);
         let event = ComPortEvent::Command(ComPortCommand::DataSize(8));
@@ -416,6 +426,6 @@ mod tests {
     fn unanswered_commands_have_a_limit() {
         let mut user = ComPort::new(true);
         let accepted = (0..100).filter(|_| user.request(&ComPortCommand::Purge(1)).is_some());
-        assert_eq!(accepted.count(), AWAITED_MAX);
+        assert_eq!(accepted.count(), UNANSWERED_MAX);
     }
 }

@@ -12,9 +12,10 @@
 //!
 //! ```text
 //! in:   while input is not empty
-//!           if the decompressor runs: inflate a piece of input, and give that to Telnet
-//!           else: give input to Telnet; at CompressionStarted start the decompressor
-//! out:  of the output, up to the turn: as it is, or through the compressor if it is compressed
+//!           if the decompressor is on: inflate a piece of input, and pass the result to Telnet
+//!           else: pass input to Telnet; at CompressionStarted start the decompressor
+//! out:  send the output before Telnet::compression_boundary: through the compressor if
+//!           Telnet::output_is_compressed, otherwise unchanged
 //! ```
 //!
 //! A megabyte of zeros compresses to a kilobyte. Output is returned in pieces of the caller's size,
@@ -44,9 +45,9 @@ const GZIP_HEADER_MAX_BYTES: usize = 1024;
 const GZIP_TRAILER_BYTES: usize = 8;
 
 /// Size of the compressor's output buffer in bytes.
-const PIECE_BYTES: usize = 4096;
+const OUTPUT_BUFFER_BYTES: usize = 4096;
 
-/// Reason why a compressed stream was rejected. The connection cannot be read any further.
+/// Reason why a compressed stream was rejected. No more input of the connection can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecompressError {
     /// The stream is not compressed, or corrupt.
@@ -67,14 +68,14 @@ pub struct Decompressor {
 enum State {
     #[default]
     Plain,
-    /// The first bytes, until they determine the format of the stream.
-    Beginning(Vec<u8>),
+    /// The first bytes, stored until they determine the format of the stream.
+    DetectingFormat(Vec<u8>),
     Inflating {
         inflate: Box<InflateState>,
         trailer_bytes: usize,
     },
-    /// After the stream: this many bytes are still to be skipped.
-    Ending(usize),
+    /// The compressed stream has ended; this many bytes of its trailer are still to be skipped.
+    SkippingTrailer(usize),
     Refused(DecompressError),
 }
 
@@ -82,9 +83,9 @@ impl fmt::Debug for Decompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
             State::Plain => "plain",
-            State::Beginning(_) => "beginning",
+            State::DetectingFormat(_) => "beginning",
             State::Inflating { .. } => "inflating",
-            State::Ending(_) => "ending",
+            State::SkippingTrailer(_) => "ending",
             State::Refused(_) => "refused",
         };
         f.debug_struct("Decompressor").field("state", &state).finish_non_exhaustive()
@@ -94,7 +95,7 @@ impl fmt::Debug for Decompressor {
 impl Decompressor {
     /// Starts decompression with the next byte of the input.
     pub fn start(&mut self) {
-        *self = Self { state: State::Beginning(Vec::new()), ..Self::default() };
+        *self = Self { state: State::DetectingFormat(Vec::new()), ..Self::default() };
     }
 
     /// Returns whether the input is compressed.
@@ -132,12 +133,12 @@ impl Decompressor {
             match &mut self.state {
                 State::Plain => return Ok(0),
                 State::Refused(error) => return Err(*error),
-                State::Beginning(_) => {
-                    if !self.begin(input)? {
+                State::DetectingFormat(_) => {
+                    if !self.detect_format(input)? {
                         return Ok(0);
                     }
                 }
-                State::Ending(left) => {
+                State::SkippingTrailer(left) => {
                     let skipped = (*left).min(input.len());
                     *input = input.get(skipped..).unwrap_or_default();
                     *left -= skipped;
@@ -152,19 +153,19 @@ impl Decompressor {
     }
 
     /// Collects bytes until the format of the stream is known. Returns whether the format is known.
-    fn begin(&mut self, input: &mut &[u8]) -> Result<bool, DecompressError> {
-        let State::Beginning(head) = &mut self.state else { return Ok(true) };
+    fn detect_format(&mut self, input: &mut &[u8]) -> Result<bool, DecompressError> {
+        let State::DetectingFormat(head) = &mut self.state else { return Ok(true) };
         while let Some((&byte, rest)) = input.split_first() {
             *input = rest;
             self.bytes_in += 1;
             head.push(byte);
-            let Some((format, trailer_bytes)) = kind(head)? else { continue };
+            let Some((format, trailer_bytes)) = stream_format(head)? else { continue };
             let mut inflater = InflateState::new_boxed(format);
-            // The header of gzip is consumed. The first bytes of the other formats are part of the
-            // stream, and too short to produce output.
+            // The header of gzip is not part of the compressed stream. In the other formats the
+            // first bytes are part of it, and too few to produce output.
             if trailer_bytes == 0 {
-                let fed = inflate(&mut inflater, head, &mut [], MZFlush::None);
-                if fed.bytes_consumed != head.len() {
+                let result = inflate(&mut inflater, head, &mut [], MZFlush::None);
+                if result.bytes_consumed != head.len() {
                     return Err(DecompressError::Corrupt);
                 }
             }
@@ -183,13 +184,13 @@ impl Decompressor {
         self.bytes_in += done.bytes_consumed as u64;
         self.bytes_out += done.bytes_written as u64;
         match done.status {
-            Ok(MZStatus::StreamEnd) => self.state = State::Ending(*trailer_bytes),
-            // `Buf` only means that the input is exhausted.
+            Ok(MZStatus::StreamEnd) => self.state = State::SkippingTrailer(*trailer_bytes),
+            // `Buf` only means that the input has been consumed.
             Ok(_) | Err(MZError::Buf) => {}
             Err(_) => return Err(DecompressError::Corrupt),
         }
-        let allowed = self.bytes_in.saturating_mul(EXPANSION_MAX) + EXPANSION_FREE_BYTES;
-        if self.bytes_out > allowed {
+        let bytes_out_max = self.bytes_in.saturating_mul(EXPANSION_MAX) + EXPANSION_FREE_BYTES;
+        if self.bytes_out > bytes_out_max {
             Err(DecompressError::Expands)
         } else {
             Ok(done.bytes_written)
@@ -197,9 +198,9 @@ impl Decompressor {
     }
 }
 
-/// Returns the format of a stream that begins with `head` and the length of its trailer, once
-/// known.
-fn kind(head: &[u8]) -> Result<Option<(DataFormat, usize)>, DecompressError> {
+/// Returns the format of the compressed stream that begins with `head` and the length of its
+/// trailer in bytes, or `None` if more bytes are needed.
+fn stream_format(head: &[u8]) -> Result<Option<(DataFormat, usize)>, DecompressError> {
     match *head {
         // RFC 1952: no valid deflate stream begins with 0x1f, whose block type is reserved.
         [0x1f] => Ok(None),
@@ -220,13 +221,13 @@ fn kind(head: &[u8]) -> Result<Option<(DataFormat, usize)>, DecompressError> {
 
 /// Returns the length of the gzip header at the start of `head`, if it is complete (RFC 1952 §2.3).
 fn gzip_header_len(head: &[u8]) -> Option<usize> {
-    let (fixed, mut rest) = head.split_at_checked(10)?;
-    let flags = *fixed.get(3)?;
+    let (fixed_header, mut rest) = head.split_at_checked(10)?;
+    let flags = *fixed_header.get(3)?;
     if flags & 4 != 0 {
         let (len, after) = rest.split_first_chunk()?;
         rest = after.get(usize::from(u16::from_le_bytes(*len))..)?;
     }
-    // A name and a comment, each terminated by NUL.
+    // The optional file name and comment, each terminated by NUL.
     for flag in [8, 16] {
         if flags & flag != 0 {
             let end = rest.iter().position(|&byte| byte == 0)?;
@@ -251,7 +252,7 @@ impl fmt::Debug for Compressor {
 impl Default for Compressor {
     fn default() -> Self {
         let mut compressor = Box::<CompressorOxide>::default();
-        // The default level of zlib.
+        // Level 6 is the default of zlib.
         compressor.set_format_and_level(DataFormat::Zlib, 6);
         Self(compressor)
     }
@@ -264,14 +265,14 @@ impl Compressor {
         self.put(input, output, TDEFLFlush::Sync);
     }
 
-    /// Ends the stream and appends the rest to `output`. Later data is uncompressed; the next
-    /// stream needs a new compressor.
+    /// Ends the compressed stream and appends its last bytes to `output`. Later data is
+    /// uncompressed; the next stream needs a new compressor.
     pub fn finish(mut self, output: &mut Vec<u8>) {
         self.put(&[], output, TDEFLFlush::Finish);
     }
 
     fn put(&mut self, mut input: &[u8], output: &mut Vec<u8>, flush: TDEFLFlush) {
-        let mut piece = [0; PIECE_BYTES];
+        let mut piece = [0; OUTPUT_BUFFER_BYTES];
         loop {
             let (status, taken, made) = compress(&mut self.0, input, &mut piece, flush);
             output.extend_from_slice(piece.get(..made).unwrap_or_default());
@@ -292,7 +293,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec;
 
-    /// Inflates `pieces` and returns the output and the uncompressed rest.
+    /// Inflates `pieces` and returns the output and the uncompressed bytes after the stream.
     fn inflated<'a>(
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(Vec<u8>, Vec<u8>), DecompressError> {
@@ -316,13 +317,13 @@ mod tests {
     }
 
     fn gzip(flags: u8, header: &[u8], text: &[u8]) -> Vec<u8> {
-        let fixed = [0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 3];
-        [&fixed[..], header, &compress_to_vec(text, 6), &[7; GZIP_TRAILER_BYTES]].concat()
+        let fixed_header = [0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 3];
+        [&fixed_header[..], header, &compress_to_vec(text, 6), &[7; GZIP_TRAILER_BYTES]].concat()
     }
 
     proptest! {
         #[test]
-        fn data_compressed_in_pieces_is_inflated_in_other_pieces(
+        fn data_compressed_in_pieces_is_inflated_at_any_split(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..9),
             cut in 1..40_usize
         ) {
@@ -337,7 +338,7 @@ mod tests {
         }
 
         #[test]
-        fn all_three_kinds_are_distinguished_cut_anywhere(text in "[ -~]{0,200}", cut in 1..20_usize) {
+        fn all_three_formats_are_recognized_at_any_split(text in "[ -~]{0,200}", cut in 1..20_usize) {
             let text = text.as_bytes();
             let streams = [
                 compress_to_vec_zlib(text, 6),
@@ -366,15 +367,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_becomes_a_thousand_times_itself_is_refused() {
+    fn a_stream_that_expands_a_thousandfold_is_refused() {
         let bomb = compress_to_vec_zlib(&vec![0; 8 << 20], 9);
         assert_eq!(inflated([&bomb[..]]), Err(DecompressError::Expands));
-        let page = compress_to_vec_zlib(&vec![b' '; 1 << 20], 9);
-        assert_eq!(inflated([&page[..]]).map(|(out, _)| out.len()), Ok(1 << 20));
+        let blank_page = compress_to_vec_zlib(&vec![b' '; 1 << 20], 9);
+        assert_eq!(inflated([&blank_page[..]]).map(|(out, _)| out.len()), Ok(1 << 20));
     }
 
     #[test]
-    fn a_broken_stream_is_refused_once_and_for_all() {
+    fn a_corrupt_stream_is_refused_and_nothing_more_is_read() {
         let mut context = TestContext::default();
         let mut decompressor = Decompressor::default();
         decompressor.start();

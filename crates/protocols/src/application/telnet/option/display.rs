@@ -11,8 +11,8 @@ use core::fmt;
 const IS: u8 = 0;
 const SEND: u8 = 1;
 
-/// Maximum length of a location in bytes (our choice): a host name of 255 bytes, and the display
-/// and screen numbers.
+/// Maximum length of a location in bytes (our choice): enough for a host name of 255 bytes and the
+/// display and screen numbers.
 const LOCATION_MAX_BYTES: usize = 264;
 
 /// A subnegotiation of X-DISPLAY-LOCATION.
@@ -46,12 +46,13 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND.
+/// Returns the content of a SEND subnegotiation.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// Returns the content of an IS with the graphic ASCII of `location`, up to its maximum length.
+/// Returns the content of an IS subnegotiation with the graphic ASCII characters of `location`, up
+/// to the maximum length.
 pub(in crate::application::telnet) fn is(location: &str) -> Vec<u8> {
     let graphic = location.bytes().filter(u8::is_ascii_graphic).take(LOCATION_MAX_BYTES);
     core::iter::once(IS).chain(graphic).collect()

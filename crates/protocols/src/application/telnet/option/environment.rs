@@ -69,7 +69,7 @@ pub(in crate::application::telnet) enum Message {
     Info(Vec<Variable>),
 }
 
-/// A requested variable or group of variables.
+/// A variable or group of variables that the server requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Wanted {
     AllWellKnown,
@@ -97,7 +97,11 @@ impl Message {
                     }
                     _ => None,
                 };
-                pieces(list)?.into_iter().map(wanted).collect::<Option<_>>().map(Self::Send)
+                split_at_markers(list)?
+                    .into_iter()
+                    .map(wanted)
+                    .collect::<Option<_>>()
+                    .map(Self::Send)
             }
             IS => variables(list).map(Self::Is),
             INFO => variables(list).map(Self::Info),
@@ -130,13 +134,14 @@ impl fmt::Display for Message {
     }
 }
 
-/// Splits a list at its markers and removes the escapes; returns each piece with its marker.
-fn pieces(list: &[u8]) -> Option<Vec<(u8, Vec<u8>)>> {
+/// Splits a list at its markers (VAR, VALUE, USERVAR), removes the escapes, and returns each piece
+/// with its marker.
+fn split_at_markers(list: &[u8]) -> Option<Vec<(u8, Vec<u8>)>> {
     let mut pieces: Vec<(u8, Vec<u8>)> = Vec::new();
     let mut bytes = list.iter().copied();
     while let Some(byte) = bytes.next() {
         if byte != ESC && matches!(byte, VAR | VALUE | USERVAR) {
-            // A variable has at most two pieces.
+            // A variable consists of at most two pieces: its name and its value.
             if pieces.len() == 2 * VARIABLES_MAX {
                 return None;
             }
@@ -151,7 +156,7 @@ fn pieces(list: &[u8]) -> Option<Vec<(u8, Vec<u8>)>> {
 
 fn variables(list: &[u8]) -> Option<Vec<Variable>> {
     let mut variables: Vec<Variable> = Vec::new();
-    for (marker, bytes) in pieces(list)? {
+    for (marker, bytes) in split_at_markers(list)? {
         if marker != VALUE {
             variables.push(Variable { name: bytes, value: None });
             continue;
@@ -172,11 +177,11 @@ impl OfferedVariables {
     /// Creates the list from the allowed variables. Variables that cannot be sent unchanged are
     /// omitted.
     pub(in crate::application::telnet) fn new(allowed: &[EnvironmentVariable]) -> Self {
-        let is_told = |variable: &&EnvironmentVariable| {
+        let can_be_sent = |variable: &&EnvironmentVariable| {
             is_name(variable.name.as_bytes())
                 && variable.value.as_ref().is_some_and(|value| is_value(value))
         };
-        Self(allowed.iter().filter(is_told).take(VARIABLES_MAX).cloned().collect())
+        Self(allowed.iter().filter(can_be_sent).take(VARIABLES_MAX).cloned().collect())
     }
 
     /// Returns the content of the answer to a SEND.
@@ -188,19 +193,19 @@ impl OfferedVariables {
         let wanted = if wanted.is_empty() { &all } else { wanted };
         for wanted in wanted {
             match wanted {
-                Wanted::AllWellKnown => self.put_all(true, &mut content, &mut offered),
-                Wanted::AllOthers => self.put_all(false, &mut content, &mut offered),
+                Wanted::AllWellKnown => self.put_group(true, &mut content, &mut offered),
+                Wanted::AllOthers => self.put_group(false, &mut content, &mut offered),
                 Wanted::Named { is_well_known, name } => {
                     let known = self.0.iter().find(|variable| variable.name.as_bytes() == name);
                     let value = known.and_then(|variable| variable.value.as_deref());
-                    put(&mut content, &mut offered, *is_well_known, name, value);
+                    put_variable(&mut content, &mut offered, *is_well_known, name, value);
                 }
             }
         }
         content
     }
 
-    fn put_all<'a>(
+    fn put_group<'a>(
         &'a self,
         are_well_known: bool,
         content: &mut Vec<u8>,
@@ -211,13 +216,13 @@ impl OfferedVariables {
         };
         for variable in self.0.iter().filter(of_kind) {
             let name = variable.name.as_bytes();
-            put(content, offered, are_well_known, name, variable.value.as_deref());
+            put_variable(content, offered, are_well_known, name, variable.value.as_deref());
         }
     }
 }
 
-/// Appends a variable to `content`, if the variable is not in `content` yet and fits.
-fn put<'a>(
+/// Appends a variable to `content`, unless `content` already contains it or has no space for it.
+fn put_variable<'a>(
     content: &mut Vec<u8>,
     offered: &mut Vec<&'a [u8]>,
     is_well_known: bool,
@@ -286,12 +291,12 @@ impl RequestedNames {
         variables: Vec<Variable>,
     ) -> (Vec<EnvironmentVariable>, usize) {
         let count = variables.len();
-        let sifted: Vec<_> = variables.into_iter().filter_map(|it| self.take(it)).collect();
-        let refused = count - sifted.len();
-        (sifted, refused)
+        let accepted: Vec<_> = variables.into_iter().filter_map(|it| self.accept(it)).collect();
+        let refused = count - accepted.len();
+        (accepted, refused)
     }
 
-    fn take(&self, variable: Variable) -> Option<EnvironmentVariable> {
+    fn accept(&self, variable: Variable) -> Option<EnvironmentVariable> {
         let name = self.0.iter().find(|name| name.as_bytes() == variable.name)?;
         let value = match variable.value {
             Some(value) => Some(String::from_utf8(value).ok().filter(|value| is_value(value))?),
@@ -302,8 +307,8 @@ impl RequestedNames {
 }
 
 fn is_name(name: &[u8]) -> bool {
-    let is_good = |&byte: &u8| byte.is_ascii_graphic() && byte != b'=';
-    !name.is_empty() && name.len() <= NAME_MAX_BYTES && name.iter().all(is_good)
+    let is_valid_byte = |&byte: &u8| byte.is_ascii_graphic() && byte != b'=';
+    !name.is_empty() && name.len() <= NAME_MAX_BYTES && name.iter().all(is_valid_byte)
 }
 
 fn is_value(value: &str) -> bool {
@@ -338,7 +343,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(content in prop::collection::vec(0..8_u8, 0..200)) {
+        fn any_bytes_are_parsed_or_refused(content in prop::collection::vec(0..8_u8, 0..200)) {
             if let Some(message) = Message::parse(&content) {
                 let words = format!("{message}");
                 prop_assert!(words.is_ascii());
@@ -347,14 +352,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_allowed_is_repeated_without_a_value() {
+    fn a_name_that_is_not_allowed_is_sent_without_a_value() {
         let offered = OfferedVariables::new(&[EnvironmentVariable::new("LANG", "C")]);
         let content = offered.answer(&[named("USER"), named("LANG"), named("LANG")]);
         assert_eq!(content, b"\0\0USER\x03LANG\x01C");
     }
 
     #[test]
-    fn everything_is_no_more_than_what_is_allowed() {
+    fn a_request_for_everything_returns_only_allowed_variables() {
         let offered = OfferedVariables::new(&[
             EnvironmentVariable::new("LANG", "C"),
             EnvironmentVariable::new("USER", "a\nb"),
@@ -365,13 +370,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_a_limit_whatever_is_asked() {
+    fn an_answer_has_a_limit_for_any_request() {
         let wanted: Vec<_> = (0..500).map(|n| named(&format!("{n:050}"))).collect();
         assert!(OfferedVariables::new(&[]).answer(&wanted).len() <= IS_MAX_BYTES);
     }
 
     #[test]
-    fn requests_are_cut_to_what_others_have_room_for() {
+    fn requests_are_split_to_fit_small_peers() {
         let names: Vec<_> = (0..60).map(|n| format!("{n:020}")).collect();
         let requests = RequestedNames::new(&names).requests();
         assert!(requests.len() > 1 && requests.iter().all(|it| it.len() <= SEND_MAX_BYTES));

@@ -1,14 +1,14 @@
 //! TOGGLE-FLOW-CONTROL (RFC 1372): whether the user's terminal acts on XOFF and XON.
 //!
-//! The server sends OFF when a program wants to receive these two characters, and ON when it no
-//! longer does. It also specifies whether only XON or any character resumes the output.
+//! The server sends OFF when a program wants to receive these two characters as data, and ON
+//! afterwards. It also specifies whether only XON or any character resumes the output.
 
 use core::fmt;
 
-/// Treatment of XOFF and XON by the terminal.
+/// How the terminal treats XOFF and XON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
-    /// XOFF and XON are data.
+    /// XOFF and XON are data and do not stop or resume the output.
     Off,
     /// XOFF stops the output, XON resumes it.
     On,

@@ -10,7 +10,7 @@ use core::fmt;
 /// Maximum length of a name in bytes (our choice).
 const NAME_MAX_BYTES: usize = 128;
 
-/// A message.
+/// A GMCP message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gmcp {
     /// Name: 1 to 128 graphic ASCII characters.
@@ -26,7 +26,7 @@ impl Gmcp {
         is_name(name).then(|| Self { name: String::from(name), value: String::from(value) })
     }
 
-    /// Returns the content, or `None` if the name is invalid.
+    /// Returns the content of the subnegotiation, or `None` if the name is invalid.
     pub(in crate::application::telnet) fn content(&self) -> Option<Vec<u8>> {
         if !is_name(&self.name) {
             return None;
@@ -57,19 +57,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_is_read_as_it_was_written(name in "[!-~]{1,128}", value in any::<String>()) {
+        fn an_emitted_message_is_parsed_back_equal(name in "[!-~]{1,128}", value in any::<String>()) {
             let message = Gmcp { name, value };
             prop_assert_eq!(Gmcp::parse(&message.content().unwrap()), Some(message));
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(content in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_refused(content in prop::collection::vec(any::<u8>(), 0..200)) {
             _ = Gmcp::parse(&content);
         }
     }
 
     #[test]
-    fn a_message_without_a_name_makes_no_sense() {
+    fn a_message_without_a_name_is_invalid() {
         assert_eq!(Gmcp::parse(b""), None);
         assert_eq!(Gmcp::parse(b" {}"), None);
         assert_eq!(Gmcp::parse(b"Core.Hello\n{}"), None);

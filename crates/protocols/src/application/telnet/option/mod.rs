@@ -1,9 +1,9 @@
-//! The options: a table of the known options with the side that performs each, and a file for each.
+//! The options: a table of the known options with the role that performs each, and a file for each.
 //!
-//! The table defines who can perform an option and how much of its subnegotiations is kept. The
-//! messages and the state of an option are in its own file. Options without subnegotiations
-//! (BINARY, ECHO, SUPPRESS-GO-AHEAD, END-OF-RECORD) have a row and no file; TIMING-MARK, which
-//! marks a position in the stream and has no state, has neither.
+//! The table defines which role can perform an option, and the maximum length of its
+//! subnegotiations. The messages and the state of an option are in its own file. Options without
+//! subnegotiations (BINARY, ECHO, SUPPRESS-GO-AHEAD, END-OF-RECORD) have a row and no file;
+//! TIMING-MARK, which marks a position in the stream and has no state, has neither.
 
 pub(super) mod charset;
 pub(super) mod com_port;
@@ -34,20 +34,20 @@ enum Performer {
     Server,
 }
 
-/// One row of the table.
+/// One row of the table of options.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     option: OptionCode,
     performer: Performer,
-    /// Maximum number of bytes kept of a subnegotiation.
+    /// Maximum length in bytes of the content of a subnegotiation; a longer one is discarded.
     content_max_bytes: usize,
 }
 
-const fn entry(option: OptionCode, performer: Performer, content_max_bytes: usize) -> Entry {
+const fn table_entry(option: OptionCode, performer: Performer, content_max_bytes: usize) -> Entry {
     Entry { option, performer, content_max_bytes }
 }
 
-/// Number of options with a state.
+/// Number of options in the table: all known options except TIMING-MARK, which has no state.
 pub(super) const KNOWN_COUNT: usize = 21;
 
 /// The options with a state, in the order of their codes.
@@ -55,44 +55,44 @@ pub(super) const KNOWN_COUNT: usize = 21;
 /// The limits are our choice. For short messages the limit is the length of the longest valid
 /// message, for lists the length of the longest list that is known to occur.
 const TABLE: [Entry; KNOWN_COUNT] = [
-    entry(OptionCode::BINARY, Performer::Either, 0),
+    table_entry(OptionCode::BINARY, Performer::Either, 0),
     // RFC 857: if both ends echoed, a character would circulate indefinitely.
-    entry(OptionCode::ECHO, Performer::Server, 0),
-    entry(OptionCode::SUPPRESS_GO_AHEAD, Performer::Either, 0),
-    entry(OptionCode::STATUS, Performer::Either, 512),
-    entry(OptionCode::TERMINAL_TYPE, Performer::User, 512),
-    entry(OptionCode::END_OF_RECORD, Performer::Either, 0),
-    entry(OptionCode::NAWS, Performer::User, 4),
-    entry(OptionCode::TERMINAL_SPEED, Performer::User, 64),
-    entry(OptionCode::TOGGLE_FLOW_CONTROL, Performer::User, 1),
-    // One triplet for every possible code.
-    entry(OptionCode::LINEMODE, Performer::User, 1 + 3 * 256),
-    entry(OptionCode::X_DISPLAY_LOCATION, Performer::User, 512),
-    entry(OptionCode::NEW_ENVIRON, Performer::User, 4096),
-    entry(OptionCode::CHARSET, Performer::Either, 1536),
-    entry(OptionCode::COM_PORT, Performer::User, 256),
-    entry(OptionCode::START_TLS, Performer::User, 1),
-    entry(OptionCode::MSDP, Performer::Server, 16 * 1024),
-    entry(OptionCode::MSSP, Performer::Server, 16 * 1024),
-    entry(OptionCode::COMPRESS2, Performer::Server, 0),
-    entry(OptionCode::COMPRESS3, Performer::Server, 0),
-    entry(OptionCode::GMCP, Performer::Server, 64 * 1024),
-    entry(OptionCode::ECHO_ACKNOWLEDGMENT, Performer::Server, 8),
+    table_entry(OptionCode::ECHO, Performer::Server, 0),
+    table_entry(OptionCode::SUPPRESS_GO_AHEAD, Performer::Either, 0),
+    table_entry(OptionCode::STATUS, Performer::Either, 512),
+    table_entry(OptionCode::TERMINAL_TYPE, Performer::User, 512),
+    table_entry(OptionCode::END_OF_RECORD, Performer::Either, 0),
+    table_entry(OptionCode::NAWS, Performer::User, 4),
+    table_entry(OptionCode::TERMINAL_SPEED, Performer::User, 64),
+    table_entry(OptionCode::TOGGLE_FLOW_CONTROL, Performer::User, 1),
+    // The maximum is one triplet for every possible function code.
+    table_entry(OptionCode::LINEMODE, Performer::User, 1 + 3 * 256),
+    table_entry(OptionCode::X_DISPLAY_LOCATION, Performer::User, 512),
+    table_entry(OptionCode::NEW_ENVIRON, Performer::User, 4096),
+    table_entry(OptionCode::CHARSET, Performer::Either, 1536),
+    table_entry(OptionCode::COM_PORT, Performer::User, 256),
+    table_entry(OptionCode::START_TLS, Performer::User, 1),
+    table_entry(OptionCode::MSDP, Performer::Server, 16 * 1024),
+    table_entry(OptionCode::MSSP, Performer::Server, 16 * 1024),
+    table_entry(OptionCode::COMPRESS2, Performer::Server, 0),
+    table_entry(OptionCode::COMPRESS3, Performer::Server, 0),
+    table_entry(OptionCode::GMCP, Performer::Server, 64 * 1024),
+    table_entry(OptionCode::ECHO_ACKNOWLEDGMENT, Performer::Server, 8),
 ];
 
 /// Returns the options with a state.
 pub(super) fn known() -> impl Iterator<Item = OptionCode> {
-    TABLE.iter().map(|entry| entry.option)
+    TABLE.iter().map(|table_entry| table_entry.option)
 }
 
 fn find(option: OptionCode) -> Option<&'static Entry> {
-    TABLE.iter().find(|entry| entry.option == option)
+    TABLE.iter().find(|table_entry| table_entry.option == option)
 }
 
 /// Returns whether a user (or a server) can perform `option`. Requests for other options are always
 /// refused.
 pub(super) fn can_perform(is_user: bool, option: OptionCode) -> bool {
-    find(option).is_some_and(|entry| match entry.performer {
+    find(option).is_some_and(|table_entry| match table_entry.performer {
         Performer::Either => true,
         Performer::User => is_user,
         Performer::Server => !is_user,
@@ -110,9 +110,9 @@ pub(super) fn only_side(is_user: bool, option: OptionCode) -> Option<Side> {
     }
 }
 
-/// Returns the maximum number of bytes kept of a subnegotiation of `option`.
+/// Returns the maximum length in bytes of the content of a subnegotiation of `option`.
 pub(super) fn content_max_bytes(option: OptionCode) -> usize {
-    find(option).map_or(0, |entry| entry.content_max_bytes)
+    find(option).map_or(0, |table_entry| table_entry.content_max_bytes)
 }
 
 /// State of one option on both sides.
@@ -179,7 +179,7 @@ impl Options {
     }
 }
 
-/// A subnegotiation, from either end.
+/// The parsed content of a subnegotiation, from either end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Message {
     Status(status::Message),
@@ -270,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_subnegotiation_is_read_or_refused_and_shown_without_control_characters(
+        fn any_subnegotiation_is_parsed_or_refused_and_displayed_without_control_characters(
             option in prop::sample::select(known().collect::<alloc::vec::Vec<_>>()),
             content in prop::collection::vec(any::<u8>(), 0..520)
         ) {

@@ -18,12 +18,12 @@ const ARRAY_CLOSE: u8 = 6;
 /// Maximum nesting depth of arrays and tables (our choice): three levels occur in practice.
 const DEPTH_MAX: usize = 8;
 
-/// A variable.
+/// An MSDP variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MsdpVariable {
-    /// Name, never empty.
+    /// Name of the variable, never empty.
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: MsdpValue,
 }
 
@@ -44,7 +44,8 @@ pub(super) fn parse(content: &[u8]) -> Option<Vec<MsdpVariable>> {
     rest.is_empty().then_some(variables)
 }
 
-/// Returns the content for `variables`, or `None` if a text or a name contains a byte below 7.
+/// Returns the content of the subnegotiation for `variables`, or `None` if a text or a name
+/// contains a byte below 7.
 pub(in crate::application::telnet) fn content(variables: &[MsdpVariable]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     put_variables(&mut content, variables, DEPTH_MAX)?;
@@ -189,13 +190,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn variables_are_read_as_they_were_written(value in any_value()) {
+        fn emitted_variables_are_parsed_back_equal(value in any_value()) {
             let variables = Vec::from([MsdpVariable { name: "A".into(), value }]);
             prop_assert_eq!(parse(&content(&variables).unwrap()), Some(variables));
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(content in prop::collection::vec(0..9_u8, 0..300)) {
+        fn any_bytes_are_parsed_or_refused(content in prop::collection::vec(0..9_u8, 0..300)) {
             _ = parse(&content);
         }
     }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_without_end_are_refused_at_a_depth() {
+    fn unlimited_nesting_of_arrays_is_refused() {
         let content = [b"\x01A\x02".as_slice(), &b"\x05\x02".repeat(8000)].concat();
         assert_eq!(parse(&content), None);
     }

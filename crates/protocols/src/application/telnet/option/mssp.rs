@@ -9,10 +9,10 @@ use core::fmt;
 const VAR: u8 = 1;
 const VAL: u8 = 2;
 
-/// A variable and its values.
+/// An MSSP variable and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MsspVariable {
-    /// Name, never empty.
+    /// Name of the variable, never empty.
     pub name: String,
     /// Values, at least one. Invalid UTF-8 is replaced.
     pub values: Vec<String>,
@@ -37,8 +37,8 @@ pub(super) fn parse(content: &[u8]) -> Option<Vec<MsspVariable>> {
     variables.iter().all(|variable| !variable.values.is_empty()).then_some(variables)
 }
 
-/// Returns the content for `variables`, or `None` if one has no name, no value, or contains a
-/// marker.
+/// Returns the content of the subnegotiation for `variables`, or `None` if a variable has no name,
+/// no value, or contains a marker byte.
 pub(in crate::application::telnet) fn content(variables: &[MsspVariable]) -> Option<Vec<u8>> {
     let is_text = |text: &str| !text.bytes().any(|byte| byte == VAR || byte == VAL);
     let mut content = Vec::new();
@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn variables_are_read_as_they_were_written(
+        fn emitted_variables_are_parsed_back_equal(
             names in prop::collection::vec("[ -~é]{1,9}", 0..5),
             values in prop::collection::vec("[ -~é]{0,9}", 1..5)
         ) {
@@ -80,13 +80,13 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(content in prop::collection::vec(0..5_u8, 0..100)) {
+        fn any_bytes_are_parsed_or_refused(content in prop::collection::vec(0..5_u8, 0..100)) {
             _ = parse(&content);
         }
     }
 
     #[test]
-    fn a_value_without_a_name_and_a_name_without_a_value_make_no_sense() {
+    fn a_value_without_a_name_and_a_name_without_a_value_are_invalid() {
         assert_eq!(parse(b"\x02a"), None);
         assert_eq!(parse(b"\x01a\x01b\x02c"), None);
         assert_eq!(parse(b"\x01\x02c"), None);

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-/// A subnegotiation of NAWS.
+/// The size that a NAWS subnegotiation reports.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) struct Message {
     pub(in crate::application::telnet) columns: u16,
@@ -27,7 +27,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content that reports a size.
+/// Returns the content of a NAWS subnegotiation that reports this size.
 pub(in crate::application::telnet) fn is((columns, rows): (u16, u16)) -> [u8; 4] {
     let [c0, c1] = columns.to_be_bytes();
     let [r0, r1] = rows.to_be_bytes();
@@ -41,7 +41,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_window_size_is_read_as_it_was_written(columns: u16, rows: u16) {
+        fn an_emitted_window_size_is_parsed_back_equal(columns: u16, rows: u16) {
             let read = Message::parse(&is((columns, rows)));
             prop_assert_eq!(read, Some(Message { columns, rows }));
         }

@@ -1,10 +1,10 @@
 //! START_TLS (draft-altman-telnet-starttls): the rest of the connection becomes TLS.
 //!
-//! The user sends WILL and the server DO, then each sends FOLLOWS as its last message in plaintext,
-//! and TLS begins once both have. The session inside TLS starts anew, with no option enabled.
-//! Between our FOLLOWS and the peer's, all input is ignored: it is plaintext, into which an
-//! attacker can inject data. Input that was kept would appear to have arrived over TLS. Input after
-//! the peer's FOLLOWS is not examined: if it is not TLS, the handshake fails.
+//! The user sends WILL and the server DO, then each end sends FOLLOWS as its last message in
+//! plaintext. TLS begins once both ends have sent FOLLOWS. The session inside TLS starts anew, with
+//! no option enabled. Between the local FOLLOWS and the peer's, all input is ignored: it is
+//! plaintext, into which an attacker can inject data, and would otherwise appear to have arrived
+//! over TLS. Input after the peer's FOLLOWS is not examined: if it is not TLS, the handshake fails.
 
 /// Content of the only subnegotiation of START_TLS.
 const FOLLOWS: u8 = 1;
@@ -14,8 +14,8 @@ const FOLLOWS: u8 = 1;
 pub(in crate::application::telnet) enum Progress {
     #[default]
     Clear,
-    /// The local end has sent FOLLOWS and waits for the peer's.
-    WeFollow,
+    /// The local end has sent FOLLOWS; the peer's FOLLOWS is outstanding.
+    FollowsSent,
     /// Both ends have sent FOLLOWS.
     Started,
 }
@@ -24,7 +24,7 @@ pub(super) fn parse(content: &[u8]) -> Option<()> {
     (content == [FOLLOWS]).then_some(())
 }
 
-/// Returns the content of FOLLOWS.
+/// Returns the content of a FOLLOWS subnegotiation.
 pub(in crate::application::telnet) fn follows() -> [u8; 1] {
     [FOLLOWS]
 }

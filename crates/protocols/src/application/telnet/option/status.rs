@@ -16,9 +16,10 @@ const SEND: u8 = 1;
 /// A subnegotiation of STATUS.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
-    /// A request for the receiver's view of the options.
+    /// SEND: requests the options that the receiver considers enabled.
     Send,
-    /// The sender's view of the options, each with its side as seen from the receiver.
+    /// IS: the options that the sender considers enabled, each with its side as seen from the
+    /// receiver.
     Is(Vec<(Side, OptionCode)>),
 }
 
@@ -43,12 +44,13 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND.
+/// Returns the content of a SEND subnegotiation.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// Returns the content of an IS for `rows`: WILL for local options, DO for options of the peer.
+/// Returns the content of an IS subnegotiation for `rows`: WILL for local options, DO for options
+/// of the peer.
 pub(in crate::application::telnet) fn is(rows: &[OptionRow]) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     for row in rows {
@@ -70,7 +72,7 @@ fn parse_list(mut list: &[u8]) -> Option<Vec<(Side, OptionCode)>> {
             continue;
         }
         let (&option, rest) = rest.split_first()?;
-        // As in negotiation, the peer's WILL is about an option that the peer performs.
+        // As in negotiation, WILL from the peer refers to an option that the peer performs.
         let (side, is_enabled) = Verb::from_code(word)?.about();
         if is_enabled {
             enabled.push((side, OptionCode(option)));
@@ -80,7 +82,8 @@ fn parse_list(mut list: &[u8]) -> Option<Vec<(Side, OptionCode)>> {
     Some(enabled)
 }
 
-/// Returns the input after the SE; within the parameters SE is doubled as data (RFC 859).
+/// Skips the parameters of an option up to SE and returns the input after it. Within the parameters
+/// SE is doubled as data (RFC 859).
 fn skip_parameters(mut list: &[u8]) -> Option<&[u8]> {
     loop {
         let at = list.iter().position(|&byte| byte == SE)?;
@@ -97,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_list_is_read_with_its_sides_turned_and_its_parameters_skipped() {
+    fn a_status_list_is_parsed_with_sides_swapped_and_parameters_skipped() {
         let list = [IS, 251, 1, SB, 31, SE, SE, 80, SE, 253, 24, 252, 3, 251, 3];
         let enabled = [
             (Side::Remote, OptionCode::ECHO),
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_list_that_is_cut_short_makes_no_sense() {
+    fn a_truncated_status_list_is_invalid() {
         assert_eq!(Message::parse(&[IS, 251]), None);
         assert_eq!(Message::parse(&[IS, SB, 31, SE, SE]), None);
         assert_eq!(Message::parse(&[IS, 7, 7]), None);

@@ -42,12 +42,12 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND.
+/// Returns the content of a SEND subnegotiation.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// Returns the content that reports the speeds.
+/// Returns the content of an IS subnegotiation that reports the speeds.
 pub(in crate::application::telnet) fn is((transmit, receive): (u32, u32)) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     content.extend_from_slice(format!("{transmit},{receive}").as_bytes());
@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_speed_is_read_as_it_was_written(transmit: u32, receive: u32) {
+        fn an_emitted_speed_is_parsed_back_equal(transmit: u32, receive: u32) {
             let read = Message::parse(&is((transmit, receive)));
             prop_assert_eq!(read, Some(Message::Is { transmit, receive }));
         }

@@ -22,10 +22,10 @@ const NAME_MAX_BYTES: usize = 40;
 /// Maximum number of names sent or requested (our choice).
 const NAMES_MAX: usize = 16;
 
-/// Description of the user's program for a MUD.
+/// Description of the user's program for a MUD (Mud Terminal Type Standard).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mtts {
-    /// Name of the program, sent before that of the terminal.
+    /// Name of the program, sent before the name of the terminal.
     pub program: String,
     /// Capability bits: 1 ANSI, 2 VT100, 4 UTF-8, 8 256 colors, 16 mouse, 32 OSC color palette, 64
     /// screen reader, 128 proxy, 256 true color, 512 MNES, 1024 MSLP, 2048 TLS.
@@ -69,12 +69,12 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND.
+/// Returns the content of a SEND subnegotiation.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// The names that a user sends, one after the other.
+/// The names that a user sends, one for each SEND.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Names {
     names: Vec<String>,
@@ -105,7 +105,7 @@ impl Names {
         self.sent_count = 0;
     }
 
-    /// Returns the content of an IS with the next name.
+    /// Returns the content of an IS subnegotiation with the next name.
     pub(in crate::application::telnet) fn answer(&mut self) -> Vec<u8> {
         let name = self.names.get(self.sent_count).or(self.names.last());
         let mut content = Vec::from([IS]);
@@ -120,50 +120,50 @@ impl Names {
 #[derive(Debug)]
 pub(in crate::application::telnet) struct TerminalTypeQuery {
     last: Option<String>,
-    asked: usize,
-    limit: usize,
+    request_count: usize,
+    requests_max: usize,
 }
 
 impl TerminalTypeQuery {
     pub(in crate::application::telnet) fn new(names_max: usize) -> Self {
-        Self { last: None, asked: 0, limit: names_max.clamp(1, NAMES_MAX) }
+        Self { last: None, request_count: 0, requests_max: names_max.clamp(1, NAMES_MAX) }
     }
 
-    /// Returns the content of the first SEND.
+    /// Returns the content of the first SEND subnegotiation.
     pub(in crate::application::telnet) fn first(&mut self) -> [u8; 1] {
         self.last = None;
-        self.asked = 1;
+        self.request_count = 1;
         send()
     }
 
-    /// Processes a name. Returns whether to ask again, and the event to report.
+    /// Processes a terminal name. Returns whether to send another SEND, and the event to report.
     pub(in crate::application::telnet) fn on_name(
         &mut self,
         name: String,
     ) -> (bool, Option<Event<'static>>) {
-        if self.limit > 1 && self.last.as_ref() == Some(&name) {
-            // A repeated name ends the list.
-            self.asked = self.limit;
+        if self.requests_max > 1 && self.last.as_ref() == Some(&name) {
+            // The user repeats the last name to end its list.
+            self.request_count = self.requests_max;
             return (false, None);
         }
         self.last = Some(name.clone());
-        (self.asks_again(), Some(Event::TerminalType(name)))
+        (self.may_ask_again(), Some(Event::TerminalType(name)))
     }
 
-    /// Processes the bits of a MUD's user, which are the last answer.
-    pub(in crate::application::telnet) fn on_bits(&mut self, bits: u32) -> Event<'static> {
-        self.asked = self.limit;
+    /// Processes the MTTS capability bits, which are a user's last answer.
+    pub(in crate::application::telnet) fn on_mtts(&mut self, bits: u32) -> Event<'static> {
+        self.request_count = self.requests_max;
         Event::Mtts(bits)
     }
 
-    fn asks_again(&mut self) -> bool {
-        let asks = self.asked < self.limit;
-        self.asked += usize::from(asks);
-        asks
+    fn may_ask_again(&mut self) -> bool {
+        let is_allowed = self.request_count < self.requests_max;
+        self.request_count += usize::from(is_allowed);
+        is_allowed
     }
 }
 
-/// Returns `name` reduced to graphic ASCII and at most 40 characters.
+/// Returns the first 40 graphic ASCII characters of `name`.
 fn name(name: &str, in_upper_case: bool) -> String {
     let graphic = name.chars().filter(char::is_ascii_graphic).take(NAME_MAX_BYTES);
     let name: String =
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_name_is_sent_twice_and_then_the_list_begins_again() {
+    fn the_last_name_is_sent_twice_and_then_the_list_restarts() {
         let mut names = Names::new("xterm", &["vt100".into()], false, None);
         assert_eq!(sent_names(&mut names, 4), ["xterm", "vt100", "vt100", "xterm"]);
     }
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_asks_until_a_name_comes_twice_or_there_are_enough() {
+    fn a_server_asks_until_a_name_is_repeated_or_the_limit_is_reached() {
         let mut query = TerminalTypeQuery::new(3);
         query.first();
         assert!(query.on_name("a".into()).0);
         assert!(query.on_name("b".into()).0);
         assert_eq!(query.on_name("b".into()), (false, None));
         query.first();
-        let asked = ["a", "b", "c", "d"].map(|name| query.on_name(name.into()).0);
-        assert_eq!(asked, [true, true, false, false]);
+        let request_count = ["a", "b", "c", "d"].map(|name| query.on_name(name.into()).0);
+        assert_eq!(request_count, [true, true, false, false]);
     }
 }

@@ -18,7 +18,8 @@ const STATES: [State; 10] = [
     State::Opened,
 ];
 
-/// The events in the RFC's order, with its names for them and for the action that sends an answer.
+/// The events in the order of RFC 1661, with the RFC's abbreviations of the event and of the action
+/// that sends an answer.
 const EVENTS: [(Event, &str, &str); 16] = [
     (Event::Up, "Up", ""),
     (Event::Down, "Down", ""),
@@ -64,7 +65,7 @@ fn entry(state: State, event: Event, answer: &'static str) -> String {
     names.iter().map(|name| format!("{name},")).collect::<String>() + &format!("{last}/{number}")
 }
 
-/// Returns the columns of some states, numbered from `first`.
+/// Returns the columns of the table for `states`, numbered from `first`.
 fn table(first: usize, states: &[State]) -> String {
     let numbers: String =
         (first..).zip(states).map(|(number, _)| format!("{number:>14}")).collect();
@@ -77,7 +78,7 @@ fn table(first: usize, states: &[State]) -> String {
 }
 
 #[test]
-fn the_table_of_the_states_without_negotiation_is_that_of_the_rfc_without_its_options() {
+fn the_table_without_negotiation_states_equals_the_rfc() {
     insta::assert_snapshot!(table(0, &STATES[..6]), @"
                       0             1             2             3             4             5
     Up                2     irc,scr/6             -             -             -             -
@@ -100,7 +101,7 @@ fn the_table_of_the_states_without_negotiation_is_that_of_the_rfc_without_its_op
 }
 
 #[test]
-fn the_table_of_the_states_with_negotiation_is_that_of_the_rfc_without_its_options() {
+fn the_table_with_negotiation_states_equals_the_rfc() {
     insta::assert_snapshot!(table(6, &STATES[6..]), @"
                       6             7             8             9
     Up                -             -             -             -
@@ -122,7 +123,8 @@ fn the_table_of_the_states_with_negotiation_is_that_of_the_rfc_without_its_optio
     ");
 }
 
-/// Options of one number in each direction: the requested one, and the accepted one.
+/// Options with one number for each direction: the number that this end requests, and the number
+/// that it accepts from the peer.
 #[derive(Debug, Default)]
 struct Number {
     ours: u8,
@@ -139,7 +141,7 @@ impl Options for Number {
 
     fn begin(&mut self) {}
 
-    fn judge(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) -> Verdict {
+    fn evaluate(&mut self, kind: u8, value: &[u8], _cx: &mut Cx<'_>) -> Verdict {
         match (kind, value) {
             (1, [number]) if *number == self.accepted => Verdict::Ack,
             (1, _) => Verdict::Nak(Vec::from([self.accepted])),
@@ -151,11 +153,11 @@ impl Options for Number {
         self.theirs = self.accepted;
     }
 
-    fn take_nak(&mut self, _kind: u8, _value: &[u8], _cx: &mut Cx<'_>) {
+    fn process_nak(&mut self, _kind: u8, _value: &[u8], _cx: &mut Cx<'_>) {
         self.naks += 1;
     }
 
-    fn take_reject(&mut self, _kind: u8) {
+    fn process_reject(&mut self, _kind: u8) {
         self.rejects += 1;
     }
 
@@ -185,7 +187,7 @@ fn all_events(end: &mut Negotiation<Number>) -> Vec<NegotiationEvent> {
 }
 
 #[test]
-fn two_ends_that_accept_each_other_open_and_wait_for_nothing() {
+fn two_ends_that_accept_each_other_open_without_timers() {
     let mut context = TestContext::default();
     let mut a = end(1, 2, &mut context);
     let mut b = end(2, 1, &mut context);
@@ -198,7 +200,7 @@ fn two_ends_that_accept_each_other_open_and_wait_for_nothing() {
 }
 
 #[test]
-fn two_ends_that_never_agree_come_to_rejects_and_then_to_an_end() {
+fn two_ends_that_never_agree_reject_and_then_give_up() {
     let mut context = TestContext::default();
     let mut a = end(1, 9, &mut context);
     let mut b = end(2, 1, &mut context);
@@ -226,7 +228,7 @@ fn an_unanswered_request_is_sent_ten_times_and_then_the_layer_is_finished() {
     }
     assert_eq!((requests, a.state), (10, State::Stopped));
     assert_eq!(all_events(&mut a), [NegotiationEvent::Finished]);
-    assert_eq!(context.now, Instant::ZERO + RESTART * 10);
+    assert_eq!(context.now, Instant::ZERO + RESTART_INTERVAL * 10);
 }
 
 #[test]
@@ -236,13 +238,13 @@ fn an_unanswered_terminate_request_is_sent_twice() {
     let mut b = end(2, 1, &mut context);
     exchange(&mut a, &mut b, &mut context);
     a.drive(Event::Close, &mut context.cx());
-    let mut goodbyes = 0;
+    let mut terminate_requests = 0;
     while let Some(deadline) = a.deadline() {
-        goodbyes += usize::from(a.transmit().is_some());
+        terminate_requests += usize::from(a.transmit().is_some());
         context.now = deadline;
         a.timeout(&mut context.cx());
     }
-    assert_eq!((goodbyes, a.state), (2, State::Closed));
+    assert_eq!((terminate_requests, a.state), (2, State::Closed));
     assert_eq!(
         all_events(&mut a),
         [NegotiationEvent::Up, NegotiationEvent::Down, NegotiationEvent::Finished]

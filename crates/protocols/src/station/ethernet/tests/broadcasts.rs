@@ -1,8 +1,8 @@
-//! Broadcasts, and broadcasts that must not be answered.
+//! Tests of broadcasts, and of broadcasts that must not be answered.
 
 use super::*;
 
-/// Returns a datagram from host 2 for a closed port of host 1.
+/// Returns a frame from host 2 with a datagram for a closed port of host 1.
 fn to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
     let mut frame = Vec::new();
     etherparse::PacketBuilder::ethernet2(mac(2).octets(), frame_to.octets())
@@ -13,7 +13,7 @@ fn to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// Returns the frames that host 1 sends in answer to a frame.
+/// Delivers `frame` to host 1, and returns the types of the frames that it sends in reply.
 fn answers_to(frame: &[u8]) -> Vec<EtherType> {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);
@@ -25,17 +25,17 @@ fn answers_to(frame: &[u8]) -> Vec<EtherType> {
 
 // req RFC1122:3.2.2-MUST-6, RFC1122:2.4-MUST-1
 #[test]
-fn a_datagram_for_a_closed_port_makes_an_error_unless_its_frame_was_broadcast() {
-    let for_us = answers_to(&to_closed_port(mac(1), address(1)));
-    let for_all = [address(1), address(255), Ipv4Addr::BROADCAST]
+fn a_datagram_for_a_closed_port_causes_an_error_unless_its_frame_was_broadcast() {
+    let unicast = answers_to(&to_closed_port(mac(1), address(1)));
+    let broadcast = [address(1), address(255), Ipv4Addr::BROADCAST]
         .map(|to| answers_to(&to_closed_port(MacAddress::BROADCAST, to)));
-    assert_eq!(for_us, [EtherType::Arp, EtherType::Ipv4]);
-    assert_eq!(for_all, [const { Vec::<EtherType>::new() }; 3]);
+    assert_eq!(unicast, [EtherType::Arp, EtherType::Ipv4]);
+    assert_eq!(broadcast, [const { Vec::<EtherType>::new() }; 3]);
 }
 
 // req RFC1122:3.3.6-MUST-2
 #[test]
-fn a_frame_goes_to_everybody_if_its_datagram_does_and_else_to_one() {
+fn broadcast_datagrams_are_sent_in_broadcast_frames_and_others_in_unicast_frames() {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);
     segment.0[0].sent.clear();
@@ -48,7 +48,8 @@ fn a_frame_goes_to_everybody_if_its_datagram_does_and_else_to_one() {
         layers.send_to(socket, b"all", SocketAddr::new(to.into(), 9), cx).unwrap();
         segment.settle();
     }
-    let headers = segment.0[0].sent.iter().map(|frame| Header::parse(frame).unwrap().header);
+    let headers =
+        segment.0[0].sent.iter().map(|frame| ethernet::Header::parse(frame).unwrap().header);
     let datagrams = headers.filter(|header| header.ether_type == EtherType::Ipv4);
     let everybody = MacAddress::BROADCAST;
     let expected = [everybody, everybody, MacAddress::of_group_v4(group), mac(2)];

@@ -1,25 +1,26 @@
-//! Dead gateways and the probes that detect them (RFC 1122 §3.3.1).
+//! Tests of dead gateways and the probes that detect them (RFC 1122 §3.3.1).
 
 use super::*;
 
 const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Returns host 1 with two gateways, hosts 2 and 3, which drop packets for other hosts.
+/// Returns a segment in which host 1 has two gateways: hosts 2 and 3, which drop the packets to be
+/// forwarded.
 fn between_two_gateways() -> Segment {
     let opening = Opening::Passive { port: PORT };
     let mut host = Host::new(1, fixed(1, Some(address(2))), Ipv6::Off, opening);
-    let other = Route::via(address(3).into(), Ipv4Addr::UNSPECIFIED.into(), 0);
-    host.station.internet_mut().routes_mut().add(Route { metric: 1, ..other }).unwrap();
+    let other = routes::Route::via(address(3).into(), Ipv4Addr::UNSPECIFIED.into(), 0);
+    host.station.internet_mut().routes_mut().add(routes::Route { metric: 1, ..other }).unwrap();
     let mut segment = Segment(vec![host, Host::fixed(2), Host::fixed(3)]);
     segment.run_seconds(10);
     segment
 }
 
-/// Returns the neighbors that a host has solicited since the last call.
-fn asked(host: &mut Host) -> Vec<MacAddress> {
+/// Returns the destinations of the neighbor solicitations that a host has sent since the last call.
+fn solicited(host: &mut Host) -> Vec<MacAddress> {
     let sent = core::mem::take(&mut host.sent);
     let questions = sent.iter().filter_map(|frame| {
-        let header = Header::parse(frame).unwrap().header;
+        let header = ethernet::Header::parse(frame).unwrap().header;
         let packet = (header.ether_type == EtherType::Arp).then(|| ArpPacket::parse(&frame[14..]));
         let is_question = packet?.unwrap().operation == Operation::Request;
         is_question.then_some(header.destination)
@@ -32,7 +33,8 @@ fn gateway_of_ping(segment: &mut Segment) -> Option<MacAddress> {
     segment.0[0].sent.clear();
     segment.0[0].ping(FAR);
     segment.settle();
-    let mut headers = segment.0[0].sent.iter().map(|frame| Header::parse(frame).unwrap().header);
+    let mut headers =
+        segment.0[0].sent.iter().map(|frame| ethernet::Header::parse(frame).unwrap().header);
     headers.find(|header| header.ether_type == EtherType::Ipv4).map(|header| header.destination)
 }
 
@@ -45,7 +47,7 @@ fn ping_every_second(segment: &mut Segment, seconds: u64) {
 
 // req RFC1122:3.3.1.4-MUST-1, RFC1122:3.3.1.5-MUST-1, RFC1122:3.3.1.6-MUST-1
 #[test]
-fn of_two_gateways_set_by_hand_the_other_is_used_when_the_first_has_died() {
+fn of_two_static_gateways_the_second_is_used_after_the_first_fails() {
     let mut segment = between_two_gateways();
     assert_eq!(gateway_of_ping(&mut segment), Some(mac(2)));
     segment.0.remove(1);
@@ -54,7 +56,7 @@ fn of_two_gateways_set_by_hand_the_other_is_used_when_the_first_has_died() {
 }
 
 #[test]
-fn of_two_gateways_that_have_died_the_one_that_comes_back_is_used() {
+fn of_two_dead_gateways_the_one_that_recovers_is_used() {
     let mut segment = between_two_gateways();
     let third = segment.0.remove(2);
     let second = segment.0.remove(1);
@@ -68,50 +70,50 @@ fn of_two_gateways_that_have_died_the_one_that_comes_back_is_used() {
 
 // req RFC1122:3.3.1.4-MUST-2
 #[test]
-fn a_gateway_in_use_is_not_asked_all_the_time() {
+fn a_gateway_in_use_is_not_probed_continuously() {
     let mut segment = between_two_gateways();
     ping_every_second(&mut segment, 10);
-    asked(&mut segment.0[0]);
+    solicited(&mut segment.0[0]);
     ping_every_second(&mut segment, 300);
-    let asked = asked(&mut segment.0[0]);
+    let solicited = solicited(&mut segment.0[0]);
     // An answer is valid for at least 15 s, and 5 s pass before the next probe.
-    assert!((1..=15).contains(&asked.len()), "{asked:?}");
-    assert!(asked.iter().all(|to| *to == mac(2)), "the gateway alone");
+    assert!((1..=15).contains(&solicited.len()), "{solicited:?}");
+    assert!(solicited.iter().all(|to| *to == mac(2)), "the gateway alone");
 }
 
 // req RFC1122:3.3.1.4-MUST-3
 #[test]
-fn a_gateway_that_nothing_is_sent_to_is_not_asked() {
+fn an_unused_gateway_is_not_probed() {
     let mut segment = between_two_gateways();
     ping_every_second(&mut segment, 10);
-    asked(&mut segment.0[0]);
+    solicited(&mut segment.0[0]);
     segment.run_seconds(3600);
-    assert_eq!(asked(&mut segment.0[0]), []);
+    assert_eq!(solicited(&mut segment.0[0]), []);
 }
 
 // req RFC1122:3.3.1.4-MUST-4
 #[test]
-fn a_neighbor_whose_acknowledgments_come_is_not_asked() {
+fn a_neighbor_that_acknowledges_data_is_not_probed() {
     let mut segment = connected();
-    asked(&mut segment.0[0]);
+    solicited(&mut segment.0[0]);
     for _ in 0..300 {
-        segment.0[0].says(7);
+        segment.0[0].send_byte(7);
         segment.run_seconds(2);
     }
     assert_eq!(segment.0[0].application.stream.received.len(), 300);
-    assert_eq!(asked(&mut segment.0[0]), []);
+    assert_eq!(solicited(&mut segment.0[0]), []);
 }
 
 #[test]
-fn a_neighbor_that_acknowledges_nothing_is_asked_before_its_time() {
+fn a_neighbor_that_acknowledges_no_data_is_probed_early() {
     let mut segment = connected();
     segment.0.remove(1);
-    asked(&mut segment.0[0]);
-    segment.0[0].says(7);
+    solicited(&mut segment.0[0]);
+    segment.0[0].send_byte(7);
     segment.run_seconds(1);
-    assert_eq!(asked(&mut segment.0[0]), [], "a segment may be lost");
+    assert_eq!(solicited(&mut segment.0[0]), [], "a segment may be lost");
     segment.run_seconds(1);
-    assert_eq!(asked(&mut segment.0[0]), [mac(2)]);
+    assert_eq!(solicited(&mut segment.0[0]), [mac(2)]);
     segment.run_seconds(3);
     assert_eq!(segment.0[0].ethernet().cache().lookup(address(2).into()), None);
 }

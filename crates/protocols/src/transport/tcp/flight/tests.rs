@@ -20,7 +20,7 @@ fn segments(count: u64) -> Flight {
 fn sack(flight: &mut Flight, start: u32, end: u32, now: Instant) -> Delivery {
     let mut delivery = Delivery::default();
     flight.sack((BASE + start, BASE + end), &mut delivery, now);
-    flight.blocks_taken();
+    flight.end_sack_blocks();
     delivery
 }
 
@@ -113,7 +113,7 @@ fn take(step: &Step, now: u64, flight: &mut Flight, model: &mut Model) {
             let end = (start + len).min(model.una + model.len());
             if start < end {
                 flight.sack((BASE + start, BASE + end), &mut delivery, at(now));
-                flight.blocks_taken();
+                flight.end_sack_blocks();
                 if delivery.refused == 0 {
                     model.between(start, end).for_each(|byte| {
                         *byte = Byte { is_sacked: true, is_lost: false, ..*byte };
@@ -136,7 +136,7 @@ fn take(step: &Step, now: u64, flight: &mut Flight, model: &mut Model) {
         Step::LoseFirst(max) => mark_first_lost(max, flight, model),
         Step::LoseOlderThan(age) => {
             let limit = at(now.saturating_sub(age));
-            flight.judge(
+            flight.classify(
                 |sent_at, _| {
                     if sent_at < limit { LossVerdict::Lost } else { LossVerdict::Open }
                 },
@@ -159,7 +159,7 @@ fn take(step: &Step, now: u64, flight: &mut Flight, model: &mut Model) {
 
 proptest! {
     #[test]
-    fn a_flight_is_what_is_known_of_each_byte(
+    fn a_flight_equals_the_model_of_each_byte(
         steps in prop::collection::vec(any_step(), 1..80)
     ) {
         let mut flight = Flight::new(BASE);
@@ -184,12 +184,12 @@ fn a_block_inside_a_super_segment_leaves_a_hole_on_each_side() {
     let delivery = sack(&mut flight, 10_000, 20_000, at(100));
     assert_eq!((delivery.sacked, flight.pipe()), (10_000, 54_000));
     let (lost, _) =
-        flight.judge(|_, end| if end <= 10_000 { LossVerdict::Lost } else { LossVerdict::Open });
+        flight.classify(|_, end| if end <= 10_000 { LossVerdict::Lost } else { LossVerdict::Open });
     assert_eq!((lost, flight.next_lost(64_000)), (10_000, Some((BASE, 10_000))));
 }
 
 #[test]
-fn the_newest_of_what_is_delivered_is_the_last_that_was_sent() {
+fn the_newest_delivery_is_the_latest_transmission() {
     let mut flight = segments(10);
     flight.mark_first_lost(1000);
     flight.sent_again(BASE, 1000, at(50));
@@ -221,7 +221,7 @@ fn data_received_below_the_highest_block_counts_as_reordered() {
 
 // attack row 40
 #[test]
-fn a_peer_that_asks_for_the_first_byte_of_its_block_has_dropped_it() {
+fn an_acknowledgment_of_the_start_of_a_block_shows_reneging() {
     let mut flight = segments(10);
     sack(&mut flight, 3000, 5000, at(10));
     let mut delivery = Delivery::default();
@@ -246,7 +246,7 @@ fn a_peer_that_reports_more_ranges_than_segments_is_not_accepted() {
 
 // attack row 24
 #[test]
-fn with_a_hundred_thousand_holes_each_byte_is_judged_once() {
+fn with_a_hundred_thousand_holes_each_byte_is_classified_once() {
     const HOLES: u32 = 100_000;
     let mut flight = Flight::new(BASE);
     (0..2 * HOLES).for_each(|_| flight.sent(10, 1, at(0)));
@@ -256,7 +256,7 @@ fn with_a_hundred_thousand_holes_each_byte_is_judged_once() {
         // The newest block first, a false block over all that was reported before, and the oldest.
         sack(&mut flight, 20 * hole + 10, 20 * hole + 20, now);
         sack(&mut flight, 10, 20, now);
-        flight.judge(|_, end| {
+        flight.classify(|_, end| {
             asked.set(asked.get() + 1);
             let highest = u64::from(20 * hole);
             if end + 60 <= highest { LossVerdict::Lost } else { LossVerdict::Open }
@@ -268,17 +268,17 @@ fn with_a_hundred_thousand_holes_each_byte_is_judged_once() {
 }
 
 #[test]
-fn what_was_only_late_is_out_again_and_can_be_lost_again() {
+fn reordered_data_is_outstanding_again_and_can_be_lost_again() {
     let mut flight = segments(4);
     flight.mark_all_lost();
     assert_eq!(flight.pipe(), 0);
     flight.clear_lost();
     assert_eq!(flight.pipe(), 4000);
-    assert_eq!(flight.judge(|_, _| LossVerdict::Lost).0, 4000);
+    assert_eq!(flight.classify(|_, _| LossVerdict::Lost).0, 4000);
 }
 
 #[test]
-fn the_rate_is_what_arrived_between_two_sendings_of_a_round_trip() {
+fn the_rate_counts_bytes_delivered_within_a_round_trip() {
     let mut flight = segments(10);
     let mut delivery = Delivery::default();
     flight.acknowledge(BASE + 1000, &mut delivery, at(100));

@@ -3,8 +3,8 @@
 //! Van Jacobson found that nearly all segments are exactly as expected, and that a TCP needs only a
 //! page of code for these (his note of 1990 to the tcp-ip list; RFC 7323 appendix A considers such
 //! receivers). Here the expected acknowledgment has no blocks and acknowledges everything
-//! outstanding, while nothing is missing. Nothing can be lost then, and there is no recovery to end
-//! or to undo. Only the steps that measure and that grow the window remain, and they are the same
+//! outstanding, while nothing is missing. Then nothing can be lost, and there is no recovery to end
+//! or to undo. Two steps remain, measuring the round trip and growing the window, with the same
 //! functions as in the general case.
 //!
 //! A property test checks that the resulting state is the same as after all steps.
@@ -16,10 +16,11 @@ impl Recovery {
     /// Returns whether an acknowledgment only reports that everything has arrived.
     pub(super) fn is_plain(&self, report: &Acknowledged<'_>) -> bool {
         let is_open = self.phase == Phase::Open && self.prr.is_none();
-        // A recovery that may still prove spurious changes only with duplicate reports.
-        let is_doubted = |undo: Undo| undo.since.is_some() && undo.doubtful == 0;
-        let is_settled = is_open && !self.undo.is_some_and(is_doubted);
-        let waits = self.tail_probe.is_some() || self.duplicates > 0 || self.repaired.is_some();
+        // A recovery that may still prove spurious is affected only by duplicate reports.
+        let may_be_spurious = |undo: Undo| undo.since.is_some() && undo.unreported_bytes == 0;
+        let is_settled = is_open && !self.undo.is_some_and(may_be_spurious);
+        let waits =
+            self.tail_probe.is_some() || self.duplicates > 0 || self.retransmitted_up_to.is_some();
         let is_odd = report.is_duplicate || !report.blocks.is_empty() || self.window.has_model();
         is_settled && !waits && !is_odd && self.flight.is_all(report.ack)
     }
@@ -118,7 +119,7 @@ mod tests {
             ack,
             blocks,
             is_duplicate: ack == una && blocks.is_empty(),
-            is_for_original: false,
+            is_ack_of_original: false,
             srtt: SRTT,
         };
         let acknowledged = match step {
@@ -149,7 +150,7 @@ mod tests {
                     recovery.timed_out(true);
                 }
             }
-            Step::ProbesTail if una != nxt => recovery.probed(true),
+            Step::ProbesTail if una != nxt => recovery.tail_probe_sent(true),
             Step::ProbesTail => {}
             Step::FindsItsWindowFull(is_full) => recovery.note_limit(is_full),
         }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_to_each_of_many_keys_is_plain() {
+    fn the_answer_to_each_keystroke_is_plain() {
         let mut recovery = Recovery::new(Congestion::Cubic, MSS, Seq(u32::MAX - 5), true);
         for key in 0..20 {
             let now = Instant::ZERO + Duration::from_millis(100 * key);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_acknowledges_a_part_is_not_plain() {
+    fn a_partial_acknowledgment_is_not_plain() {
         let mut recovery = Recovery::new(Congestion::Cubic, MSS, Seq(0), true);
         recovery.sent(2000, Instant::ZERO);
         assert!(!take(&mut recovery, Step::Acknowledges(500), Instant::ZERO));

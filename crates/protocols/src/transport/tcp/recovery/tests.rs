@@ -19,7 +19,13 @@ fn sender(congestion: Congestion, has_blocks: bool, segments: u32) -> Recovery {
 }
 
 fn said(ack: u32, blocks: &[Block]) -> Acknowledged<'_> {
-    Acknowledged { ack: Seq(ack), blocks, is_duplicate: false, is_for_original: false, srtt: SRTT }
+    Acknowledged {
+        ack: Seq(ack),
+        blocks,
+        is_duplicate: false,
+        is_ack_of_original: false,
+        srtt: SRTT,
+    }
 }
 
 fn block(first: u32, end: u32) -> Block {
@@ -27,7 +33,7 @@ fn block(first: u32, end: u32) -> Block {
 }
 
 /// Retransmits as much as is allowed, and returns the first sequence number of each segment.
-fn repeat(recovery: &mut Recovery, now: Instant) -> Vec<u32> {
+fn retransmit(recovery: &mut Recovery, now: Instant) -> Vec<u32> {
     let mut all = Vec::new();
     while let Some((seq, len)) = recovery.next_lost(1000) {
         recovery.sent_again(seq, len, now);
@@ -41,10 +47,10 @@ fn the_third_block_segment_begins_a_recovery_that_ends_at_the_threshold() {
     let mut recovery = sender(Congestion::Cubic, true, 10);
     recovery.acknowledged(&said(0, &[block(1, 2)]), at(101));
     recovery.acknowledged(&said(0, &[block(1, 3)]), at(102));
-    assert_eq!((recovery.phase, repeat(&mut recovery, at(102)).len()), (Phase::Disorder, 0));
+    assert_eq!((recovery.phase, retransmit(&mut recovery, at(102)).len()), (Phase::Disorder, 0));
     let outcome = recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
     assert!(outcome.began_recovery);
-    assert_eq!(repeat(&mut recovery, at(103)), [0]);
+    assert_eq!(retransmit(&mut recovery, at(103)), [0]);
     (5..=10).for_each(|end| {
         recovery.acknowledged(&said(0, &[block(1, end)]), at(99 + end));
     });
@@ -53,18 +59,18 @@ fn the_third_block_segment_begins_a_recovery_that_ends_at_the_threshold() {
 }
 
 #[test]
-fn any_number_of_losses_of_one_window_goes_again_without_a_timeout() {
+fn any_losses_of_one_window_are_retransmitted_without_a_timeout() {
     for lost in 1..=12_u32 {
         let mut recovery = sender(Congestion::Cubic, true, 16);
         let mut again = Vec::new();
         for end in lost + 1..=16 {
             recovery.acknowledged(&said(0, &[block(lost, end)]), at(100 + end));
-            again.extend(repeat(&mut recovery, at(100 + end)));
+            again.extend(retransmit(&mut recovery, at(100 + end)));
         }
         // Retransmissions are acknowledged, which allows more.
         for una in 1..=lost {
             recovery.acknowledged(&said(una * 1000, &[block(lost, 16)]), at(220 + una));
-            again.extend(repeat(&mut recovery, at(220 + una)));
+            again.extend(retransmit(&mut recovery, at(220 + una)));
         }
         let expected: Vec<u32> = (0..lost).map(|segment| segment * 1000).collect();
         assert_eq!(again, expected);
@@ -75,19 +81,19 @@ fn any_number_of_losses_of_one_window_goes_again_without_a_timeout() {
 fn an_echo_from_before_the_retransmission_restores_the_window() {
     let mut recovery = sender(Congestion::Cubic, true, 10);
     recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
-    repeat(&mut recovery, at(103));
-    assert_eq!(recovery.first_repeated_at(), Some(at(103)));
-    let late = Acknowledged { is_for_original: true, ..said(4000, &[]) };
-    let outcome = recovery.acknowledged(&late, at(105));
+    retransmit(&mut recovery, at(103));
+    assert_eq!(recovery.first_retransmission_at(), Some(at(103)));
+    let late_ack = Acknowledged { is_ack_of_original: true, ..said(4000, &[]) };
+    let outcome = recovery.acknowledged(&late_ack, at(105));
     assert!(outcome.undone);
     assert_eq!((recovery.phase, recovery.window.cwnd()), (Phase::Open, 10_000));
 }
 
 #[test]
-fn the_report_that_all_came_twice_restores_the_window_and_widens_the_reordering_window() {
+fn a_duplicate_report_of_all_data_restores_the_window() {
     let mut recovery = sender(Congestion::NewReno, true, 10);
     recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
-    repeat(&mut recovery, at(103));
+    retransmit(&mut recovery, at(103));
     recovery.acknowledged(&said(10_000, &[]), at(110));
     assert_eq!(recovery.window.cwnd(), 5000);
     let outcome = recovery.acknowledged(&said(10_000, &[block(0, 1)]), at(203));
@@ -97,10 +103,10 @@ fn the_report_that_all_came_twice_restores_the_window_and_widens_the_reordering_
 }
 
 #[test]
-fn an_answer_to_what_was_sent_once_shows_that_a_timeout_was_too_early() {
+fn an_answer_to_data_sent_once_shows_a_spurious_timeout() {
     let mut recovery = sender(Congestion::Cubic, true, 10);
     recovery.timed_out(true);
-    assert_eq!((recovery.window.cwnd(), repeat(&mut recovery, at(300)).len()), (1000, 1));
+    assert_eq!((recovery.window.cwnd(), retransmit(&mut recovery, at(300)).len()), (1000, 1));
     let outcome = recovery.acknowledged(&said(0, &[block(3, 4)]), at(301));
     assert!(outcome.undone);
     assert_eq!(recovery.window.cwnd(), 10_000);
@@ -115,7 +121,7 @@ fn the_loss_of_the_tail_is_repaired_by_a_probe_and_answered_by_the_window() {
     let (seq, len) = recovery.tail().unwrap();
     assert_eq!((seq, len), (Seq(9000), 1000));
     recovery.sent_again(seq, len, at(210));
-    recovery.probed(true);
+    recovery.tail_probe_sent(true);
     recovery.acknowledged(&said(10_000, &[]), at(310));
     assert_eq!(recovery.window.cwnd(), 20_000, "it is ambiguous which of the two it answers");
     recovery.sent(1000, at(311));
@@ -124,10 +130,10 @@ fn the_loss_of_the_tail_is_repaired_by_a_probe_and_answered_by_the_window() {
 }
 
 #[test]
-fn a_probe_that_came_twice_was_for_nothing() {
+fn a_probe_reported_as_duplicate_was_unnecessary() {
     let mut recovery = sender(Congestion::NewReno, true, 10);
     recovery.sent_again(Seq(9000), 1000, at(210));
-    recovery.probed(true);
+    recovery.tail_probe_sent(true);
     recovery.acknowledged(&said(10_000, &[]), at(211));
     recovery.acknowledged(&said(10_000, &[block(9, 10)]), at(310));
     recovery.sent(1000, at(311));
@@ -136,7 +142,7 @@ fn a_probe_that_came_twice_was_for_nothing() {
 }
 
 #[test]
-fn a_probe_comes_not_later_than_the_timeout_and_not_without_blocks() {
+fn a_probe_precedes_the_timeout_and_needs_sack() {
     let mut recovery = sender(Congestion::Cubic, true, 10);
     recovery.start_probe_timer(SRTT, Some(at(200)), at(10));
     assert_eq!(recovery.deadline(), Some(at(200)));
@@ -146,7 +152,7 @@ fn a_probe_comes_not_later_than_the_timeout_and_not_without_blocks() {
 }
 
 #[test]
-fn a_mark_brings_the_window_down_once_a_round_trip() {
+fn a_mark_reduces_the_window_once_per_round_trip() {
     let mut recovery = sender(Congestion::NewReno, true, 10);
     recovery.acknowledged(&said(1000, &[]), at(100));
     assert!(recovery.marked());
@@ -157,7 +163,7 @@ fn a_mark_brings_the_window_down_once_a_round_trip() {
 }
 
 #[test]
-fn a_window_that_holds_nothing_back_does_not_grow() {
+fn a_window_that_does_not_limit_the_sender_does_not_grow() {
     let mut recovery = sender(Congestion::NewReno, true, 2);
     recovery.flight_max = 2000;
     recovery.is_window_limited = false;
@@ -170,7 +176,7 @@ fn a_window_that_holds_nothing_back_does_not_grow() {
 fn reneged_data_is_retransmitted_after_the_timeout() {
     let mut recovery = sender(Congestion::Cubic, true, 10);
     recovery.acknowledged(&said(0, &[block(2, 10)]), at(110));
-    repeat(&mut recovery, at(110));
+    retransmit(&mut recovery, at(110));
     let outcome = recovery.acknowledged(&said(2000, &[]), at(210));
     assert!(outcome.has_reneged);
     recovery.timed_out(true);
@@ -178,21 +184,21 @@ fn reneged_data_is_retransmitted_after_the_timeout() {
 }
 
 #[test]
-fn what_left_behind_the_last_that_arrived_is_waited_for_as_long_as_that_took() {
+fn the_reordering_wait_uses_the_rtt_of_the_last_delivered_segment() {
     let mut recovery = sender(Congestion::Cubic, true, 0);
     recovery.sent(10_000, at(0));
     recovery.note_limit(true);
     recovery.acknowledged(&said(0, &[block(1, 2)]), at(10));
     recovery.acknowledged(&said(0, &[block(1, 3)]), at(10));
     recovery.acknowledged(&said(0, &[block(1, 3), block(8, 9)]), at(10));
-    assert_eq!(repeat(&mut recovery, at(10)), [0]);
+    assert_eq!(retransmit(&mut recovery, at(10)), [0]);
     // The segment at 3000 took 22 ms, and the one at 9000 is not outstanding for longer.
     recovery.acknowledged(&said(4000, &[block(8, 9)]), at(22));
     assert_eq!(recovery.next_lost(60_000), Some((Seq(4000), 3000)));
 }
 
 #[test]
-fn segments_divide_what_may_be_out_evenly_as_soon_as_the_window_takes_all_of_it() {
+fn segments_divide_the_maximum_of_outstanding_bytes_evenly() {
     let mut recovery = sender(Congestion::NewReno, true, 0);
     assert_eq!(recovery.window.cwnd(), 10_000);
     let even = |recovery: &mut Recovery, most| {
@@ -207,7 +213,7 @@ fn segments_divide_what_may_be_out_evenly_as_soon_as_the_window_takes_all_of_it(
 fn nothing_settles_while_a_probe_of_the_tail_may_be_reported_as_a_duplicate() {
     let mut recovery = sender(Congestion::NewReno, true, 10);
     recovery.sent_again(Seq(9000), 1000, at(210));
-    recovery.probed(true);
+    recovery.tail_probe_sent(true);
     recovery.acknowledged(&said(10_000, &[]), at(211));
     assert_eq!((recovery.flight.outstanding(), recovery.deadline()), (0, None));
     assert!(recovery.idle_state().is_none());
@@ -223,12 +229,12 @@ fn a_duplicate_without_blocks_is_disorder() {
 }
 
 #[test]
-fn bytes_that_duplicates_stood_for_are_not_delivered_again_by_the_acknowledgment() {
+fn duplicate_acks_and_the_acknowledgment_count_bytes_once() {
     let mut recovery = sender(Congestion::NewReno, false, 20);
     let duplicate = Acknowledged { is_duplicate: true, ..said(0, &[]) };
     for number in 1..=6 {
         recovery.acknowledged(&duplicate, at(100 + number));
-        repeat(&mut recovery, at(100 + number));
+        retransmit(&mut recovery, at(100 + number));
     }
     recovery.acknowledged(&said(7000, &[]), at(210));
     // Seven segments have left the network, six of them as duplicates, and the next one is lost.
@@ -236,7 +242,7 @@ fn bytes_that_duplicates_stood_for_are_not_delivered_again_by_the_acknowledgment
 }
 
 #[test]
-fn a_timeout_after_a_recovery_that_was_taken_back_reduces_the_threshold() {
+fn a_timeout_after_an_undone_recovery_reduces_the_threshold() {
     let mut recovery = sender(Congestion::NewReno, true, 10);
     let outcome = recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
     recovery.forgive();
@@ -247,7 +253,7 @@ fn a_timeout_after_a_recovery_that_was_taken_back_reduces_the_threshold() {
 }
 
 #[test]
-fn a_loss_that_the_reordering_timer_finds_reduces_the_window_at_once() {
+fn a_loss_detected_by_the_reordering_timer_reduces_the_window() {
     let mut recovery = sender(Congestion::NewReno, true, 10);
     recovery.acknowledged(&said(0, &[block(1, 2)]), at(101));
     let (_, began) = recovery.timeout(SRTT, recovery.deadline().unwrap());
@@ -256,10 +262,10 @@ fn a_loss_that_the_reordering_timer_finds_reduces_the_window_at_once() {
 }
 
 #[test]
-fn nothing_settles_while_a_recovery_may_be_reported_as_a_mistake() {
+fn nothing_settles_while_a_recovery_may_prove_spurious() {
     let mut recovery = sender(Congestion::NewReno, true, 10);
     recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
-    repeat(&mut recovery, at(103));
+    retransmit(&mut recovery, at(103));
     recovery.acknowledged(&said(10_000, &[]), at(110));
     assert_eq!((recovery.phase, recovery.flight.outstanding()), (Phase::Open, 0));
     assert!(recovery.idle_state().is_none());

@@ -37,7 +37,7 @@ fn every_second_full_segment_is_acknowledged_at_once() {
 
 // req RFC9293:MUST-58, RFC9293:MUST-59
 #[test]
-fn segments_that_come_together_share_an_acknowledgment() {
+fn segments_that_arrive_together_share_an_acknowledgment() {
     let mut script = Script::established(PLAIN);
     for step in 0..6 {
         script.deliver(Flags::ACK, 1 + step * 1000, 1, &pattern(1000));
@@ -46,7 +46,7 @@ fn segments_that_come_together_share_an_acknowledgment() {
 }
 
 #[test]
-fn a_delayed_acknowledgment_rides_on_the_echo() {
+fn a_delayed_acknowledgment_is_piggybacked_on_the_echo() {
     let mut script = Script::established(PLAIN);
     script.peer(Flags::ACK, 1, 1, b"k");
     let echo = script.send(b"k");
@@ -108,7 +108,7 @@ fn an_acknowledgment_is_never_acknowledged() {
 }
 
 #[test]
-fn an_overlap_is_cut_and_only_the_new_part_taken() {
+fn only_the_new_part_of_an_overlap_is_accepted() {
     let mut script = Script::established(PLAIN);
     script.peer(Flags::ACK, 1, 1, b"abc");
     script.peer(Flags::ACK, 2, 1, b"bcdef");

@@ -60,7 +60,7 @@ fn a_listener_at_one_address_takes_precedence_over_one_at_all_addresses() {
 // req RFC1122:3.3.4.2-MUST-1
 // req RFC9293:MUST-43, RFC9293:MUST-45
 #[test]
-fn all_segments_of_an_active_open_leave_from_the_address_that_was_named() {
+fn all_segments_of_an_active_open_have_the_given_source_address() {
     let mut pair = Pair::new(1);
     pair.connect(PLAIN);
     let remote = SocketAddr::new(SERVER, PORT);
@@ -82,7 +82,7 @@ fn all_segments_of_an_active_open_leave_from_the_address_that_was_named() {
 
 // req RFC9293:MUST-45
 #[test]
-fn all_segments_of_a_passive_open_leave_from_the_address_that_was_called() {
+fn all_segments_of_a_passive_open_have_the_called_source_address() {
     let mut script = Script::new();
     script.tcp.listen(PORT, PLAIN).unwrap();
     for local in [OTHER, SERVER] {
@@ -105,7 +105,7 @@ fn a_passive_open_does_not_affect_existing_connections() {
 
 // req RFC9293:MUST-42
 #[test]
-fn one_can_listen_on_the_port_of_a_connection_that_is_being_opened() {
+fn the_port_of_an_opening_connection_can_be_listened_on() {
     let mut script = Script::syn_sent(PLAIN);
     script.tcp.listen(script.port, PLAIN).unwrap();
     assert_eq!(script.state(), Some(State::SynSent));

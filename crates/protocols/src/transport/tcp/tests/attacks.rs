@@ -1,4 +1,5 @@
-//! Attack rows without a module of their own: RFC 5961, sequence numbers, malformed segments.
+//! Tests for the rows of docs/ledger/attacks.txt without a test file of their own: RFC 5961,
+//! sequence numbers, malformed segments.
 
 use super::*;
 use crate::probes;
@@ -19,7 +20,7 @@ fn attack_28_a_syn_in_the_window_is_answered_by_a_challenge() {
 // req RFC9293:MAY-12
 // attack row 28
 #[test]
-fn attack_28_data_with_an_acknowledgment_that_cannot_be_is_not_taken() {
+fn attack_28_data_with_an_impossible_acknowledgment_is_dropped() {
     for ack in [2, 0x8000_0000, 1_u32.wrapping_sub(100_000)] {
         let mut script = Script::established(PLAIN);
         script.peer(Flags::ACK, 1, ack, b"forged");
@@ -29,7 +30,7 @@ fn attack_28_data_with_an_acknowledgment_that_cannot_be_is_not_taken() {
 
 // attack row 28
 #[test]
-fn attack_28_data_without_an_acknowledgment_is_not_taken() {
+fn attack_28_data_without_an_acknowledgment_is_dropped() {
     let mut script = Script::established(PLAIN);
     assert_eq!(script.peer(Flags::PSH, 1, 0, b"forged"), []);
     assert!(script.tcp.received(script.id.unwrap()).unwrap().is_empty());
@@ -37,7 +38,7 @@ fn attack_28_data_without_an_acknowledgment_is_not_taken() {
 
 // attack row 29
 #[test]
-fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
+fn attack_29_challenges_are_limited_per_connection() {
     let mut script = Script::established(PLAIN);
     let answers: usize = (0..100).map(|_| script.peer(Flags::RST, 5, 0, b"").len()).sum();
     assert_eq!(answers, 10);
@@ -46,7 +47,7 @@ fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
     assert_eq!(script.peer(Flags::RST, 5, 0, b"").len(), 1);
 }
 
-/// Delivers a segment of the peer from `port`, and returns the segments sent at once.
+/// Delivers a segment of the peer from `port`, and returns the segments sent in response.
 fn peer_at(script: &mut Script, port: u16, flags: Flags, seq: Seq, ack: Seq) -> Vec<Sent> {
     let source_port = port;
     let destination_port = PORT;
@@ -60,7 +61,7 @@ fn peer_at(script: &mut Script, port: u16, flags: Flags, seq: Seq, ack: Seq) -> 
 
 // attack row 29
 #[test]
-fn attack_29_the_challenges_of_a_hundred_connections_take_none_from_another() {
+fn attack_29_the_challenges_of_other_connections_do_not_count() {
     let mut script = Script::established(PLAIN);
     let begin = Seq(7_000_000);
     for port in 5000..5100 {
@@ -79,7 +80,7 @@ fn attack_29_the_challenges_of_a_hundred_connections_take_none_from_another() {
 fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(PLAIN);
-    // Both ends get a state as if they had accepted forged data.
+    // Puts an end into the state that it would have after accepting forged data.
     let forge = |tcp: &mut Tcp, id| {
         let connection = tcp.table.get_mut(id).unwrap();
         connection.rcv_nxt = connection.rcv_nxt + 1000;
@@ -193,16 +194,17 @@ fn attack_26_a_hundred_thousand_segments_out_of_order_cost_a_search_each() {
     script.peer(Flags::ACK, 1, 1, b"");
     let mut probes_max = 0;
     for step in 0..100_000_u32 {
-        // From far away to near, then in between: the position in the list differs each time.
+        // The offsets are scattered, so that each segment has another position in the list.
         let offset = 3 + step.wrapping_mul(48_611) % 4_000_000 * 2;
-        let (probes, ()) = probes::taken(|| script.deliver(Flags::ACK, offset, 1, b"x"));
+        let (probes, ()) =
+            probes::count_probes_during(|| script.deliver(Flags::ACK, offset, 1, b"x"));
         probes_max = probes_max.max(probes);
         script.discard_output();
     }
     assert!(script.counted(Counter::TcpOutOfOrderDropped) > 97_000);
     assert!(probes_max <= RANGE_PROBES_MAX, "{probes_max}");
     // A segment in order scans the list once, which shifts it, and is accepted.
-    let (probes, answer) = probes::taken(|| script.peer(Flags::ACK, 1, 1, b"a"));
+    let (probes, answer) = probes::count_probes_during(|| script.peer(Flags::ACK, 1, 1, b"a"));
     assert_eq!(answer[0].ack, 2);
     assert!(probes <= 3 * 2048, "{probes}");
 }
@@ -260,7 +262,7 @@ fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
 
 // attack row 38
 #[test]
-fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
+fn attack_38_no_data_offset_or_length_causes_a_panic() {
     let mut tcp = Tcp::new(LOWER, &mut TestContext::default().cx());
     let mut context = TestContext::default();
     tcp.listen(PORT, PLAIN).unwrap();
@@ -271,15 +273,15 @@ fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
             take(&mut tcp, (CLIENT, SERVER), &segment[..len], &mut context.cx());
         }
     }
-    let bad =
+    let bad_segments =
         context.counted(Counter::TcpHeaderErrors) + context.counted(Counter::TcpChecksumErrors);
-    assert_eq!(bad, 16 * 80);
+    assert_eq!(bad_segments, 16 * 80);
 }
 
 // req RFC9293:MUST-7
 // attack row 37
 #[test]
-fn attack_37_a_segment_with_malformed_options_is_still_taken() {
+fn attack_37_a_segment_with_malformed_options_is_still_accepted() {
     let malformed: [&[u8]; 6] = [
         &[2, 0, 0, 0],
         &[2, 1, 0, 0],

@@ -30,7 +30,7 @@ fn figure_13_a_simultaneous_close_goes_through_closing() {
 }
 
 #[test]
-fn two_hosts_that_close_at_once_both_come_to_an_end() {
+fn two_hosts_that_close_at_once_both_end() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(PLAIN);
     pair.client.close(client).unwrap();
@@ -67,7 +67,7 @@ fn data_can_be_received_after_close_and_sent_after_the_peer_closed() {
 }
 
 #[test]
-fn a_fin_that_comes_before_the_data_waits_for_it() {
+fn a_fin_that_arrives_before_the_data_waits_for_it() {
     let mut script = Script::established(PLAIN);
     script.peer(FIN_ACK, 4, 1, b"def");
     assert_eq!(script.state(), Some(State::Established));
@@ -229,7 +229,7 @@ fn the_window_behind_a_fin_is_as_large_as_before_it() {
 }
 
 #[test]
-fn in_time_wait_a_peer_that_sends_on_gets_the_current_acknowledgment() {
+fn in_time_wait_further_data_gets_the_current_acknowledgment() {
     let mut script = Script::established(PLAIN);
     script.close();
     script.peer(FIN_ACK, 1, 2, b"");
@@ -257,7 +257,7 @@ fn the_acknowledgment_of_a_fin_alone_makes_no_room_to_write() {
 }
 
 #[test]
-fn a_fin_that_waits_for_the_window_does_not_leave_with_data_that_goes_again() {
+fn a_fin_waiting_for_the_window_is_not_sent_with_a_retransmission() {
     let mut script = Script::established(PLAIN);
     script.window = 1000;
     script.peer(Flags::ACK, 1, 1, b"");

@@ -31,7 +31,7 @@ fn a_syn_offers_ecn_and_a_retransmitted_syn_does_not() {
 }
 
 #[test]
-fn it_is_off_unless_both_want_it() {
+fn ecn_is_off_unless_both_ends_offer_it() {
     let mut script = Script::asked_for(ECN, Options::default());
     script.peer(Flags::ACK, 1, 1, b"");
     assert!(!script.status().has_ecn);
@@ -44,7 +44,7 @@ fn it_is_off_unless_both_want_it() {
 }
 
 #[test]
-fn new_data_says_that_it_may_be_marked_and_nothing_else_does() {
+fn only_new_data_is_marked_as_ecn_capable() {
     let mut script = agreed();
     assert!(script.send(&pattern(3000)).iter().all(|sent| sent.ecn == CAPABLE));
     assert_eq!(script.wait_millis(1500)[0].ecn, 0, "what goes again");
@@ -68,7 +68,7 @@ fn a_mark_is_echoed_until_the_peer_has_reduced_its_window() {
 }
 
 #[test]
-fn the_echo_of_a_mark_halves_the_window_once_a_round_trip_and_new_data_says_so() {
+fn an_echoed_mark_halves_the_window_once_per_round_trip() {
     let mut script = agreed();
     script.send(&pattern(60_000));
     let echo = Flags::ACK.with(Flags::ECE);
@@ -79,14 +79,14 @@ fn the_echo_of_a_mark_halves_the_window_once_a_round_trip_and_new_data_says_so()
     assert_eq!(script.status().slow_start_threshold, Some(5000));
     assert_eq!(script.status().congestion_window, 5000);
     assert_eq!(script.status().statistics.ecn_reductions, 1);
-    let says = sent.iter().filter(|sent| sent.flags.has(Flags::CWR)).count();
-    assert_eq!(says, 1);
+    let sets_cwr = sent.iter().filter(|sent| sent.flags.has(Flags::CWR)).count();
+    assert_eq!(sets_cwr, 1);
     assert!(sent[0].flags.has(Flags::CWR));
     assert_eq!(script.status().statistics.retransmissions, 0);
 }
 
 #[test]
-fn a_mark_on_what_is_no_capable_connection_is_ignored() {
+fn a_mark_without_negotiated_ecn_is_ignored() {
     let mut script = Script::established(PLAIN);
     script.ecn = MARKED;
     script.deliver(Flags::ACK, 1, 1, &[1; 1000]);

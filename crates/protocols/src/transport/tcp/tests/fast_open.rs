@@ -81,7 +81,7 @@ fn data_lost_with_the_syn_ack_is_retransmitted() {
 
 // attack row 44
 #[test]
-fn data_with_a_wrong_cookie_waits_and_a_right_one_is_given() {
+fn data_with_a_wrong_cookie_waits_and_a_valid_one_is_sent() {
     let (mut script, _) = with_cookie(FAST);
     let wrong = Cookie::new(&[7; 8]).map(FastOpen::Cookie);
     script.options = Options { fast_open: wrong, ..Options::default() };
@@ -131,7 +131,7 @@ fn the_second_connection_to_a_server_answers_within_a_round_trip() {
 }
 
 #[test]
-fn a_syn_whose_data_was_not_taken_is_followed_by_the_data() {
+fn rejected_syn_data_is_sent_after_the_handshake() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
     // The server has another key, so the cookie is wrong now.
@@ -147,7 +147,7 @@ fn a_syn_whose_data_was_not_taken_is_followed_by_the_data() {
 }
 
 #[test]
-fn a_syn_with_data_that_is_lost_is_repeated_without_and_the_cookie_forgotten() {
+fn a_lost_syn_with_data_is_repeated_without_it_and_its_cookie() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
     let before = pair.trace.len();
@@ -167,7 +167,7 @@ fn a_syn_with_data_that_is_lost_is_repeated_without_and_the_cookie_forgotten() {
 
 // attack row 44
 #[test]
-fn more_data_than_fits_goes_behind_the_handshake() {
+fn more_data_than_fits_is_sent_after_the_handshake() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
     pair.events.clear();

@@ -36,7 +36,7 @@ fn at_r1_of_a_syn_the_user_and_the_layer_below_are_notified_too() {
 
 // req RFC9293:MUST-21
 #[test]
-fn the_user_can_set_r2_and_it_is_kept_to_the_moment() {
+fn the_user_can_set_an_exact_r2() {
     let mut script = Script::established(with_user_timeout(SHORT));
     script.send(b"x");
     script.wait_millis(3190);
@@ -188,7 +188,7 @@ fn run_timers(pair: &mut Pair, time: Duration) {
 }
 
 #[test]
-fn r2_comes_though_the_link_never_takes_anything_more() {
+fn r2_expires_even_if_the_link_accepts_nothing_more() {
     let (mut pair, id) = behind_a_stuck_link(Profile::BULK);
     run_timers(&mut pair, Duration::from_secs(100));
     assert_eq!(pair.state(Side::Client, id), State::Established);
@@ -197,7 +197,7 @@ fn r2_comes_though_the_link_never_takes_anything_more() {
 }
 
 #[test]
-fn r2_of_a_syn_comes_though_its_repetition_never_leaves() {
+fn r2_of_a_syn_expires_even_if_its_repetition_is_never_sent() {
     let mut pair = Pair::new(5);
     let remote = SocketAddr::new(SERVER, PORT);
     let id = pair.client.open(CLIENT, remote, PLAIN, &mut pair.context.cx()).unwrap();
@@ -247,7 +247,7 @@ fn a_connection_behind_the_first_that_waits_for_the_link_is_given_up_too() {
 }
 
 #[test]
-fn a_zero_window_ends_by_the_users_timeout_though_its_probes_never_leave() {
+fn the_user_timeout_ends_a_zero_window_without_sent_probes() {
     let mut script = Script::established(with_user_timeout(SHORT));
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
@@ -295,7 +295,7 @@ fn a_syn_that_never_leaves_is_given_up_after_three_minutes() {
 }
 
 #[test]
-fn a_syn_that_leaves_late_is_timed_from_then_on_as_if_it_were_the_first() {
+fn a_delayed_syn_is_timed_from_its_transmission() {
     let mut script = opening();
     wait_without_output(&mut script, Duration::from_millis(10_400));
     let first = script.output();
@@ -324,7 +324,7 @@ fn behind_a_dead_device(data: &[u8]) -> Script {
 
 // req RFC9293:MUST-20
 #[test]
-fn first_data_that_never_leaves_ends_with_its_cause() {
+fn unsent_first_data_ends_the_connection_with_its_cause() {
     let mut script = behind_a_dead_device(b"first");
     wait_without_output(&mut script, Duration::from_secs(99));
     assert_eq!(script.status().state, State::Established);
@@ -352,7 +352,7 @@ fn a_fin_that_never_leaves_is_given_up_too() {
 }
 
 #[test]
-fn first_data_that_leaves_late_is_timed_from_then_on() {
+fn delayed_first_data_is_timed_from_its_transmission() {
     let mut script = behind_a_dead_device(b"first");
     wait_without_output(&mut script, Duration::from_millis(10_400));
     assert_eq!(script.output().len(), 1);
@@ -366,7 +366,7 @@ fn first_data_that_leaves_late_is_timed_from_then_on() {
 }
 
 #[test]
-fn first_data_that_finds_a_zero_window_when_output_goes_on_waits_for_it_as_ever() {
+fn delayed_first_data_at_a_zero_window_is_probed_as_usual() {
     let mut script = Script::established(PLAIN);
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
@@ -389,7 +389,7 @@ fn an_idle_connection_over_a_dead_device_waits_indefinitely() {
 }
 
 #[test]
-fn where_no_route_is_known_the_end_says_that_the_peer_is_unreachable() {
+fn without_a_route_the_close_reason_is_unreachable() {
     let mut script = Script::syn_sent(PLAIN);
     script.tcp.has_no_route(script.id.unwrap());
     assert_eq!(script.state(), Some(State::SynSent));

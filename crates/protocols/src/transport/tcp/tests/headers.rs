@@ -157,7 +157,7 @@ fn data_without_a_push_is_sent_without_a_flush() {
     let mut script = Script::established(PLAIN);
     script.send(b"a");
     assert_eq!(script.send(b"b"), []);
-    // If the acknowledgment is lost, that of the retransmission allows it.
+    // If the acknowledgment of `a` is lost, the acknowledgment of its retransmission releases `b`.
     let again = script.wait_millis(1000);
     assert!(again.iter().any(|segment| (segment.seq, segment.len) == (1, 1)), "{again:?}");
     let sent = script.peer(Flags::ACK, 1, 2, b"");

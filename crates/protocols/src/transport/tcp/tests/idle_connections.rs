@@ -45,7 +45,7 @@ fn a_settled_connection_goes_on_with_its_window() {
 }
 
 #[test]
-fn a_connection_with_data_out_does_not_settle() {
+fn a_connection_with_outstanding_data_does_not_settle() {
     let mut pair = Pair::new(1);
     let (client, _) = pair.connect(Profile::BULK);
     send(&mut pair, client, &pattern(1_000));
@@ -54,7 +54,7 @@ fn a_connection_with_data_out_does_not_settle() {
 }
 
 #[test]
-fn of_many_connections_that_have_sent_only_some_keep_what_watches_a_flight() {
+fn only_some_connections_keep_the_full_recovery_state() {
     let mut pair = Pair::new(1);
     pair.server.listen(PORT, Profile::BULK).unwrap();
     let remote = SocketAddr::new(SERVER, PORT);
@@ -68,8 +68,9 @@ fn of_many_connections_that_have_sent_only_some_keep_what_watches_a_flight() {
             id
         })
         .collect();
-    let watched = |id: &&ConnectionId| pair.client.table.get(**id).unwrap().recovery.is_some();
-    assert_eq!(ids.iter().filter(watched).count(), 64);
+    let with_full_state =
+        |id: &&ConnectionId| pair.client.table.get(**id).unwrap().recovery.is_some();
+    assert_eq!(ids.iter().filter(with_full_state).count(), 64);
     let delivered = |id| pair.client.status(id).unwrap().recovery.delivered;
     assert!(ids.into_iter().all(|id| delivered(id) == 1));
 }

@@ -11,7 +11,7 @@ fn watched() -> Script {
 
 // req RFC9293:MUST-25
 #[test]
-fn nothing_is_sent_on_an_idle_connection_unless_asked_for() {
+fn no_probe_is_sent_unless_keep_alive_is_enabled() {
     for profile in [Profile::BULK, Profile::INTERACTIVE] {
         assert_eq!(profile.keep_alive, None);
     }
@@ -64,7 +64,7 @@ fn received_segments_postpone_the_probe() {
 
 // req RFC9293:MUST-26
 #[test]
-fn nothing_is_probed_while_data_is_under_way_or_a_window_is_shut() {
+fn nothing_is_probed_while_data_is_outstanding_or_a_window_is_zero() {
     let policy = KeepAlive { idle: Duration::from_secs(1), ..POLICY };
     let mut script = Script::established(Profile { keep_alive: Some(policy), ..PLAIN });
     script.send(b"abc");
@@ -87,7 +87,7 @@ fn the_connection_ends_only_when_the_last_probe_is_not_answered() {
 
 // req RFC9293:MUST-29
 #[test]
-fn one_answer_makes_good_for_the_probes_that_were_lost() {
+fn one_answer_resets_the_count_of_lost_probes() {
     let mut script = watched();
     assert_eq!(seconds(&script.wait(Duration::from_secs(125))), [100, 110, 120]);
     script.peer(Flags::ACK, 1, 1, b"");
@@ -118,7 +118,7 @@ fn a_pair_stays_open_for_a_day_without_data_and_ends_when_the_wire_is_cut() {
 }
 
 #[test]
-fn an_idle_time_of_nothing_keeps_no_busy_connection_turning() {
+fn an_idle_time_of_zero_causes_no_busy_loop() {
     let policy = KeepAlive { idle: Duration::ZERO, ..POLICY };
     let mut script = Script::established(Profile { keep_alive: Some(policy), ..PLAIN });
     script.send(b"x");

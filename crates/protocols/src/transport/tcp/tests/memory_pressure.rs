@@ -70,7 +70,7 @@ fn ten_thousand_peers_with_zero_windows_hold_no_more_than_there_is_room_for() {
 
 // attack row 34
 #[test]
-fn a_legitimate_peer_gets_the_place_of_the_one_that_has_starved_us_longest() {
+fn a_new_peer_replaces_the_longest_zero_window() {
     let mut server = Server::new(PLAIN);
     for port in 0..u16::try_from(CONNECTIONS_MAX).unwrap() {
         server.connect_and_starve(10_000 + port);
@@ -114,7 +114,7 @@ fn peers_that_answer_nothing_are_given_up_within_minutes() {
 }
 
 #[test]
-fn a_window_that_opened_again_is_no_reason_to_let_go() {
+fn a_reopened_window_protects_from_eviction() {
     let mut script = Script::established(PLAIN);
     script.tcp.set_connections_max(1);
     script.window = 0;

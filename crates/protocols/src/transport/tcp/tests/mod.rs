@@ -76,13 +76,13 @@ pub(super) fn begin_at(
     tcp.secret.clock_start = tcp.secret.clock_start.wrapping_add(missing);
 }
 
-/// Returns a configuration of a property test with `cases` cases. A failure prints its seed, and no
-/// file is written.
+/// Returns the configuration of a property test with `cases` cases. A failure prints its seed, and
+/// no file is written.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
 }
 
-/// Passes the bytes of a segment to `tcp`.
+/// Delivers the bytes of a segment to `tcp`.
 pub(super) fn take(
     tcp: &mut Tcp,
     (source, destination): (IpAddr, IpAddr),
@@ -215,7 +215,8 @@ impl Pair {
                 if !is_short || !(self.fate)(self.sent, side, &header) {
                     continue;
                 }
-                // The receiver's device may merge again what the sender's device has cut.
+                // The receiver's device may merge the segments into which the sender's device has
+                // split the data.
                 let is_whole = size == 0 || self.dice.below(4) == 0;
                 let size = if is_whole { bytes.len() } else { size };
                 let parts = cut(side, &header, &bytes[len..], size);
@@ -237,15 +238,15 @@ impl Pair {
     }
 
     fn put_on_wire(&mut self, side: Side, bytes: Vec<u8>) {
-        if self.dice.happens(self.faults.lost) {
+        if self.dice.random_bool(self.faults.lost) {
             return;
         }
-        if self.dice.happens(self.faults.doubled) {
+        if self.dice.random_bool(self.faults.doubled) {
             self.sent += 1;
             let at = (self.context.now + self.delay * 3, self.sent);
             self.wire.insert(at, (side.other(), bytes.clone()));
         }
-        let is_late = self.dice.happens(self.faults.delayed);
+        let is_late = self.dice.random_bool(self.faults.delayed);
         let more = if is_late { self.delay.mul_f64(0.5) } else { Duration::ZERO };
         let at = (self.context.now + self.delay + more, self.sent);
         self.wire.insert(at, (side.other(), bytes));
@@ -277,7 +278,7 @@ impl Pair {
         true
     }
 
-    /// Runs for `time`.
+    /// Processes all events of the next `time`, and advances the clock to its end.
     pub(super) fn run(&mut self, time: Duration) {
         let end = self.context.now + time;
         while self.step(end) {}
@@ -332,7 +333,7 @@ impl Pair {
     }
 }
 
-/// Cuts a segment into segments of at most `size` data bytes, as a device does.
+/// Splits a segment into segments of at most `size` data bytes, as a device does.
 fn cut(side: Side, header: &Header, data: &[u8], size: usize) -> Vec<Vec<u8>> {
     let ends = (
         SocketAddr::new(side.address(), header.source_port),

@@ -90,7 +90,7 @@ fn the_first_flight_is_ten_segments_if_the_syn_was_lost_once() {
 }
 
 #[test]
-fn data_and_close_before_the_open_go_out_behind_the_handshake() {
+fn data_and_close_before_the_open_are_sent_after_the_handshake() {
     let mut script = Script::syn_sent(PLAIN);
     script.send(b"hello");
     script.options = Options { mss: Some(1000), ..Options::default() };
@@ -109,7 +109,7 @@ fn a_close_in_syn_received_sends_its_fin_once_open() {
 }
 
 #[test]
-fn a_close_in_syn_sent_ends_without_a_word() {
+fn a_close_in_syn_sent_ends_silently() {
     let mut script = Script::syn_sent(PLAIN);
     assert_eq!(script.close(), []);
     assert_eq!(script.close_reason(), Some(CloseReason::Aborted));
@@ -118,7 +118,7 @@ fn a_close_in_syn_sent_ends_without_a_word() {
 
 // attack row 45
 #[test]
-fn half_open_connections_go_with_their_listener() {
+fn half_open_connections_end_with_their_listener() {
     let mut script = Script::syn_received(PLAIN);
     script.tcp.stop_listening(PORT);
     assert_eq!((script.state(), script.tcp.connections()), (None, 0));
@@ -154,7 +154,7 @@ fn the_table_has_a_limit_and_the_oldest_time_wait_gives_way() {
 }
 
 #[test]
-fn a_request_that_also_closes_opens_nothing() {
+fn a_syn_with_fin_opens_nothing() {
     let mut script = Script::listening(PLAIN);
     assert_eq!(texts(&script.peer(Flags::SYN.with(Flags::FIN), 0, 0, b"")), [""; 0]);
     assert_eq!((script.tcp.connections(), script.counted(Counter::TcpOpensRefused)), (0, 1));

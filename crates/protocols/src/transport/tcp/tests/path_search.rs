@@ -93,7 +93,7 @@ fn a_connection_begins_with_what_the_layer_below_knows_of_the_path() {
 }
 
 #[test]
-fn a_path_that_takes_less_than_the_base_length_is_survived_too() {
+fn a_path_below_the_base_length_is_supported() {
     let (mut pair, ends) = connected(Profile::BULK);
     pair.transfer(Side::Client, ends, &pattern(100_000));
     pair.longest = 700 - ipv4::HEADER_LEN;
@@ -103,7 +103,7 @@ fn a_path_that_takes_less_than_the_base_length_is_survived_too() {
 }
 
 #[test]
-fn segments_that_a_small_window_keeps_short_may_vanish_as_well() {
+fn lost_short_segments_also_start_the_search() {
     let small = ReceiveWindow::Bytes(900);
     let (mut pair, ends) = connected(Profile { receive_window: small, ..Profile::BULK });
     pair.longest = 700 - ipv4::HEADER_LEN;
@@ -153,7 +153,7 @@ fn a_terminal_does_not_wait_for_a_second_timeout_that_takes_long() {
 }
 
 #[test]
-fn a_screenful_carries_no_probe_whose_loss_nothing_behind_it_would_reveal() {
+fn the_end_of_a_screenful_is_never_a_probe() {
     let (mut pair, ends) = connected(SERVING);
     pair.longest = LONGEST;
     for _ in 0..10 {

@@ -118,7 +118,7 @@ fn data_received_before_a_reset_can_still_be_read() {
 }
 
 #[test]
-fn resets_owed_have_a_limit() {
+fn queued_resets_have_a_limit() {
     let mut script = Script::new();
     for _ in 0..MAX_PENDING_RESETS + 3 {
         script.deliver(Flags::ACK, 1, 1, b"");
@@ -152,7 +152,7 @@ fn a_reset_of_ours_at_a_zero_window_has_the_number_that_the_peer_expects() {
 }
 
 #[test]
-fn nothing_follows_a_reset_though_much_was_to_go_again() {
+fn nothing_follows_a_reset_even_with_pending_retransmissions() {
     for aborts in [false, true] {
         let mut script = Script::established(PLAIN);
         script.send(&pattern(5000));
@@ -185,7 +185,7 @@ fn a_reset_connection_has_no_timer_and_reports_the_reset_once() {
 }
 
 #[test]
-fn the_packets_of_what_is_never_read_go_back() {
+fn the_packets_of_unread_data_are_returned() {
     let mut script = Script::established(PLAIN);
     script.may_keep = true;
     script.peer(Flags::ACK, 1, 1, &pattern(20_000));

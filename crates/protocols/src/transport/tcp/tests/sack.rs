@@ -108,7 +108,7 @@ fn a_duplicate_of_early_data_with_an_outdated_timestamp_is_reported() {
     script.peer(Flags::ACK, 1, 1, b"");
     script.peer(Flags::ACK, 101, 1, &[1; 100]);
     script.options.timestamps = Some((999, 0));
-    // More often than a connection sends challenge acknowledgments in a second.
+    // More segments than a connection sends challenge acknowledgments per second.
     for _ in 0..20 {
         let sent = script.peer(Flags::ACK, 151, 1, &[1; 100]);
         assert_eq!((sent.len(), sent[0].ack), (1, 1));
@@ -131,7 +131,7 @@ fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
 
 /// Returns an open connection over a path that carries segments of at most `mss` bytes, to a peer
 /// from which four separate blocks have arrived early.
-fn narrow(mss: u16) -> Script {
+fn connection_with_small_mss(mss: u16) -> Script {
     let mut script = established(SACK);
     let id = script.id.unwrap();
     assert_eq!(script.tcp.packet_too_big(id, mss + 40, &mut script.context.cx()), Ok(true));
@@ -143,13 +143,13 @@ fn narrow(mss: u16) -> Script {
 
 #[test]
 fn blocks_that_leave_no_room_for_data_are_not_reported() {
-    let sent = narrow(26).send(&pattern(100));
+    let sent = connection_with_small_mss(26).send(&pattern(100));
     assert_eq!((sent[0].len, sent[0].header.options.sack.as_slice().len()), (6, 2));
 }
 
 #[test]
 fn a_retransmission_is_one_segment_regardless_of_the_blocks() {
-    let mut script = narrow(58);
+    let mut script = connection_with_small_mss(58);
     script.send(&pattern(58));
     script.deliver(Flags::ACK, 901, 1, &[1; 10]);
     let again = script.wait_millis(3_000);
@@ -180,7 +180,7 @@ fn the_third_segment_above_the_hole_repeats_just_the_hole() {
 }
 
 #[test]
-fn in_a_recovery_no_more_leaves_than_arrives_but_for_one_segment() {
+fn a_recovery_sends_at_most_the_delivered_data_plus_one_segment() {
     // The first four and the eleventh to sixteenth are lost.
     let mut script = twenty_out(SACK);
     let number = |segment: usize| u32::try_from(segment).unwrap() * 1000 + 1;
@@ -221,7 +221,7 @@ fn any_number_of_losses_in_one_window_needs_no_timeout() {
 }
 
 #[test]
-fn a_retransmission_that_is_lost_goes_again_without_a_timeout() {
+fn a_lost_retransmission_is_repeated_without_a_timeout() {
     let mut pair = Pair::new(1);
     let ids = pair.connect(SACK);
     let mut seen = Wire::new();
@@ -241,8 +241,8 @@ fn the_loss_of_the_last_segment_is_repaired_by_a_probe_in_about_two_round_trips(
     let mut pair = Pair::new(1);
     pair.delay = Duration::from_millis(100);
     let ids = pair.connect(SACK);
-    let warm_up = pattern(14_600);
-    pair.transfer(Side::Client, ids, &warm_up);
+    let measure_rtt = pattern(14_600);
+    pair.transfer(Side::Client, ids, &measure_rtt);
     pair.drive();
     let mut number = 0;
     pair.fate = Box::new(move |_, side, _| {
@@ -266,7 +266,7 @@ fn a_timeout_that_was_too_early_is_undone_by_the_echo_of_the_timestamp() {
     pair.transfer(Side::Client, ids, &pattern(100_000));
     pair.drive();
     let before = pair.client.status(ids.0).unwrap().congestion_window;
-    // The path becomes much longer at once.
+    // The delay of the path suddenly increases.
     pair.delay = Duration::from_millis(400);
     let data = pattern(50_000);
     assert!(pair.transfer(Side::Client, ids, &data) == data);
@@ -279,7 +279,7 @@ fn a_timeout_that_was_too_early_is_undone_by_the_echo_of_the_timestamp() {
 
 // attack row 40
 #[test]
-fn attack_40_what_the_peer_has_dropped_after_reporting_it_goes_again() {
+fn attack_40_reneged_data_is_retransmitted() {
     let mut script = twenty_out(SACK);
     report(&mut script, 10_001, &[(11_001, 30_001)]);
     let mut una = 11_001;
@@ -299,7 +299,7 @@ fn attack_40_what_the_peer_has_dropped_after_reporting_it_goes_again() {
 
 // attack row 23
 #[test]
-fn attack_23_tiny_segments_and_blocks_of_every_kind_are_survived() {
+fn attack_23_no_tiny_segments_or_blocks_cause_a_panic() {
     for mss in [8, 48, 64, 88] {
         let permitted = Options { mss: Some(mss), sack_permitted: true, ..Options::default() };
         let mut script = Script::asked_for(SACK, permitted);
@@ -358,7 +358,7 @@ fn attack_41_pulses_of_loss_once_a_second_do_not_stop_the_transfer() {
 }
 
 #[test]
-fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
+fn a_lost_answer_does_not_lengthen_the_timeout() {
     let mut script = established(SACK);
     script.send(&pattern(1000));
     script.wait_millis(100);
@@ -369,7 +369,7 @@ fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
     }
     assert!(script.status().rto > Duration::from_secs(1), "it has backed off");
     script.wait_millis(100);
-    // Both segments had arrived long ago: the peer answers the last transmission.
+    // The peer had received both segments long before, so it answers the last transmission.
     report(&mut script, 3001, &[(1001, 2001)]);
     let status = script.status();
     assert!(status.srtt.unwrap() <= Duration::from_millis(110), "{:?}", status.srtt);

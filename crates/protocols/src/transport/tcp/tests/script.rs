@@ -150,7 +150,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
     }
 
     /// Delivers a segment of the peer, with sequence numbers relative to the initial ones, and
-    /// returns the segments sent at once.
+    /// returns the segments sent in response.
     pub(super) fn peer(&mut self, flags: Flags, seq: u32, ack: u32, data: &[u8]) -> Vec<Sent> {
         self.deliver(flags, seq, ack, data);
         self.output()

@@ -19,8 +19,8 @@ const STATES: [&str; 12] = [
     "TIME-WAIT",
 ];
 
-/// Returns a connection in `state`, the next sequence number of the peer and the highest one of
-/// this side.
+/// Returns a connection in `state`, the peer's next sequence number, and the highest sequence
+/// number sent by this end.
 fn in_state(state: &str) -> (Script, u32, u32) {
     let open = || Script::established(PLAIN);
     match state {
@@ -90,7 +90,7 @@ fn every_state_answers_every_kind_of_segment_as_the_table_says() {
             let (mut script, next, sent) = in_state(state);
             let seq = next.wrapping_add_signed(seq);
             let ack = sent.wrapping_add_signed(ack);
-            // The delayed acknowledgment belongs to the answer.
+            // A delayed acknowledgment is part of the answer.
             let mut answers = script.peer(flags, seq, ack, data);
             answers.extend(script.wait_millis(50));
             let new = script.state().map_or("-".into(), |state| std::format!("{state}"));

@@ -41,7 +41,7 @@ const ALL: Options = Options {
 };
 
 /// Makes a legitimate handshake with `options`, which must be answered by a cookie.
-fn shake_hands(script: &mut Script, options: Options) -> Header {
+fn complete_handshake(script: &mut Script, options: Options) -> Header {
     script.options = options;
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     assert_eq!(script.state(), None, "nothing is remembered");
@@ -65,7 +65,7 @@ fn a_legitimate_peer_connects_through_a_flood_of_a_million_and_memory_stays_flat
         script.context.advance(Duration::from_micros(10));
     }
     assert!(script.tcp.connections() <= BACKLOG, "memory stays flat");
-    shake_hands(&mut script, Options { mss: Some(1000), ..Options::default() });
+    complete_handshake(&mut script, Options { mss: Some(1000), ..Options::default() });
     assert_eq!(script.state(), Some(State::Established));
     assert_eq!(script.events, [Event::Established]);
     assert_eq!(script.counted(Counter::TcpSynCookiesIn), 1);
@@ -87,7 +87,7 @@ fn unread_answers_to_a_flood_have_a_limit() {
 #[test]
 fn a_connection_by_cookie_carries_data_both_ways() {
     let mut script = flooded(PLAIN);
-    shake_hands(&mut script, Options { mss: Some(1000), ..Options::default() });
+    complete_handshake(&mut script, Options { mss: Some(1000), ..Options::default() });
     script.peer(Flags::ACK, 1, 1, b"question");
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"question");
     let sent = script.send(&pattern(1072));
@@ -98,7 +98,7 @@ fn a_connection_by_cookie_carries_data_both_ways() {
 fn a_cookie_with_timestamps_keeps_the_options_of_the_peer() {
     let mut script = flooded(Profile::BULK);
     script.window = 1000;
-    let answer = shake_hands(&mut script, ALL);
+    let answer = complete_handshake(&mut script, ALL);
     assert_eq!(answer.options.window_scale, Some(8));
     assert_eq!(script.status().send_window, 128_000);
     let sent = script.send(b"x");
@@ -108,7 +108,7 @@ fn a_cookie_with_timestamps_keeps_the_options_of_the_peer() {
 #[test]
 fn without_timestamps_a_cookie_offers_what_needs_no_memory_only() {
     let mut script = flooded(Profile::BULK);
-    let answer = shake_hands(&mut script, Options { timestamps: None, ..ALL });
+    let answer = complete_handshake(&mut script, Options { timestamps: None, ..ALL });
     assert_eq!(answer.options.window_scale, None);
     assert_eq!(script.status().send_window, 60_000);
 }
@@ -133,7 +133,7 @@ fn a_guessed_cookie_is_reset_and_counted() {
 }
 
 #[test]
-fn a_cookie_comes_back_within_two_minutes_or_not_at_all() {
+fn a_cookie_is_valid_for_two_minutes() {
     let mut script = flooded(PLAIN);
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     script.iss = answer[0].header.seq;
@@ -144,7 +144,7 @@ fn a_cookie_comes_back_within_two_minutes_or_not_at_all() {
 }
 
 #[test]
-fn where_no_cookie_was_given_none_is_looked_for() {
+fn without_an_issued_cookie_none_is_checked() {
     let mut script = Script::listening(PLAIN);
     let answer = script.peer(Flags::ACK, 1, 7, b"");
     assert_eq!(texts(&answer), ["<RST seq 7 len 0>"]);
@@ -180,7 +180,7 @@ fn a_long_segment_that_brings_a_cookie_back_is_read_whole() {
 }
 
 #[test]
-fn a_cookie_agrees_to_no_congestion_notification() {
+fn a_cookie_never_negotiates_ecn() {
     let mut script = flooded(Profile { ecn: true, ..PLAIN });
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     script.iss = answer[0].header.seq;

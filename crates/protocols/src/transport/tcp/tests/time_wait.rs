@@ -110,9 +110,9 @@ fn a_connection_after_time_wait_is_forgotten() {
         script.close();
         script.peer(FIN_ACK, 1, 2, b"");
         assert_eq!(script.state(), Some(State::TimeWait));
-        assert_eq!(script.tcp.table.remembered(), 1);
+        assert_eq!(script.tcp.table.tracked_count(), 1);
         script.release();
         script.wait(Duration::from_secs(100));
     }
-    assert_eq!(script.tcp.table.remembered(), 0);
+    assert_eq!(script.tcp.table.tracked_count(), 0);
 }

@@ -26,7 +26,7 @@ fn transfer(profile: Profile, len: usize) -> (Pair, (ConnectionId, ConnectionId)
 }
 
 #[test]
-fn both_buffers_grow_with_what_is_taken_and_not_beyond_their_limits() {
+fn both_buffers_grow_with_the_data_read_up_to_their_limits() {
     let (pair, ids) = transfer(GROWING, 8_000_000);
     assert_eq!(buffers(&pair, ids), (LIMIT, LIMIT));
     assert!(pair.context.counted(Counter::TcpReceiveWindowsGrown) > 0);
@@ -81,7 +81,7 @@ fn a_slow_reader_keeps_its_window_small_however_fast_the_sender_is() {
 }
 
 #[test]
-fn a_reader_that_reads_all_now_and_then_is_slow_too() {
+fn an_occasional_reader_of_all_data_is_slow_too() {
     let mut pair = Pair::new(1);
     let ids = pair.connect(GROWING);
     let data = pattern(1_000_000);
@@ -133,7 +133,7 @@ fn the_growth_of_a_connection_is_returned_when_it_ends() {
 }
 
 #[test]
-fn a_fixed_size_stays_what_it_is() {
+fn a_fixed_size_never_changes() {
     let profile = Profile {
         receive_window: ReceiveWindow::Bytes(START),
         send_limit: SendLimit::Bytes(START),

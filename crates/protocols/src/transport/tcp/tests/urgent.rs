@@ -20,7 +20,7 @@ fn the_pointer_is_the_byte_behind_the_urgent_data() {
 }
 
 #[test]
-fn nagle_does_not_hold_urgent_data() {
+fn nagle_does_not_delay_urgent_data() {
     let mut script = Script::established(PLAIN);
     script.send(b"x");
     let id = script.id.unwrap();
@@ -81,7 +81,7 @@ fn the_user_is_notified_again_when_the_pointer_advances() {
 
 // req RFC9293:MUST-66
 #[test]
-fn a_notice_is_heard_when_our_window_is_shut() {
+fn a_notice_is_accepted_at_a_zero_receive_window() {
     let mut script =
         Script::established(Profile { receive_window: ReceiveWindow::Bytes(10), ..PLAIN });
     script.peer(Flags::ACK, 1, 1, b"0123456789");
@@ -172,7 +172,7 @@ fn a_fin_behind_a_long_segment_does_not_end_what_is_urgent_in_it() {
 }
 
 #[test]
-fn urgent_data_that_goes_again_is_not_left_to_a_device_to_cut() {
+fn retransmitted_urgent_data_is_not_segmented_by_the_device() {
     let mut script = Script::established(PLAIN);
     script.tcp.lower.tso = true;
     script.tcp.send_urgent(script.id.unwrap(), &pattern(3000)).unwrap();

@@ -144,7 +144,7 @@ fn without_nagle_every_small_segment_leaves_at_once() {
 }
 
 #[test]
-fn a_window_that_waits_until_it_is_used_up_and_one_that_follows_every_read() {
+fn each_window_update_policy_advertises_its_windows() {
     for (window_update, offers) in [
         // 2,000 bytes, read as they arrive in segments of 500. The last segment uses the window up,
         // and is acknowledged before it is read.
@@ -244,7 +244,7 @@ fn the_right_edge_of_the_window_never_moves_left() {
 
 // req RFC9293:MUST-34, RFC9293:SHLD-15, RFC9293:SHLD-16
 #[test]
-fn a_window_that_the_peer_takes_back_is_survived() {
+fn a_window_that_the_peer_shrinks_is_handled() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(8000));
     script.window = 1000;
@@ -273,7 +273,7 @@ fn a_lost_window_update_is_found_by_a_probe() {
 }
 
 #[test]
-fn a_scaled_window_that_is_not_read_shuts_and_all_that_it_promised_is_taken() {
+fn all_data_in_an_advertised_scaled_window_is_accepted() {
     let options = Options { mss: Some(1000), window_scale: Some(0), ..Options::default() };
     let mut script = Script::asked_for(Profile::BULK, options);
     script.peer(Flags::ACK, 1, 1, b"");
@@ -345,7 +345,7 @@ fn pasted_text_is_sent_in_segments_each_after_the_last_is_acknowledged() {
 
 // RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2.
 #[test]
-fn a_window_that_comes_with_an_old_acknowledgment_is_not_taken() {
+fn a_window_with_an_old_acknowledgment_is_ignored() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(2000));
     script.peer(Flags::ACK, 1, 2001, b"a");
@@ -355,7 +355,7 @@ fn a_window_that_comes_with_an_old_acknowledgment_is_not_taken() {
 }
 
 #[test]
-fn a_window_of_a_segment_before_the_last_that_set_it_is_not_taken() {
+fn a_window_of_an_older_segment_is_ignored() {
     let mut script = peer_window(500);
     script.peer(Flags::ACK, 4, 1, b"def");
     script.window = 60_000;
@@ -395,7 +395,7 @@ fn a_small_window_with_nothing_out_makes_no_later_segment_shorter() {
 }
 
 #[test]
-fn a_window_that_is_rounded_up_covers_all_that_has_a_place_and_no_more() {
+fn a_rounded_up_window_never_exceeds_the_buffer() {
     let receive_window = ReceiveWindow::Bytes(100_000);
     let acknowledgment = Acknowledgment::AtOutput;
     let profile = Profile { receive_window, acknowledgment, ..Profile::BULK };

@@ -71,13 +71,13 @@ impl fmt::Display for LinemodeMode {
 /// A change in the parameters of line editing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinemodeEvent {
-    /// The new mode, for a user; the user's answer to a mode, for a server.
+    /// For a user: the new mode. For a server: the user's answer to a mode.
     Mode(LinemodeMode),
     /// Some special characters have changed: see [`Linemode::characters`].
     Characters,
     /// The characters at which a line is sent have changed: see [`Linemode::forwards`].
     ForwardMask,
-    /// The user sends only at line ends, for a server.
+    /// For a server: the user refused the mask and sends only at line ends.
     ForwardMaskRefused,
 }
 
@@ -148,7 +148,7 @@ impl Linemode {
         Self { is_user, mode, asked_mode: None, forward_mask: None, characters }
     }
 
-    /// Returns the current editing mode.
+    /// Returns the current line editing mode.
     #[must_use]
     pub fn mode(&self) -> LinemodeMode {
         self.mode
@@ -187,30 +187,33 @@ impl Linemode {
             (SlcFunction::EOF, Command::EndOfFile),
             (SlcFunction::SUSP, Command::Suspend),
         ];
-        let is_it = |function| self.characters.get(function).character() == Some(character);
-        signals.iter().find(|(function, _)| is_it(*function)).map(|(_, command)| *command)
+        let has_character = |function| self.characters.get(function).character() == Some(character);
+        signals.iter().find(|(function, _)| has_character(*function)).map(|(_, command)| *command)
     }
 
-    /// Returns the content that is sent when the option is enabled: a user sends its characters.
+    /// Returns the content of the SLC subnegotiation that a user sends when the option is enabled;
+    /// a server sends none.
     pub(in crate::application::telnet) fn begin(&mut self) -> Option<Vec<u8>> {
         *self = Self::new(self.is_user);
         self.is_user.then(|| slc::content(&self.characters.all()))
     }
 
-    /// Returns the content by which a server requests a mode.
+    /// Returns the content of the subnegotiation by which a server requests a mode.
     pub(in crate::application::telnet) fn ask_mode(&mut self, mode: LinemodeMode) -> [u8; 2] {
         self.asked_mode = Some(mode);
         [MODE, mode.0]
     }
 
-    /// Returns the content by which a server requests that lines are also sent at these characters.
+    /// Returns the content of the subnegotiation by which a server requests that lines are also
+    /// sent at these characters.
     pub(in crate::application::telnet) fn ask_forward_mask(&self, mask: &[u8; 32]) -> Vec<u8> {
         let mut content = Vec::from([Verb::Do.code(), FORWARDMASK]);
         content.extend_from_slice(mask);
         content
     }
 
-    /// Returns the content by which one end requests another special character.
+    /// Returns the content of the subnegotiation by which one end requests another special
+    /// character.
     pub(in crate::application::telnet) fn ask_character(
         &mut self,
         function: SlcFunction,
@@ -262,11 +265,11 @@ impl Linemode {
         let event = Some(Event::Linemode(LinemodeEvent::ForwardMask));
         match (self.is_user, verb) {
             (true, Verb::Do) => {
-                let mut whole = [0; MASK_BYTES];
-                for (place, byte) in whole.iter_mut().zip(mask) {
+                let mut full_mask = [0; MASK_BYTES];
+                for (place, byte) in full_mask.iter_mut().zip(mask) {
                     *place = *byte;
                 }
-                self.forward_mask = Some(whole);
+                self.forward_mask = Some(full_mask);
                 Some((Vec::from([Vec::from([Verb::Will.code(), FORWARDMASK])]), event))
             }
             (true, Verb::Dont) => {
@@ -294,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(
+        fn any_bytes_are_parsed_or_refused(
             contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..99), 0..9),
             is_user: bool
         ) {
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mode_is_answered_once_and_an_old_one_not() {
+    fn a_new_mode_is_answered_once_and_the_current_mode_is_not() {
         let mut user = Linemode::new(true);
         let mode = LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS);
         let (answers, event) = receive(&mut user, &[MODE, 3]).unwrap();
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_takes_no_more_of_an_answer_than_it_asked_for() {
+    fn a_server_accepts_only_requested_bits_of_an_answer() {
         let mut server = Linemode::new(false);
         assert_eq!(receive(&mut server, &[MODE, 7]), Some(NOTHING));
         server.ask_mode(LinemodeMode::EDIT);
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forward_mask_is_agreed_to_and_taken_back() {
+    fn a_forward_mask_is_agreed_to_and_removed() {
         let mut user = Linemode::new(true);
         let (answers, _) = receive(&mut user, &[253, FORWARDMASK, 0, 0x40]).unwrap();
         assert_eq!(answers, [[251, FORWARDMASK]]);
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_signals_is_a_command_only_where_signals_are_trapped() {
+    fn a_signal_character_is_a_command_only_if_signals_are_trapped() {
         let mut user = Linemode::new(true);
         assert_eq!(user.signal(3), None);
         receive(&mut user, &[MODE, 3]).unwrap();

@@ -1,11 +1,11 @@
 //! SLC, Set Local Characters (RFC 1184 §2.4): the mapping of characters to functions.
 //!
-//! Each end has a level and a value for each function: NOSUPPORT (no such function), CANTCHANGE
-//! (this value and no other), VALUE (this value, which may be changed) or DEFAULT (the default of
-//! the other end). Levels and values are sent as triplets of function, modifiers and value. An end
-//! that receives a triplet which differs from its own either accepts it and repeats it with ACK, or
-//! sends its own choice instead. A triplet that is already in effect, or that is an acknowledgment
-//! at the current level, is not answered, so the exchange terminates (§5.5).
+//! Each end has a level and a value for each function. The level is NOSUPPORT (no such function),
+//! CANTCHANGE (this value and no other), VALUE (this value, which may be changed) or DEFAULT (the
+//! default of the other end). Levels and values are sent as triplets of function, modifiers and
+//! value. An end that receives a triplet which differs from its own either accepts it and repeats
+//! it with ACK, or sends its own choice instead. A triplet that is already in effect, or that is an
+//! acknowledgment at the current level, is not answered, so the exchange terminates (§5.5).
 //!
 //! Long lists have crashed Telnet implementations, because the answer is as long as the list. This
 //! implementation answers each function at most once per reply, so no reply has more triplets than
@@ -14,7 +14,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A function that a character can have.
+/// A function that can be assigned to a character, such as erasing a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlcFunction(u8);
 
@@ -24,7 +24,7 @@ macro_rules! functions {
         impl SlcFunction {
             $($(#[$doc])* pub const $name: Self = Self($code);)+
 
-            /// Returns the name in the RFC, without its `SLC_`.
+            /// Returns the name in the RFC without the prefix `SLC_`.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 { $($code => Some($text),)+ _ => None }
@@ -121,24 +121,24 @@ impl fmt::Display for SlcFunction {
     }
 }
 
-/// Level of agreement about a character.
+/// Level of support for a function, and whether its character can be changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlcLevel {
-    /// There is no such function.
+    /// NOSUPPORT: the function is not available.
     #[default]
     NoSupport,
-    /// The character is fixed.
+    /// CANTCHANGE: the character is fixed.
     CantChange,
-    /// The character may be changed.
+    /// VALUE: the character may be changed.
     Value,
-    /// The default of the other end.
+    /// DEFAULT: the other end uses its own default.
     Default,
 }
 
-/// A function's character.
+/// The character assigned to a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpecialCharacter {
-    /// Level of agreement.
+    /// Level of support for the function.
     pub level: SlcLevel,
     /// Whether the character discards unread input.
     pub flushes_input: bool,
@@ -171,7 +171,7 @@ const ACK: u8 = 128;
 const FLUSH_IN: u8 = 64;
 const FLUSH_OUT: u8 = 32;
 
-/// One triplet of a list.
+/// One triplet of an SLC list: function, modifiers and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) struct Triplet {
     function: SlcFunction,
@@ -230,7 +230,7 @@ pub(super) fn parse(list: &[u8]) -> Option<Vec<Triplet>> {
     rest.is_empty().then(|| triplets.iter().copied().map(Triplet::parse).collect())
 }
 
-/// Returns the content of an SLC list.
+/// Returns the content of an SLC subnegotiation.
 pub(super) fn content(triplets: &[Triplet]) -> Vec<u8> {
     let bytes = triplets.iter().flat_map(|triplet| triplet.bytes());
     core::iter::once(super::SLC).chain(bytes).collect()
@@ -239,12 +239,12 @@ pub(super) fn content(triplets: &[Triplet]) -> Vec<u8> {
 /// The table of special characters in effect.
 #[derive(Clone, Debug)]
 pub struct SlcTable {
-    now: [SpecialCharacter; FUNCTIONS],
-    by_default: [SpecialCharacter; FUNCTIONS],
+    current: [SpecialCharacter; FUNCTIONS],
+    defaults: [SpecialCharacter; FUNCTIONS],
 }
 
 /// Default characters of the functions, as on a Unix terminal.
-const BY_DEFAULT: [(SlcFunction, u8); 11] = [
+const DEFAULT_CHARACTERS: [(SlcFunction, u8); 11] = [
     (SlcFunction::IP, 0x03),
     (SlcFunction::AO, 0x0f),
     (SlcFunction::ABORT, 0x1c),
@@ -260,19 +260,23 @@ const BY_DEFAULT: [(SlcFunction, u8); 11] = [
 
 impl Default for SlcTable {
     fn default() -> Self {
-        let mut by_default = [SpecialCharacter::default(); FUNCTIONS];
-        let values = BY_DEFAULT.iter().copied().chain([(SlcFunction::XOFF, 0x13)]);
+        let mut defaults = [SpecialCharacter::default(); FUNCTIONS];
+        let values = DEFAULT_CHARACTERS.iter().copied().chain([(SlcFunction::XOFF, 0x13)]);
         // These functions are supported but have no default character.
-        let others = [SlcFunction::SYNCH, SlcFunction::BRK, SlcFunction::AYT, SlcFunction::EOR];
-        let others = others.into_iter().chain([SlcFunction::FORW1, SlcFunction::FORW2]);
-        for (function, value) in values.chain(others.map(|function| (function, DISABLED))) {
-            if let Some(place) = function.index().and_then(|index| by_default.get_mut(index)) {
+        let functions_without_default =
+            [SlcFunction::SYNCH, SlcFunction::BRK, SlcFunction::AYT, SlcFunction::EOR];
+        let functions_without_default =
+            functions_without_default.into_iter().chain([SlcFunction::FORW1, SlcFunction::FORW2]);
+        for (function, value) in
+            values.chain(functions_without_default.map(|function| (function, DISABLED)))
+        {
+            if let Some(place) = function.index().and_then(|index| defaults.get_mut(index)) {
                 *place = SpecialCharacter::variable(value);
                 place.flushes_input = matches!(function, SlcFunction::IP | SlcFunction::ABORT);
                 place.flushes_output = place.flushes_input || function == SlcFunction::AO;
             }
         }
-        Self { now: by_default, by_default }
+        Self { current: defaults, defaults }
     }
 }
 
@@ -280,7 +284,7 @@ impl SlcTable {
     /// Returns the character of a function.
     #[must_use]
     pub fn get(&self, function: SlcFunction) -> SpecialCharacter {
-        let place = function.index().and_then(|index| self.now.get(index));
+        let place = function.index().and_then(|index| self.current.get(index));
         place.copied().unwrap_or_default()
     }
 
@@ -290,20 +294,20 @@ impl SlcTable {
             let function = SlcFunction::at(index);
             Triplet { function, is_answer: false, character: *character }
         };
-        self.now.iter().enumerate().map(triplet).collect()
+        self.current.iter().enumerate().map(triplet).collect()
     }
 
     /// Changes the character of a function, and returns the triplet to send to the other end.
     pub(super) fn set(&mut self, function: SlcFunction, character: SpecialCharacter) -> Triplet {
-        let places = function
+        let entries = function
             .index()
-            .and_then(|index| self.now.get_mut(index).zip(self.by_default.get_mut(index)));
-        // The other end will send its default.
-        if let Some((now, by_default)) = places
+            .and_then(|index| self.current.get_mut(index).zip(self.defaults.get_mut(index)));
+        // DEFAULT requests the default of the other end, so the local table does not change yet.
+        if let Some((current, defaults)) = entries
             && character.level != SlcLevel::Default
         {
-            *now = character;
-            *by_default = character;
+            *current = character;
+            *defaults = character;
         }
         Triplet { function, is_answer: false, character }
     }
@@ -336,7 +340,7 @@ impl SlcTable {
     /// table.
     fn on_request(&mut self, level: SlcLevel) -> Vec<Triplet> {
         match level {
-            SlcLevel::Default => self.now = self.by_default,
+            SlcLevel::Default => self.current = self.defaults,
             SlcLevel::Value => {}
             SlcLevel::NoSupport | SlcLevel::CantChange => return Vec::new(),
         }
@@ -346,45 +350,49 @@ impl SlcTable {
     /// Processes one triplet. Returns the answer, if one is due.
     fn on_triplet(&mut self, theirs: Triplet) -> Option<Triplet> {
         let Triplet { function, is_answer, character } = theirs;
-        let none = SpecialCharacter::default();
-        let places = function
+        let unsupported = SpecialCharacter::default();
+        let entries = function
             .index()
-            .and_then(|index| self.now.get_mut(index).zip(self.by_default.get(index).copied()));
-        let Some((now, by_default)) = places else {
-            // RFC 1184 §2.4: an unknown function is answered NOSUPPORT, unless the triplet itself
-            // is NOSUPPORT.
-            let is_question = character.level != SlcLevel::NoSupport && !is_answer;
-            return is_question.then_some(Triplet { function, is_answer: false, character: none });
+            .and_then(|index| self.current.get_mut(index).zip(self.defaults.get(index).copied()));
+        let Some((current, defaults)) = entries else {
+            // RFC 1184 §2.4: a triplet of an unknown function is answered with NOSUPPORT, unless
+            // the triplet itself is NOSUPPORT.
+            let needs_answer = character.level != SlcLevel::NoSupport && !is_answer;
+            return needs_answer.then_some(Triplet {
+                function,
+                is_answer: false,
+                character: unsupported,
+            });
         };
-        let is_same_level = character.level == now.level;
-        if is_same_level && (is_answer || character.value == now.value) {
+        let is_same_level = character.level == current.level;
+        if is_same_level && (is_answer || character.value == current.value) {
             return None;
         }
-        let accept = |now: &mut SpecialCharacter| {
-            *now = character;
+        let accept = |current: &mut SpecialCharacter| {
+            *current = character;
             Some(Triplet { function, is_answer: true, character })
         };
-        match (character.level, by_default.level) {
-            // The other end requests our default.
+        match (character.level, defaults.level) {
+            // The other end requests the default of the local end.
             (SlcLevel::Default, _) => {
-                *now = by_default;
-                Some(Triplet { function, is_answer: false, character: by_default })
+                *current = defaults;
+                Some(Triplet { function, is_answer: false, character: defaults })
             }
-            (SlcLevel::NoSupport, _) => accept(now),
+            (SlcLevel::NoSupport, _) => accept(current),
             // Neither end can change its value.
             (SlcLevel::CantChange, SlcLevel::CantChange) | (_, SlcLevel::NoSupport) => {
                 if is_answer {
                     return None;
                 }
-                *now = none;
-                Some(Triplet { function, is_answer: false, character: none })
+                *current = unsupported;
+                Some(Triplet { function, is_answer: false, character: unsupported })
             }
             (SlcLevel::Value, SlcLevel::CantChange) if is_answer => None,
             (SlcLevel::Value, SlcLevel::CantChange) => {
-                *now = by_default;
-                Some(Triplet { function, is_answer: false, character: by_default })
+                *current = defaults;
+                Some(Triplet { function, is_answer: false, character: defaults })
             }
-            (SlcLevel::CantChange | SlcLevel::Value, _) => accept(now),
+            (SlcLevel::CantChange | SlcLevel::Value, _) => accept(current),
         }
     }
 }
@@ -407,7 +415,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn triplets_are_read_as_they_were_written(
+        fn emitted_triplets_are_parsed_back_equal(
             bytes in prop::collection::vec(any::<[u8; 3]>(), 0..60)
         ) {
             let bytes: Vec<u8> = bytes.iter().flatten().map(|byte| byte & !0x1c).collect();
@@ -415,11 +423,11 @@ mod tests {
         }
 
         #[test]
-        fn two_tables_with_any_wishes_come_to_rest(
-            wishes in prop::collection::vec((any::<bool>(), any_triplet()), 0..40)
+        fn two_tables_with_any_requests_reach_a_stable_state(
+            changes in prop::collection::vec((any::<bool>(), any_triplet()), 0..40)
         ) {
             let mut ends = [SlcTable::default(), SlcTable::default()];
-            for (is_first, wish) in wishes {
+            for (is_first, wish) in changes {
                 let (ours, theirs) = if is_first { (0, 1) } else { (1, 0) };
                 let change = ends[ours].set(wish.function, wish.character);
                 let mut message = Vec::from([change]);
@@ -447,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_can_be_taken_is_taken_and_acknowledged() {
+    fn an_acceptable_value_is_accepted_and_acknowledged() {
         let mut table = SlcTable::default();
         let theirs = triplet(SlcFunction::EC, SlcLevel::Value, 8);
         let (answers, has_changed) = table.receive(&[theirs]);
@@ -460,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_command_is_reported_as_unsupported_once() {
+    fn an_unknown_function_is_reported_as_unsupported_once() {
         let mut table = SlcTable::default();
         let asked = triplet(SlcFunction(200), SlcLevel::Value, 8);
         let refused = triplet(SlcFunction(200), SlcLevel::NoSupport, 0);

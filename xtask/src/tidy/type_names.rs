@@ -1,0 +1,165 @@
+//! Rule: a type name occurs once in a crate, or is used through its module.
+//!
+//! A type whose name is defined in several files of a crate is imported by its bare name only in
+//! the directory of its definition, and below it. Other files import the module and write
+//! `module::Type`. Test code and examples are free, and so is a `mod.rs` that publishes the type.
+//! A path whose last module is not a file of a definition is accepted if any definition permits it.
+
+use super::Finding;
+use super::source::{Source, is_name};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Beginnings of the declarations of types, without their visibility.
+const DECLARATIONS: [&str; 5] = ["struct ", "enum ", "trait ", "union ", "type "];
+
+/// Files that define a type, by crate and name.
+type Definitions<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>;
+
+/// Applies the rule to all files, whose test files must be marked.
+pub(super) fn check(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
+    let sources: Vec<&Source> = sources.iter().filter(|source| has_one_crate(source)).collect();
+    let mut definitions = Definitions::new();
+    for source in &sources {
+        for name in types_of(source) {
+            definitions.entry((source.crate_name(), name)).or_default().insert(&source.path);
+        }
+    }
+    definitions.retain(|_, paths| paths.len() > 1);
+    sources.into_iter().map(|source| (source.path.clone(), imports(source, &definitions))).collect()
+}
+
+/// Returns whether the file is part of a crate's library or program, and not of a test or example.
+fn has_one_crate(source: &Source) -> bool {
+    let path = source.path.strip_prefix("crates/").unwrap_or(&source.path);
+    path.split('/').nth(1) == Some("src")
+}
+
+/// Returns the names of the types that the file defines at its top level, outside of tests.
+fn types_of(source: &Source) -> Vec<&str> {
+    let mut names = Vec::new();
+    for declaration in DECLARATIONS {
+        for place in source.places_of(declaration) {
+            let line = source.code.get(..place).unwrap_or_default();
+            let line = line.rsplit('\n').next().unwrap_or_default();
+            let is_associated = declaration == "type " && line.starts_with(' ');
+            let is_declaration = line.is_empty() || line.trim_start().starts_with("pub");
+            let is_indented = line.trim().is_empty();
+            if source.is_test(place) || is_associated || !(is_declaration || is_indented) {
+                continue;
+            }
+            let rest = source.code.get(place + declaration.len()..).unwrap_or_default();
+            names.extend(rest.split(|c| !is_name(c)).next());
+        }
+    }
+    names
+}
+
+/// Returns the imports of the file that break the rule.
+fn imports(source: &Source, definitions: &Definitions<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for place in source.places_of("use ").into_iter().filter(|place| !source.is_test(*place)) {
+        let line = source.code.get(..place).unwrap_or_default().rsplit('\n').next();
+        let is_published = line.is_some_and(|line| line.contains("pub"));
+        if is_published && source.path.ends_with("/mod.rs") {
+            continue;
+        }
+        let rest = source.code.get(place + "use ".len()..).unwrap_or_default();
+        let tree = rest.split(';').next().unwrap_or_default();
+        for path in paths_of(tree) {
+            let mut names = path.rsplit("::");
+            let (Some(name), Some(module)) = (names.next(), names.next()) else { continue };
+            let Some(files) = definitions.get(&(source.crate_name(), name)) else { continue };
+            let is_local = ["crate", "super", "self"].iter().any(|start| path.starts_with(start));
+            if is_local && !is_permitted(&source.path, module, files) {
+                let message =
+                    format!("{} files define {name}: write {module}::{name}", files.len());
+                findings.push(Finding::new(source.line_of(place), message));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns whether the file at `path` may import a type of `module` by its bare name, if the type
+/// is defined in `files`.
+fn is_permitted(path: &str, module: &str, files: &BTreeSet<&str>) -> bool {
+    let directory = |file: &str| file.rsplit_once('/').map_or(0, |(directory, _)| directory.len());
+    let is_of_module = |file: &str| {
+        let stem = file.trim_end_matches(".rs").trim_end_matches("/mod");
+        stem.rsplit('/').next() == Some(module)
+    };
+    let is_below = |file: &str| path.starts_with(file.get(..=directory(file)).unwrap_or_default());
+    let is_known = files.iter().any(|file| is_of_module(file));
+    files.iter().any(|file| (is_of_module(file) || !is_known) && is_below(file))
+}
+
+/// Returns the paths that a `use` imports without another name; the groups of the tree are expanded.
+fn paths_of(tree: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut starts: Vec<String> = vec![String::new()];
+    let mut path = String::new();
+    for c in tree.chars().chain([',']) {
+        match c {
+            '{' => starts.push(std::mem::take(&mut path)),
+            ',' | '}' => {
+                let path = std::mem::take(&mut path);
+                let path = path.trim();
+                if !path.is_empty() && !path.contains(" as ") {
+                    paths.push(starts.concat() + path);
+                }
+                if c == '}' {
+                    starts.pop();
+                }
+            }
+            c if c.is_whitespace() && path.trim().is_empty() => {}
+            c => path.push(c),
+        }
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let sources = [
+            Source::new("crates/a/src/tcp/status.rs", "pub struct Event;\nenum Own {}\n"),
+            Source::new("crates/a/src/udp.rs", "    pub(crate) enum Event {}\nstruct Own;\n"),
+            Source::new(path, text),
+        ];
+        let findings = check(&sources).into_iter().flat_map(|(_, findings)| findings);
+        findings.map(|finding| finding.sentence).collect()
+    }
+
+    #[test]
+    fn a_bare_import_from_another_directory_is_found() {
+        let message = ["2 files define Event: write status::Event"];
+        assert_eq!(found("crates/a/src/b.rs", "use crate::tcp::status::Event;"), message);
+        assert_eq!(found("crates/a/src/b.rs", "use crate::tcp::{c, status::{Event}};"), message);
+        assert_eq!(found("crates/a/src/b.rs", "use crate::tcp::status;"), [""; 0]);
+    }
+
+    #[test]
+    fn files_below_the_definition_import_it() {
+        let text = "use super::status::Event;";
+        assert_eq!(found("crates/a/src/tcp/recovery.rs", text), [""; 0]);
+        assert_eq!(found("crates/a/src/tcp/loss/rack.rs", text), [""; 0]);
+        assert_eq!(found("crates/a/src/b.rs", "use crate::udp::Event;"), [""; 0]);
+    }
+
+    #[test]
+    fn tests_other_names_and_other_crates_are_free() {
+        let text = "#[cfg(test)]\nmod tests {\n    use crate::tcp::status::Event;\n}\n";
+        assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
+        let text = "use crate::tcp::status::Event as TcpEvent;";
+        assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
+        assert_eq!(found("crates/b/src/b.rs", "use a::tcp::status::Event;"), [""; 0]);
+    }
+
+    #[test]
+    fn groups_are_expanded() {
+        let paths = paths_of("crate::{a, b::{self, c as d}, e::f}");
+        assert_eq!(paths, ["crate::a", "crate::b::self", "crate::e::f"]);
+    }
+}
