@@ -106,7 +106,7 @@ impl Host {
             assert_eq!(Header::parse(&wire).expect("sent data is a frame").header.source, MAC);
         }
         let waiting = Limits::default().packets;
-        assert!(self.station.packets_lent() <= waiting, "no packet leaks");
+        assert!(self.station.packets_in_use() <= waiting, "no packet leaks");
         let is_later = |at| at > self.bench.now;
         assert!(self.station.deadline().is_none_or(is_later), "the next deadline is in the future");
     }

@@ -26,7 +26,7 @@ fn replies(input: &[u8], cut: usize) -> Vec<Reply> {
     let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let settings = ServerSettings { accepts_mail: true, ..ServerSettings::default() };
     let mut server = Server::new(settings, address(21), address(40_000), &bench.cx());
-    let mut said = Vec::new();
+    let mut reply_bytes = Vec::new();
     for mut piece in input.chunks(cut) {
         loop {
             let before = piece.len();
@@ -34,7 +34,7 @@ fn replies(input: &[u8], cut: usize) -> Vec<Reply> {
             while let Some(event) = server.event() {
                 answer(&mut server, event, &mut bench);
             }
-            said.extend_from_slice(server.output());
+            reply_bytes.extend_from_slice(server.output());
             server.sent(server.output().len());
             if piece.is_empty() || piece.len() == before {
                 break;
@@ -42,7 +42,7 @@ fn replies(input: &[u8], cut: usize) -> Vec<Reply> {
         }
     }
     let mut reader = ReplyReader::default();
-    let mut rest = &said[..];
+    let mut rest = &reply_bytes[..];
     let mut replies = Vec::new();
     while let Ok(Some(reply)) = reader.next(&mut rest, &mut bench.cx()) {
         replies.push(reply);
@@ -57,9 +57,9 @@ fn answer(server: &mut Server, event: ServerEvent, bench: &mut Bench) {
             let account = Account { rights: Rights::ALL, home: VirtualPath::root() };
             server.login(LoginAnswer::Accepted(account), cx);
         }
-        ServerEvent::Listen(_) => server.listening(None, cx),
-        ServerEvent::Open(transfer) => server.opened(transfer.id, Err(FileError::NotFound), cx),
-        ServerEvent::Perform(_) => server.performed(Ok(Outcome::Done), cx),
+        ServerEvent::Listen(_) => server.on_listening(None, cx),
+        ServerEvent::Open(transfer) => server.on_opened(transfer.id, Err(FileError::NotFound), cx),
+        ServerEvent::Perform(_) => server.on_performed(Ok(Outcome::Done), cx),
         _ => {}
     }
 }

@@ -5,7 +5,7 @@
 
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::ftp::data::{DataError, Decoded, Decoder, Encoder, supported};
+use protocols::application::ftp::data::{DataError, Decoded, Decoder, Encoder, check_supported};
 use protocols::application::ftp::{
     ByteSize, Format, Mode, Representation, Structure, Type, WordFormat,
 };
@@ -56,7 +56,7 @@ fn representation(choice: u8, bits: u8) -> Option<Representation> {
         structure: structures[usize::from(choice >> 5) % 3],
         word_format: WordFormat::ALL[usize::from(bits >> 5) % 7].0,
     };
-    supported(&representation).ok().map(|()| representation)
+    check_supported(&representation).ok().map(|()| representation)
 }
 
 fn decode_file(

@@ -21,8 +21,8 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     assert_eq!(whole, parse_replies(input, cut));
     for reply in whole.unwrap_or_default() {
         assert!(!reply.to_string().chars().any(char::is_control));
-        _ = (reply.quoted(), reply.number(), reply.timestamp(), reply.entry(), reply.marker());
-        _ = (reply.size_in_parentheses(), Features::of(&reply).has("MLST"));
+        _ = (reply.quoted_name(), reply.number(), reply.timestamp(), reply.entry(), reply.marker());
+        _ = (reply.size_in_parentheses(), Features::from_reply(&reply).has("MLST"));
         let text = reply.text();
         _ = (parse_pasv_reply(text), parse_epsv_reply(text), parse_port(text));
         _ = (parse_eprt(text), parse_lprt(text));
@@ -71,7 +71,7 @@ fn session(input: &[u8], cut: usize, tls: TlsUse) {
                         user.data_connected(to, cx);
                     }
                 }
-                UserEvent::ListenData(_) => user.listening(Some(address(5000)), cx),
+                UserEvent::ListenData(_) => user.on_listening(Some(address(5000)), cx),
                 UserEvent::StartData(id, _) => user.data_ended(id, 1, Ok(()), cx),
                 _ => {}
             }

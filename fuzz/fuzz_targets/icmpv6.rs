@@ -51,7 +51,7 @@ fn receive(message: &[u8]) {
     let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
     internet
-        .add_address(Address::lasting(US_V6.into(), 64))
+        .add_address(Address::permanent(US_V6.into(), 64))
         .expect("the address is a unicast address");
     let cx = &mut bench.cx();
     let probe = internet.make_echo_request(PEER_V6.into(), 1, 2, PAYLOAD_LEN, &mut pool, cx);

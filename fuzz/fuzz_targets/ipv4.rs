@@ -31,9 +31,9 @@ fn assert_agrees_with(parsed: &Parsed, bytes: &[u8]) {
     let total_len = u16::try_from(parsed.total_len).expect("sixteen bits");
     let emitted = parsed.header.emit(total_len);
     let content = vec![0; parsed.total_len - HEADER_LEN];
-    let again = Header::parse(&[&emitted[..], &content].concat())
+    let reparsed = Header::parse(&[&emitted[..], &content].concat())
         .expect("the emitted header can be parsed");
-    assert_eq!((again.header, again.total_len), (parsed.header, parsed.total_len));
+    assert_eq!((reparsed.header, reparsed.total_len), (parsed.header, parsed.total_len));
 }
 
 fn receive(bytes: &[u8]) {

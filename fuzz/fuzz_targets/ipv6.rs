@@ -71,7 +71,7 @@ fn receive(bytes: &[u8]) {
     let mut pool = Pool::new(4, 1500);
     let mut internet = Internet::new(US, 24, 1500);
     internet
-        .add_address(Address::lasting(US_V6.into(), 64))
+        .add_address(Address::permanent(US_V6.into(), 64))
         .expect("the address is a unicast address");
     for _ in 0..2 {
         let packet = pool.take(&mut bench.meter).expect("the pool is not empty");

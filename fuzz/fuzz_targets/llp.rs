@@ -88,8 +88,8 @@ impl Line {
     }
 }
 
-/// Receives `bytes` in pieces.
-fn received(bytes: &[u8]) -> Vec<u8> {
+/// Returns script steps that receive `bytes`.
+fn receive_steps(bytes: &[u8]) -> Vec<u8> {
     bytes
         .chunks(8)
         .flat_map(|piece| {
@@ -106,14 +106,19 @@ fn seeds() -> Vec<Vec<u8>> {
     let send = 19;
     let wait = 4;
     let collect = 5;
-    let ask = 6;
-    let serve = 7;
+    let request_address = 6;
+    let serve_address = 7;
     vec![
-        [&received(&packet)[..], &[transmit, collect]].concat(),
-        [&[send], &b"12345678"[..], &[transmit], &received(&[ACK]), &[transmit, collect]].concat(),
-        [&[ask, transmit][..], &received(&answer), &[transmit, collect]].concat(),
-        [&[serve], &received(&[&[REQ][..], &ADDRESS_HEADER, &[END]].concat())[..], &[transmit]]
+        [&receive_steps(&packet)[..], &[transmit, collect]].concat(),
+        [&[send], &b"12345678"[..], &[transmit], &receive_steps(&[ACK]), &[transmit, collect]]
             .concat(),
+        [&[request_address, transmit][..], &receive_steps(&answer), &[transmit, collect]].concat(),
+        [
+            &[serve_address],
+            &receive_steps(&[&[REQ][..], &ADDRESS_HEADER, &[END]].concat())[..],
+            &[transmit],
+        ]
+        .concat(),
         [&[send], &b"12345678"[..], &[transmit, wait, transmit, wait, transmit]].concat(),
     ]
 }

@@ -47,7 +47,7 @@ impl Host {
             0 => self.bench.advance_millis(1 << (verb >> 3)),
             1 => self.bench.advance_to(self.discovery.deadline()),
             2 => {
-                let ours = self.discovery.addresses().listened().next();
+                let ours = self.discovery.addresses().receive_addresses().next();
                 let target = ours.unwrap_or(Ipv6Addr::UNSPECIFIED);
                 let message =
                     Message::NeighborSolicitation { target, source_mac: Some(MAC), nonce: None };
@@ -84,12 +84,12 @@ impl Host {
         assert!(sent < MAX_SENT_PACKETS, "the host becomes idle");
         while self.discovery.event().is_some() {}
         let discovery = &self.discovery;
-        assert!(discovery.addresses().listened().count() <= 16);
+        assert!(discovery.addresses().receive_addresses().count() <= 16);
         assert!(discovery.routers().len() <= 8 && discovery.prefixes().len() <= 16);
         assert!(discovery.dns_servers().count() <= 8);
         assert!((1280..=1500).contains(&discovery.mtu()) && discovery.hop_limit() >= 64);
-        let far = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
-        _ = discovery.next_hop(far, &self.cache);
+        let off_link_address = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
+        _ = discovery.next_hop(off_link_address, &self.cache);
     }
 }
 
@@ -102,7 +102,7 @@ fn seeds() -> Vec<Vec<u8>> {
         valid_s: 3600,
         preferred_s: 60,
     };
-    let said = RouterAdvertisement {
+    let router_advertisement = RouterAdvertisement {
         lifetime_s: 1800,
         source_mac: Some(MAC),
         mtu: Some(1400),
@@ -111,7 +111,7 @@ fn seeds() -> Vec<Vec<u8>> {
         ..RouterAdvertisement::default()
     };
     let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 1);
-    let bytes = Message::RouterAdvertisement(said).emit(router, ALL_NODES);
+    let bytes = Message::RouterAdvertisement(router_advertisement).emit(router, ALL_NODES);
     let len = u8::try_from((bytes.len() - 4) / 4).expect("a short message");
     let advertisement = [&[0x2F, len], &bytes[4..]].concat();
     vec![[&[1, 1, 1], &advertisement[..], &[1, 1, 1, 2, 0xF8]].concat(), vec![1, 1, 1, 2]]

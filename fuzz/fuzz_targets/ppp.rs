@@ -56,7 +56,7 @@ fn end(settings: u8) -> Ppp {
             spare_address: Some(Ipv4Addr::new(10, 0, 0, 2)),
             wants_name_servers: settings & 8 != 0,
             credentials: Some(guest()),
-            demand: (settings & 1 != 0)
+            required_authentication: (settings & 1 != 0)
                 .then(|| RequiredAuthentication { method, accepted: vec![guest()] }),
             ..Settings::default()
         },

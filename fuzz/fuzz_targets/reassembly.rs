@@ -36,14 +36,14 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
             Verdict::Kept => assert!(matches!(outcome, Outcome::Stored)),
             Verdict::Dropped => assert!(matches!(outcome, Outcome::Dropped(_))),
             Verdict::Whole(expected) => {
-                let Outcome::Whole(whole) = outcome else { panic!("{outcome:?}, although the datagram is incomplete") };
+                let Outcome::ReassembledDatagram(whole) = outcome else { panic!("{outcome:?}, although the datagram is incomplete") };
                 let data: Vec<u8> = whole.pieces().flatten().copied().collect();
                 assert_eq!((data.len(), data), (whole.len(), expected));
                 assert_eq!((reassembler.bytes(), reassembler.len()), (0, 0));
                 return;
             }
         }
-        assert_eq!(map.is_spoilt, reassembler.bytes() == 0 && !reassembler.is_empty());
+        assert_eq!(map.is_invalid, reassembler.bytes() == 0 && !reassembler.is_empty());
     }
 });
 
@@ -89,7 +89,7 @@ struct Map {
     /// Received fragments, to recognize repetitions: offset, data, and the more-fragments flag.
     seen: Vec<(usize, Vec<u8>, bool)>,
     end: Option<usize>,
-    is_spoilt: bool,
+    is_invalid: bool,
 }
 
 impl Map {
@@ -99,9 +99,9 @@ impl Map {
             return Verdict::Dropped;
         }
         if end + HEADER_BYTES.len() > MAX_DATAGRAM_LEN {
-            self.is_spoilt = true;
+            self.is_invalid = true;
         }
-        if self.is_spoilt || self.seen.contains(&(start, data.to_vec(), more)) {
+        if self.is_invalid || self.seen.contains(&(start, data.to_vec(), more)) {
             return Verdict::Dropped;
         }
         self.bytes.resize(MAX_DATAGRAM_LEN, None);
@@ -114,7 +114,7 @@ impl Map {
             (None, false) => highest > end,
         };
         if overlaps || disagrees || self.seen.len() == FRAGMENTS_MAX {
-            self.is_spoilt = true;
+            self.is_invalid = true;
             return Verdict::Dropped;
         }
         for (to, from) in self.bytes[start..end].iter_mut().zip(data) {

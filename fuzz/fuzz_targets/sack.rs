@@ -22,7 +22,7 @@ struct Byte {
     is_lost: bool,
 }
 
-struct Both {
+struct FlightAndModel {
     flight: Flight,
     /// Outstanding bytes. The first byte has the sequence number `una`.
     bytes: Vec<Byte>,
@@ -32,15 +32,19 @@ struct Both {
 
 fuzz_target!(|input: &[u8]| {
     let mut script = Script(input);
-    let mut both =
-        Both { flight: Flight::new(FIRST_SEQ), bytes: Vec::new(), una: FIRST_SEQ, now: 0 };
+    let mut flight_and_model = FlightAndModel {
+        flight: Flight::new(FIRST_SEQ),
+        bytes: Vec::new(),
+        una: FIRST_SEQ,
+        now: 0,
+    };
     while let (Some(verb), Some(word)) = (script.byte(), script.word()) {
-        both.run_step(verb, word, &mut script);
-        both.agrees();
+        flight_and_model.run_step(verb, word, &mut script);
+        flight_and_model.assert_agreement();
     }
 });
 
-impl Both {
+impl FlightAndModel {
     fn run_step(&mut self, verb: u8, word: u16, script: &mut Script<'_>) {
         let len = usize::from(word) % 300 + 1;
         match verb % 8 {
@@ -54,8 +58,8 @@ impl Both {
         self.now += u64::from(verb >> 6);
     }
 
-    fn at(&self, place: usize) -> Seq {
-        self.una + u32::try_from(place).unwrap_or(0)
+    fn seq_at(&self, offset: usize) -> Seq {
+        self.una + u32::try_from(offset).unwrap_or(0)
     }
 
     fn instant(&self) -> Instant {
@@ -74,7 +78,7 @@ impl Both {
     fn acknowledge(&mut self, len: usize) {
         let len = len.min(self.bytes.len());
         let mut delivery = Delivery::default();
-        self.flight.acknowledge(self.at(len), &mut delivery, self.instant());
+        self.flight.acknowledge(self.seq_at(len), &mut delivery, self.instant());
         let newly_delivered = self.bytes.drain(..len).filter(|byte| !byte.is_sacked).count();
         assert_eq!(delivery.delivered, newly_delivered as u64);
         self.una = self.una + u32::try_from(len).unwrap_or(0);
@@ -86,7 +90,7 @@ impl Both {
         let start = start % (MAX_OUTSTANDING_BYTES + 100);
         let end = start + len;
         let mut delivery = Delivery::default();
-        let block = (self.at(start), self.at(end));
+        let block = (self.seq_at(start), self.seq_at(end));
         self.flight.sack(block, &mut delivery, self.instant());
         self.flight.end_sack_blocks();
         if end <= self.bytes.len() && delivery.refused == 0 {
@@ -129,7 +133,7 @@ impl Both {
         self.bytes.iter_mut().for_each(|byte| byte.is_lost = !byte.is_sacked);
     }
 
-    fn agrees(&self) {
+    fn assert_agreement(&self) {
         let count = |of: fn(&Byte) -> bool| self.bytes.iter().filter(|byte| of(byte)).count();
         assert_eq!(self.flight.outstanding(), self.bytes.len() as u64);
         assert_eq!(self.flight.sacked(), count(|byte| byte.is_sacked) as u64);

@@ -153,7 +153,7 @@ impl Host {
             }
             assert_parseable(&wire, &mut self.peers, &mut self.bench);
         }
-        assert_eq!(station.packets_lent(), 0, "no packet leaks");
+        assert_eq!(station.packets_in_use(), 0, "no packet leaks");
         let is_later = |at: Instant| at > self.bench.now;
         assert!(station.deadline().is_none_or(is_later), "the next deadline is in the future");
     }

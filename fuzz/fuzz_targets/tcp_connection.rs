@@ -254,7 +254,7 @@ fn expected(beginning: u8) -> Option<State> {
 fn seeds() -> Vec<Vec<u8>> {
     let transfer = [0x98, 0x0F, 0x56, 0x0F, 0x5A, 0x29, 0x0F, 0x0D, 0x0B, 0x0F, 0x0D];
     let scripted = |flags: u8, deviates: u8, rest: &[u8]| [&[0, flags, deviates], rest].concat();
-    let wrong = [
+    let invalid_segments = [
         scripted(0x04, 0x01, &[0x80, 1]),
         scripted(0x12, 0x00, &[]),
         scripted(0x10, 0x02, &[0x90, 0]),
@@ -266,7 +266,10 @@ fn seeds() -> Vec<Vec<u8>> {
     .concat();
     let scripts = (0..INITIAL_STATES).flat_map(|beginning| {
         let kind = beginning % 4;
-        [[&[beginning, kind][..], &transfer].concat(), [&[beginning, kind], &wrong[..]].concat()]
+        [
+            [&[beginning, kind][..], &transfer].concat(),
+            [&[beginning, kind], &invalid_segments[..]].concat(),
+        ]
     });
     scripts.collect()
 }

@@ -23,9 +23,9 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
         }
         let mut bytes = [0; MAX_HEADER_LEN];
         let written = header.emit(&mut bytes);
-        let mut again = bytes[..written].to_vec();
-        repair_transport(Protocol::Tcp, PEER, US, &mut again);
-        assert_eq!(read(&again), Some((header, written)));
+        let mut rewritten = bytes[..written].to_vec();
+        repair_transport(Protocol::Tcp, PEER, US, &mut rewritten);
+        assert_eq!(read(&rewritten), Some((header, written)));
     }
 });
 

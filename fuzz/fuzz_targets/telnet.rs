@@ -44,11 +44,11 @@ fn assert_ends_with_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
     let mut bench = Bench::default();
     while let Some(event) = telnet.receive(&mut bytes, &mut bench.cx()) {
         if event == Event::StartTls {
-            let left = bytes;
-            let waiting = telnet.output().len();
+            let unread_bytes = bytes;
+            let pending_len = telnet.output().len();
             assert!(telnet.receive(&mut bytes, &mut bench.cx()).is_none());
-            assert_eq!((bytes, telnet.send(b"clear", &mut bench.cx())), (left, 0));
-            assert_eq!(telnet.output().len(), waiting);
+            assert_eq!((bytes, telnet.send(b"clear", &mut bench.cx())), (unread_bytes, 0));
+            assert_eq!(telnet.output().len(), pending_len);
             return;
         }
     }
@@ -98,7 +98,7 @@ fn user(starts_negotiation: bool) -> Telnet {
         other_terminal_types: vec!["VT100".into()],
         environment: vec![EnvironmentVariable::new("LANG", "C")],
         display: ":0".into(),
-        allows: all_but_start_tls(),
+        allowed_options: all_but_start_tls(),
         ..UserSettings::default()
     })
 }
@@ -109,18 +109,18 @@ fn server(starts_negotiation: bool) -> Telnet {
         output_limit_bytes: OUTPUT_LIMIT_BYTES,
         terminal_types_max: 4,
         environment: vec!["LANG".into(), "USER".into()],
-        allows: all_but_start_tls(),
+        allowed_options: all_but_start_tls(),
         ..ServerSettings::default()
     })
 }
 
 /// Returns an end that also allows START_TLS.
 fn with_tls(is_user: bool) -> Telnet {
-    let allows = all_but_start_tls().with(OptionCode::START_TLS);
+    let allowed_options = all_but_start_tls().with(OptionCode::START_TLS);
     if is_user {
-        Telnet::user(&UserSettings { allows, ..UserSettings::default() })
+        Telnet::user(&UserSettings { allowed_options, ..UserSettings::default() })
     } else {
-        Telnet::server(&ServerSettings { allows, ..ServerSettings::default() })
+        Telnet::server(&ServerSettings { allowed_options, ..ServerSettings::default() })
     }
 }
 

@@ -28,10 +28,10 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut bench = Bench::default();
     let settings = Settings::default();
     let now = bench.cx().now;
-    let granted = options.grant(&Limits::default(), None);
+    let granted_options = options.grant(&Limits::default(), None);
     let request = Request { direction: Direction::Read, name: b"f".to_vec(), mode: Mode::Octet, options };
     let mut receiver = Receiver::for_user(&request, &settings, now).unwrap();
-    let mut sender = Sender::for_server(Mode::Octet, PORT, granted, &settings, now);
+    let mut sender = Sender::for_server(Mode::Octet, PORT, granted_options, &settings, now);
     let mut sent_bytes = Vec::new();
     let mut received_bytes = Vec::new();
     let mut out = Vec::new();

@@ -23,7 +23,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     while let Some((&[kind, len], after)) = rest.split_first_chunk() {
         let (piece, after) = after.split_at(after.len().min(usize::from(len)));
         rest = after;
-        let made = match kind % 4 {
+        let decompressed = match kind % 4 {
             0 => {
                 let mut sent = piece.to_vec();
                 repair_header(&mut sent);
@@ -31,9 +31,9 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
                 let kind = compressor.compress(&mut packet, &mut bench.meter);
                 assert!(packet.len() <= sent.len() + 1, "compression adds at most the slot number");
                 let line = Packet::from_slice(packet.data());
-                let taken = clean_decompressor.decompress(kind, &mut packet, &mut bench.meter);
-                assert!(taken.is_ok(), "the output of the compressor can be decompressed");
-                is_same_but_for_identification(packet.data(), &sent);
+                let result = clean_decompressor.decompress(kind, &mut packet, &mut bench.meter);
+                assert!(result.is_ok(), "the output of the compressor can be decompressed");
+                assert_same_but_for_identification(packet.data(), &sent);
                 packet = line;
                 fuzzed_decompressor.decompress(kind, &mut packet, &mut bench.meter).map(|()| (kind, packet))
             }
@@ -52,7 +52,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
                 continue;
             }
         };
-        if let Ok((Kind::UncompressedTcp | Kind::CompressedTcp, packet)) = made {
+        if let Ok((Kind::UncompressedTcp | Kind::CompressedTcp, packet)) = decompressed {
             let header = Header::parse(packet.data());
             assert!(header.is_ok_and(|parsed| parsed.header.protocol == Protocol::Tcp
                 && parsed.total_len == packet.len()));
@@ -62,8 +62,8 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
 
 /// Compares two datagrams. The identification of an atomic datagram may change, and with it the
 /// checksum.
-fn is_same_but_for_identification(made: &[u8], sent: &[u8]) {
-    let without = |bytes: &[u8]| {
+fn assert_same_but_for_identification(restored: &[u8], sent: &[u8]) {
+    let without_identification = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
         if bytes.len() >= 20 && bytes[6] & 0x40 != 0 {
             bytes[4..6].fill(0);
@@ -71,7 +71,7 @@ fn is_same_but_for_identification(made: &[u8], sent: &[u8]) {
         }
         bytes
     };
-    assert_eq!(without(made), without(sent));
+    assert_eq!(without_identification(restored), without_identification(sent));
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -20,7 +20,6 @@ const SEEDS: u64 = 200;
 /// Maximum number of failures printed in full; for further failures only the seeds are printed.
 const PRINTED_MAX: usize = 10;
 
-/// Options of the campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Options {
     seeds: u64,

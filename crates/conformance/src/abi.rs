@@ -582,8 +582,8 @@ extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) 
     };
     let ready = or_exit(scheduler(data).call_or_sleep(|world| {
         for entry in fds.iter_mut() {
-            let always = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
-            entry.revents = world.readiness(entry.fd) & (entry.events | always);
+            let always_reported = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+            entry.revents = world.readiness(entry.fd) & (entry.events | always_reported);
         }
         let ready = fds.iter().filter(|entry| entry.revents != 0).count();
         if ready > 0 || deadline.is_some_and(|deadline| deadline <= world.now()) {

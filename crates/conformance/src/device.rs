@@ -22,15 +22,15 @@ const PROTOCOL_TCP: u8 = 6;
 /// A device with TCP segmentation.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
-    /// End of the data sent so far on each connection, keyed by its two ports; `None` if the device
-    /// does not set PSH on every second segment.
-    pushed: Option<BTreeMap<[u8; 4], Seq>>,
+    /// End of the data sent so far on each connection, by its two ports; `None` if the device does
+    /// not set PSH on every second segment.
+    sent_ends: Option<BTreeMap<[u8; 4], Seq>>,
 }
 
 impl Device {
     /// Creates a device that sets PSH on every second segment of new data.
     pub(crate) fn with_push_on_second_segments() -> Self {
-        Self { pushed: Some(BTreeMap::new()) }
+        Self { sent_ends: Some(BTreeMap::new()) }
     }
 
     /// Cuts an IPv4 datagram into segments of `segment_size` data bytes. If `segment_size` is 0 or
@@ -73,11 +73,11 @@ impl Device {
     /// Records that data up to `end` was sent, and returns whether it was not sent before. Always
     /// false for a device that does not set PSH.
     fn is_new(&mut self, ports: [u8; 4], end: Seq) -> bool {
-        let Some(pushed) = &mut self.pushed else { return false };
-        let sent = pushed.get(&ports).copied();
+        let Some(sent_ends) = &mut self.sent_ends else { return false };
+        let sent = sent_ends.get(&ports).copied();
         let is_new = sent.is_none_or(|sent| end.is_after(sent));
         if is_new {
-            pushed.insert(ports, end);
+            sent_ends.insert(ports, end);
         }
         is_new
     }

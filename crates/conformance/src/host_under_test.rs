@@ -30,7 +30,7 @@ const START: Duration = Duration::from_secs(1000);
 
 /// A datagram that was sent.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentDatagram {
     /// Bytes of the datagram.
     pub(crate) bytes: Vec<u8>,
     /// Time at which the datagram was sent.
@@ -49,11 +49,11 @@ pub(crate) struct Host {
     /// Whether the options of SYNs are rewritten in FreeBSD's order.
     rewrites_syn_options: bool,
     device: Device,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentDatagram>,
     /// Connections opened by this host or already accepted.
-    known: BTreeSet<ConnectionId>,
+    owned_connections: BTreeSet<ConnectionId>,
     /// Connections waiting to be accepted, by port.
-    arrived: BTreeMap<u16, VecDeque<ConnectionId>>,
+    acceptable_connections: BTreeMap<u16, VecDeque<ConnectionId>>,
 }
 
 impl Host {
@@ -80,8 +80,8 @@ impl Host {
                 TargetOs::Linux | TargetOs::FreeBsd => Device::default(),
             },
             sent: VecDeque::new(),
-            known: BTreeSet::new(),
-            arrived: BTreeMap::new(),
+            owned_connections: BTreeSet::new(),
+            acceptable_connections: BTreeMap::new(),
         }
     }
 
@@ -113,12 +113,12 @@ impl Host {
         if let Some(datagram) = self.internet.receive(packet, &mut self.pool, &mut cx) {
             let header = datagram.header;
             let packet = datagram.packet;
-            let left = if header.protocol == Protocol::Tcp {
+            let remaining_packet = if header.protocol == Protocol::Tcp {
                 self.tcp.receive(&header, packet, true, &mut cx)
             } else {
                 Some(packet)
             };
-            left.into_iter().for_each(|packet| self.pool.put(packet));
+            remaining_packet.into_iter().for_each(|packet| self.pool.put(packet));
         }
         while let Some(event) = self.internet.event() {
             if let protocols::internet::Event::Error(error) = event {
@@ -129,7 +129,7 @@ impl Host {
     }
 
     /// Removes and returns the next sent datagram.
-    pub(crate) fn next_sent(&mut self) -> Option<Sent> {
+    pub(crate) fn next_sent(&mut self) -> Option<SentDatagram> {
         self.sent.pop_front()
     }
 
@@ -149,9 +149,9 @@ impl Host {
         }
         outgoing.into_iter().for_each(|packet| self.transmit(packet));
         while let Some((id, event)) = self.tcp.event() {
-            if event == Event::Established && self.known.insert(id) {
+            if event == Event::Established && self.owned_connections.insert(id) {
                 let port = self.tcp.status(id).map_or(0, |status| status.local.port());
-                self.arrived.entry(port).or_default().push_back(id);
+                self.acceptable_connections.entry(port).or_default().push_back(id);
             }
         }
     }
@@ -204,7 +204,7 @@ impl Host {
         }
         let at = self.now;
         let segments = self.device.cut(bytes, segment_size);
-        self.sent.extend(segments.into_iter().map(|bytes| Sent { bytes, at }));
+        self.sent.extend(segments.into_iter().map(|bytes| SentDatagram { bytes, at }));
     }
 
     /// Opens a connection to `remote`.
@@ -215,7 +215,7 @@ impl Host {
     ) -> Result<ConnectionId, OpenError> {
         let mut cx = cx(self.now, &mut self.rng, &mut self.meter);
         let id = self.tcp.open(LOCAL.into(), remote, profile, &mut cx)?;
-        self.known.insert(id);
+        self.owned_connections.insert(id);
         Ok(id)
     }
 
@@ -227,19 +227,19 @@ impl Host {
     /// Stops listening on `port`; connections waiting to be accepted are reset.
     pub(crate) fn stop_listening(&mut self, port: u16) {
         self.tcp.stop_listening(port);
-        for id in self.arrived.remove(&port).unwrap_or_default() {
+        for id in self.acceptable_connections.remove(&port).unwrap_or_default() {
             self.abort(id);
         }
     }
 
     /// Returns the next connection to `port` waiting to be accepted.
     pub(crate) fn accept(&mut self, port: u16) -> Option<ConnectionId> {
-        self.arrived.get_mut(&port)?.pop_front()
+        self.acceptable_connections.get_mut(&port)?.pop_front()
     }
 
     /// Returns whether a connection to `port` waits to be accepted.
-    pub(crate) fn has_arrived(&self, port: u16) -> bool {
-        self.arrived.get(&port).is_some_and(|waiting| !waiting.is_empty())
+    pub(crate) fn has_acceptable(&self, port: u16) -> bool {
+        self.acceptable_connections.get(&port).is_some_and(|waiting| !waiting.is_empty())
     }
 
     /// Returns the status of a connection, if it still exists.

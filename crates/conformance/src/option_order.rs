@@ -6,7 +6,6 @@
 
 use crate::device;
 
-/// Options of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SynOptions {
     mss: Option<[u8; 2]>,

@@ -281,7 +281,7 @@ impl Stream {
 
     fn set_number(&mut self, name: Name, number: i32) -> Result<(), Errno> {
         let is_space = matches!(name, (SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF));
-        let kept = match name {
+        let stored_value = match name {
             // Linux doubles the value to include its bookkeeping.
             _ if is_space && self.options.target_os == TargetOs::Linux => number.saturating_mul(2),
             _ if is_space => number,
@@ -291,7 +291,7 @@ impl Stream {
             (SOCKET | TCP | IP, _) => return Err(Errno(libc::ENOPROTOOPT)),
             _ => return Err(Errno(libc::EINVAL)),
         };
-        self.options.numbers.insert(name, kept);
+        self.options.numbers.insert(name, stored_value);
         Ok(())
     }
 

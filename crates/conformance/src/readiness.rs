@@ -86,7 +86,7 @@ pub(crate) fn of_stream(stream: &Stream, host: &Host) -> i16 {
     match stream.phase {
         Phase::Unconnected(_) => writable | libc::POLLHUP,
         Phase::Listening(port) => {
-            if host.has_arrived(port) {
+            if host.has_acceptable(port) {
                 readable
             } else {
                 0

@@ -11,7 +11,7 @@
 //! time of the call. The driver waits for this reading too, so that no virtual time passes before
 //! it, independent of the scheduling of the threads.
 
-use crate::host_under_test::Sent;
+use crate::host_under_test::SentDatagram;
 use crate::world::World;
 use protocols::Instant;
 use protocols::time::Duration;
@@ -70,7 +70,6 @@ const IDLE_TIMEOUT: RealTime = RealTime::from_millis(50);
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl Scheduler {
-    /// Creates the scheduler.
     pub(crate) fn new(world: World) -> Self {
         let state = State { world, sleeper: Sleeper::default(), driver: None };
         Self { state: Mutex::new(state), changed: Condvar::new() }
@@ -198,7 +197,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// Returns [`Idle`] if no packet can ever be sent.
-    pub(crate) fn next_sent(&self) -> Result<Sent, Idle> {
+    pub(crate) fn next_sent(&self) -> Result<SentDatagram, Idle> {
         let mut state = self.lock();
         let mut attempts_left = 2;
         loop {

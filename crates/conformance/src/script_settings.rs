@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_three_sizes_the_largest_is_the_number() {
+    fn the_number_of_a_setting_with_three_sizes_is_the_largest() {
         let sysctl = Sysctl::parse("net.ipv4.tcp_rmem=4096 540000 15728640");
         assert_eq!(sysctl.number("net.ipv4.tcp_rmem"), Some(15_728_640));
         assert_eq!(sysctl.number("net.ipv4.tcp_wmem"), None);

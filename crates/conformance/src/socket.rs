@@ -25,7 +25,6 @@ pub(crate) enum Phase {
 /// A stream socket.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Current role.
     pub(crate) phase: Phase,
     /// Whether calls return EAGAIN or EINPROGRESS instead of blocking.
     pub(crate) is_nonblocking: bool,
@@ -47,10 +46,10 @@ impl Stream {
     /// Creates an unconnected socket.
     pub(crate) fn new(flags: &Flags, sysctl: Sysctl) -> Self {
         let options = Options::new(flags.target_os, flags.policies, sysctl);
-        Self::with(Phase::Unconnected(None), options)
+        Self::with_phase(Phase::Unconnected(None), options)
     }
 
-    fn with(phase: Phase, options: Options) -> Self {
+    fn with_phase(phase: Phase, options: Options) -> Self {
         Self {
             phase,
             is_nonblocking: false,
@@ -113,7 +112,7 @@ impl Stream {
             return self.would_block(0);
         };
         let peer = host.status(id).map_or(SocketAddr::new(LOCAL.into(), 0), |status| status.remote);
-        let stream = Self::with(Phase::Connected(id), self.options.clone());
+        let stream = Self::with_phase(Phase::Connected(id), self.options.clone());
         Attempt::Done(Ok((stream, peer)))
     }
 
@@ -170,7 +169,7 @@ impl Stream {
         }
         *self = Self {
             is_nonblocking: self.is_nonblocking,
-            ..Self::with(Phase::Unconnected(None), self.options.clone())
+            ..Self::with_phase(Phase::Unconnected(None), self.options.clone())
         };
     }
 
@@ -237,8 +236,8 @@ impl Stream {
         sent: &mut usize,
     ) -> Attempt<Result<usize, Errno>> {
         let Ok(id) = self.id() else { return Attempt::Done(Err(Errno(libc::EPIPE))) };
-        let takes = self.status(host).is_some_and(|status| status.state.takes_data());
-        if self.is_write_shut || !takes {
+        let accepts_data = self.status(host).is_some_and(|status| status.state.takes_data());
+        if self.is_write_shut || !accepts_data {
             let error = self.take_error(host).unwrap_or(Errno(libc::EPIPE));
             return Attempt::Done(if *sent > 0 { Ok(*sent) } else { Err(error) });
         }
@@ -289,17 +288,17 @@ impl Stream {
 /// buffer.
 fn take_bytes(host: &mut Host, id: ConnectionId, buffer: &mut [u8], flags: i32) -> usize {
     let is_peek = flags & libc::MSG_PEEK != 0;
-    let mut taken = 0;
+    let mut copied_bytes = 0;
     loop {
-        let received = host.received_from(id, if is_peek { taken } else { 0 });
-        let room = buffer.get_mut(taken..).unwrap_or_default();
-        let count = received.len().min(room.len());
-        for (to, from) in room.iter_mut().zip(received) {
+        let received = host.received_from(id, if is_peek { copied_bytes } else { 0 });
+        let free_buffer = buffer.get_mut(copied_bytes..).unwrap_or_default();
+        let count = received.len().min(free_buffer.len());
+        for (to, from) in free_buffer.iter_mut().zip(received) {
             *to = *from;
         }
-        taken += count;
+        copied_bytes += count;
         if count == 0 {
-            return taken;
+            return copied_bytes;
         }
         if !is_peek {
             host.consume(id, count);
@@ -451,11 +450,11 @@ mod tests {
     fn nothing_is_written_after_a_shutdown() {
         let scheduler = scheduler();
         let (fd, _) = accepted(&scheduler);
-        let shut = scheduler.call(|world| {
+        let result = scheduler.call(|world| {
             let (stream, host) = world.stream(fd)?;
             stream.shut_down(host, libc::SHUT_WR)
         });
-        assert_eq!(shut, Ok(()));
+        assert_eq!(result, Ok(()));
         assert_eq!(next_segment(&scheduler).flags & FIN, FIN);
         assert_eq!(write(&scheduler, fd, b"late"), Err(Errno(libc::EPIPE)));
     }

@@ -1,6 +1,6 @@
 //! Descriptors: the sockets, epoll sets and pipes to which they refer, and the calls on them.
 
-use crate::host_under_test::{Host, Sent};
+use crate::host_under_test::{Host, SentDatagram};
 use crate::readiness::{self, Interests};
 use crate::scheduler::Attempt;
 use crate::script_settings::Flags;
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Removes and returns the next sent packet.
-    pub(crate) fn next_sent(&mut self) -> Option<Sent> {
+    pub(crate) fn next_sent(&mut self) -> Option<SentDatagram> {
         self.host.next_sent()
     }
 

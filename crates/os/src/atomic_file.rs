@@ -1,10 +1,9 @@
 //! A file that appears under its name only when it is complete.
 //!
 //! The file is written under a temporary name in its destination directory, synced to disk, and
-//! renamed; then the directory is synced. A crash before the rename leaves the old file, or none; a
-//! crash after it leaves the new file. Temporary files left over by a crash are recognized by their
-//! names. The lock that a writer holds distinguishes them from temporary files that are being
-//! written.
+//! renamed. Then the directory is synced. After a crash before the rename, the name refers to the
+//! old file or to no file. After a crash after the rename, it refers to the new file. A writer
+//! locks its temporary file, so an unlocked temporary file was left over by a crash.
 //!
 //! A temporary file created with a key can be resumed: its name is derived from the key, so that a
 //! later process with the same key finds the data left by a crash. Other temporary files are
@@ -41,11 +40,12 @@ const NAME_ATTEMPTS_MAX: usize = 16;
 pub enum Existing {
     /// Keep the existing file, and refuse the new one.
     Keep,
-    /// Replace the existing file atomically; the new file gets its permissions.
+    /// Replace the existing file atomically. The new file gets the permissions of the old file.
     Replace,
 }
 
-/// A file that is being written. Dropping it removes the file.
+/// A file that is being written under a temporary name. If it is dropped before it has its final
+/// name, the temporary file is removed.
 #[derive(Debug)]
 pub struct AtomicFile {
     directory: OwnedFd,
@@ -56,7 +56,7 @@ pub struct AtomicFile {
     file: File,
     /// Credentials of the owner, if the file does not belong to the user of this process.
     credentials: Option<Arc<FsCredentials>>,
-    /// Method by which [`Self::place`] gave the file its name, if it was called.
+    /// Method by which [`Self::replace_provisionally`] gave the file its name, if it was called.
     placement: Option<Placement>,
 }
 
@@ -66,8 +66,8 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// Returns the error of the failed system call; `EEXIST` if a file with that name exists and is
-    /// to be kept.
+    /// Returns the error of the failed system call. Returns `EEXIST` if a file called `name` exists
+    /// and `existing` is [`Existing::Keep`].
     pub fn begin(directory: OwnedFd, name: &[u8], existing: Existing) -> io::Result<Self> {
         let mode = mode_of_existing(&directory, name, existing)?;
         let (draft_name, file) = create_random(&directory)?;
@@ -82,7 +82,7 @@ impl AtomicFile {
         mode: Option<Mode>,
     ) -> Self {
         if let Some(mode) = mode {
-            // A file system without permissions has none to keep.
+            // Ignore the error: the file system may not support permissions.
             _ = fs::fchmod(&file, mode);
         }
         let draft_name = Some(draft_name);
@@ -91,8 +91,9 @@ impl AtomicFile {
     }
 
     /// Creates a temporary file like [`Self::begin`], under a temporary name derived from `key`.
-    /// The file starts with the data that a killed process left under the same key. It is empty if
-    /// there is no such data, or if another process is writing the file of that key.
+    ///
+    /// If a process with the same key was killed, the file starts with the data written by that
+    /// process. Otherwise, or if another process is writing the file of that key, it is empty.
     ///
     /// # Errors
     ///
@@ -156,8 +157,8 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// Returns the error of the failed system call, after which the temporary file is removed;
-    /// `EEXIST` if a file to be kept has appeared meanwhile.
+    /// Returns the error of the failed system call; the temporary file is then removed. Returns
+    /// `EEXIST` if an existing file must be kept and was created after the call of [`Self::begin`].
     pub fn commit(mut self) -> io::Result<()> {
         let credentials = self.credentials.clone();
         lend(credentials.as_deref(), || {
@@ -167,14 +168,14 @@ impl AtomicFile {
         })
     }
 
-    /// Continues the partial file that [`Self::keep_as`] stored in `directory` under the single
-    /// component `kept`. If `key` is given, the file becomes resumable, as if created by
+    /// Continues the partial file that [`Self::keep_as`] stored in `directory` under the name
+    /// `kept`, a single component. If `key` is given, the file becomes resumable, as if created by
     /// [`Self::begin_resumable`].
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Self::begin`]; `ENOENT` if there is no such file, and `EBUSY` if a
-    /// process is writing it.
+    /// Returns the errors of [`Self::begin`]. Returns `ENOENT` if the partial file does not exist,
+    /// and `EBUSY` if a process is writing it.
     pub fn resume_partial(
         directory: OwnedFd,
         kept: &[u8],
@@ -186,8 +187,8 @@ impl AtomicFile {
         Self::resume_partial_from(&from, kept, directory, name, existing, key)
     }
 
-    /// Continues a partial file like [`Self::resume_partial`]; the file `kept` is in the directory
-    /// `from`.
+    /// Continues a partial file like [`Self::resume_partial`]. The partial file `kept` is in the
+    /// directory `from` instead.
     pub(crate) fn resume_partial_from(
         from: &OwnedFd,
         kept: &[u8],
@@ -205,23 +206,24 @@ impl AtomicFile {
         if fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(Errno::BUSY.into());
         }
-        let free = key.map(keyed_name).filter(|name| {
-            // The name is not free if another process is writing the temporary file of that name.
+        let free_name = key.map(keyed_name).filter(|name| {
+            // Another process may be writing the temporary file of this key. A random name is used
+            // then.
             !matches!(open_locked(&directory, name), Ok(None))
         });
-        let draft_name = free.map_or_else(random_name, Ok)?;
+        let draft_name = free_name.map_or_else(random_name, Ok)?;
         fs::renameat(from, kept, &directory, OsStr::from_bytes(&draft_name))?;
         let draft_name = Some(draft_name);
         let name = name.to_vec();
         Ok(Self { directory, draft_name, name, existing, file, credentials: None, placement: None })
     }
 
-    /// Keeps the partial file under the single component `kept`, if that name is free.
+    /// Keeps the partial file under the name `kept`, a single component, if that name is free.
     ///
     /// # Errors
     ///
-    /// Returns `EEXIST` if the name is taken, and other errors of `renameat2(2)`; the temporary
-    /// file is then removed.
+    /// Returns `EEXIST` if the name is not free, and other errors of `renameat2(2)`. After an error
+    /// the temporary file is removed.
     pub fn keep_as(mut self, kept: &[u8]) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let from = OsStr::from_bytes(draft_name);
@@ -231,8 +233,8 @@ impl AtomicFile {
         Ok(())
     }
 
-    /// Keeps the partial file under the single component `kept` of another directory, replacing any
-    /// file of that name.
+    /// Keeps the partial file under the name `kept` in another directory, and replaces any file of
+    /// that name.
     pub(crate) fn keep_in(mut self, directory: &OwnedFd, kept: &[u8]) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let from = OsStr::from_bytes(draft_name);
@@ -339,8 +341,8 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Returns the permissions of the regular file that has the final name; the new file takes them
-/// over.
+/// Returns the permissions of the regular file that has the final name. The new file gets the same
+/// permissions.
 fn mode_of_existing(
     directory: &OwnedFd,
     name: &[u8],
@@ -377,8 +379,9 @@ fn keyed_name(key: u64) -> Vec<u8> {
     [DRAFT_PREFIX, &[RESUMABLE_MARKER], format!("{key:016x}").as_bytes()].concat()
 }
 
-/// Opens and locks an existing temporary file. Returns `None` if another process is writing it, or
-/// if it is not a regular file of this user with one link, which must not be continued.
+/// Opens and locks an existing temporary file. Returns `None` if another process is writing the
+/// file. Also returns `None` if it must not be continued, because it is not a regular file, belongs
+/// to another user, or has several links.
 fn open_locked(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let name = OsStr::from_bytes(name);
@@ -411,8 +414,8 @@ pub(crate) fn lend<T>(
     }
 }
 
-/// Creates and locks a temporary file. Returns `None` if the name is taken, or if another process
-/// swept the file before it was locked.
+/// Creates and locks a temporary file. Returns `None` if a file of that name exists, or if another
+/// process removed the new file before it was locked.
 fn create_locked(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let name = OsStr::from_bytes(name);
@@ -424,14 +427,16 @@ fn create_locked(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Ok(None),
-        // On a file system without locks `sweep` removes nothing, because it cannot lock either.
+        // The file system does not support locks. No lock is needed: `sweep` cannot lock the file
+        // either, so it keeps the file.
         Err(_) => return Ok(Some(file)),
     }
     let file_stat = fs::fstat(&file)?;
     if file_stat.st_nlink > 0 {
         return Ok(Some(file));
     }
-    // The file has been unlinked, or the file system does not count links.
+    // A link count of 0 means that the file was removed, or that the file system does not count
+    // links.
     let current = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
     Ok(current.is_ok_and(|current| current.st_ino == file_stat.st_ino).then_some(file))
 }
@@ -453,7 +458,7 @@ fn is_draft(name: &[u8]) -> bool {
 ///
 /// Returns an error if the directory cannot be read.
 pub fn sweep(directory: &impl AsFd) -> io::Result<usize> {
-    let mut swept = 0;
+    let mut removed_count = 0;
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -467,10 +472,10 @@ pub fn sweep(directory: &impl AsFd) -> io::Result<usize> {
             && !(is_resumable && is_recent(&File::from(file)))
             && fs::unlinkat(directory, name, AtFlags::empty()).is_ok()
         {
-            swept += 1;
+            removed_count += 1;
         }
     }
-    Ok(swept)
+    Ok(removed_count)
 }
 
 /// Returns whether the temporary file was changed within [`RESUMABLE_MAX_AGE`].
@@ -532,7 +537,7 @@ mod tests {
         }
     }
 
-    /// Simulates a crash: the temporary file's lock is released and its name stays.
+    /// Simulates a crash: releases the lock of the temporary file without removing the file.
     fn crash(mut draft: AtomicFile) {
         draft.draft_name = None;
     }
@@ -641,10 +646,10 @@ mod tests {
         assert_eq!((sweep(&fixture.directory()).unwrap(), fixture.entry_count()), (0, 3));
         other.keep_as(b"part").unwrap();
         let directory = fixture.directory();
-        let taken =
+        let taken_result =
             AtomicFile::resume_partial(directory, b"part", b"name", Existing::Replace, Some(7))
                 .unwrap();
-        drop(taken);
+        drop(taken_result);
         draft.commit().unwrap();
         assert_eq!((fixture.content().as_str(), fixture.entry_count()), ("first", 1));
     }
@@ -653,8 +658,8 @@ mod tests {
     fn an_old_resumable_draft_is_swept() {
         let fixture = Fixture::new("old");
         let draft = resumable(&fixture);
-        let then = std::time::SystemTime::now() - RESUMABLE_MAX_AGE * 2;
-        draft.file().set_modified(then).unwrap();
+        let old_time = std::time::SystemTime::now() - RESUMABLE_MAX_AGE * 2;
+        draft.file().set_modified(old_time).unwrap();
         crash(draft);
         assert_eq!((sweep(&fixture.directory()).unwrap(), fixture.entry_count()), (1, 1));
     }

@@ -2,13 +2,13 @@
 //!
 //! A TUN without offloads takes one packet per write, and a fifth of the cost of a write is the
 //! system call. A ring performs 64 writes or 64 reads with one system call. For a single packet a
-//! ring is slower than a write, so a single packet is written directly. Where the kernel refuses
-//! rings (ENOSYS: not implemented; EPERM: forbidden), every packet is written by a separate call,
-//! and [`Batch::refused`] returns the reason.
+//! ring is slower than a write, so a single packet is written directly. If the kernel refuses to
+//! create a ring (ENOSYS: not implemented; EPERM: forbidden), every packet is written by a separate
+//! call, and [`Batch::ring_error`] returns the reason.
 //!
 //! All writes of a batch have completed when [`Batch::write`] returns, so packets need not outlive
-//! the call. They reach the device in order: a TUN takes or refuses a packet at once, and the
-//! kernel defers no write to a non-blocking descriptor.
+//! the call. The packets reach the device in order: a TUN accepts or refuses a packet at once, and
+//! the kernel defers no write to a non-blocking descriptor.
 
 use crate::tun::Tun;
 use io_uring::{IoUring, opcode, types};
@@ -22,13 +22,13 @@ pub const BATCH_LEN: usize = 64;
 /// Reads and writes packets in batches.
 pub struct Batch {
     ring: Option<IoUring>,
-    refused: Option<Errno>,
+    ring_error: Option<Errno>,
     failure: Option<Errno>,
     parts: Vec<[libc::iovec; PARTS]>,
     /// Buffers that the current call of [`Self::read`] fills.
-    into: Vec<libc::iovec>,
+    read_buffers: Vec<libc::iovec>,
     /// Result of each read of the last call: its length in bytes, or a negated error number.
-    read: Vec<i32>,
+    read_results: Vec<i32>,
     counts: Counts,
 }
 
@@ -37,7 +37,7 @@ pub struct Batch {
 pub struct Counts {
     /// Packets written through an io_uring.
     pub ring_packets: u64,
-    /// Packets written by a separate system call each.
+    /// Packets written without an io_uring, with one system call each.
     pub written: u64,
     /// System calls for all reads and writes.
     pub calls: u64,
@@ -48,7 +48,7 @@ pub struct Counts {
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut batch = f.debug_struct("Batch");
-        batch.field("has_ring", &self.has_ring()).field("refused", &self.refused);
+        batch.field("has_ring", &self.has_ring()).field("refused", &self.ring_error);
         batch.field("counts", &self.counts).finish_non_exhaustive()
     }
 }
@@ -59,7 +59,8 @@ impl Default for Batch {
     }
 }
 
-// SAFETY: the pointers in `parts` and `into` are used only within the call that stores them.
+// SAFETY: the pointers in `parts` and `read_buffers` are used only within the call that stores
+// them.
 unsafe impl Send for Batch {}
 
 impl Batch {
@@ -81,23 +82,23 @@ impl Batch {
         Self::without_ring(None)
     }
 
-    fn without_ring(refused: Option<Errno>) -> Self {
+    fn without_ring(ring_error: Option<Errno>) -> Self {
         Self {
             ring: None,
-            refused,
+            ring_error,
             failure: None,
             parts: Vec::with_capacity(BATCH_LEN),
-            into: Vec::with_capacity(BATCH_LEN),
-            read: Vec::with_capacity(BATCH_LEN),
+            read_buffers: Vec::with_capacity(BATCH_LEN),
+            read_results: Vec::with_capacity(BATCH_LEN),
             counts: Counts::default(),
         }
     }
 
-    /// Returns the error with which the kernel refused to create an io_uring, or with which an
-    /// io_uring failed later.
+    /// Returns the error that prevents the use of an io_uring: the kernel refused to create it, or
+    /// it failed later.
     #[must_use]
-    pub fn refused(&self) -> Option<Errno> {
-        self.refused
+    pub fn ring_error(&self) -> Option<Errno> {
+        self.ring_error
     }
 
     /// Returns whether packets are read and written through an io_uring.
@@ -112,13 +113,14 @@ impl Batch {
         self.counts
     }
 
-    /// Takes the error of the last packet that the device refused.
+    /// Returns the error of the last packet that the device refused, and clears it.
     pub fn take_failure(&mut self) -> Option<Errno> {
         self.failure.take()
     }
 
-    /// Writes `packets` in order, each in three parts, to a non-blocking device without offloads.
-    /// Returns the number of packets that the device took; the others are lost and counted.
+    /// Writes `packets` in order to a non-blocking device without offloads. Each packet is given in
+    /// three parts. Returns the number of packets that the device accepted; the others are lost and
+    /// counted.
     ///
     /// # Errors
     ///
@@ -132,15 +134,17 @@ impl Batch {
         for packets in packets.chunks(BATCH_LEN) {
             accepted += match &self.ring {
                 Some(_) if packets.len() > 1 => self.write_by_ring(device, packets)?,
-                _ => self.write_plainly(device, packets),
+                _ => self.write_one_by_one(device, packets),
             };
         }
         Ok(accepted)
     }
 
-    /// Reads a packet into each of `buffers`, in order, at most [`BATCH_LEN`] of them, without
-    /// waiting. Returns the lengths of the packets read: fewer than buffers if the device has no
-    /// more. Without an io_uring no packet is read.
+    /// Reads one packet into each of `buffers`, in order and without waiting. At most [`BATCH_LEN`]
+    /// buffers are used.
+    ///
+    /// Returns the length of each packet read. There are fewer lengths than buffers if the device
+    /// has no more packets. Without an io_uring no packet is read.
     ///
     /// # Errors
     ///
@@ -150,17 +154,17 @@ impl Batch {
         device: &Tun,
         buffers: impl Iterator<Item = &'a mut [u8]>,
     ) -> io::Result<impl Iterator<Item = usize>> {
-        self.read.clear();
+        self.read_results.clear();
         if let Some(ring) = &mut self.ring {
-            // Run the iterator to its end before pushing the first entry: if it panics, no entry
-            // that points to a buffer of this call is left in the ring.
-            self.into.clear();
-            self.into.extend(buffers.take(BATCH_LEN).map(|buffer| libc::iovec {
+            // Run the iterator to its end before pushing the first entry. If the iterator panics,
+            // the ring then has no entry that points to a buffer of this call.
+            self.read_buffers.clear();
+            self.read_buffers.extend(buffers.take(BATCH_LEN).map(|buffer| libc::iovec {
                 iov_base: buffer.as_mut_ptr().cast(),
                 iov_len: buffer.len(),
             }));
             let descriptor = types::Fd(device.as_fd().as_raw_fd());
-            for (buffer, place) in self.into.iter().zip(0..) {
+            for (buffer, place) in self.read_buffers.iter().zip(0..) {
                 let length = u32::try_from(buffer.iov_len).unwrap_or(u32::MAX);
                 let read = opcode::Read::new(descriptor, buffer.iov_base.cast(), length);
                 // Without RWF_NOWAIT a ring waits for a packet even on a non-blocking device.
@@ -170,31 +174,32 @@ impl Batch {
                 // submitted are dropped with the ring.
                 let pushed = unsafe { ring.submission().push(&read.user_data(place)) };
                 assert!(pushed.is_ok(), "an io_uring of {BATCH_LEN} entries has space for a batch");
-                self.read.push(0);
+                self.read_results.push(0);
             }
-            let pushed = self.read.len();
+            let entry_count = self.read_results.len();
             let calls = &mut self.counts.calls;
-            if let Err(error) = wait_for_all(ring, pushed, calls, IoUring::submit_and_wait) {
-                self.refused = Errno::from_io_error(&error);
+            if let Err(error) = wait_for_all(ring, entry_count, calls, IoUring::submit_and_wait) {
+                self.ring_error = Errno::from_io_error(&error);
                 self.ring = None;
                 return Err(error);
             }
             for entry in ring.completion() {
                 let place = usize::try_from(entry.user_data()).unwrap_or(usize::MAX);
-                if let Some(result) = self.read.get_mut(place) {
+                if let Some(result) = self.read_results.get_mut(place) {
                     *result = entry.result();
                 }
             }
         }
-        let passing = [Errno::AGAIN, Errno::INTR].map(|error| -error.raw_os_error());
-        let failed = self.read.iter().find(|result| **result < 0 && !passing.contains(result));
-        if let Some(failed) = failed {
-            return Err(Errno::from_raw_os_error(-failed).into());
+        let transient_errors = [Errno::AGAIN, Errno::INTR].map(|error| -error.raw_os_error());
+        let mut results = self.read_results.iter();
+        let error_code = results.find(|result| **result < 0 && !transient_errors.contains(result));
+        if let Some(error_code) = error_code {
+            return Err(Errno::from_raw_os_error(-error_code).into());
         }
-        Ok(self.read.iter().map_while(|result| usize::try_from(*result).ok()))
+        Ok(self.read_results.iter().map_while(|result| usize::try_from(*result).ok()))
     }
 
-    fn write_plainly(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> usize {
+    fn write_one_by_one(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> usize {
         let mut accepted = 0;
         for packet in packets {
             match device.write_vectored(&Default::default(), *packet) {
@@ -232,7 +237,7 @@ impl Batch {
             assert!(pushed.is_ok(), "an io_uring of {BATCH_LEN} entries has space for a batch");
         }
         let calls = &mut self.counts.calls;
-        let ended = wait_for_all(ring, packets.len(), calls, IoUring::submit_and_wait);
+        let result = wait_for_all(ring, packets.len(), calls, IoUring::submit_and_wait);
         let mut accepted = 0;
         for entry in ring.completion() {
             match entry.result() {
@@ -242,10 +247,10 @@ impl Batch {
         }
         self.counts.ring_packets += count(accepted);
         self.counts.failed += count(packets.len().saturating_sub(accepted));
-        if let Err(error) = ended {
-            // Entries that were not submitted point to memory of this call; drop them with the
-            // ring.
-            self.refused = Errno::from_io_error(&error);
+        if let Err(error) = result {
+            // Entries that were not submitted point to memory of this call. Drop the ring to remove
+            // these entries.
+            self.ring_error = Errno::from_io_error(&error);
             self.ring = None;
             return Err(error);
         }
@@ -253,26 +258,26 @@ impl Batch {
     }
 }
 
-/// Submits the `pushed` entries by calling `enter`, and waits until all of them have completed.
+/// Submits `entry_count` entries by calling `enter`, and waits until all of them have completed.
 ///
 /// After an error nothing more is submitted, but the kernel may still be working on entries
-/// submitted earlier. Therefore this returns only when each submitted entry has completed: whatever
-/// the result, the caller then owns the memory to which the entries point.
+/// submitted earlier. This function waits for these entries before it returns the error. Afterwards
+/// the kernel no longer uses the memory to which the entries point.
 ///
 /// # Errors
 ///
 /// Returns the first error of `enter` that is not transient.
 fn wait_for_all(
     ring: &mut IoUring,
-    pushed: usize,
+    entry_count: usize,
     calls: &mut u64,
     mut enter: impl FnMut(&IoUring, usize) -> io::Result<usize>,
 ) -> io::Result<()> {
-    while ring.completion().len() < pushed {
+    while ring.completion().len() < entry_count {
         *calls += 1;
-        match enter(ring, pushed) {
-            Err(error) if !is_passing(&error) => {
-                wait_for_submitted(ring, pushed);
+        match enter(ring, entry_count) {
+            Err(error) if !is_transient(&error) => {
+                wait_for_submitted(ring, entry_count);
                 return Err(error);
             }
             _ => {}
@@ -281,10 +286,10 @@ fn wait_for_all(
     Ok(())
 }
 
-/// Waits until each of the `pushed` entries that was submitted has completed.
-fn wait_for_submitted(ring: &mut IoUring, pushed: usize) {
+/// Waits until each of the `entry_count` entries that was submitted has completed.
+fn wait_for_submitted(ring: &mut IoUring, entry_count: usize) {
     loop {
-        let submitted = pushed.saturating_sub(ring.submission().len());
+        let submitted = entry_count.saturating_sub(ring.submission().len());
         let ended = ring.completion().len();
         if ended >= submitted {
             return;
@@ -300,9 +305,9 @@ fn wait_for_submitted(ring: &mut IoUring, pushed: usize) {
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
-    let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY];
-    Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
+fn is_transient(error: &io::Error) -> bool {
+    let transient_errors = [Errno::INTR, Errno::AGAIN, Errno::BUSY];
+    Errno::from_io_error(error).is_some_and(|error| transient_errors.contains(&error))
 }
 
 fn count(packets: usize) -> u64 {
@@ -318,7 +323,7 @@ const GET_EVENTS: u32 = 1;
 mod tests {
     use super::*;
     use crate::interface::Interface;
-    use crate::testing::{has_ring, in_new_network, readable};
+    use crate::testing::{has_ring, in_new_network, wait_until_readable};
     use std::io::Write;
     use std::net::{Ipv4Addr, UdpSocket};
 
@@ -375,8 +380,8 @@ mod tests {
         });
     }
 
-    /// Reads one packet through a ring. The packet must arrive in `kept`. If an entry of the call
-    /// that panicked were left in the ring, that entry would receive the packet instead.
+    /// Reads one packet through a ring. The packet must arrive in `next_buffer`. If an entry of the
+    /// call that panicked were left in the ring, that entry would receive the packet instead.
     #[test]
     fn an_iterator_that_panics_leaves_no_entry_in_the_ring() {
         in_new_network(|| {
@@ -386,7 +391,7 @@ mod tests {
                 return;
             }
             let mut stale = [0; 2048];
-            let mut kept = [0; 2048];
+            let mut next_buffer = [0; 2048];
             let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let buffers = std::iter::once(&mut stale[..]);
                 let panics = std::iter::from_fn(|| panic!("no more buffers"));
@@ -395,9 +400,9 @@ mod tests {
             assert!(interrupted.is_err());
             assert_eq!(batch.ring.as_mut().unwrap().submission().len(), 0);
             socket.send_to(&[7], (USERSPACE, PORT)).unwrap();
-            let read = batch.read(&tun, std::iter::once(&mut kept[..])).unwrap().count();
+            let read = batch.read(&tun, std::iter::once(&mut next_buffer[..])).unwrap().count();
             assert_eq!((read, stale), (1, [0; 2048]));
-            assert_ne!(kept[0], 0);
+            assert_ne!(next_buffer[0], 0);
         });
     }
 
@@ -412,27 +417,28 @@ mod tests {
         let mut buffers = [[0_u8; 4]; 2];
         for buffer in &mut buffers {
             let read = opcode::Read::new(types::Fd(reader.as_raw_fd()), buffer.as_mut_ptr(), 4);
-            // SAFETY: the buffers outlive the ring's work, which ends before they are read.
+            // SAFETY: the buffers exist, and are not accessed, until both reads have completed.
             unsafe { ring.submission().push(&read.build()).unwrap() };
         }
-        let mut ended_later = None;
+        let mut writer_thread = None;
         let waited = wait_for_all(ring, 2, &mut 0, |ring, _| {
-            // The kernel takes both reads, neither can complete, and the next call fails.
+            // The kernel accepts both reads. They complete only after the call has failed.
             assert_eq!(ring.submit().unwrap(), 2);
             let mut writer = writer.try_clone().unwrap();
-            ended_later = Some(std::thread::spawn(move || writer.write_all(b"abcdefgh").unwrap()));
+            let write = move || writer.write_all(b"abcdefgh").unwrap();
+            writer_thread = Some(std::thread::spawn(write));
             Err(io::Error::from_raw_os_error(libc::ENOMEM))
         });
         let ended = ring.completion().len();
         // Complete both reads before the assertions, so that nothing writes to the buffers after
         // this test.
         writer.write_all(b"abcdefgh").unwrap();
-        ended_later.unwrap().join().unwrap();
+        writer_thread.unwrap().join().unwrap();
         while ring.completion().len() < 2 {
             ring.submit_and_wait(2).unwrap();
         }
         assert_eq!(waited.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
-        // The kernel chooses the order of the two reads.
+        // The kernel may complete the two reads in any order.
         buffers.sort_unstable();
         assert_eq!((ended, buffers), (2, [*b"abcd", *b"efgh"]));
     }
@@ -456,7 +462,7 @@ mod tests {
     fn assert_received_in_order(socket: &UdpSocket, expected: u8) {
         for number in 0..expected {
             let mut received = [0; 16];
-            readable(socket);
+            wait_until_readable(socket);
             assert_eq!(socket.recv(&mut received).unwrap(), 2);
             assert_eq!(received[..2], [number, number]);
         }

@@ -1,16 +1,16 @@
 //! A directory tree that names cannot escape: every name is resolved beneath its root.
 //!
 //! The kernel resolves names (`openat2` with `RESOLVE_BENEATH`): a symbolic link may lead to
-//! another directory of the tree but never outside, even if files are renamed meanwhile. Where the
-//! kernel lacks the call, or a filter forbids it, each component is opened separately and no link
-//! is followed.
+//! another directory of the tree but never outside, even if files are renamed meanwhile. If the
+//! kernel lacks `openat2`, or a system call filter forbids it, each component is opened separately
+//! and no link is followed.
 //!
 //! Names come from the network: bytes, with `/` between components. Empty components are ignored,
-//! so a leading `/` is allowed. `..` is always refused in a name; a link inside the tree may
-//! contain it.
+//! so a leading `/` is allowed. A name that contains `..` is refused, but the target of a link
+//! inside the tree may contain `..`.
 //!
-//! A root directory may act for one user ([`RootDir::open_as`]): then all operations on names use
-//! that user's rights.
+//! A tree can be opened for one user ([`RootDir::open_as`]): then all operations on names have the
+//! rights of that user.
 //!
 //! A file is written as an [`AtomicFile`]: under a temporary name in the same directory, and under
 //! its final name when it is complete and on disk.
@@ -34,7 +34,7 @@ mod interrupted;
 pub use crate::atomic_file::{AtomicFile, Existing, sweep};
 pub use interrupted::InterruptedDraft;
 
-/// Maximum number of retries of a resolution disturbed by a rename.
+/// Maximum number of attempts to resolve a name while other processes rename files.
 const RESOLUTION_ATTEMPTS_MAX: usize = 128;
 
 /// A directory tree confined to its root.
@@ -80,7 +80,7 @@ pub struct Status {
     /// Number of hard links.
     pub links: u64,
     /// Device number and inode number, which together identify the file.
-    pub unique: (u64, u64),
+    pub file_id: (u64, u64),
 }
 
 /// Iterator over the entries of a directory, in no particular order and without temporary files.
@@ -104,7 +104,7 @@ impl Iterator for Listing {
             if matches!(name, b"." | b"..") || crate::atomic_file::is_internal(name) {
                 continue;
             }
-            // The file may have been removed since.
+            // The file may have been removed since the directory was read.
             let stat = fs::statat(&self.directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             let Ok(stat) = stat else { continue };
             return Some(Ok(Entry { name: name.to_vec(), status: Status::of(&stat) }));
@@ -137,7 +137,7 @@ impl Status {
             modified_s: stat.st_mtime,
             mode: stat.st_mode & 0o7777,
             links,
-            unique: (stat.st_dev, stat.st_ino),
+            file_id: (stat.st_dev, stat.st_ino),
         }
     }
 
@@ -196,7 +196,7 @@ impl RootDir {
         self.is_in_memory
     }
 
-    /// Returns whether `directory` is the root of this tree, under any name.
+    /// Returns whether `directory` is the root of this tree, even under another path.
     #[must_use]
     pub fn is_root(&self, directory: &Path) -> bool {
         let root_stat = fs::fstat(&self.root);
@@ -213,8 +213,8 @@ impl RootDir {
     ///
     /// # Errors
     ///
-    /// Returns the error of the failed system call; `EISDIR` for a directory, `EACCES` if it is
-    /// neither file nor directory.
+    /// Returns the error of the failed system call. Returns `EISDIR` for a directory, and `EACCES`
+    /// for anything else that is not a regular file.
     pub fn read(&self, name: &[u8]) -> io::Result<(File, Status)> {
         self.file(name, OFlags::RDONLY)
     }
@@ -246,11 +246,11 @@ impl RootDir {
     ///
     /// # Errors
     ///
-    /// Returns the error of the failed system call; `EEXIST` if a file with that name exists and is
-    /// to be kept.
+    /// Returns the error of the failed system call. Returns `EEXIST` if a file called `name` exists
+    /// and `existing` is [`Existing::Keep`].
     pub fn create(&self, name: &[u8], existing: Existing) -> io::Result<AtomicFile> {
         let draft = self.lend(|| {
-            let (directory, leaf) = self.place(name)?;
+            let (directory, leaf) = self.split(name)?;
             AtomicFile::begin(directory, leaf, existing)
         });
         Ok(draft?.with_credentials(self.credentials.clone()))
@@ -268,13 +268,13 @@ impl RootDir {
         key: u64,
     ) -> io::Result<AtomicFile> {
         let draft = self.lend(|| {
-            let (directory, leaf) = self.place(name)?;
+            let (directory, leaf) = self.split(name)?;
             AtomicFile::begin_resumable(directory, leaf, existing, key)
         });
         Ok(draft?.with_credentials(self.credentials.clone()))
     }
 
-    /// Continues the partial file that was kept as `kept`, in the directory of `name`: see
+    /// Continues the partial file `kept`, which is in the directory of `name`: see
     /// [`AtomicFile::resume_partial`].
     ///
     /// # Errors
@@ -288,15 +288,15 @@ impl RootDir {
         key: Option<u64>,
     ) -> io::Result<AtomicFile> {
         let draft = self.lend(|| {
-            let (directory, kept) = self.place(kept)?;
-            let (_, name) = self.place(name)?;
+            let (directory, kept) = self.split(kept)?;
+            let (_, name) = self.split(name)?;
             AtomicFile::resume_partial(directory, kept, name, existing, key)
         });
         Ok(draft?.with_credentials(self.credentials.clone()))
     }
 
-    /// Returns the metadata of the file called `name`. A symbolic link in the last component is
-    /// followed where links are allowed.
+    /// Returns the metadata of the file called `name`. Symbolic links are followed if the kernel
+    /// resolves names.
     ///
     /// # Errors
     ///
@@ -314,7 +314,7 @@ impl RootDir {
     /// Returns the error of the failed system call.
     pub fn status_of_name(&self, name: &[u8]) -> io::Result<Status> {
         self.lend(|| {
-            let (directory, leaf) = self.place(name)?;
+            let (directory, leaf) = self.split(name)?;
             let leaf = OsStr::from_bytes(leaf);
             Ok(Status::of(&fs::statat(&directory, leaf, AtFlags::SYMLINK_NOFOLLOW)?))
         })
@@ -338,8 +338,8 @@ impl RootDir {
     pub fn entries(&self, directory: &[u8]) -> io::Result<Listing> {
         self.lend(|| {
             let directory = self.directory(&components(directory)?)?;
-            // Check the right to search the directory now: the iterator reads metadata with the
-            // process's own rights.
+            // Check now that the directory may be searched: the iterator later reads metadata with
+            // the rights of the process.
             fs::statat(&directory, c".", AtFlags::empty())?;
             let names = Dir::read_from(&directory)?;
             Ok(Listing { directory, names })
@@ -352,9 +352,9 @@ impl RootDir {
     ///
     /// Returns the error of the failed system call.
     pub fn set_modified(&self, name: &[u8], seconds: i64, nanos: u32) -> io::Result<()> {
-        let at = |tv_nsec| Timespec { tv_sec: seconds, tv_nsec };
+        let timespec = |tv_nsec| Timespec { tv_sec: seconds, tv_nsec };
         let omitted = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
-        let times = Timestamps { last_access: omitted, last_modification: at(nanos.into()) };
+        let times = Timestamps { last_access: omitted, last_modification: timespec(nanos.into()) };
         self.lend(|| Ok(fs::futimens(self.resolve(&components(name)?, OPEN_FLAGS)?, &times)?))
     }
 
@@ -376,8 +376,8 @@ impl RootDir {
     /// Returns the error of the failed system call.
     pub fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
         self.lend(|| {
-            let (from_directory, from) = self.place(from)?;
-            let (to_directory, to) = self.place(to)?;
+            let (from_directory, from) = self.split(from)?;
+            let (to_directory, to) = self.split(to)?;
             let from = OsStr::from_bytes(from);
             let to = OsStr::from_bytes(to);
             Ok(fs::renameat(from_directory, from, to_directory, to)?)
@@ -391,7 +391,7 @@ impl RootDir {
     /// Returns the error of the failed system call.
     pub fn remove_file(&self, name: &[u8]) -> io::Result<()> {
         self.lend(|| {
-            let (directory, leaf) = self.place(name)?;
+            let (directory, leaf) = self.split(name)?;
             Ok(fs::unlinkat(directory, OsStr::from_bytes(leaf), AtFlags::empty())?)
         })
     }
@@ -403,7 +403,7 @@ impl RootDir {
     /// Returns the error of the failed system call.
     pub fn remove_directory(&self, name: &[u8]) -> io::Result<()> {
         self.lend(|| {
-            let (directory, leaf) = self.place(name)?;
+            let (directory, leaf) = self.split(name)?;
             Ok(fs::unlinkat(directory, OsStr::from_bytes(leaf), AtFlags::REMOVEDIR)?)
         })
     }
@@ -415,7 +415,7 @@ impl RootDir {
     /// Returns the error of the failed system call.
     pub fn create_directory(&self, name: &[u8]) -> io::Result<()> {
         self.lend(|| {
-            let (directory, leaf) = self.place(name)?;
+            let (directory, leaf) = self.split(name)?;
             Ok(fs::mkdirat(directory, OsStr::from_bytes(leaf), Mode::from_raw_mode(0o777))?)
         })
     }
@@ -441,7 +441,7 @@ impl RootDir {
     }
 
     /// Opens the directory that contains `name`, and returns it with the last component of `name`.
-    fn place<'a>(&self, name: &'a [u8]) -> io::Result<(OwnedFd, &'a [u8])> {
+    fn split<'a>(&self, name: &'a [u8]) -> io::Result<(OwnedFd, &'a [u8])> {
         let components = components(name)?;
         let (leaf, directories) = components.split_last().ok_or(Errno::ISDIR)?;
         Ok((self.directory(directories)?, leaf))
@@ -454,8 +454,8 @@ impl RootDir {
 
     fn resolve(&self, components: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self.resolution {
-            Resolution::Beneath => beneath(self.root.as_fd(), components, flags),
-            Resolution::ByComponent => by_component(self.root.as_fd(), components, flags),
+            Resolution::Beneath => resolve_beneath(self.root.as_fd(), components, flags),
+            Resolution::ByComponent => resolve_by_component(self.root.as_fd(), components, flags),
         }
     }
 }
@@ -469,7 +469,11 @@ const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const RESOLVE_FLAGS: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-fn beneath(root: BorrowedFd<'_>, components: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
+fn resolve_beneath(
+    root: BorrowedFd<'_>,
+    components: &[&[u8]],
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
     let path = match components {
         [] => b".".to_vec(),
         _ => components.join(&b'/'),
@@ -484,7 +488,7 @@ fn beneath(root: BorrowedFd<'_>, components: &[&[u8]], flags: OFlags) -> Result<
     Err(Errno::XDEV)
 }
 
-fn by_component(
+fn resolve_by_component(
     root: BorrowedFd<'_>,
     components: &[&[u8]],
     flags: OFlags,
@@ -492,15 +496,15 @@ fn by_component(
     let Some((leaf, directories)) = components.split_last() else {
         return fs::openat(root, ".", flags, Mode::empty());
     };
-    let mut at: Option<OwnedFd> = None;
-    let open_at = |at: &Option<OwnedFd>, name: &[u8], flags: OFlags| {
-        let directory = at.as_ref().map_or(root, |at| at.as_fd());
+    let mut opened_directory: Option<OwnedFd> = None;
+    let open_at = |parent: &Option<OwnedFd>, name: &[u8], flags: OFlags| {
+        let directory = parent.as_ref().map_or(root, |parent| parent.as_fd());
         fs::openat(directory, OsStr::from_bytes(name), flags | OFlags::NOFOLLOW, Mode::empty())
     };
     for directory in directories {
-        at = Some(open_at(&at, directory, PATH_DIRECTORY)?);
+        opened_directory = Some(open_at(&opened_directory, directory, PATH_DIRECTORY)?);
     }
-    open_at(&at, leaf, flags)
+    open_at(&opened_directory, leaf, flags)
 }
 
 /// Splits a name into components; empty components and `.` are omitted.

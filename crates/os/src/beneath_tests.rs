@@ -25,7 +25,8 @@ impl Fixture {
         Self { path, root_dir }
     }
 
-    /// Creates the same directory tree, in which names are resolved component by component.
+    /// Creates the fixture with a tree that resolves names component by component, without
+    /// `openat2`.
     fn without_openat2(name: &str) -> Self {
         let mut fixture = Self::new(name);
         fixture.root_dir.resolution = Resolution::ByComponent;
@@ -144,7 +145,7 @@ fn a_directory_swapped_for_a_link_a_hundred_thousand_times_never_escapes() {
     fixture.link("../outside", "link");
     let inside = File::open(fixture.path.join("jail")).unwrap();
     let is_over = AtomicBool::new(false);
-    let seen = std::thread::scope(|scope| {
+    let opened_contents = std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..100_000 {
                 let flags = fs::RenameFlags::EXCHANGE;
@@ -152,16 +153,16 @@ fn a_directory_swapped_for_a_link_a_hundred_thousand_times_never_escapes() {
             }
             is_over.store(true, Ordering::Relaxed);
         });
-        let mut seen = 0;
+        let mut opened_contents = 0;
         while !is_over.load(Ordering::Relaxed) {
             if let Ok(text) = fixture.reads("folder/inner") {
                 assert_eq!(text, "inner");
-                seen += 1;
+                opened_contents += 1;
             }
         }
-        seen
+        opened_contents
     });
-    assert!(seen > 0);
+    assert!(opened_contents > 0);
 }
 
 proptest! {

@@ -44,7 +44,7 @@ mod avx2 {
     use protocols::checksum::Sum;
 
     pub(super) fn sum(bytes: &[u8]) -> u16 {
-        if bytes.len() < SHORT_LEN {
+        if bytes.len() < AVX2_MIN_LEN {
             return (Routines::PORTABLE.sum)(bytes);
         }
         let (blocks, rest) = bytes.as_chunks::<BLOCK_LEN>();
@@ -54,7 +54,7 @@ mod avx2 {
     }
 
     pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u16 {
-        if from.len() < SHORT_LEN {
+        if from.len() < AVX2_MIN_LEN {
             return (Routines::PORTABLE.copy_and_sum)(to, from);
         }
         let (to_blocks, to_rest) = to.as_chunks_mut::<BLOCK_LEN>();
@@ -77,7 +77,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     fn sum_blocks(blocks: &[[u8; BLOCK_LEN]]) -> u64 {
         let mut sum = 0;
-        for run in blocks.chunks(RUN_BLOCKS) {
+        for run in blocks.chunks(SUM_BLOCKS_MAX) {
             let mut lanes = Lanes::zero();
             for block in run {
                 lanes.add(load(block));
@@ -90,7 +90,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     fn copy_blocks(to: &mut [[u8; BLOCK_LEN]], from: &[[u8; BLOCK_LEN]]) -> u64 {
         let mut sum = 0;
-        for (to, from) in to.chunks_mut(RUN_BLOCKS).zip(from.chunks(RUN_BLOCKS)) {
+        for (to, from) in to.chunks_mut(SUM_BLOCKS_MAX).zip(from.chunks(SUM_BLOCKS_MAX)) {
             let mut lanes = Lanes::zero();
             for (to, from) in to.iter_mut().zip(from) {
                 let block = load(from);
@@ -102,8 +102,8 @@ mod avx2 {
         sum
     }
 
-    /// Sums of 16-bit words in 32 bits: the words at even and at odd positions, for each of the two
-    /// halves of a block.
+    /// 32-bit sums of 16-bit words. Words at even positions and words at odd positions are added
+    /// separately, for each of the two halves of a block.
     struct Lanes {
         even: [__m256i; 2],
         odd: [__m256i; 2],
@@ -120,12 +120,12 @@ mod avx2 {
         #[target_feature(enable = "avx2")]
         #[inline]
         fn add(&mut self, [first, second]: [__m256i; 2]) {
-            let low = _mm256_set1_epi32(0xFFFF);
+            let low_mask = _mm256_set1_epi32(0xFFFF);
             let [even_a, even_b] = self.even;
             let [odd_a, odd_b] = self.odd;
             self.even = [
-                _mm256_add_epi32(even_a, _mm256_and_si256(first, low)),
-                _mm256_add_epi32(even_b, _mm256_and_si256(second, low)),
+                _mm256_add_epi32(even_a, _mm256_and_si256(first, low_mask)),
+                _mm256_add_epi32(even_b, _mm256_and_si256(second, low_mask)),
             ];
             self.odd = [
                 _mm256_add_epi32(odd_a, _mm256_srli_epi32::<16>(first)),
@@ -137,15 +137,15 @@ mod avx2 {
         #[target_feature(enable = "avx2")]
         #[inline]
         fn total(&self) -> u64 {
-            let low = _mm256_set1_epi64x(0xFFFF_FFFF);
+            let low_mask = _mm256_set1_epi64x(0xFFFF_FFFF);
             let all = self.even.iter().chain(&self.odd);
-            let wide = all.fold(_mm256_setzero_si256(), |sum, lane| {
-                let even = _mm256_and_si256(*lane, low);
+            let wide_sums = all.fold(_mm256_setzero_si256(), |sum, lane| {
+                let even = _mm256_and_si256(*lane, low_mask);
                 let odd = _mm256_srli_epi64::<32>(*lane);
                 _mm256_add_epi64(sum, _mm256_add_epi64(even, odd))
             });
             // SAFETY: both types are 32 bytes of plain integers.
-            let words: [u64; 4] = unsafe { core::mem::transmute(wide) };
+            let words: [u64; 4] = unsafe { core::mem::transmute(wide_sums) };
             words.iter().sum()
         }
     }
@@ -172,10 +172,10 @@ mod avx2 {
     const BLOCK_LEN: usize = 64;
     /// Minimum length in bytes for the AVX2 routines. Shorter data goes to the portable routines:
     /// folding the vectors costs more time than the vectors save.
-    const SHORT_LEN: usize = 160;
-    /// Maximum number of blocks added to a 32-bit sum before it can overflow; each adds less than
-    /// 2^16.
-    const RUN_BLOCKS: usize = 1 << 15;
+    const AVX2_MIN_LEN: usize = 160;
+    /// Maximum number of blocks that can be added to a 32-bit sum without overflow. Each block adds
+    /// less than 2^16.
+    const SUM_BLOCKS_MAX: usize = 1 << 15;
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Clocks: a cycle counter for the meter, its tick rate, the time since the start of a run, and CPU
 //! time.
 //!
-//! The meter uses the counter that is cheapest to read: the time stamp counter where the kernel
-//! itself trusts it, the generic timer on 64-bit ARM, otherwise CLOCK_MONOTONIC in nanoseconds. It
-//! is read without a fence, so a reading may be off by some tens of cycles. Each reading both ends
-//! one account and starts the next, so nothing is lost or counted twice.
+//! The meter uses the counter that is cheapest to read. This is the time stamp counter if the
+//! kernel itself trusts it, the generic timer on 64-bit ARM, and otherwise CLOCK_MONOTONIC in
+//! nanoseconds. The counter is read without a fence, so a reading may be off by some tens of
+//! cycles. One reading ends the time of one account and starts the time of the next, so no time is
+//! lost or counted twice.
 
 use protocols::Instant;
 use protocols::time::Duration;
@@ -92,7 +93,7 @@ fn cycles() -> u64 {
     monotonic_nanos()
 }
 
-/// Duration of one tick of [`ticks`].
+/// Rate of the counter that [`ticks`] reads, stored as the duration of one tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate {
     /// Nanoseconds per tick, as a fixed-point number with 32 fractional bits.
@@ -105,7 +106,7 @@ impl TickRate {
 
     /// Measures the tick duration against CLOCK_MONOTONIC. The measurement takes 10 milliseconds.
     ///
-    /// A [`Calibration`] that spans the run takes no extra time and is more exact.
+    /// A [`Calibration`] over a whole run takes no extra time and is more exact.
     #[must_use]
     pub fn calibrate() -> Self {
         Calibration::start().finish()
@@ -138,8 +139,8 @@ impl Calibration {
     /// Takes the first reading of both clocks.
     #[must_use]
     pub fn start() -> Self {
-        // Use the pair of readings with the least time between its readings; the other pairs were
-        // interrupted.
+        // Read both clocks several times, and use the attempt that took the least time: an
+        // interruption delays the others.
         let pairs = (0..8).map(|_| {
             let before = ticks();
             let nanos = monotonic_nanos();
@@ -174,7 +175,7 @@ pub struct Monotonic {
 }
 
 impl Monotonic {
-    /// Starts a run now.
+    /// Starts a run now, at time 0.
     #[must_use]
     pub fn start() -> Self {
         Self { started_nanos: monotonic_nanos() }
@@ -186,7 +187,7 @@ impl Monotonic {
         Instant::from_nanos(monotonic_nanos().saturating_sub(self.started_nanos))
     }
 
-    /// Converts the time `at` of the run to CLOCK_MONOTONIC nanoseconds.
+    /// Converts `at`, a time since the start of the run, to CLOCK_MONOTONIC nanoseconds.
     #[cfg(target_os = "linux")]
     pub(crate) fn nanos_at(&self, at: Instant) -> u64 {
         self.started_nanos.saturating_add(at.as_nanos())

@@ -30,9 +30,9 @@ impl ContextSwitches {
         })
     }
 
-    /// Returns the switches of the same thread since the reading `earlier`.
+    /// Returns the switches of the same thread after the reading `earlier`.
     #[must_use]
-    pub const fn since(self, earlier: Self) -> Self {
+    pub const fn switches_since(self, earlier: Self) -> Self {
         Self {
             voluntary: self.voluntary.saturating_sub(earlier.voluntary),
             involuntary: self.involuntary.saturating_sub(earlier.involuntary),
@@ -56,7 +56,7 @@ mod tests {
         });
         let before = ContextSwitches::of_thread().unwrap();
         // With two processors some of the replies may be ready before this thread waits for them.
-        while ContextSwitches::of_thread().unwrap().since(before).voluntary == 0 {
+        while ContextSwitches::of_thread().unwrap().switches_since(before).voluntary == 0 {
             ask.send(()).unwrap();
             answered.recv().unwrap();
         }
@@ -68,7 +68,7 @@ mod tests {
     fn counts_do_not_decrease_over_time() {
         let before = ContextSwitches::of_thread().unwrap();
         let after = ContextSwitches::of_thread().unwrap();
-        assert_eq!(before.since(after), ContextSwitches::default());
+        assert_eq!(before.switches_since(after), ContextSwitches::default());
         assert!(after.voluntary >= before.voluntary && after.involuntary >= before.involuntary);
     }
 }

@@ -1,14 +1,14 @@
 //! UDP sockets of the kernel that send and receive many datagrams per system call.
 //!
 //! A whole window of datagrams costs one system call. Consecutive datagrams of equal length are
-//! sent as one long buffer, which the kernel segments (`UDP_SEGMENT`), and received as one buffer,
-//! which it has coalesced (`UDP_GRO`). Other datagrams go in separate buffers of the same call
-//! (`sendmmsg`, `recvmmsg`). Where the kernel or the device does not segment, all datagrams go in
-//! separate buffers.
+//! sent as one long buffer, which the kernel segments (`UDP_SEGMENT`). They are received as one
+//! buffer, which the kernel has coalesced (`UDP_GRO`). Other datagrams are passed in separate
+//! buffers of the same call (`sendmmsg`, `recvmmsg`). If the kernel or the device does not segment,
+//! all datagrams are passed in separate buffers.
 //!
 //! The sockets are not connected: a datagram from an unexpected address is received and can be
-//! answered. The kernel's error reports about undelivered datagrams are kept with the destination,
-//! and taken by [`DatagramSocket::datagram_error`].
+//! answered. If a datagram cannot be delivered, the kernel reports the error and the destination,
+//! and [`DatagramSocket::datagram_error`] returns this report.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -41,7 +41,7 @@ pub struct DatagramSocket {
     fd: OwnedFd,
     is_ipv4: bool,
     /// True until the kernel refuses to segment a buffer.
-    segments: AtomicBool,
+    can_segment: AtomicBool,
 }
 
 /// Error report about a datagram that was sent.
@@ -62,27 +62,27 @@ pub struct Received<'a> {
     pub to: Option<IpAddr>,
     /// True if the datagram was sent to this host alone, or if destinations are not reported.
     pub is_unicast: bool,
-    /// Payload.
+    /// Payload of the datagram.
     pub data: &'a [u8],
 }
 
 impl DatagramSocket {
-    /// Binds a socket to the address `place`; port 0 selects any port. An IPv6 socket accepts IPv6
+    /// Binds a socket to the address `local`; port 0 selects any port. An IPv6 socket accepts IPv6
     /// only.
     ///
     /// # Errors
     ///
     /// Returns the error of `socket(2)`, `setsockopt(2)` or `bind(2)`.
-    pub fn bind(place: SocketAddr) -> io::Result<Self> {
-        let is_ipv4 = place.is_ipv4();
+    pub fn bind(local: SocketAddr) -> io::Result<Self> {
+        let is_ipv4 = local.is_ipv4();
         let family = if is_ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(family, SocketType::DGRAM, flags, None)?;
         if !is_ipv4 {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
-        rustix::net::bind(&fd, &place)?;
-        let socket = Self { fd, is_ipv4, segments: AtomicBool::new(true) };
+        rustix::net::bind(&fd, &local)?;
+        let socket = Self { fd, is_ipv4, can_segment: AtomicBool::new(true) };
         let (level, name) = pick(
             is_ipv4,
             (libc::IPPROTO_IP, libc::IP_RECVERR),
@@ -103,8 +103,8 @@ impl DatagramSocket {
         SocketAddr::try_from(rustix::net::getsockname(&self.fd)?).map_err(io::Error::from)
     }
 
-    /// Requests a receive buffer of `bytes` and returns its actual size. Both count bytes as the
-    /// kernel does, including its bookkeeping.
+    /// Requests a receive buffer of `bytes` and returns its actual size. Both sizes include the
+    /// kernel's bookkeeping.
     ///
     /// # Errors
     ///
@@ -147,9 +147,11 @@ impl DatagramSocket {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sends the consecutive datagrams in `bytes`, whose lengths are `lens`. Returns the number of
-    /// datagrams sent. It is smaller than the number of lengths if the send buffer is full or if
-    /// the next datagram would fail.
+    /// Sends the datagrams that are stored one after another in `bytes`; `lens` contains the length
+    /// of each.
+    ///
+    /// Returns the number of datagrams sent. It is less than the number of lengths if the send
+    /// buffer is full or if the next datagram cannot be sent.
     ///
     /// # Errors
     ///
@@ -177,12 +179,12 @@ impl DatagramSocket {
                         break;
                     }
                 }
-                // The device computes no checksums (EIO), the datagrams need IP fragmentation too
+                // The device computes no checksums (EIO), the datagrams need IP fragmentation
                 // (EINVAL, EMSGSIZE), or the kernel does not support `UDP_SEGMENT`.
                 Err(Errno::IO | Errno::INVAL | Errno::MSGSIZE | Errno::OPNOTSUPP)
-                    if self.segments.load(Ordering::Relaxed) =>
+                    if self.can_segment.load(Ordering::Relaxed) =>
                 {
-                    self.segments.store(false, Ordering::Relaxed);
+                    self.can_segment.store(false, Ordering::Relaxed);
                 }
                 Err(_) if sent > 0 => break,
                 Err(error) => return Err(error.into()),
@@ -191,18 +193,18 @@ impl DatagramSocket {
         Ok(sent)
     }
 
-    /// Groups the datagrams into buffers that the kernel accepts in one piece.
+    /// Groups consecutive datagrams into buffers that the kernel can segment.
     fn buffers<'a>(&self, mut bytes: &'a [u8], mut lens: &[usize]) -> Vec<Outgoing<'a>> {
         let mut buffers = Vec::with_capacity(SEND_BUFFERS_MAX);
-        while let Some((&segment, behind)) = lens.split_first() {
+        while let Some((&segment, other_lens)) = lens.split_first() {
             let mut count = 1;
             let mut total = segment;
-            let most = if self.segments.load(Ordering::Relaxed) { SEGMENTS_MAX } else { 1 };
-            for &len in behind {
+            let max_count = if self.can_segment.load(Ordering::Relaxed) { SEGMENTS_MAX } else { 1 };
+            for &len in other_lens {
                 // Only the last datagram of a buffer may be shorter than the others.
                 let has_shorter_datagram = total < segment * count;
-                let is_over = total + len > SEGMENTED_MAX_BYTES || count == most;
-                if len > segment || has_shorter_datagram || is_over || segment == 0 || len == 0 {
+                let is_full = total + len > SEGMENTED_MAX_BYTES || count == max_count;
+                if len > segment || has_shorter_datagram || is_full || segment == 0 || len == 0 {
                     break;
                 }
                 count += 1;
@@ -258,8 +260,8 @@ impl DatagramSocket {
             [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; RECEIVE_BUFFERS];
         let mut messages = Vec::with_capacity(RECEIVE_BUFFERS);
         let buffers = inbox.bytes.chunks_exact_mut(BUFFER_LEN);
-        let places = buffers.zip(&mut names).zip(&mut controls).zip(&mut parts);
-        for (((buffer, name), control), part) in places {
+        let slots = buffers.zip(&mut names).zip(&mut controls).zip(&mut parts);
+        for (((buffer, name), control), part) in slots {
             part.iov_base = buffer.as_mut_ptr().cast();
             part.iov_len = buffer.len();
             // SAFETY: an all-zero message header is valid and empty.
@@ -287,9 +289,9 @@ impl DatagramSocket {
         };
         let received = usize::try_from(received).map_err(|_| io::Error::from(last_errno()))?;
         for (message, name) in messages.iter().zip(&names).take(received) {
-            let is_cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+            let is_truncated = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
             let len = usize::try_from(message.msg_len).unwrap_or(0);
-            let from = name.address().filter(|_| !is_cut);
+            let from = name.address().filter(|_| !is_truncated);
             inbox.arrivals.push(Arrival::of(&message.msg_hdr, len, from));
         }
         Ok(received == RECEIVE_BUFFERS)
@@ -314,7 +316,7 @@ impl DatagramSocket {
             return None;
         }
         let mut code = None;
-        each_control(&message, |level, kind, data| {
+        for_each_control_message(&message, |level, kind, data| {
             let is_error = matches!(
                 (level, kind),
                 (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
@@ -402,10 +404,10 @@ impl Inbox {
             let bytes = buffer.get(..arrival.len).unwrap_or(buffer);
             // `chunks` yields nothing for an empty slice, but an empty datagram is a datagram.
             let empty: Option<&[u8]> = bytes.is_empty().then_some(bytes);
-            let pieces = bytes.chunks(arrival.segment.max(1)).chain(empty);
+            let chunks = bytes.chunks(arrival.segment.max(1)).chain(empty);
             arrival.from.into_iter().flat_map(move |from| {
                 let Arrival { to, is_unicast, .. } = *arrival;
-                pieces.clone().map(move |data| Received { from, to, is_unicast, data })
+                chunks.clone().map(move |data| Received { from, to, is_unicast, data })
             })
         })
     }
@@ -414,7 +416,7 @@ impl Inbox {
 impl Arrival {
     fn of(message: &libc::msghdr, len: usize, from: Option<SocketAddr>) -> Self {
         let mut arrival = Self { from, to: None, is_unicast: true, len, segment: len };
-        each_control(message, |level, kind, data| match (level, kind) {
+        for_each_control_message(message, |level, kind, data| match (level, kind) {
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 let segment = data.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
                 let segment = segment.and_then(|segment| usize::try_from(segment).ok());
@@ -536,9 +538,12 @@ fn put_segment_len(
 }
 
 /// Calls `each` with level, type and data of every control message that the kernel has written.
-fn each_control(message: &libc::msghdr, mut each: impl FnMut(libc::c_int, libc::c_int, &[u8])) {
-    // SAFETY: the kernel has filled the control buffer of `message` with whole control messages and
-    // set its length accordingly; the macros step from one to the next within it.
+fn for_each_control_message(
+    message: &libc::msghdr,
+    mut each: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+) {
+    // SAFETY: the kernel has filled the control buffer of `message` with complete control messages
+    // and set its length accordingly. The macros return only headers inside that buffer.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = header.as_ref() {

@@ -1,15 +1,15 @@
 //! Datagrams over the loopback interface.
 
 use super::*;
-use crate::testing::{in_new_network, readable};
+use crate::testing::{in_new_network, wait_until_readable};
 use proptest::prelude::*;
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
-fn socket(at: &str) -> (DatagramSocket, SocketAddr) {
-    let socket = DatagramSocket::bind(at.parse().unwrap()).unwrap();
-    let at = socket.local_addr().unwrap();
-    (socket, at)
+fn socket(address: &str) -> (DatagramSocket, SocketAddr) {
+    let socket = DatagramSocket::bind(address.parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 /// Receives `count` datagrams.
@@ -17,7 +17,7 @@ fn receive_datagrams(socket: &DatagramSocket, count: usize) -> Vec<(SocketAddr, 
     let mut inbox = Inbox::default();
     let mut received_datagrams = Vec::new();
     while received_datagrams.len() < count {
-        readable(socket);
+        wait_until_readable(socket);
         socket.receive(&mut inbox).unwrap();
         received_datagrams.extend(inbox.datagrams().map(|one| (one.from, one.data.to_vec())));
     }
@@ -93,7 +93,7 @@ fn port_unreachable_returns_the_datagram_with_its_destination() {
         let (server, to) = socket(place);
         drop(server);
         client.send(b"anybody?", &[8], to).unwrap();
-        readable(&client);
+        wait_until_readable(&client);
         let datagram_error = client.datagram_error().unwrap();
         assert_eq!(
             (datagram_error.to, datagram_error.error.kind()),
@@ -106,12 +106,12 @@ fn port_unreachable_returns_the_datagram_with_its_destination() {
 #[test]
 fn a_datagram_reports_its_destination_and_whether_it_was_unicast() {
     in_new_network(|| {
-        let run = |line: &str| {
+        let run_command = |line: &str| {
             let status = std::process::Command::new("ip").args(line.split(' ')).status();
             assert!(status.unwrap().success(), "{line}");
         };
-        run("link set lo up");
-        run("address add 10.0.0.1/24 broadcast 10.0.0.255 dev lo");
+        run_command("link set lo up");
+        run_command("address add 10.0.0.1/24 broadcast 10.0.0.255 dev lo");
         let (server, to) = socket("0.0.0.0:0");
         server.report_destinations().unwrap();
         let (client, _) = socket("10.0.0.1:0");
@@ -121,7 +121,7 @@ fn a_datagram_reports_its_destination_and_whether_it_was_unicast() {
             client
                 .send(b"x", &[1], (address.parse::<IpAddr>().unwrap(), to.port()).into())
                 .unwrap();
-            readable(&server);
+            wait_until_readable(&server);
             server.receive(&mut inbox).unwrap();
             let received = inbox.datagrams().next().unwrap();
             assert_eq!(received.is_unicast, is_unicast, "{address}");

@@ -79,7 +79,7 @@ impl Device {
         }
     }
 
-    /// Writes one packet in three parts.
+    /// Writes one packet, given in three parts.
     ///
     /// # Errors
     ///

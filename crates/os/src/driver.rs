@@ -2,7 +2,7 @@
 //!
 //! # A turn
 //!
-//! 1. Wait for a packet until the earliest deadline; where possible, a blocking read is the wait.
+//! 1. Wait for a packet until the earliest deadline. If possible, the wait is a blocking read.
 //! 2. Read more packets, at most [`BATCH`], directly into packets of the station.
 //! 3. Run the timers that are due.
 //! 4. Run the application.
@@ -15,17 +15,18 @@
 //!
 //! # Unfinished packets
 //!
-//! [`crate::vnet`] describes the checksums and the segmentation that the device leaves to the
-//! station, or the station to the device. TCP and UDP accept unfinished super-segments,
-//! super-datagrams and checksums; the driver finishes the checksum of any other packet.
+//! The device may leave checksums and segmentation to the station, and the station may leave them
+//! to the device ([`crate::vnet`]). TCP and UDP accept unfinished super-segments, super-datagrams
+//! and checksums. The driver finishes the checksum of any other packet.
 //!
 //! Packets for a device without offloads are copied and written in batches (see [`crate::batch`]).
 //! While packets stream in, they are read in batches too.
 //!
 //! # Accounts
 //!
-//! Waiting, including a read that waits, and the application are charged to [`Account::Outside`].
-//! Other reads, writes and the driver itself are charged to [`Account::Interrupt`].
+//! The time of waiting, of a read that waits, and of the application is charged to
+//! [`Account::Outside`]. The time of other reads, of writes, and of the driver itself is charged to
+//! [`Account::Interrupt`].
 
 use crate::batch::{BATCH_LEN, Batch};
 use crate::checksum;
@@ -68,15 +69,15 @@ pub struct Driver {
     is_full: bool,
 }
 
-/// Result of a turn.
+/// Result of one turn of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// Time of the turn, at which the wait ended.
+pub struct TurnResult {
+    /// Time at which the wait of the turn ended.
     pub now: Instant,
-    /// Time that the turn spent polling.
-    pub spun: Duration,
+    /// Time that the turn spent polling the device.
+    pub spin_time: Duration,
     /// Time that the turn spent sleeping.
-    pub blocked: Duration,
+    pub sleep_time: Duration,
     /// Number of packets read from the device.
     pub packets_in: usize,
     /// Number of packets written to the device.
@@ -84,10 +85,11 @@ pub struct Turn {
 }
 
 impl Driver {
-    /// Creates a station with `link` on `device`, which waits with the strategy `wait`.
+    /// Creates a station with `link` on `device`. The driver waits for packets with the strategy
+    /// `wait`.
     ///
-    /// The fields of `settings` for the device's offloads and for the checksum routines are
-    /// replaced.
+    /// The fields of `settings` for offloads and for the checksum routines are replaced by those of
+    /// the device and the processor.
     ///
     /// # Errors
     ///
@@ -133,7 +135,7 @@ impl Driver {
     }
 
     /// Makes the station one of several on the queues of one interface ([`crate::queue_steering`]).
-    /// From now on it waits in `ppoll`, after polling if its strategy includes that.
+    /// From now on the driver sleeps in `ppoll`; with [`Wait::Spin`] it still spins first.
     ///
     /// # Errors
     ///
@@ -163,8 +165,8 @@ impl Driver {
         (&mut self.station, cx)
     }
 
-    /// Returns the deadline of the station, at which [`Self::turn`] must run even if no packet
-    /// arrives.
+    /// Returns the time at which [`Self::turn`] must run even if no packet arrives, to run the
+    /// timers of the station.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.station.deadline()
@@ -221,7 +223,7 @@ impl Driver {
         &mut self,
         application: &mut dyn Application,
         until: Option<Instant>,
-    ) -> io::Result<Turn> {
+    ) -> io::Result<TurnResult> {
         let turn = self.run_turn(application, until);
         self.meter.enter(Account::Outside);
         turn
@@ -231,8 +233,8 @@ impl Driver {
         &mut self,
         application: &mut dyn Application,
         until: Option<Instant>,
-    ) -> io::Result<Turn> {
-        // Timers set by packets that arrive in this turn are not due before the next turn.
+    ) -> io::Result<TurnResult> {
+        // A timer set by a packet that arrives in this turn runs in the next turn at the earliest.
         let deadline = self.station.deadline();
         let (mut turn, mut may_have_more) = self.wait(application, (deadline, until))?;
         let mut is_stream = false;
@@ -263,14 +265,14 @@ impl Driver {
 
     /// Reads several packets in one system call from a device without offloads. Returns whether
     /// more packets may be waiting.
-    fn read_many(&mut self, turn: &mut Turn) -> io::Result<bool> {
+    fn read_many(&mut self, turn: &mut TurnResult) -> io::Result<bool> {
         let mut packets = core::mem::take(&mut self.read_ahead);
         packets.extend(self.next_packet.take());
         while packets.len() < READ_AHEAD_PACKETS {
             let Some(packet) = self.empty_packet(turn.now) else { break };
             packets.push(packet);
         }
-        let wanted = packets.len();
+        let requested_count = packets.len();
         let mut lengths = [0; READ_AHEAD_PACKETS];
         let read = match (&self.device, &mut self.outbox) {
             (Device::Tun(tun), Some(outbox)) => {
@@ -288,7 +290,7 @@ impl Driver {
         }
         packets.drain(..).for_each(|packet| self.station.take_back(packet));
         self.read_ahead = packets;
-        Ok(read? == wanted && wanted > 0)
+        Ok(read? == requested_count && requested_count > 0)
     }
 
     /// Takes the packets that another station has handed over, and hands the packets of other
@@ -304,45 +306,46 @@ impl Driver {
         self.meter.add(Counter::MisdeliveredDropped, dropped as u64);
     }
 
-    /// Waits for a packet until the station's `deadline` or `until`, and accepts it. Returns
-    /// whether another packet may be waiting.
+    /// Waits for a packet until the earliest deadline, and passes the packet to the
+    /// station. Returns whether another packet may be waiting.
     fn wait(
         &mut self,
         application: &dyn Application,
-        (deadline, until): (Option<Instant>, Option<Instant>),
-    ) -> io::Result<(Turn, bool)> {
+        (deadline, wait_until): (Option<Instant>, Option<Instant>),
+    ) -> io::Result<(TurnResult, bool)> {
         let now = self.clock.now();
         let has_output = self.station.has_output() && !self.is_full;
-        let deadlines = [deadline, application.deadline(), until];
+        let deadlines = [deadline, application.deadline(), wait_until];
         let is_ready = self.station.has_events() || self.station.has_input() || has_output;
-        let until = if application.wants_to_run() || is_ready {
+        let wait_until = if application.wants_to_run() || is_ready {
             Some(now)
         } else {
             deadlines.into_iter().flatten().min()
         };
-        let mut turn = Turn {
+        let mut turn = TurnResult {
             now,
-            spun: Duration::ZERO,
-            blocked: Duration::ZERO,
+            spin_time: Duration::ZERO,
+            sleep_time: Duration::ZERO,
             packets_in: 0,
             packets_out: 0,
         };
         let packet = if self.is_full { None } else { self.empty_packet(now) };
         let Some(mut packet) = packet else {
-            self.wait_for_room(until, &mut turn)?;
+            self.wait_for_room(wait_until, &mut turn)?;
             return Ok((turn, true));
         };
         let device = &self.device;
         let clock = &self.clock;
         let queue_steering = self.queue_steering.as_ref();
-        let room = packet.spare_mut();
-        let waited = self.waiter.read_or_wake(device, room, clock, (now, until), queue_steering);
+        let buffer = packet.spare_mut();
+        let times = (now, wait_until);
+        let waited = self.waiter.read_or_wake(device, buffer, clock, times, queue_steering);
         self.meter.enter(Account::Interrupt);
         let read = match waited {
             Ok(waited) => {
                 turn.now = waited.now;
-                turn.spun = waited.spun;
-                turn.blocked = waited.blocked;
+                turn.spin_time = waited.spin_time;
+                turn.sleep_time = waited.sleep_time;
                 Ok(waited.packet)
             }
             Err(error) => {
@@ -350,26 +353,27 @@ impl Driver {
                 Err(error)
             }
         };
-        let was_ready = turn.spun + turn.blocked < READY_MAX_WAIT;
+        let was_ready = turn.spin_time + turn.sleep_time < READY_MAX_WAIT;
         let length = self.accept(packet, read, &mut turn)?;
         Ok((turn, length.is_some_and(|length| was_ready || length > SHORT_LEN)))
     }
 
-    /// Waits until the device accepts packets again. If instead all packets are lent, the
-    /// application has to return some, so the wait ends after [`RETRY_INTERVAL`].
-    fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut Turn) -> io::Result<()> {
+    /// Waits until the device accepts packets again. If the device is ready but the application has
+    /// borrowed all packets, waits for [`RETRY_INTERVAL`], in which the application may return
+    /// some.
+    fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut TurnResult) -> io::Result<()> {
         let (flags, until) = if self.is_full {
             (PollFlags::OUT, until)
         } else {
-            let soon = turn.now + RETRY_INTERVAL;
-            (PollFlags::empty(), Some(until.map_or(soon, |until| until.min(soon))))
+            let retry_at = turn.now + RETRY_INTERVAL;
+            (PollFlags::empty(), Some(until.map_or(retry_at, |until| until.min(retry_at))))
         };
         let mut descriptors = [PollFd::new(&self.device, flags)];
         let before = turn.now;
         let waited = readiness::wait(&mut descriptors, &self.clock, until);
         self.meter.enter(Account::Interrupt);
         turn.now = self.clock.now();
-        turn.blocked = turn.now - before;
+        turn.sleep_time = turn.now - before;
         self.is_full = false;
         waited.map(|_| ())
     }
@@ -386,7 +390,7 @@ impl Driver {
         &mut self,
         mut packet: Packet,
         read: io::Result<Option<Received>>,
-        turn: &mut Turn,
+        turn: &mut TurnResult,
     ) -> io::Result<Option<usize>> {
         let Received { header, start, length } = match read {
             Ok(Some(received)) => received,
@@ -418,10 +422,10 @@ impl Driver {
     fn run(&mut self, application: &mut dyn Application, deadline: Option<Instant>, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
-        let mut looped = 0;
-        while looped < BATCH && self.station.has_input() {
+        let mut network_steps = 0;
+        while network_steps < BATCH && self.station.has_input() {
             self.station.step(Step::Network, application, &mut cx);
-            looped += 1;
+            network_steps += 1;
         }
         if is_due(deadline) {
             self.station.step(Step::Timer, application, &mut cx);
@@ -451,7 +455,7 @@ impl Driver {
             match written {
                 Ok(true) => packets += 1,
                 Ok(false) => is_full = true,
-                Err(error) if is_about_the_device(&error) => failure = Some(error),
+                Err(error) if is_device_error(&error) => failure = Some(error),
                 Err(_) => cx.meter.count(Counter::LinkPacketsDropped),
             }
             !is_full
@@ -476,9 +480,9 @@ impl Driver {
     }
 }
 
-/// Records in `packet` the checksum and segmentation that the device has left unfinished; the
-/// packet was read `packet_start` bytes after [`HEADROOM`]. Finishes the checksum of any protocol
-/// except TCP and UDP.
+/// Records in `packet` the checksum and segmentation that the device has left unfinished. The
+/// packet was read `packet_start` bytes after [`HEADROOM`]. If the protocol is neither TCP nor UDP,
+/// finishes the checksum.
 pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
@@ -538,16 +542,16 @@ fn unfinished(frame: &Frame<'_>, has_frames: bool) -> Header {
         _ => (SegmentKind::Udp, UDP_HEADER_LEN),
     };
     let header_len_bytes = u16::try_from(start + transport_len).unwrap_or(u16::MAX);
-    let cut = Segmentation { kind, segment_size_bytes, header_len_bytes, has_ecn: false };
-    Header { checksum, segmentation: Some(cut) }
+    let segmentation = Segmentation { kind, segment_size_bytes, header_len_bytes, has_ecn: false };
+    Header { checksum, segmentation: Some(segmentation) }
 }
 
-/// Returns whether the error concerns the whole device and not just one packet.
+/// Returns whether the error concerns the device itself and not just one packet.
 #[must_use]
-pub fn is_about_the_device(error: &io::Error) -> bool {
-    let of_device =
+pub fn is_device_error(error: &io::Error) -> bool {
+    let device_errors =
         [Errno::IO, Errno::NETDOWN, Errno::BADFD, Errno::BADF, Errno::NODEV, Errno::NXIO];
-    Errno::from_io_error(error).is_some_and(|error| of_device.contains(&error))
+    Errno::from_io_error(error).is_some_and(|error| device_errors.contains(&error))
 }
 
 /// Packets that are written in one batch: their bytes, copied one after another.
@@ -595,7 +599,7 @@ impl Outbox {
         self.bytes.clear();
         self.ends.clear();
         if let Some(failure) = self.batch.take_failure().map(io::Error::from)
-            && is_about_the_device(&failure)
+            && is_device_error(&failure)
         {
             return Err(failure);
         }
@@ -603,15 +607,15 @@ impl Outbox {
     }
 }
 
-/// Number of packets in a turn after which [`READ_AHEAD_PACKETS`] packets are read at once from a
-/// device without offloads. With fewer packets, a further read often finds nothing, which costs a
-/// tenth of the time of a packet.
+/// Minimum number of packets in a turn before [`READ_AHEAD_PACKETS`] packets are read at once from
+/// a device without offloads. After fewer packets, a further read often finds no packet, which
+/// costs a tenth of the time of a packet.
 const STREAM_MIN_PACKETS: usize = 8;
 const READ_AHEAD_PACKETS: usize = 16;
-/// Maximum wait for a packet that counts as already waiting.
+/// A packet that arrives within this time counts as already waiting.
 const READY_MAX_WAIT: Duration = Duration::from_nanos(3_000);
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum length in bytes of a packet that is not taken as part of a stream.
+/// Maximum length in bytes of a short packet; a longer packet counts as part of a stream.
 const SHORT_LEN: usize = 512;
 const ETHERNET_HEADER_LEN: usize = 14;
 const UDP_HEADER_LEN: usize = 8;

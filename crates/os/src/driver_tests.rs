@@ -248,7 +248,7 @@ fn a_full_device_is_polled_for_space_and_no_packet_is_lost() {
         let settle = |driver: &mut Driver| {
             let until = Some(driver.clock().now());
             driver.turn(&mut Echo::default(), until).unwrap();
-            driver.parts().0.packets_lent()
+            driver.parts().0.packets_in_use()
         };
         let rng_and_meter = settle(&mut driver);
         driver.is_full = true;

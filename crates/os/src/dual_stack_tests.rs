@@ -37,13 +37,13 @@ struct Mirror {
     /// Port to listen on; 0 to send echo requests only.
     port: u16,
     connections: Vec<ConnectionId>,
-    to_ping: Option<(IpAddr, u16)>,
+    ping_target: Option<(IpAddr, u16)>,
     echoed: Option<EchoReply>,
 }
 
 impl Application for Mirror {
     fn wants_to_run(&self) -> bool {
-        self.socket.is_none() || self.to_ping.is_some()
+        self.socket.is_none() || self.ping_target.is_some()
     }
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
@@ -55,7 +55,7 @@ impl Application for Mirror {
             layers.pool.put(packet);
             layers.send_to(socket, &data, from, cx).unwrap();
         }
-        if let Some((to, len)) = self.to_ping.take() {
+        if let Some((to, len)) = self.ping_target.take() {
             layers.ping(to, (7, 1), len, cx).unwrap();
         }
         self.echoed = self.echoed.or(layers.take_echo_reply());
@@ -93,7 +93,7 @@ fn driver(is_offloading: bool) -> Driver {
     let mut driver =
         Driver::new(Device::Tun(tun), link, settings, Wait::Block, rng_and_meter).unwrap();
     let layers = &mut driver.parts().0.layers;
-    layers.internet.add_address(Address::lasting(USERSPACE_V6.into(), 64)).unwrap();
+    layers.internet.add_address(Address::permanent(USERSPACE_V6.into(), 64)).unwrap();
     layers.tcp.listen(PORT, Profile::BULK).unwrap();
     driver
 }
@@ -130,27 +130,27 @@ fn pattern(len: usize) -> Vec<u8> {
 fn echo_datagram(local: IpAddr, station_address: IpAddr, len: usize) -> Vec<u8> {
     let socket = UdpSocket::bind((local, 0)).unwrap();
     socket.set_read_timeout(Some(RETRY_AFTER)).unwrap();
-    let mut back = vec![0; 65_536];
+    let mut buffer = vec![0; 65_536];
     let received_datagram = (0..TRIES).find_map(|_| {
         socket.send_to(&pattern(len), (station_address, PORT)).unwrap();
-        socket.recv_from(&mut back).ok()
+        socket.recv_from(&mut buffer).ok()
     });
     let (count, from) = received_datagram.unwrap();
     assert_eq!(from, SocketAddr::new(station_address, PORT));
-    back.truncate(count);
-    back
+    buffer.truncate(count);
+    buffer
 }
 
 fn long_datagrams_pass_in_both_directions(is_offloading: bool) {
     in_new_network(move || {
         let mut driver = driver(is_offloading);
-        let back = serve(&mut driver, || {
+        let echoed_data = serve(&mut driver, || {
             let v4 = echo_datagram(KERNEL.into(), USERSPACE.into(), 20_000);
             let v6 = echo_datagram(KERNEL_V6.into(), USERSPACE_V6.into(), 30_000);
             let short = echo_datagram(KERNEL_V6.into(), USERSPACE_V6.into(), 100);
             [v4, v6, short]
         });
-        assert!(back == [pattern(20_000), pattern(30_000), pattern(100)]);
+        assert!(echoed_data == [pattern(20_000), pattern(30_000), pattern(100)]);
         assert!(driver.meter().counted(Counter::IpReassembled) >= 2);
         assert!(driver.meter().counted(Counter::IpFragmentsOut) >= 34);
     });
@@ -186,10 +186,10 @@ fn the_kernels_tcp_exchanges_super_segments_over_ipv6() {
 }
 
 /// Sends echo requests of `len` bytes until a reply arrives.
-fn echoed(driver: &mut Driver, to: IpAddr, len: u16) -> EchoReply {
+fn echo_reply(driver: &mut Driver, to: IpAddr, len: u16) -> EchoReply {
     let mut mirror = Mirror::default();
     for _ in 0..TRIES {
-        mirror.to_ping = Some((to, len));
+        mirror.ping_target = Some((to, len));
         let until = driver.clock().now() + RETRY_AFTER;
         while mirror.echoed.is_none() && driver.clock().now() < until {
             driver.turn(&mut mirror, Some(until)).unwrap();
@@ -205,8 +205,8 @@ fn echoed(driver: &mut Driver, to: IpAddr, len: u16) -> EchoReply {
 fn the_kernel_answers_long_echoes_of_both_families() {
     in_new_network(|| {
         let mut driver = driver(false);
-        let v4 = echoed(&mut driver, KERNEL.into(), 4_000);
-        let v6 = echoed(&mut driver, KERNEL_V6.into(), 5_000);
+        let v4 = echo_reply(&mut driver, KERNEL.into(), 4_000);
+        let v6 = echo_reply(&mut driver, KERNEL_V6.into(), 5_000);
         assert_eq!((v4.source, v4.payload_len), (KERNEL.into(), 4_000));
         assert_eq!((v6.source, v6.payload_len), (KERNEL_V6.into(), 5_000));
     });
@@ -215,7 +215,7 @@ fn the_kernel_answers_long_echoes_of_both_families() {
 #[test]
 fn a_station_on_a_device_echoes_to_itself() {
     in_new_network(|| {
-        let reply = echoed(&mut driver(false), Ipv6Addr::LOCALHOST.into(), 2_000);
+        let reply = echo_reply(&mut driver(false), Ipv6Addr::LOCALHOST.into(), 2_000);
         assert_eq!(reply.source, IpAddr::V6(Ipv6Addr::LOCALHOST));
     });
 }

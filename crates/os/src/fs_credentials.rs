@@ -108,8 +108,8 @@ impl FsCredentials {
         let _restore = RestoreOnDrop { own: &self.own, before };
         assume(user)?;
         let [low, high] = before.0;
-        let without = |set: [u32; 3]| [0, set[1], set[2]];
-        set_capabilities(&Capabilities([without(low), without(high)]))?;
+        let without_effective = |set: [u32; 3]| [0, set[1], set[2]];
+        set_capabilities(&Capabilities([without_effective(low), without_effective(high)]))?;
         work()
     }
 }
@@ -224,10 +224,10 @@ mod tests {
         let Some((path, credentials)) = fixture("back") else { return };
         let before = (capabilities().unwrap(), rustix::process::getgroups().unwrap());
         credentials.lend(|| fs::read(path.join("mine"))).unwrap_err();
-        let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             credentials.lend(|| -> io::Result<()> { panic!("the work breaks off") })
         }));
-        assert!(broken.is_err());
+        assert!(panic.is_err());
         assert_eq!(before, (capabilities().unwrap(), rustix::process::getgroups().unwrap()));
         assert_eq!(fs::read(path.join("mine")).unwrap(), b"root's");
         fs::remove_dir_all(&path).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn other_threads_keep_their_own_rights_meanwhile() {
         let Some((path, credentials)) = fixture("thread") else { return };
-        let read = credentials.lend(|| {
+        let result = credentials.lend(|| {
             std::thread::scope(|scope| {
                 let nested_in_thread =
                     scope.spawn(|| credentials.lend(|| Ok(())).map(|()| fs_uid()));
@@ -255,7 +255,7 @@ mod tests {
             })
         });
         // A thread inherits the rights of the thread that starts it.
-        assert!(read.is_ok());
+        assert!(result.is_ok());
         let (sender, receiver) = std::sync::mpsc::channel();
         let other = std::thread::spawn({
             let path = path.clone();
@@ -264,7 +264,7 @@ mod tests {
                 fs::read(path.join("mine"))
             }
         });
-        let read = credentials.lend(|| {
+        let result = credentials.lend(|| {
             sender.send(()).unwrap();
             Ok(other.join().unwrap())
         });

@@ -5,11 +5,10 @@ const LARGE_BLOCK_BYTES: libc::c_int = 8 << 20;
 
 /// Makes the C library return blocks of 8 MiB and more to the system as soon as they are freed.
 ///
-/// By default, freeing the first such block makes the C library keep later ones (mallopt(3),
-/// `M_MMAP_THRESHOLD`), in each of its heaps, which only a few threads share. The 19 MiB that a
-/// password check allocates would then stay allocated a dozen times.
+/// By default the C library keeps such blocks for reuse after the first one was freed (mallopt(3),
+/// `M_MMAP_THRESHOLD`). A password check allocates 19 MiB, and each heap of the library would keep
+/// that much memory.
 pub fn return_large_blocks() {
-    // Keep as much free memory at the end of a heap as the library would by default.
     let settings =
         [(libc::M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES), (libc::M_TRIM_THRESHOLD, LARGE_BLOCK_BYTES)];
     for (name, bytes) in settings {

@@ -151,8 +151,8 @@ impl Interface {
         Ok(has_address.then(|| request.get(2)))
     }
 
-    /// Returns the length of the transmit queue in packets. A TUN queues the packets for its reader
-    /// in it.
+    /// Returns the length of the transmit queue in packets. The queue of a TUN contains the packets
+    /// that the program has not read yet.
     ///
     /// # Errors
     ///
@@ -270,9 +270,9 @@ pub struct Addressing {
 }
 
 impl Addressing {
-    /// Returns an address that a station at the other end can use: the peer address if set,
-    /// otherwise the first host address of the network that is not the kernel's. Returns `None` if
-    /// the network has no other host address.
+    /// Returns an address for a station at the other end: the peer address if set, otherwise the
+    /// first host address of the network that differs from the kernel's. Returns `None` if the
+    /// network has no other host address.
     #[must_use]
     pub fn peer(&self) -> Option<Ipv4Addr> {
         if self.destination.is_some() {
@@ -291,9 +291,9 @@ impl Addressing {
     }
 }
 
-/// Returns an address that a station at the other end can use if the kernel has the IPv6 `address`:
-/// the first host address of the network that is not the kernel's. Returns `None` if there is no
-/// other.
+/// Returns an address for a station at the other end if the kernel has the IPv6 `address`: the
+/// first host address of the network that differs from `address`. Returns `None` if the network has
+/// no other host address.
 #[must_use]
 pub fn peer6(address: Ipv6Addr, prefix_bits: u8) -> Option<Ipv6Addr> {
     let host_bits = 128_u32.checked_sub(prefix_bits.into())?;
@@ -595,11 +595,11 @@ mod tests {
     #[test]
     fn the_ipv6_peer_is_the_first_host_that_is_neither_the_kernel_nor_all_routers() {
         let peer = |address: &str, bits| peer6(address.parse().unwrap(), bits);
-        let is = |address: &str| Some(address.parse::<Ipv6Addr>().unwrap());
-        assert_eq!(peer("2001:db8::1", 64), is("2001:db8::2"));
-        assert_eq!(peer("2001:db8::9:1", 64), is("2001:db8::1"));
-        assert_eq!(peer("2001:db8::", 127), is("2001:db8::1"));
-        assert_eq!(peer("2001:db8::1", 127), is("2001:db8::"));
+        let some_address = |address: &str| Some(address.parse::<Ipv6Addr>().unwrap());
+        assert_eq!(peer("2001:db8::1", 64), some_address("2001:db8::2"));
+        assert_eq!(peer("2001:db8::9:1", 64), some_address("2001:db8::1"));
+        assert_eq!(peer("2001:db8::", 127), some_address("2001:db8::1"));
+        assert_eq!(peer("2001:db8::1", 127), some_address("2001:db8::"));
         assert_eq!(peer("2001:db8::1", 128), None);
     }
 

@@ -91,7 +91,7 @@ pub mod wait_strategy;
 use rustix::io::Errno;
 use std::io;
 
-/// Runs `call`, again if a signal interrupts it, and converts EAGAIN into `None`.
+/// Runs `call`, and repeats it if a signal interrupts it. Converts EAGAIN into `None`.
 fn unless_blocked(mut call: impl FnMut() -> Result<usize, Errno>) -> io::Result<Option<usize>> {
     loop {
         match call() {

@@ -114,13 +114,13 @@ impl MarkDecoder {
 }
 
 impl Serial {
-    /// Changes the line settings immediately. A setting other than the rate that the device does
-    /// not support silently keeps its old value.
+    /// Changes the line settings immediately. If the device does not support the value of a setting
+    /// other than the rate, that setting silently keeps its old value.
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::InvalidInput`] if the device does not support the rate, and then
-    /// the old settings stay in force; EIO if the device is unplugged.
+    /// Returns [`io::ErrorKind::InvalidInput`] if the device does not support the rate; the old
+    /// settings then stay in force. Returns EIO if the device is unplugged.
     pub fn set(&self, settings: LineSettings) -> io::Result<()> {
         let before = tcgetattr(self)?;
         let mut modes = before.clone();
@@ -136,8 +136,8 @@ impl Serial {
         Ok(())
     }
 
-    /// Marks a BREAK and bytes with errors in the bytes that are read, for [`MarkDecoder`] to
-    /// decode.
+    /// Enables marks for BREAKs and for bytes with errors in the data that is read. [`MarkDecoder`]
+    /// decodes them.
     ///
     /// # Errors
     ///
@@ -195,8 +195,8 @@ impl Serial {
     /// # Errors
     ///
     /// Returns EIO if the device is unplugged.
-    pub fn purge(&self, what: Purge) -> io::Result<()> {
-        let queue = match what {
+    pub fn purge(&self, buffers: Purge) -> io::Result<()> {
+        let queue = match buffers {
             Purge::Received => QueueSelector::IFlush,
             Purge::Unsent => QueueSelector::OFlush,
             Purge::Both => QueueSelector::IOFlush,
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::pty::Pty;
     use crate::serial::FlowControl;
-    use crate::testing::readable;
+    use crate::testing::wait_until_readable;
     use crate::tty::WindowSize;
     use proptest::prelude::*;
 
@@ -220,14 +220,14 @@ mod tests {
         (master, serial)
     }
 
-    fn marked(bytes: &[u8]) -> Vec<Received> {
+    fn decode(bytes: &[u8]) -> Vec<Received> {
         let mut marks = MarkDecoder::default();
         bytes.iter().filter_map(|byte| marks.take(*byte)).collect()
     }
 
     #[test]
     fn breaks_and_damaged_bytes_are_distinguished_from_data() {
-        let items = marked(b"a\xFF\x00\x00\xFF\xFF\xFF\x00z");
+        let items = decode(b"a\xFF\x00\x00\xFF\xFF\xFF\x00z");
         let expected =
             [Received::Byte(b'a'), Received::Break, Received::Byte(0xFF), Received::Wrong(b'z')];
         assert_eq!(items, expected);
@@ -236,7 +236,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_to_at_most_as_many_items(bytes: Vec<u8>) {
-            prop_assert!(marked(&bytes).len() <= bytes.len());
+            prop_assert!(decode(&bytes).len() <= bytes.len());
         }
 
         #[test]
@@ -244,7 +244,7 @@ mod tests {
             let doubled = bytes.iter().flat_map(|&byte| {
                 std::iter::repeat_n(byte, if byte == 0xFF { 2 } else { 1 })
             });
-            let items = marked(&doubled.collect::<Vec<_>>());
+            let items = decode(&doubled.collect::<Vec<_>>());
             prop_assert_eq!(items, bytes.into_iter().map(Received::Byte).collect::<Vec<_>>());
         }
     }
@@ -255,11 +255,11 @@ mod tests {
         serial.mark_breaks().unwrap();
         let all = (0..=255).collect::<Vec<u8>>();
         assert_eq!(master.write(&all).unwrap(), Some(256));
-        readable(&serial);
+        wait_until_readable(&serial);
         let mut bytes = [0; 1024];
         let count = serial.read(&mut bytes).unwrap().unwrap();
         let expected: Vec<_> = all.into_iter().map(Received::Byte).collect();
-        assert_eq!(marked(&bytes[..count]), expected);
+        assert_eq!(decode(&bytes[..count]), expected);
     }
 
     #[test]

@@ -98,13 +98,13 @@ fn enter_as_own_root() -> Result<(), Refused> {
 /// Returns the system setting that forbids unprivileged processes to create user namespaces, if
 /// there is one.
 fn restriction() -> Option<Refused> {
-    let is = |setting: &str, value: &str| {
+    let has_value = |setting: &str, value: &str| {
         fs::read_to_string(setting).is_ok_and(|text| text.trim() == value)
     };
     RESTRICTIONS
         .iter()
-        .find(|(file, forbidding, _)| is(file, forbidding))
-        .map(|(file, _, allowing)| Refused::ForbiddenBy { file, allowing })
+        .find(|(file, forbidding_value, _)| has_value(file, forbidding_value))
+        .map(|(file, _, remedy)| Refused::ForbiddenBy { file, remedy })
 }
 
 fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
@@ -138,7 +138,7 @@ pub enum Refused {
         /// File with the setting.
         file: &'static str,
         /// Command with which root permits new user namespaces.
-        allowing: &'static str,
+        remedy: &'static str,
     },
     /// The kernel forbids new namespaces for another reason, like a container's seccomp filter or a
     /// chroot.
@@ -168,11 +168,8 @@ impl fmt::Display for Refused {
                 "the process has {threads} threads, and without root only a process with a single \
                  thread may create a network namespace: run as root"
             ),
-            Self::ForbiddenBy { file, allowing } => {
-                write!(
-                    f,
-                    "{file} forbids user namespaces: run as root, or let root run '{allowing}'"
-                )
+            Self::ForbiddenBy { file, remedy } => {
+                write!(f, "{file} forbids user namespaces: run as root, or let root run '{remedy}'")
             }
             Self::NotPermitted => f.write_str(
                 "not permitted, by a container's seccomp filter or a chroot: run as root, or \
@@ -221,7 +218,7 @@ mod tests {
             assert!(Interface::named("lo").unwrap().is_up().unwrap());
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-            crate::testing::readable(&socket);
+            crate::testing::wait_until_readable(&socket);
         });
         assert!(is_first_network());
     }
@@ -241,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_setting_and_the_command_that_changes_it() {
-        let (file, _, allowing) = RESTRICTIONS[1];
-        let text = Refused::ForbiddenBy { file, allowing }.to_string();
-        assert!(text.contains(file) && text.contains(allowing));
+        let (file, _, remedy) = RESTRICTIONS[1];
+        let text = Refused::ForbiddenBy { file, remedy }.to_string();
+        assert!(text.contains(file) && text.contains(remedy));
     }
 }

@@ -1,13 +1,13 @@
-//! TCP and UDP of the kernel as peer on each device, with unfinished packets.
+//! Exchange of unfinished packets with the kernel's TCP and UDP, on each type of device.
 //!
-//! The [`Peer`] is a minimal host: it answers ARP, accepts one connection, and sends segments whose
-//! checksum it leaves to the kernel.
+//! The [`Peer`] is a minimal host. It answers ARP, accepts one connection, and sends segments whose
+//! checksum the kernel must compute.
 
 use crate::checksum::Routines;
 use crate::device::Device;
 use crate::interface::Interface;
 use crate::packet_socket::{self, PacketSocket};
-use crate::testing::{in_new_network, readable, segments_datagrams};
+use crate::testing::{in_new_network, segments_datagrams, wait_until_readable};
 use crate::tun::{Kind, Options, Tun};
 use crate::veth;
 use crate::vnet::{Checksum, Header, SegmentKind, Segmentation};
@@ -34,8 +34,8 @@ struct Peer {
     device: Device,
     kernel: IpAddr,
     own: IpAddr,
-    /// The kernel's Ethernet address, known after its ARP request.
-    neighbour: [u8; 6],
+    /// The kernel's Ethernet address, learned from its ARP request.
+    kernel_mac: [u8; 6],
     port: u16,
     next_out: u32,
     next_in: u32,
@@ -45,7 +45,7 @@ impl Peer {
     fn new(device: Device, kernel: IpAddr, own: IpAddr) -> Self {
         let next_out = FIRST_OUT;
         let next_in = 0;
-        Self { device, kernel, own, neighbour: [0xFF; 6], port: 0, next_out, next_in }
+        Self { device, kernel, own, kernel_mac: [0xFF; 6], port: 0, next_out, next_in }
     }
 
     fn ip_header_len(&self) -> usize {
@@ -57,7 +57,7 @@ impl Peer {
     fn read(&mut self, protocol: u8) -> (Header, Vec<u8>) {
         let mut packet = vec![0; 70_000];
         loop {
-            readable(&self.device);
+            wait_until_readable(&self.device);
             let Some(received) = self.device.receive(&mut packet).unwrap() else { continue };
             let header = received.header;
             let mut ip = &packet[received.range()];
@@ -71,8 +71,8 @@ impl Peer {
                 }
             }
             let version = ip[0] >> 4;
-            let found = if ip[0] >> 4 == 4 { ip[9] } else { ip[6] };
-            if (version == 4) == self.own.is_ipv4() && found == protocol {
+            let packet_protocol = if ip[0] >> 4 == 4 { ip[9] } else { ip[6] };
+            if (version == 4) == self.own.is_ipv4() && packet_protocol == protocol {
                 return (header, ip.to_vec());
             }
         }
@@ -80,13 +80,13 @@ impl Peer {
 
     /// Answers an ARP request with the same packet, its addresses exchanged (RFC 826).
     fn answer_arp(&mut self, request: &[u8]) {
-        self.neighbour.copy_from_slice(&request[8..14]);
+        self.kernel_mac.copy_from_slice(&request[8..14]);
         let mut reply = request[..28].to_vec();
         reply[7] = 2;
         reply[8..14].copy_from_slice(&OUR_FRAMES);
         reply[14..18].copy_from_slice(&request[24..28]);
         reply[18..28].copy_from_slice(&request[8..18]);
-        let frame_header = [&self.neighbour[..], &OUR_FRAMES, &[0x08, 0x06]].concat();
+        let frame_header = [&self.kernel_mac[..], &OUR_FRAMES, &[0x08, 0x06]].concat();
         self.device.write_vectored(&Header::default(), [&frame_header, &reply, &[]]).unwrap();
     }
 
@@ -105,7 +105,7 @@ impl Peer {
         transport[offset..offset + 2].copy_from_slice(&pseudo_sum.to_be_bytes());
         let mut head = Vec::new();
         if self.device.has_frames() {
-            head.extend([&self.neighbour[..], &OUR_FRAMES, &[0x08, 0x00]].concat());
+            head.extend([&self.kernel_mac[..], &OUR_FRAMES, &[0x08, 0x00]].concat());
         }
         head.extend(ip);
         let start = u16::try_from(head.len()).unwrap();
@@ -138,8 +138,8 @@ impl Peer {
             (IpAddr::V6(own), IpAddr::V6(kernel)) => {
                 let own = own.octets();
                 let kernel = kernel.octets();
-                let fixed = [&[0x60, 0, 0, 0][..], &length.to_be_bytes(), &[protocol, 64]];
-                let header = [&fixed.concat()[..], &own, &kernel].concat();
+                let fixed_fields = [&[0x60, 0, 0, 0][..], &length.to_be_bytes(), &[protocol, 64]];
+                let header = [&fixed_fields.concat()[..], &own, &kernel].concat();
                 (header, sum(&[&own, &kernel, &rest]))
             }
             _ => panic!("two versions in one packet"),
@@ -158,8 +158,8 @@ impl Peer {
         ]
         .concat();
         self.write(TCP, &mut tcp, payload, cut);
-        let sent = u32::try_from(payload.len()).unwrap() + u32::from(flags & SYN != 0);
-        self.next_out += sent;
+        let sequence_len = u32::try_from(payload.len()).unwrap() + u32::from(flags & SYN != 0);
+        self.next_out += sequence_len;
     }
 
     /// Reads a segment for this host, and returns its flags and the new part of its payload: on a
@@ -173,8 +173,8 @@ impl Peer {
         if tcp[13] & SYN != 0 {
             self.next_in = sequence.wrapping_add(1);
         }
-        let known = usize::try_from(self.next_in.wrapping_sub(sequence)).unwrap();
-        if tcp[13] & SYN == 0 && known < 1 << 31 {
+        let known_len = usize::try_from(self.next_in.wrapping_sub(sequence)).unwrap();
+        if tcp[13] & SYN == 0 && known_len < 1 << 31 {
             payload.drain(..known.min(payload.len()));
         }
         self.next_in = self.next_in.wrapping_add(u32::try_from(payload.len()).unwrap());
@@ -186,8 +186,8 @@ impl Peer {
         let family = if self.own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).unwrap();
-        let started = rustix::net::connect(&socket, &SocketAddr::new(self.own, PORT));
-        assert_eq!(started, Err(rustix::io::Errno::INPROGRESS));
+        let connect_result = rustix::net::connect(&socket, &SocketAddr::new(self.own, PORT));
+        assert_eq!(connect_result, Err(rustix::io::Errno::INPROGRESS));
         let [high, low] = MSS.to_be_bytes();
         // The kernel may not be ready on an interface that has just come up; it then repeats its
         // SYN.
@@ -369,7 +369,7 @@ fn assert_datagrams_go_both_ways_as_one_packet(mut peer: Peer) {
     let mut received = Vec::new();
     while received.len() < 1050 {
         let mut datagram = [0; 2000];
-        readable(&socket);
+        wait_until_readable(&socket);
         let length = socket.recv(&mut datagram).unwrap();
         assert_eq!(length, 100.min(1050 - received.len()));
         received.extend_from_slice(&datagram[..length]);
@@ -419,7 +419,7 @@ fn each_of_two_queues_takes_packets_for_the_one_interface() {
             let mut udp = [port, port, [0, 9], [0, 0]].concat();
             peer.write(UDP, &mut udp, &[number], None);
             let mut received = [0; 8];
-            readable(&socket);
+            wait_until_readable(&socket);
             assert_eq!(socket.recv(&mut received).unwrap(), 1);
             assert_eq!(received[0], number);
         }
@@ -463,7 +463,7 @@ fn a_packet_socket_receives_frames_for_other_addresses_only_if_promiscuous() {
         client.write_vectored(&Header::default(), [&frame, &[], &[]]).unwrap();
         let mut received = [0; 2048];
         loop {
-            readable(&server);
+            wait_until_readable(&server);
             let read = server.receive(&mut received).unwrap();
             if read.is_some_and(|read| received[read.range()] == frame) {
                 break;

@@ -1,13 +1,13 @@
 //! Packet sockets, which receive and send Ethernet frames on an interface of the kernel
 //! (packet(7)).
 //!
-//! The interface stays with the kernel. The socket receives the frames that the driver accepts, and
-//! sends past the interface's queueing discipline (`PACKET_QDISC_BYPASS`). The driver filters out
-//! frames for other stations, unless promiscuous mode is on. Frames sent by this machine are not
-//! received (`PACKET_IGNORE_OUTGOING`). The kernel's own stack receives the same frames as the
-//! socket, so the interface should have no address.
+//! The kernel continues to use the interface. The socket receives the frames that the driver
+//! accepts. Sent frames bypass the interface's queueing discipline (`PACKET_QDISC_BYPASS`). The
+//! driver filters out frames for other stations, unless promiscuous mode is on. Frames sent by this
+//! machine are not received (`PACKET_IGNORE_OUTGOING`). The kernel's own stack receives the same
+//! frames as the socket, so the interface should have no address.
 //!
-//! With `PACKET_VNET_HDR` frames may be unfinished in both directions, as [`crate::vnet`]
+//! With `PACKET_VNET_HDR`, both received and sent frames may be unfinished, as [`crate::vnet`]
 //! describes. The header has no `num_buffers` here. A VLAN tag that the driver has removed is lost.
 
 use crate::interface::{Interface, InterfaceError};
@@ -29,7 +29,8 @@ pub struct PacketSocket {
 /// Options for opening a packet socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// True if frames may be unfinished, with a header that describes this.
+    /// True if frames may have unfinished checksums or segmentation. Each frame then has a header
+    /// that describes them.
     pub is_offloading: bool,
     /// True if frames for any station are received, not only those for the interface.
     pub is_promiscuous: bool,
@@ -62,8 +63,8 @@ impl PacketSocket {
         // SAFETY: the descriptor is new, and nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let has_offloads = options.is_offloading && set(&socket, PACKET_VNET_HDR, &1_i32).is_ok();
-        // Older kernels lack these options; then the socket receives its own frames, which a
-        // station ignores.
+        // Older kernels lack these options. Without them the socket receives its own frames, which
+        // a station ignores.
         let _ = set(&socket, PACKET_QDISC_BYPASS, &1_i32);
         let _ = set(&socket, PACKET_IGNORE_OUTGOING, &1_i32);
         if options.is_promiscuous {
@@ -123,7 +124,7 @@ impl PacketSocket {
         let flags = flags | RecvFlags::TRUNC;
         match rustix::net::recv(&self.socket, &mut *buffer, flags) {
             Ok((_, count)) if count > buffer.len() => Err(io::ErrorKind::InvalidData.into()),
-            Ok((_, count)) => Received::in_front(buffer, self.header_len(), count).map(Some),
+            Ok((_, count)) => Received::parse(buffer, self.header_len(), count).map(Some),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -133,8 +134,9 @@ impl PacketSocket {
         if self.has_offloads { SHORT_HEADER_LEN } else { 0 }
     }
 
-    /// Sends one frame in three parts; `header` describes its unfinished parts. Returns its length,
-    /// or `None` if the socket's send buffer is full. The parts are not copied here.
+    /// Sends one frame, given in three parts; `header` describes its unfinished parts. Returns the
+    /// length of the frame, or `None` if the socket's send buffer is full. The parts are not copied
+    /// here.
     ///
     /// A frame that does not fit in the interface's queue is lost, as on a wire, and counted.
     ///

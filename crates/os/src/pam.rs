@@ -163,7 +163,7 @@ pub fn authenticate(credentials: LoginCredentials<'_>) -> Result<AuthenticatedUs
     };
     // SAFETY: the strings are NUL-terminated, the conversation outlives the handle, and the handle
     // is written to a valid place.
-    let started = unsafe {
+    let status = unsafe {
         let user = (*answers).user.as_ptr();
         (authenticated_user.library.start)(
             service.as_ptr(),
@@ -172,7 +172,7 @@ pub fn authenticate(credentials: LoginCredentials<'_>) -> Result<AuthenticatedUs
             &raw mut authenticated_user.handle,
         )
     };
-    if started != PAM_SUCCESS || authenticated_user.handle.is_null() {
+    if status != PAM_SUCCESS || authenticated_user.handle.is_null() {
         return Err(PamError::Refused);
     }
     let library = &authenticated_user.library;
@@ -357,8 +357,8 @@ mod tests {
     fn prompts_are_answered_by_their_kind() {
         let answers = Answers { user: c"ann".to_owned(), password: c"secret".to_owned() };
         let message = |style| Message { style, text: c"?".as_ptr() };
-        let asked = [message(PAM_PROMPT_ECHO_OFF), message(PAM_PROMPT_ECHO_ON), message(4)];
-        let mut pointers: Vec<*const Message> = asked.iter().map(ptr::from_ref).collect();
+        let prompts = [message(PAM_PROMPT_ECHO_OFF), message(PAM_PROMPT_ECHO_ON), message(4)];
+        let mut pointers: Vec<*const Message> = prompts.iter().map(ptr::from_ref).collect();
         let mut room = ptr::null_mut();
         let data = ptr::from_ref(&answers).cast_mut().cast();
         assert_eq!(converse(3, pointers.as_mut_ptr(), &raw mut room, data), PAM_SUCCESS);

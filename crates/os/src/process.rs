@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct Program {
     child: process::Child,
-    ended: Option<ExitStatus>,
+    status: Option<ExitStatus>,
 }
 
 impl Program {
@@ -28,7 +28,7 @@ impl Program {
     ///
     /// Returns the errors of [`Command::spawn`].
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        Ok(Self { child: command.spawn()?, ended: None })
+        Ok(Self { child: command.spawn()?, status: None })
     }
 
     /// Returns the process id.
@@ -48,7 +48,7 @@ impl Program {
     ///
     /// Returns EPERM if the program runs as another user.
     pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
-        if self.has_ended()?.is_some() {
+        if self.exit_status()?.is_some() {
             return Ok(());
         }
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
@@ -59,11 +59,11 @@ impl Program {
     /// # Errors
     ///
     /// Returns the error of `waitpid(2)`.
-    pub fn has_ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.ended.is_none() {
-            self.ended = self.child.try_wait()?;
+    pub fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait()?;
         }
-        Ok(self.ended)
+        Ok(self.status)
     }
 
     /// Returns a descriptor that becomes readable when the program exits.
@@ -81,14 +81,14 @@ impl Program {
     ///
     /// Returns the error of `pidfd_open(2)`, `ppoll(2)` or `waitpid(2)`.
     pub fn wait_for_end(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
-        if let Some(status) = self.has_ended()? {
+        if let Some(status) = self.exit_status()? {
             return Ok(Some(status));
         }
         let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
         let clock = Monotonic::start();
         let until = clock.now() + limit;
         wait(&mut [PollFd::new(&process, PollFlags::IN)], &clock, Some(until))?;
-        self.has_ended()
+        self.exit_status()
     }
 }
 
@@ -138,15 +138,15 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
         return Ok(());
     }
     let maximum = limit.maximum.map(|maximum| maximum.max(count));
-    let wanted = Rlimit { current: Some(count), maximum };
-    let Err(error) = setrlimit(Resource::Nofile, wanted) else { return Ok(()) };
+    let new_limit = Rlimit { current: Some(count), maximum };
+    let Err(error) = setrlimit(Resource::Nofile, new_limit) else { return Ok(()) };
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     Err(error.into())
 }
 
-/// Ignores the signals that usually end a process (SIGHUP, SIGINT, SIGTERM), for a process that
-/// must shut down in order when another process requests it.
-pub fn ignore_ends() {
+/// Ignores the signals that usually end a process: SIGHUP, SIGINT and SIGTERM. This is for a
+/// process that shuts down only when another process requests it.
+pub fn ignore_termination_signals() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
         // SAFETY: the signals may be ignored, and no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -187,7 +187,7 @@ mod tests {
         // SAFETY: between fork and exec only system calls are made, and nothing allocates.
         unsafe {
             command.pre_exec(|| {
-                ignore_ends();
+                ignore_termination_signals();
                 reset_interrupts();
                 Ok(())
             });
@@ -214,8 +214,8 @@ mod tests {
     // attack row 123
     #[test]
     fn an_isolated_program_inherits_no_descriptors_and_has_the_original_limit() {
-        let inherited = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 40).unwrap();
-        rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
+        let descriptor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 40).unwrap();
+        rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::empty()).unwrap();
         let original = ORIGINAL_DESCRIPTORS.get_or_init(|| getrlimit(Resource::Nofile));
         let mut command = Command::new("sh");
         command.args(["-c", "test -e /proc/self/fd/40 && echo inherited; ulimit -n"]);

@@ -144,8 +144,8 @@ impl AsFd for Pty {
     }
 }
 
-/// Bit of the first byte in packet mode (`TIOCPKT_FLUSHWRITE`): the output written but not yet read
-/// was discarded, because the program was interrupted.
+/// Bit of the first byte in packet mode (`TIOCPKT_FLUSHWRITE`). It is set if the program was
+/// interrupted and its unread output was discarded.
 pub const OUTPUT_FLUSHED: u8 = 2;
 
 /// Control characters of the terminal; a disabled character is 0.
@@ -270,7 +270,7 @@ fn read(master: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::readable;
+    use crate::testing::wait_until_readable;
     use protocols::time::Duration;
     use rustix::process::{Pid, test_kill_process};
 
@@ -287,7 +287,7 @@ pub(crate) mod tests {
         let mut screen = String::new();
         let mut bytes = [0; 4096];
         while !screen.contains(text) {
-            readable(pty);
+            wait_until_readable(pty);
             match pty.read(&mut bytes).unwrap() {
                 Some(0) => panic!("the program hung up, no '{text}' in:\n{screen}"),
                 Some(length) => screen.push_str(&String::from_utf8_lossy(&bytes[..length])),
@@ -338,9 +338,9 @@ pub(crate) mod tests {
     fn the_end_of_a_program_is_read_as_a_hang_up() {
         let mut pty = shell("exit 3");
         let mut bytes = [0; 64];
-        readable(&pty);
+        wait_until_readable(&pty);
         while pty.read(&mut bytes).unwrap() != Some(0) {
-            readable(&pty);
+            wait_until_readable(&pty);
         }
         let status = pty.program().wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
         assert_eq!(status.code(), Some(3));
@@ -364,14 +364,14 @@ pub(crate) mod tests {
         let pty = pty.start(command).unwrap();
         let mut bytes = [0; 64];
         let mut flags = 0;
-        readable(&pty);
+        wait_until_readable(&pty);
         assert_eq!(pty.read(&mut bytes).unwrap(), Some(3));
         assert_eq!(&bytes[..3], b"\0\r\n");
         let interrupt = pty.control_characters().unwrap().interrupt;
         assert_eq!(interrupt, 3);
         pty.write(&[interrupt]).unwrap();
         while flags & OUTPUT_FLUSHED == 0 {
-            readable(&pty);
+            wait_until_readable(&pty);
             pty.read(&mut bytes).unwrap();
             flags = bytes[0];
         }

@@ -3,25 +3,24 @@
 //! An interface with several queues ([`crate::tun::Tun::open_queues`]) delivers each packet to one
 //! of them. Each queue has its own station, [`crate::driver::Driver`] and thread, and nothing is
 //! shared: no lock is taken per packet. The kernel delivers a packet to the queue that last sent
-//! for its flow. After three seconds without such a packet it selects the queue by the hash of
-//! addresses and ports. Therefore:
+//! for its flow. If no queue has sent for three seconds, the kernel selects the queue by the hash
+//! of addresses and ports. Therefore:
 //!
 //! - An inbound connection stays with the station that received its SYN. Any station may receive a
 //!   SYN, because all stations listen on the same ports.
 //! - Replies to an outbound connection arrive at the station that opened it, but after a pause the
-//!   next packet may arrive at another station. That station hands it over
-//!   ([`protocols::station::Misdelivered`]), and the next segment that the owner sends directs the
-//!   flow back to its queue.
+//!   next packet may arrive at another station. That station hands the packet over
+//!   ([`protocols::station::Misdelivered`]). The next segment that the owner sends directs the flow
+//!   back to the owner's queue.
 //!
-//! The stations form a ring, and each one hands packets that are not its own to the next. Between
-//! two stations there is a short queue, and an eventfd that ends the wait of the receiving station.
+//! The stations form a ring. Each one hands packets that are not its own to the next. Between two
+//! stations there is a short queue, and an eventfd that ends the wait of the receiving station.
 //! Packets that do not fit in the queue are dropped and counted, as on any link.
 //!
 //! This works only for interfaces of IP packets: on a TAP every station would need the replies of
-//! neighbors, and each would request an address of its own from a server. It does not work for a
-//! [`crate::host::Host`] either: its whole state is behind one lock, which every call of the
-//! program takes, so that a second queue would wait for the first. A program with more than one
-//! processor to spare creates a driver for each.
+//! neighbors, and each would request an address of its own from a server. A [`crate::host::Host`]
+//! would not benefit: every call of the program takes the lock of the host, so a second queue would
+//! wait for the first. A program that can use several processors creates a driver for each.
 
 use protocols::station::Misdelivered;
 use rustix::event::{EventfdFlags, eventfd};

@@ -5,10 +5,10 @@
 //! the thread a signal. The handler does nothing and is installed without `SA_RESTART` (signal(7)),
 //! so the read returns `EINTR`.
 //!
-//! Setting a timer is a system call too, so the timer is set again only if needed: a timer that is
-//! set for a time before the deadline is left unchanged and fires early. A transport's deadlines
-//! move later with nearly every segment. The cost is one early signal per retransmission time
-//! instead of one timer set per segment.
+//! Setting a timer is a system call too, so it is avoided where possible: a timer that is set for a
+//! time before the deadline is left unchanged and fires early. A transport's deadlines move later
+//! with nearly every segment. The cost is one early signal per retransmission timeout instead of
+//! one system call per segment.
 //!
 //! The signal may arrive between the caller's last clock reading and its read. Therefore the timer
 //! repeats every millisecond until it is set again or turned off.
@@ -47,7 +47,7 @@ impl ReadTimer {
         event.sigev_signo = signal;
         event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
         let mut timer: libc::timer_t = core::ptr::null_mut();
-        // SAFETY: the event is read and the timer written; both are local variables.
+        // SAFETY: the call reads `event` and writes `timer`; both are local variables.
         let status =
             unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
         match status {
@@ -61,8 +61,8 @@ impl ReadTimer {
         self.thread == thread::current().id()
     }
 
-    /// Makes the timer fire at `at` or earlier. With `None`, a timer that is set stays set until it
-    /// has fired, and is then turned off.
+    /// Makes the timer fire at `at` or earlier. With `None`, a timer that has expired is turned
+    /// off; a timer that has not expired stays set.
     ///
     /// # Errors
     ///

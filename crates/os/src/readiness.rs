@@ -113,9 +113,9 @@ impl Poller {
         self.ready.len() - 1
     }
 
-    /// Watches `descriptor` for `wanted` under a number of [`Self::reserve`], and reports it once;
-    /// immediately if it is ready now. Until [`Self::unwatch`] each read or write of the descriptor
-    /// takes slightly longer.
+    /// Watches `descriptor` once for the events `wanted`, under a number returned by
+    /// [`Self::reserve`]. The first event is reported, immediately if the descriptor is ready now.
+    /// Until [`Self::unwatch`] each read or write of the descriptor takes slightly longer.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Poller {
         }
     }
 
-    /// Stops watching a descriptor of [`Self::watch_once`].
+    /// Stops watching a descriptor that was passed to [`Self::watch_once`].
     ///
     /// # Errors
     ///
@@ -155,12 +155,12 @@ impl Poller {
         }
     }
 
-    /// Changes the events for which a descriptor of [`Self::watch_level`] is watched.
+    /// Changes the events of a descriptor that was passed to [`Self::watch_level`].
     ///
     /// # Errors
     ///
     /// Returns an error if no memory is left.
-    pub fn want(
+    pub fn set_events(
         &mut self,
         number: usize,
         descriptor: BorrowedFd<'_>,
@@ -391,7 +391,7 @@ impl Watched {
         }
     }
 
-    /// Returns `Ready` once for each time that input has arrived since the last call.
+    /// Returns `Ready` if new input has arrived since the last `Ready`.
     ///
     /// Input left over by a read is not reported again: read until no input is left.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -490,7 +490,7 @@ mod tests {
         }
         rustix::io::read(&local, &mut [0; 1]).unwrap();
         assert_eq!(poller.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
-        poller.want(number, local.as_fd(), PollFlags::OUT).unwrap();
+        poller.set_events(number, local.as_fd(), PollFlags::OUT).unwrap();
         poller.clear(number, PollFlags::IN);
         poller.wait(&clock, None).unwrap();
         assert_eq!(poller.ready(number), PollFlags::OUT);

@@ -2,8 +2,8 @@
 //!
 //! With `SO_TIMESTAMPNS` (socket(7)) the kernel stamps each packet when the network device delivers
 //! it. recvmsg(2) returns the stamp of the last byte that it copies, for TCP as well (Linux 4.10).
-//! The difference between the stamp and the time of the read is the reader's delay: the wake-up,
-//! and the wait for a processor. A wait that ended before the data arrived is not included.
+//! The difference between the stamp and the time of the read is the delay of the reader: its
+//! wake-up and its wait for a processor. The time before the arrival of the data is not included.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

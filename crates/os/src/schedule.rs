@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt;
 ///
 /// Returns the error of `sched_getaffinity(2)`.
 pub fn processors() -> io::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect())
+    let cpu_set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|processor| cpu_set.is_set(*processor)).collect())
 }
 
 /// Pins the calling thread to `processor`.
@@ -31,9 +31,9 @@ pub fn pin_to(processor: usize) -> io::Result<()> {
     if processor >= CpuSet::MAX_CPU {
         return Err(Errno::INVAL.into());
     }
-    let mut only = CpuSet::new();
-    only.set(processor);
-    Ok(sched_setaffinity(None, &only)?)
+    let mut set = CpuSet::new();
+    set.set(processor);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Pins all current threads of the process `id` to `processors`.
@@ -46,9 +46,9 @@ pub fn pin_process_to(id: u32, processors: &[usize]) -> io::Result<()> {
     if processors.iter().any(|processor| *processor >= CpuSet::MAX_CPU) {
         return Err(Errno::INVAL.into());
     }
-    let mut only = CpuSet::new();
-    processors.iter().for_each(|processor| only.set(*processor));
-    threads_of(id)?.into_iter().try_for_each(|thread| Ok(sched_setaffinity(Some(thread), &only)?))
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|processor| set.set(*processor));
+    threads_of(id)?.into_iter().try_for_each(|thread| Ok(sched_setaffinity(Some(thread), &set)?))
 }
 
 /// Sets all current threads of the process `id` to real-time scheduling, like [`set_real_time`].
@@ -90,8 +90,8 @@ pub fn set_ordinary() -> io::Result<()> {
     set_class(libc::SCHED_OTHER, 0)
 }
 
-/// Sets the nice value of the calling thread, from -20, the largest share of the processor, to 19
-/// (setpriority(2)).
+/// Sets the nice value of the calling thread (setpriority(2)). A thread with -20 gets the largest
+/// share of the processor, and one with 19 the smallest.
 ///
 /// # Errors
 ///
@@ -106,9 +106,9 @@ fn set_class(class: libc::c_int, priority: u8) -> io::Result<()> {
 
 /// Sets the scheduling class of `thread`; 0 is the calling thread.
 fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Result<()> {
-    let wanted = libc::sched_param { sched_priority: priority.into() };
+    let parameters = libc::sched_param { sched_priority: priority.into() };
     // SAFETY: the struct is initialized and lives through the call, which only reads it.
-    match unsafe { libc::sched_setscheduler(thread, class, &raw const wanted) } {
+    match unsafe { libc::sched_setscheduler(thread, class, &raw const parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_wait_of_this_process_includes_that_of_each_of_its_threads() {
-        // The wait of this thread is still counted while the thread runs.
+        // The sum over the process is read second, so it cannot be smaller.
         let own = thread_run_queue_wait().unwrap();
         let of_all = run_queue_wait().unwrap();
         assert!(of_all >= own, "{of_all:?} and {own:?}");
@@ -208,9 +208,10 @@ mod tests {
     #[test]
     fn only_the_calling_thread_is_pinned() {
         let before = processors().unwrap();
-        let one = before[0];
-        let pinned = thread::spawn(move || pin_to(one).and_then(|()| processors()));
-        assert_eq!(pinned.join().unwrap().unwrap(), [one]);
+        let first_processor = before[0];
+        let pin = move || pin_to(first_processor).and_then(|()| processors());
+        let pinned_thread = thread::spawn(pin);
+        assert_eq!(pinned_thread.join().unwrap().unwrap(), [first_processor]);
         assert_eq!(processors().unwrap(), before);
     }
 

@@ -17,13 +17,13 @@ use std::{error, fmt, fs, io};
 /// Number of data bits per character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataBits {
-    /// 5, for Baudot teletypes.
+    /// 5 data bits, for Baudot teletypes.
     Five,
-    /// 6.
+    /// 6 data bits.
     Six,
-    /// 7, for most old terminals.
+    /// 7 data bits, for most old terminals.
     Seven,
-    /// 8.
+    /// 8 data bits.
     #[default]
     Eight,
 }
@@ -47,10 +47,10 @@ pub enum Parity {
 /// Number of stop bits after each character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StopBits {
-    /// 1.
+    /// 1 stop bit.
     #[default]
     One,
-    /// 2.
+    /// 2 stop bits.
     Two,
 }
 
@@ -94,10 +94,10 @@ impl LineSettings {
         }
     }
 
-    /// Returns whether a receiver at the rate of these settings can decode a sender at the rate
-    /// `given`.
-    pub(crate) fn allows_rate(self, given: u32) -> bool {
-        given.abs_diff(self.bits_per_second) <= self.bits_per_second / RATE_TOLERANCE_DIVISOR
+    /// Returns whether a device at `actual_rate` is close enough to the rate of these settings for
+    /// the two ends to understand each other.
+    pub(crate) fn allows_rate(self, actual_rate: u32) -> bool {
+        actual_rate.abs_diff(self.bits_per_second) <= self.bits_per_second / RATE_TOLERANCE_DIVISOR
     }
 
     pub(crate) fn put_into(self, modes: &mut Termios) {
@@ -168,27 +168,28 @@ impl Serial {
             Errno::IO => SerialError::NoDevice(device.into()),
             error => SerialError::Other(device.into(), error.into()),
         })?;
-        let other = |error: Errno| SerialError::Other(device.into(), error.into());
-        let refused = |given| SerialError::RateRefused { device: device.into(), given };
+        let other_error = |error: Errno| SerialError::Other(device.into(), error.into());
+        let rate_refused =
+            |actual_rate| SerialError::RateRefused { device: device.into(), actual_rate };
         let mut raw = original_modes.clone();
         raw.make_raw();
         settings.put_into(&mut raw);
         // A rate of 0 would hang up the line.
         if bits_per_second == 0 || raw.set_speed(bits_per_second).is_err() {
-            return Err(refused(None));
+            return Err(rate_refused(None));
         }
-        ioctl_tiocexcl(&descriptor).map_err(other)?;
+        ioctl_tiocexcl(&descriptor).map_err(other_error)?;
         let serial = Self { descriptor, original_modes, bits_per_second };
         tcsetattr(&serial.descriptor, OptionalActions::Now, &raw).map_err(|error| match error {
-            Errno::INVAL | Errno::RANGE => refused(None),
-            error => other(error),
+            Errno::INVAL | Errno::RANGE => rate_refused(None),
+            error => other_error(error),
         })?;
-        // A driver that does not support the rate silently sets the nearest one.
-        let given = tcgetattr(&serial.descriptor).map_err(other)?.output_speed();
-        if !settings.allows_rate(given) {
-            return Err(refused(Some(given)));
+        // A driver that does not support the rate silently sets the nearest rate.
+        let actual_rate = tcgetattr(&serial.descriptor).map_err(other_error)?.output_speed();
+        if !settings.allows_rate(actual_rate) {
+            return Err(rate_refused(Some(actual_rate)));
         }
-        tcflush(&serial.descriptor, QueueSelector::IFlush).map_err(other)?;
+        tcflush(&serial.descriptor, QueueSelector::IFlush).map_err(other_error)?;
         Ok(serial)
     }
 
@@ -274,8 +275,8 @@ pub enum SerialError {
     RateRefused {
         /// Path of the device.
         device: PathBuf,
-        /// The rate that the device would set instead, in bits per second, if known.
-        given: Option<u32>,
+        /// Rate that the device would use instead, in bits per second, if known.
+        actual_rate: Option<u32>,
     },
     /// Any other error.
     Other(PathBuf, io::Error),
@@ -325,12 +326,12 @@ impl fmt::Display for SerialError {
                     device.display()
                 )
             }
-            Self::RateRefused { device, given: Some(given) } => write!(
+            Self::RateRefused { device, actual_rate: Some(actual_rate) } => write!(
                 f,
-                "{} does not support this rate: the nearest supported rate is {given} bit/s",
+                "{} does not support this rate: the nearest supported rate is {actual_rate} bit/s",
                 device.display()
             ),
-            Self::RateRefused { device, given: None } => {
+            Self::RateRefused { device, actual_rate: None } => {
                 write!(f, "{} does not support this rate: try 19200 bit/s", device.display())
             }
             Self::Other(device, error) => write!(f, "cannot open {}: {error}", device.display()),
@@ -364,7 +365,7 @@ fn name_of_group(groups: &str, number: u32) -> Option<String> {
 mod tests {
     use super::*;
     use crate::pty::Pty;
-    use crate::testing::readable;
+    use crate::testing::wait_until_readable;
     use crate::tty::WindowSize;
     use proptest::prelude::*;
     use rustix::termios::LocalModes;
@@ -387,12 +388,12 @@ mod tests {
         let all = (0..=255).collect::<Vec<u8>>();
         let mut received = [0; 512];
         assert_eq!(serial.write(&all).unwrap(), Some(256));
-        readable(&pty);
+        wait_until_readable(&pty);
         assert_eq!(pty.read(&mut received).unwrap(), Some(256));
         assert_eq!(received[..256], all);
         received.fill(0);
         assert_eq!(pty.write(&all).unwrap(), Some(256));
-        readable(&serial);
+        wait_until_readable(&serial);
         assert_eq!(serial.read(&mut received).unwrap(), Some(256));
         assert_eq!(received[..256], all);
     }
@@ -465,7 +466,7 @@ mod tests {
     fn a_rate_of_zero_is_rejected() {
         let pty = line();
         let refused = Serial::open(pty.path(), 0).unwrap_err();
-        assert!(matches!(refused, SerialError::RateRefused { given: None, .. }));
+        assert!(matches!(refused, SerialError::RateRefused { actual_rate: None, .. }));
     }
 
     #[test]

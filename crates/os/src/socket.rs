@@ -33,7 +33,7 @@ pub fn set_quick_ack(socket: &impl AsFd, quick_ack: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, quick_ack)?)
 }
 
-/// Acknowledges the received data now, and keeps delayed acknowledgments for later data.
+/// Acknowledges the received data now. Later data is still acknowledged with a delay.
 ///
 /// [`set_quick_ack`] would make the kernel acknowledge each of the next segments separately, even
 /// the echoes of keys, which costs a segment per key.
@@ -59,8 +59,9 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Limits the bytes accepted but not yet sent to about `bytes` (`TCP_NOTSENT_LOWAT`, Linux 3.12),
-/// so that the program can still discard the rest, as Telnet's Abort Output does.
+/// Limits the data that the kernel has accepted but not sent to about `bytes` bytes
+/// (`TCP_NOTSENT_LOWAT`, Linux 3.12). The program keeps the rest of its output and can still
+/// discard it, as Telnet's Abort Output does.
 ///
 /// # Errors
 ///
@@ -263,35 +264,35 @@ impl TcpInfo {
         if status != 0 {
             return Err(io::Error::last_os_error());
         }
-        let filled = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
-        filled.and_then(Self::parse).ok_or_else(|| Errno::MSGSIZE.into())
+        let filled_bytes = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
+        filled_bytes.and_then(Self::parse).ok_or_else(|| Errno::MSGSIZE.into())
     }
 
     /// Parses the kernel's `struct tcp_info`; new kernels only append fields to it.
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let at = |offset| Some(u32::from_ne_bytes(field(bytes, offset)?));
+        let u32_at = |offset| Some(u32::from_ne_bytes(field(bytes, offset)?));
         let long_at = |offset| Some(u64::from_ne_bytes(field(bytes, offset)?));
         Some(Self {
-            retransmission_timeout_us: at(8)?,
-            ack_timeout_us: at(12)?,
-            send_mss_bytes: at(16)?,
-            receive_mss_bytes: at(20)?,
-            unacknowledged_segments: at(24)?,
-            lost_segments: at(32)?,
-            retransmitted_segments: at(36)?,
-            last_ack_ms: at(56)?,
-            path_mtu_bytes: at(60)?,
-            round_trip_us: at(68)?,
-            round_trip_deviation_us: at(72)?,
-            slow_start_threshold_segments: at(76)?,
-            congestion_window_segments: at(80)?,
-            total_retransmissions: at(100)?,
+            retransmission_timeout_us: u32_at(8)?,
+            ack_timeout_us: u32_at(12)?,
+            send_mss_bytes: u32_at(16)?,
+            receive_mss_bytes: u32_at(20)?,
+            unacknowledged_segments: u32_at(24)?,
+            lost_segments: u32_at(32)?,
+            retransmitted_segments: u32_at(36)?,
+            last_ack_ms: u32_at(56)?,
+            path_mtu_bytes: u32_at(60)?,
+            round_trip_us: u32_at(68)?,
+            round_trip_deviation_us: u32_at(72)?,
+            slow_start_threshold_segments: u32_at(76)?,
+            congestion_window_segments: u32_at(80)?,
+            total_retransmissions: u32_at(100)?,
             bytes_acknowledged: long_at(120),
             bytes_received: long_at(128),
-            segments_out: at(136),
-            segments_in: at(140),
-            unsent_bytes: at(144),
-            min_round_trip_us: at(148),
+            segments_out: u32_at(136),
+            segments_in: u32_at(140),
+            unsent_bytes: u32_at(144),
+            min_round_trip_us: u32_at(148),
             delivery_bytes_per_second: long_at(160),
             busy_us: long_at(168),
             limited_by_window_us: long_at(176),
@@ -300,16 +301,16 @@ impl TcpInfo {
             has_timestamps: bytes.get(5)? & 1 != 0,
             is_rate_app_limited: bytes.get(7)? & 1 != 0,
             pacing_bytes_per_second: long_at(104).filter(|rate| *rate != u64::MAX),
-            data_segments_in: at(152),
-            data_segments_out: at(156),
-            marked_segments: at(196),
+            data_segments_in: u32_at(152),
+            data_segments_out: u32_at(156),
+            marked_segments: u32_at(196),
             bytes_sent: long_at(200),
             bytes_retransmitted: long_at(208),
-            duplicate_reports: at(216),
-            reorderings: at(220),
-            out_of_order_segments: at(224),
-            peer_window_bytes: at(228),
-            own_window_bytes: at(232),
+            duplicate_reports: u32_at(216),
+            reorderings: u32_at(220),
+            out_of_order_segments: u32_at(224),
+            peer_window_bytes: u32_at(228),
+            own_window_bytes: u32_at(232),
         })
     }
 }
@@ -358,7 +359,7 @@ mod tests {
     }
 
     /// Waits until `stream` is ready for one of the events `wanted`.
-    fn polled(stream: &std::net::TcpStream, wanted: PollFlags) {
+    fn wait_for_events(stream: &std::net::TcpStream, wanted: PollFlags) {
         let mut descriptors = [PollFd::new(stream, wanted)];
         assert_eq!(poll(&mut descriptors, None), Ok(1));
         assert!(descriptors[0].revents().intersects(wanted));
@@ -374,7 +375,7 @@ mod tests {
         for urgent in [b'1', b'2'] {
             (&client).write_all(b"before").unwrap();
             assert_eq!(send(&client, &[urgent], SendFlags::OOB), Ok(1));
-            polled(&server, PollFlags::PRI);
+            wait_for_events(&server, PollFlags::PRI);
             assert!(!is_at_urgent_mark(&server).unwrap());
             assert_eq!(server.read(&mut bytes).unwrap(), 6);
             assert!(is_at_urgent_mark(&server).unwrap());
@@ -421,7 +422,7 @@ mod tests {
     }
 
     /// Returns the number of bytes that a connection accepts while its peer reads nothing.
-    fn room_bytes(client: &TcpSocket) -> usize {
+    fn accepted_bytes(client: &TcpSocket) -> usize {
         client.set_nonblocking(true).unwrap();
         let mut client = client;
         let mut all = 0;
@@ -435,12 +436,12 @@ mod tests {
     fn a_limit_of_unsent_bytes_leaves_less_in_a_connection_that_is_not_read() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let open = || TcpSocket::connect(listener.local_addr().unwrap()).unwrap();
-        let usual = open();
-        let limited = open();
-        set_unsent_limit(&limited, 65_536).unwrap();
-        let usual = room_bytes(&usual);
-        let limited = room_bytes(&limited);
-        assert!(limited < usual / 2, "{limited} and {usual}");
+        let default_limit = open();
+        let small_limit = open();
+        set_unsent_limit(&small_limit, 65_536).unwrap();
+        let default_limit = accepted_bytes(&default_limit);
+        let small_limit = accepted_bytes(&small_limit);
+        assert!(small_limit < default_limit / 2, "{small_limit} and {default_limit}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ const PORT: u16 = 7;
 /// Datagram that is sent repeatedly until a reply shows that both directions work.
 const PROBE_DATAGRAM: &[u8] = b"?";
 const SIZE: NonZeroU16 = NonZeroU16::new(1000).unwrap();
-const APART: Options = Options { has_single_datagrams: true, ..OFFLOADING };
+const SINGLE_DATAGRAMS: Options = Options { has_single_datagrams: true, ..OFFLOADING };
 const OFFLOADING: Options = Options {
     kind: crate::tun::Kind::Tun,
     is_offloading: true,
@@ -83,7 +83,7 @@ impl Fixture {
         let mut driver =
             Driver::new(Device::Tun(tun), link, settings, Wait::Poll, rng_and_meter).unwrap();
         let (station, mut cx) = driver.parts();
-        station.layers.internet.add_address(Address::lasting(USERSPACE_V6.into(), 64)).unwrap();
+        station.layers.internet.add_address(Address::permanent(USERSPACE_V6.into(), 64)).unwrap();
         let socket = station.layers.udp.bind(PORT, &mut cx).unwrap();
         station.layers.udp.set_accepts_super_datagrams(socket, takes_segments);
         let collector = Collector { socket, received: Vec::new(), from: None, to_send: None };
@@ -211,11 +211,11 @@ fn a_socket_without_segments_receives_each_datagram_separately() {
 
 #[test]
 fn datagrams_of_one_size_cross_the_device_separately_without_segmentation() {
-    for options in [APART, PLAIN] {
+    for options in [SINGLE_DATAGRAMS, PLAIN] {
         in_new_network(move || {
             let fixture = exchange_datagrams(options, true, V4);
-            let both = [Counter::UdpSuperIn, Counter::UdpSuperOut];
-            assert_eq!(both.map(|counter| fixture.counted(counter)), [0, 0]);
+            let counters = [Counter::UdpSuperIn, Counter::UdpSuperOut];
+            assert_eq!(counters.map(|counter| fixture.counted(counter)), [0, 0]);
         });
     }
 }

@@ -12,14 +12,16 @@ pub fn duplicate_segments_in() -> Option<u64> {
     duplicates(&fs::read_to_string("/proc/self/net/netstat").ok()?)
 }
 
-/// Parses the counters from pairs of lines: names, and values in the same order.
+/// Parses the counters from pairs of lines. The first line of a pair has the names, the second has
+/// the values in the same order.
 fn duplicates(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
     let names = lines.next()?;
     let values = lines.next()?;
     let pairs = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
-    let counted = pairs.filter(|(name, _)| DUPLICATES.contains(name));
-    counted.filter_map(|(_, value)| value.parse::<u64>().ok()).reduce(u64::saturating_add)
+    let duplicate_counters = pairs.filter(|(name, _)| DUPLICATES.contains(name));
+    let values = duplicate_counters.filter_map(|(_, value)| value.parse::<u64>().ok());
+    values.reduce(u64::saturating_add)
 }
 
 #[cfg(test)]

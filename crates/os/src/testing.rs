@@ -16,11 +16,11 @@ pub(crate) fn in_new_network(test: impl FnOnce() + Send) {
     test_support::in_new_network(crate::namespace::enter_new_network, test);
 }
 
-/// Returns whether the kernel permits an io_uring to the user of this process; otherwise the test
-/// is reported as not configured.
+/// Returns whether the kernel permits an io_uring to the user of this process. If it does not, the
+/// test is reported as not configured.
 #[cfg(target_os = "linux")]
 pub(crate) fn has_ring(batch: &Batch) -> bool {
-    match batch.refused() {
+    match batch.ring_error() {
         None => assert!(batch.has_ring()),
         Some(refused @ (Errno::NOSYS | Errno::PERM)) => {
             not_configured("kernel: io_uring", &refused.to_string());
@@ -30,8 +30,8 @@ pub(crate) fn has_ring(batch: &Batch) -> bool {
     batch.has_ring()
 }
 
-/// Returns whether the device segments UDP datagrams; otherwise (a TUN before Linux 6.2) the test
-/// is reported as not configured.
+/// Returns whether the device segments UDP datagrams. If it does not (a TUN before Linux 6.2), the
+/// test is reported as not configured.
 #[cfg(target_os = "linux")]
 pub(crate) fn segments_datagrams(device: &Device) -> bool {
     let uname = rustix::system::uname();
@@ -46,7 +46,7 @@ pub(crate) fn segments_datagrams(device: &Device) -> bool {
 }
 
 /// Waits until `descriptor` is readable; panics after ten seconds.
-pub(crate) fn readable(descriptor: &impl AsFd) {
+pub(crate) fn wait_until_readable(descriptor: &impl AsFd) {
     let clock = Monotonic::start();
     let until = clock.now() + Duration::from_secs(10);
     let mut descriptors = [PollFd::new(descriptor, PollFlags::IN)];

@@ -70,7 +70,7 @@ pub struct RawMode {
 /// Terminal modes before raw mode, and in raw mode.
 #[derive(Debug)]
 struct Modes {
-    found: Termios,
+    original: Termios,
     raw: Termios,
 }
 
@@ -97,10 +97,10 @@ impl RawMode {
             return Err(RawModeError::NoTerminal);
         }
         let terminal = terminal()?;
-        let found = tcgetattr(terminal).map_err(io::Error::from)?;
-        let mut raw = found.clone();
+        let original = tcgetattr(terminal).map_err(io::Error::from)?;
+        let mut raw = original.clone();
         raw.make_raw();
-        let modes: &'static Modes = Box::leak(Box::new(Modes { found, raw }));
+        let modes: &'static Modes = Box::leak(Box::new(Modes { original, raw }));
         let place = ptr::from_ref(modes).cast_mut();
         let none = ptr::null_mut();
         if MODES.compare_exchange(none, place, Ordering::SeqCst, Ordering::SeqCst).is_err() {
@@ -119,7 +119,7 @@ impl RawMode {
     /// Returns EIO if the terminal has hung up.
     pub fn set_cooked(&self) -> io::Result<()> {
         IS_RAW.store(false, Ordering::SeqCst);
-        Ok(tcsetattr(terminal()?, OptionalActions::Now, &self.modes.found)?)
+        Ok(tcsetattr(terminal()?, OptionalActions::Now, &self.modes.original)?)
     }
 
     /// Puts the terminal into raw mode again.
@@ -211,7 +211,7 @@ fn set_from_anywhere(raw: bool) {
     // SAFETY: the pointer is null or points to a `Modes` that is never changed and never freed.
     let Some(modes) = (unsafe { place.as_ref() }) else { return };
     if is_in_foreground() {
-        let modes = if raw { &modes.raw } else { &modes.found };
+        let modes = if raw { &modes.raw } else { &modes.original };
         // An error cannot be reported here.
         let _ = tcsetattr(terminal, OptionalActions::Now, modes);
     }
@@ -297,10 +297,10 @@ extern "C" fn on_continue(_: i32) {
 }
 
 fn disposition(signal: i32) -> io::Result<libc::sigaction> {
-    let mut found = no_action();
+    let mut current = no_action();
     // SAFETY: with a null new action only the old one is written, into a struct of the right type.
-    let status = unsafe { libc::sigaction(signal, ptr::null(), &raw mut found) };
-    if status == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
+    let status = unsafe { libc::sigaction(signal, ptr::null(), &raw mut current) };
+    if status == 0 { Ok(current) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_handler(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
@@ -366,8 +366,8 @@ impl WindowChanges {
 
     /// Returns whether a notification is pending, without a system call.
     ///
-    /// A wait that ends because of a key does not report a signal handled at the same time, so a
-    /// reader of keys must call this first.
+    /// If a key and a signal arrive at the same time, the wait reports only the key. Therefore a
+    /// program must call this before it reads keys.
     #[must_use]
     pub fn is_due(&self) -> bool {
         HAS_CHANGED.load(Ordering::Acquire)

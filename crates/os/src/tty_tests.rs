@@ -4,7 +4,7 @@
 use super::*;
 use crate::pty::tests::{SIZE, read_until};
 use crate::pty::{Pty, PtyProgram};
-use crate::testing::{readable, this_program};
+use crate::testing::{this_program, wait_until_readable};
 use protocols::time::Duration;
 use rustix::termios::LocalModes;
 use std::os::unix::process::ExitStatusExt;
@@ -221,7 +221,7 @@ fn reports_window_changes() {
     let changes = WindowChanges::watch().unwrap();
     assert!(!changes.take());
     eprint!("{:?};", WindowSize::of(rustix::stdio::stdin()).unwrap());
-    readable(&changes);
+    wait_until_readable(&changes);
     assert!(changes.take());
     assert!(!changes.take());
     eprint!("{:?};", WindowSize::of(rustix::stdio::stdin()).unwrap());

@@ -15,8 +15,8 @@
 //! | requested | by `TUN_F_*` | since Linux |
 //! |---|---|---|
 //! | checksums, TCP, TCP with ECN, UDP | `CSUM`, `TSO4`, `TSO6`, `TSO_ECN`, `USO4`, `USO6` | 6.2 |
-//! | the same without UDP | | 2.6.27 |
-//! | the same without ECN | | |
+//! | checksums, TCP, TCP with ECN | as above without `USO4`, `USO6` | 2.6.27 |
+//! | checksums, TCP | `CSUM`, `TSO4`, `TSO6` | |
 //! | checksums alone | `CSUM` | |
 //! | nothing | | always |
 
@@ -54,7 +54,8 @@ pub enum Kind {
 pub struct Options {
     /// IP packets or Ethernet frames.
     pub kind: Kind,
-    /// True if packets may be unfinished, with a header that describes this.
+    /// True if packets may have unfinished checksums or segmentation. Each packet then has a header
+    /// that describes them.
     pub is_offloading: bool,
     /// True if UDP datagrams are read and written one by one even with offloads.
     pub has_single_datagrams: bool,
@@ -78,7 +79,7 @@ pub struct Offloads {
 
 impl Tun {
     /// Opens the TUN called `name` without offloads, and creates it if it does not exist. If no
-    /// name is given, the kernel chooses one. It replaces `%d` in a name by a number.
+    /// name is given, the kernel chooses one. The kernel replaces `%d` in a name by a number.
     ///
     /// The descriptor is non-blocking. It stays in the network namespace of the calling thread.
     ///
@@ -96,11 +97,11 @@ impl Tun {
     /// Returns [`TunError`]. Missing offloads of the kernel are not an error: see
     /// [`Self::offloads`].
     pub fn open_with(name: Option<&str>, options: Options) -> Result<Self, TunError> {
-        let wanted = name.unwrap_or(match options.kind {
+        let requested_name = name.unwrap_or(match options.kind {
             Kind::Tun => "tun%d",
             Kind::Tap => "tap%d",
         });
-        let mut request = interface::Request::named(wanted).map_err(TunError::Name)?;
+        let mut request = interface::Request::named(requested_name).map_err(TunError::Name)?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let descriptor =
             rustix::fs::open(DEVICE, flags, Mode::empty()).map_err(|error| match error {
@@ -111,13 +112,13 @@ impl Tun {
         request.set_flags(interface_flags(options));
         // SAFETY: TUNSETIFF takes a struct ifreq and writes the name into it; `Request` has that
         // layout.
-        let attached = unsafe { ioctl(&descriptor, Updater::<TUNSETIFF, _>::new(&mut request)) };
-        attached.map_err(|error| match error {
-            Errno::BUSY => TunError::Busy(wanted.into()),
+        let result = unsafe { ioctl(&descriptor, Updater::<TUNSETIFF, _>::new(&mut request)) };
+        result.map_err(|error| match error {
+            Errno::BUSY => TunError::Busy(requested_name.into()),
             Errno::PERM | Errno::ACCESS => {
-                TunError::InterfaceNotPermitted(wanted.into(), options.kind)
+                TunError::InterfaceNotPermitted(requested_name.into(), options.kind)
             }
-            Errno::INVAL => TunError::Different(wanted.into(), options.kind),
+            Errno::INVAL => TunError::Different(requested_name.into(), options.kind),
             error => TunError::Other(error.into()),
         })?;
         let offloads =
@@ -251,7 +252,7 @@ impl Tun {
 
     fn received(&self, read: Result<usize, Errno>, buffer: &[u8]) -> io::Result<Option<Received>> {
         match read {
-            Ok(count) => Received::in_front(buffer, self.header_len(), count).map(Some),
+            Ok(count) => Received::parse(buffer, self.header_len(), count).map(Some),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -261,8 +262,8 @@ impl Tun {
         if self.offloads.is_some() { HEADER_LEN } else { 0 }
     }
 
-    /// Writes one packet in three parts; `header` describes its unfinished parts. Returns its
-    /// length, or `None` if the kernel cannot take it now.
+    /// Writes one packet, given in three parts; `header` describes its unfinished parts. Returns
+    /// the length of the packet, or `None` if the kernel cannot take it now.
     ///
     /// A short packet is first copied into one buffer, because gathering its parts would take
     /// longer than the copy.
@@ -449,7 +450,7 @@ const TUN_F_USO6: usize = 0x40;
 mod tests {
     use super::*;
     use crate::interface::Interface;
-    use crate::testing::{in_new_network, readable};
+    use crate::testing::{in_new_network, wait_until_readable};
     use std::net::{Ipv4Addr, UdpSocket};
 
     const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
@@ -467,7 +468,7 @@ mod tests {
     fn read_udp(tun: &Tun) -> Vec<u8> {
         let mut packet = [0; 2048];
         loop {
-            readable(tun);
+            wait_until_readable(tun);
             let length = tun.read(&mut packet).unwrap().unwrap();
             if (packet[0] >> 4, packet[9]) == (4, 17) {
                 return packet[..length].to_vec();
@@ -503,7 +504,7 @@ mod tests {
             packet[20..22].copy_from_slice(&7_u16.to_be_bytes());
             assert_eq!(tun.write(&packet).unwrap(), Some(packet.len()));
             let mut received = [0; 16];
-            readable(&socket);
+            wait_until_readable(&socket);
             let (length, from) = socket.recv_from(&mut received).unwrap();
             assert_eq!((&received[..length], from), (&b"echo"[..], (USERSPACE, 7).into()));
         });

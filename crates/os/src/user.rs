@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Size of the buffer for a user's strings, in bytes, and maximum number of groups of a user.
+/// Size of the buffer for a user's strings, in bytes.
 const STRINGS_LEN: usize = 16 * 1024;
 const GROUPS_MAX: usize = 1024;
 
@@ -87,8 +87,8 @@ impl User {
         &self.shell
     }
 
-    /// Makes `command` run as this user: sets groups, group and user, and checks that the old user
-    /// cannot be restored. If a step fails the program does not start.
+    /// Makes `command` run as this user: sets groups, group and user, and checks that the previous
+    /// user cannot be restored. If a step fails the program does not start.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ const WTMP: &CStr = c"/var/log/wtmp";
 /// time. The server runs sessions in two threads, so every access uses this lock.
 static DATABASE: Mutex<Database> = Mutex::new(Database(()));
 
-/// Permission to call the database functions of the C library.
+/// Permission to call the database functions of the C library, held by one thread at a time.
 struct Database(());
 
 impl Database {
@@ -26,11 +26,11 @@ impl Database {
         // other thread is in these functions: there is one `Database`, and it is borrowed mutably.
         unsafe {
             libc::setutxent();
-            let written = libc::pututxline(record);
+            let pointer = libc::pututxline(record);
             let error = io::Error::last_os_error();
             libc::endutxent();
             updwtmpx(wtmp.as_ptr(), record);
-            if written.is_null() { Err(error) } else { Ok(()) }
+            if pointer.is_null() { Err(error) } else { Ok(()) }
         }
     }
 }

@@ -5,11 +5,11 @@ use crate::netlink::{self, Request};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Creates the connected interfaces `name` and `peer` in the calling thread's network namespace;
-/// `peer` goes to the namespace of `peer_network`, if given.
+/// Creates the connected interfaces `name` and `peer` in the calling thread's network namespace,
+/// and moves `peer` to the namespace `peer_network`, if given.
 ///
 /// Both interfaces are down. Both are removed when one of them is deleted or its namespace ends.
-/// Returns `name`.
+/// Returns the interface `name`.
 ///
 /// # Errors
 ///

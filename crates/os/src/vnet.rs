@@ -39,7 +39,7 @@ pub struct Header {
 /// State of a transport's checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// Unknown: the packet contains a checksum, right or wrong.
+    /// Not verified: the packet contains a checksum that may be wrong.
     #[default]
     None,
     /// The checksum field contains the sum of the pseudo-header; the sum of the bytes from `start`
@@ -62,7 +62,7 @@ pub struct Segmentation {
     /// Payload of each packet except the last, in bytes; never 0.
     pub segment_size_bytes: u16,
     /// Length in bytes of the headers that each packet repeats. The value is only a hint: the
-    /// kernel reports the length of its first contiguous piece of the packet.
+    /// kernel may report a larger length.
     pub header_len_bytes: u16,
     /// True if only the first segment may carry CWR (RFC 3168 §6.1.2).
     pub has_ecn: bool,
@@ -80,14 +80,14 @@ pub enum SegmentKind {
 }
 
 impl Received {
-    /// Parses the header in front of a packet, given the first `count` bytes of `buffer`, which
-    /// contain both. `header_len` is the length of the header: [`HEADER_LEN`], the length of the
-    /// short header before VIRTIO 1.0, or 0.
+    /// Parses a received packet and the header before it, which together are the first `count`
+    /// bytes of `buffer`. `header_len` is the length of the header: [`HEADER_LEN`], the length of
+    /// the short header before VIRTIO 1.0, or 0.
     ///
     /// # Errors
     ///
     /// Returns `InvalidData` with a [`HeaderError`].
-    pub(crate) fn in_front(buffer: &[u8], header_len: usize, count: usize) -> io::Result<Self> {
+    pub(crate) fn parse(buffer: &[u8], header_len: usize, count: usize) -> io::Result<Self> {
         let length = count.saturating_sub(header_len);
         let complete_header = buffer.first_chunk().filter(|_| header_len.min(count) == HEADER_LEN);
         let header = complete_header.copied().unwrap_or_else(|| {

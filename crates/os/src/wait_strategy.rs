@@ -1,11 +1,11 @@
 //! Waiting for the next packet of a device: by a blocking read, by polling, or by spinning first.
 //!
-//! | | system calls per packet waited for | processor meanwhile |
+//! | strategy | system calls per packet after a wait | processor during the wait |
 //! |---|---|---|
 //! | [`Wait::Block`] | one: the read, which a read timer interrupts at the deadline | idle |
-//! | [`Wait::Yield`] | two: `sched_yield`, and the read as with `Block` | others, then idle |
+//! | [`Wait::Yield`] | two: `sched_yield`, and the read of `Block` | other threads, then idle |
 //! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | idle |
-//! | [`Wait::Spin`] | repeated reads, then as `Block` | busy while spinning, then idle |
+//! | [`Wait::Spin`] | repeated reads, then as with `Block` | busy while spinning, then idle |
 //!
 //! If both ends share a processor and a real-time priority, the other end runs as soon as this
 //! thread yields, and may have sent its next request when this thread continues. Then neither
@@ -48,24 +48,24 @@ pub enum Wait {
     },
 }
 
-/// Waits for one device with a given strategy.
+/// Waits for packets of one device with a given strategy.
 #[derive(Debug)]
 pub struct Waiter {
     wait: Wait,
     sleep: Sleep,
     /// Number of packets since the last sleep.
-    streamed: u32,
+    packets_since_sleep: u32,
 }
 
 #[derive(Debug)]
 enum Sleep {
-    /// In `ppoll`; the device is non-blocking.
+    /// Sleep in `ppoll`; the device is non-blocking.
     InPoll,
-    /// In the read of a blocking device. The first thread that waits creates the read timer.
+    /// Sleep in the read of a blocking device. The first thread that waits creates the read timer.
     InRead(Option<ReadTimer>),
 }
 
-/// Number of consecutive packets without a wait that are considered a stream.
+/// Minimum number of consecutive packets without a wait that count as a stream.
 const STREAM_PACKETS: u32 = 16;
 
 /// Result of a wait.
@@ -76,9 +76,9 @@ pub struct WaitResult {
     /// Time at the end of the wait.
     pub now: Instant,
     /// Time spent spinning.
-    pub spun: Duration,
+    pub spin_time: Duration,
     /// Time spent sleeping.
-    pub blocked: Duration,
+    pub sleep_time: Duration,
 }
 
 impl Waiter {
@@ -93,7 +93,7 @@ impl Waiter {
             Wait::Block | Wait::Yield | Wait::Spin { .. } => Sleep::InRead(None),
         };
         device.set_blocking(matches!(sleep, Sleep::InRead(_)))?;
-        Ok(Self { wait, sleep, streamed: 0 })
+        Ok(Self { wait, sleep, packets_since_sleep: 0 })
     }
 
     /// Makes the waiter sleep in `ppoll` from now on, independent of its strategy: the eventfd of
@@ -150,7 +150,7 @@ impl Waiter {
     ) -> io::Result<WaitResult> {
         let is_woken = || queue_steering.is_some_and(QueueSteering::is_signaled);
         let mut waited =
-            WaitResult { packet: None, now, spun: Duration::ZERO, blocked: Duration::ZERO };
+            WaitResult { packet: None, now, spin_time: Duration::ZERO, sleep_time: Duration::ZERO };
         if until.is_some_and(|until| until <= now) || is_woken() {
             waited.packet = self.read_now(device, packet)?;
             return Ok(waited);
@@ -162,7 +162,7 @@ impl Waiter {
                 waited.packet = self.read_now(device, packet)?;
                 waited.now = clock.now();
             }
-            waited.spun = waited.now - now;
+            waited.spin_time = waited.now - now;
             let is_late = until.is_some_and(|until| until <= waited.now);
             if waited.packet.is_some() || is_late || is_woken() {
                 return Ok(waited);
@@ -174,7 +174,7 @@ impl Waiter {
         }
         waited.packet = self.sleep(device, packet, clock, (before, until), queue_steering)?;
         waited.now = clock.now();
-        waited.blocked = waited.now - before;
+        waited.sleep_time = waited.now - before;
         Ok(waited)
     }
 
@@ -188,7 +188,7 @@ impl Waiter {
         let received =
             if is_blocking { device.receive_now(packet) } else { device.receive(packet) };
         if is_blocking && matches!(received, Ok(Some(_))) {
-            self.streamed += 1;
+            self.packets_since_sleep += 1;
             if self.is_stream(device) {
                 device.set_blocking(false)?;
             }
@@ -196,14 +196,14 @@ impl Waiter {
         received
     }
 
-    /// Returns whether a read of `device` does not wait now.
+    /// Returns whether a read of `device` returns at once even if no packet is waiting.
     pub(crate) fn reads_at_once(&self, device: &Device) -> bool {
         !self.sleeps_in_read() || self.is_stream(device)
     }
 
-    /// Returns whether an otherwise blocking device is non-blocking now.
+    /// Returns whether the device is non-blocking now because packets stream in.
     fn is_stream(&self, device: &Device) -> bool {
-        self.streamed >= STREAM_PACKETS && matches!(device, Device::Tun(_))
+        self.packets_since_sleep >= STREAM_PACKETS && matches!(device, Device::Tun(_))
     }
 
     fn sleep(
@@ -217,14 +217,14 @@ impl Waiter {
         if self.is_stream(device) {
             device.set_blocking(matches!(self.sleep, Sleep::InRead(_)))?;
         }
-        self.streamed = 0;
+        self.packets_since_sleep = 0;
         if let Some(queue_steering) = queue_steering {
             let wanted = PollFlags::IN;
             let mut descriptors =
                 [PollFd::new(device, wanted), PollFd::new(queue_steering, wanted)];
             readiness::wait(&mut descriptors, clock, until)?;
             let [of_device, _] = descriptors;
-            // A read that finds nothing costs more than this check.
+            // This check costs less than a read that returns no packet.
             return if of_device.revents().is_empty() { Ok(None) } else { device.receive(packet) };
         }
         if let Some(read_timer) = self.read_timer(device)? {
@@ -297,15 +297,15 @@ mod tests {
         let clock = Monotonic::start();
         let mut packet = [0; 2048];
         let until = clock.now() + Duration::from_millis(2);
-        let mut spun = Duration::ZERO;
-        let mut blocked = Duration::ZERO;
+        let mut spin_time = Duration::ZERO;
+        let mut sleep_time = Duration::ZERO;
         loop {
             let now = clock.now();
             let waited = waiter.read(&device, &mut packet, &clock, now, Some(until)).unwrap();
-            spun += waited.spun;
-            blocked += waited.blocked;
+            spin_time += waited.spin_time;
+            sleep_time += waited.sleep_time;
             if waited.now >= until {
-                return WaitResult { spun, blocked, ..waited };
+                return WaitResult { spin_time, sleep_time, ..waited };
             }
         }
     }
@@ -330,8 +330,8 @@ mod tests {
     fn a_wait_that_spins_to_its_deadline_has_not_slept() {
         in_new_network(|| {
             let waited = wait_for_a_deadline(Wait::Spin { nanos: u32::MAX });
-            assert_eq!(waited.blocked, Duration::ZERO);
-            assert_ne!(waited.spun, Duration::ZERO);
+            assert_eq!(waited.sleep_time, Duration::ZERO);
+            assert_ne!(waited.spin_time, Duration::ZERO);
         });
     }
 
@@ -345,7 +345,7 @@ mod tests {
             while waiter.read_now(&device, &mut packet).unwrap().is_some() {}
             let now = clock.now();
             let waited = waiter.read(&device, &mut packet, &clock, now, Some(now)).unwrap();
-            assert_eq!((waited.now, waited.blocked), (now, Duration::ZERO));
+            assert_eq!((waited.now, waited.sleep_time), (now, Duration::ZERO));
         });
     }
 
@@ -357,11 +357,11 @@ mod tests {
             let clock = Monotonic::start();
             let mut packet = [0; 2048];
             (0..40).for_each(|_| _ = socket.send(b"x").unwrap());
-            let mut streamed = 0;
+            let mut packets_since_sleep = 0;
             while waiter.read_now(&device, &mut packet).unwrap().is_some() {
-                streamed += 1;
+                packets_since_sleep += 1;
             }
-            assert!(streamed >= 40);
+            assert!(packets_since_sleep >= 40);
             assert!(waiter.is_stream(&device));
             let now = clock.now();
             let until = now + Duration::from_millis(1);

@@ -57,7 +57,8 @@ pub(crate) fn remote_failure(message: String) -> Failure {
     Failure::RemoteHost
 }
 
-/// Returns the width of the terminal on stdout, else `COLUMNS`, else 80; limited to 40 to 200.
+/// Returns the width of the terminal on stdout, else `COLUMNS`, else 80. The result is at least 40
+/// and at most 200.
 pub(crate) fn stdout_columns() -> usize {
     let size = os::tty::WindowSize::of(std::io::stdout());
     let columns_variable = || std::env::var("COLUMNS").ok()?.parse().ok();

@@ -1,8 +1,8 @@
 //! `plumb serve` and `plumb login` against clients and servers of other projects: plink, curl,
 //! telnetlib3 and tmux.
 //!
-//! Each test has its own network namespace, in which the servers listen at 10.0.0.1. A test whose
-//! program is not installed is skipped and reports that.
+//! Each test has its own network namespace, in which the servers listen at 10.0.0.1. If the program
+//! of a test is not installed, the test reports this and is skipped.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -171,7 +171,7 @@ impl Tmux {
     }
 
     /// Waits until the text on the screen ends with `lines`.
-    fn shows(&self, lines: &str) {
+    fn wait_for_lines(&self, lines: &str) {
         let mut screen = String::new();
         let clock = os::clock::Monotonic::start();
         let limit = clock.now() + protocols::time::Duration::from_secs(10);
@@ -196,23 +196,23 @@ fn in_tmux_the_screen_equals_that_of_the_remote_host() {
         let _server = ServeProcess::start(SHELL);
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
         let tmux = Tmux::start(&[plumb, "login", SERVER, PORT]);
-        tmux.shows("ready:");
+        tmux.wait_for_lines("ready:");
         tmux.type_keys(&["stty size", "Enter"]);
-        tmux.shows("ready:stty size\n12 60\nready:");
+        tmux.wait_for_lines("ready:stty size\n12 60\nready:");
         tmux.type_keys(&["echo abX", "BSpace", "c", "Enter"]);
-        tmux.shows("ready:echo abc\nabc\nready:");
+        tmux.wait_for_lines("ready:echo abc\nabc\nready:");
         // Colors, a cursor movement, and a line that is partly erased.
         tmux.type_keys(&[
             "-l",
             r"printf '\033[2J\033[3;5H\033[31mred\033[0m\033[5;1Hlong line\033[5;5H\033[K\n'",
         ]);
         tmux.type_keys(&["Enter"]);
-        tmux.shows("\n    red\n\nlong\nready:");
+        tmux.wait_for_lines("\n    red\n\nlong\nready:");
         tmux.type_keys(&["cat", "Enter"]);
         tmux.type_keys(&["meow", "Enter"]);
-        tmux.shows("meow\nmeow");
+        tmux.wait_for_lines("meow\nmeow");
         tmux.type_keys(&["C-c"]);
-        tmux.shows("^C\nready:");
+        tmux.wait_for_lines("^C\nready:");
         tmux.type_keys(&["C-]"]);
         tmux.type_keys(&["close", "Enter"]);
     });
@@ -225,19 +225,19 @@ fn in_tmux_lines_are_edited_locally_if_the_server_requests_it() {
         let server = Server::InetutilsLinemode.start();
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
         let tmux = Tmux::start(&[plumb, "login", SERVER, &server.port().to_string()]);
-        tmux.shows("#");
+        tmux.wait_for_lines("#");
         tmux.type_keys(&["PS1=rea''dy:", "Enter"]);
-        tmux.shows("\nready:");
-        // On Linux the terminal of this telnetd echoes each line a second time; the same happens
-        // with the Telnet client of inetutils.
+        tmux.wait_for_lines("\nready:");
+        // On Linux this telnetd's terminal echoes each line a second time, also with the Telnet
+        // client of inetutils.
         tmux.type_keys(&["wrong", "C-u", "echo one twX", "BSpace", "C-w", "two", "Enter"]);
-        tmux.shows("\nready:echo one two\necho one two\none two\nready:");
+        tmux.wait_for_lines("\nready:echo one two\necho one two\none two\nready:");
         tmux.type_keys(&["cat", "Enter"]);
-        tmux.shows("ready:cat\ncat");
+        tmux.wait_for_lines("ready:cat\ncat");
         tmux.type_keys(&["meow", "Enter"]);
-        tmux.shows("meow\nmeow\nmeow");
+        tmux.wait_for_lines("meow\nmeow\nmeow");
         tmux.type_keys(&["C-d"]);
-        tmux.shows("meow\nready:");
+        tmux.wait_for_lines("meow\nready:");
         tmux.type_keys(&["C-]"]);
         tmux.type_keys(&["close", "Enter"]);
     });

@@ -385,7 +385,7 @@ fn ser2net_uses_a_console_of_plumb_serve_and_every_byte_passes() {
         let to = format!("telnet(rfc2217),tcp,{SERVER},{PORT}");
         let _peer = Ser2net::start("tcp", &to);
         // ser2net connects to the console when a client connects to ser2net.
-        let mut client = RawClient::at((SERVER, 2217));
+        let mut client = RawClient::connect_to((SERVER, 2217));
         server.wait_for_log("10.0.0.1:");
         let all: Vec<u8> = (0..=255).filter(|byte| *byte != ESCAPE).collect();
         client.send(&all);

@@ -1,8 +1,8 @@
 //! Denial of service against the running servers: each test is an attack that once worked.
 //!
-//! No test measures time. Work is measured as the server's processor time, in units of one password
-//! check. Progress is measured by the order of replies. Time limits are ten times the documented
-//! values.
+//! No test measures time. A server's work is measured as its processor time, relative to the
+//! processor time of one password check. Progress is measured by the order of replies. Time limits
+//! are ten times the documented values.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -70,7 +70,7 @@ impl Control {
     }
 
     /// Returns the code of the next reply, or 0 if the server has closed the connection.
-    fn reply(&mut self) -> u16 {
+    fn read_reply_code(&mut self) -> u16 {
         loop {
             let mut line = String::new();
             if self.0.read_line(&mut line).unwrap_or(0) == 0 {
@@ -84,12 +84,12 @@ impl Control {
 
     fn send_and_read(&mut self, command: &str) -> u16 {
         self.send_without_waiting(&format!("{command}\n"));
-        self.reply()
+        self.read_reply_code()
     }
 
     /// Logs in, and returns the replies to greeting, USER and PASS.
     fn log_in(&mut self, user: &str, password: &str) -> [u16; 3] {
-        let greeting = self.reply();
+        let greeting = self.read_reply_code();
         [
             greeting,
             self.send_and_read(&format!("USER {user}")),
@@ -106,7 +106,7 @@ impl Control {
         connect(ATTACKER, port)
     }
 
-    fn resets(self) {
+    fn reset(self) {
         reset(self.0.into_inner());
     }
 }

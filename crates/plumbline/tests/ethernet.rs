@@ -48,8 +48,8 @@ struct TestApplication {
     outgoing: Vec<u8>,
     received: Vec<u8>,
     echoes: bool,
-    /// Number of received bytes after which the application closes its connection. It also closes
-    /// the connection after the peer does.
+    /// Number of received bytes after which the application closes its connection. The application
+    /// also closes the connection after the peer has closed it.
     close_after_bytes: usize,
     has_closed: bool,
 }
@@ -179,7 +179,7 @@ impl Host {
         let mut program = Program::start(&mut command).unwrap();
         let mut status = None;
         self.run_until(arguments[0], |_| {
-            status = program.has_ended().unwrap();
+            status = program.exit_status().unwrap();
             status.is_some()
         });
         assert!(status.unwrap().success(), "{arguments:?}");
@@ -239,7 +239,7 @@ fn the_kernel_and_the_station_ping_each_other() {
         let mut host = Host::at_fixed_address();
         host.run_with_station(&["ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
         host.ping(KERNEL.into());
-        assert_eq!(host.station.packets_lent(), 0);
+        assert_eq!(host.station.packets_in_use(), 0);
     });
 }
 
@@ -524,7 +524,7 @@ fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
         let ours = wait_for_global_address(&mut host).to_string();
         host.run_with_station(&["ping6", "-c", "3", "-i", "0.1", &ours]);
         host.ping(ROUTER.into());
-        assert_eq!(host.station.packets_lent(), 0);
+        assert_eq!(host.station.packets_in_use(), 0);
     });
 }
 

@@ -1,6 +1,7 @@
 //! FTP clients of other projects with their default settings at `plumb serve --ftp`: lftp, curl,
-//! wget and Python's ftplib. Each client downloads, uploads, resumes both, transfers in parallel
-//! and copies directories, as far as it supports these functions, in cleartext and in TLS.
+//! wget and Python's ftplib. Each client downloads, uploads, resumes downloads and uploads,
+//! transfers in parallel and copies directories, if it supports the function. All tests run in
+//! cleartext and in TLS.
 //!
 //! The only settings stop a client at its first error and, with TLS, make it accept a self-signed
 //! certificate. The server has its default settings too, except for clients that do not resume TLS
@@ -24,7 +25,7 @@ const LFTP_TLS: &str = "set ftp:ssl-allow-anonymous yes; set ftp:ssl-force yes; 
 
 /// Runs commands in lftp, in cleartext and in TLS, each time with a new server; `check` then
 /// inspects the files.
-fn lftp(prepare: fn(&TestDirectories), commands: &str, check: fn(&TestDirectories)) {
+fn test_lftp(prepare: fn(&TestDirectories), commands: &str, check: fn(&TestDirectories)) {
     for settings in ["", LFTP_TLS] {
         let directories = TestDirectories::new();
         let server = Server::writable(&directories, "127.0.0.1", &[]);
@@ -47,7 +48,7 @@ fn lftp_downloads_compressible_and_incompressible_files() {
         fs::write(directories.remote_path("noise"), noise(300_000)).unwrap();
         fs::write(directories.remote_path("empty"), "").unwrap();
     };
-    lftp(prepare, "get text; get noise; get empty", |directories| {
+    test_lftp(prepare, "get text; get noise; get empty", |directories| {
         assert!(fs::read(directories.local_path("text")).unwrap() == text(300_000));
         assert!(fs::read(directories.local_path("noise")).unwrap() == noise(300_000));
         assert!(fs::read(directories.local_path("empty")).unwrap().is_empty());
@@ -63,7 +64,7 @@ fn lftp_uploads_compressible_and_incompressible_files() {
         fs::write(directories.local_path("empty"), "").unwrap();
         fs::write(directories.remote_path("text"), "an older version").unwrap();
     };
-    lftp(prepare, "put text; put noise; put empty", |directories| {
+    test_lftp(prepare, "put text; put noise; put empty", |directories| {
         assert!(fs::read(directories.remote_path("text")).unwrap() == text(300_000));
         assert!(fs::read(directories.remote_path("noise")).unwrap() == noise(300_000));
         assert!(fs::read(directories.remote_path("empty")).unwrap().is_empty());
@@ -79,7 +80,7 @@ fn lftp_resumes_a_download_and_an_upload() {
         fs::write(directories.local_path("up"), text(300_000)).unwrap();
         fs::write(directories.remote_path("up"), &text(300_000)[..123_456]).unwrap();
     };
-    lftp(prepare, "get -c down; put -c up", |directories| {
+    test_lftp(prepare, "get -c down; put -c up", |directories| {
         assert!(fs::read(directories.local_path("down")).unwrap() == text(300_000));
         assert!(fs::read(directories.remote_path("up")).unwrap() == text(300_000));
     });
@@ -91,7 +92,7 @@ fn lftp_downloads_one_file_over_four_connections() {
     let prepare = |directories: &TestDirectories| {
         fs::write(directories.remote_path("file"), text(4_000_000)).unwrap();
     };
-    lftp(prepare, "pget -n 4 file", |directories| {
+    test_lftp(prepare, "pget -n 4 file", |directories| {
         assert!(fs::read(directories.local_path("file")).unwrap() == text(4_000_000));
     });
 }
@@ -103,7 +104,7 @@ fn lftp_mirrors_directories_in_both_directions_over_several_connections() {
         make_tree(&directories.remote_path("tree"));
         make_tree(&directories.local_path("own"));
     };
-    lftp(prepare, "mirror --parallel=3 tree; mirror -R --parallel=3 own", |directories| {
+    test_lftp(prepare, "mirror --parallel=3 tree; mirror -R --parallel=3 own", |directories| {
         check_tree(&directories.local_path("tree"));
         check_tree(&directories.remote_path("own"));
     });
@@ -116,7 +117,7 @@ fn lftp_lists_a_file_with_its_size() {
         fs::write(directories.remote_path("file"), text(123_456)).unwrap();
     };
     // `du` queries sizes; `cls` prints the listing.
-    lftp(prepare, "cls -l > listing; du -b file > sizes", |directories| {
+    test_lftp(prepare, "cls -l > listing; du -b file > sizes", |directories| {
         for name in ["listing", "sizes"] {
             let messages = fs::read_to_string(directories.local_path(name)).unwrap();
             assert!(messages.contains("123456"), "{messages}");
@@ -141,7 +142,7 @@ impl Curl<'_> {
 }
 
 /// Runs `work` with curl, in cleartext and in TLS.
-fn curl(work: fn(&TestDirectories, &Server, &Curl<'_>)) {
+fn test_curl(work: fn(&TestDirectories, &Server, &Curl<'_>)) {
     for settings in [&[][..], &["--ssl-reqd", "-k"]] {
         let directories = TestDirectories::new();
         let server = Server::writable(&directories, "127.0.0.1", &[]);
@@ -152,7 +153,7 @@ fn curl(work: fn(&TestDirectories, &Server, &Curl<'_>)) {
 #[test]
 #[ignore = "needs curl"]
 fn curl_appends_to_a_file_and_resumes_a_download_and_an_upload() {
-    curl(|directories, server, curl| {
+    test_curl(|directories, server, curl| {
         let url = |name: &str| server.url("127.0.0.1", name);
         fs::write(directories.local_path("tail"), "the tail").unwrap();
         fs::write(directories.remote_path("appended"), "the head, ").unwrap();
@@ -175,7 +176,7 @@ fn curl_appends_to_a_file_and_resumes_a_download_and_an_upload() {
 #[test]
 #[ignore = "needs curl"]
 fn curl_transfers_several_files_in_parallel() {
-    curl(|directories, server, curl| {
+    test_curl(|directories, server, curl| {
         let names = ["a", "b", "c", "d", "e"];
         for (at, name) in names.iter().enumerate() {
             fs::write(directories.remote_path(name), noise(50_000 + at)).unwrap();
@@ -200,7 +201,7 @@ fn curl_transfers_several_files_in_parallel() {
 #[test]
 #[ignore = "needs curl"]
 fn curl_uploads_several_files_one_after_another_over_one_control_connection() {
-    curl(|directories, server, curl| {
+    test_curl(|directories, server, curl| {
         let names = ["a", "b", "c", "d", "e"];
         for (at, name) in names.iter().enumerate() {
             fs::write(directories.local_path(name), noise(50_000 + at)).unwrap();
@@ -216,7 +217,12 @@ fn curl_uploads_several_files_one_after_another_over_one_control_connection() {
 }
 
 /// Runs wget with `words` and the URL of `name`, in cleartext and in TLS.
-fn wget(prepare: fn(&TestDirectories), words: &[&str], name: &str, check: fn(&TestDirectories)) {
+fn test_wget(
+    prepare: fn(&TestDirectories),
+    words: &[&str],
+    name: &str,
+    check: fn(&TestDirectories),
+) {
     for scheme in ["ftp", "ftps"] {
         let directories = TestDirectories::new();
         let server = Server::writable(&directories, "127.0.0.1", &[]);
@@ -234,7 +240,7 @@ fn wget_gets_a_file() {
     let prepare = |directories: &TestDirectories| {
         fs::write(directories.remote_path("file"), text(300_000)).unwrap();
     };
-    wget(prepare, &[], "file", |directories| {
+    test_wget(prepare, &[], "file", |directories| {
         assert!(fs::read(directories.local_path("file")).unwrap() == text(300_000));
     });
 }
@@ -246,7 +252,7 @@ fn wget_resumes_a_download() {
         fs::write(directories.remote_path("file"), text(300_000)).unwrap();
         fs::write(directories.local_path("file"), &text(300_000)[..123_456]).unwrap();
     };
-    wget(prepare, &["--continue"], "file", |directories| {
+    test_wget(prepare, &["--continue"], "file", |directories| {
         assert!(fs::read(directories.local_path("file")).unwrap() == text(300_000));
     });
 }
@@ -255,7 +261,7 @@ fn wget_resumes_a_download() {
 #[ignore = "needs wget"]
 fn wget_mirrors_a_directory() {
     let prepare = |directories: &TestDirectories| make_tree(&directories.remote_path("tree"));
-    wget(prepare, &["--mirror", "--no-host-directories"], "tree/", |directories| {
+    test_wget(prepare, &["--mirror", "--no-host-directories"], "tree/", |directories| {
         check_tree(&directories.local_path("tree"));
     });
 }

@@ -1,6 +1,8 @@
 //! The state of a file after a failure during its upload: a full disk, a killed server, or a
-//! directory that is swapped for a symbolic link. Afterwards the directory contains either the old
-//! or the new file and no temporary file, and the content of a confirmed upload.
+//! directory that is swapped for a symbolic link.
+//!
+//! Afterwards the directory contains either the old or the new file and no temporary file. If the
+//! upload was confirmed, the directory contains the new file.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -47,8 +49,8 @@ fn start_on_small_disk(directories: &TestDirectories) -> (Server, PathBuf) {
     let before = [&namespaces[..], &["sh", "-c", &script, "sh"]].concat();
     let words = ["--writable", "--ftp-tls", "off", "--ftp-listen", "127.0.0.1:0"];
     let server = Server::start_by(directories, &before, &words);
-    let seen = format!("/proc/{}/root{there}", server.program.id());
-    (server, seen.into())
+    let mount_path = format!("/proc/{}/root{there}", server.program.id());
+    (server, mount_path.into())
 }
 
 /// Uploads a file with `command` for every number of free pages up to `needed + 1`.
@@ -63,15 +65,15 @@ fn upload_with_each_number_of_free_pages(command: &str, expected: &[u8], needed:
         fs::write(disk.join("ballast"), vec![1; (DISK_PAGES - 1 - free) * PAGE_BYTES]).unwrap();
         fs::write(disk.join("file"), &old).unwrap();
         let code = line.store(command, &expected[expected.len() - FILE_PAGES * PAGE_BYTES..]);
-        let is_good = code == 226;
-        assert_eq!(is_good, free >= needed, "{free} pages are free: {code}");
-        assert!(is_good || code == 452, "{free} pages are free: {code}");
+        let is_confirmed = code == 226;
+        assert_eq!(is_confirmed, free >= needed, "{free} pages are free: {code}");
+        assert!(is_confirmed || code == 452, "{free} pages are free: {code}");
         let remaining = fs::read(disk.join("file")).unwrap();
         assert!(
-            remaining == if is_good { expected } else { &old },
+            remaining == if is_confirmed { expected } else { &old },
             "{free} pages are free: {code}"
         );
-        // With the next command the client is known to be alive, and the server removes its partial
+        // The next command shows that the client is alive. The server then removes the partial
         // upload.
         assert_eq!(line.send("NOOP"), 200);
         assert_eq!(names(&disk), ["ballast", "file"]);
@@ -177,7 +179,7 @@ fn upload_to_killed_server(
     if !is_dead {
         _ = server.program.child().kill();
     }
-    poll_until_timeout(|| server.program.has_ended().unwrap());
+    poll_until_timeout(|| server.program.exit_status().unwrap());
     tracer.unwrap().0.wait().unwrap();
     let remaining = fs::read(directories.remote_path("file")).unwrap();
     assert!(
@@ -249,7 +251,7 @@ fn a_directory_replaced_by_a_symlink_during_a_request_does_not_lead_out_of_the_r
     let server = Server::writable(&directories, "127.0.0.1", &["--ftp-tls", "off"]);
     let swaps = AtomicUsize::new(0);
     let is_over = AtomicBool::new(false);
-    let mut seen = 0;
+    let mut success_count = 0;
     let mut refusals = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -263,11 +265,12 @@ fn a_directory_replaced_by_a_symlink_during_a_request_does_not_lead_out_of_the_r
         let _end = StopOnDrop(&is_over);
         let mut line = ControlConnection::logged_in(&server);
         line.send("TYPE I");
-        while swaps.load(Ordering::Relaxed) < SWAP_COUNT || seen + refusals < MIN_REQUESTS {
+        while swaps.load(Ordering::Relaxed) < SWAP_COUNT || success_count + refusals < MIN_REQUESTS
+        {
             match line.retrieve("RETR folder/file") {
                 Ok(bytes) => {
                     assert_eq!(bytes, b"inside");
-                    seen += 1;
+                    success_count += 1;
                 }
                 Err(code) => {
                     assert_eq!(code, 550);
@@ -284,7 +287,10 @@ fn a_directory_replaced_by_a_symlink_during_a_request_does_not_lead_out_of_the_r
             assert!(matches!(line.send("SITE CHMOD 604 folder/file"), 200 | 550));
         }
     });
-    assert!(seen > 0 && refusals > 0, "{seen} were seen, {refusals} were refused");
+    assert!(
+        success_count > 0 && refusals > 0,
+        "{success_count} were seen, {refusals} were refused"
+    );
     assert_eq!(names(&directories.0.join("outside")), ["file"]);
     let mode = fs::metadata(directories.0.join("outside/file")).unwrap().permissions();
     assert_ne!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o604);

@@ -2,8 +2,8 @@
 //! adapts by itself and the whole file arrives, or plumb prints an error that names the failed
 //! step.
 //!
-//! The list of faults follows the options that other clients have for such servers. These tests set
-//! no such options.
+//! Other clients have options for such servers, and the list of faults is derived from these
+//! options. The tests use plumb without such options.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the table is shown")]
@@ -25,8 +25,8 @@ use std::thread;
 
 /// Time limit for one run of plumb.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
-/// Number of faults tried concurrently.
-const CONCURRENT_ROWS: usize = 6;
+/// Number of faults that are tested at the same time.
+const CONCURRENT_TESTS: usize = 6;
 const FILE_BYTES: usize = 100_000;
 
 /// Task given to plumb.
@@ -59,49 +59,60 @@ enum Outcome {
 use Job::{Continue, Get, GetAll, GetOf, List, Mail, Put, Segments};
 use Outcome::{Fails, Prints, WholeFile};
 use Quirk::{
-    Begins, Bytewise, ClosedPort, Ends, Facts, Features, FinalReplyBeforeData, FirstGreeting,
-    Greeting, IgnoresRest, ImplicitTls, LineFeeds, Listing, NoCloseNotify, NoPaths, NoTelnet, On,
-    Once, Passive, ProtectionAfterLogin, RequiresPret, RequiresTlsResumption, SizeOfImages, Tls,
+    Bytewise, ClosedPort, EndReply, Facts, Features, FinalReplyBeforeData, FirstGreeting,
+    FirstReplyTo, Greeting, IgnoresRest, ImplicitTls, LineFeeds, Listing, NoCloseNotify, NoPaths,
+    NoTelnet, Passive, ProtectionAfterLogin, ReplyTo, RequiresPret, RequiresTlsResumption,
+    SizeOfImages, StartReply, Tls,
 };
 
-type Row = (&'static str, &'static [Quirk], Job, Outcome);
+type FaultTest = (&'static str, &'static [Quirk], Job, Outcome);
 
 /// Faults in opening the data connection.
-const DATA_CONNECTION_FAULTS: &[Row] = &[
+const DATA_CONNECTION_FAULTS: &[FaultTest] = &[
     (
         "PASV tells an address of a private network",
-        &[On("EPSV", "500 what?"), Passive("PASV", "227 at (10,1,2,3,%H,%L)")],
+        &[ReplyTo("EPSV", "500 what?"), Passive("PASV", "227 at (10,1,2,3,%H,%L)")],
         Get,
         WholeFile,
     ),
     (
         "PASV tells 0.0.0.0",
-        &[On("EPSV", "500 what?"), Passive("PASV", "227 at (0,0,0,0,%H,%L)")],
+        &[ReplyTo("EPSV", "500 what?"), Passive("PASV", "227 at (0,0,0,0,%H,%L)")],
         Get,
         WholeFile,
     ),
     (
         "PASV without parentheses",
-        &[On("EPSV", "502 no"), Passive("PASV", "227 Passive 127,0,0,1,%H,%L")],
+        &[ReplyTo("EPSV", "502 no"), Passive("PASV", "227 Passive 127,0,0,1,%H,%L")],
         Get,
         WholeFile,
     ),
-    ("EPSV is refused", &[On("EPSV", "500 what?")], Get, WholeFile),
-    ("EPSV is not answered", &[On("EPSV", "")], Get, WholeFile),
+    ("EPSV is refused", &[ReplyTo("EPSV", "500 what?")], Get, WholeFile),
+    ("EPSV is not answered", &[ReplyTo("EPSV", "")], Get, WholeFile),
     ("EPSV without parentheses", &[Passive("EPSV", "229 port %P")], Get, WholeFile),
     ("EPSV with an address in it", &[Passive("EPSV", "229 (|1|10.9.8.7|%P|)")], Get, WholeFile),
     ("nobody at the port of EPSV", &[ClosedPort("EPSV")], Get, WholeFile),
-    ("neither EPSV nor PASV", &[On("EPSV", "502 no"), On("PASV", "502 no")], Get, WholeFile),
     (
-        "PORT alone",
-        &[On("EPSV", "502 no"), On("PASV", "502 no"), On("EPRT", "500 what?")],
+        "neither EPSV nor PASV",
+        &[ReplyTo("EPSV", "502 no"), ReplyTo("PASV", "502 no")],
         Get,
         WholeFile,
     ),
-    ("EPSV and PASV are not answered", &[On("EPSV", ""), On("PASV", "")], Get, WholeFile),
+    (
+        "PORT alone",
+        &[ReplyTo("EPSV", "502 no"), ReplyTo("PASV", "502 no"), ReplyTo("EPRT", "500 what?")],
+        Get,
+        WholeFile,
+    ),
+    ("EPSV and PASV are not answered", &[ReplyTo("EPSV", ""), ReplyTo("PASV", "")], Get, WholeFile),
     (
         "no way to a data connection",
-        &[On("EPSV", "502"), On("PASV", "502"), On("EPRT", "502"), On("PORT", "502 no")],
+        &[
+            ReplyTo("EPSV", "502"),
+            ReplyTo("PASV", "502"),
+            ReplyTo("EPRT", "502"),
+            ReplyTo("PORT", "502 no"),
+        ],
         Get,
         Fails("EPRT and PORT: the server replied 502"),
     ),
@@ -110,7 +121,7 @@ const DATA_CONNECTION_FAULTS: &[Row] = &[
 ];
 
 /// Faults in the format and timing of replies.
-const REPLY_FAULTS: &[Row] = &[
+const REPLY_FAULTS: &[FaultTest] = &[
     (
         "replies of several lines with other codes",
         &[Greeting("220-a\n226 b\n220 c")],
@@ -120,7 +131,7 @@ const REPLY_FAULTS: &[Row] = &[
     ("a reply that ends with another code", &[Greeting("220-hello\n221 all")], Get, WholeFile),
     (
         "every reply of several lines does that",
-        &[On("FEAT", "211-these\n SIZE\n MDTM\n 200 end\n200 end")],
+        &[ReplyTo("FEAT", "211-these\n SIZE\n MDTM\n 200 end\n200 end")],
         Get,
         WholeFile,
     ),
@@ -129,22 +140,30 @@ const REPLY_FAULTS: &[Row] = &[
     ("LF alone ends lines", &[LineFeeds], Get, WholeFile),
     ("a byte at a time", &[Bytewise], Get, WholeFile),
     ("two replies in one segment", &[Quirk::RepliesInOneSegment], Get, WholeFile),
-    ("no 150", &[Begins("")], Get, WholeFile),
-    ("no 150 to STOR", &[Begins("")], Put, WholeFile),
-    ("125 for 150", &[Begins("125 open already")], Get, WholeFile),
+    ("no 150", &[StartReply("")], Get, WholeFile),
+    ("no 150 to STOR", &[StartReply("")], Put, WholeFile),
+    ("125 for 150", &[StartReply("125 open already")], Get, WholeFile),
     ("226 before the data", &[FinalReplyBeforeData], Get, WholeFile),
-    ("250 for 226", &[Ends("250 done")], Get, WholeFile),
-    ("no 226", &[Ends("")], Get, WholeFile),
-    ("no 226 to STOR", &[Ends("")], Put, WholeFile),
+    ("250 for 226", &[EndReply("250 done")], Get, WholeFile),
+    ("no 226", &[EndReply("")], Get, WholeFile),
+    ("no 226 to STOR", &[EndReply("")], Put, WholeFile),
     (
         "a size in 150 that is too large",
-        &[Begins("150 x (999999 bytes)"), On("SIZE", "500 what?"), On("MDTM", "500 what?")],
+        &[
+            StartReply("150 x (999999 bytes)"),
+            ReplyTo("SIZE", "500 what?"),
+            ReplyTo("MDTM", "500 what?"),
+        ],
         Get,
         Fails("bytes arrived instead of"),
     ),
     (
         "a size in 150, and no SIZE",
-        &[Begins("150 x (100000 bytes)"), On("SIZE", "500 what?"), Quirk::Cut(500, Cut::Closed)],
+        &[
+            StartReply("150 x (100000 bytes)"),
+            ReplyTo("SIZE", "500 what?"),
+            Quirk::Cut(500, Cut::Closed),
+        ],
         Get,
         WholeFile,
     ),
@@ -155,93 +174,93 @@ const REPLY_FAULTS: &[Row] = &[
         Get,
         Fails("not an FTP reply: \"HTTP/1.1 400 Bad Request\" (a web server)"),
     ),
-    ("QUIT is not answered", &[On("QUIT", "")], Get, WholeFile),
+    ("QUIT is not answered", &[ReplyTo("QUIT", "")], Get, WholeFile),
 ];
 
 /// Faults in login and feature negotiation.
-const LOGIN_FAULTS: &[Row] = &[
-    ("no password is wanted", &[On("USER", "230 in")], Get, WholeFile),
+const LOGIN_FAULTS: &[FaultTest] = &[
+    ("no password is wanted", &[ReplyTo("USER", "230 in")], Get, WholeFile),
     (
         "an account is wanted, and there is none",
-        &[On("PASS", "332 which?")],
+        &[ReplyTo("PASS", "332 which?")],
         Get,
         Fails("PASS: the server replied 332"),
     ),
     ("too many at first", &[FirstGreeting("421 too many")], Get, WholeFile),
     (
         "too many at first, with 530",
-        &[Once("PASS", "530 too many users, try later")],
+        &[FirstReplyTo("PASS", "530 too many users, try later")],
         Get,
         WholeFile,
     ),
     (
         "the password is wrong",
-        &[On("PASS", "530 no")],
+        &[ReplyTo("PASS", "530 no")],
         Get,
         Fails("PASS: the server replied 530 no"),
     ),
-    ("no FEAT", &[On("FEAT", "500 what?")], Get, WholeFile),
-    ("FEAT is not answered", &[On("FEAT", "")], Get, WholeFile),
-    ("UTF8 is refused", &[On("OPTS", "501 no")], Get, WholeFile),
-    ("OPTS UTF8 is not answered", &[On("OPTS", "")], Get, WholeFile),
-    ("no SYST", &[On("SYST", "500 what?")], Get, WholeFile),
+    ("no FEAT", &[ReplyTo("FEAT", "500 what?")], Get, WholeFile),
+    ("FEAT is not answered", &[ReplyTo("FEAT", "")], Get, WholeFile),
+    ("UTF8 is refused", &[ReplyTo("OPTS", "501 no")], Get, WholeFile),
+    ("OPTS UTF8 is not answered", &[ReplyTo("OPTS", "")], Get, WholeFile),
+    ("no SYST", &[ReplyTo("SYST", "500 what?")], Get, WholeFile),
     ("FEAT lies of MLST", &[Features(" MLST size*;\n SIZE")], List, Prints("f1")),
     (
         "FEAT lies of all",
         &[
             Features(" MLST size*;\n SIZE\n MDTM\n REST STREAM\n UTF8"),
-            On("MLST", "502 no"),
-            On("SIZE", "500 no"),
-            On("MDTM", "500 no"),
-            On("OPTS", "500 no"),
+            ReplyTo("MLST", "502 no"),
+            ReplyTo("SIZE", "500 no"),
+            ReplyTo("MDTM", "500 no"),
+            ReplyTo("OPTS", "500 no"),
         ],
         Get,
         WholeFile,
     ),
     ("SIZE in TYPE A is refused", &[SizeOfImages], Get, WholeFile),
-    ("a time of the year 119100", &[On("MDTM", "213 191000102030405")], Get, WholeFile),
+    ("a time of the year 119100", &[ReplyTo("MDTM", "213 191000102030405")], Get, WholeFile),
     (
         "TYPE I is refused",
-        &[On("TYPE", "504 text alone")],
+        &[ReplyTo("TYPE", "504 text alone")],
         Get,
         Fails("TYPE: the server replied 504"),
     ),
-    ("421 in the middle", &[Once("RETR", "421 timeout")], Get, WholeFile),
-    ("450 at first", &[Once("RETR", "450 busy")], Get, WholeFile),
+    ("421 in the middle", &[FirstReplyTo("RETR", "421 timeout")], Get, WholeFile),
+    ("450 at first", &[FirstReplyTo("RETR", "450 busy")], Get, WholeFile),
     (
         "450 for what is not there",
-        &[On("RETR", "450 No such file")],
+        &[ReplyTo("RETR", "450 No such file")],
         Get,
         Fails("450 No such file"),
     ),
-    ("no room at first, and --tries", &[Once("STOR", "452 no space")], Put, WholeFile),
+    ("no room at first, and --tries", &[FirstReplyTo("STOR", "452 no space")], Put, WholeFile),
     ("paths are unknown", &[NoPaths], GetOf("dir/f1"), WholeFile),
     ("a name with Telnet's 255", &[], GetOf("a%FFb"), WholeFile),
     ("a server that knows no Telnet", &[NoTelnet], GetOf("a%FFb"), Fails("550")),
 ];
 
 /// Faults in transfers.
-const TRANSFER_FAULTS: &[Row] = &[
+const TRANSFER_FAULTS: &[FaultTest] = &[
     ("the connection closes, and 226", &[Quirk::Cut(30_000, Cut::Closed)], Get, WholeFile),
     ("the connection closes, and 426", &[Quirk::Cut(30_000, Cut::ReportedAborted)], Get, WholeFile),
     ("the connection is reset, and 226", &[Quirk::Cut(30_000, Cut::Reset)], Get, WholeFile),
     ("nothing more comes", &[Quirk::Cut(30_000, Cut::Stalled)], Get, WholeFile),
     ("both connections are lost", &[Quirk::Cut(30_000, Cut::WithControl)], Get, WholeFile),
-    ("REST is refused", &[On("REST", "502 no")], Continue(40_000), WholeFile),
+    ("REST is refused", &[ReplyTo("REST", "502 no")], Continue(40_000), WholeFile),
     ("REST is forgotten", &[IgnoresRest], Continue(40_000), WholeFile),
     ("REST is forgotten, in pieces", &[IgnoresRest], Segments, WholeFile),
-    ("ABOR brings 225", &[On("ABOR", "225 none")], Segments, WholeFile),
-    ("ABOR brings 426 and 226", &[On("ABOR", "426 cut\n226 cut")], Segments, WholeFile),
-    ("ABOR is unknown", &[On("ABOR", "500 what?")], Segments, WholeFile),
-    ("ABOR is not answered", &[On("ABOR", "")], Segments, WholeFile),
+    ("ABOR brings 225", &[ReplyTo("ABOR", "225 none")], Segments, WholeFile),
+    ("ABOR brings 426 and 226", &[ReplyTo("ABOR", "426 cut\n226 cut")], Segments, WholeFile),
+    ("ABOR is unknown", &[ReplyTo("ABOR", "500 what?")], Segments, WholeFile),
+    ("ABOR is not answered", &[ReplyTo("ABOR", "")], Segments, WholeFile),
     ("an upload is cut off", &[Quirk::Cut(30_000, Cut::ReportedAborted)], Put, WholeFile),
     (
         "an upload is cut off, and no APPE",
-        &[Quirk::Cut(30_000, Cut::ReportedAborted), On("APPE", "502 no")],
+        &[Quirk::Cut(30_000, Cut::ReportedAborted), ReplyTo("APPE", "502 no")],
         Put,
         WholeFile,
     ),
-    ("STOR is refused", &[On("STOR", "553 not you")], Put, Fails("553 not you")),
+    ("STOR is refused", &[ReplyTo("STOR", "553 not you")], Put, Fails("553 not you")),
     (
         "the disk is full there",
         &[Quirk::Cut(30_000, Cut::DiskFull)],
@@ -250,14 +269,19 @@ const TRANSFER_FAULTS: &[Row] = &[
     ),
     ("no such file", &[], GetOf("none"), Fails("550 no such file")),
     ("MLFL", &[], Mail, WholeFile),
-    ("no MLFL, but MAIL", &[On("MLFL", "502 no")], Mail, WholeFile),
-    ("no MLFL and no MAIL", &[On("MLFL", "502 no"), On("MAIL", "502 no")], Mail, Fails("502 no")),
-    ("no such mailbox", &[On("MLFL", "550 who?")], Mail, Fails("550 who?")),
+    ("no MLFL, but MAIL", &[ReplyTo("MLFL", "502 no")], Mail, WholeFile),
+    (
+        "no MLFL and no MAIL",
+        &[ReplyTo("MLFL", "502 no"), ReplyTo("MAIL", "502 no")],
+        Mail,
+        Fails("502 no"),
+    ),
+    ("no such mailbox", &[ReplyTo("MLFL", "550 who?")], Mail, Fails("550 who?")),
 ];
 
 /// Faults in listings.
-const LISTING_FAULTS: &[Row] = &[
-    ("MLSD is refused", &[Features(" MLST size*;"), On("MLSD", "501 no")], GetAll, WholeFile),
+const LISTING_FAULTS: &[FaultTest] = &[
+    ("MLSD is refused", &[Features(" MLST size*;"), ReplyTo("MLSD", "501 no")], GetAll, WholeFile),
     (
         "MLSD sends what LIST sends",
         &[Features(" MLST size*;"), Facts("-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
@@ -290,7 +314,7 @@ const LISTING_FAULTS: &[Row] = &[
         List,
         Prints("f1"),
     ),
-    ("no LIST", &[On("LIST", "502 no")], List, Prints("f1")),
+    ("no LIST", &[ReplyTo("LIST", "502 no")], List, Prints("f1")),
     (
         "a name that leads elsewhere",
         &[Listing("-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9\n-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
@@ -300,10 +324,10 @@ const LISTING_FAULTS: &[Row] = &[
 ];
 
 /// Faults of a server's TLS.
-const TLS_FAULTS: &[Row] = &[
+const TLS_FAULTS: &[FaultTest] = &[
     (
         "no TLS where it is wanted",
-        &[On("AUTH", "502 no"), Tls],
+        &[ReplyTo("AUTH", "502 no"), Tls],
         Get,
         Fails("AUTH TLS: the server replied 502"),
     ),
@@ -311,12 +335,17 @@ const TLS_FAULTS: &[Row] = &[
     ("TLS ends without a word", &[Tls, NoCloseNotify], Get, WholeFile),
     (
         "TLS ends without a word, and no SIZE",
-        &[Tls, NoCloseNotify, On("SIZE", "500"), On("MDTM", "500")],
+        &[Tls, NoCloseNotify, ReplyTo("SIZE", "500"), ReplyTo("MDTM", "500")],
         Get,
         Fails("data transfer"),
     ),
     ("data must resume a session", &[Tls, RequiresTlsResumption], GetAll, WholeFile),
-    ("PROT is refused", &[Tls, On("PROT", "534 no")], Get, Fails("PROT: the server replied 534")),
+    (
+        "PROT is refused",
+        &[Tls, ReplyTo("PROT", "534 no")],
+        Get,
+        Fails("PROT: the server replied 534"),
+    ),
     ("TLS from the first byte on", &[ImplicitTls], Get, WholeFile),
     (
         "TLS from the first byte on, and PROT later",
@@ -396,8 +425,8 @@ fn arguments(job: Job, base: &str, directory: &TempDirectory) -> Vec<String> {
     words.into_iter().chain(limits).collect()
 }
 
-/// Runs one row, and returns a short description of plumb's reaction.
-fn run_row((fault, quirks, job, outcome): Row) -> String {
+/// Runs plumb against a server with one fault, and returns a short description of plumb's reaction.
+fn run_fault_test((fault, quirks, job, outcome): FaultTest) -> String {
     let server = FaultyFtpServer::start(quirks, &files());
     let directory = TempDirectory::new();
     let scheme = match () {
@@ -451,7 +480,8 @@ fn has_whole_file(job: Job, server: &FaultyFtpServer, directory: &TempDirectory)
     }
 }
 
-/// Returns a short description of the last message or of the commands that plumb sent.
+/// Returns the commands that plumb sent, except routine commands, followed by the last message or
+/// the last line of output.
 fn describe_reaction(last: &str, stdout: &str, received: &[String]) -> String {
     let routine_verbs = ["USER", "PASS", "FEAT", "OPTS", "TYPE", "SIZE", "MDTM", "QUIT"];
     let other_verbs: Vec<_> =
@@ -460,17 +490,20 @@ fn describe_reaction(last: &str, stdout: &str, received: &[String]) -> String {
     format!("{} | {messages}", other_verbs.join(" "))
 }
 
-/// Runs all rows, several at a time, and prints the result of each.
-fn all(rows: &[Row]) {
-    let waiting: Arc<Mutex<VecDeque<Row>>> = Arc::new(Mutex::new(rows.iter().copied().collect()));
-    let workers: Vec<_> = (0..CONCURRENT_ROWS)
+/// Tests the client with each fault, several at a time, and prints the results.
+fn run_fault_tests(tests: &[FaultTest]) {
+    let waiting: Arc<Mutex<VecDeque<FaultTest>>> =
+        Arc::new(Mutex::new(tests.iter().copied().collect()));
+    let workers: Vec<_> = (0..CONCURRENT_TESTS)
         .map(|_| {
             let waiting = Arc::clone(&waiting);
             thread::spawn(move || {
                 let mut failures = 0;
                 loop {
-                    let Some(row) = waiting.lock().unwrap().pop_front() else { return failures };
-                    match thread::spawn(move || run_row(row)).join() {
+                    let Some(fault_test) = waiting.lock().unwrap().pop_front() else {
+                        return failures;
+                    };
+                    match thread::spawn(move || run_fault_test(fault_test)).join() {
                         Ok(line) => println!("{line}"),
                         Err(_) => failures += 1,
                     }
@@ -484,30 +517,30 @@ fn all(rows: &[Row]) {
 
 #[test]
 fn for_every_data_connection_fault_the_file_arrives_or_an_error_explains_why() {
-    all(DATA_CONNECTION_FAULTS);
+    run_fault_tests(DATA_CONNECTION_FAULTS);
 }
 
 #[test]
 fn for_every_reply_format_the_file_arrives_or_an_error_explains_why() {
-    all(REPLY_FAULTS);
+    run_fault_tests(REPLY_FAULTS);
 }
 
 #[test]
 fn for_every_feature_set_the_file_arrives_or_an_error_explains_why() {
-    all(LOGIN_FAULTS);
+    run_fault_tests(LOGIN_FAULTS);
 }
 
 #[test]
 fn for_every_interruption_the_file_arrives_or_an_error_explains_why() {
-    all(TRANSFER_FAULTS);
+    run_fault_tests(TRANSFER_FAULTS);
 }
 
 #[test]
 fn for_every_listing_format_the_files_are_found() {
-    all(LISTING_FAULTS);
+    run_fault_tests(LISTING_FAULTS);
 }
 
 #[test]
 fn for_every_tls_fault_the_file_arrives_or_an_error_explains_why() {
-    all(TLS_FAULTS);
+    run_fault_tests(TLS_FAULTS);
 }

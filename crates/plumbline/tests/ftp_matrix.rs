@@ -2,9 +2,9 @@
 //! active, over IPv4 and IPv6, uploads and downloads, with the bytes compared.
 //!
 //! Each test has its own network namespace, in which all servers listen at 127.0.0.1 and fd00::1.
-//! The test writes its matrix to stderr: a cell is `ok`, `-` if the peer does not support the case,
-//! `no root` if only root of the machine can start the server, or `FAILED`. With `PLUMB_LONG=1`
-//! each cell transfers files of more sizes.
+//! The test writes its matrix to stderr. A cell is `ok`, `-` if the peer does not support the
+//! transfer mode, `no root` if only root of the machine can start the server, or `FAILED`. With
+//! `PLUMB_LONG=1` each cell transfers files of more sizes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -18,7 +18,7 @@ mod login_harness;
 
 use ftp_matrix::ftp_clients::ClientProgram;
 use ftp_matrix::ftp_servers::{Kind, Server};
-use ftp_matrix::matrix::{Case, Matrix, Outcome};
+use ftp_matrix::matrix::{Matrix, Outcome, TransferMode};
 use login_harness::in_configured_network;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -81,7 +81,7 @@ fn content(len: usize) -> Vec<u8> {
 fn transfer_and_compare(
     server: &Server,
     client: ClientProgram,
-    case: Case,
+    case: TransferMode,
     directory: &TempDirectory,
 ) -> Outcome {
     let local_directory =
@@ -116,16 +116,16 @@ fn transfer_and_compare(
     Outcome::Done
 }
 
-/// Tests every case with one client program at the two servers of a kind.
-fn row(
+/// Tests all transfer modes between one client program and the two servers of a kind.
+fn test_client(
     servers: &[Server],
     kind: Kind,
     client: ClientProgram,
     directory: &TempDirectory,
-) -> Vec<(Case, Outcome)> {
+) -> Vec<(TransferMode, Outcome)> {
     let find_server =
         |is_v6| servers.iter().find(|server| server.kind == kind && server.is_v6 == is_v6);
-    Case::ALL
+    TransferMode::ALL
         .into_iter()
         .map(|case| {
             let outcome = match find_server(case.is_v6) {
@@ -148,7 +148,11 @@ fn plumb_transfers_files_with_every_server() {
             let row = |kind| {
                 let servers = &servers;
                 let directory = &directory;
-                (kind, scope.spawn(move || row(servers, kind, ClientProgram::Plumb, directory)))
+                (
+                    kind,
+                    scope
+                        .spawn(move || test_client(servers, kind, ClientProgram::Plumb, directory)),
+                )
             };
             let threads: Vec<_> = Kind::ALL.into_iter().map(row).collect();
             threads.into_iter().map(|(kind, thread)| (kind, thread.join().unwrap())).collect()
@@ -172,7 +176,7 @@ fn every_client_program_transfers_files_with_plumb_serve() {
                 let servers = &servers;
                 let directory = &directory;
                 client.find_programs();
-                (client, scope.spawn(move || row(servers, Kind::Plumb, client, directory)))
+                (client, scope.spawn(move || test_client(servers, Kind::Plumb, client, directory)))
             };
             let threads: Vec<_> = ClientProgram::ALL.into_iter().map(row).collect();
             threads.into_iter().map(|(client, thread)| (client, thread.join().unwrap())).collect()

@@ -236,10 +236,12 @@ print("all is well")
 #[ignore = "needs Python"]
 fn ftplib_works_in_plaintext_and_tls_in_passive_and_active_mode() {
     let directories = TestDirectories::new();
-    let strict = Server::writable(&directories, "127.0.0.1", &[]);
+    let strict_server = Server::writable(&directories, "127.0.0.1", &[]);
     let lines = "rights = \"writable\"\nrequires-session-reuse = false\n";
-    let lenient = Server::configured(&directories, lines, &[]);
-    for (server, how) in [(&strict, "clear"), (&lenient, "tls"), (&strict, "resuming")] {
+    let lenient_server = Server::configured(&directories, lines, &[]);
+    for (server, how) in
+        [(&strict_server, "clear"), (&lenient_server, "tls"), (&strict_server, "resuming")]
+    {
         let messages = directories.run_client_ok(
             "python3",
             &["-c", FTPLIB, &server.port.to_string(), how],
@@ -275,7 +277,7 @@ fn a_configured_user_gets_its_own_root_and_rights_and_others_are_refused() {
     let users = directories.users_file(&rest);
     let words = ["--ftp-listen", "127.0.0.1:0", "--ftp-users", &users];
     let server = Server::start(&directories, &words);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS Secret")), (331, 530));
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     for (bytes, code) in [(&b"12345"[..], 226), (b"123456", 552), (b"1234", 226)] {
@@ -285,7 +287,7 @@ fn a_configured_user_gets_its_own_root_and_rights_and_others_are_refused() {
         drop(data);
         assert_eq!(line.read_reply(), code);
     }
-    // The accepted files remain; the rejected one leaves nothing.
+    // The accepted files remain. The rejected file leaves no part behind.
     _ = line.passive();
     assert_eq!(fs::read_dir(root).unwrap().count(), 2);
     assert_eq!(line.send("STOR f5"), 550);
@@ -689,7 +691,7 @@ fn a_small_file_costs_few_system_calls() {
         assert_eq!(line.retrieve("RETR file").unwrap().len(), 4096);
     }
     strace.signal(Signal::INT).unwrap();
-    login_harness::poll_until_timeout(|| strace.has_ended().unwrap());
+    login_harness::poll_until_timeout(|| strace.exit_status().unwrap());
     let counts = fs::read_to_string(counts).unwrap();
     let total = counts.lines().find(|line| line.ends_with("total")).unwrap();
     let total: usize = total.split_whitespace().nth(3).unwrap().parse().unwrap();

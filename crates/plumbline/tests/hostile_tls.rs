@@ -88,7 +88,7 @@ impl Attack {
         Self { trusted, key, chain: [vec![leaf], rest].concat() }
     }
 
-    /// Presents the chain to each client in turn, and returns their outputs.
+    /// Presents the chain to all clients, one after the other, and returns the clients' outputs.
     fn outputs(&self) -> Vec<Output> {
         let (port, server) = self.serve(2);
         let directory =
@@ -173,8 +173,8 @@ fn an_untrusted_chain_is_refused_even_if_short_or_circular() {
     let first = Authority::new("one");
     let other = Authority::new("other");
     assert_refused(&Attack::from_chain(&first, Vec::new()), &["UnknownIssuer"]);
-    let alone = vec![first.own_certificate().der().clone()];
-    assert_refused(&Attack::from_chain(&first, alone), &["UnknownIssuer"]);
+    let single_certificate = vec![first.own_certificate().der().clone()];
+    assert_refused(&Attack::from_chain(&first, single_certificate), &["UnknownIssuer"]);
     // The two authorities have certified each other, and both certificates occur several times.
     let pair = [other.certify(&first), first.certify(&other)];
     let rest = pair.iter().cycle().take(12).cloned().collect();

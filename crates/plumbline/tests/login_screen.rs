@@ -78,7 +78,7 @@ fn hostile_sequences_reach_the_terminal_neither_from_a_login_nor_from_a_replay()
     replay.wait_for_text("before 52;c;eA==behind");
     assert_eq!(replay.wait_for_exit().code(), Some(0));
     assert_harmless(&replay);
-    // With `--unfiltered` all of it passes.
+    // With `--unfiltered` the whole text passes.
     let mut replay = start_replay(path, &["--speed", "100", "--unfiltered"]);
     assert_eq!(replay.wait_for_exit().code(), Some(0));
     for part in HOSTILE_PARTS {

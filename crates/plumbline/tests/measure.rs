@@ -40,7 +40,7 @@ fn in_new_network(test: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Measures the login at a server that runs `server` for its one client.
+/// Measures the login at a new server that starts the program `server` for its one client.
 fn measure(server: Command, arguments: &[&str]) -> Output {
     measure_at("10.0.0.1:0", server, arguments)
 }
@@ -224,7 +224,7 @@ fn shows_a_login_and_leaves_its_report(command: &mut Command, directory: &TempDi
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}");
     assert!(text.contains("$ uname -a\n  Linux "), "{text}");
-    assert!(text.contains("Where the median of 200 echoes went"), "{text}");
+    assert!(text.contains("Where the time of the median echo went (200 echoes"), "{text}");
     let report = fs::read_to_string(directory.0.join("plumbline-report.html")).unwrap();
     for part in ["figure 6-1 of TM-233", "One keystroke, from key to cell", "Then and now"] {
         assert!(report.contains(part), "{part}");

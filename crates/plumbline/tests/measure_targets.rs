@@ -1,6 +1,6 @@
-//! `plumb measure` with targets other than Telnet alone: vsftpd, tftpd-hpa, a shell on a serial
-//! line, a login in TLS, and a session recorded by `plumb login`; the six measures, and invalid
-//! targets.
+//! `plumb measure` with targets other than cleartext Telnet: vsftpd, tftpd-hpa, a shell on a serial
+//! line, a login in TLS, and a session recorded by `plumb login`. Other tests check invalid
+//! targets, the report page, and the number of attempts.
 //!
 //! Each test with a server has its own network namespace and directory.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
@@ -482,7 +482,7 @@ fn a_running_plumb_serve_is_measured_by_its_meters() {
         assert_eq!((running.pid, running.command.as_str()), (server.program.id(), "serve"));
         assert!(running.window_ns >= 200_000_000);
         assert_eq!((record.measures, record.tries), (None, Vec::new()));
-        drop(server.program.has_ended());
+        drop(server.program.exit_status());
     });
 }
 

@@ -59,7 +59,7 @@ impl Drop for TestDirectory {
 
 struct Server {
     program: Program,
-    at: SocketAddr,
+    address: SocketAddr,
 }
 
 impl Server {
@@ -79,7 +79,7 @@ impl Server {
         });
         // Drains the server's further output, so that the server never blocks.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { program, at: address.unwrap() }
+        Self { program, address: address.unwrap() }
     }
 
     fn id(&self) -> String {
@@ -88,14 +88,14 @@ impl Server {
 
     /// Opens a session, and types a first line, which starts its program.
     fn open_session(&self) -> RawClient {
-        let mut client = RawClient::at(self.at);
-        line(&mut client, "begin");
+        let mut client = RawClient::connect_to(self.address);
+        type_line(&mut client, "begin");
         client
     }
 }
 
 /// Types a line, and waits for both the echo and the output of `cat`.
-fn line(client: &mut RawClient, text: &str) {
+fn type_line(client: &mut RawClient, text: &str) {
     client.send(format!("{text}\r\n").as_bytes());
     client.wait_for(text.as_bytes());
     client.wait_for(text.as_bytes());
@@ -117,7 +117,7 @@ fn the_meters_of_a_running_session_match_its_activity() {
     let mut client = server.open_session();
     let before = directory.report(&server);
     for count in 0..150 {
-        line(&mut client, &format!("line {count}"));
+        type_line(&mut client, &format!("line {count}"));
     }
     let after = directory.report(&server);
     let increase = |of: &dyn Fn(&Value) -> u64| of(&after) - of(&before);
@@ -152,7 +152,7 @@ fn an_ended_session_stays_in_the_sum() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
     let mut client = server.open_session();
-    line(&mut client, "one more");
+    type_line(&mut client, "one more");
     drop(client);
     let _other = server.open_session();
     let report = directory.report(&server);
@@ -175,7 +175,7 @@ fn a_meter_client_that_never_reads_does_not_block_sessions() {
             stream
         })
         .collect();
-    line(&mut client, "still here");
+    type_line(&mut client, "still here");
     assert_eq!(number(&directory.report(&server)["all"]["transactions"]), 1);
     drop(idle_client);
 }
@@ -247,7 +247,7 @@ fn a_user_watches_the_meters_and_quits() {
     command.env("TERM", "xterm");
     let mut user = TerminalUser::run(command);
     user.wait_for_text("no transaction yet");
-    line(&mut client, "hello");
+    type_line(&mut client, "hello");
     user.wait_for_text("1 transactions:");
     user.type_keys("q");
     assert_eq!(user.wait_for_exit().code(), Some(0));
@@ -270,7 +270,7 @@ fn each_ftp_command_is_a_transaction_and_a_sent_file_is_charged_to_system_calls(
     let root = directory.0.to_str().unwrap();
     let server =
         Server::start_with(&directory, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
-    let url = format!("ftp://{}/file", server.at);
+    let url = format!("ftp://{}/file", server.address);
     let output = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
     assert_eq!(output.stdout.len(), 100_000, "{output:?}");
     let report = directory.report(&server);
@@ -289,7 +289,7 @@ fn tls_is_charged_separately_from_the_system_calls_below_it() {
     let server =
         Server::start_with(&directory, &["--ftp", "--root", root, "--ftp-listen", "127.0.0.1:0"]);
     let download = |scheme: &str| {
-        let url = format!("{scheme}://{}/file", server.at);
+        let url = format!("{scheme}://{}/file", server.address);
         let output = directory.command(&["get", "--no-record", &url, "-"]).output().unwrap();
         assert_eq!(output.stdout.len(), 100_000, "{output:?}");
     };
@@ -314,7 +314,7 @@ fn tls_is_charged_separately_from_the_system_calls_below_it() {
 
 /// Returns the report of a login to `server` after a line was typed and echoed.
 fn report_of_login(directory: &TestDirectory, server: &Server, words: &[&str]) -> Value {
-    let port = server.at.port().to_string();
+    let port = server.address.port().to_string();
     let mut command = directory.command(&[&["login"], words].concat());
     command.env("TERM", "xterm");
     let mut user = TerminalUser::run(command);
@@ -338,7 +338,7 @@ fn report_of_login(directory: &TestDirectory, server: &Server, words: &[&str]) -
 fn a_login_client_has_meters_too() {
     let directory = TestDirectory::new();
     let server = Server::start(&directory, &[]);
-    let port = server.at.port().to_string();
+    let port = server.address.port().to_string();
     let report = report_of_login(&directory, &server, &["127.0.0.1", &port]);
     // All typed keys may arrive in one read.
     assert!(number(&report["all"]["transactions"]) >= 1, "{report}");
@@ -351,7 +351,7 @@ fn a_login_client_has_meters_too() {
 fn the_tls_of_a_login_is_charged_to_encryption() {
     let directory = TestDirectory::new();
     let server = Server::start_with(&directory, &["--listen-tls", "127.0.0.1:0", "--exec", "cat"]);
-    let url = format!("telnets://{}", server.at);
+    let url = format!("telnets://{}", server.address);
     let report = report_of_login(&directory, &server, &[&url]);
     let encryption = primitive(&report, "encryption");
     // The TLS handshake alone takes more visits than five, and each keystroke is encrypted in both

@@ -24,11 +24,11 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-/// Logs in, works, checks the status and leaves. This must succeed with every server and TCP
-/// implementation.
+/// Logs in, runs commands, checks the status and logs out. This must succeed with every server and
+/// TCP implementation.
 fn log_in_to_server(server: Server, tcp_stack: TcpStack) {
     let server = server.start();
-    let mut user = TerminalUser::at(tcp_stack, server.port());
+    let mut user = TerminalUser::log_in(tcp_stack, server.port());
     user.wait_for_text("Connected to 10.0.0.1 port");
     user.wait_for_shell();
     user.type_keys("echo $((6*7))\r");
@@ -76,7 +76,7 @@ fn a_user_logs_in_to_busybox_over_userspace_tcp() {
     in_new_network(|| log_in_to_server(Server::Busybox, TcpStack::Tun));
 }
 
-/// Logs in over an Ethernet segment, works and leaves.
+/// Logs in over an Ethernet segment, runs commands and logs out.
 fn log_in_over_ethernet(tcp_stack: &str) {
     let server = Server::Inetutils.start();
     let mut user =
@@ -296,7 +296,7 @@ fn a_name_without_an_address_is_exit_code_1_for_both_commands() {
 fn the_server_answers_are_you_there() {
     in_new_network(|| {
         let server = Server::Inetutils.start();
-        let mut user = TerminalUser::at(TcpStack::Tun, server.port());
+        let mut user = TerminalUser::log_in(TcpStack::Tun, server.port());
         user.wait_for_shell();
         user.type_keys("\x1dsend ayt\r");
         user.wait_for_text("[Yes]");
@@ -308,7 +308,7 @@ fn the_server_answers_are_you_there() {
 fn a_control_c_is_sent_to_the_server() {
     in_new_network(|| {
         let server = Server::Inetutils.start();
-        let mut user = TerminalUser::at(TcpStack::Tun, server.port());
+        let mut user = TerminalUser::log_in(TcpStack::Tun, server.port());
         user.wait_for_shell();
         user.type_keys(
             "stty raw -echo; echo go''ing; dd bs=1 count=1 2>&- | od -An -tu1; stty sane\r",
@@ -326,7 +326,7 @@ fn a_control_c_is_sent_to_the_server() {
 fn a_shell_that_ends_ends_the_session_with_success() {
     in_new_network(|| {
         let server = Server::Busybox.start();
-        let mut user = TerminalUser::at(TcpStack::Tun, server.port());
+        let mut user = TerminalUser::log_in(TcpStack::Tun, server.port());
         user.wait_for_shell();
         user.type_keys("exit\r");
         assert_eq!(user.wait_for_exit().code(), Some(0));
@@ -338,7 +338,7 @@ fn a_shell_that_ends_ends_the_session_with_success() {
 /// Sends a Synch from the server, and then several from the client.
 fn synch_in_both_directions(tcp_stack: TcpStack) {
     let listener = listen();
-    let mut user = TerminalUser::at(tcp_stack, listener.local_addr().unwrap().port());
+    let mut user = TerminalUser::log_in(tcp_stack, listener.local_addr().unwrap().port());
     let (mut remote, _) = listener.accept().unwrap();
     remote.write_all(b"before\r\n").unwrap();
     user.wait_for_text("before");
@@ -369,7 +369,7 @@ fn a_synch_works_in_both_directions_over_userspace_tcp() {
 /// Resets the connection from the server in the middle of the session.
 fn reset_by_server(tcp_stack: TcpStack) {
     let listener = listen();
-    let mut user = TerminalUser::at(tcp_stack, listener.local_addr().unwrap().port());
+    let mut user = TerminalUser::log_in(tcp_stack, listener.local_addr().unwrap().port());
     let (remote, _) = listener.accept().unwrap();
     user.wait_for_text("Connected");
     tcp_urgent::reset(remote);
@@ -395,7 +395,8 @@ fn a_reset_by_the_server_is_an_error_and_restores_the_terminal_over_userspace_tc
 fn a_signal_ends_plumb_and_the_terminal_is_restored() {
     in_new_network(|| {
         let listener = listen();
-        let mut user = TerminalUser::at(TcpStack::Kernel, listener.local_addr().unwrap().port());
+        let mut user =
+            TerminalUser::log_in(TcpStack::Kernel, listener.local_addr().unwrap().port());
         let (mut remote, _) = listener.accept().unwrap();
         remote.write_all(b"hello").unwrap();
         user.wait_for_text("hello");
@@ -408,7 +409,8 @@ fn a_signal_ends_plumb_and_the_terminal_is_restored() {
 fn assert_signal_resets_display_modes(signal: rustix::process::Signal) {
     in_new_network(move || {
         let listener = listen();
-        let mut user = TerminalUser::at(TcpStack::Kernel, listener.local_addr().unwrap().port());
+        let mut user =
+            TerminalUser::log_in(TcpStack::Kernel, listener.local_addr().unwrap().port());
         let (mut remote, _) = listener.accept().unwrap();
         remote.write_all(b"\x1b[?1049h\x1b[?1000hhello").unwrap();
         user.wait_for_text("hello");
@@ -569,7 +571,7 @@ fn a_user_logs_in_over_ppp_to_pppd() {
 fn a_port_without_a_listener_refuses_the_connection() {
     in_new_network(|| {
         for tcp_stack in [TcpStack::Kernel, TcpStack::Tun] {
-            let mut user = TerminalUser::at(tcp_stack, 9);
+            let mut user = TerminalUser::log_in(tcp_stack, 9);
             assert_eq!(user.wait_for_exit().code(), Some(1));
             user.wait_for_text("10.0.0.1:9 refuses the connection");
         }

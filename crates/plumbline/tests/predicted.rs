@@ -38,11 +38,11 @@ const fn with_tbf(path: NetworkPath) -> NetworkPath {
     NetworkPath { limiter: Limiter::Tbf, ..path }
 }
 
-const fn with(control: &'static str, path: NetworkPath) -> NetworkPath {
+const fn with_congestion_control(control: &'static str, path: NetworkPath) -> NetworkPath {
     NetworkPath { control, ..path }
 }
 
-const fn buffered(bytes: u32, path: NetworkPath) -> NetworkPath {
+const fn with_send_buffer(bytes: u32, path: NetworkPath) -> NetworkPath {
     NetworkPath { send_buffer: Some(bytes), ..path }
 }
 
@@ -50,44 +50,44 @@ const LOGINS: [Peer; 3] = [Peer::InetutilsTelnetd, Peer::BusyboxTelnetd, Peer::P
 const LOGIN_PATHS: [NetworkPath; 22] = [
     NetworkPath::new(2, 1_000),
     with_tbf(NetworkPath::new(10, 2_000)),
-    with("bbr", NetworkPath::new(20, 10_000)),
+    with_congestion_control("bbr", NetworkPath::new(20, 10_000)),
     NetworkPath::new(50, 1_000),
     with_tbf(NetworkPath::new(50, 20_000)),
-    with("reno", NetworkPath::new(5, 50_000)),
-    with("bbr", NetworkPath::new(2, 1_000)),
-    with("bbr", NetworkPath::new(5, 2_000)),
-    with("bbr", NetworkPath::new(10, 3_000)),
-    buffered(20_000, with("bbr", NetworkPath::new(100, 2_000))),
-    buffered(40_000, with("reno", NetworkPath::new(30, 2_000))),
-    buffered(40_000, with("reno", NetworkPath::new(2, 3_000))),
+    with_congestion_control("reno", NetworkPath::new(5, 50_000)),
+    with_congestion_control("bbr", NetworkPath::new(2, 1_000)),
+    with_congestion_control("bbr", NetworkPath::new(5, 2_000)),
+    with_congestion_control("bbr", NetworkPath::new(10, 3_000)),
+    with_send_buffer(20_000, with_congestion_control("bbr", NetworkPath::new(100, 2_000))),
+    with_send_buffer(40_000, with_congestion_control("reno", NetworkPath::new(30, 2_000))),
+    with_send_buffer(40_000, with_congestion_control("reno", NetworkPath::new(2, 3_000))),
     NetworkPath::new(20, 3_000),
     with_tbf(NetworkPath::new(30, 4_000)),
     // Send buffers so small that a short output fills them.
-    buffered(8_000, NetworkPath::new(5, 500)),
-    buffered(20_000, NetworkPath::new(2, 4_000)),
-    buffered(20_000, NetworkPath::new(20, 2_000)),
-    buffered(20_000, NetworkPath::new(50, 5_000)),
-    buffered(20_000, with_tbf(NetworkPath::new(20, 1_000))),
-    buffered(20_000, with("bbr", NetworkPath::new(10, 8_000))),
-    buffered(40_000, with("reno", NetworkPath::new(10, 5_000))),
-    buffered(40_000, NetworkPath::new(30, 1_500)),
+    with_send_buffer(8_000, NetworkPath::new(5, 500)),
+    with_send_buffer(20_000, NetworkPath::new(2, 4_000)),
+    with_send_buffer(20_000, NetworkPath::new(20, 2_000)),
+    with_send_buffer(20_000, NetworkPath::new(50, 5_000)),
+    with_send_buffer(20_000, with_tbf(NetworkPath::new(20, 1_000))),
+    with_send_buffer(20_000, with_congestion_control("bbr", NetworkPath::new(10, 8_000))),
+    with_send_buffer(40_000, with_congestion_control("reno", NetworkPath::new(10, 5_000))),
+    with_send_buffer(40_000, NetworkPath::new(30, 1_500)),
 ];
 const FTP: [Peer; 4] = [Peer::Vsftpd, Peer::PureFtpd, Peer::Proftpd, Peer::PlumbFtp];
 const FTP_PATHS: [NetworkPath; 12] = [
     NetworkPath::new(2, 1_000),
     with_tbf(NetworkPath::new(10, 5_000)),
-    with("bbr", NetworkPath::new(20, 10_000)),
-    with("reno", NetworkPath::new(50, 2_000)),
+    with_congestion_control("bbr", NetworkPath::new(20, 10_000)),
+    with_congestion_control("reno", NetworkPath::new(50, 2_000)),
     NetworkPath::new(20, 50_000),
     with_tbf(NetworkPath::new(5, 100_000)),
     // Long fast paths, on which slow start takes most of a probe.
     NetworkPath::new(50, 40_000),
     NetworkPath::new(80, 50_000),
-    with("reno", NetworkPath::new(60, 40_000)),
+    with_congestion_control("reno", NetworkPath::new(60, 40_000)),
     NetworkPath::new(100, 100_000),
     // Send buffers smaller than the path's bandwidth-delay product, and a path without a rate
     // limit.
-    buffered(20_000, NetworkPath::new(50, 100_000)),
+    with_send_buffer(20_000, NetworkPath::new(50, 100_000)),
     NetworkPath { rate_kbps: None, ..NetworkPath::new(2, 0) },
 ];
 const TFTP: [Peer; 3] = [Peer::TftpdHpa, Peer::Atftpd, Peer::PlumbTftp];
@@ -203,8 +203,8 @@ fn run_all(trials: Vec<Trial>) -> Vec<Vec<Prediction>> {
     all_predictions.into_inner().unwrap()
 }
 
-/// Prints the prediction errors for `what`. Returns the number of sessions with such predictions
-/// and the median error in thousandths.
+/// Prints the errors of the predictions of `what`. Returns the number of sessions with such a
+/// prediction, and the median error in thousandths.
 fn errors_of(what: Quantity, all: &[Vec<Prediction>]) -> (usize, u64) {
     let errors_of_session = |found: &Vec<Prediction>| {
         let predictions = found.iter().filter(|prediction| prediction.quantity == what);
@@ -217,11 +217,12 @@ fn errors_of(what: Quantity, all: &[Vec<Prediction>]) -> (usize, u64) {
     let count = sessions.iter().filter(|errors| !errors.is_empty()).count();
     let errors = sessions.concat();
     let median_error = median(&errors).unwrap_or(u64::MAX);
-    let worse = errors.iter().filter(|error| **error > MAX_MEDIAN_ERROR_PER_MILLE).count();
+    let large_error_count =
+        errors.iter().filter(|error| **error > MAX_MEDIAN_ERROR_PER_MILLE).count();
     let predictions = all.iter().flatten().filter(|prediction| prediction.quantity == what);
     let in_range: Vec<bool> = predictions.filter_map(Prediction::is_in_range).collect();
     println!(
-        "{:25}  {count} sessions, median error {}.{} %, {worse} of {} off by more than a fifth, {} \
+        "{:25}  {count} sessions, median error {}.{} %, {large_error_count} of {} off by more than a fifth, {} \
          of {} in their range",
         what.text(),
         median_error / 10,
@@ -240,15 +241,15 @@ fn predictions_for_real_servers_are_within_a_fifth_of_the_measurements() {
     let mut trials = trials();
     trials.retain(|trial| trial.peer.name().contains(&wanted));
     let all = run_all(trials);
-    let mut missed = Vec::new();
+    let mut failures = Vec::new();
     for what in [Quantity::Screenful, Quantity::EchoUnderLoad, Quantity::Received] {
         let (count, middle) = errors_of(what, &all);
         if count < MIN_SESSIONS {
-            missed.push(format!("{}: {count} sessions instead of {MIN_SESSIONS}", what.text()));
+            failures.push(format!("{}: {count} sessions instead of {MIN_SESSIONS}", what.text()));
         }
         if middle > MAX_MEDIAN_ERROR_PER_MILLE {
-            missed.push(format!("{}: {middle} of a thousand", what.text()));
+            failures.push(format!("{}: {middle} of a thousand", what.text()));
         }
     }
-    assert!(missed.is_empty() || !wanted.is_empty(), "{missed:?}");
+    assert!(failures.is_empty() || !wanted.is_empty(), "{failures:?}");
 }

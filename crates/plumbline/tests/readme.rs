@@ -1,9 +1,9 @@
 //! The picture in README.md: `plumb measure` of Debian's telnetd, over a relay that delays packets.
 //!
 //! `./x readme` draws the picture from a run of the release build: the verdict and the parts in
-//! [`KEPT_BEGINNINGS`], with `[...]` for the other parts. The test compares only the parts that do not vary
-//! between runs: the names of tables and of their rows. Figures and sentences depend on the machine
-//! and its load.
+//! [`KEPT_BEGINNINGS`], with `[...]` for the other parts. The test compares only the parts that do
+//! not vary between runs: the names of tables and of their rows. Figures and sentences depend on
+//! the machine and its load.
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the relay prints how to repeat a round")]
 
@@ -64,13 +64,16 @@ fn session() -> String {
         drop(server_thread.join().unwrap());
         _ = std::fs::remove_dir_all(state);
         assert!(output.status.success(), "{output:?}");
-        format!("$ plumb measure {target}\n{}", kept(&String::from_utf8(output.stdout).unwrap()))
+        format!(
+            "$ plumb measure {target}\n{}",
+            kept_parts(&String::from_utf8(output.stdout).unwrap())
+        )
     })
 }
 
 /// Returns the kept parts of a report, with placeholders for the other parts. Sentences below the
 /// chart of the echo are omitted.
-fn kept(report: &str) -> String {
+fn kept_parts(report: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (at, part) in report.trim_end().split("\n\n").enumerate() {
         if at < 2 || KEPT_BEGINNINGS.iter().any(|beginning| part.starts_with(beginning)) {
@@ -148,7 +151,7 @@ fn the_structure_of_a_session_ignores_numbers_and_sentences() {
              {ms} ms  {ms} ms\n\nWhere the median echo went\nTelnet  {ms} ms\nMeasured: {ms} ms.\n\n\
              TCP\nsegments  {ms}\n"
         );
-        kept(&report)
+        kept_parts(&report)
     };
     let names = ["Echo of one character", "Where the median echo went", "Telnet"];
     assert_eq!(structure(&session("20", "The path costs 20 ms.")), names);

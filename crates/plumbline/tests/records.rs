@@ -1,8 +1,9 @@
 //! The records of real transfers by `plumb serve`, `plumb get` and related commands, and their
 //! evaluation by `plumb stats`.
 //!
-//! Each test has its own servers at random ports of 127.0.0.1, and its own directory: `there` for
-//! the servers' files, `here` for downloads, and one directory of records for each side.
+//! Each test has its own servers at random ports of 127.0.0.1, and its own directory. The
+//! subdirectory `there` has the servers' files, `here` the downloads, `user` the client's records,
+//! and `server` the servers' records.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -61,7 +62,7 @@ impl TestDirectory {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Returns the records of a side, `user` or `server`.
+    /// Returns the records in the directory `side`, which is `user` or `server`.
     fn records(&self, side: &str) -> Vec<Value> {
         let journal = self.0.join(side).join("plumb/transfers/journal/00000001.jsonl");
         let text = fs::read_to_string(journal).unwrap_or_default();
@@ -107,14 +108,14 @@ impl Server {
 
     fn ftp(directory: &TestDirectory) -> (Self, String) {
         let server = Self::start(directory, &["--ftp", "--ftp-listen", "127.0.0.1:0"]);
-        let place = server.place("serving FTP at ");
-        (server, format!("ftp://{place}/"))
+        let address = server.address("serving FTP at ");
+        (server, format!("ftp://{address}/"))
     }
 
     fn tftp(directory: &TestDirectory) -> (Self, String) {
         let server = Self::start(directory, &["--tftp", "--tftp-listen", "127.0.0.1:0"]);
-        let place = server.place("serving TFTP at ");
-        (server, format!("tftp://{place}/"))
+        let address = server.address("serving TFTP at ");
+        (server, format!("tftp://{address}/"))
     }
 
     /// Waits for a line of the server's log that contains `text`, and returns it.
@@ -124,7 +125,7 @@ impl Server {
         })
     }
 
-    fn place(&self, text: &str) -> String {
+    fn address(&self, text: &str) -> String {
         let line = self.wait_for_log(text);
         line.split(text).nth(1).unwrap().split(", ").next().unwrap().to_owned()
     }
@@ -141,8 +142,8 @@ struct Control(BufReader<TcpStream>);
 
 impl Control {
     fn logged_in(url: &str) -> Self {
-        let place = url.trim_start_matches("ftp://").trim_end_matches('/');
-        let mut control = Self(BufReader::new(TcpStream::connect(place).unwrap()));
+        let address = url.trim_start_matches("ftp://").trim_end_matches('/');
+        let mut control = Self(BufReader::new(TcpStream::connect(address).unwrap()));
         control.read_reply();
         control.send("USER ftp");
         control.send("PASS a@b");
@@ -501,15 +502,15 @@ fn no_record_disables_recording() {
     fs::write(directory.remote_path("file"), "x").unwrap();
     let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--no-record"];
     let server = Server::start(&directory, &words);
-    let place = server.place("serving FTP at ");
-    directory.run_ok(&["get", "--no-record", &format!("ftp://{place}/file")]);
+    let address = server.address("serving FTP at ");
+    directory.run_ok(&["get", "--no-record", &format!("ftp://{address}/file")]);
     server.end();
     assert!(directory.records("user").is_empty() && directory.records("server").is_empty());
     let file = directory.0.join("serve.toml");
     fs::write(&file, "record = false\n[ftp]\nlisten = [\"127.0.0.1:0\"]\n").unwrap();
     let server = Server::start(&directory, &["--ftp", "--config", file.to_str().unwrap()]);
-    let place = server.place("serving FTP at ");
-    directory.run_ok(&["get", "--no-record", "-f", &format!("ftp://{place}/file")]);
+    let address = server.address("serving FTP at ");
+    directory.run_ok(&["get", "--no-record", "-f", &format!("ftp://{address}/file")]);
     server.end();
     assert!(directory.records("server").is_empty());
 }
@@ -559,7 +560,7 @@ fn a_name_with_a_newline_forges_no_record() {
     let directory = TestDirectory::new();
     let forged = "a\u{85}\n{\"schema\":1,\"record_id\":\"00000000000000000000000000000001\"}";
     let (server, url) = Server::tftp(&directory);
-    let place = url.trim_start_matches("tftp://").trim_end_matches('/').to_owned();
+    let address = url.trim_start_matches("tftp://").trim_end_matches('/').to_owned();
     let request = [b"\0\x01", forged.as_bytes(), b"\0octet\0"].concat();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     fs::write(
@@ -567,7 +568,7 @@ fn a_name_with_a_newline_forges_no_record() {
         "x",
     )
     .unwrap();
-    socket.send_to(&request, place).unwrap();
+    socket.send_to(&request, address).unwrap();
     let mut answer = [0; 600];
     let (len, from) = socket.recv_from(&mut answer).unwrap();
     assert_eq!(&answer[..len], b"\0\x03\0\x01x");
@@ -602,8 +603,8 @@ fn a_transfer_aborted_by_the_client_is_recorded_by_the_server() {
 }
 
 /// Requests the metrics with `request`, and returns the whole response.
-fn scrape(place: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(place).unwrap();
+fn scrape(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -615,20 +616,21 @@ const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\
 fn with_metrics(directory: &TestDirectory) -> (Server, String, String) {
     let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
     let server = Server::start(directory, &words);
-    let place = server.place("serving metrics at http://").trim_end_matches("/metrics").to_owned();
-    let url = format!("ftp://{}/", server.place("serving FTP at "));
-    (server, url, place)
+    let address =
+        server.address("serving metrics at http://").trim_end_matches("/metrics").to_owned();
+    let url = format!("ftp://{}/", server.address("serving FTP at "));
+    (server, url, address)
 }
 
 #[test]
 fn the_metrics_count_transfers_bytes_sessions_and_logins() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 300_000]).unwrap();
-    let (server, url, place) = with_metrics(&directory);
+    let (server, url, address) = with_metrics(&directory);
     directory.run_ok(&["get", &format!("{url}file")]);
     directory.run_ok(&["get", "-f", &format!("{url}file")]);
     assert!(!directory.plumb(&["get", "--tries", "1", &format!("{url}missing")]).status.success());
-    let text = scrape(&place, SCRAPE);
+    let text = scrape(&address, SCRAPE);
     server.end();
     for wanted in [
         "HTTP/1.1 200 OK\r\n",
@@ -645,16 +647,16 @@ fn the_metrics_count_transfers_bytes_sessions_and_logins() {
 #[test]
 fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
     let directory = TestDirectory::new();
-    let (server, _, place) = with_metrics(&directory);
-    let mut stream = TcpStream::connect(&place).unwrap();
+    let (server, _, address) = with_metrics(&directory);
+    let mut stream = TcpStream::connect(&address).unwrap();
     // The server may close the connection before all bytes are written.
     _ = stream.write_all(&[b'a'; 20_000]);
     let mut answer = Vec::new();
     _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty());
-    assert!(scrape(&place, SCRAPE).starts_with("HTTP/1.1 200 "));
+    assert!(scrape(&address, SCRAPE).starts_with("HTTP/1.1 200 "));
     assert!(
-        scrape(&place, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 ")
+        scrape(&address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 ")
     );
     server.end();
 }
@@ -664,7 +666,7 @@ fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
 fn the_parser_of_prometheus_reads_the_metrics() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 300_000]).unwrap();
-    let (server, url, place) = with_metrics(&directory);
+    let (server, url, address) = with_metrics(&directory);
     directory.run_ok(&["get", &format!("{url}file")]);
     let program = "
 import sys, urllib.request
@@ -675,7 +677,7 @@ for family in families(text):
 ";
     let output = test_support::peers::PROMETHEUS_CLIENT
         .command()
-        .args(["-c", program, &place])
+        .args(["-c", program, &address])
         .output()
         .unwrap();
     server.end();

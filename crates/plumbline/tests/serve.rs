@@ -25,7 +25,7 @@ const TLS_PORT: &str = "2992";
 /// Options of `plumb serve` that run a shell with a fixed prompt.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 
-/// Works at a shell as a user does, with any client.
+/// Runs commands at a shell, with any client.
 fn work_at_shell(user: &mut TerminalUser) {
     user.wait_for_text("ready:");
     user.type_keys("echo $((6*7))\r");

@@ -23,10 +23,10 @@ const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 /// IAC WILL START_TLS, IAC SB START_TLS FOLLOWS IAC SE.
 const WILL_FOLLOW: &[u8] = b"\xff\xfb\x2e\xff\xfa\x2e\x01\xff\xf0";
 
-/// Starts a server with the START_TLS policy `how`.
-fn serve(how: &str, arguments: &[&str]) -> ServeProcess {
+/// Starts a server with the START_TLS `policy`.
+fn serve(policy: &str, arguments: &[&str]) -> ServeProcess {
     let address = format!("{SERVER}:{PORT}");
-    ServeProcess::start_with(&[&["--listen", &address, "--tls", how], arguments].concat())
+    ServeProcess::start_with(&[&["--listen", &address, "--tls", policy], arguments].concat())
 }
 
 /// Starts a client with an empty, temporary store of known certificates.
@@ -143,7 +143,7 @@ fn relay_direction(mut from: TcpStream, mut to: TcpStream, first: &[u8]) {
         }
         first.clear();
     }
-    // Fails if the peer has already closed.
+    // Ignored: the shutdown fails if the peer has already closed.
     _ = to.shutdown(Shutdown::Write);
 }
 
@@ -195,7 +195,7 @@ fn a_synch_over_userspace_tcp_discards_earlier_input() {
     in_new_network(|| {
         let listen_options = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "off"];
         let _server = ServeProcess::start_with(&[&listen_options, SHELL].concat());
-        let mut client = RawClient::at((OURS, 2323));
+        let mut client = RawClient::connect_to((OURS, 2323));
         client.send(b"\r\n");
         client.wait_for(b"ready:");
         let junk = b"echo ju''nk\r\n\xff\xf2";
@@ -212,7 +212,7 @@ fn a_server_on_userspace_tcp_answers_abort_output_with_urgent_data() {
     in_new_network(|| {
         let listen_options = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--tls", "off"];
         let _server = ServeProcess::start_with(&[&listen_options, SHELL].concat());
-        let mut client = RawClient::at((OURS, 2323));
+        let mut client = RawClient::connect_to((OURS, 2323));
         client.send(b"\r\n");
         client.wait_for(b"ready:");
         client.send(b"\xff\xf5");

@@ -136,14 +136,14 @@ fn run_peer_ok(directory: &TestDirectory, program: Peer, words: &[&str]) {
     assert!(output.status.success(), "{} {words:?}: {}", program.name, text(&output.stderr));
 }
 
-/// Starts a Debian server at port 6970 of all addresses of the family.
+/// Starts a Debian server with the options `words` for the directory `there`.
 fn start_peer(program: Peer, words: &[&str], directory: &TestDirectory) -> Program {
     let mut command = program.command();
     command.args(words).arg(directory.remote_path("")).stdin(Stdio::null());
     Program::start(&mut command).unwrap()
 }
 
-/// Waits until the server at `address` serves the file `name`.
+/// Waits until the server at `address` serves the file `small`.
 fn wait_for_server(directory: &TestDirectory, address: &str) {
     poll_until_timeout(|| {
         let url = format!("tftp://{address}/small");
@@ -290,7 +290,7 @@ fn verbose_mode_reports_the_negotiated_options() {
         std::fs::write(directory.remote_path("file"), pattern(5000)).unwrap();
         let words = ["get", "-v", "--window", "4", "tftp://10.0.0.1:6969/file"];
         let messages = text(&directory.plumb(&words).stderr);
-        let expected = "plumb: < agreed: blksize 1428, windowsize 4, tsize 5000\n";
+        let expected = "plumb: < negotiated: blksize 1428, windowsize 4, tsize 5000\n";
         assert!(messages.starts_with(expected), "{messages}");
     });
 }

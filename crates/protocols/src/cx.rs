@@ -4,7 +4,8 @@ use crate::meter::Meter;
 use crate::rng::Rng;
 use crate::time::Instant;
 
-/// Lends an engine the time, the random number generator and the meter for the length of one call.
+/// Lends an engine the time, the random number generator and the meter for the duration of one
+/// call.
 #[derive(Debug)]
 pub struct Cx<'a> {
     /// The time of this call. It is constant during the call.

@@ -165,9 +165,9 @@ impl Packet {
 
     /// Resizes the data to `len` bytes. Added bytes are zero.
     pub fn resize(&mut self, len: usize) {
-        let old = self.len();
-        if len > old {
-            self.append(len - old).fill(0);
+        let old_len = self.len();
+        if len > old_len {
+            self.append(len - old_len).fill(0);
         } else {
             self.buffer.end = self.buffer.start + len;
         }
@@ -185,7 +185,7 @@ impl Packet {
     }
 
     /// Restores up to `count` of the last bytes that [`Packet::pull`] removed and that were not
-    /// overwritten since. An ICMP error quotes the header it is about.
+    /// overwritten since. An ICMP error uses this to quote the removed headers.
     pub fn unpull(&mut self, count: usize) {
         self.buffer.start = self.buffer.start.saturating_sub(count);
     }

@@ -50,8 +50,8 @@ mod counting {
 
     /// Runs `work` and returns the number of probes during the call, with the result of `work`.
     pub(crate) fn count_probes_during<R>(work: impl FnOnce() -> R) -> (u64, R) {
-        let before = PROBES.get();
+        let probes_before = PROBES.get();
         let result = work();
-        (PROBES.get() - before, result)
+        (PROBES.get() - probes_before, result)
     }
 }

@@ -3,8 +3,8 @@
 //! xoshiro256** seeded by splitmix64 (Blackman and Vigna). It serves simulation, ports and jitter.
 //! It is not cryptographically secure: an observer of enough of its output can compute the rest.
 //! The key of the initial sequence numbers is the first number drawn from the generator. On a real
-//! network that key is as strong as the 64-bit seed, which the driver must take from the operating
-//! system, as long as no attacker has collected many of the ports drawn later.
+//! network the driver must obtain the 64-bit seed from the operating system. The key is as strong
+//! as the seed, as long as no attacker has collected many of the ports drawn later.
 
 /// A seeded pseudorandom number generator.
 #[derive(Clone, Debug)]

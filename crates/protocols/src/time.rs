@@ -11,8 +11,8 @@ pub use core::time::Duration;
 
 /// A moment, in nanoseconds since the start of the run.
 ///
-/// The number is stored plus one, so it is never zero and an `Option<Instant>` is no larger than an
-/// `Instant`. A connection has many such options.
+/// The stored number is one higher, so that it is never zero, and an `Option<Instant>` is no larger
+/// than an `Instant`. A connection has many such options.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZeroU64);
 

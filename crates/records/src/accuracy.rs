@@ -1,9 +1,9 @@
 //! RFC 573's sixth measure: the error rate of transferred data, by bits, bytes, blocks and files.
 //!
-//! Both ends of a measurement know the transferred pattern. Each byte follows from its offset
-//! alone, so the receiver compares data as it arrives, and a lost or duplicated byte makes all
-//! following bytes differ. Missing and surplus data counts as wrong. A block has 512 bytes,
-//! as in TFTP (RFC 1350).
+//! Both ends of a measurement know the transferred pattern. The value of each byte depends only on
+//! its offset, so the receiver compares data as it arrives. If a byte is lost or duplicated, all
+//! following bytes differ. Missing and surplus data counts as wrong. A block has 512 bytes, as in
+//! TFTP (RFC 1350).
 
 use serde::{Deserialize, Serialize};
 
@@ -118,7 +118,7 @@ impl Comparison {
 impl Accuracy {
     /// Returns the sums of `self` and `other`.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn plus(self, other: Self) -> Self {
         Self {
             bits: self.bits.saturating_add(other.bits),
             bits_wrong: self.bits_wrong.saturating_add(other.bits_wrong),
@@ -131,7 +131,7 @@ impl Accuracy {
         }
     }
 
-    /// Returns the name, the total and the number wrong of each unit.
+    /// Returns for each unit its name, the number expected and the number wrong.
     #[must_use]
     pub const fn units(&self) -> [(&'static str, u64, u64); 4] {
         [
@@ -148,11 +148,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sent(length: u64) -> Vec<u8> {
+    fn expected_file(length: u64) -> Vec<u8> {
         (0..length).map(pattern).collect()
     }
 
-    fn compared(bytes: &[u8], length: u64) -> Accuracy {
+    fn accuracy_of(bytes: &[u8], length: u64) -> Accuracy {
         let mut comparison = Comparison::new(pattern, length);
         comparison.compare(bytes);
         comparison.finish()
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_correctly_received_file_has_no_error() {
-        let accuracy = compared(&sent(1_300), 1_300);
+        let accuracy = accuracy_of(&expected_file(1_300), 1_300);
         assert_eq!(
             (accuracy.bits, accuracy.bytes, accuracy.blocks, accuracy.files),
             (10_400, 1_300, 3, 1)
@@ -170,41 +170,41 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_counts_as_one_wrong_bit_byte_block_and_file() {
-        let mut bytes = sent(1_300);
+        let mut bytes = expected_file(1_300);
         bytes[700] ^= 0x10;
-        let accuracy = compared(&bytes, 1_300);
+        let accuracy = accuracy_of(&bytes, 1_300);
         assert_eq!((accuracy.bits_wrong, accuracy.bytes_wrong), (1, 1));
         assert_eq!((accuracy.blocks_wrong, accuracy.files_wrong), (1, 1));
     }
 
     #[test]
     fn missing_bytes_are_wrong() {
-        let accuracy = compared(&sent(512), 1_300);
+        let accuracy = accuracy_of(&expected_file(512), 1_300);
         assert_eq!((accuracy.bytes_wrong, accuracy.blocks_wrong), (788, 2));
     }
 
     #[test]
     fn surplus_bytes_are_wrong() {
-        let accuracy = compared(&sent(513), 512);
+        let accuracy = accuracy_of(&expected_file(513), 512);
         assert_eq!((accuracy.bytes_wrong, accuracy.blocks_wrong, accuracy.files_wrong), (1, 1, 1));
     }
 
     #[test]
     fn an_empty_file_has_no_error() {
-        assert_eq!(compared(&[], 0).files_wrong, 0);
+        assert_eq!(accuracy_of(&[], 0).files_wrong, 0);
     }
 
     #[test]
     fn a_lost_byte_makes_all_later_bytes_wrong() {
-        let mut bytes = sent(10_000);
+        let mut bytes = expected_file(10_000);
         bytes.remove(5_000);
-        assert!(compared(&bytes, 10_000).bytes_wrong > 4_900);
+        assert!(accuracy_of(&bytes, 10_000).bytes_wrong > 4_900);
     }
 
     #[test]
     fn the_printable_pattern_has_only_letters_and_digits() {
-        let mut typed = (0..10_000).map(printable_pattern);
-        assert!(typed.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
+        let mut typed_line = (0..10_000).map(printable_pattern);
+        assert!(typed_line.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
     }
 
     proptest! {
@@ -213,7 +213,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..3_000),
             length in 0..3_000_u64,
         ) {
-            let accuracy = compared(&bytes, length);
+            let accuracy = accuracy_of(&bytes, length);
             let max = length.max(bytes.len() as u64);
             prop_assert!(accuracy.bytes_wrong <= max);
             prop_assert!(accuracy.bits_wrong <= 8 * max);
@@ -230,7 +230,7 @@ mod tests {
             let mut comparison = Comparison::new(pattern, 1_000);
             comparison.compare(one);
             comparison.compare(other);
-            prop_assert_eq!(comparison.finish(), compared(&bytes, 1_000));
+            prop_assert_eq!(comparison.finish(), accuracy_of(&bytes, 1_000));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Totals of a set of transfers: the columns of RFC 573's table II, and the distributions.
 //!
-//! All values are integers, so that merging the aggregates of parts in any order gives exactly the
-//! aggregate of the whole. A rate is a sum of bits divided by a sum of real times, as in the paper;
+//! All values are integers, so merging the aggregates of subsets in any order gives exactly the
+//! aggregate of the set. A rate is a sum of bits divided by a sum of real times, as in the paper;
 //! both sums are over the transfers with known bits and real time. A cost is a sum of CPU times
 //! divided by a sum of bits, over the transfers with known bits and CPU time.
 
@@ -9,8 +9,8 @@ use crate::histogram::Histogram;
 use crate::transfer::compact::{push_varint, take_varint};
 use crate::transfer::{TransferLimit, derived};
 
-/// Minimum real time of a transfer that counts as fastest, ns. Shorter transfers only moved between
-/// the process and the kernel's buffers, and their time on the network is unknown.
+/// Minimum real time of a transfer that counts as fastest, ns. A shorter transfer only copied data
+/// between the process and the kernel's buffers, so its time on the network is unknown.
 pub const MIN_FASTEST_NS: u64 = 1_000_000;
 
 /// Values of one transfer that are added to an aggregate.

@@ -1,10 +1,10 @@
-//! Arrival times of data: gaps between arrivals, and the rate of the slowest link on the path.
+//! Arrival times of data, the gaps between arrivals, and the rate of the slowest link on the path.
 //!
 //! The slowest link of a path spaces the bytes of one burst by the transmission time of each byte
 //! on that link. The time between two back-to-back arrivals therefore gives the rate of that link
-//! (packet pair). The estimate is the median of many pairs, weighted by bytes: a pause of the
-//! remote host makes one pair slower; a delay of the local host makes one pair slower and the next
-//! one faster.
+//! (packet pair). A pause of the remote host makes one pair slower. A delay of the local host makes
+//! one pair slower and the next one faster. Therefore the estimate is the median of many pairs,
+//! weighted by bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ impl ArrivalSeries {
         Self { arrivals: Vec::new(), bytes: 0, spacing_ns: 0, capacity: capacity.max(2) }
     }
 
-    /// Records that `total_bytes` bytes in total had arrived at `at_ns`.
+    /// Records that the total number of bytes received was `total_bytes` at the time `at_ns`.
     pub fn record(&mut self, at_ns: u64, total_bytes: u64) {
         let bytes = total_bytes.saturating_sub(self.bytes);
         if bytes == 0 {
@@ -122,10 +122,10 @@ pub fn line_rate(arrivals: &[Arrival], bits_per_byte: u64) -> Option<LineRate> {
     }
     pairs.sort_unstable();
     let all: u64 = pairs.iter().map(|(_, bytes)| bytes).sum();
-    let mut passed = 0;
+    let mut cumulative_bytes = 0;
     let (median_bps, _) = pairs.iter().find(|(_, bytes)| {
-        passed += bytes;
-        passed >= all.div_ceil(2)
+        cumulative_bytes += bytes;
+        cumulative_bytes >= all.div_ceil(2)
     })?;
     let median_bps = *median_bps;
     let pairs = u64::try_from(pairs.len()).unwrap_or(u64::MAX);

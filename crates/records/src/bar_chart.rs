@@ -67,7 +67,7 @@ pub fn layers(layers: &[LayerTime], style: Style) -> String {
     named(&rows, style)
 }
 
-/// Like [`layers`], for rows whose names may differ from the names of their layers.
+/// Returns the same lines as [`layers`], for rows that may have other names than their layers.
 #[must_use]
 pub fn named(rows: &[SplitRow], style: Style) -> String {
     let times = || rows.iter().map(|row| row.time.ns);

@@ -33,9 +33,9 @@ impl Moment {
         let seconds = unix_ns / NS_PER_S;
         let days = seconds / SECONDS_PER_DAY;
         let second = seconds % SECONDS_PER_DAY;
-        let shifted = days + DAYS_TO_EPOCH;
-        let era = shifted / 146_097;
-        let of_era = shifted % 146_097;
+        let days_since_year_0 = days + DAYS_TO_EPOCH;
+        let era = days_since_year_0 / 146_097;
+        let of_era = days_since_year_0 % 146_097;
         let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
         let of_year = of_era - (365 * year + year / 4 - year / 100);
         let from_march = (5 * of_year + 2) / 153;
@@ -78,9 +78,9 @@ pub fn day_start_unix_ns(year: u64, month: u8, day: u8) -> Option<u64> {
     if !(1970..2500).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    let shifted = year - u64::from(month <= 2);
-    let era = shifted / 400;
-    let of_era = shifted % 400;
+    let march_year = year - u64::from(month <= 2);
+    let era = march_year / 400;
+    let of_era = march_year % 400;
     let from_march = u64::from(if month > 2 { month - 3 } else { month + 9 });
     let of_year = (153 * from_march + 2) / 5 + u64::from(day) - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
@@ -113,8 +113,8 @@ mod tests {
         #[test]
         fn a_day_converts_to_its_date_and_back(day in 0..190_000_u64) {
             let moment = Moment::of(day * NS_PER_DAY);
-            let began = day_start_unix_ns(moment.year, moment.month, moment.day);
-            prop_assert_eq!(began, Some(day * NS_PER_DAY));
+            let day_start_ns = day_start_unix_ns(moment.year, moment.month, moment.day);
+            prop_assert_eq!(day_start_ns, Some(day * NS_PER_DAY));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::sizes::{Direction, Transfers};
 use crate::statistics::nearest_rank;
 use crate::table::Table;
 
-/// Bins of a histogram.
+/// Number of bins of a histogram.
 const BINS: u64 = 30;
 /// Minimum number of echoes for a histogram.
 const MIN_ECHOES: usize = 5;
@@ -52,7 +52,7 @@ fn series(name: &str, hue: usize, shape: SeriesShape, points: Vec<(f64, f64)>) -
     Series { name: name.to_owned(), points, hue, shape }
 }
 
-fn sorted(echo: &Echo) -> Vec<u64> {
+fn sorted_times(echo: &Echo) -> Vec<u64> {
     let mut times = echo.times_ns.clone();
     times.sort_unstable();
     times
@@ -62,7 +62,7 @@ fn sorted(echo: &Echo) -> Vec<u64> {
 /// the median, whichever is less, but not below the 90th percentile. With a longer axis, a few slow
 /// echoes would put all other echoes into one bin.
 fn histogram(echo: &Echo) -> Plot {
-    let times = sorted(echo);
+    let times = sorted_times(echo);
     let min = times.first().copied().unwrap_or(0);
     let at = |percent| nearest_rank(&times, percent).copied().unwrap_or(min);
     let max = at(99).min(at(50).saturating_mul(4).max(at(90)));
@@ -85,7 +85,7 @@ fn histogram(echo: &Echo) -> Plot {
     let note = match longer_count {
         0 => String::new(),
         _ => format!(
-            "{longer_count} beyond the axis; the longest echo took {}.",
+            "{longer_count} echoes are beyond the axis; the longest took {}.",
             duration(echo.max_ns)
         ),
     };
@@ -99,13 +99,14 @@ fn histogram(echo: &Echo) -> Plot {
     }
 }
 
-/// Returns the cumulative distribution of the echo times.
+/// Returns the plot of the cumulative distribution of the echo times.
 fn cdf(echo: &Echo) -> Plot {
-    let times = sorted(echo);
+    let times = sorted_times(echo);
     let all = times.len().max(1) as f64;
-    let ranked = times.iter().zip(1_u32..).map(|(time, rank)| (*time as f64, f64::from(rank)));
-    let points: Vec<_> = ranked.map(|(time, rank)| (time, rank * 100.0 / all)).collect();
-    let mut table = Table::new().number("of 100 echoes").number("took no longer than");
+    let ranked_times =
+        times.iter().zip(1_u32..).map(|(time, rank)| (*time as f64, f64::from(rank)));
+    let points: Vec<_> = ranked_times.map(|(time, rank)| (time, rank * 100.0 / all)).collect();
+    let mut table = Table::new().number("of 100 echoes").number("maximum time");
     for percent in [1, 5, 10, 25, 50, 75, 90, 95, 99, 100] {
         let time = nearest_rank(&times, percent).copied().unwrap_or(0);
         table.row([percent.to_string(), duration(time)]);
@@ -122,7 +123,7 @@ fn cdf(echo: &Echo) -> Plot {
     }
 }
 
-/// Returns the time-sequence graph: cumulative bytes over time.
+/// Returns the time-sequence graph: the plot of cumulative bytes over time.
 fn time_sequence(title: &str, arrivals: &[Arrival]) -> Plot {
     let all = sequence(arrivals);
     let mut table = Table::new().number("time").number("bytes so far");
@@ -137,15 +138,15 @@ fn time_sequence(title: &str, arrivals: &[Arrival]) -> Plot {
         series: vec![series("bytes", 1, SeriesShape::Steps, points)],
         note: match arrivals.len() {
             0 | 1 => "All data arrived at once, so the rate of the path is unknown.".to_owned(),
-            _ => "No data arrived during level parts; the slope of the steepest part is the rate \
-                  of the path."
+            _ => "No data arrived where the line is level. The slope of the steepest part of the \
+                  line is the rate of the path."
                 .to_owned(),
         },
         figures: table,
     }
 }
 
-/// Returns the bytes of each read of a screenful over time.
+/// Returns the plot of a screenful: the bytes of each read over time.
 fn packets(screenful: &Screenful) -> Plot {
     let mut table = Table::new().number("time").number("bytes");
     for arrival in thinned(&screenful.arrivals, ROWS_MAX) {
@@ -153,24 +154,24 @@ fn packets(screenful: &Screenful) -> Plot {
     }
     let point = |arrival: &Arrival| (arrival.at_ns as f64, arrival.bytes as f64);
     let points: Vec<_> = screenful.arrivals.iter().map(point).collect();
-    let pieces = match screenful.arrivals.len() {
-        1 => "1 piece, received by one read".to_owned(),
-        many => format!("{many} pieces, each received by one read"),
+    let reads = match screenful.arrivals.len() {
+        1 => "One read received the whole screenful".to_owned(),
+        many => format!("{many} reads received the screenful"),
     };
     let segments = screenful.segments_in.map_or_else(String::new, |segments| {
-        format!(" {} TCP segments carried the pieces.", count(segments))
+        format!(" It consisted of {} TCP segments.", count(segments))
     });
     Plot {
         title: "Packets of the screenful".to_owned(),
         x: axis("time", Unit::Time, Scale::FromZero),
         y: axis("bytes", Unit::Bytes, Scale::FromZero),
-        series: vec![series("one piece", 1, SeriesShape::Stems, points)],
-        note: format!("{pieces}; packets received by the same read are one piece.{segments}"),
+        series: vec![series("one read", 1, SeriesShape::Stems, points)],
+        note: format!("{reads}. Packets received by the same read are drawn as one.{segments}"),
         figures: table,
     }
 }
 
-/// Returns rate against size of the measured transfers, with the model and the predictions.
+/// Returns a plot of rate against size: the measured transfers, the model and the predictions.
 fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot> {
     let mut all = Vec::new();
     let mut table =
@@ -212,7 +213,7 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
         let name = format!("{}, model (fixed time and rate)", direction.text());
         all.push(series(&name, dashes, SeriesShape::Dashed, points));
         note += &format!(
-            " Dashed line of {} files: a fixed time of {}, and then {}.",
+            " The dashed line of {} files has a fixed time of {} and a rate of {}.",
             direction.text(),
             duration(model.fixed_ns),
             rate(model.rate_bps)
@@ -222,7 +223,7 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
     if let Some(knee) = transfers.slower().and_then(|slower| transfers.knee_of(slower)) {
         all.push(series("knee", 3, SeriesShape::Verticals, vec![(knee as f64, 0.0)]));
         note += &format!(
-            " The knee is at {} bytes: beyond it the size makes little difference.",
+            " The knee is at {} bytes: above this size, the size makes little difference.",
             count(knee)
         );
     }
@@ -236,7 +237,7 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
     })
 }
 
-/// Returns the predicted rates of the sizes that were measured afterwards.
+/// Returns the predicted rates of the files that were transferred after the prediction.
 fn predicted(predictions: &[Prediction]) -> Option<Series> {
     let is_file = |one: &&Prediction| matches!(one.quantity, Quantity::Received | Quantity::Sent);
     let measured = predictions.iter().filter(|one| one.measured_ns.is_some());

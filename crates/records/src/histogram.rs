@@ -40,10 +40,10 @@ impl Histogram {
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let count = u128::from(self.count());
         let rank = (count * u128::from(percent.min(100))).div_ceil(100).max(1);
-        let mut counted = 0_u128;
+        let mut cumulative_count = 0_u128;
         for (at, count) in &self.counts {
-            counted += u128::from(*count);
-            if counted >= rank {
+            cumulative_count += u128::from(*count);
+            if cumulative_count >= rank {
                 return Some(middle(*at));
             }
         }

@@ -1,10 +1,10 @@
 //! A report as one self-contained HTML file: no script, no font, no external URL.
 //!
 //! The page's content security policy permits nothing but its own style. All text is escaped on
-//! output ([`crate::escape::html`]), and only into text nodes and quoted attributes. Names of
-//! elements, attributes and classes are constants. Each chart is drawn twice, for a wide and for a
-//! narrow window, because scaling an image down also shrinks its letters; the style displays one of
-//! the two drawings. Below each chart is a table of its values.
+//! output ([`crate::escape::html`]) and written only into text nodes and quoted attributes. Names
+//! of elements, attributes and classes are constants. Each chart is drawn twice, for a wide and for
+//! a narrow window, because scaling an image down also shrinks its letters. The style displays one
+//! of the two drawings. Below each chart is a table of its values.
 
 pub mod figure_6_1;
 pub mod layer_stack;
@@ -110,8 +110,8 @@ fn element(out: &mut String, name: &'static str, class: Option<&'static str>, te
     };
 }
 
-/// Adds `table`. `swatch` maps a row to the CSS class of the color mark in its first cell, if it
-/// has one.
+/// Adds `table`. `swatch` maps the index of a row to the CSS class of the color mark in its first
+/// cell; `None` means no mark.
 fn push_table(out: &mut String, table: &Table, swatch: impl Fn(usize) -> Option<&'static str>) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
     for (header, align) in table.columns() {

@@ -85,8 +85,8 @@ pub struct NamedCause {
     /// Duration of that operation, ns.
     #[serde(alias = "whole_ns")]
     pub operation_ns: u64,
-    /// Time saved if the cause were removed, ns: at most `cost_ns`, and less where another wait
-    /// would take its place.
+    /// Time saved if the cause were removed, ns. It is less than `cost_ns` if another wait would
+    /// take the place of the removed one.
     pub gain_ns: u64,
     /// The cause in sentences, with evidence and a remedy.
     pub sentence: String,
@@ -120,22 +120,22 @@ pub struct HostInfo {
     pub congestion_control: Option<String>,
 }
 
-/// Steps up to the login prompt, each from the end of the one before it.
+/// Times of the steps up to the login prompt. Each step begins at the end of the previous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
-    /// Name resolution, ns.
+    /// Time of the name resolution, ns.
     pub resolve_ns: Option<u64>,
-    /// First SYN to established connection, ns.
+    /// Time from the first SYN to the established connection, ns.
     pub connect_ns: Option<u64>,
     /// TLS handshake, ns.
     pub tls_ns: Option<u64>,
-    /// Telnet negotiation until no more options arrive, ns.
+    /// Time of the Telnet negotiation, until no more options arrive, ns.
     pub negotiation_ns: Option<u64>,
-    /// Until the prompt for a user name, ns; unknown if the server sent nothing.
+    /// Time until the prompt for a user name, ns; unknown if the server sent nothing.
     pub login_prompt_ns: Option<u64>,
     /// Kind of the server's first prompt.
     pub prompt: Option<PromptKind>,
-    /// Login at a file server: greeting and replies, ns.
+    /// Time of the login at a file server, including the greeting, ns.
     pub login_ns: Option<u64>,
 }
 
@@ -208,7 +208,7 @@ pub struct LayerSpread {
     pub high_ns: u64,
 }
 
-/// One echo: its total time and the measured parts of it.
+/// One echo: its total time and the measured time of each layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EchoSample {
     /// From keystroke to terminal cell, ns.
@@ -265,7 +265,8 @@ impl Echo {
         let are_known = !spreads.is_empty();
         are_known.then(|| {
             format!(
-                "Each layer is the median of {} echoes; half of the echoes are in the ranges {}.",
+                "Each layer is the median of {} echoes. Half of the echoes are in the following \
+                 range of each layer: {}.",
                 count(self.samples),
                 spreads.join(", ")
             )

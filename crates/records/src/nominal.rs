@@ -10,7 +10,7 @@ use crate::format::{count, duration};
 /// Data received over the line, and the time since it was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transit {
-    /// Bytes that passed one after the other; for an echo, the key and the echoed bytes.
+    /// Number of bytes transmitted in sequence: for an echo, the key and the echoed bytes.
     pub bytes: u64,
     /// From the request to the last byte, ns.
     pub ns: u64,
@@ -40,8 +40,9 @@ pub fn refutation(transits: &[Transit], bits_per_byte: u64, rate_bps: u64) -> Op
 #[must_use]
 pub fn sentence(transit: Transit, bits_per_byte: u64, rate_bps: u64) -> String {
     format!(
-        "This line does not run at {} bit/s (a pseudo-terminal or a network adapter ignores the \
-         rate): {} bytes take {} at that rate, but arrived in {}; no time is charged to the line.",
+        "This line does not run at {} bit/s: {} bytes take {} at that rate, but arrived in {}. \
+         It is probably a pseudo-terminal or a serial line over a network, which ignores the \
+         configured rate. The report attributes no time to the line.",
         count(rate_bps),
         count(transit.bytes),
         duration(line_ns(transit.bytes, bits_per_byte, rate_bps)),
@@ -60,9 +61,9 @@ mod tests {
         assert_eq!(refutation(&[ECHO], 10, 9_600), Some(ECHO));
         assert_eq!(
             sentence(ECHO, 10, 9_600),
-            "This line does not run at 9,600 bit/s (a pseudo-terminal or a network adapter ignores \
-             the rate): 2 bytes take 2.08 ms at that rate, but arrived in 167 µs; no time is \
-             charged to the line."
+            "This line does not run at 9,600 bit/s: 2 bytes take 2.08 ms at that rate, but arrived \
+             in 167 µs. It is probably a pseudo-terminal or a serial line over a network, which \
+             ignores the configured rate. The report attributes no time to the line."
         );
     }
 

@@ -3,9 +3,9 @@
 //!
 //! The model has six parameters: the round-trip time, the fixed latency of every flow, the rate at
 //! which data arrives, the window, the maximum segment size, and the queueing delay of a keystroke
-//! under load. A flow begins with ten segments (RFC 6928) and doubles each round trip until the
-//! window or the link is full. From then on its rate is the lower of two rates: that of the link,
-//! and one window per round trip:
+//! under load. A flow begins with ten segments (RFC 6928). The number of segments doubles in each
+//! round trip until the window or the link is full. From then on the rate of the flow is the lower
+//! of two rates: the rate of the link, and one window per round trip:
 //!
 //! ```text
 //! time(n) = latency + trip * waits(n) + 8 n' / rate
@@ -15,12 +15,12 @@
 //! of bytes left after these round trips. TFTP has no slow start: it waits after each of its
 //! windows, so its time is linear in the size ([`Model::in_lock_step`]).
 //!
-//! Files are predicted from the largest transfer before them ([`FileModel`]), and by this model if
-//! that transfer is too short.
+//! The time of a file is predicted from the largest file transferred before it ([`FileModel`]). If
+//! that transfer is too short, this model is used instead.
 //!
 //! A prediction must not depend on the value that it predicts: [`Model::of`] takes an observation
-//! that ended before the predicted operation, and only the later measurement turns a [`Forecast`]
-//! into a [`Prediction`].
+//! that ended before the predicted operation. Only the later measurement turns a [`Forecast`] into
+//! a [`Prediction`].
 //!
 //! The model does not cover loss, a token bucket that is still not empty when the probe ends, or a
 //! changing rate. In these cases it is wrong by an unknown amount.
@@ -91,14 +91,14 @@ impl Model {
         if let Some(train) = train {
             model.rate_bps = Some(train.rate_bps);
             let max = model.window_bytes.unwrap_or(INITIAL_WINDOW);
-            let seen = train.window_bytes.filter(|window| *window < max);
-            model.window_bytes = seen.or(model.window_bytes);
+            let observed_window = train.window_bytes.filter(|window| *window < max);
+            model.window_bytes = observed_window.or(model.window_bytes);
             model.latency_ns = model.latency_of(&flows)?;
         } else {
             model.fit_times(&flows)?;
         }
-        // The quickest flow shows that its rate is possible, even if a busy host has stretched the
-        // trains of other flows.
+        // The quickest flow proves that its rate is possible. A busy host may have delayed the
+        // other flows.
         let is_too_slow = |model: &Self| {
             let latency_ns = model.latencies(&flows).into_iter().min().unwrap_or(0);
             let predicted_ns = Self { latency_ns, ..*model }.flow_ns(longest_flow.bytes);
@@ -117,8 +117,9 @@ impl Model {
         Some(model)
     }
 
-    /// Builds the model of a protocol that waits for an answer after each of its windows, from two
-    /// flows or two beginnings of one flow, each `(bytes, ns)`.
+    /// Builds the model of a protocol that waits for an acknowledgment after each of its windows.
+    /// `short` and `long` are the bytes and the time of two flows, or of two beginnings of one
+    /// flow.
     ///
     /// Returns `None` if the longer flow did not take more time than the shorter one.
     #[must_use]
@@ -132,7 +133,7 @@ impl Model {
         Some(Self {
             latency_ns: ns.saturating_sub(serial_ns(bytes, rate_bps)),
             rate_bps: Some(rate_bps),
-            // The waits are part of the rate.
+            // The rate includes the waits for acknowledgments.
             ..Self::slow_start_only(0, DEFAULT_MSS)
         })
     }
@@ -161,18 +162,19 @@ impl Model {
         self.latency_ns.saturating_add(self.transit_ns(bytes)).saturating_add(last_ns)
     }
 
-    /// Returns the expected range of the time of a flow of `bytes`, ns. The range comes from the
-    /// deviations of the measured times of `flows`, from which this model was made, from their
-    /// predicted times. Returns `None` without flows.
+    /// Returns the expected range of the time of a flow of `bytes`, ns. `flows` are the flows from
+    /// which this model was made; the errors of the model for these flows determine the range.
+    /// Returns `None` without flows.
     #[must_use]
     pub fn range_ns(&self, flows: &[Flow], bytes: u64) -> Option<[u64; 2]> {
         let predicted_ns = self.flow_ns(bytes);
         let deviations = |flow: &Flow| {
             let flow_prediction_ns = self.flow_ns(flow.bytes).max(1);
-            let seen = u128::from(flow.elapsed_ns);
+            let elapsed_ns = u128::from(flow.elapsed_ns);
             let flow_prediction = u128::from(flow_prediction_ns);
-            let scaled_ns = u128::from(predicted_ns) * seen / flow_prediction;
-            let shifted_ns = (u128::from(predicted_ns) + seen).saturating_sub(flow_prediction);
+            let scaled_ns = u128::from(predicted_ns) * elapsed_ns / flow_prediction;
+            let shifted_ns =
+                (u128::from(predicted_ns) + elapsed_ns).saturating_sub(flow_prediction);
             [scaled_ns, shifted_ns].map(|ns| u64::try_from(ns).unwrap_or(u64::MAX))
         };
         let all: Vec<u64> = flows.iter().flat_map(deviations).chain([predicted_ns]).collect();
@@ -211,30 +213,33 @@ impl Model {
         }
     }
 
-    /// Returns the echo time of a keystroke during a flow that fills the path, ns. This is the echo
-    /// time during the probe's short flow. If that is unknown, it is the time of a full window on
-    /// the link, which is ahead of the key, but at least the echo time without other traffic.
+    /// Returns the echo time of a keystroke during a flow that fills the path, ns.
+    ///
+    /// This is the echo time during the probe's short flow, if known. Otherwise a full window is
+    /// queued before the key: the result is the transmission time of a window, or the echo time
+    /// without other traffic if that is longer.
     #[must_use]
     pub fn echo_under_load_ns(&self) -> Option<u64> {
         self.loaded_echo_ns.or_else(|| {
-            let ahead = serial_ns(self.window_bytes?, self.rate_bps?);
-            Some(self.echo_ns?.max(ahead))
+            let window_ns = serial_ns(self.window_bytes?, self.rate_bps?);
+            Some(self.echo_ns?.max(window_ns))
         })
     }
 
     /// Derives rate and latency from the times of `flows` alone.
     ///
-    /// If flows of different sizes fit into one segment and all longer flows into two segments, the
-    /// longer flows show whether the remote host delays a short last segment until the previous one
-    /// is acknowledged.
+    /// A remote host may delay a short last segment until the previous segment is acknowledged. The
+    /// flows show this if the short ones fit into one segment and all longer ones into two
+    /// segments.
     fn fit_times(&mut self, flows: &[&Flow]) -> Option<()> {
-        let is_one = |flow: &&Flow| flow.bytes <= self.mss_bytes;
-        let (single, longer): (Vec<&Flow>, Vec<&Flow>) = flows.iter().copied().partition(is_one);
+        let fits_one_segment = |flow: &&Flow| flow.bytes <= self.mss_bytes;
+        let (single, longer): (Vec<&Flow>, Vec<&Flow>) =
+            flows.iter().copied().partition(fits_one_segment);
         let has_several_sizes =
             single.iter().any(|flow| Some(flow.bytes) != single.first().map(|one| one.bytes));
-        let is_in_two = longer.iter().all(|flow| flow.bytes / 2 <= self.mss_bytes);
+        let fit_two_segments = longer.iter().all(|flow| flow.bytes / 2 <= self.mss_bytes);
         if has_several_sizes
-            && is_in_two
+            && fit_two_segments
             && let Some(long) = longer.iter().min_by_key(|flow| flow.elapsed_ns)
         {
             self.rate_bps = self.rate_of_times(&single);
@@ -256,7 +261,7 @@ impl Model {
     fn rate_of_times(&self, flows: &[&Flow]) -> Option<u64> {
         let sizes = flows.iter().map(|flow| flow.bytes);
         let (min, max) = sizes.clone().min().zip(sizes.max())?;
-        // The minimum per size, because a busy host only makes flows longer.
+        // Use the minimum time for each size: a busy host only makes flows longer.
         let of = |bytes: u64| {
             let flows_of_size = flows.iter().filter(|flow| flow.bytes == bytes);
             flows_of_size.map(|flow| flow.elapsed_ns).min()
@@ -269,8 +274,8 @@ impl Model {
         if max == min || difference_with(None) >= difference {
             return None;
         }
-        // The time falls as the rate rises, so bisect. The rate at most doubles per step, because
-        // the upper end is far away at first.
+        // Bisect, because the time falls as the rate rises. The rate at most doubles per step,
+        // because the upper limit is far away at first.
         let mut low = 1_u64;
         let mut high = rate::MAX_MEASURABLE_BPS;
         while high - low > low / 1_000 + 1 {
@@ -281,14 +286,15 @@ impl Model {
         (high < rate::MAX_MEASURABLE_BPS).then_some(high)
     }
 
-    /// Returns the fixed time of flows, without waits and link, ns. It is the median over the flows
-    /// that fit into the first flight, which have no waits, or, without such flows, the median time
-    /// of the first bytes of all flows.
+    /// Returns the fixed time of flows, without round-trip waits and time on the link, ns.
+    ///
+    /// Flows that fit into the first flight have no waits, so the result is the median of their
+    /// times. Without such flows, the result is the median time of the first bytes of all flows.
     fn latency_of(&self, flows: &[&Flow]) -> Option<u64> {
         let transmission_ns = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
         median(&self.latencies(flows)).or_else(|| {
             let first = flows.iter().filter_map(|flow| flow.arrivals.first());
-            // The first bytes also spent time on the link.
+            // Subtract the time of the first bytes on the link.
             let first = first.map(|first| first.at_ns.saturating_sub(transmission_ns(first.bytes)));
             median(&first.collect::<Vec<_>>())
         })
@@ -304,7 +310,8 @@ impl Model {
     }
 }
 
-/// Margin for scheduling delays on both hosts: a time divided by this number, plus [`MARGIN_NS`].
+/// Divisor for the margin for scheduling delays on both hosts: the margin is the time divided by
+/// this number, plus [`MARGIN_NS`].
 const MARGIN_DIVISOR: u64 = 50;
 const MARGIN_NS: u64 = 1_000_000;
 
@@ -315,9 +322,9 @@ const MARGIN_NS: u64 = 1_000_000;
 pub fn echo_range_ns(echoes: &Echoes) -> Option<[u64; 2]> {
     let samples = &echoes.samples_ns;
     let is_few = samples.len() < Echoes::MIN_SETTLING_ECHOES;
-    let settled = if is_few { samples } else { samples.get(samples.len() / 2..)? };
-    let min = percentile(settled, 10)?;
-    let max = percentile(settled, 90)?;
+    let full_queue_samples = if is_few { samples } else { samples.get(samples.len() / 2..)? };
+    let min = percentile(full_queue_samples, 10)?;
+    let max = percentile(full_queue_samples, 90)?;
     let [min, max] = if is_few { [min / 4 * 3, max / 2 * 3] } else { [min, max] };
     let margin = |ns: u64| ns / MARGIN_DIVISOR + MARGIN_NS;
     Some([min.saturating_sub(margin(min)), max.saturating_add(margin(max))])
@@ -428,9 +435,9 @@ mod tests {
         let arrival = |at: u64, ms: u64| Arrival { at_ns: (ms + at) * MS, bytes: 1_000 };
         let trains = [(100, 10), (200, 20), (300, 20)];
         let arrivals = trains.iter().flat_map(|(ms, count)| (0..*count).map(|at| arrival(at, *ms)));
-        let mut seen = probe(&[(1_000, 101 * MS), (50_000, 320 * MS), (50_000, 450 * MS)]);
-        seen.transfers[1].arrivals = arrivals.collect();
-        assert_eq!(Model::of(&seen).unwrap().rate_bps, Some(8_000_000));
+        let mut observation = probe(&[(1_000, 101 * MS), (50_000, 320 * MS), (50_000, 450 * MS)]);
+        observation.transfers[1].arrivals = arrivals.collect();
+        assert_eq!(Model::of(&observation).unwrap().rate_bps, Some(8_000_000));
     }
 
     #[test]

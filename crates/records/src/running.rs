@@ -20,7 +20,7 @@ pub struct Running {
     pub cpu_ns: u64,
     /// Time charged to its meters in the interval, without waiting, ns.
     pub busy_ns: u64,
-    /// Returns from a wait in the interval.
+    /// Number of times that a wait ended in the interval.
     pub wakeups: u64,
     /// Keystrokes and commands processed in the interval.
     pub transactions: u64,
@@ -43,14 +43,14 @@ impl Running {
     /// Returns one sentence: the busy time of the process, and the primitive with the longest time.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let what = format!("plumb {} (process {})", self.command, self.pid);
+        let process_name = format!("plumb {} (process {})", self.command, self.pid);
         let window = duration(self.window_ns);
         let busy = duration(self.busy_ns);
         let Some(max) = self.primitives.first().filter(|part| part.ns > 0) else {
-            return format!("In {window} {what} did no work according to its meters.");
+            return format!("In {window} {process_name} did no work according to its meters.");
         };
         let mut text = format!(
-            "In {window} {what} worked for {busy} ({}), mostly on {}: {} ({})",
+            "In {window} {process_name} worked for {busy} ({}), mostly on {}: {} ({})",
             share(self.busy_ns, self.window_ns),
             max.name,
             duration(max.ns),

@@ -1,12 +1,14 @@
 //! Transfers of growing sizes: the fixed cost of a transfer, and the cost of each byte.
 //!
-//! The model of a transfer time is `fixed + bytes / rate`. Both parameters are fitted by least
-//! squares of the relative error, separately for each direction, so that a transfer of a kilobyte
-//! weighs as much as one of a megabyte. A model that is wrong by more than a factor of two for any
-//! size, as behind a token bucket, is dropped. It is also dropped if the bytes of the largest
-//! transfer take less than a quarter of the fixed time, because the rate would then be noise. The
-//! knee is the smallest size such that it and all larger sizes have between four fifths and twice
-//! their common rate, if there are at least two such sizes. RFC 573 found it at 40 kbit.
+//! The model of a transfer time is `fixed + bytes / rate`. Both parameters are fitted separately
+//! for each direction, by least squares of the relative error. A transfer of a kilobyte therefore
+//! weighs as much as one of a megabyte. The model is dropped if it is wrong by more than a factor
+//! of two for any size, as behind a token bucket. It is also dropped if the bytes of the largest
+//! transfer take less than a quarter of the fixed time, because the rate would then be noise.
+//!
+//! The knee is the size beyond which the rate changes little: the smallest size from which on each
+//! size has between four fifths and twice the average rate of these sizes. At least two sizes are
+//! needed. RFC 573 found a knee at 40 kbit.
 
 mod phases;
 
@@ -65,12 +67,13 @@ pub struct Sample {
     pub direction: Direction,
     /// Bytes of the file, or of the requested part of it.
     pub bytes: u64,
-    /// From the command, or for TFTP the request, to the confirmation, ns.
+    /// Time from the command (for TFTP the request) to the confirmation, ns.
     pub total_ns: u64,
-    /// Until a data connection was requested, ns.
+    /// Time until the data connection was requested, ns.
     #[serde(default, alias = "before_ns", skip_serializing_if = "Option::is_none")]
     pub setup_ns: Option<u64>,
-    /// From the beginning to the command, ns; the data connection may still be opening then.
+    /// Time from the beginning of the transfer to its command, ns. The data connection may still be
+    /// opening then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_at_ns: Option<u64>,
     /// From the command to the first byte, ns.
@@ -156,9 +159,9 @@ impl Transfers {
         let received = transfers.sizes(Direction::Received);
         let sent = transfers.sizes(Direction::Sent);
         let fitted = |sizes: &[Size]| model(sizes).filter(|model| is_measurable(model, sizes));
-        let main = if received.is_empty() { &sent } else { &received };
-        transfers.model = fitted(main);
-        transfers.knee_bytes = knee_bytes(main);
+        let main_sizes = if received.is_empty() { &sent } else { &received };
+        transfers.model = fitted(main_sizes);
+        transfers.knee_bytes = knee_bytes(main_sizes);
         if !received.is_empty() {
             transfers.sent_model = fitted(&sent);
             transfers.sent_knee_bytes = knee_bytes(&sent);
@@ -188,8 +191,8 @@ impl Transfers {
         }
     }
 
-    /// Returns the direction in which the largest size transferred both ways took longer, or the
-    /// only direction with transfers.
+    /// Returns the slower direction, by the times of the largest size that was transferred in both
+    /// directions. If there were transfers in one direction only, returns that direction.
     #[must_use]
     pub(crate) fn slower(&self) -> Option<Direction> {
         let received = self.sizes(Direction::Received);
@@ -310,7 +313,8 @@ impl Transfers {
             return self.extremes_sentence(direction);
         };
         let mut text = format!(
-            "Transfers{} take {} regardless of their size, and their data is sent at {}",
+            "Transfers{} take a fixed time of {} regardless of their size, and their data is sent \
+             at {}",
             self.direction_clause(direction),
             duration(model.fixed_ns),
             rate(model.rate_bps),
@@ -319,7 +323,8 @@ impl Transfers {
         let half_rate_bytes = model.half_rate_bytes();
         // Do not extrapolate beyond the measured sizes.
         if half_rate_bytes <= largest {
-            text += &format!(": {} bytes reach half of that rate", count(half_rate_bytes));
+            text +=
+                &format!(": transfers of {} bytes reach half of that rate", count(half_rate_bytes));
         }
         if let Some(knee) = self.knee_of(direction) {
             text +=
@@ -384,12 +389,12 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
     let (fixed, per_byte) = if fixed < 0.0 { (0.0, n / nn) } else { (fixed, per_byte) };
     let model =
         Model { fixed_ns: to_integer(fixed)?, rate_bps: to_integer(8e9 / per_byte)?.max(1) };
-    let is_right = |size: &Size| {
+    let is_accurate = |size: &Size| {
         let predicted_ns = u128::from(model.total_ns(size.bytes));
-        let was = u128::from(size.total_ns);
-        predicted_ns <= was * 2 && was <= predicted_ns * 2
+        let actual_ns = u128::from(size.total_ns);
+        predicted_ns <= actual_ns * 2 && actual_ns <= predicted_ns * 2
     };
-    sizes.iter().all(is_right).then_some(model)
+    sizes.iter().all(is_accurate).then_some(model)
 }
 
 /// Returns `value` without its fraction, or `None` if it is not in the range 0 to 1e18.
@@ -399,8 +404,8 @@ fn to_integer(value: f64) -> Option<u64> {
     (0.0..=1e18).contains(&value).then_some(value as u64)
 }
 
-/// Returns the smallest of `sizes` such that this size and all larger ones have about their common
-/// rate; `None` for fewer than three sizes, and if only the largest size remains.
+/// Returns the smallest of `sizes` from which on all sizes have about the same rate. Returns `None`
+/// for fewer than three sizes, or if only the largest size remains.
 #[must_use]
 pub(crate) fn knee_bytes(sizes: &[Size]) -> Option<u64> {
     if sizes.len() < 3 {

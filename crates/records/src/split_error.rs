@@ -57,9 +57,9 @@ impl SplitError {
     /// resolution.
     #[must_use]
     pub fn of(total_ns: u64, parts: &[LayerTime], resolution_ns: u64) -> Self {
-        let ours = parts.iter().filter(|part| part.layer != Layer::RemoteHostAndNetwork);
-        let accounted_ns = ours.clone().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
-        let readings = u64::try_from(ours.count()).unwrap_or(u64::MAX).saturating_add(1);
+        let local_parts = parts.iter().filter(|part| part.layer != Layer::RemoteHostAndNetwork);
+        let accounted_ns = local_parts.clone().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
+        let readings = u64::try_from(local_parts.count()).unwrap_or(u64::MAX).saturating_add(1);
         let excess_ns = accounted_ns.saturating_sub(total_ns);
         Self {
             accounted_ns,
@@ -92,15 +92,17 @@ impl SplitError {
         text += &match self.excess_ns {
             0 => format!("; the rest, {}, was not measured", duration(self.unexplained_ns)),
             excess => format!(
-                ", {} more than the total: layers overlap or one is wrong, so all were reduced",
+                ", {} more than the total: layers overlap or one measured time is wrong, so the \
+                 times of all layers were reduced",
                 duration(excess)
             ),
         };
         if let Some(empty) = self.empty {
             return text
                 + &format!(
-                    ". Empty intervals, {} measured in this run, take {}, and at most {}: any part may \
-                     include that much time for reading the clock and for interruptions.",
+                    ". {} empty intervals were measured in this run. Their median is {}, and their \
+                     maximum is {}. The time of any part may include that much for reading the \
+                     clock and for interruptions.",
                     count(empty.count),
                     duration(empty.median_ns),
                     duration(empty.longest_ns)

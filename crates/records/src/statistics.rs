@@ -22,12 +22,12 @@ pub fn median(samples_ns: &[u64]) -> Option<u64> {
 /// Returns the element of `sorted` at the nearest rank of `percent`.
 #[must_use]
 pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
-    let whole = sorted.len() / 100;
+    let hundreds = sorted.len() / 100;
     let rest = sorted.len() % 100;
     let percent = usize::from(percent.min(100));
     // The length times `percent` may overflow, so multiples of 100 and the remainder are multiplied
     // separately.
-    let rank = whole * percent + (rest * percent).div_ceil(100);
+    let rank = hundreds * percent + (rest * percent).div_ceil(100);
     sorted.get(rank.max(1) - 1)
 }
 
@@ -87,8 +87,9 @@ mod tests {
     #[test]
     fn nearest_rank_of_the_textbook_example() {
         let samples = [50, 15, 40, 20, 35];
-        let answers = [5, 30, 40, 50, 100].map(|percent| percentile(&samples, percent).unwrap());
-        assert_eq!(answers, [15, 20, 20, 35, 50]);
+        let percentiles =
+            [5, 30, 40, 50, 100].map(|percent| percentile(&samples, percent).unwrap());
+        assert_eq!(percentiles, [15, 20, 20, 35, 50]);
     }
 
     #[test]

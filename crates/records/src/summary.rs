@@ -259,7 +259,7 @@ fn recording_table(recording: &Recording) -> Table {
     table.row(["keys".to_owned(), keys]);
     table.row(["bytes received".to_owned(), count(recording.bytes)]);
     let longest = match recording.keys {
-        0 => "longest gap or pause of the user",
+        0 => "longest gap, including pauses of the user",
         _ => "longest gap in the output",
     };
     let names = [longest, "second longest gap", "third longest gap"];

@@ -91,19 +91,19 @@ impl Table {
             .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|c| count(c)).max())
             .map(Option::unwrap_or_default)
             .collect();
-        let with = |header: fn(&String) -> usize| -> Vec<usize> {
+        let column_widths = |header: fn(&String) -> usize| -> Vec<usize> {
             headers.iter().zip(&cells).map(|(text, cell)| header(text).max(*cell)).collect()
         };
-        let whole = with(|header| count(header));
-        if total(&whole) <= width {
-            return Some(whole);
+        let full_widths = column_widths(|header| count(header));
+        if total(&full_widths) <= width {
+            return Some(full_widths);
         }
-        let narrow = with(|header| header.split(' ').map(count).max().unwrap_or(0));
-        if total(&narrow) <= width {
-            return Some(widen(narrow, &whole, width));
+        let min_widths = column_widths(|header| header.split(' ').map(count).max().unwrap_or(0));
+        if total(&min_widths) <= width {
+            return Some(widen(min_widths, &full_widths, width));
         }
-        let (last, others) = narrow.split_last()?;
-        let spare_width = width.checked_sub(total(&narrow) - last)?;
+        let (last, others) = min_widths.split_last()?;
+        let spare_width = width.checked_sub(total(&min_widths) - last)?;
         let is_text = self.columns.last().is_some_and(|(_, align)| *align == Align::Left);
         let wrapped = others.iter().copied().chain([spare_width]).collect();
         (is_text && spare_width >= MIN_WRAPPED_WIDTH).then_some(wrapped)
@@ -197,18 +197,18 @@ fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
     out
 }
 
-/// Widens columns from `narrow` to `whole`, from the left, as far as a line of `width` columns
-/// permits.
-fn widen(mut narrow: Vec<usize>, whole: &[usize], width: usize) -> Vec<usize> {
-    let mut spare_width = width - total(&narrow);
-    for (column, whole_width) in narrow.iter_mut().zip(whole) {
+/// Widens the columns from left to right, from `widths` up to `full_widths`, as far as a line
+/// of `width` columns permits.
+fn widen(mut widths: Vec<usize>, full_widths: &[usize], width: usize) -> Vec<usize> {
+    let mut spare_width = width - total(&widths);
+    for (column, whole_width) in widths.iter_mut().zip(full_widths) {
         let missing = whole_width.saturating_sub(*column);
         if missing <= spare_width {
             *column += missing;
             spare_width -= missing;
         }
     }
-    narrow
+    widths
 }
 
 fn total(widths: &[usize]) -> usize {

@@ -22,7 +22,7 @@ impl Browser {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let program = match std::env::var_os("PLUMB_BROWSER") {
             Some(named) => PathBuf::from(named),
-            None => match ["chromium", "chromium-browser"].into_iter().find(|name| answers(name)) {
+            None => match ["chromium", "chromium-browser"].into_iter().find(|name| can_run(name)) {
                 Some(name) => PathBuf::from(name),
                 None => {
                     not_configured("PLUMB_BROWSER", "it is not set, and there is no chromium");
@@ -56,7 +56,7 @@ impl Browser {
 }
 
 /// Returns whether `program` can be executed.
-fn answers(program: &str) -> bool {
+fn can_run(program: &str) -> bool {
     let version = Command::new(program).arg("--version").output();
     version.is_ok_and(|version| version.status.success())
 }

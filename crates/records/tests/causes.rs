@@ -8,7 +8,7 @@ use records::verdict::{
 
 const MS: u64 = 1_000_000;
 
-/// Forty echoes of `echo_ns` over a path with a round-trip time of `trip_ns`.
+/// Returns a session of forty echoes of `echo_ns` over a path with a round-trip time of `trip_ns`.
 fn echoing(echo_ns: u64, trip_ns: Option<u64>) -> Observation {
     Observation {
         echo: Some(Echoes { samples_ns: vec![echo_ns; 40], ..Echoes::default() }),
@@ -84,7 +84,8 @@ fn a_quick_lookup_and_a_quick_login_are_no_causes() {
     assert_eq!(causes(&observed), []);
 }
 
-/// Ten short answers; those with delayed acknowledgments arrive `later_ns` later.
+/// Returns a session of ten short answers. Those with delayed acknowledgments arrive `later_ns`
+/// later.
 fn answering(quick_ack_ns: u64, later_ns: u64) -> Observation {
     let times = |ns: u64| (0..5).map(|at| ns + at * MS / 2).collect::<Vec<u64>>();
     let delayed_ack_ns = times(quick_ack_ns + later_ns);
@@ -148,10 +149,10 @@ fn an_echo_during_output_that_waits_for_the_local_processor_shows_no_queue() {
     };
     observed.sustained = Some(output(1_000));
     let diagnosis = causes(&observed);
-    let beside =
+    let with_other_output =
         diagnosis.iter().find(|cause| cause.operation == Operation::EchoUnderLoad).unwrap();
     assert_eq!(
-        (beside.kind, beside.gain_ns),
+        (with_other_output.kind, with_other_output.gain_ns),
         (CauseKind::LocalProcessor, 150 * MS),
         "{diagnosis:?}"
     );
@@ -304,13 +305,14 @@ fn occasionally_late_answers_prove_no_nagle() {
     assert_eq!(causes(&observed), []);
 }
 
-/// A long output of 1 Mbit/s, in pieces of 1,448 bytes that arrive `pieces` at a time.
+/// Returns a long output at 1 Mbit/s, of which `pieces` segments of 1,448 bytes arrive at a time.
 fn long_output(pieces: u64) -> Flow {
     let each_ns = 1_448 * 8_000;
     let arrivals: Vec<(u64, u64)> = (1..=120).map(|at| (at * each_ns, 1_448)).collect();
-    let at = |ns: u64| ns.div_ceil(each_ns * pieces) * each_ns * pieces;
+    let arrival_ns = |ns: u64| ns.div_ceil(each_ns * pieces) * each_ns * pieces;
+    let arrivals = arrivals.into_iter().enumerate();
     let arrivals: Vec<(u64, u64)> =
-        arrivals.into_iter().enumerate().map(|(n, (ns, b))| (at(ns) + n as u64, b)).collect();
+        arrivals.map(|(n, (ns, bytes))| (arrival_ns(ns) + n as u64, bytes)).collect();
     flow(&arrivals)
 }
 
@@ -404,11 +406,11 @@ fn several_short_segments_before_a_silence_of_a_round_trip_prove_no_nagle() {
         observed.transfers = vec![flow(arrivals)];
         causes(&observed).iter().map(|cause| cause.kind).collect::<Vec<_>>()
     };
-    let one = [(268 * MS, 1_448), (268 * MS, 200), (536 * MS, 900)];
-    assert!(kinds(&one).contains(&CauseKind::Nagle), "{:?}", kinds(&one));
+    let short_segment = [(268 * MS, 1_448), (268 * MS, 200), (536 * MS, 900)];
+    assert!(kinds(&short_segment).contains(&CauseKind::Nagle), "{:?}", kinds(&short_segment));
     // They fill a congestion window that is counted in segments.
-    let several = [(268 * MS, 400), (269 * MS, 300), (270 * MS, 948), (536 * MS, 900)];
-    assert!(!kinds(&several).contains(&CauseKind::Nagle), "{:?}", kinds(&several));
+    let short_segments = [(268 * MS, 400), (269 * MS, 300), (270 * MS, 948), (536 * MS, 900)];
+    assert!(!kinds(&short_segments).contains(&CauseKind::Nagle), "{:?}", kinds(&short_segments));
 }
 
 #[test]
@@ -470,8 +472,8 @@ proptest! {
     }
 }
 
-/// Ten windows of 16,000 bytes over a path with a round-trip time of 100 ms, and two silences of
-/// 250 ms between windows.
+/// Returns a session with ten windows of 16,000 bytes over a path with a round-trip time of 100 ms.
+/// Two silences of 250 ms separate some of the windows.
 fn in_small_windows(counts: FlowCounts) -> Observation {
     let window = |at: u64| {
         let silence_ns = [3, 7].iter().filter(|lost| **lost <= at).count() as u64 * 250 * MS;

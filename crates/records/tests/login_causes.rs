@@ -73,7 +73,7 @@ fn a_longer_output_is_tested_for_windows_only() {
         Some(CauseKind::SmallSendBuffer),
         "{diagnosis:?}"
     );
-    // A link that the sustained output fills, with losses at its queue, is not a cause of it.
+    // The sustained output fills a link and causes losses at its queue. Neither is a cause.
     let link: Vec<(u64, u64)> = (1..=200).map(|at| (50 * MS + at * 10 * MS, 536)).collect();
     let counts = FlowCounts { out_of_order_in: Some(20), ..window_of(65_535) };
     observed.sustained = Some(flow(&link, counts));
@@ -226,7 +226,8 @@ fn with_an_empty_token_bucket_the_link_is_not_a_cause() {
     );
 }
 
-/// A session that lost a packet of its only screenful, and of `exchanges` of its 80 exchanges.
+/// Returns a session of 80 exchanges in which a packet of the only screenful was lost. Packets of
+/// `exchanges` exchanges were lost too.
 fn with_a_lost_screen(exchanges: usize) -> Observation {
     let mut observed = session(4);
     let late = std::iter::repeat_n(230 * MS, exchanges);
@@ -243,12 +244,12 @@ fn with_a_lost_screen(exchanges: usize) -> Observation {
 #[test]
 fn a_random_loss_of_a_screenful_has_the_average_cost_of_the_session() {
     let diagnosis = causes(&with_a_lost_screen(16));
-    let of = |whole| {
-        diagnosis.iter().find(|cause| cause.operation == whole).map(|cause| cause.gain_ns / MS)
+    let cost_ms = |operation| {
+        diagnosis.iter().find(|cause| cause.operation == operation).map(|cause| cause.gain_ns / MS)
     };
-    // 16 of 80 exchanges were 226 ms late; a screenful of two segments has half as many packets
-    // again.
-    assert_eq!((of(Operation::Echo), of(Operation::Screenful)), (Some(45), None), "{diagnosis:?}");
+    // 16 of 80 exchanges of two packets were 226 ms late. A screenful has three packets.
+    let costs_ms = (cost_ms(Operation::Echo), cost_ms(Operation::Screenful));
+    assert_eq!(costs_ms, (Some(45), None), "{diagnosis:?}");
     let mut observed = with_a_lost_screen(16);
     observed.echo = None;
     let diagnosis = causes(&observed);

@@ -116,7 +116,7 @@ fn assert_well_formed(page: &str) {
 
 /// Returns the page of the sample, with a figure 6-1 and the waterfall of a keystroke.
 fn sample_page() -> String {
-    let ours = Curve::ALL.map(|transfer| {
+    let our_points = Curve::ALL.map(|transfer| {
         let points = (0..=500)
             .step_by(50)
             .map(|data| (packet_bits(data), transfer.seconds_1982(data) * 0.97));
@@ -146,20 +146,20 @@ fn sample_page() -> String {
         spans: spans.to_vec(),
         note: "The median of 200 echoes.".to_owned(),
     }));
-    report.sections.push(Section::Chart(figure_6_1(&ours)));
+    report.sections.push(Section::Chart(figure_6_1(&our_points)));
     report.render()
 }
 
 #[test]
 fn a_page_needs_no_network_and_runs_no_script() {
     let page = sample_page();
-    let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/sample-report.html");
-    std::fs::write(kept, &page).unwrap();
-    let elsewhere = ["src", "href", "action", "style", "srcset", "data", "background"];
+    let report_path = concat!(env!("CARGO_TARGET_TMPDIR"), "/sample-report.html");
+    std::fs::write(report_path, &page).unwrap();
+    let url_attributes = ["src", "href", "action", "style", "srcset", "data", "background"];
     for (name, attributes) in tags(&page) {
         assert!(!["script", "link", "img", "iframe", "object", "base"].contains(&name.as_str()));
         assert!(!attributes.iter().any(|name| name.starts_with("on")));
-        assert!(!attributes.iter().any(|name| elsewhere.contains(&name.as_str())));
+        assert!(!attributes.iter().any(|name| url_attributes.contains(&name.as_str())));
     }
     assert_eq!(page.matches("://").count(), page.matches("telnet://").count());
     assert!(!page.contains("url(") && !page.contains("@import"));
@@ -168,8 +168,8 @@ fn a_page_needs_no_network_and_runs_no_script() {
 #[test]
 fn a_page_with_every_chart_is_well_formed_and_contains_them() {
     let page = full_page();
-    let kept = concat!(env!("CARGO_TARGET_TMPDIR"), "/full-report.html");
-    std::fs::write(kept, &page).unwrap();
+    let report_path = concat!(env!("CARGO_TARGET_TMPDIR"), "/full-report.html");
+    std::fs::write(report_path, &page).unwrap();
     assert_well_formed(&page);
     for title in [
         "Echo histogram",

@@ -1,4 +1,4 @@
-//! The decision table of the verdict, case by case.
+//! Tests of the decision table of the verdict, case by case.
 
 use records::measurement::{Echo, Screenful, TcpStats};
 use records::verdict::{LoginLimit, limit, verdict};
@@ -7,7 +7,7 @@ use records::{Layer, LayerTime, Measurement};
 const MS: u64 = 1_000_000;
 
 /// Returns the committed sample without the values that a verdict depends on.
-fn blank() -> Measurement {
+fn blank_measurement() -> Measurement {
     let json = include_str!("../samples/measurement-1.json");
     let mut measured = Measurement::from_json(json).expect("it parses");
     measured.echo = None;
@@ -70,26 +70,26 @@ fn tcp(rtt_ns: u64, retransmissions: u64) -> TcpStats {
 
 #[test]
 fn without_echo_and_screenful_there_is_no_verdict() {
-    assert_eq!(limit(&blank()), LoginLimit::NothingMeasured);
-    insta::assert_snapshot!(verdict_text(&blank()), @r"
+    assert_eq!(limit(&blank_measurement()), LoginLimit::NothingMeasured);
+    insta::assert_snapshot!(verdict_text(&blank_measurement()), @r"
     The cause is unknown: neither an echo nor a screenful was measured.
     ");
 }
 
 #[test]
 fn seven_echoes_are_too_few() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(Echo { samples: 7, ..echo(2 * MS, &[]) });
     assert_eq!(limit(&measured), LoginLimit::TooFewSamples);
     insta::assert_snapshot!(verdict_text(&measured), @r"
-    Only 7 echoes were measured, with a median of 2.00 ms: a verdict requires at
-    least 20, and a 99th percentile 200.
+    Only 7 echoes were measured, with a median of 2.00 ms. A verdict requires at
+    least 20, and a 99th percentile requires 200.
     ");
 }
 
 #[test]
 fn one_retransmission_in_a_hundred_segments_is_the_limiting_factor() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(20 * MS, &[]));
     measured.tcp = Some(tcp(18 * MS, 4));
     assert_eq!(limit(&measured), LoginLimit::Retransmissions);
@@ -102,7 +102,7 @@ fn one_retransmission_in_a_hundred_segments_is_the_limiting_factor() {
 
 #[test]
 fn fewer_retransmissions_are_mentioned() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(80 * MS, &[]));
     measured.tcp = Some(tcp(75 * MS, 1));
     assert_eq!(limit(&measured), LoginLimit::RoundTrip);
@@ -114,7 +114,7 @@ fn fewer_retransmissions_are_mentioned() {
 
 #[test]
 fn a_gap_of_forty_milliseconds_is_nagle_with_a_delayed_ack() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(MS / 5, &[]));
     measured.screenful = Some(screenful(43_500_000, 42_100_000, &[]));
     measured.tcp = Some(tcp(MS / 10, 0));
@@ -128,7 +128,7 @@ fn a_gap_of_forty_milliseconds_is_nagle_with_a_delayed_ack() {
 
 #[test]
 fn a_gap_that_the_network_explains_is_no_nagle() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(42 * MS, &[]));
     measured.screenful = Some(screenful(45 * MS, 41 * MS, &[]));
     measured.tcp = Some(tcp(40 * MS, 0));
@@ -137,19 +137,19 @@ fn a_gap_that_the_network_explains_is_no_nagle() {
 
 #[test]
 fn a_gap_that_the_line_explains_is_no_nagle() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.screenful = Some(screenful(400 * MS, 50 * MS, &[(Layer::Line, 390 * MS)]));
     assert_eq!(limit(&measured), LoginLimit::Line);
 }
 
 #[test]
 fn two_personal_computers_wait_for_the_line_and_for_the_screen() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.via = "serial:/dev/ttyS0?baud=9600&link=llp".to_owned();
-    let own = [(Layer::Line, 100 * MS), (Layer::TcpFixed, 20 * MS), (Layer::Terminal, MS)];
-    measured.echo = Some(echo(121_600_000, &own));
-    let drawn = [(Layer::Terminal, 2_129 * MS), (Layer::TcpPerByte, 600 * MS)];
-    measured.screenful = Some(screenful(2_799 * MS, 500 * MS, &drawn));
+    let echo_layers = [(Layer::Line, 100 * MS), (Layer::TcpFixed, 20 * MS), (Layer::Terminal, MS)];
+    measured.echo = Some(echo(121_600_000, &echo_layers));
+    let screenful_layers = [(Layer::Terminal, 2_129 * MS), (Layer::TcpPerByte, 600 * MS)];
+    measured.screenful = Some(screenful(2_799 * MS, 500 * MS, &screenful_layers));
     assert_eq!(limit(&measured), LoginLimit::Line);
     insta::assert_snapshot!(verdict_text(&measured), @r"
     The serial line at 9,600 bit/s takes 82 % of an echo of 122 ms; without other
@@ -161,7 +161,7 @@ fn two_personal_computers_wait_for_the_line_and_for_the_screen() {
 
 #[test]
 fn a_line_with_compressed_headers_has_nothing_more_to_save() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.via = "serial:/dev/ttyS0?baud=9600&link=slip".to_owned();
     measured.echo = Some(echo(20 * MS, &[(Layer::Line, 18 * MS)]));
     insta::assert_snapshot!(verdict_text(&measured), @r"
@@ -172,7 +172,7 @@ fn a_line_with_compressed_headers_has_nothing_more_to_save() {
 
 #[test]
 fn a_line_of_unknown_rate_is_named_without_a_rate() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(400 * MS, &[(Layer::Line, 300 * MS)]));
     insta::assert_snapshot!(verdict_text(&measured), @r"
     The serial line takes 75 % of an echo of 400 ms; without other parts it would
@@ -182,7 +182,7 @@ fn a_line_of_unknown_rate_is_named_without_a_rate() {
 
 #[test]
 fn a_far_network_is_named_with_its_round_trip() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(300 * MS, &[(Layer::Terminal, MS)]));
     measured.phases.connect_ns = Some(280 * MS);
     measured.tcp = Some(tcp(290 * MS, 0));
@@ -195,7 +195,7 @@ fn a_far_network_is_named_with_its_round_trip() {
 
 #[test]
 fn a_slow_host_on_a_fast_network_is_named() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(30 * MS, &[(Layer::Terminal, MS)]));
     measured.tcp = Some(tcp(2 * MS, 0));
     assert_eq!(limit(&measured), LoginLimit::RemoteHost);
@@ -207,7 +207,7 @@ fn a_slow_host_on_a_fast_network_is_named() {
 
 #[test]
 fn without_a_round_trip_time_remote_host_and_network_are_not_distinguished() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(210_000, &[(Layer::Telnet, 8_000)]));
     assert_eq!(limit(&measured), LoginLimit::RemoteHostAndNetwork);
     insta::assert_snapshot!(verdict_text(&measured), @r"
@@ -218,9 +218,9 @@ fn without_a_round_trip_time_remote_host_and_network_are_not_distinguished() {
 
 #[test]
 fn the_local_software_is_named_with_its_most_expensive_layer() {
-    let mut measured = blank();
-    let own = [(Layer::Terminal, 2 * MS), (Layer::Telnet, MS / 2)];
-    measured.echo = Some(echo(3 * MS, &own));
+    let mut measured = blank_measurement();
+    let echo_layers = [(Layer::Terminal, 2 * MS), (Layer::Telnet, MS / 2)];
+    measured.echo = Some(echo(3 * MS, &echo_layers));
     assert_eq!(limit(&measured), LoginLimit::LocalProcessor);
     insta::assert_snapshot!(verdict_text(&measured), @r"
     The local software takes 83 % of an echo of 3.00 ms (largest part: terminal,
@@ -230,7 +230,7 @@ fn the_local_software_is_named_with_its_most_expensive_layer() {
 
 #[test]
 fn system_calls_are_separate_from_the_local_software() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     let parts = [(Layer::InterruptOrSystemCall, 250_800), (Layer::TcpFixed, 3_200)];
     measured.echo = Some(echo(301_000, &parts));
     assert_eq!(limit(&measured), LoginLimit::SystemCalls);
@@ -244,7 +244,7 @@ fn system_calls_are_separate_from_the_local_software() {
 
 #[test]
 fn a_screenful_alone_may_be_limited_by_the_terminal() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.screenful = Some(screenful(10 * MS, MS, &[(Layer::Terminal, 8 * MS)]));
     assert_eq!(limit(&measured), LoginLimit::Terminal);
     insta::assert_snapshot!(verdict_text(&measured), @r"
@@ -255,7 +255,7 @@ fn a_screenful_alone_may_be_limited_by_the_terminal() {
 
 #[test]
 fn a_screenful_alone_on_a_line_saves_the_headers_of_its_segments() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.via = "serial:/dev/ttyS0?baud=19200".to_owned();
     measured.screenful = Some(screenful(1_300 * MS, MS, &[(Layer::Line, 1_100 * MS)]));
     insta::assert_snapshot!(verdict_text(&measured), @r"
@@ -267,7 +267,7 @@ fn a_screenful_alone_on_a_line_saves_the_headers_of_its_segments() {
 
 #[test]
 fn an_echo_without_any_layer_is_of_unknown_cause() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(Echo { layers: Vec::new(), ..echo(30 * MS, &[]) });
     assert_eq!(limit(&measured), LoginLimit::Unknown);
     assert_eq!(verdict_text(&measured), "An echo takes 30.0 ms, and its parts are unknown.");
@@ -275,7 +275,7 @@ fn an_echo_without_any_layer_is_of_unknown_cause() {
 
 #[test]
 fn retransmissions_are_mentioned_if_the_number_of_segments_is_unknown() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(80 * MS, &[]));
     measured.tcp = Some(TcpStats { segments_out: None, ..tcp(75 * MS, 3) });
     assert_eq!(limit(&measured), LoginLimit::RoundTrip);
@@ -287,7 +287,7 @@ fn retransmissions_are_mentioned_if_the_number_of_segments_is_unknown() {
 
 #[test]
 fn one_retransmission_in_a_short_run_is_not_the_limiting_factor() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(80 * MS, &[]));
     measured.tcp = Some(TcpStats { segments_out: Some(40), ..tcp(75 * MS, 1) });
     assert_eq!(limit(&measured), LoginLimit::RoundTrip);
@@ -295,12 +295,12 @@ fn one_retransmission_in_a_short_run_is_not_the_limiting_factor() {
 
 #[test]
 fn an_echo_of_microseconds_has_the_same_verdict_for_either_larger_part() {
-    let mut one = blank();
+    let mut one = blank_measurement();
     one.tcp = Some(tcp(20_000, 0));
     let calls = Layer::InterruptOrSystemCall;
     let verdict_text: Vec<LoginLimit> = [(8_000, 20_000), (20_000, 8_000), (9_000, 9_000)]
-        .map(|(own, call)| {
-            one.echo = Some(echo(42_000, &[(Layer::Telnet, own), (calls, call)]));
+        .map(|(echo_layers, call)| {
+            one.echo = Some(echo(42_000, &[(Layer::Telnet, echo_layers), (calls, call)]));
             limit(&one)
         })
         .to_vec();
@@ -315,7 +315,7 @@ fn an_echo_of_microseconds_has_the_same_verdict_for_either_larger_part() {
 
 #[test]
 fn a_short_wait_in_equal_parts_is_charged_to_neither_network_nor_host() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     measured.echo = Some(echo(200_000, &[]));
     for rtt_ns in [90_000, 110_000] {
         measured.tcp = Some(tcp(rtt_ns, 0));
@@ -327,7 +327,7 @@ fn a_short_wait_in_equal_parts_is_charged_to_neither_network_nor_host() {
 
 #[test]
 fn on_a_busy_machine_the_parts_of_an_echo_are_random() {
-    let mut measured = blank();
+    let mut measured = blank_measurement();
     for (echo_ns, rtt_ns) in [(2_810_000, 1_370_000), (4_130_000, 1_320_000)] {
         measured.echo = Some(Echo { min_ns: 90_000, ..echo(echo_ns, &[]) });
         measured.tcp = Some(tcp(rtt_ns, 0));

@@ -38,16 +38,16 @@ impl LocalClock {
 
     /// Returns the first virtual time at which this clock reads at least `reading`.
     #[must_use]
-    pub fn when(&self, Reading(reading): Reading) -> Instant {
+    pub fn time_of(&self, Reading(reading): Reading) -> Instant {
         if *self == Self::default() {
             return reading;
         }
-        let before = self.reaches(reading);
+        let before = self.time_without_jump(reading);
         if before < self.jumps_at {
             return before;
         }
         let rest = reading.since(Instant::ZERO).saturating_sub(self.jump);
-        self.jumps_at.max(self.reaches(Instant::ZERO + rest))
+        self.jumps_at.max(self.time_without_jump(Instant::ZERO + rest))
     }
 
     fn without_jump(&self, at: Instant) -> Instant {
@@ -56,7 +56,7 @@ impl LocalClock {
     }
 
     /// Returns the virtual time at which the clock reads `reading`, ignoring the jump.
-    fn reaches(&self, reading: Instant) -> Instant {
+    fn time_without_jump(&self, reading: Instant) -> Instant {
         let rate = (MILLION + i128::from(self.gain_ppm)).max(1);
         // Rounded up: a timer that fires a nanosecond early would be set again for the same time.
         let nanos = (i128::from(reading.as_nanos()) * MILLION + rate - 1) / rate;
@@ -80,7 +80,7 @@ mod tests {
             let jumps_at = Instant::from_nanos(jumps_at);
             let clock = LocalClock { gain_ppm, jumps_at, jump: Duration::from_nanos(jump) };
             let reading = Reading(Instant::from_nanos(reading));
-            let at = clock.when(reading);
+            let at = clock.time_of(reading);
             prop_assert!(clock.reading(at) >= reading);
             if let Some(before) = at.as_nanos().checked_sub(1) {
                 prop_assert!(clock.reading(Instant::from_nanos(before)) < reading);

@@ -1,12 +1,12 @@
-//! The packet concentrator of TM-233 (§2.4, §6.3), which connects a personal computer on a serial
-//! line (LLP) to a fast network and has a few packet buffers.
+//! The packet concentrator of TM-233 (§2.4, §6.3). It connects a personal computer on a serial line
+//! (LLP) to a fast network, and has a few packet buffers.
 //!
 //! The concentrator implements [`Medium`] for a world. The bytes of the personal computer arrive
-//! one by one over the serial line and are passed to an LLP instance; a complete packet is
+//! one by one over the serial line and are passed to an LLP instance. A complete packet is
 //! forwarded to the network without delay. Datagrams from the network arrive as fast as the remote
-//! host sends them, wait in the buffers, and are sent by LLP, one byte at a time. A packet without
-//! a free buffer is dropped. A packet that closely follows another is dropped at random, which is
-//! the fault that the thesis found in its concentrator.
+//! host sends them, wait in the buffers, and are sent by LLP, one byte at a time. A packet is
+//! dropped if no buffer is free. A packet that closely follows another is dropped at random, which
+//! is the fault that the thesis found in its concentrator.
 
 use crate::medium::{Arrival, Medium};
 use crate::transmission_line::Line;
@@ -98,26 +98,26 @@ impl Concentrator {
         self
     }
 
-    fn await_input(&mut self, at: Instant, input: Input) {
+    fn schedule_input(&mut self, at: Instant, input: Input) {
         self.input_count += 1;
         self.inputs.insert((at, self.input_count), input);
     }
 
-    fn take(&mut self, input: Input, now: Instant, rng: &mut Rng) {
+    fn process_input(&mut self, input: Input, now: Instant, rng: &mut Rng) {
         match input {
             Input::Line(bytes) => {
                 let mut cx = Cx { now, rng, meter: &mut self.meter };
                 self.llp.receive(&bytes, &mut self.pool, &mut cx);
             }
-            Input::Network(datagram) => self.take_datagram(&datagram, now, rng),
+            Input::Network(datagram) => self.enqueue_datagram(&datagram, now, rng),
         }
     }
 
-    fn take_datagram(&mut self, datagram: &[u8], now: Instant, rng: &mut Rng) {
+    fn enqueue_datagram(&mut self, datagram: &[u8], now: Instant, rng: &mut Rng) {
         let before = self.last_network_packet_at.replace(now);
-        let is_close = before.is_some_and(|before| now - before < self.settings.burst);
+        let is_in_burst = before.is_some_and(|before| now - before < self.settings.burst);
         let mut dropped = self.dropped.get();
-        if is_close && rng.random_bool(self.settings.burst_loss_ppm) {
+        if is_in_burst && rng.random_bool(self.settings.burst_loss_ppm) {
             dropped.in_bursts += 1;
         } else if let Some(mut packet) = self.pool.take(&mut self.meter) {
             packet.extend(datagram);
@@ -134,7 +134,7 @@ impl Concentrator {
 
     /// Forwards packets received over the line to the network, and sends the next byte on the line
     /// if it is idle.
-    fn pump(&mut self, now: Instant, rng: &mut Rng) -> Vec<Arrival> {
+    fn forward_packets(&mut self, now: Instant, rng: &mut Rng) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         let mut cx = Cx { now, rng, meter: &mut self.meter };
         if self.sending_until <= now {
@@ -167,8 +167,10 @@ impl Medium for Concentrator {
         _rng: &mut Rng,
     ) -> Vec<Arrival> {
         match from {
-            Side::User => self.await_input(sent_at, Input::Line(bytes)),
-            Side::Server => self.await_input(sent_at + self.settings.path, Input::Network(bytes)),
+            Side::User => self.schedule_input(sent_at, Input::Line(bytes)),
+            Side::Server => {
+                self.schedule_input(sent_at + self.settings.path, Input::Network(bytes));
+            }
         }
         Vec::new()
     }
@@ -185,11 +187,11 @@ impl Medium for Concentrator {
                 break;
             }
             let input = entry.remove();
-            self.take(input, now, rng);
+            self.process_input(input, now, rng);
         }
         if self.llp.deadline().is_some_and(|deadline| deadline <= now) {
             self.llp.timeout(&mut Cx { now, rng, meter: &mut self.meter });
         }
-        self.pump(now, rng)
+        self.forward_packets(now, rng)
     }
 }

@@ -13,7 +13,7 @@ use protocols::station::Application;
 use protocols::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
-/// Parameters of the shared link, which apply to each direction.
+/// Parameters of each direction of the shared link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bottleneck {
     /// Rate in bit/s; `None` for a link without delay and drops.
@@ -27,12 +27,12 @@ impl Bottleneck {
     pub const NONE: Self = Self { rate_bps: None, queue_bytes: usize::MAX };
 }
 
-/// The part of the path between the two hosts of a pair that is not shared.
+/// The unshared part of the path between the two hosts of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Delay from the user to the server, in addition to the link.
+    /// Delay from the user to the server, in addition to the delay of the link.
     pub delay_to_server: Duration,
-    /// Delay from the server to the user, in addition to the link.
+    /// Delay from the server to the user, in addition to the delay of the link.
     pub delay_to_user: Duration,
     /// Faults in each direction, applied after the link.
     pub faults: Faults,
@@ -79,21 +79,21 @@ impl Queue {
 
     /// Enqueues a datagram of `len` bytes and returns the time at which its last bit is sent;
     /// `None` if the queue is full and the datagram is dropped.
-    fn take(&mut self, len: usize, now: Instant) -> Option<Instant> {
-        let taken = self.room_for(len, now);
-        *(if taken.is_some() { &mut self.carried } else { &mut self.dropped }) += 1;
-        self.free_at = taken.unwrap_or(self.free_at);
-        taken
+    fn enqueue(&mut self, len: usize, now: Instant) -> Option<Instant> {
+        let sent_at = self.transmission_end(len, now);
+        *(if sent_at.is_some() { &mut self.carried } else { &mut self.dropped }) += 1;
+        self.free_at = sent_at.unwrap_or(self.free_at);
+        sent_at
     }
 
-    fn room_for(&self, len: usize, now: Instant) -> Option<Instant> {
+    fn transmission_end(&self, len: usize, now: Instant) -> Option<Instant> {
         let Some(rate_bps) = self.bottleneck.rate_bps else { return Some(now) };
-        let waiting = u128::from(rate_bps) * (self.free_at - now).as_nanos() / 8 / NANOS;
-        if waiting + len as u128 > self.bottleneck.queue_bytes as u128 {
+        let queued_bytes = u128::from(rate_bps) * (self.free_at - now).as_nanos() / 8 / NANOS;
+        if queued_bytes + len as u128 > self.bottleneck.queue_bytes as u128 {
             return None;
         }
-        let busy = (len as u128 * 8 * NANOS).checked_div(rate_bps.into())?;
-        Some(self.free_at.max(now) + Duration::from_nanos(u64::try_from(busy).ok()?))
+        let transmission_ns = (len as u128 * 8 * NANOS).checked_div(rate_bps.into())?;
+        Some(self.free_at.max(now) + Duration::from_nanos(u64::try_from(transmission_ns).ok()?))
     }
 }
 
@@ -112,7 +112,7 @@ enum Event {
 pub struct Dumbbell<A, B> {
     /// The pairs.
     pub pairs: Vec<Pair<A, B>>,
-    /// Queue in the direction of the servers, and queue in the direction of the users.
+    /// Queues of the link: toward the servers, and toward the users.
     queues: [Queue; 2],
     now: Instant,
     seed: u64,
@@ -218,7 +218,7 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         else {
             return;
         };
-        let Some(left_link_at) = queue.take(bytes.len(), now) else { return };
+        let Some(left_link_at) = queue.enqueue(bytes.len(), now) else { return };
         let Some(rng) = pair_state.rngs.get_mut(from as usize) else { return };
         let delay = if from == Side::User {
             pair_state.path.delay_to_server
@@ -259,21 +259,21 @@ mod tests {
         // At 1 Mbit/s, 1,250 bytes take 10 ms.
         let mut queue = Queue::new(Bottleneck { rate_bps: Some(1_000_000), queue_bytes: 10_000 });
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        assert_eq!(queue.take(1_250, at(0)), Some(at(10)));
-        assert_eq!(queue.take(1_250, at(5)), Some(at(20)));
-        assert_eq!(queue.take(1_250, at(100)), Some(at(110)));
+        assert_eq!(queue.enqueue(1_250, at(0)), Some(at(10)));
+        assert_eq!(queue.enqueue(1_250, at(5)), Some(at(20)));
+        assert_eq!(queue.enqueue(1_250, at(100)), Some(at(110)));
     }
 
     #[test]
     fn a_datagram_that_exceeds_the_queue_is_dropped_and_counted() {
         let mut queue = Queue::new(Bottleneck { rate_bps: Some(1_000_000), queue_bytes: 2_500 });
-        let taken = (0..3).filter_map(|_| queue.take(1_250, Instant::ZERO)).count();
-        assert_eq!((taken, queue.carried, queue.dropped), (2, 2, 1));
+        let accepted_count = (0..3).filter_map(|_| queue.enqueue(1_250, Instant::ZERO)).count();
+        assert_eq!((accepted_count, queue.carried, queue.dropped), (2, 2, 1));
     }
 
     #[test]
     fn a_link_without_effect_takes_no_time_and_drops_nothing() {
         let mut queue = Queue::new(Bottleneck::NONE);
-        assert!((0..1_000).all(|_| queue.take(65_535, Instant::ZERO) == Some(Instant::ZERO)));
+        assert!((0..1_000).all(|_| queue.enqueue(65_535, Instant::ZERO) == Some(Instant::ZERO)));
     }
 }

@@ -14,7 +14,7 @@ pub struct Faults {
     /// serial line.
     pub reordering_ppm: u32,
     /// Maximum delay of a reordered datagram.
-    pub held_back: Duration,
+    pub reordering_delay_max: Duration,
     /// Inversion of a bit.
     pub bit_error_ppm: u32,
 }
@@ -35,7 +35,7 @@ impl Faults {
         if !rng.random_bool(self.reordering_ppm) {
             return Duration::ZERO;
         }
-        let longest = u64::try_from(self.held_back.as_nanos()).unwrap_or(u64::MAX);
+        let longest = u64::try_from(self.reordering_delay_max.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(rng.below(longest))
     }
 
@@ -69,25 +69,25 @@ mod tests {
             loss_ppm: 100_000,
             duplication_ppm: 100_000,
             reordering_ppm: 100_000,
-            held_back: Duration::from_millis(10),
+            reordering_delay_max: Duration::from_millis(10),
             bit_error_ppm: 1_000,
         };
         let mut rng = Rng::from_seed(1);
         let mut lost = 0;
-        let mut twice = 0;
-        let mut late = 0;
+        let mut duplicated = 0;
+        let mut delayed = 0;
         let mut damaged = 0;
         for _ in 0..100_000 {
             let arrived = faults.apply(vec![0; 10], &mut rng);
             lost += u32::from(arrived.is_empty());
-            twice += u32::from(arrived.len() == 2);
-            late += u32::from(arrived.first().is_some_and(|(delay, _)| !delay.is_zero()));
+            duplicated += u32::from(arrived.len() == 2);
+            delayed += u32::from(arrived.first().is_some_and(|(delay, _)| !delay.is_zero()));
             damaged += u32::from(arrived.first().is_some_and(|(_, b)| b.iter().any(|b| *b != 0)));
         }
         assert!((9_500..10_500).contains(&lost), "{lost}");
-        assert!((8_500..9_500).contains(&twice), "{twice}");
-        assert!((8_500..9_500).contains(&late), "{late}");
-        // 1 - 0.999^80 of those that arrive.
+        assert!((8_500..9_500).contains(&duplicated), "{duplicated}");
+        assert!((8_500..9_500).contains(&delayed), "{delayed}");
+        // Of the datagrams that arrive, the fraction 1 - 0.999^80 is damaged.
         assert!((6_500..7_300).contains(&damaged), "{damaged}");
     }
 }

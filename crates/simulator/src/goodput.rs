@@ -1,11 +1,13 @@
 //! Goodput of bulk transfers over lossy paths, and over a link that several flows share.
 //!
 //! The definitions are those of smoltcp's published simulation, so that the results are comparable:
-//! the time of a flow includes opening its connection; the sender always has data; each datagram
-//! has the same loss probability in both directions; the MTU is 1500 bytes; both ends have buffers
-//! of the same size; the run ends when the last flow has delivered its bytes, and the other flows
-//! continue to send until then. Goodput is the total number of bytes received, divided by the
-//! duration of the run.
+//!
+//! - The time of a flow includes opening its connection, and the sender always has data.
+//! - Each datagram has the same loss probability in both directions. The MTU is 1500 bytes.
+//! - Both ends have buffers of the same size.
+//! - The run ends when the last flow has delivered its bytes. The other flows continue to send
+//!   until then.
+//! - Goodput is the total number of bytes received, divided by the duration of the run.
 
 use crate::dumbbell::{Bottleneck, Dumbbell, Path};
 use crate::faults::Faults;
@@ -133,8 +135,8 @@ impl Trial {
         let mut rng = Rng::from_seed(seed);
         let one_way_ns = |round_trip: Duration| u64::try_from(round_trip.as_nanos() / 2);
         let least = one_way_ns(least).unwrap_or(u64::MAX);
-        let span = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
-        let mut delay = || Duration::from_nanos(least + rng.below(span.saturating_add(1)));
+        let delay_range = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
+        let mut delay = || Duration::from_nanos(least + rng.below(delay_range.saturating_add(1)));
         let path = |_| Path {
             delay_to_server: delay(),
             delay_to_user: delay(),
@@ -163,10 +165,10 @@ impl Trial {
             dumbbell.add(user, server, *path);
         }
         let mut failure = None;
-        let driven = dumbbell.drive(|dumbbell| {
+        let drive_result = dumbbell.drive(|dumbbell| {
             let mut pairs = dumbbell.pairs.iter();
-            let over = pairs.any(|pair| pair.user.application.is_over());
-            failure = if over {
+            let has_ended = pairs.any(|pair| pair.user.application.is_over());
+            failure = if has_ended {
                 Some(Failure::Ended(dumbbell.now()))
             } else if dumbbell.now() > Instant::ZERO + LIMIT {
                 Some(Failure::TooLong)
@@ -177,7 +179,7 @@ impl Trial {
             failure.is_some()
                 || pairs.all(|pair| pair.server.application.stream.received >= self.flow_bytes)
         });
-        driven.map_err(Failure::Stuck)?;
+        drive_result.map_err(Failure::Stuck)?;
         if let Some(failure) = failure {
             return Err(failure);
         }

@@ -21,17 +21,18 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// Returns an error if `value`, which the scenario file calls `key`, is not in the range `may_be`.
+/// Returns an error if `value` is outside the range `permitted`. The scenario file calls the value
+/// `key`.
 pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     value: T,
-    may_be: RangeInclusive<T>,
+    permitted: RangeInclusive<T>,
 ) -> Result<(), OutOfRange> {
-    if may_be.contains(&value) {
+    if permitted.contains(&value) {
         return Ok(());
     }
-    let least = may_be.start().to_string();
-    let most = may_be.end().to_string();
+    let least = permitted.start().to_string();
+    let most = permitted.end().to_string();
     Err(OutOfRange { key: key.to_owned(), value: value.to_string(), least, most })
 }
 
@@ -39,13 +40,13 @@ pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
 pub(crate) fn each_within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     values: &[T],
-    may_be: &RangeInclusive<T>,
+    permitted: &RangeInclusive<T>,
 ) -> Result<(), OutOfRange> {
     within(&format!("the length of {key}"), values.len(), 1..=LIST_MAX)?;
-    values.iter().try_for_each(|value| within(key, *value, may_be.clone()))
+    values.iter().try_for_each(|value| within(key, *value, permitted.clone()))
 }
 
-/// Maximum length of a list: each entry is an experiment and a row of a table.
+/// Maximum length of a list: each entry adds an experiment and a table row.
 pub(crate) const LIST_MAX: usize = 100;
 
 #[cfg(test)]

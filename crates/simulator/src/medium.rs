@@ -1,4 +1,4 @@
-//! The trait for networks between two hosts that behave in other ways than a line.
+//! The trait of networks between two hosts that a line cannot model.
 
 use crate::world::Side;
 use protocols::rng::Rng;

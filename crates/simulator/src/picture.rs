@@ -17,9 +17,9 @@ pub enum Drawing {
     /// Lines of points with two axes; each line has its own letter as a mark.
     Plot {
         /// Quantity of the horizontal axis, with its unit.
-        across: &'static str,
+        x_label: &'static str,
         /// Quantity of the vertical axis, with its unit.
-        up: &'static str,
+        y_label: &'static str,
         /// The lines of the plot.
         lines: Vec<Line>,
     },

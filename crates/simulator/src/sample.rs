@@ -3,7 +3,7 @@
 use protocols::rng::Rng;
 use protocols::time::Duration;
 
-/// Returns an exponentially distributed random time with this mean.
+/// Returns a random time from the exponential distribution with this mean.
 pub(crate) fn exponential_time(mean: Duration, rng: &mut Rng) -> Duration {
     const PARTS: u64 = 1 << 40;
     let part = (rng.below(PARTS) + 1) as f64 / PARTS as f64;

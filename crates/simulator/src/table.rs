@@ -136,7 +136,7 @@ pub struct Row {
     pub measured: Option<Figure>,
     /// Value of the model.
     pub ours: f64,
-    /// Number of decimals in the paper.
+    /// Number of decimals that the paper prints.
     pub digits: usize,
 }
 
@@ -193,7 +193,7 @@ impl Row {
     ///
     /// Returns `None` for an input, because its difference does not measure the model.
     #[must_use]
-    pub fn from_predicted(&self) -> Option<f64> {
+    pub fn difference_from_predicted(&self) -> Option<f64> {
         self.difference_from(self.predicted)
     }
 
@@ -201,7 +201,7 @@ impl Row {
     ///
     /// Returns `None` for an input, because its difference does not measure the model.
     #[must_use]
-    pub fn from_measured(&self) -> Option<f64> {
+    pub fn difference_from_measured(&self) -> Option<f64> {
         self.difference_from(self.measured)
     }
 
@@ -245,7 +245,9 @@ impl Census {
         let count = |origin| rows().filter(|row| row.origin == origin).count();
         let outputs = rows().filter(|row| row.origin == Origin::Output);
         let mut differences: Vec<f64> = outputs
-            .filter_map(|row| row.from_measured().or_else(|| row.from_predicted()))
+            .filter_map(|row| {
+                row.difference_from_measured().or_else(|| row.difference_from_predicted())
+            })
             .map(f64::abs)
             .collect();
         differences.sort_by(f64::total_cmp);
@@ -264,11 +266,11 @@ mod tests {
     #[test]
     fn an_input_has_no_difference_and_an_output_has_one() {
         let row = |origin| Row::new("echo", origin, 3.0, 1).measured(2.0).predicted(1.5);
-        assert_eq!(row(Origin::Input).from_measured(), None);
-        assert_eq!(row(Origin::Input).from_predicted(), None);
+        assert_eq!(row(Origin::Input).difference_from_measured(), None);
+        assert_eq!(row(Origin::Input).difference_from_predicted(), None);
         for origin in [Origin::Fit, Origin::Output] {
-            assert_eq!(row(origin).from_measured(), Some(0.5));
-            assert_eq!(row(origin).from_predicted(), Some(1.0));
+            assert_eq!(row(origin).difference_from_measured(), Some(0.5));
+            assert_eq!(row(origin).difference_from_predicted(), Some(1.0));
         }
     }
 

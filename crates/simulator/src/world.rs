@@ -142,7 +142,7 @@ impl<A: Application, B: Application> World<A, B> {
     pub(crate) fn reopen(&mut self, side: Side) {
         let time = self.time(side);
         self.machine(side).reopen(time);
-        self.turn(side);
+        self.run_host(side);
     }
 
     /// Returns the current virtual time.
@@ -159,7 +159,7 @@ impl<A: Application, B: Application> World<A, B> {
     pub fn drive(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) -> Result<(), Stuck> {
         self.wake();
         while !is_done(self) {
-            if !self.next(None) {
+            if !self.process_next_event(None) {
                 return Err(Stuck { at: self.now, seed: self.seed });
             }
         }
@@ -169,17 +169,17 @@ impl<A: Application, B: Application> World<A, B> {
     /// Runs until the virtual time `end`; has no effect if `end` is in the past.
     pub fn run_until(&mut self, end: Instant) {
         self.wake();
-        while self.next(Some(end)) {}
+        while self.process_next_event(Some(end)) {}
         self.now = self.now.max(end);
     }
 
     /// Runs the steps that have become ready because the caller has changed the state of a host.
     pub fn wake(&mut self) {
-        self.turn(Side::User);
-        self.turn(Side::Server);
+        self.run_host(Side::User);
+        self.run_host(Side::Server);
     }
 
-    fn next(&mut self, end: Option<Instant>) -> bool {
+    fn process_next_event(&mut self, end: Option<Instant>) -> bool {
         let Some(entry) = self.event_queue.first_entry() else { return false };
         if end.is_some_and(|end| entry.key().0 > end) {
             return false;
@@ -196,13 +196,13 @@ impl<A: Application, B: Application> World<A, B> {
             Event::Arrival { to, bytes } => {
                 let time = self.time(to);
                 self.machine(to).interrupt(&bytes, time);
-                self.turn(to);
+                self.run_host(to);
             }
             Event::Sent { from, count } => {
                 self.host_state(from).is_sending = false;
                 let time = self.time(from);
                 self.machine(from).on_sent(count, time);
-                self.turn(from);
+                self.run_host(from);
             }
             Event::Free { host } => {
                 // Interrupts may have postponed the end of the step.
@@ -213,12 +213,12 @@ impl<A: Application, B: Application> World<A, B> {
                 let host_state = self.host_state(host);
                 host_state.is_computing = false;
                 host_state.is_making_output = false;
-                self.turn(host);
+                self.run_host(host);
             }
             Event::Timer { host, at } => {
                 // An event superseded by an earlier deadline must not schedule another one.
                 if self.host_state(host).timer.take_if(|timer| *timer == at).is_some() {
-                    self.turn(host);
+                    self.run_host(host);
                 }
             }
             Event::Medium { at } => {
@@ -231,13 +231,13 @@ impl<A: Application, B: Application> World<A, B> {
 
     /// Passes available output to the line, and then runs the next step. The output of a step is
     /// available only after the step has ended.
-    fn turn(&mut self, side: Side) {
+    fn run_host(&mut self, side: Side) {
         self.transmit(side);
-        self.compute(side);
+        self.run_next_step(side);
     }
 
     /// Runs the next step of `side` if its processor is free.
-    fn compute(&mut self, side: Side) {
+    fn run_next_step(&mut self, side: Side) {
         if self.host_state(side).is_computing {
             return;
         }
@@ -257,11 +257,11 @@ impl<A: Application, B: Application> World<A, B> {
     fn run_medium(&mut self) {
         let Some(medium) = &mut self.medium else { return };
         let arrivals = medium.timeout(self.now, &mut self.rng);
-        self.arrive(arrivals);
+        self.schedule_arrivals(arrivals);
     }
 
     /// Schedules arrivals reported by the medium, and the medium's next timer.
-    fn arrive(&mut self, arrivals: Vec<Arrival>) {
+    fn schedule_arrivals(&mut self, arrivals: Vec<Arrival>) {
         for Arrival { to, at, bytes } in arrivals {
             self.schedule(at, Event::Arrival { to, bytes });
         }
@@ -275,7 +275,7 @@ impl<A: Application, B: Application> World<A, B> {
 
     fn set_timer(&mut self, side: Side) {
         let Some(deadline) = self.machine(side).deadline() else { return };
-        let deadline = self.host_state(side).clock.when(deadline).max(self.now);
+        let deadline = self.host_state(side).clock.time_of(deadline).max(self.now);
         if self.host_state(side).timer.is_none_or(|scheduled| deadline < scheduled) {
             self.host_state(side).timer = Some(deadline);
             self.schedule(deadline, Event::Timer { host: side, at: deadline });
@@ -307,7 +307,7 @@ impl<A: Application, B: Application> World<A, B> {
         self.schedule(sent_at, Event::Sent { from: side, count: bytes.len() });
         if let Some(medium) = &mut self.medium {
             let arrivals = medium.carry(side, sent_at, bytes, &mut self.rng);
-            return self.arrive(arrivals);
+            return self.schedule_arrivals(arrivals);
         }
         for (late, bytes) in line.faults.apply(bytes, &mut self.rng) {
             let at = sent_at + line.delay + late;
@@ -329,7 +329,7 @@ impl<A: Application, B: Application> World<A, B> {
     /// Returns the world time until which the processor of a host is busy.
     fn busy_until(&mut self, side: Side) -> Instant {
         let reading = self.machine(side).busy_until();
-        self.host_state(side).clock.when(reading)
+        self.host_state(side).clock.time_of(reading)
     }
 
     fn machine(&mut self, side: Side) -> &mut dyn Machine {

@@ -130,7 +130,7 @@ fn host<A: Application>(v4: Ipv4Addr, v6: Ipv6Addr, application: A) -> Host<A> {
     let link = Link::Datagram(Datagram::new(1500));
     let seed = u64::from(v4.to_bits());
     let mut host = Host::new(link, settings, Costs::default(), seed, application);
-    let added = host.station.internet_mut().add_address(Address::lasting(v6.into(), 64));
+    let added = host.station.internet_mut().add_address(Address::permanent(v6.into(), 64));
     assert_eq!(added, Ok(()));
     host
 }
@@ -190,13 +190,13 @@ impl Session {
         _ = world.drive(|world| {
             world.user.application.stream.finished_at.is_some() || world.now() >= end
         });
-        let detected = [&world.user.meter, &world.server.meter]
+        let black_hole_count = [&world.user.meter, &world.server.meter]
             .map(|meter| meter.counted(Counter::TcpBlackHoles));
-        (world.user.application.stream.finished_at, detected.iter().sum())
+        (world.user.application.stream.finished_at, black_hole_count.iter().sum())
     }
 
     /// Returns the additional delay of the output compared with a path that drops nothing.
-    fn cost(self) -> Duration {
+    fn additional_delay(self) -> Duration {
         let (finished_at, detected) = self.run();
         let (without_hole, _) = Self { longest: usize::MAX, ..self }.run();
         let without_hole = without_hole.expect("output arrives on a path without a black hole");
@@ -215,8 +215,8 @@ fn a_screenful_arrives_at_most_five_seconds_late_behind_a_black_hole() {
     for (is_v6, longest) in HOLES {
         for round_trip_ms in ROUND_TRIPS_MS {
             let session = Session::screenful(is_v6, longest, round_trip_ms);
-            let cost = session.cost();
-            assert!(cost <= COST_MAX, "{cost:?} {session:?}");
+            let additional_delay = session.additional_delay();
+            assert!(additional_delay <= COST_MAX, "{additional_delay:?} {session:?}");
         }
     }
 }
@@ -227,8 +227,8 @@ fn a_screenful_after_many_keys_arrives_at_most_five_seconds_late_behind_a_black_
         for round_trip_ms in ROUND_TRIPS_MS {
             let session = Session::screenful(is_v6, longest, round_trip_ms);
             let session = Session { input_len: 40, ..session };
-            let cost = session.cost();
-            assert!(cost <= COST_MAX, "{cost:?} {session:?}");
+            let additional_delay = session.additional_delay();
+            assert!(additional_delay <= COST_MAX, "{additional_delay:?} {session:?}");
         }
     }
 }
@@ -241,8 +241,8 @@ fn a_pasted_screenful_and_its_echo_arrive_at_most_five_seconds_late_each() {
             let input_len = SCREENFUL;
             let piece_len = SCREENFUL;
             let session = Session { input_len, piece_len, output_len: 0, ..session };
-            let cost = session.cost();
-            assert!(cost <= COST_MAX * 2, "{cost:?} {session:?}");
+            let additional_delay = session.additional_delay();
+            assert!(additional_delay <= COST_MAX * 2, "{additional_delay:?} {session:?}");
         }
     }
 }
@@ -252,8 +252,8 @@ fn long_output_behind_a_black_hole_arrives_within_seconds() {
     for (is_v6, longest) in HOLES {
         let session = Session::screenful(is_v6, longest, 10);
         let session = Session { output_len: 100_000, ..session };
-        let cost = session.cost();
-        assert!(cost <= COST_MAX, "{cost:?} {session:?}");
+        let additional_delay = session.additional_delay();
+        assert!(additional_delay <= COST_MAX, "{additional_delay:?} {session:?}");
     }
 }
 

@@ -26,14 +26,14 @@ const REORDERING_FAULTS: Faults = Faults {
     loss_ppm: 0,
     duplication_ppm: 200_000,
     reordering_ppm: 300_000,
-    held_back: Duration::from_millis(50),
+    reordering_delay_max: Duration::from_millis(50),
     bit_error_ppm: 0,
 };
 /// The faults of [`REORDERING_FAULTS`], and the loss of one datagram in twenty.
 const LOSSY_FAULTS: Faults = Faults { loss_ppm: 50_000, ..REORDERING_FAULTS };
 
-/// Returns a file that repeats the byte values from 0 to 250. The length of this period divides the
-/// length of no segment.
+/// Returns a file that repeats the byte values from 0 to 250. No segment length is a multiple of
+/// this period.
 fn file(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
@@ -43,7 +43,7 @@ fn host<A: Application>(v4: Ipv4Addr, v6: Ipv6Addr, application: A) -> Host<A> {
     let link = Link::Datagram(Datagram::new(1500));
     let seed = u64::from(v4.to_bits());
     let mut host = Host::new(link, settings, Costs::default(), seed, application);
-    let added = host.station.internet_mut().add_address(Address::lasting(v6.into(), 64));
+    let added = host.station.internet_mut().add_address(Address::permanent(v6.into(), 64));
     assert_eq!(added, Ok(()));
     host
 }
@@ -53,7 +53,7 @@ fn world<A: Application, B: Application>(user: A, server: B, faults: Faults) -> 
     World::new(host(USER, USER_V6, user), host(SERVER, SERVER_V6, server), line, 1)
 }
 
-/// Sends a file and receives one. Closes either after the peer or first.
+/// Sends a file and receives one. Closes either before or after the peer.
 #[derive(Debug)]
 struct FileEndpoint {
     file: Vec<u8>,
@@ -112,9 +112,9 @@ fn listener(len: usize) -> TcpStreamApp<FileEndpoint> {
 fn a_file_is_transferred_each_way_over_tcp_and_ipv6_on_a_lossy_path() {
     let user = caller(USER_V6.into(), SERVER_V6.into(), 100_000);
     let mut world = world(user, listener(50_000), LOSSY_FAULTS);
-    let driven =
+    let drive_result =
         world.drive(|world| world.user.application.is_over() && world.server.application.is_over());
-    assert_eq!(driven, Ok(()));
+    assert_eq!(drive_result, Ok(()));
     assert!(world.server.application.stream.received == file(100_000));
     assert!(world.user.application.stream.received == file(50_000));
     // TCP limits its segments to the MTU.
@@ -163,16 +163,17 @@ fn long_datagrams_of_both_families_arrive_complete_on_an_unreliable_path() {
     let to_send = vec![to(SERVER.into(), 20_000), to(SERVER_V6.into(), 30_000)];
     let user = DatagramClient { to_send, ..DatagramClient::default() };
     let mut world = world(user, DatagramClient::default(), REORDERING_FAULTS);
-    let driven = world.drive(|world| world.server.application.received.len() == 2);
-    assert_eq!(driven, Ok(()));
+    let drive_result = world.drive(|world| world.server.application.received.len() == 2);
+    assert_eq!(drive_result, Ok(()));
     let mut received = world.server.application.received.clone();
     received.sort();
     let expected = [(IpAddr::V4(USER), file(20_000)), (IpAddr::V6(USER_V6), file(30_000))];
     assert!(received == expected);
     assert_eq!(world.server.meter.counted(Counter::IpReassembled), 2);
     world.run_until(world.now() + Duration::from_secs(61));
-    let lent = [world.user.station.packets_lent(), world.server.station.packets_lent()];
-    assert_eq!(lent, [0, 0]);
+    let packet_counts =
+        [world.user.station.packets_in_use(), world.server.station.packets_in_use()];
+    assert_eq!(packet_counts, [0, 0]);
 }
 
 #[test]
@@ -180,8 +181,8 @@ fn a_long_ipv6_echo_is_fragmented_both_ways() {
     let user =
         DatagramClient { to_ping: Some((SERVER_V6.into(), 5_000)), ..DatagramClient::default() };
     let mut world = world(user, DatagramClient::default(), REORDERING_FAULTS);
-    let driven = world.drive(|world| world.user.application.echoed.is_some());
-    assert_eq!(driven, Ok(()));
+    let drive_result = world.drive(|world| world.user.application.echoed.is_some());
+    assert_eq!(drive_result, Ok(()));
     let reply = world.user.application.echoed.unwrap();
     assert_eq!((reply.source, reply.payload_len), (SERVER_V6.into(), 5_000));
 }
@@ -242,11 +243,11 @@ fn a_station_connects_to_itself_without_using_the_line() {
         let client_and_server =
             ClientAndServer { address, to_send, client, is_open: false, received, is_over: false };
         let mut world = world(client_and_server, DatagramClient::default(), REORDERING_FAULTS);
-        let driven = world.drive(|world| world.user.application.is_over);
-        assert_eq!(driven, Ok(()));
+        let drive_result = world.drive(|world| world.user.application.is_over);
+        assert_eq!(drive_result, Ok(()));
         assert!(world.user.application.received == file(40_000));
         assert_eq!(world.user.meter.counted(Counter::LinkPacketsOut), 0);
         world.run_until(world.now() + Duration::from_secs(300));
-        assert_eq!(world.user.station.packets_lent(), 0);
+        assert_eq!(world.user.station.packets_in_use(), 0);
     }
 }

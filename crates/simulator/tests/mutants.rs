@@ -9,11 +9,11 @@ use simulator::soak;
 use std::panic;
 
 /// Maximum number of seeds that the campaign may need to find each bug.
-const SEEDS: u64 = 1_000;
+const SEEDS_MAX: u64 = 1_000;
 
 /// Returns the first seed whose run fails, and the first line of the reason.
-fn finder() -> Option<(u64, String)> {
-    (0..SEEDS).find_map(|seed| match panic::catch_unwind(|| soak::run(seed)) {
+fn first_failing_seed() -> Option<(u64, String)> {
+    (0..SEEDS_MAX).find_map(|seed| match panic::catch_unwind(|| soak::run(seed)) {
         Ok(Ok(_)) => None,
         Ok(Err(failure)) => {
             Some((seed, failure.violation.lines().next().unwrap_or_default().into()))
@@ -25,16 +25,16 @@ fn finder() -> Option<(u64, String)> {
 #[test]
 fn every_mutant_is_detected_and_the_unmodified_code_passes() {
     panic::set_hook(Box::new(|_| {}));
-    let mut missed = Vec::new();
+    let mut undetected = Vec::new();
     for mutant in Mutant::ALL {
         enable(Some(mutant));
-        match finder() {
+        match first_failing_seed() {
             Some((seed, what)) => println!("{mutant:?}: found by seed {seed}: {what}"),
-            None => missed.push(mutant),
+            None => undetected.push(mutant),
         }
     }
     enable(None);
     _ = panic::take_hook();
-    assert_eq!(missed, [], "not found within {SEEDS} seeds");
+    assert_eq!(undetected, [], "not found within {SEEDS_MAX} seeds");
     assert_eq!((0..20).find(|seed| soak::run(*seed).is_err()), None);
 }

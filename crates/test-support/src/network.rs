@@ -23,7 +23,7 @@ pub fn in_new_network<E: Display>(
     test: impl FnOnce() + Send,
 ) {
     let name = thread::current().name().unwrap_or_default().to_owned();
-    let of_test = name.clone();
+    let thread_name = name.clone();
     let work = move || match enter().map_err(|refused| refused.to_string()) {
         Ok(()) => test(),
         Err(refused) if env::var_os(IN_USER_NAMESPACE).is_some() => panic!("{refused}"),
@@ -31,7 +31,7 @@ pub fn in_new_network<E: Display>(
     };
     let thread_result = thread::scope(|scope| {
         // The thread gets the name of the test, for messages and reports.
-        let thread = thread::Builder::new().name(of_test).spawn_scoped(scope, work);
+        let thread = thread::Builder::new().name(thread_name).spawn_scoped(scope, work);
         thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}")).join()
     });
     if let Err(reason) = thread_result {

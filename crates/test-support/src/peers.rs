@@ -344,21 +344,21 @@ impl Peer {
         &self,
         candidates: impl IntoIterator<Item = PathBuf>,
     ) -> Result<(PathBuf, String), Missing> {
-        let mut others = Vec::new();
+        let mut rejected_candidates = Vec::new();
         for path in candidates {
             let output = version_output(&path, self.version_arguments);
             match output.lines().find(|line| line.contains(self.version_text)) {
                 Some(line) => return Ok((path, report::single_line(line))),
-                None => others.push((path, output)),
+                None => rejected_candidates.push((path, output)),
             }
         }
-        Err(Missing { peer: *self, others })
+        Err(Missing { peer: *self, rejected_candidates })
     }
 
     fn candidates(&self, directories: &[PathBuf]) -> Vec<PathBuf> {
         let files = if self.files.is_empty() { &[self.name][..] } else { self.files };
-        let of_file = |file: &&str| directories.iter().map(|at| at.join(file)).collect::<Vec<_>>();
-        let mut paths: Vec<PathBuf> = files.iter().flat_map(of_file).collect();
+        let paths_of = |file: &&str| directories.iter().map(|at| at.join(file)).collect::<Vec<_>>();
+        let mut paths: Vec<PathBuf> = files.iter().flat_map(paths_of).collect();
         paths.retain(|path| path.is_file());
         paths
     }
@@ -398,7 +398,7 @@ fn version_output(program: &Path, version_arguments: &[&str]) -> String {
 #[derive(Debug)]
 struct Missing {
     peer: Peer,
-    others: Vec<(PathBuf, String)>,
+    rejected_candidates: Vec<(PathBuf, String)>,
 }
 
 impl fmt::Display for Missing {
@@ -406,7 +406,7 @@ impl fmt::Display for Missing {
         let Peer { name, variable, package, .. } = self.peer;
         write!(f, "{name} is missing; ./x test installs it (package {package}), ")?;
         write!(f, "and {variable} may name its file")?;
-        for (path, output) in &self.others {
+        for (path, output) in &self.rejected_candidates {
             // The last line of a Python error contains its message.
             let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             write!(f, "; {} says '{}'", path.display(), last.trim())?;

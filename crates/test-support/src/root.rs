@@ -12,9 +12,9 @@ pub fn is_root_of_the_machine() -> bool {
     // A process owns its directory in /proc. The UID map of the initial namespace is the identity.
     let is_root = fs::metadata("/proc/self").is_ok_and(|status| status.uid() == 0);
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let is_whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    if !is_root || !is_whole {
+    let is_identity = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    if !is_root || !is_identity {
         not_configured("root", "the test needs root of the machine, not of a user namespace");
     }
-    is_root && is_whole
+    is_root && is_identity
 }

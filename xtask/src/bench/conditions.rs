@@ -17,7 +17,7 @@ pub(super) struct Placement {
     pub(super) server: usize,
 }
 
-/// Factors other than the programs that influence a figure.
+/// Conditions of the machine that influence the measured figures.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     machine: Machine,
@@ -50,7 +50,8 @@ impl Conditions {
     /// Moves into a new network namespace, pins the bench to one processor (with `two_cores` the
     /// servers to another), and raises its priority above ordinary processes where permitted.
     pub(super) fn set(two_cores: bool) -> Result<Self> {
-        // First of all: an unprivileged user may do this only in a single-threaded process.
+        // Nothing may come before this call: an unprivileged user may make it only in a
+        // single-threaded process.
         namespace::enter_new_network()?;
         let load_before = load_average();
         let machine = Machine::this();

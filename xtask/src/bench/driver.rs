@@ -44,15 +44,15 @@ pub(super) fn screen_text() -> String {
 /// Duration of a full screen of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Screenful {
-    /// From the first byte after the Return key was typed to the last byte of the screen.
+    /// Time from the first byte after the Return key to the last byte of the screen.
     pub(super) first_to_last_ns: u64,
-    /// From the Return key to the last byte of the screen.
+    /// Time from the Return key to the last byte of the screen.
     pub(super) key_to_last_ns: u64,
 }
 
 /// Processor time used so far; `None` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Used {
+pub(super) struct ProcessorTimes {
     /// Processor time of the client program on the terminal.
     pub(super) client_ns: Option<u64>,
     /// Processor time of the Telnet server of this session.
@@ -64,7 +64,7 @@ pub(super) struct Used {
 pub(super) enum Server {
     /// A child process of the bench.
     Program(Program),
-    /// A process that has detached from its parent and ends with its client, by process id.
+    /// Process ID of a server that has detached from its parent and ends with its client.
     Daemon(u32),
 }
 
@@ -80,7 +80,7 @@ impl Server {
 /// Cost of a long text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
-    /// From the key that requested the text to the prompt after it.
+    /// Time from the key that requested the text to the prompt after the text.
     pub(super) wall_ns: u64,
     /// Processor time of the client.
     pub(super) client_ns: Option<u64>,
@@ -167,10 +167,10 @@ impl Session {
         mut gap: impl FnMut() -> Duration,
     ) -> Result<Screenful> {
         for key in format!("cat {}", file.display()).bytes() {
-            self.rest(gap())?;
+            self.sleep_for(gap())?;
             self.echo(key)?;
         }
-        self.rest(gap())?;
+        self.sleep_for(gap())?;
         let typed_at = self.clock.now();
         self.type_keys(b"\r")?;
         let until = typed_at + OUTPUT_TIMEOUT;
@@ -211,7 +211,7 @@ impl Session {
         self.drain(Duration::ZERO)?;
         self.type_keys(format!("cat {}", file.display()).as_bytes())?;
         self.drain(QUIET_TIMEOUT)?;
-        let before = self.used();
+        let before = self.processor_times();
         let typed_at = self.clock.now();
         self.type_keys(b"\r")?;
         let mut received_count = 0;
@@ -225,7 +225,7 @@ impl Session {
         }
         let wall_ns = nanos(self.clock.now() - typed_at);
         self.drain(QUIET_TIMEOUT)?;
-        let after = self.used();
+        let after = self.processor_times();
         let difference = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
         Ok(Transfer {
             wall_ns,
@@ -275,7 +275,7 @@ impl Session {
             let readable_bytes = usize::try_from(budget_ns / ns_per_byte)?.min(self.buffer.len());
             if readable_bytes < DISPLAY_READ_BYTES {
                 let missing_time_ns = (DISPLAY_READ_BYTES - readable_bytes) as u64 * ns_per_byte;
-                self.rest(Duration::from_nanos(missing_time_ns))?;
+                self.sleep_for(Duration::from_nanos(missing_time_ns))?;
                 continue;
             }
             let mut ready = [PollFd::new(&self.terminal, PollFlags::IN)];
@@ -294,17 +294,17 @@ impl Session {
         }
     }
 
-    fn rest(&self, time: Duration) -> Result<()> {
+    fn sleep_for(&self, time: Duration) -> Result<()> {
         wait(&mut [], &self.clock, Some(self.clock.now() + time))?;
         Ok(())
     }
 
     /// Returns the processor time used so far.
-    pub(super) fn used(&mut self) -> Used {
-        let of = |id: u32| processor_time(id).map(nanos);
-        Used {
-            client_ns: of(self.terminal.program().id()),
-            server_ns: self.server.as_ref().map(Server::id).and_then(of),
+    pub(super) fn processor_times(&mut self) -> ProcessorTimes {
+        let processor_ns = |id: u32| processor_time(id).map(nanos);
+        ProcessorTimes {
+            client_ns: processor_ns(self.terminal.program().id()),
+            server_ns: self.server.as_ref().map(Server::id).and_then(processor_ns),
         }
     }
 

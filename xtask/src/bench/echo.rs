@@ -110,13 +110,13 @@ fn verdicts_of(kind: Kind, measured: &[Rounds]) -> Vec<Verdict> {
     for (at, path) in measured.iter().enumerate().skip(PEER + 1) {
         let what = |figure: &str| format!("{} to {}, {figure}", path.label, kind.name());
         if at == PEER + 1 {
-            let found = echo_ratio(path, measured).map(|ratio| ratio.median);
+            let actual = echo_ratio(path, measured).map(|ratio| ratio.median);
             let what = what("echo p50 as a ratio to (i)");
-            verdicts.push(Verdict { what, goal: ECHO_GOAL, found, unit: "" });
+            verdicts.push(Verdict { what, goal: ECHO_GOAL, actual, unit: "" });
         }
-        let found = path.median_of(Round::screenful).map(|ns| ns as f64 / 1e6);
+        let actual = path.median_of(Round::screenful).map(|ns| ns as f64 / 1e6);
         let what = what("screenful");
-        verdicts.push(Verdict { what, goal: SCREENFUL_GOAL_MS, found, unit: " ms" });
+        verdicts.push(Verdict { what, goal: SCREENFUL_GOAL_MS, actual, unit: " ms" });
     }
     verdicts
 }

@@ -22,7 +22,7 @@ usage: ./x bench goodput [--seeds N] [--json]
   --json         print all data as JSON instead of tables";
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Loss rates in parts per million.
+/// Simulated loss rates in parts per million.
 const LOSSES_PPM: [u32; 5] = [0, 10_000, 50_000, 100_000, 300_000];
 const BUFFERS_KIB: [usize; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const FLOWS: [usize; 6] = [2, 4, 8, 16, 32, 64];
@@ -67,7 +67,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn of(seeds: u64, trial: impl Fn(u64) -> Trial) -> Self {
+    fn run(seeds: u64, trial: impl Fn(u64) -> Trial) -> Self {
         Self { outcomes: (1..=seeds).map(|seed| trial(seed).run()).collect() }
     }
 
@@ -91,7 +91,6 @@ impl Runs {
     }
 }
 
-/// Contents of the report.
 #[derive(Debug, Default)]
 struct Report {
     text: String,
@@ -119,8 +118,8 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         }
     }
     let mut report = Report::default();
-    report.losses(seeds, "CUBIC", Congestion::Cubic);
-    report.losses(seeds, "BBR", Congestion::Bbr);
+    report.measure_losses(seeds, "CUBIC", Congestion::Cubic);
+    report.measure_losses(seeds, "BBR", Congestion::Bbr);
     report.measure_similar_rtts(seeds);
     report.measure_different_rtts(seeds);
     let text = if as_json {
@@ -132,11 +131,11 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
 }
 
 const TITLE: &str = "bench goodput: rate of bulk transfers in virtual time";
-/// Width of the tables, columns.
+/// Width of the tables in columns.
 const WIDTH: usize = 110;
 
 impl Report {
-    fn losses(&mut self, seeds: u64, name: &str, congestion: Congestion) {
+    fn measure_losses(&mut self, seeds: u64, name: &str, congestion: Congestion) {
         let mut table = Table::new().number("buffers");
         for loss_ppm in LOSSES_PPM {
             table = table.number(&format!("{} % lost", loss_ppm / 10_000)).number("x smoltcp");
@@ -148,7 +147,7 @@ impl Report {
                     congestion,
                     ..Trial::lossy(ROUND_TRIP, loss_ppm, buffer_kib << 10, seed)
                 };
-                let runs = Runs::of(seeds, trial);
+                let runs = Runs::run(seeds, trial);
                 let peer = SMOLTCP_GOODPUT.get(row).and_then(|row| row.get(column)).copied();
                 let what = format!("{name}, {buffer_kib} KiB, {} % lost", loss_ppm / 10_000);
                 let goodput = runs.median(Outcome::goodput);
@@ -156,7 +155,7 @@ impl Report {
                 let required_ratio =
                     required_ratio(loss_ppm, buffer_kib << 10, peer.unwrap_or(0.0));
                 cells.push(self.compare(&what, goodput, peer, required_ratio));
-                self.note(&what, &runs);
+                self.add_note(&what, &runs);
             }
             table.row(cells);
         }
@@ -164,7 +163,7 @@ impl Report {
             "{name}, 10 MiB over a round trip of 100 ms: bytes per second; ! is a goal missed \
              (smoltcp's figure; 1.5 times at 1 to 10 %, if a buffer a round trip is that much)"
         );
-        self.table(&heading, &table);
+        self.add_table(&heading, &table);
     }
 
     fn compare(
@@ -193,20 +192,20 @@ impl Report {
     fn measure_similar_rtts(&mut self, seeds: u64) {
         let mut table = flows_table().number("fairness");
         for flows in FLOWS {
-            let runs = Runs::of(seeds, |seed| {
+            let runs = Runs::run(seeds, |seed| {
                 Trial::shared(flows, SIMILAR_RTTS, SIMILAR_RTT_FLOW_BYTES, seed)
             });
             let fairness = runs.median(Outcome::fairness);
             let is_met = fairness >= FAIRNESS_GOAL;
             let mark = if is_met { "" } else { "!" };
-            let mut cells = self.flows(flows, &runs, Some(FAIRNESS_GOAL));
+            let mut cells = self.flow_cells(flows, &runs, Some(FAIRNESS_GOAL));
             cells.push(format!("{fairness:.4}{mark}"));
             table.row(cells);
             self.count(Some(is_met));
         }
         let heading = "flows of 16 MiB through one link: 200 Mbit/s, a queue of 64 KiB, round trips \
                        of 95 to 105 ms, buffers of 256 KiB; fairness is Jain's, goal 0.98";
-        self.table(heading, &table);
+        self.add_table(heading, &table);
     }
 
     /// Measures flows like those of smoltcp's simulation, and lists smoltcp's figures beside the
@@ -215,20 +214,20 @@ impl Report {
         let mut table =
             flows_table().number("fairness").number("smoltcp, all").number("smoltcp, fairness");
         for (flows, peer_rate, peer_fairness) in SMOLTCP_FLOWS {
-            let runs = Runs::of(seeds, |seed| {
+            let runs = Runs::run(seeds, |seed| {
                 Trial::shared(flows, DIFFERENT_RTTS, DIFFERENT_RTT_FLOW_BYTES, seed)
             });
-            let mut cells = self.flows(flows, &runs, None);
+            let mut cells = self.flow_cells(flows, &runs, None);
             cells.push(format!("{:.4}", runs.median(Outcome::fairness)));
             cells.extend([format!("{peer_rate:.0}"), format!("{peer_fairness:.4}")]);
             table.row(cells);
         }
         let heading = "as in smoltcp's simulation: flows of 2 MiB, round trips of 50 to 150 ms, other \
                        parameters as above; no goal: flows with a shorter round trip are faster";
-        self.table(heading, &table);
+        self.add_table(heading, &table);
     }
 
-    fn flows(&mut self, flows: usize, runs: &Runs, goal: Option<f64>) -> Vec<String> {
+    fn flow_cells(&mut self, flows: usize, runs: &Runs, goal: Option<f64>) -> Vec<String> {
         let rate = |bytes: Option<&u64>, outcome: &Outcome| {
             bytes.map_or(0.0, |bytes| *bytes as f64 / outcome.elapsed.as_secs_f64())
         };
@@ -245,7 +244,7 @@ impl Report {
             "goal_at_least": goal,
             "is_met": goal.map(|goal| fairness >= goal),
         }));
-        self.note(&what, runs);
+        self.add_note(&what, runs);
         vec![
             flows.to_string(),
             format!("{goodput:.0}"),
@@ -260,11 +259,11 @@ impl Report {
         self.missed_goals += usize::from(is_met == Some(false));
     }
 
-    fn note(&mut self, what: &str, runs: &Runs) {
+    fn add_note(&mut self, what: &str, runs: &Runs) {
         self.notes.extend(runs.failure().map(|failure| format!("{what}: {failure}")));
     }
 
-    fn table(&mut self, heading: &str, table: &Table) {
+    fn add_table(&mut self, heading: &str, table: &Table) {
         for line in wrap(heading, WIDTH) {
             // Writing to a String cannot fail.
             _ = writeln!(self.text, "{line}");

@@ -27,7 +27,7 @@ const USER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 1);
 const SCREENFUL: usize = 32 * 1024;
 
-/// A Telnet endpoint that counts received data; the server's end echoes it.
+/// Telnet endpoint that counts received data. The server's endpoint also echoes the data.
 #[derive(Debug)]
 struct EchoEndpoint {
     telnet: Telnet,
@@ -127,8 +127,8 @@ impl Host {
     /// Enters and leaves an account of the meter, as the driver would for a system call that is
     /// omitted here.
     fn charge_skipped_call(&mut self, account: Account) {
-        let left = self.meter.enter(account);
-        self.meter.enter(left);
+        let previous_account = self.meter.enter(account);
+        self.meter.enter(previous_account);
     }
 }
 
@@ -178,7 +178,7 @@ impl Wire {
     }
 
     fn run_until_idle(&mut self) {
-        // Each turn carries at most one datagram, and no exchange takes more than 32 turns.
+        // An echo needs fewer than 32 exchanges between the hosts.
         for _ in 0..32 {
             let sent = transfer_datagram(&mut self.user, &mut self.server);
             let has_answered = transfer_datagram(&mut self.server, &mut self.user);
@@ -202,39 +202,40 @@ fn transfer_datagram(from: &mut Host, to: &mut Host) -> bool {
 /// Cost of an echo with and without meters, for both hosts together.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Costs {
-    /// Nanoseconds per echo with meters, and without meters, for each pair of blocks.
+    /// Nanoseconds per echo with meters and without meters, for each pair of measurement blocks.
     pub(super) blocks: Vec<(u64, u64)>,
-    /// Ratio of the cost with meters to the cost without, over the blocks.
+    /// Ratio of the cost with meters to the cost without meters, over all pairs of blocks.
     pub(super) ratio: Option<Ratio>,
 }
 
-/// Measures `blocks` pairs of `echoes` echoes each, alternately with and without meters.
+/// Measures `blocks` pairs of blocks: one block with meters and one without meters. Each block has
+/// `echoes` echoes.
 pub(super) fn measure(blocks: usize, echoes: u32) -> Result<Costs> {
-    let mut on = Wire::connect(true)?;
-    let mut off = Wire::connect(false)?;
+    let mut metered_wire = Wire::connect(true)?;
+    let mut unmetered_wire = Wire::connect(false)?;
     let mut pairs = Vec::with_capacity(blocks);
     for block in 0..=blocks {
         // The second block of a pair runs with warm caches, so the order within pairs alternates.
         let pair = if block % 2 == 0 {
-            let with = time(&mut on, echoes)?;
-            (with, time(&mut off, echoes)?)
+            let metered_ns = time(&mut metered_wire, echoes)?;
+            (metered_ns, time(&mut unmetered_wire, echoes)?)
         } else {
-            let without = time(&mut off, echoes)?;
-            (time(&mut on, echoes)?, without)
+            let unmetered_ns = time(&mut unmetered_wire, echoes)?;
+            (time(&mut metered_wire, echoes)?, unmetered_ns)
         };
         pairs.push(pair);
     }
     // The first block runs with cold caches.
     pairs.remove(0);
-    Ok(Costs { ratio: Ratio::of(&pairs), blocks: pairs })
+    Ok(Costs { ratio: Ratio::from_pairs(&pairs), blocks: pairs })
 }
 
 /// Interval of meter reads: the shortest that `plumb meters` uses.
 const READ_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Measures `blocks` pairs of `echoes` echoes each with meters, alternately while another thread
-/// reads the meters and while no thread does. Returns the ratio of the cost with reads to the cost
-/// without.
+/// Measures `blocks` pairs of blocks, all with meters: one block while another thread reads the
+/// meters, and one while no thread does. Each block has `echoes` echoes. Returns the ratio of the
+/// cost with reads to the cost without reads.
 pub(super) fn measure_read(blocks: usize, echoes: u32) -> Result<Option<Ratio>> {
     let mut wire = Wire::connect(true)?;
     let counter_blocks = [wire.user.meter.counter_block(), wire.server.meter.counter_block()];
@@ -261,9 +262,10 @@ pub(super) fn measure_read(blocks: usize, echoes: u32) -> Result<Option<Ratio>> 
             // The second block of a pair runs with warm caches, so the order within pairs
             // alternates.
             let first = number % 2 == 0;
-            let one = block(first);
-            let other = block(!first);
-            let (read, unread) = if first { (one, other) } else { (other, one) };
+            let first_result = block(first);
+            let second_result = block(!first);
+            let (read, unread) =
+                if first { (first_result, second_result) } else { (second_result, first_result) };
             match (read, unread) {
                 (Ok(read), Ok(unread)) => pairs.push((read, unread)),
                 _ => break,
@@ -273,7 +275,7 @@ pub(super) fn measure_read(blocks: usize, echoes: u32) -> Result<Option<Ratio>> 
     });
     ensure!(pairs.len() > blocks, "no echo has arrived from the server");
     pairs.remove(0);
-    Ok(Ratio::of(&pairs))
+    Ok(Ratio::from_pairs(&pairs))
 }
 
 fn time(wire: &mut Wire, echoes: u32) -> Result<u64> {
@@ -311,14 +313,17 @@ mod tests {
 
     #[test]
     fn the_accounts_of_a_metered_host_add_up_and_an_unmetered_one_has_none() {
-        let mut on = Wire::connect(true).unwrap();
-        let mut off = Wire::connect(false).unwrap();
-        on.echo().unwrap();
-        off.echo().unwrap();
-        on.user.meter.settle();
-        assert_eq!(on.user.meter.accounts().iter().sum::<u64>(), on.user.meter.total());
-        assert!(on.user.meter.charged(Account::Telnet) > 0);
-        assert_eq!(off.user.meter.accounts().iter().sum::<u64>(), 0);
+        let mut metered_wire = Wire::connect(true).unwrap();
+        let mut unmetered_wire = Wire::connect(false).unwrap();
+        metered_wire.echo().unwrap();
+        unmetered_wire.echo().unwrap();
+        metered_wire.user.meter.settle();
+        assert_eq!(
+            metered_wire.user.meter.accounts().iter().sum::<u64>(),
+            metered_wire.user.meter.total()
+        );
+        assert!(metered_wire.user.meter.charged(Account::Telnet) > 0);
+        assert_eq!(unmetered_wire.user.meter.accounts().iter().sum::<u64>(), 0);
     }
 
     #[test]
@@ -330,6 +335,11 @@ mod tests {
     fn every_block_has_both_figures() {
         let costs = measure(2, 10).unwrap();
         assert_eq!(costs.blocks.len(), 2);
-        assert!(costs.blocks.iter().all(|(on, off)| *on > 0 && *off > 0));
+        assert!(
+            costs
+                .blocks
+                .iter()
+                .all(|(metered_ns, unmetered_ns)| *metered_ns > 0 && *unmetered_ns > 0)
+        );
     }
 }

@@ -23,11 +23,12 @@ use serde_json::{Value, json};
 /// Largest ratio of a time with the meter to the time without.
 const MAX_TIME_RATIO: f64 = 1.03;
 
-/// Number of pairs of blocks in one process, and of echoes per block.
+/// Number of pairs of measurement blocks in one process, and number of echoes per block.
 const BLOCKS: usize = 101;
 const BLOCK_ECHOES: u32 = 1_000;
 
-/// Blocks and echoes for the cost of reading the meter, which happens a few times per block.
+/// Number of pairs of blocks, and number of echoes per block, for the cost of reading the meter.
+/// The meter is read a few times per block.
 const READ_BLOCKS: usize = 31;
 const READ_ECHOES: u32 = 40_000;
 
@@ -171,15 +172,15 @@ fn verdicts(measured: &[Rounds], share: Option<f64>, read: Option<Ratio>) -> Vec
     for (on, off) in pairs(measured) {
         let echo = on.ratio_to(off, |round| round.echo(50)).map(|ratio| ratio.median);
         let what = format!("{}, echo p50 relative to meter off", on.label);
-        verdicts.push(Verdict { what, goal: MAX_TIME_RATIO, found: echo, unit: "" });
+        verdicts.push(Verdict { what, goal: MAX_TIME_RATIO, actual: echo, unit: "" });
     }
     let what =
         "meter of one host, measured in one process, relative to the echo over a TUN".to_owned();
-    verdicts.push(Verdict { what, goal: MAX_TIME_RATIO, found: share, unit: "" });
+    verdicts.push(Verdict { what, goal: MAX_TIME_RATIO, actual: share, unit: "" });
     let what =
         "an echo in one process while the meters are read, relative to unread meters".to_owned();
-    let found = read.map(|ratio| ratio.median);
-    verdicts.push(Verdict { what, goal: MAX_READ_RATIO, found, unit: "" });
+    let actual = read.map(|ratio| ratio.median);
+    verdicts.push(Verdict { what, goal: MAX_READ_RATIO, actual, unit: "" });
     verdicts
 }
 

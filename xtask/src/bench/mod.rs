@@ -74,14 +74,13 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   --two-cores    run the servers on a processor other than that of driver and clients
   --json         print all data as JSON instead of tables";
 
-/// Width of the tables, columns.
+/// Width of the tables in columns.
 const WIDTH: usize = 110;
 
-/// Options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     amount: Amount,
-    /// Parts of the labels of the paths to measure; all if empty.
+    /// Substrings of the labels of the paths to measure; all paths if empty.
     paths: Vec<String>,
     /// Lowest display rate of a flood, in bytes per second.
     min_display_rate: u64,
@@ -105,12 +104,12 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     // ^C.
     os::process::reset_interrupts();
     match *name {
-        "echo" | "meter" | "predict" if rest.contains(&"--help") => return say(USAGE),
-        "goodput" if rest.contains(&"--help") => return say(goodput::USAGE),
+        "echo" | "meter" | "predict" if rest.contains(&"--help") => return print_text(USAGE),
+        "goodput" if rest.contains(&"--help") => return print_text(goodput::USAGE),
         "goodput" => return goodput::run(rest),
-        "stack" if rest.contains(&"--help") => return say(stack::USAGE),
+        "stack" if rest.contains(&"--help") => return print_text(stack::USAGE),
         "stack" => return stack::run(root, rest),
-        "steps" if rest.contains(&"--help") => return say(steps::USAGE),
+        "steps" if rest.contains(&"--help") => return print_text(steps::USAGE),
         "steps" => return steps::run(rest),
         "stack-server" => return stack::serve(rest),
         "verdict" => return verdict::run(rest),
@@ -147,7 +146,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
 
 type Benchmark = fn(&Conditions, &Options) -> Result<Report>;
 
-fn say(text: &str) -> Result<()> {
+fn print_text(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("the text cannot be written")
 }
 
@@ -229,23 +228,23 @@ struct Verdict {
     what: String,
     /// Largest accepted value.
     goal: f64,
-    found: Option<f64>,
+    actual: Option<f64>,
     unit: &'static str,
 }
 
 impl Verdict {
     fn is_met(&self) -> Option<bool> {
-        self.found.map(|found| found <= self.goal)
+        self.actual.map(|actual| actual <= self.goal)
     }
 
     fn text(&self) -> String {
         let Self { what, goal, unit, .. } = self;
-        let (found, verdict) = match (self.found, self.is_met()) {
-            (Some(found), Some(true)) => (format!("{found:.3}{unit}"), "met"),
-            (Some(found), _) => (format!("{found:.3}{unit}"), "missed"),
+        let (actual, verdict) = match (self.actual, self.is_met()) {
+            (Some(actual), Some(true)) => (format!("{actual:.3}{unit}"), "met"),
+            (Some(actual), _) => (format!("{actual:.3}{unit}"), "missed"),
             (None, _) => ("-".to_owned(), "not known"),
         };
-        format!("{what}: {found}, goal at most {goal:.2}{unit}: {verdict}")
+        format!("{what}: {actual}, goal at most {goal:.2}{unit}: {verdict}")
     }
 }
 
@@ -287,7 +286,7 @@ impl Report {
             serde_json::json!({
                 "what": verdict.what,
                 "goal_at_most": verdict.goal,
-                "found": verdict.found,
+                "found": verdict.actual,
                 "is_met": verdict.is_met(),
             })
         });
@@ -326,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_goal_is_met_up_to_its_limit_and_unknown_is_neither() {
-        let verdict = |found| Verdict { what: "echo".into(), goal: 0.95, found, unit: "" };
+        let verdict = |actual| Verdict { what: "echo".into(), goal: 0.95, actual, unit: "" };
         assert_eq!(verdict(Some(0.95)).is_met(), Some(true));
         assert_eq!(verdict(Some(0.951)).text(), "echo: 0.951, goal at most 0.95: missed");
         assert_eq!(verdict(None).is_met(), None);

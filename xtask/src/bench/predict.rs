@@ -33,7 +33,7 @@ use std::process::Command;
 const ONE_WAY_DELAY: Duration = Duration::from_millis(50);
 /// Time from one key to the next, if the client displays keys at once: ten keys per second.
 const KEY_INTERVAL: Duration = Duration::from_millis(100);
-/// A key displayed sooner than this was predicted, not echoed.
+/// A key displayed in less than this time was predicted, not echoed.
 const PREDICTED_MAX_NS: u64 = 50_000_000;
 const KEY_GOAL_MS: f64 = 1.0;
 const SCREENFUL_GOAL_MS: f64 = 105.0;
@@ -60,12 +60,11 @@ const CLIENTS: [(&str, Client); 4] = [
 ];
 const PREDICTED: usize = 2;
 
-/// Measurements of one client.
 #[derive(Debug, Default)]
 struct Measured {
     rounds: Vec<Round>,
     keys: u64,
-    at_once: u64,
+    predicted_keys: u64,
     wrong: u64,
     displayed_wrong: u64,
 }
@@ -155,7 +154,7 @@ impl Measured {
         for key in KEYS.iter().cycle().take(keys) {
             let display_ns = session.echo(*key)?;
             self.keys += 1;
-            self.at_once += u64::from(display_ns < PREDICTED_MAX_NS);
+            self.predicted_keys += u64::from(display_ns < PREDICTED_MAX_NS);
             round.echo_ns.push(display_ns);
             rest(KEY_INTERVAL)?;
         }
@@ -220,7 +219,7 @@ fn section(paths: &[(Rounds, Measured)], rounds: usize, keys: usize) -> Section 
             micros(path.median_of(|round| round.echo(50))),
             micros(path.median_of(|round| round.echo(90))),
             micros(path.median_of(|round| round.echo(99))),
-            share(measured.at_once, measured.keys),
+            share(measured.predicted_keys, measured.keys),
             known(measured.wrong),
             known(measured.displayed_wrong),
             millis(path.median_of(|round| median(&round.key_to_screen_ns))),
@@ -238,7 +237,7 @@ fn data(path: &Rounds, measured: &Measured) -> Value {
     let mut data = path.to_json();
     if let Some(data) = data.as_object_mut() {
         data.insert("keys".to_owned(), measured.keys.into());
-        data.insert("keys_at_once".to_owned(), measured.at_once.into());
+        data.insert("keys_at_once".to_owned(), measured.predicted_keys.into());
         data.insert("wrong".to_owned(), measured.wrong.into());
         data.insert("wrong_seen".to_owned(), measured.displayed_wrong.into());
     }
@@ -250,7 +249,8 @@ fn verdicts(paths: &[(Rounds, Measured)]) -> Vec<Verdict> {
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
     let key = predicted.and_then(|path| path.median_of(|round| round.echo(50)));
     let screen = predicted.and_then(|path| path.median_of(|round| median(&round.key_to_screen_ns)));
-    let verdict = |what: &str, goal, found| Verdict { what: what.into(), goal, found, unit: " ms" };
+    let verdict =
+        |what: &str, goal, actual| Verdict { what: what.into(), goal, actual, unit: " ms" };
     vec![
         verdict("a predicted key, p50", KEY_GOAL_MS, ms(key)),
         verdict("a screenful, from Enter", SCREENFUL_GOAL_MS, ms(screen)),

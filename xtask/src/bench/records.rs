@@ -20,7 +20,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Size of the benchmark: rounds, and transfers in the store.
+/// Number of rounds, and number of transfers in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Archive {
     pub(super) rounds: usize,
@@ -28,9 +28,9 @@ pub(super) struct Archive {
     pub(super) records: usize,
 }
 
-/// Transfers per round of the journal.
+/// Number of transfers written to the journal in each round.
 const PER_ROUND: usize = 5_000;
-/// Transfers per transaction.
+/// Number of transfers in each transaction of the store.
 const BATCH: usize = 50_000;
 /// Axes of table II of RFC 573: all transfers, by type, by program.
 const TABLE_II: [DivisionAxis; 3] = [DivisionAxis::All, DivisionAxis::Type, DivisionAxis::Program];
@@ -74,13 +74,13 @@ pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
         std::env::temp_dir().join(format!("plumb-records-{}", std::process::id())),
     );
     fs::create_dir_all(&directory.0).context("cannot create the directory of the bench")?;
-    let journal = journal(&directory.0, archive.rounds)?;
-    let store = store(&directory.0, archive)?;
+    let journal = measure_journal(&directory.0, archive.rounds)?;
+    let store = measure_store(&directory.0, archive)?;
     let per_transfer = |row: &Row| Some(row.wall_ns()? as f64 / row.times as f64 / 1_000.0);
     let verdict = |what: &str, row: Option<&Row>, goal| Verdict {
         what: what.to_owned(),
         goal,
-        found: row.and_then(per_transfer),
+        actual: row.and_then(per_transfer),
         unit: " µs",
     };
     let mut verdicts = vec![
@@ -92,7 +92,7 @@ pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
     verdicts.push(Verdict {
         what: format!("table II of {} records", archive.records),
         goal: 1.0,
-        found: table.map(|ns| ns as f64 / 1e9),
+        actual: table.map(|ns| ns as f64 / 1e9),
         unit: " s",
     });
     let heading = |what: &str| format!("{what}; {} rounds, medians of the rounds", archive.rounds);
@@ -129,7 +129,7 @@ fn measure(clock: &Monotonic, act: impl FnOnce() -> Result<()>) -> Result<Cost> 
 }
 
 /// Measures the write of a preformatted line, of lines in batches, and of lines one by one.
-fn journal(directory: &Path, rounds: usize) -> Result<Vec<Row>> {
+fn measure_journal(directory: &Path, rounds: usize) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
     let names = ["write of a preformatted line", "in batches", "line by line"];
     let mut rows = names.map(|name| Row { name, times: PER_ROUND, costs: Vec::new() });
@@ -163,15 +163,15 @@ fn journal(directory: &Path, rounds: usize) -> Result<Vec<Row>> {
 }
 
 /// Fills a store, then queries it.
-fn store(directory: &Path, archive: Archive) -> Result<Vec<Row>> {
+fn measure_store(directory: &Path, archive: Archive) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
     let mut store = Store::open(&directory.join("store.sqlite"))?;
     let mut append = Row { name: "append, a record", times: BATCH, costs: Vec::new() };
     let mut population = generate_transfers(2, archive.records);
-    let mut left = archive.records;
-    while left > 0 {
-        let batch: Vec<Transfer> = population.by_ref().take(BATCH.min(left)).collect();
-        left -= batch.len();
+    let mut remaining_records = archive.records;
+    while remaining_records > 0 {
+        let batch: Vec<Transfer> = population.by_ref().take(BATCH.min(remaining_records)).collect();
+        remaining_records -= batch.len();
         let cost = measure(&clock, || {
             store.append(&batch)?;
             Ok(())
@@ -260,7 +260,7 @@ mod tests {
             std::env::temp_dir().join(format!("plumb-archive-{}", std::process::id())),
         );
         fs::create_dir_all(&directory.0).unwrap();
-        let rows = store(&directory.0, Archive { rounds: 1, records: 300 }).unwrap();
+        let rows = measure_store(&directory.0, Archive { rounds: 1, records: 300 }).unwrap();
         assert_eq!((rows.len(), rows[0].times), (5, 300));
     }
 }

@@ -1,8 +1,5 @@
-//! Evaluation of measuring rounds: a median of medians, and ratios within one round.
-//!
-//! A round is short, and measures all paths that are compared. A disturbance longer than a round
-//! affects both figures of a ratio. A shorter disturbance affects one round of several, and the
-//! median excludes that round.
+//! Evaluation of measurement rounds: the median of the medians of the rounds, and ratios within
+//! each round.
 
 use super::driver::Transfer;
 use records::statistics::{median, percentile};
@@ -64,11 +61,11 @@ pub(super) struct Rounds {
 /// Ratios within rounds: the median, the least and the greatest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// Median of the rounds.
+    /// Median ratio of the rounds.
     pub(super) median: f64,
-    /// Least of the rounds.
+    /// Least ratio of the rounds.
     pub(super) least: f64,
-    /// Greatest of the rounds.
+    /// Greatest ratio of the rounds.
     pub(super) greatest: f64,
 }
 
@@ -91,7 +88,7 @@ impl Rounds {
     ) -> Option<Ratio> {
         let pairs = self.rounds.iter().zip(&other.rounds);
         let pairs: Vec<_> = pairs.filter_map(|(a, b)| Some((figure(a)?, figure(b)?))).collect();
-        Ratio::of(&pairs)
+        Ratio::from_pairs(&pairs)
     }
 
     /// Returns the medians and the figures of every round.
@@ -126,7 +123,7 @@ fn round_to_json(round: &Round) -> Value {
 
 impl Ratio {
     /// Returns the ratios of pairs of figures, or `None` if no pair has a nonzero divisor.
-    pub(super) fn of(pairs: &[(u64, u64)]) -> Option<Self> {
+    pub(super) fn from_pairs(pairs: &[(u64, u64)]) -> Option<Self> {
         let divided = pairs.iter().filter(|(_, divisor)| *divisor > 0);
         let mut ratios: Vec<f64> =
             divided.map(|(part, total)| *part as f64 / *total as f64).collect();
@@ -222,7 +219,7 @@ mod tests {
         fn the_median_of_ratios_lies_between_the_least_and_the_greatest(
             pairs in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20)
         ) {
-            if let Some(ratio) = Ratio::of(&pairs) {
+            if let Some(ratio) = Ratio::from_pairs(&pairs) {
                 prop_assert!(ratio.least <= ratio.median && ratio.median <= ratio.greatest);
             }
         }

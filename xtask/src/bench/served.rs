@@ -95,7 +95,7 @@ pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<Metered
         let rounds = type_interleaved(typed_sessions, amount.keys, &mut rng)?;
         for reader in readers.iter_mut().flatten() {
             // If `plumb meters` had ended, this round would have no reads to compare.
-            anyhow::ensure!(reader.has_ended()?.is_none(), "plumb meters has ended too early");
+            anyhow::ensure!(reader.exit_status()?.is_none(), "plumb meters has ended too early");
         }
         for (served, round) in served.iter_mut().zip(rounds) {
             served.rounds.push(round);
@@ -121,7 +121,6 @@ impl MeteredRounds {
         [unread.ratio_to(off, figure), read.ratio_to(unread, figure)]
     }
 
-    /// Returns the table.
     pub(super) fn section(&self, amount: Amount) -> Section {
         let mut table = Table::new()
             .text("server")
@@ -153,10 +152,10 @@ impl MeteredRounds {
     /// Returns the verdicts on the goals.
     pub(super) fn verdicts(&self) -> [Verdict; 2] {
         let [on, read] = self.echo();
-        let found = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);
+        let median_of = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);
         let verdict = |what: &str, goal, ratio| {
             let what = what.to_owned();
-            Verdict { what, goal, found: found(ratio), unit: "" }
+            Verdict { what, goal, actual: median_of(ratio), unit: "" }
         };
         [
             verdict("plumb serve, echo p50 with the meter on, relative to off", GOAL, on),
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn on_is_compared_with_off_and_read_with_unread() {
+    fn meter_on_is_compared_with_meter_off_and_read_with_unread() {
         let met: Vec<_> = served([100, 102, 104]).verdicts().iter().map(Verdict::is_met).collect();
         assert_eq!(met, [Some(true), Some(false)]);
     }

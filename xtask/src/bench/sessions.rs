@@ -39,7 +39,7 @@ const LOGIN_BATCH: usize = 50;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Amount of measurement.
+/// Number of sessions, and duration of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SessionLoad {
     /// Number of concurrent sessions.
@@ -139,11 +139,11 @@ fn report(session_load: SessionLoad, results: &Results, congestion: String) -> R
             data,
         }],
         verdicts: vec![
-            Verdict { what: what("echo p99"), goal: ECHO_GOAL_MS, found: p99, unit: " ms" },
+            Verdict { what: what("echo p99"), goal: ECHO_GOAL_MS, actual: p99, unit: " ms" },
             Verdict {
                 what: what("server memory per session"),
                 goal: MEMORY_GOAL_KB,
-                found: memory,
+                actual: memory,
                 unit: " KB",
             },
         ],
@@ -317,7 +317,7 @@ mod tests {
         let results =
             Results { kilobytes_before: before, kilobytes_after: after, ..Results::default() };
         let report = report(SessionLoad { sessions: 10, seconds: 1 }, &results, String::new());
-        assert_eq!(report.verdicts[1].found, Some(102.4));
+        assert_eq!(report.verdicts[1].actual, Some(102.4));
         assert_eq!(report.verdicts[1].is_met(), Some(false));
     }
 

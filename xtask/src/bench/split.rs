@@ -29,7 +29,6 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// The delays, µs.
 const DELAYS_US: [u64; 3] = [0, 100, 1000];
 /// Largest accepted difference of an account's growth from the delay, percent.
 const GOAL_PERCENT: f64 = 5.0;
@@ -100,7 +99,7 @@ impl Echo {
 
 /// All rounds with one delay at one injection point.
 struct Measured {
-    place: InjectionPoint,
+    injection_point: InjectionPoint,
     delay_us: u64,
     rounds: Vec<Echo>,
 }
@@ -123,17 +122,19 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let (_server, server_port) = on_server_processor(pinning, || start_server(command))?;
     let injection_points = InjectionPoint::ALL
         .into_iter()
-        .filter(|place| *place == InjectionPoint::Relay || strace.is_ok());
+        .filter(|injection_point| *injection_point == InjectionPoint::Relay || strace.is_ok());
     let mut measured: Vec<Measured> = injection_points
-        .flat_map(|place| {
-            DELAYS_US.map(|delay_us| Measured { place, delay_us, rounds: Vec::new() })
+        .flat_map(|injection_point| {
+            DELAYS_US.map(|delay_us| Measured { injection_point, delay_us, rounds: Vec::new() })
         })
         .collect();
     let keys = amount.keys.min(KEYS_MAX);
     for number in 1..=amount.rounds {
         for it in &mut measured {
-            let echo = measure((it.place, it.delay_us), keys, server_port, pinning);
-            let what = || format!("{} µs in {} cannot be measured", it.delay_us, it.place.text());
+            let echo = measure((it.injection_point, it.delay_us), keys, server_port, pinning);
+            let what = || {
+                format!("{} µs in {} cannot be measured", it.delay_us, it.injection_point.text())
+            };
             it.rounds.push(echo.with_context(what)?);
         }
         _ = writeln!(io::stderr(), "split, round {number} of {} done", amount.rounds);
@@ -151,7 +152,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
 
 /// Runs `plumb measure` once through a relay.
 fn measure(
-    (place, delay_us): (InjectionPoint, u64),
+    (injection_point, delay_us): (InjectionPoint, u64),
     keys: usize,
     server_port: u16,
     pinning: Option<(usize, usize)>,
@@ -160,7 +161,7 @@ fn measure(
     let target = format!("127.0.0.1:{}", listener.local_addr()?.port());
     let keys = keys.to_string();
     let plumb_path = plumb()?;
-    let mut command = match place {
+    let mut command = match injection_point {
         InjectionPoint::Relay => Command::new(&plumb_path),
         InjectionPoint::Sendto => {
             let mut strace = Command::new(program("strace", "strace")?);
@@ -177,7 +178,7 @@ fn measure(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut client = Program::start(&mut command)?;
     let stdout = client.child().stdout.take().context("plumb measure has no stdout")?;
-    let delay = match place {
+    let delay = match injection_point {
         InjectionPoint::Relay => Duration::from_micros(delay_us),
         InjectionPoint::Sendto => Duration::ZERO,
     };
@@ -197,8 +198,8 @@ struct DelayRelay {
 }
 
 impl DelayRelay {
-    /// Waits for the connection, and forwards it to `server_port`; each piece from the client is
-    /// delayed by `delay`.
+    /// Waits for the connection, and forwards it to `server_port`. Data from the client is delayed
+    /// by `delay`.
     fn accept_and_relay(listener: &TcpListener, server_port: u16, delay: Duration) -> Result<Self> {
         let clock = Monotonic::start();
         let mut descriptors = [PollFd::new(listener, PollFlags::IN)];
@@ -228,7 +229,8 @@ impl DelayRelay {
     }
 }
 
-/// Forwards bytes until one of the connections ends; spins for `delay` before each piece.
+/// Forwards bytes until one of the connections ends. Spins for `delay` before it forwards the bytes
+/// of each read.
 fn relay_direction(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let mut buffer = [0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -262,11 +264,12 @@ fn median_and_range(mut values: Vec<f64>) -> [f64; 3] {
     [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
 }
 
-fn growth(measured: &[Measured], of: &Measured) -> Option<Growth> {
-    let is_reference = |it: &&Measured| it.place == of.place && it.delay_us == 0;
-    let before = measured.iter().find(is_reference).filter(|_| of.delay_us > 0)?;
-    let pairs = || of.rounds.iter().zip(&before.rounds);
-    let name = of.place.account();
+fn growth(measured: &[Measured], delayed: &Measured) -> Option<Growth> {
+    let is_reference =
+        |it: &&Measured| it.injection_point == delayed.injection_point && it.delay_us == 0;
+    let before = measured.iter().find(is_reference).filter(|_| delayed.delay_us > 0)?;
+    let pairs = || delayed.rounds.iter().zip(&before.rounds);
+    let name = delayed.injection_point.account();
     let account: Vec<f64> =
         pairs().map(|(with, without)| with.account_us(name) - without.account_us(name)).collect();
     let whole: Vec<f64> = pairs().map(|(with, without)| with.whole_us - without.whole_us).collect();
@@ -299,13 +302,13 @@ fn section(measured: &[Measured], amount: Amount, keys: usize) -> Section {
             .map(|echo| json!({ "echo_us": echo.whole_us, "accounts_us": echo.accounts_us }))
             .collect();
         data.push(
-            json!({ "delay_in": it.place.text(), "delay_us": it.delay_us, "rounds": rounds }),
+            json!({ "delay_in": it.injection_point.text(), "delay_us": it.delay_us, "rounds": rounds }),
         );
         let Some(growth) = growth(measured, it) else { continue };
         table.row([
-            it.place.text().to_owned(),
+            it.injection_point.text().to_owned(),
             it.delay_us.to_string(),
-            it.place.account().replace('_', " "),
+            it.injection_point.account().replace('_', " "),
             text(growth.account_us),
             text(growth.whole_us),
             text(growth.share_percent),
@@ -321,15 +324,19 @@ fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for it in measured {
         let Some(growth) = growth(measured, it) else { continue };
-        let expected_us = match it.place {
+        let expected_us = match it.injection_point {
             InjectionPoint::Relay => it.delay_us as f64,
             InjectionPoint::Sendto => growth.whole_us[0],
         };
         let error = (growth.account_us[0] - expected_us).abs() / expected_us * 100.0;
         verdicts.push(Verdict {
-            what: format!("{} µs in {}, error of its account", it.delay_us, it.place.text()),
+            what: format!(
+                "{} µs in {}, error of its account",
+                it.delay_us,
+                it.injection_point.text()
+            ),
             goal: GOAL_PERCENT,
-            found: Some(error).filter(|error| error.is_finite()),
+            actual: Some(error).filter(|error| error.is_finite()),
             unit: " %",
         });
     }
@@ -360,17 +367,21 @@ mod tests {
 
     #[test]
     fn growth_is_relative_to_the_same_round_and_the_error_to_the_delay() {
-        let of = |delay_us, rounds| Measured { place: InjectionPoint::Relay, delay_us, rounds };
+        let measured_with = |delay_us, rounds| Measured {
+            injection_point: InjectionPoint::Relay,
+            delay_us,
+            rounds,
+        };
         let measured = [
-            of(0, vec![echo(90.0, 60.0, 30.0), echo(190.0, 160.0, 30.0)]),
-            of(100, vec![echo(195.0, 164.0, 31.0), echo(300.0, 264.0, 36.0)]),
+            measured_with(0, vec![echo(90.0, 60.0, 30.0), echo(190.0, 160.0, 30.0)]),
+            measured_with(100, vec![echo(195.0, 164.0, 31.0), echo(300.0, 264.0, 36.0)]),
         ];
-        let found = growth(&measured, &measured[1]).unwrap();
-        assert_eq!(found.account_us, [104.0, 104.0, 104.0]);
-        assert_eq!((found.whole_us[1], found.other_us[2]), (105.0, 6.0));
-        assert!((found.share_percent[1] - 10_400.0 / 110.0).abs() < 1e-9);
+        let growth_of_delay = growth(&measured, &measured[1]).unwrap();
+        assert_eq!(growth_of_delay.account_us, [104.0, 104.0, 104.0]);
+        assert_eq!((growth_of_delay.whole_us[1], growth_of_delay.other_us[2]), (105.0, 6.0));
+        assert!((growth_of_delay.share_percent[1] - 10_400.0 / 110.0).abs() < 1e-9);
         assert_eq!(growth(&measured, &measured[0]), None);
         let verdicts = verdicts(&measured);
-        assert_eq!((verdicts.len(), verdicts[0].found), (1, Some(4.0)));
+        assert_eq!((verdicts.len(), verdicts[0].actual), (1, Some(4.0)));
     }
 }

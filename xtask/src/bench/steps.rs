@@ -32,8 +32,9 @@ const PORT: u16 = 7;
 const MTU: usize = 1500;
 /// Number of datagrams that a driver reads before it transmits.
 const BATCH: usize = 64;
-/// Server turns per block.
-const TURNS_PER_BLOCK: u64 = 2_000;
+/// Number of exchanges in a measurement block. In an exchange the client sends once and the server
+/// answers once.
+const EXCHANGES_PER_BLOCK: u64 = 2_000;
 /// Bulk data in both directions.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
@@ -48,11 +49,10 @@ enum Load {
     Out,
 }
 
-/// A row of the table.
 struct Row {
     name: &'static str,
     load: Load,
-    /// `true` if the device performs segmentation and checksums.
+    /// Whether the device performs segmentation and checksums.
     has_offloads: bool,
     is_metered: bool,
 }
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         let mut figures = Vec::with_capacity(blocks);
         let mut pair = Pair::connect(row)?;
         for _ in 0..=blocks {
-            figures.push(pair.block(row.load)?);
+            figures.push(pair.measure_block(row.load)?);
         }
         // The first block runs with cold caches and a small window.
         figures.remove(0);
@@ -194,19 +194,20 @@ impl Pair {
         let ns_per_tick = (clock.now() - started).as_nanos() as f64 / (ticks() - from) as f64;
         let mut pair = Self { user, server, service, id, ns_per_tick, in_flight: Vec::new() };
         for _ in 0..8 {
-            pair.turn(Load::Echo)?;
+            pair.exchange(Load::Echo)?;
         }
         Ok(pair)
     }
 
-    /// Returns the nanoseconds per datagram, and the number of pure acknowledgments per datagram.
-    fn block(&mut self, load: Load) -> Result<(f64, f64)> {
+    /// Measures one block. Returns the nanoseconds per datagram, and the number of pure
+    /// acknowledgments per datagram.
+    fn measure_block(&mut self, load: Load) -> Result<(f64, f64)> {
         let acks_before = self.server.meter.counted(Counter::TcpPureAcksOut);
         let mut ticks = 0;
         let mut datagrams = 0;
-        for _ in 0..TURNS_PER_BLOCK {
-            let (passed, count) = self.turn(load)?;
-            ticks += passed;
+        for _ in 0..EXCHANGES_PER_BLOCK {
+            let (elapsed_ticks, count) = self.exchange(load)?;
+            ticks += elapsed_ticks;
             datagrams += count;
         }
         let acks = self.server.meter.counted(Counter::TcpPureAcksOut) - acks_before;
@@ -215,9 +216,9 @@ impl Pair {
         Ok((each(ticks as f64 * self.ns_per_tick), each(acks as f64)))
     }
 
-    /// Lets the client send and the server answer. Returns the clock ticks spent in the server, and
-    /// the number of datagrams.
-    fn turn(&mut self, load: Load) -> Result<(u64, u64)> {
+    /// Lets the client send once and the server answer once. Returns the clock ticks spent in the
+    /// server, and the number of datagrams.
+    fn exchange(&mut self, load: Load) -> Result<(u64, u64)> {
         let tcp = &mut self.user.station.layers.tcp;
         while tcp.event().is_some() {}
         while let Some(count @ 1..) = tcp.received(self.id).ok().map(<[u8]>::len) {
@@ -231,18 +232,18 @@ impl Pair {
         sent.ok().context("the connection has closed")?;
         let mut datagrams = core::mem::take(&mut self.in_flight);
         self.user.transmit(&mut datagrams, BATCH);
-        let count_in = datagrams.len();
+        let received_count = datagrams.len();
         let started = ticks();
         for datagram in datagrams.drain(..) {
             self.server.meter.enter(Account::Interrupt);
             self.server.receive(&datagram);
         }
         self.answer(&mut datagrams);
-        let passed = ticks() - started;
-        let count = if load == Load::Out { datagrams.len() } else { count_in };
+        let elapsed_ticks = ticks() - started;
+        let count = if load == Load::Out { datagrams.len() } else { received_count };
         datagrams.drain(..).for_each(|datagram| self.user.receive(&datagram));
         self.in_flight = datagrams;
-        Ok((passed, count as u64))
+        Ok((elapsed_ticks, count as u64))
     }
 
     fn answer(&mut self, datagrams: &mut Vec<Packet>) {
@@ -253,9 +254,9 @@ impl Pair {
             station.step(Step::Timer, service, &mut cx);
         }
         if station.has_events() {
-            let left = cx.meter.enter(Account::Outside);
+            let previous_account = cx.meter.enter(Account::Outside);
             station.step(Step::User, service, &mut cx);
-            cx.meter.enter(left);
+            cx.meter.enter(previous_account);
         }
         self.server.transmit(datagrams, BATCH);
     }
@@ -307,7 +308,7 @@ mod tests {
             let mut pair = Pair::connect(row).unwrap();
             let mut transferred_count = 0;
             for _ in 0..10 {
-                transferred_count += pair.turn(row.load).unwrap().1;
+                transferred_count += pair.exchange(row.load).unwrap().1;
             }
             assert!(transferred_count >= 10, "{}: {transferred_count}", row.name);
         }

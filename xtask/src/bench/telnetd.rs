@@ -63,9 +63,7 @@ impl Kind {
 pub(super) struct Service {
     /// Name for errors.
     pub(super) name: String,
-    /// The program.
     pub(super) program: PathBuf,
-    /// Its arguments.
     pub(super) arguments: Vec<OsString>,
 }
 
@@ -101,8 +99,9 @@ pub(super) fn set_environment(command: &mut Command) {
 pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
     let path = search_path();
     let mut candidates = path.split(':').map(|directory| Path::new(directory).join(name));
-    let found = candidates.find(|place| place.is_file());
-    found.with_context(|| format!("there is no {name}: install it (apt-get install {package})"))
+    let program_path = candidates.find(|place| place.is_file());
+    program_path
+        .with_context(|| format!("there is no {name}: install it (apt-get install {package})"))
 }
 
 /// Returns the path of a shell that leaves the echo to the kernel.

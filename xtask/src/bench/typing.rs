@@ -1,9 +1,10 @@
-//! Types into several login paths in turn.
+//! Types into several login paths, alternating between them.
 //!
 //! Every round opens a new session per path, so that the memory layout of one process does not
-//! influence all rounds. Then the bench types one key into each session in random order, and the
-//! next keys some milliseconds later, until all keys are typed: a disturbance longer than one turn
-//! affects all sessions alike. Screenfuls follow in the same way, in separate sessions.
+//! influence all rounds. The bench types one key into each session, in random order. After some
+//! milliseconds it types the next key into each session, until all keys are typed. A long
+//! disturbance therefore affects all sessions alike. Screenfuls follow in the same way, in separate
+//! sessions.
 
 use super::conditions::Conditions;
 use super::driver::{Session, screen_text};
@@ -23,7 +24,7 @@ use std::{env, fs, io};
 const KEY_GAP_US: std::ops::Range<u64> = 5_000..15_000;
 const KEYS: std::ops::RangeInclusive<u8> = b'a'..=b'z';
 
-/// Amount of measurement.
+/// Number and size of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Amount {
     /// Number of rounds.
@@ -47,7 +48,7 @@ pub(super) enum Client {
     Plumb {
         /// Access to the network.
         via: Via,
-        /// `true` if its meter runs.
+        /// Whether the meter runs.
         is_metered: bool,
     },
 }
@@ -154,7 +155,6 @@ pub(super) fn prepare(clients: &[(&str, Client)]) -> Result<()> {
 pub(super) struct Screen(pub(super) PathBuf);
 
 impl Screen {
-    /// Writes the file.
     pub(super) fn new() -> Result<Self> {
         let file = env::temp_dir().join(format!("plumb-bench-{}", process::id()));
         fs::write(&file, screen_text()).with_context(|| format!("cannot write {file:?}"))?;
@@ -203,7 +203,6 @@ pub(super) const SEED: u64 = 1982;
 #[derive(Debug)]
 pub(super) struct TypedSession<'a> {
     label: &'a str,
-    /// The session.
     pub(super) session: Session,
     round: Round,
 }
@@ -226,20 +225,23 @@ fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Ty
     clients.iter().map(typed_session).collect()
 }
 
-/// Types `keys` into all sessions, one key per turn; adds the processor time of both ends.
+/// Types `keys` into all sessions. Each session gets one key before any session gets the next one.
+/// Adds the processor time of client and server.
 pub(super) fn type_interleaved(
     mut typed_sessions: Vec<TypedSession<'_>>,
     keys: usize,
     rng: &mut Rng,
 ) -> Result<Vec<Round>> {
     let clock = Monotonic::start();
-    let before: Vec<_> =
-        typed_sessions.iter_mut().map(|typed_session| typed_session.session.used()).collect();
+    let before: Vec<_> = typed_sessions
+        .iter_mut()
+        .map(|typed_session| typed_session.session.processor_times())
+        .collect();
     let count = u32::try_from(typed_sessions.len()).unwrap_or(1).max(1);
     for key in KEYS.cycle().take(keys) {
         for at in shuffled(typed_sessions.len(), rng) {
             let Some(typed_session) = typed_sessions.get_mut(at) else { continue };
-            let gap = gap(rng).checked_div(count).unwrap_or_default();
+            let gap = random_gap(rng).checked_div(count).unwrap_or_default();
             wait(&mut [], &clock, Some(clock.now() + gap))?;
             let echo = typed_session.session.echo(key);
             let echo =
@@ -250,20 +252,21 @@ pub(super) fn type_interleaved(
     // Wait for delayed acknowledgments of the last keys, so that their cost is counted.
     wait(&mut [], &clock, Some(clock.now() + DELAYED_ACK_WAIT))?;
     for (typed_session, before) in typed_sessions.iter_mut().zip(before) {
-        let after = typed_session.session.used();
+        let after = typed_session.session.processor_times();
         typed_session.round.client_ns_per_key = per_key(before.client_ns, after.client_ns, keys);
         typed_session.round.server_ns_per_key = per_key(before.server_ns, after.server_ns, keys);
     }
     Ok(typed_sessions.into_iter().map(|typed_session| typed_session.round).collect())
 }
 
-fn gap(rng: &mut Rng) -> Duration {
+fn random_gap(rng: &mut Rng) -> Duration {
     Duration::from_micros(KEY_GAP_US.start + rng.below(KEY_GAP_US.end - KEY_GAP_US.start))
 }
 
 const DELAYED_ACK_WAIT: Duration = Duration::from_millis(100);
 
-/// Prints the screen of `file` in all sessions `screenfuls` times, one per turn.
+/// Prints the full screen in `file` in all sessions, one session after the other. Repeats this
+/// `screenfuls` times.
 pub(super) fn show_interleaved(
     mut typed_sessions: Vec<TypedSession<'_>>,
     screenfuls: usize,
@@ -273,7 +276,7 @@ pub(super) fn show_interleaved(
     for _ in 0..screenfuls {
         for at in shuffled(typed_sessions.len(), rng) {
             let Some(typed_session) = typed_sessions.get_mut(at) else { continue };
-            let shown = typed_session.session.screenful(file, || gap(rng));
+            let shown = typed_session.session.screenful(file, || random_gap(rng));
             let shown =
                 shown.with_context(|| format!("no screenful over path {}", typed_session.label))?;
             typed_session.round.screenful_ns.push(shown.first_to_last_ns);
@@ -302,7 +305,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_session_gets_one_key_in_a_turn(count in 0..20_usize, seed in any::<u64>()) {
+        fn the_random_order_contains_every_session_once(count in 0..20_usize, seed in any::<u64>()) {
             let mut order = shuffled(count, &mut Rng::from_seed(seed));
             order.sort_unstable();
             prop_assert_eq!(order, (0..count).collect::<Vec<_>>());

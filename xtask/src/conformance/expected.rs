@@ -119,7 +119,7 @@ impl Expected {
     }
 
     /// Returns the scripts of one suite.
-    pub(super) fn of(&self, suite: Suite) -> impl Iterator<Item = (&String, &Expectation)> {
+    pub(super) fn scripts_of(&self, suite: Suite) -> impl Iterator<Item = (&String, &Expectation)> {
         let of_suite = self.0.iter().filter(move |(of, _, _)| *of == suite);
         of_suite.map(|(_, path, expectation)| (path, expectation))
     }
@@ -147,10 +147,10 @@ mod tests {
     fn a_script_has_a_verdict_and_a_reason_where_it_fails() {
         let list = Expected::parse("# why\n[packetdrill]\npass a/b.pkt\nfail c.pkt: no urge\n");
         let list = list.unwrap();
-        let found: Vec<_> = list.of(Suite::Packetdrill).collect();
+        let found: Vec<_> = list.scripts_of(Suite::Packetdrill).collect();
         assert_eq!(found[0], (&"a/b.pkt".to_owned(), &Expectation::Passes));
         assert_eq!(found[1].1, &Expectation::Fails("no urge".to_owned()));
-        assert_eq!(list.of(Suite::TcpTestsuite).count(), 0);
+        assert_eq!(list.scripts_of(Suite::TcpTestsuite).count(), 0);
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn the_list_names_all_scripts_of_the_two_lists() {
         let list = Expected::parse(LIST).unwrap();
-        assert_eq!(list.of(Suite::Packetdrill).count(), 31);
-        assert_eq!(list.of(Suite::TcpTestsuite).count(), 111);
+        assert_eq!(list.scripts_of(Suite::Packetdrill).count(), 31);
+        assert_eq!(list.scripts_of(Suite::TcpTestsuite).count(), 111);
     }
 }

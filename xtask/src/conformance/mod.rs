@@ -125,7 +125,7 @@ fn select_scripts(
             paths.insert(path, None);
         }
     }
-    for (path, expectation) in expected.of(suite) {
+    for (path, expectation) in expected.scripts_of(suite) {
         ensure!(directory.join(path).is_file(), "{}: there is no {path}", directory.display());
         paths.insert(path.clone(), Some(expectation.clone()));
     }

@@ -36,8 +36,9 @@ exit 0
 const STUBBED_PROGRAMS: [&str; 7] =
     ["tc", "ip", "ethtool", "nstat", "tcpdrop", "ifconfig", "route"];
 
-/// Applies settings given by their file under /proc/sys, and creates the program that would restore
-/// them, which scripts call at their end under the name used here.
+/// Replacement for the program with which scripts change files under /proc/sys. It applies these
+/// settings, and creates the program that would restore them. Scripts call that program at their
+/// end, under the name used here.
 const SET_SYSCTLS: &str = "#!/bin/sh
 for pair in \"$@\"; do
     name=${pair%%=*}

@@ -68,7 +68,7 @@ impl Tests {
 struct FunctionHead {
     ids: Vec<(usize, String)>,
     is_test: bool,
-    /// `true` within an attribute of several lines.
+    /// Whether the current line is within an attribute of several lines.
     is_open: bool,
 }
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_several_lines_and_comments_may_stand_between() {
+    fn other_comments_and_long_attributes_may_follow_the_tag() {
         let text = "// attack row 5\n/// Doc.\n#[tokio::test(\n    flavor = \"x\"\n)]\n#[ignore = \"y\"]\nasync fn it() {\n";
         assert_eq!(pairs(&scan(text).0), [("attack row 5", "it")]);
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_calls_a_function_is_none() {
+    fn code_that_declares_no_function_has_no_function_name() {
         for line in ["let f = fn_name();", "impl Fn (u8)", "// a fn that", "type F = fn (u8);"] {
             assert_eq!(function_name(line), None, "{line}");
         }

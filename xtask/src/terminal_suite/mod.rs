@@ -197,7 +197,7 @@ impl RecordedTerminal {
                 let found = output.get(..wanted.len().min(output.len()))?;
                 Some((escaped(found), escaped(&wanted)))
             }
-            "movecursor" => Some((place(self.terminal.cursor()), rest.to_owned())),
+            "movecursor" => Some((position_text(self.terminal.cursor()), rest.to_owned())),
             "putglyph" => self.glyph(rest),
             _ => None,
         }
@@ -240,7 +240,7 @@ fn assertion(terminal: &Terminal, text: &str) -> Option<(String, String)> {
     let wanted = wanted.trim();
     let (word, rest) = what.split_once(' ').unwrap_or((what, ""));
     match word {
-        "cursor" => Some((place(terminal.cursor()), wanted.to_owned())),
+        "cursor" => Some((position_text(terminal.cursor()), wanted.to_owned())),
         "screen_row" => {
             let row = *numbers(rest).first()?;
             Some((terminal.row_text(row), text_of(wanted)?.trim_end().to_owned()))
@@ -300,7 +300,7 @@ fn characters(cell: &Cell) -> String {
     std::iter::once(cell.character()).chain(cell.marks()).collect()
 }
 
-fn place((row, column): (u16, u16)) -> String {
+fn position_text((row, column): (u16, u16)) -> String {
     format!("{row},{column}")
 }
 

@@ -105,12 +105,12 @@ fn banned(source: &Source) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn found(path: &str, text: &str) -> Vec<String> {
+    fn sentences_in(path: &str, text: &str) -> Vec<String> {
         check(&Source::new(path, text)).into_iter().map(|finding| finding.sentence).collect()
     }
 
     fn engine(text: &str) -> Vec<String> {
-        found("crates/protocols/src/a.rs", text)
+        sentences_in("crates/protocols/src/a.rs", text)
     }
 
     #[test]
@@ -136,14 +136,14 @@ mod tests {
     #[test]
     fn unsafe_is_found_outside_of_os() {
         assert_eq!(engine("fn a() { unsafe { b() } }"), ["unsafe is for crates/os only"]);
-        assert!(found("crates/os/src/a.rs", "fn a() { unsafe { b() } }").is_empty());
+        assert!(sentences_in("crates/os/src/a.rs", "fn a() { unsafe { b() } }").is_empty());
         assert!(engine("#![forbid(unsafe_code)]").is_empty());
     }
 
     #[test]
     fn only_the_binary_and_tests_print() {
         assert_eq!(engine("fn a() { println!(); }"), ["println! is for the binary only"]);
-        assert!(found("crates/plumbline/src/main.rs", "fn a() { println!(); }").is_empty());
+        assert!(sentences_in("crates/plumbline/src/main.rs", "fn a() { println!(); }").is_empty());
         assert!(engine("#[cfg(test)] mod t { fn a() { println!(); } }").is_empty());
     }
 
@@ -157,22 +157,31 @@ mod tests {
 
     #[test]
     fn a_clock_is_found_in_an_engine_and_not_in_a_driver() {
-        assert_eq!(found("crates/simulator/src/a.rs", "fn a() { Instant::now(); }").len(), 1);
-        assert_eq!(found("crates/records/src/a.rs", "fn a() { SystemTime::now(); }").len(), 1);
-        assert!(found("crates/os/src/a.rs", "fn a() { Instant::now(); }").is_empty());
+        assert_eq!(
+            sentences_in("crates/simulator/src/a.rs", "fn a() { Instant::now(); }").len(),
+            1
+        );
+        assert_eq!(
+            sentences_in("crates/records/src/a.rs", "fn a() { SystemTime::now(); }").len(),
+            1
+        );
+        assert!(sentences_in("crates/os/src/a.rs", "fn a() { Instant::now(); }").is_empty());
     }
 
     #[test]
     fn waiting_is_found_in_an_engine_and_in_a_test() {
         assert_eq!(engine("fn a() { core::thread::sleep(b); }").len(), 1);
-        assert_eq!(found("crates/os/tests/a.rs", "fn a() { thread::sleep(b); }").len(), 1);
-        assert!(found("crates/os/src/a.rs", "fn a() { thread::sleep(b); }").is_empty());
+        assert_eq!(sentences_in("crates/os/tests/a.rs", "fn a() { thread::sleep(b); }").len(), 1);
+        assert!(sentences_in("crates/os/src/a.rs", "fn a() { thread::sleep(b); }").is_empty());
     }
 
     #[test]
     fn unseeded_randomness_is_found_in_an_engine() {
         assert_eq!(engine("fn a() { rand::random(); }").len(), 1);
-        assert_eq!(found("crates/simulator/src/a.rs", "struct A(HashMap<u8, u8>);").len(), 1);
+        assert_eq!(
+            sentences_in("crates/simulator/src/a.rs", "struct A(HashMap<u8, u8>);").len(),
+            1
+        );
         assert!(engine("fn a() { operand::random(); }").is_empty());
     }
 

@@ -104,52 +104,54 @@ fn first_names(path: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn found(path: &str, text: &str) -> Vec<String> {
+    fn sentences_in(path: &str, text: &str) -> Vec<String> {
         let source = Source::new(&format!("{SOURCES}{path}"), text);
         check(&source).into_iter().map(|finding| finding.sentence).collect()
     }
 
     #[test]
     fn a_lower_layer_that_names_a_higher_one_is_found() {
-        let sentences = found("link/llp.rs", "use crate::transport::tcp::Segment;");
+        let sentences = sentences_in("link/llp.rs", "use crate::transport::tcp::Segment;");
         assert_eq!(sentences, ["link names transport, which is not below it"]);
     }
 
     #[test]
     fn a_higher_layer_may_name_a_lower_one() {
-        assert!(found("transport/udp.rs", "use crate::internet::ipv4::Address;").is_empty());
-        assert!(found("station/mod.rs", "use crate::{application, link, terminal};").is_empty());
+        assert!(sentences_in("transport/udp.rs", "use crate::internet::ipv4::Address;").is_empty());
+        assert!(
+            sentences_in("station/mod.rs", "use crate::{application, link, terminal};").is_empty()
+        );
     }
 
     #[test]
     fn all_members_of_a_group_are_checked() {
         let text = "use crate::{Cx, internet::{a, b}, transport::tcp};";
-        assert_eq!(found("internet/icmp.rs", text).len(), 1);
+        assert_eq!(sentences_in("internet/icmp.rs", text).len(), 1);
     }
 
     #[test]
     fn a_path_with_super_is_resolved() {
-        assert_eq!(found("internet/ipv4.rs", "use super::super::transport::tcp;").len(), 1);
-        assert_eq!(found("internet/mod.rs", "use super::transport::tcp;").len(), 1);
-        assert!(found("internet/ipv4.rs", "use super::transport::tcp;").is_empty());
+        assert_eq!(sentences_in("internet/ipv4.rs", "use super::super::transport::tcp;").len(), 1);
+        assert_eq!(sentences_in("internet/mod.rs", "use super::transport::tcp;").len(), 1);
+        assert!(sentences_in("internet/ipv4.rs", "use super::transport::tcp;").is_empty());
     }
 
     #[test]
     fn the_terminal_names_no_layer() {
-        assert_eq!(found("terminal/grid.rs", "use crate::link::Frame;").len(), 1);
-        assert!(found("terminal/grid.rs", "use crate::meter::Meter;").is_empty());
+        assert_eq!(sentences_in("terminal/grid.rs", "use crate::link::Frame;").len(), 1);
+        assert!(sentences_in("terminal/grid.rs", "use crate::meter::Meter;").is_empty());
     }
 
     #[test]
     fn modules_below_all_layers_name_none() {
-        assert_eq!(found("packet.rs", "use crate::link::Frame;").len(), 1);
-        assert!(found("packet.rs", "use crate::meter::Meter;").is_empty());
-        assert!(found("lib.rs", "pub use crate::link::Frame;").is_empty());
+        assert_eq!(sentences_in("packet.rs", "use crate::link::Frame;").len(), 1);
+        assert!(sentences_in("packet.rs", "use crate::meter::Meter;").is_empty());
+        assert!(sentences_in("lib.rs", "pub use crate::link::Frame;").is_empty());
     }
 
     #[test]
     fn nothing_names_the_station() {
-        assert_eq!(found("application/telnet.rs", "use crate::station::Station;").len(), 1);
+        assert_eq!(sentences_in("application/telnet.rs", "use crate::station::Station;").len(), 1);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! A type whose name is defined in several files of a crate is imported by its bare name only in
 //! the directory of its definition, and below it. Other files import the module and write
-//! `module::Type`. Test code and examples are free, and so is a `mod.rs` that publishes the type.
-//! A path whose last module is not a file of a definition is accepted if any definition permits it.
+//! `module::Type`. Test code, examples, and a `mod.rs` that re-exports the type are exempt. If the
+//! last module of a path is not the file of a definition, the path is accepted if any definition
+//! permits it.
 
 use super::Finding;
 use super::source::{Source, is_name};
@@ -15,7 +16,7 @@ const DECLARATIONS: [&str; 5] = ["struct ", "enum ", "trait ", "union ", "type "
 /// Files that define a type, by crate and name.
 type Definitions<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>;
 
-/// Applies the rule to all files, whose test files must be marked.
+/// Applies the rule to all files. The test files must be marked before.
 pub(super) fn check(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
     let sources: Vec<&Source> = sources.iter().filter(|source| has_one_crate(source)).collect();
     let mut definitions = Definitions::new();
@@ -122,7 +123,7 @@ fn paths_of(tree: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn found(path: &str, text: &str) -> Vec<String> {
+    fn sentences_in(path: &str, text: &str) -> Vec<String> {
         let sources = [
             Source::new("crates/a/src/tcp/status.rs", "pub struct Event;\nenum Own {}\n"),
             Source::new("crates/a/src/udp.rs", "    pub(crate) enum Event {}\nstruct Own;\n"),
@@ -135,26 +136,29 @@ mod tests {
     #[test]
     fn a_bare_import_from_another_directory_is_found() {
         let message = ["2 files define Event: write status::Event"];
-        assert_eq!(found("crates/a/src/b.rs", "use crate::tcp::status::Event;"), message);
-        assert_eq!(found("crates/a/src/b.rs", "use crate::tcp::{c, status::{Event}};"), message);
-        assert_eq!(found("crates/a/src/b.rs", "use crate::tcp::status;"), [""; 0]);
+        assert_eq!(sentences_in("crates/a/src/b.rs", "use crate::tcp::status::Event;"), message);
+        assert_eq!(
+            sentences_in("crates/a/src/b.rs", "use crate::tcp::{c, status::{Event}};"),
+            message
+        );
+        assert_eq!(sentences_in("crates/a/src/b.rs", "use crate::tcp::status;"), [""; 0]);
     }
 
     #[test]
     fn files_below_the_definition_import_it() {
         let text = "use super::status::Event;";
-        assert_eq!(found("crates/a/src/tcp/recovery.rs", text), [""; 0]);
-        assert_eq!(found("crates/a/src/tcp/loss/rack.rs", text), [""; 0]);
-        assert_eq!(found("crates/a/src/b.rs", "use crate::udp::Event;"), [""; 0]);
+        assert_eq!(sentences_in("crates/a/src/tcp/recovery.rs", text), [""; 0]);
+        assert_eq!(sentences_in("crates/a/src/tcp/loss/rack.rs", text), [""; 0]);
+        assert_eq!(sentences_in("crates/a/src/b.rs", "use crate::udp::Event;"), [""; 0]);
     }
 
     #[test]
-    fn tests_other_names_and_other_crates_are_free() {
+    fn tests_renamed_imports_and_other_crates_are_exempt() {
         let text = "#[cfg(test)]\nmod tests {\n    use crate::tcp::status::Event;\n}\n";
-        assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
+        assert_eq!(sentences_in("crates/a/src/b.rs", text), [""; 0]);
         let text = "use crate::tcp::status::Event as TcpEvent;";
-        assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
-        assert_eq!(found("crates/b/src/b.rs", "use a::tcp::status::Event;"), [""; 0]);
+        assert_eq!(sentences_in("crates/a/src/b.rs", text), [""; 0]);
+        assert_eq!(sentences_in("crates/b/src/b.rs", "use a::tcp::status::Event;"), [""; 0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::Finding;
 use super::source::{Source, is_name};
 use std::collections::BTreeSet;
 
-/// Library crates of this project alone.
+/// Library crates that are not published.
 const INTERNAL: [&str; 4] = ["records", "simulator", "conformance", "test-support"];
 
 /// Beginnings of the declarations to which the rule applies.
@@ -51,7 +51,7 @@ fn unnamed(source: &Source, named: &BTreeSet<&str>) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn found(outside: &str) -> Vec<Finding> {
+    fn findings_with(outside: &str) -> Vec<Finding> {
         let own = "pub fn first() {}\npub const SECOND: u8 = 1;\npub(crate) fn third() {}\n";
         let sources = [
             Source::new("crates/records/src/a.rs", own),
@@ -63,10 +63,10 @@ mod tests {
     #[test]
     fn an_item_that_nothing_outside_names_is_found() {
         let sentence = "SECOND is pub, and only this crate names it";
-        assert_eq!(found("fn a() { first(); }"), [Finding::new(2, sentence)]);
-        assert!(found("fn a() { first(SECOND); }").is_empty());
+        assert_eq!(findings_with("fn a() { first(); }"), [Finding::new(2, sentence)]);
+        assert!(findings_with("fn a() { first(SECOND); }").is_empty());
         // A comment names nothing.
-        assert_eq!(found("fn a() { first(); } // SECOND").len(), 1);
+        assert_eq!(findings_with("fn a() { first(); } // SECOND").len(), 1);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{Finding, extension};
 
 /// The list.
 const LIST: &str = include_str!("words.txt");
-/// Maps old names to new ones.
+/// Path of the list of old names and their new names.
 pub(super) const RENAMES_PATH: &str = "docs/renames.md";
 
 /// Words that a comment does not begin with: its subject is a component or a value.

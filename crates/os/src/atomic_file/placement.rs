@@ -1,5 +1,6 @@
 //! Provisional replacement of a file: the new file takes the name, and the replaced file is kept
-//! until the caller confirms (`settle`) or undoes (`withdraw`) the replacement.
+//! until the caller confirms the replacement (`confirm_replacement`) or undoes it
+//! (`undo_replacement`).
 //!
 //! Until then the temporary name refers to the replaced file, or to the new file if the name was
 //! free. A crash leaves the new file; a later [`super::sweep`] removes the temporary name.
@@ -26,14 +27,14 @@ pub(super) enum Placement {
 
 impl AtomicFile {
     /// Gives the file its final name, and keeps the file that had the name before until
-    /// [`Self::settle`] or [`Self::withdraw`]. Dropping `self` settles the replacement. The name is
-    /// durable after [`Self::sync_name`].
+    /// [`Self::confirm_replacement`] or [`Self::undo_replacement`]. Dropping `self` confirms the
+    /// replacement. The name is durable after [`Self::sync_name`].
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Self::take_name`]; [`io::ErrorKind::Unsupported`] if the file system
     /// can neither exchange two names nor create hard links.
-    pub fn place(&mut self) -> io::Result<()> {
+    pub fn replace_provisionally(&mut self) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let from = OsStr::from_bytes(draft_name);
         let to = OsStr::from_bytes(&self.name);
@@ -60,7 +61,7 @@ impl AtomicFile {
 
     /// Removes the temporary name of the replaced file. Returns the replaced file if it is large:
     /// its blocks are freed when it is closed, which takes time.
-    pub fn settle(mut self) -> Option<OwnedFd> {
+    pub fn confirm_replacement(mut self) -> Option<OwnedFd> {
         let replaced = self.replaced().filter(|replaced| {
             fs::fstat(replaced).is_ok_and(|stat| stat.st_size >= LARGE_MIN_BYTES)
         });
@@ -81,14 +82,14 @@ impl AtomicFile {
         opened.ok()
     }
 
-    /// Takes the name back from a file of [`Self::place`]: the file is temporary again, and the
-    /// name refers to the replaced file, or to no file if it was free.
+    /// Undoes [`Self::replace_provisionally`]: the file is temporary again. The name refers to the
+    /// replaced file, or to no file if there was none.
     ///
     /// # Errors
     ///
     /// Returns `ESTALE` if the name refers to another file by now; then nothing has changed.
     /// Otherwise returns the error of the failed system call.
-    pub fn withdraw(&mut self) -> io::Result<()> {
+    pub fn undo_replacement(&mut self) -> io::Result<()> {
         let (Some(draft_name), Some(placement)) = (&self.draft_name, self.placement) else {
             return Ok(());
         };
@@ -109,14 +110,14 @@ impl AtomicFile {
                     // The name is not removed directly: another process may have given it to a
                     // different file since the check. It is renamed first, and the renamed file is
                     // checked again.
-                    let aside = random_name()?;
-                    let aside = OsStr::from_bytes(&aside);
-                    fs::renameat(directory, name, directory, aside)?;
-                    if !is_own(aside) {
-                        rename_new(directory, aside, name)?;
+                    let moved_name = random_name()?;
+                    let moved_name = OsStr::from_bytes(&moved_name);
+                    fs::renameat(directory, name, directory, moved_name)?;
+                    if !is_own(moved_name) {
+                        rename_new(directory, moved_name, name)?;
                         return Err(Errno::STALE.into());
                     }
-                    fs::unlinkat(directory, aside, AtFlags::empty())?;
+                    fs::unlinkat(directory, moved_name, AtFlags::empty())?;
                 }
                 Placement::Exchanged => {
                     let exchange = || {
@@ -161,26 +162,26 @@ mod tests {
     fn placed(fixture: &Fixture) -> AtomicFile {
         let mut draft = fixture.begin(Existing::Replace).unwrap();
         draft.file().write_all(b"new").unwrap();
-        draft.place().unwrap();
+        draft.replace_provisionally().unwrap();
         assert_eq!((fixture.content().as_str(), draft.placement.is_some()), ("new", true));
         draft
     }
 
     // attack row 126
     #[test]
-    fn withdrawing_a_placed_file_restores_the_replaced_one() {
+    fn undoing_a_replacement_restores_the_replaced_one() {
         let fixture = Fixture::new("withdrawn");
         let mut draft = placed(&fixture);
-        draft.withdraw().unwrap();
+        draft.undo_replacement().unwrap();
         assert_eq!((fixture.content().as_str(), fixture.entry_count()), ("old", 2));
-        draft.place().unwrap();
-        assert!(draft.settle().is_none());
+        draft.replace_provisionally().unwrap();
+        assert!(draft.confirm_replacement().is_none());
         assert_eq!((fixture.content().as_str(), fixture.entry_count()), ("new", 1));
         std::fs::remove_file(fixture.0.join("name")).unwrap();
         let mut draft = placed(&fixture);
-        draft.withdraw().unwrap();
+        draft.undo_replacement().unwrap();
         assert!(!fixture.0.join("name").exists());
-        draft.place().unwrap();
+        draft.replace_provisionally().unwrap();
         drop(draft);
         assert_eq!((fixture.content().as_str(), fixture.entry_count()), ("new", 1));
     }
@@ -189,13 +190,13 @@ mod tests {
     fn a_large_file_that_was_replaced_is_freed_when_it_is_closed() {
         let fixture = Fixture::new("large");
         std::fs::write(fixture.0.join("name"), vec![0; 1 << 20]).unwrap();
-        let replaced = placed(&fixture).settle().unwrap();
+        let replaced = placed(&fixture).confirm_replacement().unwrap();
         assert_eq!((fixture.content().as_str(), fixture.entry_count()), ("new", 1));
         assert_eq!(fs::fstat(&replaced).unwrap().st_nlink, 0);
     }
 
     #[test]
-    fn a_placed_file_whose_name_was_replaced_is_not_withdrawn() {
+    fn a_replacement_that_was_replaced_by_another_file_is_not_undone() {
         let fixture = Fixture::new("stale");
         for had_old in [true, false] {
             if !had_old {
@@ -204,24 +205,24 @@ mod tests {
             let mut draft = placed(&fixture);
             std::fs::write(fixture.0.join("other"), "other").unwrap();
             std::fs::rename(fixture.0.join("other"), fixture.0.join("name")).unwrap();
-            assert_eq!(draft.withdraw().unwrap_err().raw_os_error(), Some(libc::ESTALE));
+            assert_eq!(draft.undo_replacement().unwrap_err().raw_os_error(), Some(libc::ESTALE));
             drop(draft);
             assert_eq!((fixture.content().as_str(), fixture.entry_count()), ("other", 1));
         }
     }
 
     #[test]
-    fn a_directory_created_meanwhile_is_not_replaced_by_a_placed_file() {
+    fn a_directory_created_meanwhile_is_not_replaced() {
         let fixture = Fixture::new("directory");
         let mut draft = fixture.begin(Existing::Replace).unwrap();
         std::fs::remove_file(fixture.0.join("name")).unwrap();
         std::fs::create_dir(fixture.0.join("name")).unwrap();
-        assert_eq!(draft.place().unwrap_err().raw_os_error(), Some(libc::EISDIR));
+        assert_eq!(draft.replace_provisionally().unwrap_err().raw_os_error(), Some(libc::EISDIR));
         drop(draft);
         assert!(fixture.0.join("name").is_dir());
         assert_eq!(fixture.entry_count(), 1);
         let mut kept = AtomicFile::begin(fixture.directory(), b"new", Existing::Keep).unwrap();
         std::fs::write(fixture.0.join("new"), "first").unwrap();
-        assert_eq!(kept.place().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(kept.replace_provisionally().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 }

@@ -82,7 +82,7 @@ impl RootDir {
     ) -> io::Result<AtomicFile> {
         let draft = self.lend(|| {
             let from = self.interrupted_directory()?;
-            let (directory, leaf) = self.place(name)?;
+            let (directory, leaf) = self.split(name)?;
             let draft =
                 AtomicFile::resume_partial_from(&from, key, directory, leaf, existing, None)?;
             fs::ftruncate(draft.file(), len)?;

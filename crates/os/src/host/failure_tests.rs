@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-const STUCK_AFTER: Time = Time::from_secs(20);
+const OPERATION_TIMEOUT: Time = Time::from_secs(20);
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    timeout(STUCK_AFTER, work).await.expect("no task was woken")
+    timeout(OPERATION_TIMEOUT, work).await.expect("no task was woken")
 }
 
 /// Runs the iproute2 command `ip` in the network namespace of this thread.

@@ -1,10 +1,10 @@
 //! A user-space internet host for programs on tokio: plumbline's TCP/IP on a device.
 //!
 //! A [`Host`] owns a device and the `Station` on it. Its streams, listeners and UDP sockets are
-//! used like those of tokio. A write passes the data to the device in the same call, and a read
-//! takes it from the station in the same call: no other task runs in between. One task of the host
-//! reads the device, runs the timers and wakes waiting tasks. It ends with the last handle of the
-//! host. Data unsent at that time is lost; [`Host::drained`] waits until all data is sent and
+//! used like those of tokio. A write passes the data to the device in the same call. A read takes
+//! received data from the station in the same call. No other task runs in between. One task of the
+//! host reads the device, runs the timers and wakes waiting tasks. It ends with the last handle of
+//! the host. Data unsent at that time is lost; [`Host::drained`] waits until all data is sent and
 //! acknowledged.
 //!
 //! The whole state of the host is behind one lock, which is never held while waiting or while
@@ -277,17 +277,17 @@ impl Host {
         .await
     }
 
-    /// Calls `look` with the layers, to query their status or to perform operations other than
-    /// those of streams. `look` must not call the host or its streams, which would deadlock.
-    pub fn with_layers<R>(&self, look: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
+    /// Calls `call` with the layers, to query their status or to perform operations other than
+    /// those of streams. `call` must not use the host or its streams, which would deadlock.
+    pub fn with_layers<R>(&self, call: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
         self.act(|state| {
-            let seen = state.layers(look);
+            let result = state.layers(call);
             state.watchers.notify(&mut state.pending_wakes.notifiers);
-            seen
+            result
         })
     }
 
-    /// Returns a copy of the meter, in which the time elapsed so far is charged.
+    /// Returns a copy of the meter, which includes the time up to now.
     #[must_use]
     pub fn meter(&self) -> Meter {
         let mut meter = self.shared.lock().driver.meter().clone();
@@ -335,8 +335,8 @@ impl Shared {
     }
 }
 
-/// Application of a station that a tokio program uses: it does nothing, because the program calls
-/// the station at any time.
+/// Application of a station that a tokio program uses. It does nothing, because the program calls
+/// the station itself.
 struct NoApplication;
 
 impl Application for NoApplication {
@@ -537,7 +537,7 @@ async fn run_host(host: HostTask, device: AsyncFd<OwnedFd>, earlier_deadline: Ar
             }
             let now = state.driver.clock().now();
             let sleeps_for = state.sleeps_until.map(|until| until.since(now));
-            let pause = Pause { sleeps_for, is_for_room: state.driver.waits_for_room() };
+            let pause = Pause { sleeps_for, waits_for_space: state.driver.waits_for_room() };
             (turn, pause, state.take_pending_wakes())
         };
         drop(shared);
@@ -556,19 +556,19 @@ async fn run_host(host: HostTask, device: AsyncFd<OwnedFd>, earlier_deadline: Ar
 struct Pause {
     sleeps_for: Option<Duration>,
     /// True if the device had no space for a packet.
-    is_for_room: bool,
+    waits_for_space: bool,
 }
 
 /// Waits until the device is ready, a timer is due, or an earlier timer is set.
 async fn wait(device: &AsyncFd<OwnedFd>, earlier_deadline: &Notify, pause: Pause) {
-    let due = async {
+    let timer_due = async {
         match pause.sleeps_for {
             Some(time) => tokio::time::sleep(time).await,
             None => std::future::pending().await,
         }
     };
     let mut interest = Interest::READABLE | Interest::ERROR;
-    if pause.is_for_room {
+    if pause.waits_for_space {
         interest |= Interest::WRITABLE;
     }
     tokio::select! {
@@ -580,7 +580,7 @@ async fn wait(device: &AsyncFd<OwnedFd>, earlier_deadline: &Notify, pause: Pause
             }
         }
         () = earlier_deadline.notified() => {}
-        () = due => {}
+        () = timer_due => {}
     }
 }
 

@@ -94,7 +94,7 @@ impl Stream {
     /// # Errors
     ///
     /// Returns an error if the host has failed.
-    pub fn urgent_ahead(&self) -> io::Result<Option<usize>> {
+    pub fn bytes_to_urgent_end(&self) -> io::Result<Option<usize>> {
         self.host.act(|state| {
             state.check()?;
             let ahead = state.layers(|layers, _| layers.tcp.urgent_ahead(self.id));
@@ -122,9 +122,9 @@ impl Stream {
         })
     }
 
-    /// Sends `data` as urgent, together with all data queued before it: the urgent pointer points
-    /// to the byte after the last byte of `data` (RFC 6093). Returns the number of bytes accepted,
-    /// or waits until there is space.
+    /// Sends `data` as urgent data, together with all data queued before it. The urgent pointer
+    /// points to the byte after the last byte of `data` (RFC 6093). Waits until there is space in
+    /// the send buffer, and returns the number of bytes accepted.
     ///
     /// # Errors
     ///

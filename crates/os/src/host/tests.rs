@@ -42,7 +42,7 @@ pub(super) fn with_hosts<F: Future<Output = ()> + 'static>(test: fn(Host) -> F) 
 }
 
 /// Returns `len` bytes in which no two aligned 32-bit words are equal.
-pub(super) fn file(len: u32) -> Vec<u8> {
+pub(super) fn test_data(len: u32) -> Vec<u8> {
     (0..len / 4).flat_map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()).collect()
 }
 
@@ -62,7 +62,7 @@ fn a_file_echoed_by_a_listener_of_the_host_is_unchanged() {
             }
         });
         let (mut from, mut to) = TcpStream::connect((USERSPACE, 7)).await.unwrap().into_split();
-        let sent = file(5_000_000);
+        let sent = test_data(5_000_000);
         let copy = sent.clone();
         tokio::spawn(async move {
             to.write_all(&copy).await.unwrap();
@@ -78,7 +78,7 @@ fn a_file_echoed_by_a_listener_of_the_host_is_unchanged() {
 fn a_stream_of_the_host_fetches_from_a_listener_of_the_kernel() {
     with_hosts(|host| async move {
         let listener = TcpListener::bind((KERNEL, 80)).await.unwrap();
-        let page = file(300_000);
+        let page = test_data(300_000);
         let copy = page.clone();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -142,7 +142,7 @@ fn datagrams_of_one_size_pass_in_both_directions_in_one_call() {
     with_hosts(|host| async move {
         let host_socket = host.bind(69).unwrap();
         let kernel_socket = DatagramSocket::bind((KERNEL, 0).into()).unwrap();
-        let data = file(1048);
+        let data = test_data(1048);
         let lens = [&[100; 10][..], &[48]].concat();
         assert_eq!(kernel_socket.send(&data, &lens, (USERSPACE, 69).into()).unwrap(), 11);
         let mut buffer = [0; 5000];

@@ -84,9 +84,11 @@ impl UdpSocket {
     }
 
     /// Sends `data` in datagrams of `size` bytes; the last one may be shorter. Waits until there is
-    /// space for the first datagram. Returns the number of bytes sent: all, or the bytes of as many
-    /// datagrams as there was space for. A device that segments datagrams gets many of them as one
-    /// packet, which costs less.
+    /// space for the first datagram.
+    ///
+    /// Returns the number of bytes sent. It is less than the length of `data` if there is no space
+    /// for all datagrams. A device that segments datagrams gets many of them as one packet, which
+    /// costs less.
     ///
     /// # Errors
     ///
@@ -105,7 +107,7 @@ impl UdpSocket {
         self.host.poll_until_ready(notifier, attempt).await
     }
 
-    /// Like [`Self::send_segments_to`], without waiting.
+    /// Sends datagrams like [`Self::send_segments_to`], but without waiting.
     ///
     /// # Errors
     ///
@@ -163,9 +165,9 @@ impl UdpSocket {
         Ok((count, source, is_ours))
     }
 
-    /// Waits for datagrams of one source that arrived as one packet, and copies as many of them to
-    /// `buffer` as fit. Bytes of the first datagram that do not fit are discarded; the other
-    /// datagrams stay queued. Several tasks may wait.
+    /// Waits for datagrams of one source that arrived as one packet, and copies those that fit in
+    /// `buffer`. Bytes of the first datagram that do not fit are discarded; the other datagrams
+    /// stay queued. Several tasks may wait.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
-//! Wake-ups of waiting tasks: of many at once, in turn, and after other tasks have been cancelled.
+//! Tests that waiting tasks are woken, even if many tasks wait at once or other waiting tasks are
+//! cancelled.
 
-use super::tests::{KERNEL, USERSPACE, file, settings, tun, with_hosts};
+use super::tests::{KERNEL, USERSPACE, settings, test_data, tun, with_hosts};
 use super::*;
 use crate::interface::Interface;
 use crate::testing::in_new_network;
@@ -21,10 +22,10 @@ const USERSPACE_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 1);
 
 /// Timeout of an operation; every operation that is not stuck takes less time.
-const STUCK_AFTER: Time = Time::from_secs(20);
+const OPERATION_TIMEOUT: Time = Time::from_secs(20);
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    timeout(STUCK_AFTER, work).await.expect("no task was woken")
+    timeout(OPERATION_TIMEOUT, work).await.expect("no task was woken")
 }
 
 /// Echoes all data on all connections.
@@ -64,7 +65,7 @@ fn a_hundred_concurrent_connections_are_all_served() {
             .map(|_| {
                 tokio::spawn(async {
                     let stream = TcpStream::connect((USERSPACE, 7)).await.unwrap();
-                    expect_echo(stream, &file(100_000)).await;
+                    expect_echo(stream, &test_data(100_000)).await;
                 })
             })
             .collect();
@@ -91,7 +92,7 @@ fn a_hundred_connections_are_opened_concurrently() {
                 let host = host.clone();
                 tokio::spawn(async move {
                     let stream = host.connect((KERNEL, 7).into()).await.unwrap();
-                    expect_echo(stream, &file(100_000)).await;
+                    expect_echo(stream, &test_data(100_000)).await;
                 })
             })
             .collect();
@@ -114,7 +115,7 @@ fn several_threads_share_a_host() {
                 .map(|_| {
                     tokio::spawn(async {
                         let stream = TcpStream::connect((USERSPACE, 7)).await.unwrap();
-                        expect_echo(stream, &file(400_000)).await;
+                        expect_echo(stream, &test_data(400_000)).await;
                     })
                 })
                 .collect();
@@ -130,7 +131,7 @@ fn a_host_connects_to_itself() {
     with_hosts(|host| async move {
         tokio::spawn(echo_all(host.listen(7).unwrap()));
         let stream = in_time(host.connect((USERSPACE, 7).into())).await.unwrap();
-        in_time(expect_echo(stream, &file(1_000_000))).await;
+        in_time(expect_echo(stream, &test_data(1_000_000))).await;
         // No segment was lost between the two ends of one host. If the host waits long for a
         // processor, TCP may retransmit the last segment (tail loss probe), so the number of
         // retransmissions alone does not prove a loss.
@@ -147,12 +148,12 @@ fn streams_and_listeners_support_ipv6() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             let host = Host::new(device, 1500, settings()).unwrap();
-            let own = Address::lasting(USERSPACE_V6.into(), 64);
+            let own = Address::permanent(USERSPACE_V6.into(), 64);
             host.with_layers(|layers, _| layers.internet.add_address(own)).unwrap();
 
             tokio::spawn(echo_all(host.listen(7).unwrap()));
             let stream = in_time(TcpStream::connect((USERSPACE_V6, 7))).await.unwrap();
-            in_time(expect_echo(stream, &file(100_000))).await;
+            in_time(expect_echo(stream, &test_data(100_000))).await;
 
             let listener = TcpListener::bind((KERNEL_V6, 80)).await.unwrap();
             tokio::spawn(async move {
@@ -230,7 +231,7 @@ fn unread_datagrams_leave_packets_for_others() {
         }
         tokio::spawn(echo_all(host.listen(7).unwrap()));
         let stream = in_time(TcpStream::connect((USERSPACE, 7))).await.unwrap();
-        in_time(expect_echo(stream, &file(1_000_000))).await;
+        in_time(expect_echo(stream, &test_data(1_000_000))).await;
     });
 }
 
@@ -251,7 +252,7 @@ fn an_unread_stream_does_not_block_the_others() {
         }
         tokio::spawn(echo_all(host.listen(7).unwrap()));
         let stream = in_time(TcpStream::connect((USERSPACE, 7))).await.unwrap();
-        in_time(expect_echo(stream, &file(1_000_000))).await;
+        in_time(expect_echo(stream, &test_data(1_000_000))).await;
     });
 }
 
@@ -286,7 +287,7 @@ fn reading_continues_after_the_local_side_is_closed() {
         let mut question = String::new();
         in_time(peer.read_to_string(&mut question)).await.unwrap();
         assert_eq!(question, "question");
-        let response = file(3_000_000);
+        let response = test_data(3_000_000);
         let copy = response.clone();
         let mut received = Vec::new();
         tokio::spawn(async move {
@@ -305,7 +306,7 @@ fn writing_waits_for_a_peer_that_reads_slowly() {
         let listener = host.listen(7).unwrap();
         let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
-        let sent = file(20_000_000);
+        let sent = test_data(20_000_000);
         let copy = sent.clone();
         let writing = tokio::spawn(async move {
             stream.write_all(&copy).await.unwrap();
@@ -330,7 +331,7 @@ fn data_written_to_a_dropped_stream_still_arrives() {
         let listener = host.listen(7).unwrap();
         let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
-        let sent = file(50_000);
+        let sent = test_data(50_000);
         stream.write_all(&sent).await.unwrap();
         drop(stream);
         let mut received = Vec::new();
@@ -345,7 +346,7 @@ fn no_data_is_lost_if_a_program_exits_after_draining_its_host() {
         let listener = TcpListener::bind((KERNEL, 80)).await.unwrap();
         let mut stream = host.connect((KERNEL, 80).into()).await.unwrap();
         let (mut peer, _) = listener.accept().await.unwrap();
-        let sent = file(400_000);
+        let sent = test_data(400_000);
         let reading = tokio::spawn(async move {
             let mut received = Vec::new();
             peer.read_to_end(&mut received).await.unwrap();
@@ -411,7 +412,7 @@ fn a_host_on_an_ethernet_segment_waits_for_its_address() {
             in_time(host.addressed(KERNEL.into())).await.unwrap();
             tokio::spawn(echo_all(host.listen(7).unwrap()));
             let stream = in_time(TcpStream::connect((USERSPACE, 7))).await.unwrap();
-            in_time(expect_echo(stream, &file(300_000))).await;
+            in_time(expect_echo(stream, &test_data(300_000))).await;
         });
     });
 }

@@ -3,7 +3,7 @@
 use super::super::swap::{Context, INVALID_CONTEXT, prepare, swap};
 use super::{STACK_LEN, SwitchTarget, Task};
 use crate::tasking::SpawnError;
-use crate::tasking::flags::{Flags, PLACES_MAX};
+use crate::tasking::flags::{Flags, POSITIONS_MAX};
 use corosensei::stack::DefaultStack;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -26,7 +26,7 @@ struct Shared<T: 'static> {
     value: Option<NonNull<T>>,
     turns: Turns,
     /// Ring position that had the last turn.
-    at: usize,
+    last_position: usize,
     /// True if the ring is being dropped: a task that blocks is then unwound.
     is_dropping: bool,
     /// Payload of a task's panic.
@@ -67,7 +67,7 @@ impl<T> Direct<T> {
             caller: INVALID_CONTEXT,
             value: None,
             turns: Turns::One,
-            at: PLACES_MAX - 1,
+            last_position: POSITIONS_MAX - 1,
             is_dropping: false,
             panic: None,
         };
@@ -80,8 +80,8 @@ impl<T> Direct<T> {
     ) -> Result<usize, SpawnError> {
         let address = self.core.0.as_ptr().expose_provenance();
         let shared = self.core.shared();
-        let place = shared.blocks.len();
-        if place >= PLACES_MAX {
+        let position = shared.blocks.len();
+        if position >= POSITIONS_MAX {
             return Err(SpawnError::Full);
         }
         let stack = DefaultStack::new(STACK_LEN).map_err(SpawnError::NoStack)?;
@@ -92,31 +92,32 @@ impl<T> Direct<T> {
             context,
             _stack: stack,
         });
-        Ok(place)
+        Ok(position)
     }
 
     /// Gives turns to tasks, and returns the position that had the last one, if any.
     pub(super) fn run(&mut self, value: &mut T, turns: Turns) -> Option<usize> {
         let shared = self.core.shared();
-        let place = shared.next()?;
+        let position = shared.next()?;
         shared.value = Some(NonNull::from(value));
         shared.turns = turns;
-        self.enter(place);
+        self.enter(position);
         let shared = self.core.shared();
         shared.value = None;
-        let at = shared.at;
+        let last_position = shared.last_position;
         if let Some(panic) = shared.panic.take() {
             resume_unwind(panic);
         }
-        Some(at)
+        Some(last_position)
     }
 
-    /// Switches to the task at `place`, which has not ended, and returns when control comes back.
-    fn enter(&mut self, place: usize) {
+    /// Switches to the task at `position`, which must not have ended, and returns when the task
+    /// switches back.
+    fn enter(&mut self, position: usize) {
         let shared = self.core.shared();
-        let Some(block) = shared.blocks.get(place) else { return };
+        let Some(block) = shared.blocks.get(position) else { return };
         let entered = block.context;
-        shared.at = place;
+        shared.last_position = position;
         let left = &raw mut shared.caller;
         // SAFETY: the context was prepared, or left by a task that has not ended, and its stack
         // still exists. `caller` is the context to which tasks return.
@@ -127,14 +128,14 @@ impl<T> Direct<T> {
 impl<T> Drop for Direct<T> {
     fn drop(&mut self) {
         let count = self.core.shared().blocks.len();
-        for place in 0..count {
+        for position in 0..count {
             let shared = self.core.shared();
             shared.is_dropping = true;
             shared.turns = Turns::One;
             let has_begun =
-                shared.blocks.get(place).is_some_and(|block| matches!(block.state, State::Started));
+                shared.blocks.get(position).is_some_and(|b| matches!(b.state, State::Started));
             if has_begun {
-                self.enter(place);
+                self.enter(position);
             }
         }
         // SAFETY: the pointer was leaked from a box in `new`, and no task that could use it runs
@@ -147,10 +148,10 @@ impl<T> Shared<T> {
     /// Returns the next flagged task that has not ended, and clears its flag.
     #[inline]
     fn next(&self) -> Option<usize> {
-        while let Some(place) = self.flags.take_next(self.at) {
-            let block = self.blocks.get(place);
+        while let Some(position) = self.flags.take_next(self.last_position) {
+            let block = self.blocks.get(position);
             if block.is_some_and(|block| !matches!(block.state, State::Finished)) {
-                return Some(place);
+                return Some(position);
             }
         }
         None
@@ -161,9 +162,9 @@ impl<T> Shared<T> {
     #[inline]
     fn next_context(&mut self, own: usize) -> Option<Context> {
         let next = if self.turns == Turns::All { self.next() } else { None };
-        let Some(place) = next else { return Some(self.caller) };
-        self.at = place;
-        let context = self.blocks.get(place).filter(|_| place != own)?.context;
+        let Some(position) = next else { return Some(self.caller) };
+        self.last_position = position;
+        let context = self.blocks.get(position).filter(|_| position != own)?.context;
         Some(context)
     }
 }
@@ -211,13 +212,13 @@ unsafe extern "sysv64" fn base<T: 'static>(address: usize) -> ! {
     let shared: *mut Shared<T> = std::ptr::with_exposed_provenance_mut(address);
     let Some(shared) = NonNull::new(shared) else { abort() };
     let core = Core(shared);
-    let own = core.shared().at;
+    let own = core.shared().last_position;
     let outcome = {
         let shared = core.shared();
         let body = shared.blocks.get_mut(own).and_then(ControlBlock::begin);
         let flags = shared.flags.clone();
         let switch_target = SwitchTarget::Direct(Core(core.0));
-        let mut task = Task { place: own, flags, switch_target };
+        let mut task = Task { position: own, flags, switch_target };
         catch_unwind(AssertUnwindSafe(|| body.map(|body| body(&mut task))))
     };
     let shared = core.shared();

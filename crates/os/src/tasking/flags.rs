@@ -4,14 +4,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Maximum number of positions of a ring.
-pub const PLACES_MAX: usize = u64::BITS as usize;
+pub const POSITIONS_MAX: usize = u64::BITS as usize;
 
 /// Sets event flags.
 pub trait Wake {
-    /// Sets the event flag of the ring position `place`, which schedules a turn for that position,
-    /// even if it is the position of the caller itself. Setting a flag that is set already has no
-    /// effect.
-    fn wake(&self, place: usize);
+    /// Sets the event flag of a ring position, which schedules a turn for that position. A position
+    /// may also wake itself. Setting a flag that is already set has no effect.
+    fn wake(&self, position: usize);
 }
 
 /// Event flags of a single-threaded ring.
@@ -25,16 +24,16 @@ impl Flags {
     /// flag.
     pub(super) fn take_next(&self, after: usize) -> Option<usize> {
         let bits = self.bits.get();
-        let place = next(bits, after)?;
-        self.bits.set(bits & !bit(place));
-        Some(place)
+        let position = next(bits, after)?;
+        self.bits.set(bits & !bit(position));
+        Some(position)
     }
 }
 
 impl Wake for Flags {
     #[inline]
-    fn wake(&self, place: usize) {
-        self.bits.set(self.bits.get() | bit(place));
+    fn wake(&self, position: usize) {
+        self.bits.set(self.bits.get() | bit(position));
     }
 }
 
@@ -51,8 +50,8 @@ pub(super) fn next(bits: u64, after: usize) -> Option<usize> {
 
 /// Returns the bit of a position, or 0 for a position outside the ring.
 #[inline]
-pub(super) const fn bit(place: usize) -> u64 {
-    if place < PLACES_MAX { 1 << place } else { 0 }
+pub(super) const fn bit(position: usize) -> u64 {
+    if position < POSITIONS_MAX { 1 << position } else { 0 }
 }
 
 /// Returns the bits of all positions up to `last`.
@@ -69,17 +68,17 @@ mod tests {
 
     /// Reference implementation by the algorithm of TM-233: examines one position after another.
     fn next_by_scan(bits: u64, after: usize) -> Option<usize> {
-        (1..=PLACES_MAX)
-            .map(|step| (after + step) % PLACES_MAX)
-            .find(|place| bits & (1 << place) != 0)
+        (1..=POSITIONS_MAX)
+            .map(|step| (after + step) % POSITIONS_MAX)
+            .find(|position| bits & (1 << position) != 0)
     }
 
     proptest! {
         #[test]
-        fn the_next_place_is_found_as_by_a_linear_search(
+        fn the_next_position_is_found_as_by_a_linear_search(
             bits in any::<u64>(),
             sparse in any::<u64>(),
-            after in 0..PLACES_MAX,
+            after in 0..POSITIONS_MAX,
         ) {
             for bits in [bits, bits & sparse, 1 << after, 0] {
                 prop_assert_eq!(next(bits, after), next_by_scan(bits, after));
@@ -88,9 +87,9 @@ mod tests {
     }
 
     #[test]
-    fn a_place_outside_the_ring_cannot_be_woken() {
+    fn a_position_outside_the_ring_cannot_be_woken() {
         let flags = Flags::default();
-        flags.wake(PLACES_MAX);
+        flags.wake(POSITIONS_MAX);
         assert_eq!(flags.take_next(0), None);
     }
 }

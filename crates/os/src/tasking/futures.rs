@@ -3,7 +3,7 @@
 //! The waker of a position sets its event flag. A waker may be sent to any thread, so the flags are
 //! atomic; this is part of the cost of this control structure.
 
-use super::flags::{PLACES_MAX, Wake, bit, next};
+use super::flags::{POSITIONS_MAX, Wake, bit, next};
 use super::{Ring, SpawnError};
 use std::cell::Cell;
 use std::fmt;
@@ -15,23 +15,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// Event flags of a ring of futures, which wakers may set from any thread.
+/// Event flags of a ring of futures. Wakers may set them from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct SharedFlags(Arc<AtomicU64>);
 
 impl Wake for SharedFlags {
     #[inline]
-    fn wake(&self, place: usize) {
+    fn wake(&self, position: usize) {
         // Release: the thread that takes the flag sees all writes made before the wake-up.
-        self.0.fetch_or(bit(place), Ordering::Release);
+        self.0.fetch_or(bit(position), Ordering::Release);
     }
 }
 
 impl SharedFlags {
     fn take_next(&self, after: usize) -> Option<usize> {
-        let place = next(self.0.load(Ordering::Relaxed), after)?;
-        self.0.fetch_and(!bit(place), Ordering::Acquire);
-        Some(place)
+        let position = next(self.0.load(Ordering::Relaxed), after)?;
+        self.0.fetch_and(!bit(position), Ordering::Acquire);
+        Some(position)
     }
 }
 
@@ -44,16 +44,16 @@ pub struct Futures<T: 'static> {
     flags: SharedFlags,
     value: ValueCell<T>,
     /// Ring position that had the last turn.
-    at: usize,
+    last_position: usize,
 }
 
 /// The shared value of the ring; `None` while no future is polled, and while a future has borrowed
 /// the value.
 type ValueCell<T> = Rc<Cell<Option<NonNull<T>>>>;
 
-/// Access of a future to its ring and to the shared value.
+/// Handle with which a future accesses its ring and the shared value.
 pub struct FutureHandle<T: 'static> {
-    place: usize,
+    position: usize,
     flags: SharedFlags,
     value: ValueCell<T>,
 }
@@ -61,7 +61,7 @@ pub struct FutureHandle<T: 'static> {
 /// Waker that sets the event flag of one ring position.
 struct FlagWaker {
     flags: SharedFlags,
-    place: usize,
+    position: usize,
 }
 
 impl std::task::Wake for FlagWaker {
@@ -70,7 +70,7 @@ impl std::task::Wake for FlagWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.flags.wake(self.place);
+        self.flags.wake(self.position);
     }
 }
 
@@ -80,7 +80,7 @@ impl<T> Default for Futures<T> {
         let wakers = Vec::new();
         let flags = SharedFlags::default();
         let value = ValueCell::default();
-        Self { futures, wakers, flags, value, at: PLACES_MAX - 1 }
+        Self { futures, wakers, flags, value, last_position: POSITIONS_MAX - 1 }
     }
 }
 
@@ -90,26 +90,27 @@ impl<T> Futures<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] positions.
+    /// Returns [`SpawnError::Full`] if the ring has [`POSITIONS_MAX`] positions.
     pub fn spawn<F>(&mut self, body: impl FnOnce(FutureHandle<T>) -> F) -> Result<usize, SpawnError>
     where
         F: Future<Output = ()> + 'static,
     {
-        let place = self.futures.len();
-        if place >= PLACES_MAX {
+        let position = self.futures.len();
+        if position >= POSITIONS_MAX {
             return Err(SpawnError::Full);
         }
         let handle =
-            FutureHandle { place, flags: self.flags.clone(), value: Rc::clone(&self.value) };
+            FutureHandle { position, flags: self.flags.clone(), value: Rc::clone(&self.value) };
         self.futures.push(Some(Box::pin(body(handle))));
-        self.wakers.push(Arc::new(FlagWaker { flags: self.flags.clone(), place }).into());
-        Ok(place)
+        self.wakers.push(Arc::new(FlagWaker { flags: self.flags.clone(), position }).into());
+        Ok(position)
     }
 
     fn poll_next(&mut self) -> Option<usize> {
-        while let Some(place) = self.flags.take_next(self.at) {
-            self.at = place;
-            let (Some(slot), Some(waker)) = (self.futures.get_mut(place), self.wakers.get(place))
+        while let Some(position) = self.flags.take_next(self.last_position) {
+            self.last_position = position;
+            let (Some(slot), Some(waker)) =
+                (self.futures.get_mut(position), self.wakers.get(position))
             else {
                 continue;
             };
@@ -118,7 +119,7 @@ impl<T> Futures<T> {
             if future.as_mut().poll(&mut Context::from_waker(waker)).is_pending() {
                 *slot = Some(future);
             }
-            return Some(place);
+            return Some(position);
         }
         None
     }
@@ -138,8 +139,8 @@ impl<T> Futures<T> {
 }
 
 impl<T> Wake for Futures<T> {
-    fn wake(&self, place: usize) {
-        self.flags.wake(place);
+    fn wake(&self, position: usize) {
+        self.flags.wake(position);
     }
 }
 
@@ -158,8 +159,7 @@ impl<T> FutureHandle<T> {
     ///
     /// # Panics
     ///
-    /// Panics inside another such call, and while no future is polled: then the ring shares no
-    /// value.
+    /// Panics if called inside another call of this method, or while no future is polled.
     #[inline]
     pub fn with<R>(&mut self, call: impl FnOnce(&mut T) -> R) -> R {
         let Some(mut pointer) = self.value.take() else {
@@ -180,8 +180,8 @@ impl<T> FutureHandle<T> {
 
     /// Returns the future's own position.
     #[must_use]
-    pub fn place(&self) -> usize {
-        self.place
+    pub fn position(&self) -> usize {
+        self.position
     }
 
     /// Returns the event flags of the ring.
@@ -193,8 +193,8 @@ impl<T> FutureHandle<T> {
 
 impl<T> Wake for FutureHandle<T> {
     #[inline]
-    fn wake(&self, place: usize) {
-        self.flags.wake(place);
+    fn wake(&self, position: usize) {
+        self.flags.wake(position);
     }
 }
 
@@ -221,6 +221,6 @@ impl<T> fmt::Debug for Futures<T> {
 
 impl<T> fmt::Debug for FutureHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FutureHandle").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("FutureHandle").field("position", &self.position).finish_non_exhaustive()
     }
 }

@@ -33,9 +33,10 @@
 //!
 //! # Limits
 //!
-//! A ring has [`PLACES_MAX`] positions. A stack has an inaccessible guard page below it, so a task
-//! that overflows its stack terminates the process and corrupts nothing. A panic of a task resumes
-//! in [`Ring::run`], and the task has then ended. Dropping a ring unwinds the stacks of its tasks.
+//! A ring has [`POSITIONS_MAX`] positions. A stack has an inaccessible guard page below it, so a
+//! task that overflows its stack terminates the process and corrupts nothing. A panic of a task
+//! resumes in [`Ring::run`], and the task has then ended. Dropping a ring unwinds the stacks of its
+//! tasks.
 
 mod flags;
 mod futures;
@@ -50,7 +51,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use flags::{Flags, PLACES_MAX, Wake};
+pub use flags::{Flags, POSITIONS_MAX, Wake};
 pub use futures::{FutureHandle, Futures, SharedFlags};
 pub use procedures::{Procedure, Procedures};
 pub use signals::Signals;
@@ -74,7 +75,7 @@ pub trait Ring<T>: Wake {
 /// Reason for which a position could not be added.
 #[derive(Debug)]
 pub enum SpawnError {
-    /// The ring already has [`PLACES_MAX`] positions.
+    /// The ring already has [`POSITIONS_MAX`] positions.
     Full,
     /// The system has no memory for a stack.
     NoStack(io::Error),
@@ -83,7 +84,7 @@ pub enum SpawnError {
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => write!(f, "a ring has at most {PLACES_MAX} positions"),
+            Self::Full => write!(f, "a ring has at most {POSITIONS_MAX} positions"),
             Self::NoStack(error) => write!(f, "no memory for the stack of a task: {error}"),
         }
     }

@@ -1,6 +1,6 @@
 //! The procedure-based scheduler of TM-233 §4.2.2: a ring of event flags and procedures.
 
-use super::flags::{Flags, PLACES_MAX, Wake};
+use super::flags::{Flags, POSITIONS_MAX, Wake};
 use super::{Ring, SpawnError};
 
 /// The procedure at a position. It is called with the shared value, its position and the flags of
@@ -13,12 +13,12 @@ pub struct Procedures<T> {
     procedures: Vec<Procedure<T>>,
     flags: Flags,
     /// Ring position that had the last turn.
-    at: usize,
+    last_position: usize,
 }
 
 impl<T> Default for Procedures<T> {
     fn default() -> Self {
-        Self { procedures: Vec::new(), flags: Flags::default(), at: PLACES_MAX - 1 }
+        Self { procedures: Vec::new(), flags: Flags::default(), last_position: POSITIONS_MAX - 1 }
     }
 }
 
@@ -27,9 +27,9 @@ impl<T> Procedures<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] positions.
+    /// Returns [`SpawnError::Full`] if the ring has [`POSITIONS_MAX`] positions.
     pub fn add(&mut self, procedure: Procedure<T>) -> Result<usize, SpawnError> {
-        if self.procedures.len() >= PLACES_MAX {
+        if self.procedures.len() >= POSITIONS_MAX {
             return Err(SpawnError::Full);
         }
         self.procedures.push(procedure);
@@ -38,19 +38,19 @@ impl<T> Procedures<T> {
 }
 
 impl<T> Wake for Procedures<T> {
-    fn wake(&self, place: usize) {
-        self.flags.wake(place);
+    fn wake(&self, position: usize) {
+        self.flags.wake(position);
     }
 }
 
 impl<T> Ring<T> for Procedures<T> {
     #[inline]
     fn run_one(&mut self, value: &mut T) -> Option<usize> {
-        while let Some(place) = self.flags.take_next(self.at) {
-            self.at = place;
-            if let Some(procedure) = self.procedures.get(place) {
-                call(*procedure, value, place, &self.flags);
-                return Some(place);
+        while let Some(position) = self.flags.take_next(self.last_position) {
+            self.last_position = position;
+            if let Some(procedure) = self.procedures.get(position) {
+                call(*procedure, value, position, &self.flags);
+                return Some(position);
             }
         }
         None
@@ -64,11 +64,11 @@ impl<T> Ring<T> for Procedures<T> {
 /// three times as long as the rest of a switch. The branches test the bits of the position, because
 /// the compiler would turn a match over all positions into one jump table.
 #[inline]
-fn call<T>(procedure: Procedure<T>, value: &mut T, place: usize, flags: &Flags) {
-    if place >= 4 {
-        return procedure(value, place, flags);
+fn call<T>(procedure: Procedure<T>, value: &mut T, position: usize, flags: &Flags) {
+    if position >= 4 {
+        return procedure(value, position, flags);
     }
-    match (place & 1 == 0, place & 2 == 0) {
+    match (position & 1 == 0, position & 2 == 0) {
         (true, true) => call_at::<T, 0>(procedure, value, flags),
         (false, true) => call_at::<T, 1>(procedure, value, flags),
         (true, false) => call_at::<T, 2>(procedure, value, flags),

@@ -1,9 +1,9 @@
 //! The signal routine (TM-233 §5.1): converts descriptor readiness and timers to event flags.
 //!
 //! The signal routine knows the positions of a ring, but neither their contents nor the purpose of
-//! a descriptor. The caller waits here when no event flag is set, and then runs the ring.
+//! a descriptor. If no event flag is set, the caller waits in this routine and then runs the ring.
 
-use super::flags::{PLACES_MAX, Wake, bit};
+use super::flags::{POSITIONS_MAX, Wake, bit};
 use crate::clock::Monotonic;
 use crate::readiness::{self, PollFd, PollFlags};
 use protocols::Instant;
@@ -18,27 +18,33 @@ pub struct Signals<'fd> {
 }
 
 impl<'fd> Signals<'fd> {
-    /// Wakes `place` when `descriptor` is ready for `wanted`. Returns `false` if the maximum number
-    /// of descriptors is already registered.
-    pub fn watch(&mut self, descriptor: &'fd impl AsFd, wanted: PollFlags, place: usize) -> bool {
-        let has_room = self.descriptors.len() < PLACES_MAX;
+    /// Wakes `position` when `descriptor` is ready for `wanted`. Returns `false` if the maximum
+    /// number of descriptors is already registered.
+    pub fn watch(
+        &mut self,
+        descriptor: &'fd impl AsFd,
+        wanted: PollFlags,
+        position: usize,
+    ) -> bool {
+        let has_room = self.descriptors.len() < POSITIONS_MAX;
         if has_room {
-            self.descriptors.push((descriptor.as_fd(), wanted, place));
+            self.descriptors.push((descriptor.as_fd(), wanted, position));
         }
         has_room
     }
 
-    /// Wakes `place` once, at `at` or at the first wait after it; `None` cancels that. A position
-    /// has one timer.
-    pub fn set_timer(&mut self, place: usize, at: Option<Instant>) {
-        self.timers.retain(|(_, other)| *other != place);
-        if let Some(at) = at.filter(|_| place < PLACES_MAX) {
-            self.timers.push((at, place));
+    /// Wakes `position` once, at the first wait that ends at or after the time `at`. `None` cancels
+    /// the timer. A position has one timer.
+    pub fn set_timer(&mut self, position: usize, at: Option<Instant>) {
+        self.timers.retain(|(_, other)| *other != position);
+        if let Some(at) = at.filter(|_| position < POSITIONS_MAX) {
+            self.timers.push((at, position));
         }
     }
 
-    /// Waits until a descriptor is ready, a timer expires or `until`, and sets the event flags of
-    /// the positions concerned. Returns the time and the bits of those positions.
+    /// Waits until a descriptor is ready, a timer expires or the deadline `until` passes. Then sets
+    /// the event flags of the positions concerned. Returns the time and the bits of those
+    /// positions.
     ///
     /// # Errors
     ///
@@ -60,11 +66,12 @@ impl<'fd> Signals<'fd> {
         let ready = descriptors.iter().zip(&self.descriptors);
         let ready = ready.filter(|(polled, _)| !polled.revents().is_empty());
         let due = self.timers.iter().filter(|(at, _)| *at <= now);
-        let places = ready.map(|(_, (_, _, place))| *place).chain(due.map(|(_, place)| *place));
+        let ready_positions = ready.map(|(_, (_, _, position))| *position);
+        let positions = ready_positions.chain(due.map(|(_, position)| *position));
         let mut woken = 0;
-        for place in places {
-            flags.wake(place);
-            woken |= bit(place);
+        for position in positions {
+            flags.wake(position);
+            woken |= bit(position);
         }
         self.timers.retain(|(at, _)| *at > now);
         Ok((now, woken))

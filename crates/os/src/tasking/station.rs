@@ -113,7 +113,7 @@ impl StationControl {
 
     /// Sets the event flag of a step, on behalf of an interrupt.
     pub fn wake(&self, step: Step) {
-        self.ring.wake(place(step));
+        self.ring.wake(position(step));
     }
 
     fn run_turns(
@@ -180,7 +180,7 @@ impl fmt::Debug for StationControl {
     }
 }
 
-fn place(step: Step) -> usize {
+fn position(step: Step) -> usize {
     STEPS.iter().position(|other| *other == step).unwrap_or(0)
 }
 
@@ -194,19 +194,19 @@ fn wake_all(
 ) {
     let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
     if station.has_input() {
-        flags.wake(place(Step::Network));
+        flags.wake(position(Step::Network));
     }
     if is_due(station.deadline()) {
-        flags.wake(place(Step::Timer));
+        flags.wake(position(Step::Timer));
     }
     let has_user =
         station.has_events() || application.wants_to_run() || is_due(application.deadline());
     if has_user {
-        flags.wake(place(Step::User));
+        flags.wake(position(Step::User));
     }
     // The user step sends this output itself; waking the send step would be useless.
     if station.has_output() && !(has_user && sends_in_user) {
-        flags.wake(place(Step::Send));
+        flags.wake(position(Step::Send));
     }
 }
 
@@ -248,8 +248,8 @@ fn turn(own: Step, context: &mut StepContext, flags: &(impl Wake + ?Sized)) {
 fn procedures() -> Result<Box<dyn Ring<StepContext>>, SpawnError> {
     let mut ring = Procedures::<StepContext>::default();
     for _ in STEPS {
-        ring.add(|context, place, flags: &Flags| {
-            if let Some(step) = STEPS.get(place) {
+        ring.add(|context, position, flags: &Flags| {
+            if let Some(step) = STEPS.get(position) {
                 turn(*step, context, flags);
             }
         })?;

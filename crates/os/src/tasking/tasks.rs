@@ -4,7 +4,7 @@
 //! A task keeps the processor until it blocks. The task continues after the blocking call, with all
 //! its variables, when its flag has been set and its turn has come.
 
-use super::flags::{Flags, PLACES_MAX, Wake};
+use super::flags::{Flags, POSITIONS_MAX, Wake};
 use super::{Ring, SpawnError};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -38,18 +38,24 @@ pub struct Tasks<T: 'static> {
 enum Stacks<T: 'static> {
     ByRing {
         blocks: Vec<ControlBlock<T>>,
-        at: usize,
+        last_position: usize,
     },
     #[cfg(target_arch = "x86_64")]
     Direct(Direct<T>),
 }
 
-/// A task control block; its event flag is one of the ring's.
+impl<T> Stacks<T> {
+    fn by_ring() -> Self {
+        Self::ByRing { blocks: Vec::new(), last_position: POSITIONS_MAX - 1 }
+    }
+}
+
+/// A task control block. Its event flag is stored in the ring.
 type ControlBlock<T> = Coroutine<NonNull<T>, (), ()>;
 
-/// Access of a task to the shared value of the ring, and its method to block.
+/// Handle with which a task accesses the shared value of the ring and blocks.
 pub struct Task<'a, T: 'static> {
-    place: usize,
+    position: usize,
     flags: Flags,
     switch_target: SwitchTarget<'a, T>,
 }
@@ -70,8 +76,8 @@ impl<T> Tasks<T> {
             #[cfg(target_arch = "x86_64")]
             Switch::Direct => Stacks::Direct(Direct::new(flags.clone())),
             #[cfg(not(target_arch = "x86_64"))]
-            Switch::Direct => Stacks::ByRing { blocks: Vec::new(), at: PLACES_MAX - 1 },
-            Switch::ByRing => Stacks::ByRing { blocks: Vec::new(), at: PLACES_MAX - 1 },
+            Switch::Direct => Stacks::by_ring(),
+            Switch::ByRing => Stacks::by_ring(),
         };
         Self { flags, stacks }
     }
@@ -90,17 +96,17 @@ impl<T> Tasks<T> {
         let flags = self.flags.clone();
         match &mut self.stacks {
             Stacks::ByRing { blocks, .. } => {
-                let place = blocks.len();
-                if place >= PLACES_MAX {
+                let position = blocks.len();
+                if position >= POSITIONS_MAX {
                     return Err(SpawnError::Full);
                 }
                 let stack = DefaultStack::new(STACK_LEN).map_err(SpawnError::NoStack)?;
                 let base = move |yielder: &Yielder<NonNull<T>, ()>, value: NonNull<T>| {
                     let switch_target = SwitchTarget::ByRing { yielder, value: Some(value) };
-                    body(&mut Task { place, flags, switch_target });
+                    body(&mut Task { position, flags, switch_target });
                 };
                 blocks.push(Coroutine::with_stack(stack, base));
-                Ok(place)
+                Ok(position)
             }
             #[cfg(target_arch = "x86_64")]
             Stacks::Direct(direct) => direct.spawn(body),
@@ -109,15 +115,17 @@ impl<T> Tasks<T> {
 }
 
 impl<T> Wake for Tasks<T> {
-    fn wake(&self, place: usize) {
-        self.flags.wake(place);
+    fn wake(&self, position: usize) {
+        self.flags.wake(position);
     }
 }
 
 impl<T> Ring<T> for Tasks<T> {
     fn run_one(&mut self, value: &mut T) -> Option<usize> {
         match &mut self.stacks {
-            Stacks::ByRing { blocks, at } => resume_next(blocks, at, &self.flags, value),
+            Stacks::ByRing { blocks, last_position } => {
+                resume_next(blocks, last_position, &self.flags, value)
+            }
             #[cfg(target_arch = "x86_64")]
             Stacks::Direct(direct) => direct.run(value, direct::Turns::One),
         }
@@ -125,8 +133,8 @@ impl<T> Ring<T> for Tasks<T> {
 
     fn run(&mut self, value: &mut T) {
         match &mut self.stacks {
-            Stacks::ByRing { blocks, at } => {
-                while resume_next(blocks, at, &self.flags, value).is_some() {}
+            Stacks::ByRing { blocks, last_position } => {
+                while resume_next(blocks, last_position, &self.flags, value).is_some() {}
             }
             #[cfg(target_arch = "x86_64")]
             Stacks::Direct(direct) => while direct.run(value, direct::Turns::All).is_some() {},
@@ -138,24 +146,23 @@ impl<T> Ring<T> for Tasks<T> {
 #[inline]
 fn resume_next<T>(
     blocks: &mut [ControlBlock<T>],
-    at: &mut usize,
+    last_position: &mut usize,
     flags: &Flags,
     value: &mut T,
 ) -> Option<usize> {
-    while let Some(place) = flags.take_next(*at) {
-        *at = place;
-        if let Some(block) = blocks.get_mut(place).filter(|block| !block.done()) {
+    while let Some(position) = flags.take_next(*last_position) {
+        *last_position = position;
+        if let Some(block) = blocks.get_mut(position).filter(|block| !block.done()) {
             let (CoroutineResult::Yield(()) | CoroutineResult::Return(())) =
                 block.resume(NonNull::from(&mut *value));
-            return Some(place);
+            return Some(position);
         }
     }
     None
 }
 
 impl<T> Task<'_, T> {
-    /// Yields, and returns when the task has its next turn. Without its event flag the task has no
-    /// turn.
+    /// Yields, and returns when the event flag of the task has been set and its turn has come.
     #[inline]
     pub fn block(&mut self) {
         match &mut self.switch_target {
@@ -165,7 +172,7 @@ impl<T> Task<'_, T> {
                 *value = Some(yielder.suspend(()));
             }
             #[cfg(target_arch = "x86_64")]
-            SwitchTarget::Direct(core) => core.block(self.place),
+            SwitchTarget::Direct(core) => core.block(self.position),
         }
     }
 
@@ -190,8 +197,8 @@ impl<T> Task<'_, T> {
 
     /// Returns the task's own position.
     #[must_use]
-    pub fn place(&self) -> usize {
-        self.place
+    pub fn position(&self) -> usize {
+        self.position
     }
 
     /// Returns the event flags of the ring.
@@ -203,8 +210,8 @@ impl<T> Task<'_, T> {
 
 impl<T> Wake for Task<'_, T> {
     #[inline]
-    fn wake(&self, place: usize) {
-        self.flags.wake(place);
+    fn wake(&self, position: usize) {
+        self.flags.wake(position);
     }
 }
 
@@ -216,7 +223,7 @@ impl<T> fmt::Debug for Tasks<T> {
 
 impl<T> fmt::Debug for Task<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Task").field("position", &self.position).finish_non_exhaustive()
     }
 }
 

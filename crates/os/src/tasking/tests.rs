@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// The turns in their order, and for each position the flags that it sets at its first turn.
+/// Record of the turns, and the flags that each position sets at its first turn.
 #[derive(Debug, Default)]
 struct Log {
     turns: Vec<usize>,
@@ -21,9 +21,9 @@ struct Log {
 
 impl Log {
     /// Records a turn, and sets the flags that the position sets at its first turn.
-    fn turn(&mut self, place: usize, flags: &(impl Wake + ?Sized)) {
-        self.turns.push(place);
-        let wakes = self.wakes.get_mut(place).map(std::mem::take).unwrap_or_default();
+    fn turn(&mut self, position: usize, flags: &(impl Wake + ?Sized)) {
+        self.turns.push(position);
+        let wakes = self.wakes.get_mut(position).map(std::mem::take).unwrap_or_default();
         wakes.into_iter().for_each(|other| flags.wake(other));
     }
 }
@@ -31,37 +31,37 @@ impl Log {
 fn procedures(count: usize) -> Procedures<Log> {
     let mut ring = Procedures::default();
     for _ in 0..count {
-        ring.add(|log: &mut Log, place, flags| log.turn(place, flags)).unwrap();
+        ring.add(|log: &mut Log, position, flags| log.turn(position, flags)).unwrap();
     }
     ring
 }
 
 fn tasks(switch: Switch, count: usize) -> Tasks<Log> {
     let mut ring = Tasks::<Log>::new(switch);
-    for place in 0..count {
+    for position in 0..count {
         let spawned = ring.spawn(move |task| {
             let flags = task.flags().clone();
             loop {
-                task.value().turn(place, &flags);
+                task.value().turn(position, &flags);
                 task.block();
             }
         });
-        assert_eq!(spawned.unwrap(), place);
+        assert_eq!(spawned.unwrap(), position);
     }
     ring
 }
 
 fn futures(count: usize) -> Futures<Log> {
     let mut ring = Futures::<Log>::default();
-    for place in 0..count {
+    for position in 0..count {
         let spawned = ring.spawn(|mut handle| async move {
             let flags = handle.flags();
             loop {
-                handle.with(|log: &mut Log| log.turn(place, &flags));
+                handle.with(|log: &mut Log| log.turn(position, &flags));
                 handle.block().await;
             }
         });
-        assert_eq!(spawned.unwrap(), place);
+        assert_eq!(spawned.unwrap(), position);
     }
     ring
 }
@@ -82,7 +82,7 @@ proptest! {
     ) {
         let turns = rings(4).map(|mut ring| {
             let mut log = Log { turns: Vec::new(), wakes: wakes.clone() };
-            first.iter().for_each(|place| ring.wake(*place));
+            first.iter().for_each(|position| ring.wake(*position));
             for _ in 0..singles {
                 ring.run_one(&mut log);
             }
@@ -99,17 +99,18 @@ proptest! {
     ) {
         for mut ring in rings(4) {
             let mut log = Log { turns: Vec::new(), wakes: wakes.clone() };
-            first.iter().for_each(|place| ring.wake(*place));
+            first.iter().for_each(|position| ring.wake(*position));
             ring.run(&mut log);
-            // Every position woken during another position's turn has had a turn since.
-            let first_turn_of = |place| log.turns.iter().position(|other| *other == place);
-            for place in &first {
-                prop_assert!(first_turn_of(*place).is_some());
+            // Every position that was woken during a turn gets a later turn.
+            let first_turn_of = |position| log.turns.iter().position(|other| *other == position);
+            for position in &first {
+                prop_assert!(first_turn_of(*position).is_some());
             }
             for (waker, woken) in wakes.iter().enumerate() {
                 let Some(at) = first_turn_of(waker) else { continue };
-                for place in woken {
-                    prop_assert!(log.turns[at + 1..].contains(place), "{place} by {waker}: {log:?}");
+                for position in woken {
+                    let later_turns = &log.turns[at + 1..];
+                    prop_assert!(later_turns.contains(position), "{position} by {waker}: {log:?}");
                 }
             }
         }
@@ -117,11 +118,11 @@ proptest! {
 }
 
 #[test]
-fn places_that_are_always_woken_get_turns_round_robin() {
+fn positions_that_are_always_woken_get_turns_round_robin() {
     for mut ring in rings(3) {
         let mut log = Log::default();
         for round in 0..30 {
-            (0..3).for_each(|place| ring.wake(place));
+            (0..3).for_each(|position| ring.wake(position));
             assert_eq!(ring.run_one(&mut log), Some(round % 3));
         }
         assert_eq!(log.turns, (0..30).map(|turn| turn % 3).collect::<Vec<_>>());
@@ -129,7 +130,7 @@ fn places_that_are_always_woken_get_turns_round_robin() {
 }
 
 #[test]
-fn a_place_that_wakes_itself_waits_for_the_turns_of_all_others() {
+fn a_position_that_wakes_itself_waits_for_the_turns_of_all_others() {
     for mut ring in rings(3) {
         let wakes = vec![vec![0, 1, 2], Vec::new(), Vec::new()];
         let mut log = Log { turns: Vec::new(), wakes };
@@ -140,26 +141,26 @@ fn a_place_that_wakes_itself_waits_for_the_turns_of_all_others() {
 }
 
 #[test]
-fn an_empty_place_gets_no_turn() {
+fn an_empty_position_gets_no_turn() {
     for mut ring in rings(2) {
         let mut log = Log::default();
         ring.wake(2);
-        ring.wake(PLACES_MAX + 1);
+        ring.wake(POSITIONS_MAX + 1);
         assert_eq!(ring.run_one(&mut log), None);
         assert_eq!(log.turns, []);
     }
 }
 
 #[test]
-fn a_ring_has_sixty_four_places_and_no_more() {
+fn a_ring_has_sixty_four_positions_and_no_more() {
     for switch in SWITCHES {
-        let mut ring = tasks(switch, PLACES_MAX);
+        let mut ring = tasks(switch, POSITIONS_MAX);
         assert!(matches!(ring.spawn(|_| {}), Err(SpawnError::Full)));
     }
-    let mut ring = futures(PLACES_MAX);
+    let mut ring = futures(POSITIONS_MAX);
     assert!(matches!(ring.spawn(|_| async {}), Err(SpawnError::Full)));
     let mut ring = Procedures::<Log>::default();
-    (0..PLACES_MAX).for_each(|_| _ = ring.add(|_, _, _| {}).unwrap());
+    (0..POSITIONS_MAX).for_each(|_| _ = ring.add(|_, _, _| {}).unwrap());
     assert!(matches!(ring.add(|_, _, _| {}), Err(SpawnError::Full)));
 }
 
@@ -219,9 +220,9 @@ fn a_panic_of_a_task_propagates_from_the_ring_and_the_others_continue() {
         })
         .unwrap();
         let mut log = Log::default();
-        (0..2).for_each(|place| ring.wake(place));
+        (0..2).for_each(|position| ring.wake(position));
         ring.run(&mut log);
-        (0..2).for_each(|place| ring.wake(place));
+        (0..2).for_each(|position| ring.wake(position));
         let panic = catch_unwind(AssertUnwindSafe(|| ring.run(&mut log))).unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"so be it"));
         ring.wake(0);
@@ -236,7 +237,7 @@ fn a_panic_of_a_future_propagates_from_the_ring_and_the_others_continue() {
     ring.spawn(|_| async { panic!("so be it") }).unwrap();
     ring.spawn(|mut handle| async move { handle.with(|turns| *turns += 1) }).unwrap();
     let mut turns = 0;
-    (0..2).for_each(|place| ring.wake(place));
+    (0..2).for_each(|position| ring.wake(position));
     let panic = catch_unwind(AssertUnwindSafe(|| ring.run(&mut turns))).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"so be it"));
     ring.wake(0);
@@ -269,7 +270,7 @@ fn dropping_a_ring_drops_the_values_on_the_stacks_of_its_tasks() {
             spawned.unwrap();
         }
         // The third task never starts.
-        (0..2).for_each(|place| ring.wake(place));
+        (0..2).for_each(|position| ring.wake(position));
         ring.run(&mut ());
         assert_eq!(dropped.get(), 0);
         drop(ring);
@@ -337,8 +338,8 @@ fn the_value_cannot_be_borrowed_twice_at_a_time() {
 fn a_waker_on_another_thread_schedules_a_future() {
     let mut ring = Futures::<u32>::default();
     ring.spawn(|mut handle| async move {
-        let place = handle.place();
-        assert_eq!(place, 0);
+        let position = handle.position();
+        assert_eq!(position, 0);
         let waker = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
         std::thread::spawn(move || waker.wake()).join().unwrap();
         handle.block().await;
@@ -352,7 +353,7 @@ fn a_waker_on_another_thread_schedules_a_future() {
 }
 
 #[test]
-fn a_signal_wakes_only_its_own_place() {
+fn a_signal_wakes_only_its_own_position() {
     let (reader, mut writer) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut ring = procedures(4);
     let clock = Monotonic::start();
@@ -372,11 +373,11 @@ fn a_signal_wakes_only_its_own_place() {
 }
 
 #[test]
-fn a_signal_routine_watches_no_more_descriptors_than_there_are_places() {
+fn a_signal_routine_watches_no_more_descriptors_than_there_are_positions() {
     let (reader, _writer) = std::os::unix::net::UnixStream::pair().unwrap();
     let mut signals = Signals::default();
     let watched = (0..100).filter(|_| signals.watch(&reader, PollFlags::IN, 0)).count();
-    assert_eq!(watched, PLACES_MAX);
+    assert_eq!(watched, POSITIONS_MAX);
 }
 
 #[expect(unconditional_recursion, reason = "to overflow the stack is what it is for")]
@@ -408,9 +409,8 @@ fn overflows_a_stack_entered_by_a_direct_switch() {
 
 #[test]
 fn a_stack_that_overflows_ends_the_process_at_its_guard_page() {
-    for name in ["resumes", "is_gone_to_directly"] {
-        let prefix = if name == "resumes" { "that_the_ring_" } else { "that_" };
-        let name = format!("tasking::tests::overflows_a_stack_{prefix}{name}");
+    for name in ["that_the_ring_resumes", "entered_by_a_direct_switch"] {
+        let name = format!("tasking::tests::overflows_a_stack_{name}");
         let output = this_program(&name).output().unwrap();
         let signal = output.status.signal();
         assert!(matches!(signal, Some(libc::SIGSEGV | libc::SIGABRT | libc::SIGBUS)), "{output:?}");

@@ -19,13 +19,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) struct Segment {
     /// Device through which the station reaches the segment.
     port: Port,
-    /// Local addresses. Without any address DHCP is used for IPv4; without an IPv6 address the
-    /// station autoconfigures one from router advertisements.
+    /// Local addresses. If there is no address, the station requests an IPv4 address by DHCP. If
+    /// there is no IPv6 address, the station derives one from router advertisements.
     local_addresses: LocalAddresses,
     /// Default routers, at most one of each family.
     routers: (Option<Ipv4Addr>, Option<Ipv6Addr>),
-    /// Local MAC address; if `None`, a TAP gets a random one and a packet socket that of the
-    /// interface.
+    /// Local MAC address. With `None`, a station on a TAP has a random address, and a station on a
+    /// packet socket has the address of the interface.
     mac: Option<MacAddress>,
 }
 
@@ -63,15 +63,15 @@ impl Segment {
                     let mac = value.parse().ok().filter(|mac: &MacAddress| mac.is_unicast());
                     segment.mac = Some(mac.with_context(|| {
                         format!(
-                            "'{}' is not the Ethernet address of a single interface, such as \
+                            "'{}' is not a unicast Ethernet address: use an address such as \
                              02:00:00:00:00:01",
                             value.escape_debug()
                         )
                     })?);
                 }
                 _ => bail!(
-                    "invalid setting of an Ethernet segment '{}': use address=10.0.0.2/24, \
-                     address=2001:db8::2/64, address=dhcp, router=, mac=",
+                    "invalid Ethernet segment setting '{}': use address=10.0.0.2/24, \
+                     address=2001:db8::2/64, address=dhcp, router= or mac=",
                     setting.escape_debug()
                 ),
             }
@@ -166,8 +166,8 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Returns the secret from which stable IPv6 addresses are derived. Each run on this machine
-/// returns the same secret. Without a machine ID the secret is random.
+/// Returns the secret from which stable IPv6 addresses are derived. The secret is the same in each
+/// run on this machine. Without a machine ID the secret is random.
 fn secret() -> Result<Secret> {
     let machine = std::fs::read_to_string(MACHINE_ID).unwrap_or_default();
     if let Ok(number) = u128::from_str_radix(machine.trim(), 16) {

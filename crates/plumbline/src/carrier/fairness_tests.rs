@@ -11,11 +11,12 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
 
-/// Number of received pieces of data after which a missing awaited event counts as starved.
+/// Maximum number of received pieces of data before the awaited event. If more arrive, the event is
+/// starved.
 const PIECES_MAX: usize = 1000;
 
-/// Interval by which an expired deadline advances. Every carrier expects the session to set a new
-/// deadline; the new deadline of this session has expired by the carrier's next turn.
+/// Interval between an expired deadline and the next deadline. The interval is so short that the
+/// next deadline has also expired when the carrier checks it.
 const DEADLINE_INTERVAL: Duration = Duration::from_micros(1);
 
 /// Event that a flooded session waits for.
@@ -27,7 +28,7 @@ enum Awaited {
 
 /// A session whose peer sends another piece of data for each piece that the session receives. The
 /// connection is therefore always readable.
-struct Flooded {
+struct FloodedSession {
     listener: TcpListener,
     peer: Option<TcpStream>,
     keyboard: UnixStream,
@@ -38,7 +39,7 @@ struct Flooded {
     is_served: bool,
 }
 
-impl Flooded {
+impl FloodedSession {
     fn new(listener: TcpListener, awaited: Awaited) -> Self {
         let (keyboard, mut typist) = UnixStream::pair().unwrap();
         typist.write_all(b"k").unwrap();
@@ -50,7 +51,7 @@ impl Flooded {
     }
 }
 
-impl Stream for Flooded {
+impl Stream for FloodedSession {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
@@ -83,7 +84,7 @@ impl Stream for Flooded {
     }
 }
 
-impl StreamSession for Flooded {
+impl StreamSession for FloodedSession {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.keyboard.as_fd()]
     }
@@ -98,7 +99,7 @@ impl StreamSession for Flooded {
     }
 
     fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
-        if let Some(mut peer) = accepted(&self.listener, self.peer.as_ref()) {
+        if let Some(mut peer) = accept_connection(&self.listener, self.peer.as_ref()) {
             peer.write_all(&[b'x'; 1024]).unwrap();
             self.peer = Some(peer);
         }
@@ -118,7 +119,7 @@ impl StreamSession for Flooded {
 
 /// Accepts the connection of the session at `listener`. Returns `None` if no connection is pending
 /// or `peer` is already connected.
-fn accepted(listener: &TcpListener, peer: Option<&TcpStream>) -> Option<TcpStream> {
+fn accept_connection(listener: &TcpListener, peer: Option<&TcpStream>) -> Option<TcpStream> {
     if peer.is_some() { None } else { listener.accept().ok().map(|(peer, _)| peer) }
 }
 
@@ -135,7 +136,7 @@ fn a_flood_over_kernel_tcp_starves_neither_the_keyboard_nor_a_deadline() {
     for awaited in [Awaited::Key, Awaited::Deadline] {
         let (listener, address) = listen(Ipv4Addr::LOCALHOST);
         let mut context = EngineContext::new(true).unwrap();
-        let session = Flooded::new(listener, awaited);
+        let session = FloodedSession::new(listener, awaited);
         let ended_session =
             run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
         assert!(ended_session.session.is_served, "{awaited:?}");
@@ -149,7 +150,7 @@ fn a_flood_over_the_user_space_tcp_starves_neither_the_keyboard_nor_a_deadline()
             let tun = dual_stack_tun();
             let (listener, address) = listen(V4);
             let mut context = EngineContext::new(true).unwrap();
-            let session = Flooded::new(listener, awaited);
+            let session = FloodedSession::new(listener, awaited);
             let ended_session =
                 run_on_tun(session, tun, &[address], TIMEOUT, &mut context).unwrap();
             assert!(ended_session.session.is_served, "{awaited:?}");
@@ -158,7 +159,7 @@ fn a_flood_over_the_user_space_tcp_starves_neither_the_keyboard_nor_a_deadline()
 }
 
 /// A session whose display accepts no output before the session has read a typed key.
-struct Blocked {
+struct BlockedDisplaySession {
     listener: TcpListener,
     peer: Option<TcpStream>,
     keyboard: UnixStream,
@@ -174,7 +175,7 @@ struct Blocked {
     peer_closes: bool,
 }
 
-impl Blocked {
+impl BlockedDisplaySession {
     /// Creates a session. A separate thread drains the display as soon as the session has read the
     /// key.
     fn new(listener: TcpListener) -> Self {
@@ -209,7 +210,7 @@ impl Blocked {
     }
 }
 
-impl Stream for Blocked {
+impl Stream for BlockedDisplaySession {
     fn opened(&mut self, _cx: &mut Cx<'_>) {}
 
     fn receive(&mut self, _data: &[u8], _cx: &mut Cx<'_>) {
@@ -243,7 +244,7 @@ impl Stream for Blocked {
     }
 }
 
-impl StreamSession for Blocked {
+impl StreamSession for BlockedDisplaySession {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.keyboard.as_fd()]
     }
@@ -268,7 +269,7 @@ impl StreamSession for Blocked {
     }
 
     fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
-        if let Some(mut peer) = accepted(&self.listener, self.peer.as_ref()) {
+        if let Some(mut peer) = accept_connection(&self.listener, self.peer.as_ref()) {
             match self.peer_closes {
                 true => peer.shutdown(Shutdown::Write).unwrap(),
                 false => peer.write_all(b"data").unwrap(),
@@ -298,7 +299,7 @@ impl StreamSession for Blocked {
 fn a_full_display_stops_reads_from_kernel_tcp_but_not_from_the_keyboard() {
     let (listener, address) = listen(Ipv4Addr::LOCALHOST);
     let mut context = EngineContext::new(true).unwrap();
-    let session = Blocked::new(listener);
+    let session = BlockedDisplaySession::new(listener);
     let ended_session = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
     assert_eq!(ended_session.session.events, ["key", "shown", "data"]);
 }
@@ -309,7 +310,7 @@ fn a_full_display_stops_reads_from_the_user_space_tcp_but_not_from_the_keyboard(
         let tun = dual_stack_tun();
         let (listener, address) = listen(V4);
         let mut context = EngineContext::new(true).unwrap();
-        let session = Blocked::new(listener);
+        let session = BlockedDisplaySession::new(listener);
         let ended_session = run_on_tun(session, tun, &[address], TIMEOUT, &mut context).unwrap();
         assert_eq!(ended_session.session.events, ["key", "shown", "data"]);
     });
@@ -319,7 +320,8 @@ fn a_full_display_stops_reads_from_the_user_space_tcp_but_not_from_the_keyboard(
 fn a_closed_connection_ends_once_the_display_has_accepted_all_output() {
     let (listener, address) = listen(Ipv4Addr::LOCALHOST);
     let mut context = EngineContext::new(true).unwrap();
-    let session = Blocked { peer_closes: true, ..Blocked::new(listener) };
+    let session =
+        BlockedDisplaySession { peer_closes: true, ..BlockedDisplaySession::new(listener) };
     let ended_session = run(session, &Route::Kernel, &[address], TIMEOUT, &mut context).unwrap();
     assert_eq!(
         (ended_session.outcome, ended_session.session.events),

@@ -5,7 +5,7 @@
 //! fails (§5). The first connection that opens is used, and the other attempts are dropped.
 //!
 //! Not implemented: the two separate queries of §3, because the resolver sends both queries and
-//! returns one combined answer; and the history of earlier connections.
+//! returns one combined answer. Also not implemented: the history of earlier connections.
 
 use super::Outcome;
 use super::kernel::outcome_of;
@@ -27,7 +27,8 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 pub(super) enum RaceResult {
     /// A connection opened.
     Connected(TcpStream, SocketAddr),
-    /// No connection opened: the failure with the most evidence about the host, and its address.
+    /// No connection opened. Contains the failure with the most evidence about the host, and the
+    /// address of the failed attempt.
     Failed(Outcome, SocketAddr),
 }
 
@@ -74,7 +75,7 @@ impl Race {
         let mut first_address = self.waiting.front().copied();
         loop {
             if self.attempts.is_empty() && self.waiting.is_empty() {
-                return self.failed();
+                return self.into_failure();
             }
             tokio::select! {
                 biased;
@@ -89,7 +90,7 @@ impl Race {
                     if let Some(address) = first_address {
                         self.failures.add(Outcome::TimedOut, address);
                     }
-                    return self.failed();
+                    return self.into_failure();
                 }
                 () = sleep_until(next_at), if !self.waiting.is_empty() => {
                     if self.attempts.is_empty() {
@@ -120,7 +121,7 @@ impl Race {
         Ok(None)
     }
 
-    fn failed(self) -> Result<RaceResult> {
+    fn into_failure(self) -> Result<RaceResult> {
         match (self.failures.highest(), self.error) {
             (Some((outcome, address)), _) => Ok(RaceResult::Failed(outcome, address)),
             (None, Some(error)) => Err(error),

@@ -30,7 +30,7 @@ const READ_DISPLAY_TIME: Duration = Duration::from_millis(50);
 /// Poll events after which a read returns data, end of file or an error.
 const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
 
-/// Index of the socket among the watched descriptors; the session's inputs follow it.
+/// Index of the socket among the watched descriptors. The next indices are the session's inputs.
 const SOCKET: usize = 0;
 
 /// An input of the session.
@@ -181,8 +181,8 @@ impl<S: StreamSession> Kernel<'_, S> {
         }
     }
 
-    /// Serves each ready event source once. A source with much data therefore delays the other
-    /// sources by at most one turn. No call blocks.
+    /// Serves each ready event source once, so that a source with much data does not starve the
+    /// others. No call blocks.
     fn serve_ready(&mut self) -> Result<()> {
         // Urgent data comes first: the session must know of a Synch before it reads the data that
         // the Synch discards.
@@ -262,8 +262,8 @@ impl<S: StreamSession> Kernel<'_, S> {
         }
     }
 
-    /// Waits in the system call itself: between two keys the caches are cold, and any code that
-    /// runs here is a large part of the cost of a key.
+    /// Waits for the next event. No other code runs between the session and the system call: the
+    /// caches are cold between two keys, so such code would be a large part of the cost of a key.
     fn wait(&mut self) -> Result<()> {
         if self.session.wants_to_run() {
             return Ok(());
@@ -274,7 +274,8 @@ impl<S: StreamSession> Kernel<'_, S> {
         loop {
             let wake = self.poller.wait(&self.context.clock, until)?;
             if self.is_urgent_ahead {
-                // Urgent events before the mark is read report urgent data that is already known.
+                // Until the urgent mark is read, urgent events report urgent data that is already
+                // known.
                 self.poller.clear(SOCKET, PollFlags::PRI);
             }
             // An event may concern a descriptor that the session does not need now, such as a
@@ -318,10 +319,10 @@ impl<S: StreamSession> Kernel<'_, S> {
                 Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),
                 None => (output, SendFlags::NOSIGNAL),
             };
-            let left = self.context.meter.enter(Account::Interrupt);
+            let previous_account = self.context.meter.enter(Account::Interrupt);
             let send_result =
                 rustix::net::send(&self.stream, bytes, flags).map_err(io::Error::from);
-            self.context.meter.enter(left);
+            self.context.meter.enter(previous_account);
             match send_result {
                 Ok(count) => {
                     self.session.sent(count);
@@ -347,7 +348,7 @@ impl<S: StreamSession> Kernel<'_, S> {
     /// Reads data up to the urgent mark and displays it. Then acknowledges the data at once if the
     /// remote host may be waiting for the acknowledgment.
     fn read(&mut self) -> Result<()> {
-        let left = self.context.meter.enter(Account::Interrupt);
+        let previous_account = self.context.meter.enter(Account::Interrupt);
         let was_at_mark =
             self.is_urgent_ahead && socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
         let buffer = self.buffer.get_mut(..self.read_len).unwrap_or_default();
@@ -357,7 +358,7 @@ impl<S: StreamSession> Kernel<'_, S> {
                 .map(|count| (count, None))
                 .map_err(io::Error::from),
         };
-        self.context.meter.enter(left);
+        self.context.meter.enter(previous_account);
         let (count, delay) = match read_result {
             Ok(read_result) => read_result,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -393,10 +394,10 @@ impl<S: StreamSession> Kernel<'_, S> {
         }
         self.delay_acknowledgments();
         if is_awaited && self.session.output().is_empty() {
-            let left = self.context.meter.enter(Account::Interrupt);
+            let previous_account = self.context.meter.enter(Account::Interrupt);
             // Ignored: an early acknowledgment only saves time.
             _ = socket::acknowledge_now(&self.stream);
-            self.context.meter.enter(left);
+            self.context.meter.enter(previous_account);
         }
         Ok(())
     }

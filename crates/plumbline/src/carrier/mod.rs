@@ -1,5 +1,5 @@
-//! Carriers of a session: the kernel's sockets, a user-space station on a TUN, or one on a serial
-//! line.
+//! Carriers of a session: the kernel's sockets, or a user-space station on a TUN, an Ethernet
+//! segment or a serial line.
 //!
 //! A [`StreamSession`] is a stream application with local input and output: the keyboard and the
 //! screen, or the program that measures. [`run`] drives a session over any carrier until the
@@ -76,9 +76,9 @@ pub(crate) trait StreamSession: Stream {
     /// Returns an error if the input fails; the session then ends.
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()>;
 
-    /// Writes as much pending display output as the display accepts. The carrier calls this after
-    /// each turn. The call must not block on a slow display, because a blocked call also delays the
-    /// keyboard.
+    /// Writes as much pending display output as the display accepts. The carrier calls this method
+    /// in each iteration of its loop. The call must not block on a slow display, because a blocked
+    /// call also delays the keyboard.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ pub(crate) trait StreamSession: Stream {
         false
     }
 
-    /// Sets the receive delay of the data that the next [`Stream::receive`] delivers: the time
-    /// between its arrival at this host and its read.
+    /// Sets the receive delay of the data that the next [`Stream::receive`] delivers: the time from
+    /// the arrival of the data at this host until the carrier read the data.
     fn take_receive_delay(&mut self, _delay: Duration) {}
 
     /// Notifies the session that all output was handed to the device or the kernel.
@@ -256,7 +256,7 @@ impl AckPolicy {
 const ECHO_LEN: usize = 4;
 
 /// Returns whether the remote host may hold back more data until `data` is acknowledged (Nagle's
-/// algorithm, RFC 9293 §3.7.4). Nothing follows the echo of one key. Any other data may be followed
+/// algorithm, RFC 9293 §3.7.4). No data follows the echo of one key. Any other data may be followed
 /// by a screen, which a delayed acknowledgment would delay by 40 ms.
 fn may_withhold(data: &[u8]) -> bool {
     data.len() > ECHO_LEN || data.contains(&b'\n')

@@ -22,13 +22,13 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// Returns the error message for a failed connection to `address`; `None` if the outcome is not
     /// a failure. `was_open` distinguishes the loss of an open connection from a failure to open a
-    /// connection. The message of a timeout contains `timeout_s` and the number `others` of further
-    /// addresses of the host.
+    /// connection. The message of a timeout contains `timeout_s` and the number of the host's
+    /// other addresses.
     pub(crate) fn failure(
         self,
         was_open: bool,
         address: SocketAddr,
-        others: usize,
+        other_address_count: usize,
         timeout_s: u64,
     ) -> Option<String> {
         match (self, was_open) {
@@ -43,14 +43,14 @@ impl Outcome {
                 "{address} reset the connection: the server program or its host went down"
             )),
             (Self::TimedOut, false) => {
-                let others = match others {
+                let others_text = match other_address_count {
                     0 => String::new(),
                     1 => " and the host's other address".to_owned(),
-                    _ => format!(" and the host's {others} other addresses"),
+                    _ => format!(" and the host's {other_address_count} other addresses"),
                 };
                 Some(format!(
-                    "{address}{others} did not answer within {timeout_s} s: check that it is \
-                        up and that no firewall blocks it, or wait longer with --timeout"
+                    "{address}{others_text} did not answer within {timeout_s} s: check that it is \
+                     up and that no firewall blocks it, or wait longer with --timeout"
                 ))
             }
             (Self::TimedOut, true) => Some(format!(
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    fn at(last: u8) -> SocketAddr {
+    fn test_address(last: u8) -> SocketAddr {
         (Ipv4Addr::new(192, 0, 2, last), 23).into()
     }
 
@@ -108,15 +108,15 @@ mod tests {
             [Outcome::Refused, Outcome::Reset, Outcome::TimedOut, Outcome::Unreachable];
         for (outcome, was_open) in failed_outcomes.into_iter().flat_map(|o| [(o, false), (o, true)])
         {
-            let message = outcome.failure(was_open, at(6), 0, 30).unwrap();
+            let message = outcome.failure(was_open, test_address(6), 0, 30).unwrap();
             assert!(message.contains("192.0.2.6:23") && !message.contains('\n'));
         }
-        assert_eq!(Outcome::Closed.failure(true, at(6), 0, 30), None);
+        assert_eq!(Outcome::Closed.failure(true, test_address(6), 0, 30), None);
     }
 
     #[test]
     fn a_timeout_message_has_the_number_of_other_addresses() {
-        let message = |others| Outcome::TimedOut.failure(false, at(6), others, 30).unwrap();
+        let message = |count| Outcome::TimedOut.failure(false, test_address(6), count, 30).unwrap();
         assert!(message(0).starts_with("192.0.2.6:23 did not answer within 30 s"));
         assert!(message(1).starts_with("192.0.2.6:23 and the host's other address did not answer"));
         assert!(message(3).starts_with("192.0.2.6:23 and the host's 3 other addresses did not"));
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn the_failure_with_the_highest_rank_is_reported() {
         let mut failures = Failures::default();
-        failures.add(Outcome::Unreachable, at(1));
-        failures.add(Outcome::Refused, at(2));
-        failures.add(Outcome::TimedOut, at(3));
-        failures.add(Outcome::Reset, at(4));
-        assert_eq!(failures.highest(), Some((Outcome::Refused, at(2))));
+        failures.add(Outcome::Unreachable, test_address(1));
+        failures.add(Outcome::Refused, test_address(2));
+        failures.add(Outcome::TimedOut, test_address(3));
+        failures.add(Outcome::Reset, test_address(4));
+        assert_eq!(failures.highest(), Some((Outcome::Refused, test_address(2))));
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn read_packet(
         }
         Err(error) => {
             station.take_back(packet);
-            if os::driver::is_about_the_device(&error) {
+            if os::driver::is_device_error(&error) {
                 return Err(error).context("cannot read from the device");
             }
             cx.meter.count(Counter::LinkHeadersUnknown);
@@ -71,13 +71,13 @@ pub(super) fn write_packets(
 ) -> Result<()> {
     let mut failure = None;
     let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| {
-        let left = cx.meter.enter(Account::Interrupt);
+        let previous_account = cx.meter.enter(Account::Interrupt);
         let write_result = os::driver::write_frame(device, &frame);
-        cx.meter.enter(left);
+        cx.meter.enter(previous_account);
         write_result.unwrap_or_else(|error| {
             // If the error concerns this packet only, the packet is lost, as on any wire.
             cx.meter.count(Counter::LinkPacketsDropped);
-            if os::driver::is_about_the_device(&error) {
+            if os::driver::is_device_error(&error) {
                 failure = Some(error);
             }
             true

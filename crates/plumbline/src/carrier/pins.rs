@@ -24,7 +24,7 @@ impl Pins {
     }
 
     #[cfg(test)]
-    pub(super) fn at(path: PathBuf) -> Self {
+    pub(super) fn from_path(path: PathBuf) -> Self {
         Self { path }
     }
 

@@ -171,7 +171,7 @@ fn tun<'a>(name: &str, settings: impl Iterator<Item = &'a str>) -> Result<Route>
         match setting.split_once('=') {
             Some(("address", value)) => local_addresses.parse_and_set(value)?,
             _ => bail!(
-                "invalid setting of a TUN '{}': use address=10.0.0.2 or address=2001:db8::2",
+                "invalid TUN setting '{}': use address=10.0.0.2 or address=2001:db8::2",
                 setting.escape_debug()
             ),
         }
@@ -196,7 +196,7 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<R
             Some(("link", value)) => {
                 link = SerialLink::from_name(value).with_context(|| {
                     format!(
-                        "invalid link of a serial line '{}': use llp, slip, cslip or ppp",
+                        "invalid link protocol '{}': use llp, slip, cslip or ppp",
                         value.escape_debug()
                     )
                 })?;
@@ -210,8 +210,8 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<R
             ),
             Some(("address", value)) => address = Some(parse_address(value)?),
             _ => bail!(
-                "invalid setting of a serial line '{}': use baud=, link=llp, slip, cslip or ppp, \
-                 vj=0 or 1, address=, and user= for PPP",
+                "invalid serial line setting '{}': use baud=, link=llp, slip, cslip or ppp, vj=0 or \
+                 1, address=, and user= for PPP",
                 setting.escape_debug()
             ),
         }

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Size of one read, in bytes: more than a line delivers in one turn.
+/// Size of one read, in bytes: more than a line delivers between two reads.
 const READ_LEN: usize = 4096;
 
 /// Time without received data after which a session with nothing more to send ends. A serial line
@@ -108,13 +108,13 @@ impl<S: StreamSession> Driver<'_, S> {
         let inputs =
             wanted_inputs.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
         let line = PollFd::from_borrowed_fd(self.serial.as_fd(), line_events);
-        // The session writes to its display at each turn, so a writable display only needs to end
-        // the wait.
+        // The loop calls the session after each wait, and the session then writes to its display. A
+        // writable display therefore only needs to end the wait.
         let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).chain(display).collect();
         let until = self.session.deadline().into_iter().chain(self.quiet_until).min();
-        let left = self.context.meter.enter(Account::Outside);
+        let previous_account = self.context.meter.enter(Account::Outside);
         let wait_result = readiness::wait(&mut descriptors, &self.context.clock, until);
-        self.context.meter.enter(left);
+        self.context.meter.enter(previous_account);
         self.context.meter.count(Counter::Wakeups);
         wait_result?;
         let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
@@ -131,9 +131,9 @@ impl<S: StreamSession> Driver<'_, S> {
     }
 
     fn read(&mut self) -> Result<()> {
-        let left = self.context.meter.enter(Account::Interrupt);
+        let previous_account = self.context.meter.enter(Account::Interrupt);
         let read_result = self.serial.read(&mut self.buffer);
-        self.context.meter.enter(left);
+        self.context.meter.enter(previous_account);
         match read_result.context("cannot read from the device")? {
             None => Ok(()),
             Some(0) => bail!("the device hung up: check that it is still plugged in"),

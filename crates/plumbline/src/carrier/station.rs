@@ -1,8 +1,9 @@
 //! Runs a session over the user-space TCP/IP in one thread: a station on a TUN, an Ethernet segment
 //! or a serial line.
 //!
-//! The driver waits until a descriptor is ready or a deadline expires, passes incoming data to the
-//! station, runs the station's steps until none is ready, and writes their output.
+//! The driver waits until a descriptor is ready or a deadline expires, and passes incoming data to
+//! the station. It then runs the station's protocol steps until no step is ready, and writes the
+//! output of the station.
 
 use super::outcome::Failures;
 use super::route::LocalAddresses;
@@ -157,7 +158,7 @@ fn run_on<S: StreamSession>(
     let mut station = Station::new(link, settings, &mut context.cx());
     if let Some((address, prefix_len)) = local_addresses.ipv6 {
         let added =
-            station.layers.internet.add_address(Address::lasting(address.into(), prefix_len));
+            station.layers.internet.add_address(Address::permanent(address.into(), prefix_len));
         added.ok().with_context(|| format!("{address} is not a valid host address"))?;
     }
     if let Some(segment) = segment {
@@ -201,8 +202,8 @@ fn watch<S: StreamSession>(device: &Device, session: &S) -> Result<(Poller, usiz
 
 /// Binds a session to the connection that `opening` describes.
 ///
-/// On a packet device each packet has a cost of its own. There the acknowledgment of an echo waits
-/// up to [`ACK_DELAY_MAX`] for the next key (RFC 9293 §3.8.6.3, SHLD-18).
+/// On a packet device each packet has a cost of its own. Therefore the acknowledgment of an echo
+/// waits up to [`ACK_DELAY_MAX`] for the next key (RFC 9293 §3.8.6.3, SHLD-18).
 fn bind_session<S: StreamSession>(
     session: S,
     device: &Device,
@@ -212,7 +213,8 @@ fn bind_session<S: StreamSession>(
     let profile = match device {
         Device::Packets(_) => Profile {
             acknowledgment: Acknowledgment::Delayed(ACK_DELAY_MAX),
-            // A file on the standard input must not wait for one round trip per segment.
+            // The limit is so large that a file on the standard input is sent without waiting one
+            // round trip per segment.
             send_limit: SendLimit::Bytes(SEND_LIMIT_BYTES),
             // The window grows only as fast as the display accepts the data.
             receive_window: ReceiveWindow::Tuned {
@@ -352,8 +354,8 @@ pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
 }
 
 impl<S: StreamSession> Driver<'_, S> {
-    /// Tries one address after the other, in the order of RFC 6724, until one answers, and then
-    /// runs the session.
+    /// Tries the addresses one after the other, in the order of RFC 6724. Runs the session over the
+    /// first connection that opens.
     fn connect_and_run(
         mut self,
         addresses: &[SocketAddr],
@@ -412,11 +414,11 @@ impl<S: StreamSession> Driver<'_, S> {
     }
 
     /// Runs the session over a connection to `remote`. Abandons a connection that is not open at
-    /// `expires_at`, or after [`ATTEMPT_TIMEOUT`] if an address in `others` can be tried.
+    /// `expires_at`, or after [`ATTEMPT_TIMEOUT`] if an address in `other_addresses` can be tried.
     fn run(
         &mut self,
         remote: SocketAddr,
-        others: &[SocketAddr],
+        other_addresses: &[SocketAddr],
         expires_at: Instant,
     ) -> Result<Outcome> {
         let next_at = expires_at.min(self.context.clock.now() + ATTEMPT_TIMEOUT);
@@ -425,17 +427,17 @@ impl<S: StreamSession> Driver<'_, S> {
             self.check_link()?;
             self.tcp_app.set_acknowledging(self.tcp_app.stream.ack_policy().predicate());
             self.scheduler.run(&mut self.station, &mut self.tcp_app, &mut self.context.cx());
-            // Display output goes first; the acknowledgment can follow it.
+            // Display output is written before the acknowledgment of the displayed data.
             self.flush()?;
             self.write()?;
             self.tcp_app.stream.output_written(&mut self.context.cx());
             if self.tcp_app.stream.wants_status() {
                 self.report_status()?;
             }
-            // A local address for a remote address in `others` may have been acquired in the
-            // meantime.
-            let has_other =
-                !self.tcp_app.is_open() && others.iter().any(|other| self.has_source_for(*other));
+            // A local address for a remote address in `other_addresses` may have been acquired in
+            // the meantime.
+            let has_other = !self.tcp_app.is_open()
+                && other_addresses.iter().any(|other| self.has_source_for(*other));
             let until = if has_other { next_at } else { expires_at };
             let stream = &self.tcp_app.stream;
             let is_display_done = !stream.is_display_full() || stream.is_over();
@@ -467,7 +469,7 @@ impl<S: StreamSession> Driver<'_, S> {
 
     /// Opens the link if necessary, and requests a local address if the link or the segment assigns
     /// addresses (TM-233 §5.4, RFC 2131). Waits until a local address can reach one of `remotes`.
-    /// Returns `false` if local input ends the session before that.
+    /// Returns `false` if local input ends the session earlier.
     fn acquire_address(&mut self, remotes: &[SocketAddr], expires_at: Instant) -> Result<bool> {
         let has_address = !self.station.address().is_unspecified();
         match self.station.link_mut() {
@@ -552,7 +554,7 @@ impl<S: StreamSession> Driver<'_, S> {
         loop {
             self.write()?;
             self.process_input();
-            let is_sent = self.unwritten.is_empty() && self.station.packets_lent() == 0;
+            let is_sent = self.unwritten.is_empty() && self.station.packets_in_use() == 0;
             if is_sent && self.close_link() {
                 continue;
             }
@@ -660,12 +662,12 @@ impl<S: StreamSession> Driver<'_, S> {
             device_events |= PollFlags::OUT;
         }
         if device_events != self.watched {
-            self.poller.want(DEVICE, self.device.as_fd(), device_events)?;
+            self.poller.set_events(DEVICE, self.device.as_fd(), device_events)?;
             self.watched = device_events;
         }
-        let left = self.context.meter.enter(Account::Outside);
+        let previous_account = self.context.meter.enter(Account::Outside);
         let wait_result = self.wait_until_ready(until, is_local_input_wanted);
-        self.context.meter.enter(left);
+        self.context.meter.enter(previous_account);
         self.context.meter.count(Counter::Wakeups);
         wait_result?;
         if !self.poller.ready(DEVICE).is_empty() {
@@ -729,9 +731,9 @@ impl<S: StreamSession> Driver<'_, S> {
                 }
                 Device::Serial(serial) => serial,
             };
-            let left = self.context.meter.enter(Account::Interrupt);
+            let previous_account = self.context.meter.enter(Account::Interrupt);
             let read_result = serial.read(&mut self.buffer);
-            self.context.meter.enter(left);
+            self.context.meter.enter(previous_account);
             match read_result.context("cannot read from the device")? {
                 None => break,
                 Some(0) => bail!("the device hung up"),

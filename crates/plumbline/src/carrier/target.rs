@@ -119,7 +119,7 @@ pub(crate) enum NoAddress {
     Interrupted,
     /// The name has no address.
     Unknown {
-        /// Name.
+        /// Host name that was looked up.
         host: String,
         /// Error of the resolver.
         error: io::Error,
@@ -162,7 +162,7 @@ impl fmt::Display for NoAddress {
 /// # Errors
 ///
 /// Returns an error if the machine has no threads or descriptors left. The inner error reports that
-/// the target has no such address.
+/// the target has no address of these families.
 pub(crate) fn addresses(
     target: &HostTarget,
     family: AddressFamilies,

@@ -1,10 +1,10 @@
 //! TLS between a session and its carrier: from the first byte, from the moment at which the session
-//! requests it (START_TLS), or never.
+//! requests TLS (START_TLS), or never.
 //!
 //! The TLS library does no I/O: data from the carrier passes through the library to the session,
 //! and the session's output passes through the library to the carrier. The same code therefore
-//! serves the kernel's sockets and the user-space TCP. TLS has no urgent data; a Synch is sent as
-//! its data mark only.
+//! serves the kernel's sockets and the user-space TCP. TLS has no urgent data. In TLS only the data
+//! mark of a Synch is sent.
 //!
 //! The server is authenticated by its certificate (`trust`).
 
@@ -45,10 +45,10 @@ pub(crate) struct TlsParameters {
 pub(crate) enum TrustedBy {
     /// The certificate matches the pinned certificate.
     Pin,
-    /// The certificate is the first certificate of the server; it was pinned.
+    /// The certificate is the first certificate of the server, and was pinned.
     FirstUse,
-    /// The certificate is the first certificate of the server. It could not be pinned, for this
-    /// reason.
+    /// The certificate is the first certificate of the server, and could not be pinned for the
+    /// given reason.
     FirstUseNotPinned(String),
     /// The user's file of certificate authorities contains the certificate itself or the
     /// certificate of its issuer.
@@ -99,8 +99,8 @@ impl fmt::Display for TlsFailure {
             ),
             Self::VerificationFailed(why) => write!(
                 f,
-                "the server's certificate does not verify against the file of --ca ({why}): check \
-                 the host name, or omit --ca to pin the certificate"
+                "cannot verify the server's certificate with the authorities in the --ca file \
+                 ({why}): check the host name, or omit --ca to pin the certificate"
             ),
             Self::Pins { path, error } => {
                 write!(f, "cannot read the known certificates in {path}: {error}")
@@ -191,7 +191,7 @@ impl<S: StreamSession> MaybeTls<S> {
         self.session.sent(self.ciphertext.len());
         let presented_fingerprint = Arc::new(OnceLock::new());
         let connection = match &self.trust {
-            Some(trust) => charged(cx, || trust.connect(&presented_fingerprint)),
+            Some(trust) => charge_to_encryption(cx, || trust.connect(&presented_fingerprint)),
             None => Err(TlsFailure::HandshakeFailed("no trust anchors".to_owned())),
         };
         match connection {
@@ -224,7 +224,7 @@ impl<S: StreamSession> MaybeTls<S> {
         let mut rest = data;
         while !rest.is_empty() {
             let Some(connection) = self.connection() else { return };
-            let (accepted, processed) = charged(cx, || {
+            let (accepted, processed) = charge_to_encryption(cx, || {
                 // Reading from a slice cannot fail.
                 (connection.read_tls(&mut rest).unwrap_or(0), connection.process_new_packets())
             });
@@ -281,7 +281,8 @@ impl<S: StreamSession> MaybeTls<S> {
         let suite = connection.negotiated_cipher_suite().map(|suite| suite.suite());
         let suite = suite.and_then(|suite| suite.as_str()).unwrap_or("unknown");
         let trust = self.trust.as_ref();
-        let trusted_by = trust.map_or(TrustedBy::Authority, |trust| trust.accepted(&fingerprint));
+        let trusted_by =
+            trust.map_or(TrustedBy::Authority, |trust| trust.trust_basis(&fingerprint));
         TlsParameters { protocol: format!("{version}, {suite}"), fingerprint, trusted_by }
     }
 
@@ -292,7 +293,7 @@ impl<S: StreamSession> MaybeTls<S> {
             else {
                 return;
             };
-            match charged(cx, || connection.reader().read(&mut plaintext)) {
+            match charge_to_encryption(cx, || connection.reader().read(&mut plaintext)) {
                 Ok(0) => {
                     self.session.peer_closed(cx);
                     return self.close(Some(cx.now + CLOSE_TIMEOUT));
@@ -364,7 +365,7 @@ impl<S: StreamSession> MaybeTls<S> {
             }
             return;
         }
-        charged(cx, || {
+        charge_to_encryption(cx, || {
             self.put_plaintext();
             self.put_ciphertext();
         });
@@ -373,7 +374,7 @@ impl<S: StreamSession> MaybeTls<S> {
         }
     }
 
-    fn until(&self) -> Option<Instant> {
+    fn expires_at(&self) -> Option<Instant> {
         match self.state {
             State::Handshake { until, .. } => Some(until),
             State::Closing { until, .. } => until,
@@ -390,7 +391,7 @@ impl<S: StreamSession> MaybeTls<S> {
 ///
 /// `Stream::sent` also encrypts output, but has no meter. The time of that encryption is charged to
 /// the caller's account.
-fn charged<T>(cx: &mut Cx<'_>, call: impl FnOnce() -> T) -> T {
+fn charge_to_encryption<T>(cx: &mut Cx<'_>, call: impl FnOnce() -> T) -> T {
     let previous_account = cx.meter.enter(Account::Encryption);
     let result = call();
     cx.meter.enter(previous_account);
@@ -469,7 +470,7 @@ impl<S: StreamSession> Stream for MaybeTls<S> {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if self.until().is_some_and(|until| cx.now >= until) {
+        if self.expires_at().is_some_and(|until| cx.now >= until) {
             match self.state {
                 State::Handshake { .. } => {
                     self.fail(TlsFailure::HandshakeTimeout(self.timeout.as_secs()));
@@ -482,7 +483,7 @@ impl<S: StreamSession> Stream for MaybeTls<S> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.until().into_iter().chain(self.session.deadline()).min()
+        self.expires_at().into_iter().chain(self.session.deadline()).min()
     }
 }
 

@@ -18,7 +18,7 @@ struct RecordingSession {
     has_ended: bool,
     is_closing: bool,
     requests_tls: bool,
-    secured: Option<TlsParameters>,
+    tls_parameters: Option<TlsParameters>,
 }
 
 impl Stream for RecordingSession {
@@ -69,7 +69,7 @@ impl StreamSession for RecordingSession {
     }
 
     fn tls_established(&mut self, parameters: TlsParameters, _cx: &mut Cx<'_>) {
-        self.secured = Some(parameters);
+        self.tls_parameters = Some(parameters);
     }
 
     fn take_status(&mut self, _status: &CarrierStatus) {}
@@ -123,7 +123,7 @@ impl Fixture {
     }
 
     /// Transfers data in both directions until no data is left.
-    fn settle(&mut self) {
+    fn transfer_all(&mut self) {
         loop {
             let mut has_transferred = false;
             while !self.tls.output().is_empty() {
@@ -166,7 +166,7 @@ impl Fixture {
 
     fn open(&mut self) {
         self.tls.opened(&mut self.context.cx());
-        self.settle();
+        self.transfer_all();
     }
 }
 
@@ -179,7 +179,9 @@ impl TempDirectory {
     }
 
     fn trust(&self) -> Trust {
-        Trust::new("host", 992, None).unwrap().with_pins(Pins::at(self.0.join("known_hosts")))
+        Trust::new("host", 992, None)
+            .unwrap()
+            .with_pins(Pins::from_path(self.0.join("known_hosts")))
     }
 }
 
@@ -198,7 +200,7 @@ fn a_tls_session_opens_after_the_handshake_and_transfers_data_in_both_directions
     assert!(fixture.tls.session.is_open);
     assert_eq!(fixture.received, b"hello");
     fixture.server.writer().write_all(b"welcome").unwrap();
-    fixture.settle();
+    fixture.transfer_all();
     assert_eq!(fixture.tls.session.received, b"welcome");
 }
 
@@ -209,7 +211,7 @@ fn records_may_be_split_anywhere() {
     let mut fixture = Fixture::new(directory.trust(), &identity, 1);
     fixture.open();
     fixture.server.writer().write_all(&[7; 20_000]).unwrap();
-    fixture.settle();
+    fixture.transfer_all();
     assert_eq!(fixture.tls.session.received, [7; 20_000]);
 }
 
@@ -220,10 +222,10 @@ fn the_first_certificate_is_pinned_and_recognized_later() {
     for trusted_by in [TrustedBy::FirstUse, TrustedBy::Pin] {
         let mut fixture = Fixture::new(directory.trust(), &identity, 4096);
         fixture.open();
-        let secured = fixture.tls.session.secured.unwrap();
-        assert_eq!(secured.trusted_by, trusted_by);
-        assert_eq!(secured.fingerprint, fingerprint(identity.0.cert.der()));
-        assert!(secured.protocol.starts_with("TLS 1.3, "));
+        let tls_parameters = fixture.tls.session.tls_parameters.unwrap();
+        assert_eq!(tls_parameters.trusted_by, trusted_by);
+        assert_eq!(tls_parameters.fingerprint, fingerprint(identity.0.cert.der()));
+        assert!(tls_parameters.protocol.starts_with("TLS 1.3, "));
     }
 }
 
@@ -277,7 +279,7 @@ fn an_end_without_close_notify_is_reported_as_truncated() {
     let mut fixture = Fixture::new(directory.trust(), &identity, 4096);
     fixture.open();
     fixture.server.send_close_notify();
-    fixture.settle();
+    fixture.transfer_all();
     fixture.tls.peer_closed(&mut fixture.context.cx());
     assert!(fixture.tls.session.has_ended && !fixture.tls.is_truncated && fixture.tls.is_closing());
     let mut fixture = Fixture::new(directory.trust(), &identity, 4096);
@@ -295,9 +297,9 @@ fn close_notify_follows_all_queued_data() {
     fixture.tls.session.output.extend_from_slice(&[b'x'; 100_000]);
     fixture.tls.session.is_closing = true;
     fixture.tls.run(&mut fixture.context.cx());
-    fixture.settle();
+    fixture.transfer_all();
     fixture.tls.run(&mut fixture.context.cx());
-    fixture.settle();
+    fixture.transfer_all();
     assert_eq!(fixture.received.len(), 5 + 100_000);
     assert!(fixture.tls.is_closing());
     assert_eq!(fixture.server.reader().read(&mut [0; 8]).unwrap(), 0);
@@ -317,11 +319,11 @@ fn a_plaintext_session_switches_to_tls_on_request() {
     assert_eq!(fixture.tls.output(), b"hello");
     fixture.tls.sent(5);
     fixture.tls.receive(b"TLS", &mut fixture.context.cx());
-    fixture.settle();
-    assert!(fixture.tls.session.secured.is_some());
+    fixture.transfer_all();
+    assert!(fixture.tls.session.tls_parameters.is_some());
     fixture.tls.session.output.extend_from_slice(b"secret");
     fixture.tls.run(&mut fixture.context.cx());
-    fixture.settle();
+    fixture.transfer_all();
     assert_eq!(fixture.received, b"secret");
 }
 
@@ -335,7 +337,7 @@ fn an_authority_verifies_only_its_own_certificates() {
     let trust = || Trust::new("host", 992, Some(&file)).unwrap();
     let mut fixture = Fixture::new(trust(), &identity, 4096);
     fixture.open();
-    assert_eq!(fixture.tls.session.secured.unwrap().trusted_by, TrustedBy::Authority);
+    assert_eq!(fixture.tls.session.tls_parameters.unwrap().trusted_by, TrustedBy::Authority);
     let mut fixture = Fixture::new(trust(), &Identity::new(), 4096);
     fixture.open();
     assert!(matches!(fixture.tls.refusal, Some(TlsFailure::VerificationFailed(_))));

@@ -84,9 +84,9 @@ impl Trust {
             .map_err(|error| TlsFailure::HandshakeFailed(error.to_string()))
     }
 
-    /// Creates a client for several connections to the server; later connections resume the TLS
+    /// Creates a client for several connections to the server. Later connections resume the TLS
     /// sessions of earlier connections. Without a file of authorities, the server must present the
-    /// same certificate in all of them.
+    /// same certificate in all connections.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Trust {
 
     /// Returns the basis of the trust in an accepted certificate. Pins the server's first
     /// certificate.
-    pub(super) fn accepted(&self, fingerprint: &str) -> TrustedBy {
+    pub(super) fn trust_basis(&self, fingerprint: &str) -> TrustedBy {
         if self.authorities.is_some() {
             return TrustedBy::Authority;
         }
@@ -195,10 +195,10 @@ impl TlsClient {
 
     /// Returns the basis of the trust in an accepted certificate, and pins the server's first
     /// certificate.
-    pub(crate) fn accepted(&self, fingerprint: &str) -> TrustedBy {
+    pub(crate) fn trust_basis(&self, fingerprint: &str) -> TrustedBy {
         // With a file of authorities each certificate is verified, so a server may present
         // different certificates.
-        self.trust.accepted(fingerprint)
+        self.trust.trust_basis(fingerprint)
     }
 }
 

@@ -54,8 +54,8 @@ pub(crate) struct RecordLayer {
 #[derive(Clone, Copy, Debug)]
 struct Stopwatch {
     read: fn() -> u64,
-    /// Creation time by the clock and by the counter, from which the duration of a counter tick is
-    /// computed.
+    /// Creation time, by the clock and by the counter. The duration of a counter tick is computed
+    /// from both times.
     began: (Instant, u64),
     spent_ticks: u64,
 }
@@ -87,7 +87,7 @@ pub(crate) enum TlsWrite<'a> {
     CloseNotify,
 }
 
-/// Result of one call of the TLS library.
+/// Result of one call to the TLS library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// More work is ready; call [`RecordLayer::process`] again at once.
@@ -144,12 +144,12 @@ impl RecordLayer {
     }
 
     /// Returns the time spent in the TLS library, without the time of the data callback.
-    pub(crate) fn spent(&self) -> Duration {
+    pub(crate) fn library_time(&self) -> Duration {
         self.stopwatch.spent()
     }
 
     /// Returns the parameters negotiated so far.
-    pub(crate) fn agreed(&self) -> &CommonState {
+    pub(crate) fn negotiated_state(&self) -> &CommonState {
         match &self.role {
             TlsRole::Client(connection) => connection,
             TlsRole::Server(connection) => connection,
@@ -158,7 +158,7 @@ impl RecordLayer {
 
     /// Returns whether the handshake is still in progress.
     pub(crate) fn is_handshaking(&self) -> bool {
-        self.agreed().is_handshaking()
+        self.negotiated_state().is_handshaking()
     }
 
     /// Returns whether the peer has sent close_notify.
@@ -182,7 +182,7 @@ impl RecordLayer {
     }
 
     /// Marks the first `count` bytes of [`Self::room`] as received.
-    pub(crate) fn filled(&mut self, count: usize) {
+    pub(crate) fn mark_received(&mut self, count: usize) {
         self.end = self.incoming.len().min(self.end + count);
         if self.end == self.incoming.len() {
             // The read filled the buffer; more input may be waiting.
@@ -202,7 +202,7 @@ impl RecordLayer {
     }
 
     /// Marks the first `count` bytes of [`Self::output`] as sent.
-    pub(crate) fn sent(&mut self, count: usize) {
+    pub(crate) fn mark_sent(&mut self, count: usize) {
         self.sent_len += count;
         if self.sent_len >= self.outgoing_len {
             self.sent_len = 0;

@@ -72,8 +72,8 @@ fn transfer(from: &mut RecordLayer, to: &mut RecordLayer, piece: usize) -> Vec<u
         let room = to.room(piece);
         let count = room.len().min(piece).min(from.output().len());
         room[..count].copy_from_slice(&from.output()[..count]);
-        to.filled(count);
-        from.sent(count);
+        to.mark_received(count);
+        from.mark_sent(count);
         received.extend(decrypt(to));
     }
     received
@@ -138,7 +138,7 @@ fn a_modified_record_is_rejected_with_an_alert() {
     let mut record = client.output().to_vec();
     *record.last_mut().unwrap() ^= 1;
     server.room(0)[..record.len()].copy_from_slice(&record);
-    server.filled(record.len());
+    server.mark_received(record.len());
     assert!(server.output().is_empty());
     server.process(TlsWrite::Nothing, &mut |_| panic!("data")).unwrap_err();
     assert!(!server.output().is_empty());
@@ -148,7 +148,7 @@ fn a_modified_record_is_rejected_with_an_alert() {
 fn input_that_is_not_a_tls_record_is_rejected() {
     let Pair { mut server, .. } = Pair::new(&TLS13);
     server.room(0)[..13].copy_from_slice(b"STOR a file\r\n");
-    server.filled(13);
+    server.mark_received(13);
     server.process(TlsWrite::Nothing, &mut |_| {}).unwrap_err();
 }
 
@@ -156,9 +156,9 @@ fn input_that_is_not_a_tls_record_is_rejected() {
 fn the_input_buffer_has_a_limit() {
     let Pair { mut server, .. } = Pair::new(&TLS13);
     let first_room = server.room(usize::MAX).len();
-    server.filled(first_room);
+    server.mark_received(first_room);
     let second_room = server.room(usize::MAX).len();
-    server.filled(second_room);
+    server.mark_received(second_room);
     assert_eq!((first_room, first_room + second_room), (RECORD_MAX_BYTES, INCOMING_MAX_BYTES));
     assert!(server.room(usize::MAX).is_empty());
 }
@@ -187,7 +187,7 @@ proptest! {
             false => Pair::new(&TLS13).server,
         };
         server.room(0)[..wire.len()].copy_from_slice(&wire);
-        server.filled(wire.len());
+        server.mark_received(wire.len());
         while matches!(server.process(TlsWrite::Nothing, &mut |_| {}), Ok(Progress::Again)) {}
         prop_assert!(!server.has_ended());
     }

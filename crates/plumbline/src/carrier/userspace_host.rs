@@ -58,7 +58,7 @@ pub(crate) fn open_host(via: &Route, connections: usize, profile: Profile) -> Re
     let host = host.context("cannot start plumb's own TCP/IP on the device")?;
     if let Some((address, prefix_len)) = local_addresses.ipv6 {
         let added = host.with_layers(|layers, _| {
-            layers.internet.add_address(Address::lasting(address.into(), prefix_len))
+            layers.internet.add_address(Address::permanent(address.into(), prefix_len))
         });
         added.ok().with_context(|| format!("{address} is not a valid host address"))?;
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 /// Line rate of tables 6-4 and 6-5 in the demonstration, bit/s.
 pub(crate) const RATE_BPS: u64 = 19_200;
-/// Table 6-4 at that rate: measured echo time of a character, ns.
+/// Echo time of a character, measured in 1982 at [`RATE_BPS`] (table 6-4), ns.
 pub(crate) const ECHO_1982_NS: u64 = 71_800_000;
-/// Table 6-5 at that rate: measured time of a screenful, ns.
+/// Time of a screenful, measured in 1982 at [`RATE_BPS`] (table 6-5), ns.
 pub(crate) const SCREENFUL_1982_NS: u64 = 2_830_000_000;
-/// Table 6-3: number of packets of a screenful.
+/// Number of packets of a screenful in 1982 (table 6-3).
 pub(crate) const SCREENFUL_1982_PACKETS: u64 = 4;
 /// Line rate of figure 6-1, bit/s.
 const FIGURE_RATE_BPS: u64 = 9_600;
@@ -27,7 +27,7 @@ pub(crate) struct Laboratory {
     pub(crate) screenful_ns: u64,
     /// Number of packets of the screenful.
     pub(crate) screenful_packets: u64,
-    /// Lines of figure 6-1: packet size in bits, and seconds.
+    /// Curves of figure 6-1. Each point has the packet size in bits and the time in seconds.
     pub(crate) packets: Vec<(Curve, Vec<(f64, f64)>)>,
 }
 

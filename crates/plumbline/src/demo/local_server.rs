@@ -18,8 +18,8 @@ use std::thread;
 
 /// Name of the TUN interface.
 pub(crate) const INTERFACE: &str = "plumb0";
-/// Address of the Telnet server: of the kernel on the TUN, or of the remote station on a serial
-/// line.
+/// Address of the Telnet server: the kernel's address on the TUN, or the address of the remote
+/// station on a serial line.
 pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
 const PREFIX_BITS: u8 = 24;
 
@@ -29,7 +29,7 @@ const PREFIX_BITS: u8 = 24;
 ///
 /// # Errors
 ///
-/// Returns an error with the reason why the machine does not permit it.
+/// Returns an error with the reason if the machine permits no network namespace or no TUN.
 pub(crate) fn enter_network() -> Result<Tun> {
     namespace::enter_new_network()?;
     open_tun()
@@ -39,7 +39,7 @@ pub(crate) fn enter_network() -> Result<Tun> {
 ///
 /// # Errors
 ///
-/// Returns an error with the reason why the machine does not permit it.
+/// Returns an error with the reason if the machine permits no TUN.
 pub(crate) fn open_tun() -> Result<Tun> {
     let tun = Tun::open(Some(INTERFACE))?;
     let interface = Interface::named(INTERFACE)?;
@@ -61,7 +61,7 @@ pub(crate) struct Daemon {
 ///
 /// # Errors
 ///
-/// Returns an error if none is installed.
+/// Returns an error if no such server is installed.
 pub(crate) fn daemons() -> Result<Vec<Daemon>> {
     let inetutils = ["telnetd", "inetutils-telnetd"].into_iter().find_map(|program| {
         let program = find(program)?;
@@ -99,7 +99,8 @@ fn find(program: &str) -> Option<PathBuf> {
     candidates.into_iter().find(is_program)
 }
 
-/// Accepts a connection and starts a server process for it. Dropping it terminates the process.
+/// Accepts a connection and starts a server process for it. Dropping this value terminates the
+/// process.
 pub(crate) struct Server {
     programs: Arc<Mutex<Vec<Program>>>,
 }
@@ -118,7 +119,7 @@ impl Server {
         let daemon = daemon.clone();
         let builder = thread::Builder::new().name("telnet server".to_owned());
         builder.spawn(move || {
-            // One login per server; the port is then free for the next one.
+            // Each server accepts one login. Then the port is free for the next server.
             let served = listener.accept().and_then(|(stream, _)| serve(&daemon, stream));
             if let Ok(program) = served {
                 thread_programs.lock().unwrap_or_else(PoisonError::into_inner).push(program);

@@ -98,8 +98,9 @@ fn demonstrate(arguments: &Arguments) -> Result<()> {
     let laboratory = laboratory::run().context("the simulation stalled")?;
     check_interrupted(&interrupts)?;
     print_wrapped(
-        "Our engines on a line of 19,200 bit/s, charged with the costs of TM-233's table 6-1. The \
-         results are compared below with those measured in 1982.\n",
+        "plumbline's protocol layers on a simulated line of 19,200 bit/s. Each layer is charged its \
+         CPU time of 1982 (TM-233, table 6-1). Section 3 compares the results with those measured \
+         in 1982.\n",
         style,
     );
     print_wrapped("2. A real login", style);
@@ -251,7 +252,7 @@ fn lines_of(output: &[u8]) -> Vec<String> {
 fn show_times(laboratory: &Laboratory, login: &Login, style: Style) {
     let measured = &login.measured;
     print_wrapped("\n3. Then and now", style);
-    let table = page::then_and_now(laboratory, measured);
+    let table = page::comparison_table(laboratory, measured);
     print_wrapped(&page::origins(&table), style);
     print(&style.in_charset(&format!("\n{}", table.render(style.columns()))));
     print_wrapped(&format!("\n{}", page::SCREENFUL), style);
@@ -259,7 +260,7 @@ fn show_times(laboratory: &Laboratory, login: &Login, style: Style) {
         let times = [echo.p50_ns, echo.p90_ns, echo.p99_ns].map(records::format::duration);
         let [p50, p90, p99] = times;
         let title = format!(
-            "\nWhere the median of {} echoes went (p50 {p50}, p90 {p90}, p99 {p99})",
+            "\nWhere the time of the median echo went ({} echoes: p50 {p50}, p90 {p90}, p99 {p99})",
             echo.samples
         );
         print_wrapped(&style.in_charset(&title), style);
@@ -267,7 +268,7 @@ fn show_times(laboratory: &Laboratory, login: &Login, style: Style) {
     }
     if let Some(screenful) = &measured.screenful {
         let title = format!(
-            "\nWhere a screenful of {} cells went, {}",
+            "\nWhere the time of a screenful of {} cells went, {}",
             screenful.cells,
             summary::extent_of(screenful)
         );

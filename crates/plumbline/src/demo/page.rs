@@ -15,13 +15,13 @@ use simulator::table::Origin;
 use std::path::{Path, PathBuf};
 
 /// Returns the table that compares 1982 with today.
-pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> Table {
+pub(crate) fn comparison_table(laboratory: &Laboratory, measured: &Measurement) -> Table {
     let mut table = Table::new()
         .text("")
         .text("origin")
         .number("1982, measured")
-        .number("ours at the costs of 1982")
-        .number("ours today");
+        .number("plumbline, 1982 costs")
+        .number("plumbline today");
     let output = || Origin::Output.name().to_owned();
     let echo = measured.echo.as_ref().map(|echo| echo.p50_ns);
     let screenful = measured.screenful.as_ref();
@@ -53,11 +53,11 @@ pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> T
     table
 }
 
-/// Returns the origins of the figures in the comparison table, by its number of rows.
+/// Returns the note on the origins of the figures in the comparison table.
 pub(crate) fn origins(table: &Table) -> String {
     format!(
-        "Of {0} rows 0 are input, 0 fit and {0} output: the run in virtual time computed the figures \
-         at the costs of 1982, and those of today are measured. The 1982 column holds constants from \
+        "All {0} rows are outputs. The figures for plumbline at the costs of 1982 were computed in \
+         virtual time, and those of today were measured. The 1982 column holds constants from \
          TM-233.",
         table.rows().len()
     )
@@ -65,9 +65,10 @@ pub(crate) fn origins(table: &Table) -> String {
 
 /// Definition of a screenful, printed below the comparison table.
 pub(crate) const SCREENFUL: &str = "A screenful is timed from its first cell to its last, as in \
-1982 (TM-233 §6.2.5). If the screenful is a single packet, that is only the time to display it. \
-The time from the request to the last cell also includes the network in both directions, and \
-the program that prints the screenful.";
+                                    1982 (TM-233 §6.2.5). If the screenful arrives in one packet, \
+                                    this is only the time to display it. The time from the request \
+                                    to the last cell also includes the network in both directions \
+                                    and the program that prints the screenful.";
 
 /// Returns the page.
 pub(crate) fn render(
@@ -80,12 +81,12 @@ pub(crate) fn render(
     let mut sections = sections.into_iter();
     let mut page: Vec<Section> = sections.by_ref().take(2).collect();
     page.push(Section::Paragraph(format!(
-        "The login went through our own TCP/IP to {server}. For comparison: two personal computers \
-         of 1982 on a line of {} bit/s, in virtual time: the same engines, charged with the costs \
-         of table 6-1 of TM-233.",
+        "The login used plumbline's own TCP/IP to {server}. For comparison, the same protocol \
+         layers ran in virtual time: two personal computers of 1982 on a line of {} bit/s, with the \
+         CPU times of table 6-1 of TM-233.",
         count(RATE_BPS)
     )));
-    let table = then_and_now(laboratory, measured);
+    let table = comparison_table(laboratory, measured);
     page.push(Section::Paragraph(origins(&table)));
     page.push(Section::Table { title: "Then and now".to_owned(), table });
     page.push(Section::Paragraph(SCREENFUL.to_owned()));
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn the_screenful_has_the_same_values_and_names_as_in_the_measurement() {
         let measured = measured();
-        let table = then_and_now(&laboratory(), &measured);
+        let table = comparison_table(&laboratory(), &measured);
         let rows: Vec<(&str, &str)> =
             table.rows().iter().map(|row| (row[0].as_str(), row[4].as_str())).collect();
         let expected = [
@@ -167,7 +168,7 @@ mod tests {
             ("packets of a screenful", "1"),
         ];
         assert_eq!(rows[1..], expected);
-        // The split below refers to the time with this name, as does the column of `plumb measure`.
+        // `plumb measure` names the same time in the same words.
         let screenful = measured.screenful.as_ref().unwrap();
         assert_eq!(summary::extent_of(screenful), "request to last cell");
         let style = Style { width: 100, charset: Charset::Ascii, color: false };
@@ -177,11 +178,11 @@ mod tests {
 
     #[test]
     fn every_row_has_its_origin_and_the_page_counts_the_origins_above_the_table() {
-        let table = then_and_now(&laboratory(), &measured());
+        let table = comparison_table(&laboratory(), &measured());
         assert!(table.rows().iter().all(|row| row[1] == "output"), "{:?}", table.rows());
         let page = render(&laboratory(), &measured(), None, "a server");
         let (before, _) = page.split_once("packets of a screenful").unwrap();
-        assert!(before.contains("Of 4 rows 0 are input, 0 fit and 4 output"), "{before}");
+        assert!(before.contains("All 4 rows are outputs"), "{before}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Remote host of the demonstration: a user-space station with a Telnet server and a minimal shell.
 //!
-//! The demonstration talks to it on machines that permit no TUN. The link is LLP over a
+//! The demonstration uses this host on machines that permit no TUN. The link is LLP over a
 //! pseudo-terminal, whose path is the first line that this program prints.
 
 use super::local_server::SERVER;

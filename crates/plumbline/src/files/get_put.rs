@@ -2,8 +2,8 @@
 
 use super::ftp;
 use super::get_put_arguments::{CommonOptions, Get, Location, Put};
-use super::local::{LocalSource, NoSink, Sink};
-use super::progress::{Progress, say};
+use super::local::{LocalSource, Sink, SinkError};
+use super::progress::{Progress, print_message};
 use super::tftp::{self, Operation, Stop, TftpReport, TransferSpec};
 use super::url::{Url, UrlScheme};
 use crate::carrier;
@@ -13,7 +13,7 @@ use crate::meters::{self, MeterRegistry};
 use crate::transfer_recorder::{TransferRecorder, summary, time_breakdown};
 use anyhow::{Result, anyhow};
 use os::beneath::Existing;
-use protocols::application::tftp::{Agreed, Direction};
+use protocols::application::tftp::{AgreedParameters, Direction};
 use protocols::time::Duration;
 use std::ffi::OsStr;
 use std::io::Write;
@@ -86,12 +86,12 @@ fn split(locations: &[Location]) -> (Vec<Url>, Vec<PathBuf>) {
 fn get_tftp(arguments: &Get, url: &Url, named: Option<&Path>) -> exit::Result {
     let path = destination(url, named).map_err(report_wrong_arguments)?;
     let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
-    let sink = Sink::open(&path, existing).map_err(|no_sink| match no_sink {
-        NoSink::Exists(path) => report_wrong_arguments(anyhow!(
+    let sink = Sink::open(&path, existing).map_err(|sink_error| match sink_error {
+        SinkError::Exists(path) => report_wrong_arguments(anyhow!(
             "{} exists: use --force to replace it, or name another file",
             path.display()
         )),
-        NoSink::Refused(error) => report_local_error(&error),
+        SinkError::Refused(error) => report_local_error(&error),
     })?;
     let is_stdout = path == Path::new("-");
     run(url, Operation::Get(sink), None, &arguments.common, is_stdout)
@@ -136,8 +136,9 @@ fn report_local_error(error: &anyhow::Error) -> Failure {
     Failure::ThisMachine
 }
 
-/// Returns the path of the downloaded file: the file `named`, or the last component of the URL in
-/// the directory `named` or in the current directory. The user has typed that name, not the server.
+/// Returns the local path of a download. If `named` is a directory or `None`, the file gets the
+/// last component of the URL as its name. The user has typed the URL, so the server cannot choose
+/// the name.
 fn destination(url: &Url, named: Option<&Path>) -> Result<PathBuf> {
     if url.name.is_empty() {
         return Err(anyhow!("{url} has no file name"));
@@ -166,9 +167,9 @@ fn run(
 ) -> exit::Result {
     let UrlScheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
     let began = Instant::now();
-    let found =
+    let lookup_result =
         carrier::addresses(&url.target, common.connection.family, &common.connection.via, None);
-    let addresses = found.map_err(|error| report_local_error(&error))?;
+    let addresses = lookup_result.map_err(|error| report_local_error(&error))?;
     let addresses = addresses.map_err(|none| exit::remote_failure(none.to_string()))?;
     let spec = TransferSpec {
         host: url.target.host.clone(),
@@ -191,7 +192,7 @@ fn run(
     let is_verbose = common.connection.verbose;
     let outcome = run_transfer(&spec, operation, &recorder, move |stats| {
         if let Some(agreed) = stats.agreed.filter(|_| is_verbose) {
-            print_options_once.call_once(|| say(&format!("< {}", agreed_text(agreed))));
+            print_options_once.call_once(|| print_message(&format!("< {}", agreed_text(agreed))));
         }
         let announced = stats.agreed.and_then(|agreed| agreed.transfer_size);
         let mut progress = display.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,14 +207,14 @@ fn run(
 
 /// Formats the parameters agreed with the server, for `--verbose`. A parameter that the server's
 /// OACK (RFC 2347) omits has its default value.
-fn agreed_text(agreed: Agreed) -> String {
-    let Agreed { block_size, window_size, timeout_s, transfer_size } = agreed;
+fn agreed_text(agreed: AgreedParameters) -> String {
+    let AgreedParameters { block_size, window_size, timeout_s, transfer_size } = agreed;
     let option = |name: &str, value: Option<u64>| {
         value.map(|value| format!(", {name} {value}")).unwrap_or_default()
     };
     let seconds = option("timeout", timeout_s.map(u64::from));
     let size = option("tsize", transfer_size);
-    format!("agreed: blksize {block_size}, windowsize {window_size}{seconds}{size}")
+    format!("negotiated: blksize {block_size}, windowsize {window_size}{seconds}{size}")
 }
 
 /// Runs the transfer in this thread, until it ends or is interrupted.
@@ -274,9 +275,9 @@ fn print_report(
             Direction::Read => "downloaded",
             Direction::Write => "uploaded",
         };
-        say(&format!("{verb} '{}': {}", escaped(&spec.name), summary(record)));
+        print_message(&format!("{verb} '{}': {}", escaped(&spec.name), summary(record)));
         if common.connection.verbose {
-            say(&time_breakdown(record));
+            print_message(&time_breakdown(record));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub(crate) const GET_ABOUT: &str = "\
 Download files by FTP or TFTP.
 
-A file appears under its name only when it is complete; after an interrupt, a full disk or a \
+A file appears under its name only when it is complete. After an interrupt, a full disk or a \
 timeout, an existing file of that name is unchanged. A partial download by FTP is saved as \
 NAME.part, and --continue resumes it. Existing files are not replaced without --force. '-' is the \
 standard output.";
@@ -29,11 +29,11 @@ supports setting times.";
 pub(crate) struct Get {
     /// Sources, all on one host, then optionally the local file or directory [default: the last
     /// component of the name, in the current directory]. A source is ftp://user@host/name, ftpes://
-    /// or ftps:// with TLS, or tftp://host/name; :port may follow the host, ;mode=netascii a TFTP
-    /// name
+    /// or ftps:// with TLS, or tftp://host/name. The host may be followed by :port, and a TFTP name
+    /// by ;mode=netascii
     #[arg(value_name = "url", required = true)]
     pub(super) locations: Vec<Location>,
-    /// Write to this file or directory (same as the last argument)
+    /// Local file or directory to write to, instead of the last argument
     #[arg(short, long, value_name = "file")]
     pub(super) output: Option<PathBuf>,
     /// Replace existing files
@@ -54,7 +54,7 @@ pub(crate) struct Get {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Put {
     /// Local files, then the destination: ftp://user@host/name, ftpes:// or ftps:// with TLS, or
-    /// tftp://host/name; :port may follow the host, ;mode=netascii a TFTP name
+    /// tftp://host/name. The host may be followed by :port, and a TFTP name by ;mode=netascii
     #[arg(value_name = "file", num_args = 2.., required = true)]
     pub(super) locations: Vec<Location>,
     /// FTP: with --continue, also replace a remote file that is not the beginning of the local
@@ -147,7 +147,7 @@ impl CommonOptions {
     }
 }
 
-/// Returns an error that names `other`, an option that the protocol of the URL does not have.
+/// Returns an error if `other` names an option that the protocol of the URL does not have.
 fn reject_option(other: Option<&'static str>, is_ftp: bool) -> anyhow::Result<()> {
     match other {
         Some("--type") => bail!("TFTP has no --type: for text, append ;mode=netascii to the URL"),
@@ -161,7 +161,7 @@ impl Get {
     ///
     /// # Errors
     ///
-    /// Returns an error that names an option of the other protocol.
+    /// Returns an error that names an option of a different protocol.
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
         let segments = (self.segments.is_some() && !is_ftp).then_some("--segments");
         reject_option(
@@ -176,7 +176,7 @@ impl Put {
     ///
     /// # Errors
     ///
-    /// Returns an error that names an option of the other protocol.
+    /// Returns an error that names an option of a different protocol.
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
         let links = (self.links != Links::Follow && !is_ftp).then_some("--links");
         let links = links.or((self.force && !is_ftp).then_some("--force"));

@@ -91,7 +91,10 @@ fn find(text: &str, host: &str) -> Result<HostSettings> {
 fn settings(table: &HostsTable) -> Result<HostSettings> {
     let image = table.image.as_deref().map(parse_requested_type).transpose()?;
     if matches!(image, Some(RequestedType::This(of_text)) if of_text.is_text()) {
-        bail!("an image is not text: use I, L with the bits of a word (such as L36), or auto");
+        bail!(
+            "the image type must not be a text type: use I, L with the bits of a word (such as \
+               L36), or auto"
+        );
     }
     Ok(HostSettings { image, store: table.store.as_deref().map(parse_word_format).transpose()? })
 }

@@ -137,7 +137,7 @@ pub(crate) struct Sink {
 
 #[derive(Debug)]
 enum FileOutput {
-    /// A file that gets its name when it is complete.
+    /// A file that gets its final name when it is complete.
     AtomicFile(AtomicFile),
     /// A pipe, a terminal or a device.
     Plain(File),
@@ -145,7 +145,7 @@ enum FileOutput {
 
 /// Reason why a sink cannot be opened.
 #[derive(Debug)]
-pub(crate) enum NoSink {
+pub(crate) enum SinkError {
     /// A file with this path already exists.
     Exists(PathBuf),
     /// The system refuses to open or create the file.
@@ -154,7 +154,7 @@ pub(crate) enum NoSink {
 
 impl Sink {
     /// Creates a sink that writes to a draft (temporary file).
-    pub(crate) fn of(atomic_file: AtomicFile) -> Self {
+    pub(crate) fn from_atomic_file(atomic_file: AtomicFile) -> Self {
         Self {
             output: FileOutput::AtomicFile(atomic_file),
             buffered: Vec::with_capacity(PIECE_BYTES),
@@ -162,25 +162,25 @@ impl Sink {
     }
 
     /// Creates a sink that writes to an open file, device or pipe.
-    pub(crate) fn plain(file: File) -> Self {
+    pub(crate) fn from_file(file: File) -> Self {
         Self { output: FileOutput::Plain(file), buffered: Vec::with_capacity(PIECE_BYTES) }
     }
 
     /// Opens a sink for `path`; `-` is the standard output.
-    pub(crate) fn open(path: &Path, existing: Existing) -> Result<Self, NoSink> {
+    pub(crate) fn open(path: &Path, existing: Existing) -> Result<Self, SinkError> {
         let to_refused = |error: io::Error| {
             let sentence = format!("cannot write {}", path.display());
-            NoSink::Refused(anyhow::Error::new(error).context(sentence))
+            SinkError::Refused(anyhow::Error::new(error).context(sentence))
         };
         if path == Path::new("-") {
             let stdout = rustix::io::dup(rustix::stdio::stdout());
-            return Ok(Self::plain(stdout.map_err(|error| to_refused(error.into()))?.into()));
+            return Ok(Self::from_file(stdout.map_err(|error| to_refused(error.into()))?.into()));
         }
         // A symbolic link is followed: its target is the file to replace.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&path).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
             let device = File::options().write(true).open(&path).map_err(to_refused)?;
-            return Ok(Self::plain(device));
+            return Ok(Self::from_file(device));
         }
         let directory = match path.parent() {
             Some(directory) if directory != Path::new("") => directory,
@@ -193,8 +193,10 @@ impl Sink {
         // Ignored: a draft that cannot be removed only takes disk space.
         _ = sweep(&directory);
         match AtomicFile::begin(directory, name.as_bytes(), existing) {
-            Ok(atomic_file) => Ok(Self::of(atomic_file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(NoSink::Exists(path)),
+            Ok(atomic_file) => Ok(Self::from_atomic_file(atomic_file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(SinkError::Exists(path))
+            }
             Err(error) => Err(to_refused(error)),
         }
     }
@@ -255,7 +257,9 @@ mod tests {
         finish(sink).unwrap();
         assert_eq!(fs::read(&path).unwrap(), vec![7; PIECE_BYTES + 1]);
         let second_open = Sink::open(&path, Existing::Keep);
-        assert!(matches!(second_open, Err(NoSink::Exists(existing)) if existing.ends_with("file")));
+        assert!(
+            matches!(second_open, Err(SinkError::Exists(existing)) if existing.ends_with("file"))
+        );
         fs::remove_dir_all(directory).unwrap();
     }
 

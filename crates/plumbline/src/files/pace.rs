@@ -3,7 +3,7 @@
 use protocols::Instant;
 use protocols::time::Duration;
 
-/// Maximum burst, as the time that its bytes take at the limited rate.
+/// Maximum duration of a burst at the limited rate.
 const MAX_BURST_TIME: Duration = Duration::from_millis(250);
 
 /// A rate limit, or none.

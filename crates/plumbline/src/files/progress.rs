@@ -25,7 +25,7 @@ enum Display {
 }
 
 impl Progress {
-    /// Creates a display. It shows nothing if `is_quiet`.
+    /// Creates a display. A display with `is_quiet` shows nothing.
     pub(super) fn new(is_quiet: bool) -> Self {
         let began = Instant::now();
         let display = match std::io::stderr().is_terminal() {
@@ -51,7 +51,7 @@ impl Progress {
                 let now = Instant::now();
                 if now >= *next {
                     *next = now + LINE_INTERVAL;
-                    say(&line(bytes, size, now - self.began));
+                    print_message(&line(bytes, size, now - self.began));
                 }
             }
         }
@@ -104,7 +104,7 @@ fn line(bytes: u64, size: Option<u64>, elapsed: Duration) -> String {
 }
 
 /// Prints a message to stderr.
-pub(super) fn say(sentence: &str) {
+pub(super) fn print_message(sentence: &str) {
     // A closed stderr is ignored.
     let sentence = records::escape::message(sentence);
     _ = writeln!(std::io::stderr(), "plumb: {sentence}");

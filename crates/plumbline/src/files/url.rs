@@ -1,7 +1,8 @@
-//! Location of a remote file: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617), and
-//! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2), where the name is relative
-//! to the directory after the login; a name that itself begins with a slash is relative to the
-//! root.
+//! Location of a remote file: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617) or
+//! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2).
+//!
+//! The name in an FTP URL is relative to the directory after the login. If the name itself begins
+//! with a slash, it is relative to the root.
 //!
 //! A password is never printed.
 

@@ -1,9 +1,9 @@
-//! Table 6-8 of TM-233, code size: the size of each of the thesis's modules in this program.
+//! Table 6-8 of TM-233: the code size of each module of the thesis, compared with this program.
 //!
-//! The symbol table of the program contains the length of each function, and the symbol's name
-//! contains the module in which it was written (ELF, chapter 4). Inlined functions count for their
-//! caller, and each instance of a generic function counts separately. A program without a symbol
-//! table, which a packager may have stripped, has no sizes to report.
+//! The symbol table of the program contains the length of each function. The name of a symbol
+//! contains the module that defines the function (ELF, chapter 4). Inlined functions count for
+//! their caller, and each instance of a generic function counts separately. If a packager has
+//! stripped the symbol table, there are no sizes to report.
 
 use anyhow::{Context, Result, bail};
 use simulator::table::{Figure, Row, Table};
@@ -16,22 +16,22 @@ use std::os::unix::fs::FileExt;
 struct Module {
     name: &'static str,
     bytes: f64,
-    ours: &'static [&'static str],
+    our_modules: &'static [&'static str],
 }
 
 /// Table 6-8, without the operating system area.
 const MODULES: [Module; 7] = [
-    Module { name: "Telnet", bytes: 3_156.0, ours: &["protocols::application::telnet"] },
-    Module { name: "TCP", bytes: 5_396.0, ours: &["protocols::transport::tcp"] },
-    Module { name: "Internet", bytes: 1_112.0, ours: &["protocols::internet"] },
+    Module { name: "Telnet", bytes: 3_156.0, our_modules: &["protocols::application::telnet"] },
+    Module { name: "TCP", bytes: 5_396.0, our_modules: &["protocols::transport::tcp"] },
+    Module { name: "Internet", bytes: 1_112.0, our_modules: &["protocols::internet"] },
     Module {
         name: "LLP and packet manager",
         bytes: 4_868.0,
-        ours: &["protocols::link::llp", "protocols::packet"],
+        our_modules: &["protocols::link::llp", "protocols::packet"],
     },
-    Module { name: "tasking", bytes: 432.0, ours: &["os::tasking"] },
-    Module { name: "terminal", bytes: 9_068.0, ours: &["protocols::terminal"] },
-    Module { name: "runtime system", bytes: 282.0, ours: &["std::rt"] },
+    Module { name: "tasking", bytes: 432.0, our_modules: &["os::tasking"] },
+    Module { name: "terminal", bytes: 9_068.0, our_modules: &["protocols::terminal"] },
+    Module { name: "runtime system", bytes: 282.0, our_modules: &["std::rt"] },
 ];
 
 /// Size of the operating system area in the thesis, in bytes.
@@ -53,11 +53,16 @@ pub(super) fn table() -> Result<Table> {
     let mut rows: Vec<Row> = MODULES
         .iter()
         .map(|module| {
-            let patterns: Vec<_> = module.ours.iter().map(|path| Pattern::of(path)).collect();
-            let ours = functions
+            let patterns: Vec<_> =
+                module.our_modules.iter().map(|path| Pattern::of(path)).collect();
+            let our_functions = functions
                 .iter()
                 .filter(|function| patterns.iter().any(|pattern| pattern.is_in(&function.name)));
-            row(module.name, module.bytes, ours.map(|function| function.bytes as f64).sum())
+            row(
+                module.name,
+                module.bytes,
+                our_functions.map(|function| function.bytes as f64).sum(),
+            )
         })
         .collect();
     rows.push(row("operating system area", OS_AREA_BYTES, f64::from(headers_len(&file)?)));
@@ -67,15 +72,16 @@ pub(super) fn table() -> Result<Table> {
         title: "length of the code",
         unit: "bytes",
         rows,
-        why: "The thesis has 8088 code that does what a login needs; its terminal is a Heath-19 \
-              with the standard input and output of C. Plumbline's values are those of the running \
-              program, for its processor: every option of TCP, both versions of the Internet \
-              protocol with their neighbors and routers, a modern terminal besides the Heath-19. A \
-              function that the compiler has inlined counts as part of its caller. The runtime \
-              system is the code that runs before and after the program itself; the operating \
-              system area, which in DOS is 256 bytes before the program, is the headers of the ELF \
-              file. The rows of the thesis add up to 24,570 bytes, a hundred more than its total. \
-              Plumbline's total is the sum of the rows, without the rest of the program.",
+        why: "The code of the thesis is for the 8088 and does only what a login needs. Its terminal \
+              is a Heath-19 with the standard input and output of C. Plumbline's values are those \
+              of the running program on its processor. They include every option of TCP, both \
+              versions of the Internet protocol with neighbors and routers, and a modern terminal \
+              in addition to the Heath-19. A function that the compiler has inlined counts as part \
+              of its caller. The runtime system is the code that runs before and after the program \
+              itself. The operating system area of DOS is 256 bytes before the program; that of \
+              plumbline is the headers of the ELF file. The rows of the thesis add up to 24,570 \
+              bytes, a hundred more than its total. Plumbline's total is the sum of the rows, \
+              without the rest of the program.",
     })
 }
 
@@ -96,8 +102,8 @@ pub(super) fn data_table() -> Table {
                 .measured(Figure::derived(tm233::OTHER_DATA_BYTES)),
             row("all data", tm233::DATA_BYTES, (buffers + other_data_bytes) as f64),
         ],
-        why: "The data of a host besides the buffers are its layers, meter and Telnet, without the \
-              tables that grow as needed and without its screen. Their size depends on the \
+        why: "Besides the buffers, a host stores the data of its layers, its meter and Telnet. \
+              Tables that grow as needed and the screen are not included. The sizes depend on the \
               compiler and on the features of the build.",
     }
 }
@@ -113,9 +119,9 @@ fn headers_len(file: &File) -> Result<u32> {
 
 /// Forms of a module path within a symbol name.
 struct Pattern {
-    /// As the path of a function: `9protocols8internet`.
+    /// Module path in the path of a function, such as `9protocols8internet`.
     length_prefixed: String,
-    /// Inside a type: `protocols..internet..`.
+    /// Module path in the name of a type, such as `protocols..internet..`.
     dotted: String,
 }
 

@@ -12,10 +12,11 @@ use simulator::table::{Census, Extent, Figure, Origin, Row, Table};
 pub(super) struct Experiment {
     /// Name on the command line.
     pub(super) scenario: &'static str,
-    /// Prefix of the columns with the paper's figures: its year, or a label if it has no date.
+    /// Prefix of the column headings for the paper's figures: the year of the paper, or a label for
+    /// a paper without a date.
     pub(super) source: &'static str,
     /// Description of the experiment and its assumptions.
-    pub(super) head: &'static str,
+    pub(super) introduction: &'static str,
     pub(super) tables: Vec<Table>,
     /// Pictures of the paper, each drawn before the table with the same number.
     pub(super) pictures: Vec<Picture>,
@@ -23,7 +24,7 @@ pub(super) struct Experiment {
 
 /// Returns the tables as text, each at most `width` columns wide.
 pub(super) fn text(experiment: &Experiment, width: usize) -> String {
-    let mut text = paragraph(experiment.head, width);
+    let mut text = paragraph(experiment.introduction, width);
     text.push('\n');
     text.push_str(&paragraph(&census(&Census::of(&experiment.tables)), width));
     for table in &experiment.tables {
@@ -40,8 +41,8 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
     text
 }
 
-/// Returns one table with its title and its reasons. The columns of the paper's figures begin with
-/// `source`.
+/// Returns one table with its title and, if known, the reason for the differences. The headings of
+/// the paper's columns begin with `source`.
 pub(super) fn table_text(table: &Table, source: &str, width: usize) -> String {
     let mut text = paragraph(&title(table), width);
     text.push('\n');
@@ -59,7 +60,7 @@ pub(super) fn census(census: &Census) -> String {
     let [inputs, fits, outputs] = census.rows;
     let comparison_text = match census.median_difference {
         Some(difference) => format!(
-            " {} outputs are compared with a figure of the paper; the median of their differences \
+            " {} outputs are compared with a figure of the paper. The median of their differences \
              is {}.",
             census.compared,
             percent(difference).trim_start_matches('+'),
@@ -67,11 +68,11 @@ pub(super) fn census(census: &Census) -> String {
         None => String::new(),
     };
     format!(
-        "Of {} rows {inputs} are input, {fits} fit and {outputs} output.{comparison_text} An input is a \
-         value of the scenario or the paper, or a sum or a sample of such values, and has no \
-         difference; a fit depends on a parameter that was chosen to match the paper; an output \
-         does not. A figure with a \"c\" is not printed in the paper but calculated here from its \
-         other figures.",
+        "The tables have {} rows: {inputs} input, {fits} fit, {outputs} output.{comparison_text} An \
+         input is a value of the scenario or the paper, or a sum or a sample of such values; it has \
+         no difference. A fit depends on a parameter that was chosen to match the paper. An output \
+         depends on no such parameter. A figure with a \"c\" is not printed in the paper but \
+         calculated here from its other figures.",
         inputs + fits + outputs
     )
 }
@@ -107,11 +108,11 @@ fn layout(table: &Table, source: &str) -> Layout {
         let name = row.origin.name().to_owned();
         let mut cells = vec![row.what.clone(), name, figure(row.ours)];
         for (is_shown, value, share) in [
-            (has_predicted, row.predicted, row.from_predicted()),
-            (has_measured, row.measured, row.from_measured()),
+            (has_predicted, row.predicted, row.difference_from_predicted()),
+            (has_measured, row.measured, row.difference_from_measured()),
         ] {
             if is_shown {
-                let shown = |value: Figure| printed(&value, row.digits);
+                let shown = |value: Figure| figure_text(&value, row.digits);
                 cells.push(value.map_or_else(|| String::from("-"), shown));
                 cells.push(difference(row, value, share));
             }
@@ -122,7 +123,7 @@ fn layout(table: &Table, source: &str) -> Layout {
 }
 
 /// Returns a figure of the paper as the paper states it.
-fn printed(figure: &Figure, digits: usize) -> String {
+fn figure_text(figure: &Figure, digits: usize) -> String {
     let number = |value: f64| unsigned_zero(format!("{value:.digits$}"));
     let text = match figure.extent {
         Extent::Exactly(value) => number(value),
@@ -135,12 +136,13 @@ fn printed(figure: &Figure, digits: usize) -> String {
     if figure.is_derived { format!("{text} c") } else { text }
 }
 
-/// Returns the difference between our figure and the paper's, no more precise than the paper's own.
+/// Returns the difference between our figure and the paper's figure. If the paper states only a
+/// limit, the difference is rounded to whole percent.
 fn difference(row: &Row, figure: Option<Figure>, share: Option<f64>) -> String {
     match (figure, share) {
         (Some(Figure { extent: Extent::Exactly(_), .. }), Some(share)) => percent(share),
         (Some(figure), Some(_)) if figure.permits(row.ours) => String::from("agrees"),
-        // A limit that is missed by less than 0.5 %.
+        // A limit exceeded by less than 0.5 %: without a sign.
         (Some(_), Some(share)) if share.abs() < 0.005 => String::from("0 %"),
         (Some(_), Some(share)) => format!("{:+.0} %", share * 100.0),
         _ => String::from("-"),
@@ -215,7 +217,7 @@ fn row_json(row: &Row) -> serde_json::Value {
         "ours": row.ours,
         "predicted": row.predicted.as_ref().map(figure_json),
         "measured": row.measured.as_ref().map(figure_json),
-        "ours_to_predicted": row.from_predicted(),
-        "ours_to_measured": row.from_measured(),
+        "ours_to_predicted": row.difference_from_predicted(),
+        "ours_to_measured": row.difference_from_measured(),
     })
 }

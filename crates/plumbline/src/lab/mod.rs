@@ -28,8 +28,8 @@ pub(crate) struct Arguments {
     /// Experiment to run
     #[arg(value_enum, value_name = "tm233|rfc573|rfc594|multics|control")]
     name: Name,
-    /// Read the assumptions from this TOML file instead of the built-in one. The figures quoted
-    /// from the papers stay the same
+    /// Read the scenario from this TOML file instead of the built-in one; the figures quoted from
+    /// the papers do not change
     #[arg(long, value_name = "file")]
     scenario: Option<PathBuf>,
     /// Print the scenario without running the experiment
@@ -130,7 +130,7 @@ fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
     match (paper, arguments.today) {
         (Paper::Rfc594, true) => Today::measure_now().map(Some),
         // Without records the paper's figures are printed alone.
-        (Paper::Rfc594, false) => Ok(Today::of_store(&records_directory()).ok().flatten()),
+        (Paper::Rfc594, false) => Ok(Today::from_store(&records_directory()).ok().flatten()),
         _ => Ok(None),
     }
 }

@@ -8,27 +8,27 @@ use simulator::{multics, rfc573, rfc594, tm233};
 use std::io;
 use std::path::Path;
 
-const TM233: &str = "Personal computers on serial lines in virtual time: plumbline's engines, with \
-                     each layer charged the cost of 1982 from table 6-1 of TM-233. The cost of a \
-                     carriage return is derived from a screenful, see table 6-3. Any other fitted \
-                     parameter is named below its table.";
-const RFC594: &str = "Files of a megabit between two hosts of the ARPANET: cables with a handshake \
-                      for each bit, an IMP that needs 1 ms per packet, lines of 50 kbit/s, one \
-                      message of 8,063 bits at a time. The subnet is a timing model without \
-                      protocols. The processor times are the RFC's own; no parameter is fitted to \
-                      its rates.";
+const TM233: &str = "Personal computers on serial lines are simulated in virtual time. They run \
+                     plumbline's protocol layers, and each layer is charged the cost of 1982 from \
+                     table 6-1 of TM-233. The cost of a carriage return is derived from a screenful \
+                     (see table 6-3). Any other fitted parameter is named below its table.";
+const RFC594: &str = "Files of a megabit are sent between two hosts of the ARPANET. The cables have \
+                      a handshake for each bit, an IMP needs 1 ms per packet, the lines run at 50 \
+                      kbit/s, and one message of 8,063 bits is in transit at a time. The subnet is \
+                      a timing model without protocols. The processor times are those of the RFC. \
+                      No parameter is fitted to the rates of the RFC.";
 
-const RFC573: &str = "Hosts that fail and recover for a year, as often and for as long as table I \
-                      of RFC 573 states, and a survey that tries each host every twenty minutes by \
-                      the paper's rules; then the paper's transfers, each repeated with \
-                      plumbline's FTP and TCP between hosts of 1973, with the bits and the CPU \
-                      time per bit of the paper or of the strata of the scenario. Two parameters \
-                      are fitted: the time that a program waits for its turn, and the time that \
-                      SRI-ARC takes to convert a bit of a document.";
-const MULTICS: &str = "Messages of sessions between two simulated stations in virtual time, and \
-                       the cost of each message for the Network Daemon and the server processes, \
-                       at the costs of the Multics memo. Each proposal is a switch. Only the \
-                       accounting of the NCP is modeled, not its protocol.";
+const RFC573: &str = "Hosts fail and recover for a year, as often and for as long as table I of RFC \
+                      573 states. A survey tries each host every twenty minutes by the paper's \
+                      rules. Then the paper's transfers are repeated with plumbline's FTP and TCP \
+                      between hosts of 1973. Their bits and CPU time per bit are those of the paper \
+                      or of the strata of the scenario. Two parameters are fitted: the time that a \
+                      program waits for the processor, and the time that SRI-ARC takes to convert a \
+                      bit of a document.";
+const MULTICS: &str = "Two simulated stations exchange the messages of sessions in virtual time. \
+                       Each message costs time of the Network Daemon and of the server processes; \
+                       the costs are those of the Multics memo. Each proposal of the memo is a \
+                       switch. Only the accounting of the NCP is modeled, not its protocol.";
 
 /// A paper whose tables are computed from a scenario.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +67,10 @@ impl Scenario {
     /// Parses the scenario and checks that an experiment can run with it.
     pub(super) fn read(paper: Paper, text: &str) -> Result<Self> {
         let scenario = match paper {
-            Paper::Tm233 => Self::Tm233(parsed(text)?),
-            Paper::Rfc573 => Self::Rfc573(parsed(text)?),
-            Paper::Rfc594 => Self::Rfc594(parsed(text)?),
-            Paper::Multics => Self::Multics(parsed(text)?),
+            Paper::Tm233 => Self::Tm233(parse_toml(text)?),
+            Paper::Rfc573 => Self::Rfc573(parse_toml(text)?),
+            Paper::Rfc594 => Self::Rfc594(parse_toml(text)?),
+            Paper::Multics => Self::Multics(parse_toml(text)?),
         };
         match &scenario {
             Self::Tm233(scenario) => scenario.check()?,
@@ -89,7 +89,13 @@ impl Scenario {
         Ok(match self {
             Self::Tm233(scenario) => {
                 let tm233::Results { tables, pictures } = tm233::results(scenario)?;
-                Experiment { scenario: "tm233", source: "1982", head: TM233, tables, pictures }
+                Experiment {
+                    scenario: "tm233",
+                    source: "1982",
+                    introduction: TM233,
+                    tables,
+                    pictures,
+                }
             }
             Self::Rfc573(scenario) => {
                 let mut tables = rfc573::tables(scenario);
@@ -97,7 +103,7 @@ impl Scenario {
                 Experiment {
                     scenario: "rfc573",
                     source: "1973",
-                    head: RFC573,
+                    introduction: RFC573,
                     tables,
                     pictures: Vec::new(),
                 }
@@ -105,14 +111,14 @@ impl Scenario {
             Self::Rfc594(scenario) => Experiment {
                 scenario: "rfc594",
                 source: "1973",
-                head: RFC594,
+                introduction: RFC594,
                 tables: rfc594::tables(scenario),
                 pictures: Vec::new(),
             },
             Self::Multics(scenario) => Experiment {
                 scenario: "multics",
                 source: "memo",
-                head: MULTICS,
+                introduction: MULTICS,
                 tables: multics::tables(scenario),
                 pictures: Vec::new(),
             },
@@ -121,7 +127,7 @@ impl Scenario {
 }
 
 /// Parses TOML; an error message is one sentence with the line number.
-fn parsed<S: DeserializeOwned>(text: &str) -> Result<S> {
+fn parse_toml<S: DeserializeOwned>(text: &str) -> Result<S> {
     toml::from_str(text).map_err(|error| {
         let message = error.message().replace('\n', "; ");
         let text_before = error.span().and_then(|span| text.get(..span.start));

@@ -13,7 +13,7 @@ const PLOT_MAX_COLUMNS: usize = 80;
 pub(super) fn text(picture: &Picture, width: usize) -> String {
     let width = width.min(PLOT_MAX_COLUMNS);
     match &picture.drawing {
-        Drawing::Plot { across, up, lines } => plot(across, up, lines, width),
+        Drawing::Plot { x_label, y_label, lines } => plot(x_label, y_label, lines, width),
         Drawing::Bars(bars) => bars_text(bars, width),
     }
 }
@@ -31,7 +31,7 @@ fn bars_text(bars: &[Bar], width: usize) -> String {
     text
 }
 
-fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
+fn plot(x_label: &str, y_label: &str, lines: &[Line], width: usize) -> String {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let [right, top] =
         points().fold([0.0_f64, 0.0_f64], |[x, y], point| [x.max(point.0), y.max(point.1)]);
@@ -41,30 +41,30 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
     let columns = width.saturating_sub(6).max(8);
     let mut grid = vec![vec![' '; columns]; PLOT_ROWS];
     for line in lines {
-        for (x, y) in between(&line.points, columns * 2) {
-            let column = nearest(x / right, columns);
-            let row = PLOT_ROWS - 1 - nearest(y / top, PLOT_ROWS);
+        for (x, y) in interpolate(&line.points, columns * 2) {
+            let column = nearest_index(x / right, columns);
+            let row = PLOT_ROWS - 1 - nearest_index(y / top, PLOT_ROWS);
             if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
                 *cell = if *cell == ' ' || *cell == '.' { '.' } else { *cell };
             }
         }
         for (x, y) in &line.points {
-            let column = nearest(x / right, columns);
-            let row = PLOT_ROWS - 1 - nearest(y / top, PLOT_ROWS);
+            let column = nearest_index(x / right, columns);
+            let row = PLOT_ROWS - 1 - nearest_index(y / top, PLOT_ROWS);
             if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
                 // A cell shared by two lines is marked with `*`.
                 *cell = if matches!(*cell, ' ' | '.') { line.mark } else { '*' };
             }
         }
     }
-    let mut text = format!("{up}\n");
+    let mut text = format!("{y_label}\n");
     for (row, cells) in grid.iter().enumerate() {
         let value = top * (PLOT_ROWS - 1 - row) as f64 / (PLOT_ROWS - 1) as f64;
         let cells: String = cells.iter().collect();
         _ = writeln!(text, "{}", format!("{value:>4.2} |{cells}").trim_end());
     }
     _ = writeln!(text, "     +{}", "-".repeat(columns));
-    let label = format!("{right:.0} {across}");
+    let label = format!("{right:.0} {x_label}");
     _ = writeln!(text, "     0{label:>columns$}");
     let names = lines.iter().map(|line| format!("{} = {}", line.mark, line.name));
     let names = names.chain(std::iter::once(String::from("* = two lines")));
@@ -76,7 +76,7 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
 }
 
 /// Returns `count` points on each straight line between consecutive `points`.
-fn between(points: &[(f64, f64)], count: usize) -> Vec<(f64, f64)> {
+fn interpolate(points: &[(f64, f64)], count: usize) -> Vec<(f64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs
         .flat_map(|((from_x, from_y), (to_x, to_y))| {
@@ -88,8 +88,8 @@ fn between(points: &[(f64, f64)], count: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Returns the index of the cell, of `count`, nearest to this fraction of the whole.
-fn nearest(part: f64, count: usize) -> usize {
+/// Returns the index of the cell nearest to the fraction `part` of a line of `count` cells.
+fn nearest_index(part: f64, count: usize) -> usize {
     let last = count.saturating_sub(1);
     (0..last).find(|cell| part * (last as f64) < *cell as f64 + 0.5).unwrap_or(last)
 }
@@ -106,12 +106,12 @@ fn ceiling(columns: f64) -> usize {
 pub(super) fn json(picture: &Picture) -> Value {
     let Picture { number, title, drawing } = picture;
     match drawing {
-        Drawing::Plot { across, up, lines } => {
+        Drawing::Plot { x_label, y_label, lines } => {
             let lines = lines
                 .iter()
                 .map(|line| json!({ "name": line.name, "points": line.points }))
                 .collect::<Vec<_>>();
-            json!({ "number": number, "title": title, "across": across, "up": up, "lines": lines })
+            json!({ "number": number, "title": title, "across": x_label, "up": y_label, "lines": lines })
         }
         Drawing::Bars(bars) => {
             let bars = bars.iter().map(|bar| json!({ "what": bar.what, "count": bar.count }));

@@ -6,8 +6,8 @@ use records::transfer::{Command, Role, Transfer, Type};
 use simulator::Side;
 use simulator::rfc573::{Form, Kind, Strata, Stratum, Verb};
 
-/// Returns an error if the sums of a stratum are less than those of the transfers that the paper
-/// lists, or too large for an experiment.
+/// Returns an error if the totals of a stratum are too large for an experiment, or less than the
+/// totals of the transfers that the paper lists.
 pub(super) fn check(strata: &Strata) -> Result<()> {
     for (kind, stratum) in strata.all() {
         let Sums { files, bits, cpu_ms } = population_of(kind, stratum).minimum_sums();

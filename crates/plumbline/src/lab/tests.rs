@@ -14,7 +14,7 @@ fn text(paper: Paper, width: usize) -> String {
 }
 
 /// A reduced experiment, for tests of the format alone.
-fn short(paper: Paper) -> Experiment {
+fn short_experiment(paper: Paper) -> Experiment {
     let scenario = built_in(paper)
         .replace("keys = 1000", "keys = 10")
         .replace("transfer_s = 600", "transfer_s = 60")
@@ -23,7 +23,8 @@ fn short(paper: Paper) -> Experiment {
     Scenario::read(paper, &scenario).unwrap().run().unwrap()
 }
 
-/// Fence at the end of the page of an experiment; it encloses the output at 100 columns.
+/// Beginning of the fenced block at the end of an experiment's page. The block contains the output
+/// at 100 columns.
 const FENCE: &str = "```text\n";
 const FENCE_ENDS: &str = "```\n";
 
@@ -70,14 +71,14 @@ fn the_page_of_multics_contains_the_computed_tables() {
 #[test]
 fn the_tables_fit_into_forty_columns() {
     for paper in [Paper::Tm233, Paper::Rfc573, Paper::Rfc594, Paper::Multics] {
-        let text = comparison_tables::text(&short(paper), 40);
+        let text = comparison_tables::text(&short_experiment(paper), 40);
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
     }
 }
 
 /// Returns an experiment with a row of each origin and figures of each kind.
-fn of_every_kind() -> Experiment {
+fn experiment_of_every_kind() -> Experiment {
     let rows = vec![
         Row::input("given", 2.0, 1).measured(2.5),
         Row::fit("chosen", 3.0, 1).measured(2.0).predicted(Figure::derived(2.4)),
@@ -89,12 +90,12 @@ fn of_every_kind() -> Experiment {
     let table = Table { number: "1", title: "rows", unit: "s", rows, why: "" };
     let tables = vec![table];
     let pictures = Vec::new();
-    Experiment { scenario: "tm233", source: "memo", head: "Rows.", tables, pictures }
+    Experiment { scenario: "tm233", source: "memo", introduction: "Rows.", tables, pictures }
 }
 
 #[test]
 fn every_row_is_marked_and_an_input_has_no_difference() {
-    let text = comparison_tables::text(&of_every_kind(), 100);
+    let text = comparison_tables::text(&experiment_of_every_kind(), 100);
     let lines: Vec<Vec<&str>> =
         text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
     let row = |name: &str| -> Vec<&str> {
@@ -112,17 +113,17 @@ fn every_row_is_marked_and_an_input_has_no_difference() {
 
 #[test]
 fn the_counts_of_inputs_fits_and_outputs_come_before_the_first_table() {
-    let text = comparison_tables::text(&of_every_kind(), 1_000);
+    let text = comparison_tables::text(&experiment_of_every_kind(), 1_000);
     let (head, _) = text.split_once("Table 1").unwrap();
-    let counts = "Of 6 rows 1 are input, 1 fit and 4 output. 4 outputs are compared with a figure \
-                  of the paper; the median of their differences is 33.3 %.";
+    let counts = "The tables have 6 rows: 1 input, 1 fit, 4 output. 4 outputs are compared with a \
+                  figure of the paper. The median of their differences is 33.3 %.";
     assert!(head.contains(counts), "{head}");
 }
 
 #[test]
 fn json_marks_every_row_and_counts_them() {
     let json: serde_json::Value =
-        serde_json::from_str(&comparison_tables::json(&of_every_kind(), None)).unwrap();
+        serde_json::from_str(&comparison_tables::json(&experiment_of_every_kind(), None)).unwrap();
     assert_eq!(json["census"]["rows"], serde_json::json!({"input": 1, "fit": 1, "output": 4}));
     assert_eq!(json["census"]["outputs_compared"], 4);
     let rows = json["tables"][0]["rows"].as_array().unwrap();
@@ -137,14 +138,14 @@ fn json_marks_every_row_and_counts_them() {
     assert_eq!(rows[5]["measured"]["is_about"], true);
 }
 
-fn refused(paper: Paper, text: &str) -> String {
+fn rejection_message(paper: Paper, text: &str) -> String {
     Scenario::read(paper, text).unwrap_err().to_string()
 }
 
 #[test]
 fn an_unknown_key_in_a_scenario_is_rejected_with_its_line() {
     let text = format!("\nwindows = 3\n{}", built_in(Paper::Tm233));
-    let error = refused(Paper::Tm233, &text);
+    let error = rejection_message(Paper::Tm233, &text);
     assert!(error.starts_with("line 2: unknown field `windows`"), "{error}");
     assert!(!error.contains('\n'), "{error}");
 }
@@ -152,30 +153,30 @@ fn an_unknown_key_in_a_scenario_is_rejected_with_its_line() {
 #[test]
 fn a_scenario_without_a_host_of_the_transfers_is_rejected() {
     let text = built_in(Paper::Rfc573).replace("name = \"usc-isi\"", "name = \"harvard\"");
-    assert!(refused(Paper::Rfc573, &text).contains("usc-isi"));
+    assert!(rejection_message(Paper::Rfc573, &text).contains("usc-isi"));
 }
 
 #[test]
 fn a_stratum_too_small_for_the_listed_transfers_is_rejected_with_its_key() {
     let text = built_in(Paper::Rfc573).replace("cpu_ms = 91_000", "cpu_ms = 0");
-    let why = refused(Paper::Rfc573, &text);
+    let why = rejection_message(Paper::Rfc573, &text);
     assert_eq!(why, "strata.user_receives_image.cpu_ms is 0 and may be 8221 to 10000000");
     let text = built_in(Paper::Rfc573).replace("[strata.user_sends_ascii]", "[strata.user_mails]");
-    let why = refused(Paper::Rfc573, &text);
+    let why = rejection_message(Paper::Rfc573, &text);
     assert!(why.contains("unknown field `user_mails`"), "{why}");
 }
 
 #[test]
 fn a_number_with_a_unit_is_rejected_with_its_line() {
     let text = built_in(Paper::Rfc594).replace("cable_feet = 342", "cable_feet = \"342 ft\"");
-    let why = refused(Paper::Rfc594, &text);
+    let why = rejection_message(Paper::Rfc594, &text);
     assert!(why.starts_with("line 6: invalid type"), "{why}");
 }
 
 #[test]
 fn a_scenario_that_would_not_terminate_is_rejected_with_the_valid_range() {
     let text = built_in(Paper::Multics).replace("think_s = 1700", "think_s = 0");
-    assert_eq!(refused(Paper::Multics, &text), "think_s is 0 and may be 10 to 100000");
+    assert_eq!(rejection_message(Paper::Multics, &text), "think_s is 0 and may be 10 to 100000");
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn invalid_user_input_is_exit_code_2_and_not_a_stalled_experiment() {
     );
 }
 
-/// Returns the scenario's lines with each integer set to either extreme.
+/// Returns copies of the scenario, each with one integer replaced by 0 or by 10^18.
 fn extremes(scenario: &str) -> Vec<String> {
     let lines: Vec<&str> = scenario.lines().collect();
     let is_whole = |line: &&str| {

@@ -2,9 +2,10 @@
 //!
 //! Today's figures come from the user's transfer records, or from new transfers between a plumb
 //! server and plumb clients at 127.0.0.1 in a temporary directory. Each figure is the median of the
-//! records; CPU time is that of the client, as in 1973. The 36-bit word was the machine's own word
-//! length then and is transferred in packed form now; a 32-bit word is unpacked and packed by the
-//! client.
+//! records. CPU time is the CPU time of the client, as in 1973.
+//!
+//! In 1973 the machine's own word had 36 bits. Today 36-bit words are transferred in packed form,
+//! and the client unpacks and packs 32-bit words.
 
 use anyhow::{Context, Result, ensure};
 use records::statistics::median;
@@ -24,13 +25,13 @@ const REPETITIONS: usize = 5;
 /// File size in bytes: a multiple of 32-bit and of 36-bit words.
 const FILE_BYTES: usize = 36 << 20;
 
-/// Today's figures for the rows of RFC 594, in its order.
+/// Today's figures for each row of RFC 594's table, in the order of the table.
 #[derive(Debug)]
 pub(super) struct Today {
     rows: Vec<Figures>,
 }
 
-/// Medians of one row.
+/// Medians of one table row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     files: usize,
@@ -45,7 +46,7 @@ impl Today {
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub(super) fn of_store(directory: &Path) -> Result<Option<Self>> {
+    pub(super) fn from_store(directory: &Path) -> Result<Option<Self>> {
         if !directory.exists() {
             return Ok(None);
         }
@@ -83,7 +84,7 @@ impl Today {
         _ = server.kill();
         _ = server.wait();
         transferred?;
-        let today = Self::of_store(&directory.0.join("user/plumb/transfers"))?;
+        let today = Self::from_store(&directory.0.join("user/plumb/transfers"))?;
         today.context("the transfers of the experiment left no records")
     }
 
@@ -117,9 +118,9 @@ impl Today {
         }
         let paragraph = |text: &str| wrap(text, width).join("\n") + "\n";
         let origins = format!(
-            "Its {} rows are outputs, in addition to those counted above: the values of today are \
-             measured, and those of 1973 are constants. The table compares two machines, not a \
-             model with its paper.",
+            "This table has {} rows in addition to those counted above; all are outputs. The values \
+             of today are measured, and those of 1973 are constants. The table compares two \
+             machines, not a model with its paper.",
             self.rows.len()
         );
         format!(
@@ -318,7 +319,9 @@ mod tests {
         rows[4] = Figures { files: 1, rate_bps: Some(79_000_000), cpu_fs_per_bit: Some(1_850) };
         let text = Today { rows }.text(120);
         assert!(text.contains("1000000"), "{text}");
-        assert!(text.contains("get 4.3 : 1.0 : 1.0 in 1973, - : - : 1.0 today"), "{text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let ratios = "get 4.3 : 1.0 : 1.0 in 1973, - : - : 1.0 today";
+        assert!(words.join(" ").contains(ratios), "{text}");
     }
 
     #[test]

@@ -87,13 +87,13 @@ pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
         network.allocating_as_read(),
         network.converting_nothing(),
     ];
-    let [idle, large_idle, large_as_read, large, as_read, straight] =
+    let [idle, large_idle, large_as_read, large, as_read, unconverted] =
         variants.map(|network| replay_all(&recorded, &network, seed));
     Ok(vec![
         table_ii(&subsets),
         table_iii(&ours),
         text_figures(&ours, &subsets, scenario.cpu_minute_dollars),
-        documents(&ours, &straight?),
+        documents_table(&ours, &unconverted?),
         differences_table(&ours),
         remedies_table(&ours, [&large?, &as_read?, &large_as_read?, &idle?, &large_idle?]),
     ])
@@ -163,7 +163,7 @@ fn output_row(what: &str, ours: f64) -> Row {
 }
 
 /// Rates of text files, by the amount of text that the server converted during the transfers.
-fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
+fn documents_table(ours: &[Transfer], unconverted: &[Transfer]) -> Table {
     let is_text = |transfer: &Transfer| !is_image(transfer);
     let is_document = |transfer: &&Transfer| {
         is_text(transfer)
@@ -187,9 +187,9 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     // Both runs have a record of each transfer, in the same order.
     let only_listed: Vec<Transfer> = ours
         .iter()
-        .zip(straight)
-        .map(|(converted, straight)| {
-            if is_listed(&converted) { converted } else { straight }.clone()
+        .zip(unconverted)
+        .map(|(converted, unconverted)| {
+            if is_listed(&converted) { converted } else { unconverted }.clone()
         })
         .collect();
     let text_ns = |all: &[Transfer]| {
@@ -204,10 +204,10 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     };
     let amount_row = |what: &str, bits: f64| Row::input(format!("{what}, Mbit"), bits / 1e6, 2);
     let mut rows = vec![
-        rate_row("none converted", straight),
-        rate_row("five of table III converted", &only_listed),
-        rate_row("all from SRI-ARC converted", ours),
-        amount_row("text of the five of table III", listed_bits as f64),
+        rate_row("none converted", unconverted),
+        rate_row("five documents of table III converted", &only_listed),
+        rate_row("all text from SRI-ARC converted", ours),
+        amount_row("text of the five documents of table III", listed_bits as f64),
         amount_row("all text from SRI-ARC", bits as f64),
     ];
     if max_text_ns > min_text_ns {
@@ -219,17 +219,17 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     }
     Table {
         number: "II, documents",
-        title: "text, by the part of it that SRI-ARC converts during the transfer",
+        title: "rate of text, by the amount that SRI-ARC converts during the transfer",
         unit: "kbit/s; Mbit",
         rows,
-        why: "The paper states that recent text includes documents of the NIC, which SRI-ARC \
-              converts while it sends them, so that they take considerable time. The paper's \
-              listing has five of these documents, at 64 to 454 bit/s; their time beyond the \
-              network and the turns, divided by their bits, is 2.8 ms per bit, and no other \
+        why: "The paper states that recent text includes documents of the NIC. SRI-ARC converts \
+              these documents while it sends them, so that they take considerable time. The paper's \
+              listing has five of them, at 64 to 454 bit/s. Their time beyond the network and the \
+              waits for the processor, divided by their bits, is 2.8 ms per bit. No other \
               conversion time is known. The paper does not state how much of the other text was \
-              such documents. The last row is the amount that would explain the paper's rate, if \
-              no other part of these transfers was slow; whether another part was slow is not \
-              known.",
+              such documents. The last row is the amount of converted text that would explain the \
+              paper's rate, if nothing else slowed these transfers down. Whether something else \
+              slowed them down is not known.",
     }
 }
 
@@ -256,7 +256,7 @@ fn differences_table(ours: &[Transfer]) -> Table {
     let sri_hosts = ["sri-arc"];
     Table {
         number: "II, differences",
-        title: "image files by size, and those of 40 kbit and more by remote host",
+        title: "rate of image files by size, and by remote host from 40 kbit on",
         unit: "kbit/s",
         rows: vec![
             output_row("below 10 kbit", size(0, KNEE_BITS / 4)),
@@ -270,11 +270,11 @@ fn differences_table(ours: &[Transfer]) -> Table {
             output_row("from BBN-TENEXA", host(false, &bbn_hosts)),
             output_row("from SRI-ARC", host(false, &sri_hosts)),
         ],
-        why: "The paper has no figures for these rows. It states that small files are \
-              significantly slower, that from 40 kbit on the size makes little difference, and \
-              that files sent to BBN, two hops away, are faster than those sent to MIT's own \
-              hosts, because BBN's allocations are larger. The paper does not state how its files \
-              divide among the hosts.",
+        why: "The paper has no figures for these rows. It states that small files are significantly \
+              slower, and that from 40 kbit on the size makes little difference. It also states \
+              that files sent to BBN, two hops away, are faster than files sent to MIT's own hosts, \
+              because BBN's allocations are larger. The paper does not state how its files divide \
+              among the hosts.",
     }
 }
 
@@ -294,17 +294,20 @@ fn remedies_table(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
             Row::output("as in 1973", total_kbps(ours), 2).measured(7.56),
             output_row("every host allocates 17,724 bits", total_kbps(large)),
             output_row("every host allocates as soon as data is read", total_kbps(as_read)),
-            output_row("as soon as data is read, 17,724 bits", total_kbps(large_as_read)),
-            output_row("no host has anything else to do", total_kbps(idle)),
-            output_row("no host has anything else to do, 17,724 bits", total_kbps(large_idle)),
+            output_row(
+                "every host allocates 17,724 bits as soon as data is read",
+                total_kbps(large_as_read),
+            ),
+            output_row("every host is idle", total_kbps(idle)),
+            output_row("every host is idle and allocates 17,724 bits", total_kbps(large_idle)),
             Row::output("highest rate, as in 1973", highest(ours), 1).measured(27.8),
-            Row::output("highest rate, with idle hosts", highest(idle), 1),
+            Row::output("highest rate, every host is idle", highest(idle), 1),
         ],
-        why: "The paper asks for larger allocations, sent as soon as data is read and not when the \
-              last allocation has become zero, and for lightly loaded hosts. For a transfer \
-              between idle hosts it expects at most 30 to 35 kbit/s without a hop and 12 to 16 \
-              with five hops, over a link with one message in transit; a TCP window holds \
-              several.",
+        why: "The paper asks for larger allocations, which are sent as soon as data is read and not \
+              when the last allocation has become zero. It also asks for lightly loaded hosts. For \
+              a transfer between idle hosts it expects at most 30 to 35 kbit/s without a hop, and \
+              12 to 16 kbit/s with five hops. These rates are for a link with one message in \
+              transit; a TCP window holds several.",
     }
 }
 
@@ -355,28 +358,29 @@ fn table_ii(subsets: &[Subset]) -> Table {
     }
     Table {
         number: "II",
-        title: "subsets of the transfers, repeated, from plumbline's records",
+        title: "subsets of the repeated transfers, from plumbline's records",
         unit: "as named",
         rows,
-        why: "Every transfer was sent by plumbline's FTP and TCP and has left its record, and the \
-              rows are queries of the store, like those of plumb stats. Bits and CPU time per bit \
-              are inputs with the paper's values; their agreement shows that plumbline's records \
-              keep what the paper's records kept. Times are outputs. Two parameters are fitted: \
-              the time that a program waits for its turn, so that image files have the paper's \
-              rate, and the time that SRI-ARC takes to convert a bit of a document, so that the \
-              five documents of table III take as long as they did in 1973. No parameter is fitted \
-              to the other rows. Text, and with it the files that the user receives, is too slow, \
-              because all text from SRI-ARC is assumed to be such documents: see the table of \
-              documents. Sent files are too fast: a TCP window holds several messages, and a link \
-              of the NCP had one in transit. Two averages do not follow from the paper's own sums: \
-              22.8 Mbit in 83 files are 275 kbit each, 11.1 in 49 are 226 or 227.",
+        why: "Every transfer was sent by plumbline's FTP and TCP, which recorded it. The rows are \
+              queries of the store, like those of plumb stats. Bits and CPU time per bit are inputs \
+              with the paper's values: their agreement shows that plumbline's records contain what \
+              the paper's records contained. Times are outputs. Two parameters are fitted. The time \
+              that a program waits for the processor is chosen so that image files have the paper's \
+              rate. The time that SRI-ARC takes to convert a bit of a document is chosen so that \
+              the five documents of table III take as long as they did in 1973. No parameter is \
+              fitted to the other rows. Text is too slow, because all text from SRI-ARC is assumed \
+              to be such documents (see the table of documents). For the same reason, the files \
+              that the user receives are too slow. Sent files are too fast, because a TCP window \
+              holds several messages, and a link of the NCP had one in transit. Two averages do not \
+              follow from the paper's own sums: 22.8 Mbit in 83 files are 275 kbit per file, and \
+              11.1 Mbit in 49 files are 226 or 227 kbit.",
     }
 }
 
 /// A row of table III: second of the day, host and command, bits, bit/s, CPU µs per bit.
 type ListedTransfer = (u64, &'static str, u64, f64, f64);
 
-/// Rows of table III, in its order.
+/// Rows of table III, in the paper's order.
 const TABLE_III: [ListedTransfer; 27] = [
     (65_989, "sri-arc STOR", 121_392, 1_395.0, 21.0),
     (54_030, "mit-ml STOR", 50_688, 5_336.0, 8.0),
@@ -433,17 +437,17 @@ fn table_iii(ours: &[Transfer]) -> Table {
     }
     Table {
         number: "III",
-        title: "bit/s and CPU microseconds per bit of the listing, from plumbline's records",
+        title: "rate and CPU time of the transfers in the listing, from plumbline's records",
         unit: "as named",
         rows,
-        why: "The columns of the listing are not aligned in the scan: rows are put together in the \
-              order in which the scan has them. The bits and the rate of the second row do not \
-              match, because no whole number of seconds gives this rate; 9 s would be 5,632 bit/s. \
-              CPU time per bit is an input with the paper's value, and plumbline's records keep \
-              it. Time is an output. Single transfers can only be expected to be of the same \
-              order: the load of the hosts at that minute is not known. Two transfers sent by the \
-              local user, the first of all and the text for MIT-AI, took eight and four times as \
-              long as in the simulation; the paper gives no reason.",
+        why: "The columns of the listing are not aligned in the scan, so its rows are assembled in \
+              the order of the scan. The bits and the rate of the second row do not match, because \
+              no whole number of seconds gives this rate; 9 s would be 5,632 bit/s. CPU time per \
+              bit is an input: plumbline's records keep the paper's value. Time is an output. The \
+              time of a single transfer can only be expected to have the same order of magnitude, \
+              because the load of the hosts at that minute is not known. Two transfers sent by the \
+              local user took longer than in the simulation: the first of all eight times as long, \
+              and the text for MIT-AI four times as long. The paper gives no reason.",
     }
 }
 
@@ -469,7 +473,7 @@ fn text_figures(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) 
     let lowest_bps = extreme(|aggregate| aggregate.slowest.map(|it| it.value));
     Table {
         number: "II, text",
-        title: "figures of the text besides table II",
+        title: "other figures in the text of the paper",
         unit: "as named",
         rows: vec![
             Row::input("largest file, Mbit", largest_mbit, 2).measured(5.03),
@@ -487,12 +491,12 @@ fn text_figures(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) 
             Row::input("ASCII, compared with BBN's FTP, CPU s/Mbit", cost(ASCII), 1).measured(8.2),
             Row::input("image, compared with BBN's FTP, CPU s/Mbit", cost(IMAGE), 1).measured(2.0),
         ],
-        why: "The largest file took \"10 minutes\", at \"a little over 10 Kbps\": 5.03 Mbit in 600 \
-              s are 8.4 kbit/s, and at 10 kbit/s they take 503 s, so one of the two values is \
-              rounded. The dollars are the price of a minute of CPU time, 6.00 in the paper, with \
-              CPU seconds that the paper rounds to 19 and 3. The paper states that these two are \
-              in close agreement with the 8.2 and 2 CPU seconds per megabit that BBN measured; \
-              they are 2.3 and 1.4 times as much.",
+        why: "The largest file took \"10 minutes\", at \"a little over 10 Kbps\". But 5.03 Mbit in \
+              600 s are 8.4 kbit/s, and at 10 kbit/s they take 503 s, so one of the two values is \
+              rounded. The dollars are CPU seconds at the paper's price of 6.00 per minute; the \
+              paper rounds these CPU seconds to 19 and 3. It states that they are in close \
+              agreement with the 8.2 and 2 CPU seconds per megabit that BBN measured. They are 2.3 \
+              and 1.4 times as much.",
     }
 }
 
@@ -527,7 +531,7 @@ mod tests {
     }
 
     /// Idle hosts and the fewest transfers: a run of a few seconds.
-    fn short() -> Scenario {
+    fn short_scenario() -> Scenario {
         let mut scenario: Scenario = toml::from_str(Scenario::BUILT_IN).unwrap();
         scenario.network = scenario.network.idle();
         let stratum = &mut scenario.strata.server_receives_image;
@@ -539,11 +543,11 @@ mod tests {
 
     #[test]
     fn a_stratum_changes_only_our_figures() {
-        let mut changed_scenario = short();
+        let mut changed_scenario = short_scenario();
         changed_scenario.strata.server_receives_image.files += 1;
         changed_scenario.strata.server_receives_image.bits += 3_600_000;
         let [before, after] =
-            [&short(), &changed_scenario].map(|scenario| tables(scenario).unwrap());
+            [&short_scenario(), &changed_scenario].map(|scenario| tables(scenario).unwrap());
         let rows = |tables: &[Table]| -> Vec<Row> {
             tables.iter().flat_map(|table| table.rows.clone()).collect()
         };

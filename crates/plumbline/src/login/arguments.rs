@@ -5,7 +5,7 @@ use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
 use super::predicted::Predict;
 use super::session_settings::{
-    Echo, Escape, Keys, LineEnd, LoginProtocol, LoginSettings, Mode, TlsUse,
+    Echo, Escape, LineEnd, LoginProtocol, LoginSettings, Mode, PromptStyle, TlsUse,
 };
 use crate::carrier::{self, Route};
 use crate::heading;
@@ -24,10 +24,11 @@ use std::path::PathBuf;
 pub(crate) struct Arguments {
     /// Destination: a host by name or address, a URL, or serial:DEVICE
     ///
-    /// telnet://host:port is Telnet, telnets://host (port 992) Telnet with TLS, tcp://host:port
-    /// plain bytes. serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none is a serial
-    /// line of this machine, and rfc2217://host:port?baud=9600 one at a console server. In a shell,
-    /// quote a destination with ? or &.
+    /// telnet://host:port uses Telnet. telnets://host uses Telnet with TLS, at port 992.
+    /// tcp://host:port sends plain bytes. A serial line of this machine is
+    /// serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none. A serial line of a
+    /// console server is rfc2217://host:port?baud=9600. In a shell, quote a destination that
+    /// contains ? or &.
     #[arg(value_name = "host", verbatim_doc_comment)]
     pub(super) destination: Destination,
     /// Port, if not part of the host [default: 23]
@@ -36,14 +37,14 @@ pub(crate) struct Arguments {
 
     /// Route to the host
     ///
-    /// All except kernel use plumb's own TCP/IP, with IPv4 and IPv6; serial has IPv4 only, as in
-    /// serial:/dev/ttyUSB0?baud=19200&link=llp. address= sets the local address if neither the
-    /// interface nor the segment or line provides it; one of each family is possible, as in
-    /// tun:plumb0?address=10.0.0.2&address=2001:db8::2. tap and packet also take router= and mac=.
-    /// link is llp, slip, cslip or ppp. vj=1 compresses TCP headers on llp, which the peer must do
-    /// too; vj=0 disables it on ppp. For PPP, user= is the user name; the password is read from
-    /// PLUMB_PPP_PASSWORD only, because every user of the machine can read the arguments of a
-    /// program.
+    /// All routes except kernel use plumb's own TCP/IP. They carry IPv4 and IPv6; serial carries
+    /// IPv4 only. Example: serial:/dev/ttyUSB0?baud=19200&link=llp. address= sets the local address
+    /// if the interface, the network segment or the serial line does not provide one. Each address
+    /// family may have one address: tun:plumb0?address=10.0.0.2&address=2001:db8::2. tap and packet
+    /// also accept router= and mac=. link= is llp, slip, cslip or ppp. vj=1 compresses TCP headers
+    /// on llp; the peer must compress them too. vj=0 disables this compression on ppp. For PPP,
+    /// user= is the user name. The password is read only from PLUMB_PPP_PASSWORD, because every
+    /// user of the machine can read the arguments of a program.
     #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface|serial:device",
           default_value = "kernel", verbatim_doc_comment, help_heading = heading::CONNECTION)]
     pub(super) via: Route,
@@ -97,7 +98,7 @@ pub(crate) struct Arguments {
     /// l local echo, r remote echo, s status, x send now, ? help; the escape key sends itself.
     #[arg(long = "escape-keys", alias = "keys", value_enum, value_name = "prompt|1982",
           default_value_t, verbatim_doc_comment, help_heading = heading::INPUT)]
-    pub(super) keys: Keys,
+    pub(super) keys: PromptStyle,
     /// Send whole lines, edited locally [default: as the remote host requests]
     #[arg(long, help_heading = heading::INPUT)]
     pub(super) line: bool,
@@ -125,13 +126,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t, help_heading = heading::TERMINAL,
           value_name = "utf-8|latin1|cp437|petscii|atascii")]
     pub(super) encoding: Encoding,
-    /// Emulate a terminal: a Heath-19, drawn on yours
+    /// Emulate a Heath-19 terminal on the local terminal
     ///
-    /// The terminal type is h19 with 80 by 24 characters. f1 to f5 are its own keys, f6, f7 and f8
-    /// are blue, red and gray, f9 is ERASE, f10 SCROLL and f11 SCROLL with SHIFT; arrows, home,
-    /// insert, delete, page up (insert line) and page down (delete line) are those of its keypad.
-    /// If the screen is held, F10 releases a line and F11 a screen. heath19-strict treats the
-    /// sequences ESC [ ? of modern programs as the ROM does: they hold the screen.
+    /// The terminal type is h19 with 80 by 24 characters. f1 to f5 are the keys f1 to f5 of the
+    /// Heath-19. f6, f7 and f8 are its blue, red and gray keys. f9 is ERASE, f10 is SCROLL and f11
+    /// is SCROLL with SHIFT. The arrows, home, insert, delete, page up (insert line) and page down
+    /// (delete line) are the editing functions of its keypad. If the screen is held, f10 releases a
+    /// line and f11 a screen. The sequences ESC [ ? of modern programs are ignored. With
+    /// heath19-strict they hold the screen, as with the original ROM.
     #[arg(long, value_enum, default_value_t, value_name = "none|heath19|heath19-strict",
           verbatim_doc_comment, help_heading = heading::TERMINAL)]
     pub(super) terminal: Emulation,
@@ -199,7 +201,7 @@ If the standard input is a pipe or a file, it is sent, and at its end the sendin
 connection is closed; plumb then shows the output until the remote host closes the connection.";
 
 impl Arguments {
-    /// Returns the session settings for the destination `destination`.
+    /// Returns the session settings for `destination`.
     pub(super) fn settings(&self, destination: &Destination) -> LoginSettings {
         let protocol = match destination {
             Destination::Serial { .. } => LoginProtocol::Serial,
@@ -297,8 +299,12 @@ mod tests {
     #[test]
     fn earlier_spellings_are_still_accepted() {
         for line in ["--retry 2 --keys 1982 h", "--retry-every 2 --escape-keys 1982 h"] {
-            let parsed = parse(line).unwrap();
-            assert_eq!((parsed.retry, parsed.keys), (Some(2), Keys::Letters), "{line}");
+            let arguments = parse(line).unwrap();
+            assert_eq!(
+                (arguments.retry, arguments.keys),
+                (Some(2), PromptStyle::Letters),
+                "{line}"
+            );
         }
         for (line, tls) in [("--tls offered h", TlsUse::Auto), ("--tls always h", TlsUse::Always)] {
             assert_eq!(settings(line).tls, tls, "{line}");

@@ -282,7 +282,10 @@ impl Connector<'_> {
             return AttemptResult::NotConnected(Box::new(login), connect_error);
         }
         if is_truncated {
-            say("plumb: the server closed without a TLS close_notify: the end may be missing");
+            say(
+                "plumb: the server closed the connection without a TLS close_notify: the end of the \
+                 data may be missing",
+            );
         }
         AttemptResult::Ended(Box::new(login), outcome)
     }
@@ -356,11 +359,11 @@ fn with_address(target: &HostTarget, address: SocketAddr) -> HostTarget {
 fn closing_message(outcome: Outcome, login: &Login, context: &EngineContext) -> String {
     let traffic = login.traffic;
     let now = context.clock.now();
-    let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| now - opened_at);
-    let side = if outcome == Outcome::LocalClosed { "here" } else { "by the remote host" };
+    let open_time = traffic.opened_at.map_or(Duration::ZERO, |opened_at| now - opened_at);
+    let closing_side = if outcome == Outcome::LocalClosed { "here" } else { "by the remote host" };
     format!(
-        "Connection closed {side} after {}: {} bytes received, {} sent.",
-        status_page::duration_text(open),
+        "Connection closed {closing_side} after {}: {} bytes received, {} sent.",
+        status_page::duration_text(open_time),
         count(traffic.bytes_in),
         count(traffic.bytes_out)
     )

@@ -107,8 +107,8 @@ pub(crate) fn line_settings(text: &str) -> Result<LineSettings> {
         let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
         let invalid_setting = || {
             format!(
-                "invalid setting of a serial line '{}': use baud=, bits=5 to 8, parity=none, odd, \
-                 even, mark or space, stop=1 or 2, flow=none, software or hardware",
+                "invalid serial line setting '{}': use baud=, bits=5 to 8, parity=none, odd, even, \
+                 mark or space, stop=1 or 2, flow=none, software or hardware",
                 setting.escape_debug()
             )
         };
@@ -215,9 +215,10 @@ mod tests {
 
     #[test]
     fn an_invalid_destination_is_rejected() {
-        let wrong = ["", "ssh://h", "tcp://h", "serial:", "serial:/dev/x?baud=0", "telnet://h?a=b"];
+        let invalid_destinations =
+            ["", "ssh://h", "tcp://h", "serial:", "serial:/dev/x?baud=0", "telnet://h?a=b"];
         let lines = ["serial:/dev/x?bits=9", "rfc2217://h:1?parity=maybe", "telnets://"];
-        for text in wrong.into_iter().chain(lines) {
+        for text in invalid_destinations.into_iter().chain(lines) {
             assert!(text.parse::<Destination>().is_err(), "{text}");
         }
         let line = "serial:/dev/x".parse::<Destination>().unwrap();

@@ -7,7 +7,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// Maximum length of a line in bytes. Our choice, equal to that of a Unix terminal.
+/// Maximum length of a line in bytes. Our choice, equal to the limit of a Unix terminal.
 const LINE_MAX_BYTES: usize = 4096;
 /// Distance between tab stops, in columns.
 const TAB_DISTANCE: usize = 8;
@@ -15,15 +15,15 @@ const TAB_DISTANCE: usize = 8;
 /// Editing keys and display options of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EditingKeys {
-    /// Erase the last character.
+    /// Keys that erase the last character.
     pub(super) erase: [Option<u8>; 2],
-    /// Erases the line.
+    /// Key that erases the line.
     pub(super) kill: Option<u8>,
-    /// Erases the last word.
+    /// Key that erases the last word.
     pub(super) erase_word: Option<u8>,
-    /// Displays the line again.
+    /// Key that displays the line again.
     pub(super) reprint: Option<u8>,
-    /// Takes the next key literally.
+    /// Key that causes the next key to be taken literally.
     pub(super) literal_next: Option<u8>,
     /// Whether control characters without a function become part of the line.
     pub(super) keeps_controls: bool,
@@ -106,7 +106,7 @@ pub(super) enum KeyEffect {
 
 impl LineEditor {
     /// Processes one key and appends its echo to `echo`.
-    pub(super) fn key(
+    pub(super) fn process_key(
         &mut self,
         key: u8,
         editing_keys: &EditingKeys,
@@ -116,21 +116,21 @@ impl LineEditor {
             self.put(key, editing_keys, echo);
             return KeyEffect::Processed;
         }
-        let is = |function: Option<u8>| function == Some(key);
+        let has_key = |function: Option<u8>| function == Some(key);
         if matches!(key, b'\r' | b'\n') {
             echo.extend_from_slice(b"\r\n");
             return KeyEffect::LineComplete;
-        } else if editing_keys.erase.into_iter().any(is) {
+        } else if editing_keys.erase.into_iter().any(has_key) {
             self.erase(editing_keys, echo);
-        } else if is(editing_keys.kill) {
+        } else if has_key(editing_keys.kill) {
             while self.erase_one(editing_keys, echo) {}
-        } else if is(editing_keys.erase_word) {
+        } else if has_key(editing_keys.erase_word) {
             self.erase_word(editing_keys, echo);
-        } else if is(editing_keys.reprint) {
+        } else if has_key(editing_keys.reprint) {
             echo.extend_from_slice(&[b'^', key ^ b'@', b'\r', b'\n']);
             self.column = Some(0);
             self.show(editing_keys, echo);
-        } else if is(editing_keys.literal_next) {
+        } else if has_key(editing_keys.literal_next) {
             self.is_literal = true;
         } else if editing_keys.keeps_controls || matches!(key, b'\t' | b' '..=0x7e | 0x80..) {
             self.put(key, editing_keys, echo);
@@ -201,10 +201,11 @@ impl LineEditor {
     fn erase_one(&mut self, editing_keys: &EditingKeys, echo: &mut Vec<u8>) -> bool {
         let is_continuation = |byte: u8| byte & 0xc0 == 0x80;
         let len = self.text.len();
-        let from = len.saturating_sub(4);
-        let tail = self.text.get(from..).unwrap_or_default();
-        let begins = tail.iter().rposition(|byte| !is_continuation(*byte)).map(|at| from + at);
-        let character = begins.and_then(|at| {
+        let tail_start = len.saturating_sub(4);
+        let tail = self.text.get(tail_start..).unwrap_or_default();
+        let character_start =
+            tail.iter().rposition(|byte| !is_continuation(*byte)).map(|at| tail_start + at);
+        let character = character_start.and_then(|at| {
             let text = std::str::from_utf8(self.text.get(at..)?).ok()?;
             Some((at, text.chars().next()?))
         });
@@ -249,7 +250,7 @@ mod tests {
         let mut line = LineEditor::default();
         let mut echo = Vec::new();
         for key in keys {
-            line.key(*key, &editing_keys, &mut echo);
+            line.process_key(*key, &editing_keys, &mut echo);
         }
         (line.take(), echo)
     }
@@ -285,8 +286,11 @@ mod tests {
     #[test]
     fn control_characters_are_returned_to_the_caller() {
         let mut line = LineEditor::default();
-        assert_eq!(line.key(3, &EditingKeys::UNIX, &mut Vec::new()), KeyEffect::Control(3));
-        assert_eq!(line.key(b'\r', &EditingKeys::UNIX, &mut Vec::new()), KeyEffect::LineComplete);
+        assert_eq!(line.process_key(3, &EditingKeys::UNIX, &mut Vec::new()), KeyEffect::Control(3));
+        assert_eq!(
+            line.process_key(b'\r', &EditingKeys::UNIX, &mut Vec::new()),
+            KeyEffect::LineComplete
+        );
     }
 
     #[test]
@@ -304,17 +308,17 @@ mod tests {
     }
 
     #[test]
-    fn a_tab_advances_to_its_stop_and_is_erased_from_there() {
+    fn a_tab_advances_to_its_stop_and_is_erased_with_all_its_cells() {
         let mut line = LineEditor::default();
         let mut echo = Vec::new();
         line.begin_at(Some(4));
         for key in *b"ab\t\x7f" {
-            line.key(key, &EditingKeys::UNIX, &mut echo);
+            line.process_key(key, &EditingKeys::UNIX, &mut echo);
         }
         assert_eq!(echo, b"ab  \x08 \x08\x08 \x08");
         let hard = EditingKeys { has_soft_tabs: false, ..EditingKeys::UNIX };
         let mut echo = Vec::new();
-        line.key(b'\t', &hard, &mut echo);
+        line.process_key(b'\t', &hard, &mut echo);
         assert_eq!(echo, b"\t");
     }
 
@@ -338,12 +342,12 @@ mod tests {
             let mut echo = Vec::new();
             line.begin_at(Some(column));
             for key in text.bytes() {
-                line.key(key, &EditingKeys::UNIX, &mut echo);
+                line.process_key(key, &EditingKeys::UNIX, &mut echo);
             }
-            let shown = String::from_utf8(echo).unwrap();
-            let cells: usize = shown.chars().map(|it| it.width().unwrap_or(0)).sum();
+            let displayed_text = String::from_utf8(echo).unwrap();
+            let cells: usize = displayed_text.chars().map(|it| it.width().unwrap_or(0)).sum();
             let mut echo = Vec::new();
-            line.key(0x15, &EditingKeys::UNIX, &mut echo);
+            line.process_key(0x15, &EditingKeys::UNIX, &mut echo);
             prop_assert_eq!(echo.len(), 3 * cells);
         }
     }

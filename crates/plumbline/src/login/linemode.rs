@@ -68,10 +68,10 @@ impl Login {
     /// whether the key was processed.
     pub(super) fn process_signal_key(&mut self, key: u8, cx: &mut Cx<'_>) -> bool {
         let Some(linemode) = self.negotiated_linemode() else { return false };
-        let is = |function| linemode.characters().get(function).character() == Some(key);
+        let has_function = |function| linemode.characters().get(function).character() == Some(key);
         let is_editing = linemode.mode().has(LinemodeMode::EDIT);
-        if is_editing && (is(SlcFunction::XOFF) || is(SlcFunction::XON)) {
-            match is(SlcFunction::XOFF) {
+        if is_editing && (has_function(SlcFunction::XOFF) || has_function(SlcFunction::XON)) {
+            match has_function(SlcFunction::XOFF) {
                 true => self.screen.hold(),
                 false => self.screen.release(),
             }
@@ -117,7 +117,7 @@ impl Login {
     /// Sends the partial line after a forwarding character.
     pub(super) fn forward(&mut self, key: u8, cx: &mut Cx<'_>) {
         let forwards_now = |linemode: &Linemode| {
-            // Without TRAPSIG an EOF character would otherwise wait for the end of the line.
+            // Without TRAPSIG, an EOF character would not be sent before the end of the line.
             linemode.forwards(key)
                 || linemode.characters().get(SlcFunction::EOF).character() == Some(key)
         };

@@ -27,16 +27,17 @@ impl Fixture {
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
         login.window = (80, 24);
         login.begin(&mut context.cx());
-        let allows = OptionSet::of(&[OptionCode::LINEMODE, OptionCode::ECHO]);
-        let server = Telnet::server(&ServerSettings { allows, ..ServerSettings::default() });
+        let allowed_options = OptionSet::of(&[OptionCode::LINEMODE, OptionCode::ECHO]);
+        let server =
+            Telnet::server(&ServerSettings { allowed_options, ..ServerSettings::default() });
         let mut fixture = Self { login, context, server, received: String::new() };
         fixture
             .server
             .ask(Side::Remote, OptionCode::LINEMODE, true, &mut fixture.context.cx())
             .unwrap();
-        fixture.settle();
+        fixture.transfer_until_idle();
         assert!(fixture.server.ask_linemode(mode, &mut fixture.context.cx()).is_ok());
-        fixture.settle();
+        fixture.transfer_until_idle();
         fixture
     }
 
@@ -45,7 +46,7 @@ impl Fixture {
     }
 
     /// Transfers data in both directions until both sides are idle.
-    fn settle(&mut self) {
+    fn transfer_until_idle(&mut self) {
         while !self.login.output().is_empty() || !self.server.output().is_empty() {
             let output = self.login.output().to_vec();
             self.login.sent(output.len());
@@ -65,13 +66,13 @@ impl Fixture {
     }
 
     fn types(&mut self, keys: &[u8]) {
-        self.login.typed(keys, &mut self.context.cx());
-        self.settle();
+        self.login.process_typed_keys(keys, &mut self.context.cx());
+        self.transfer_until_idle();
     }
 
     fn server_sends(&mut self, text: &[u8]) {
         self.server.send(text, &mut self.context.cx());
-        self.settle();
+        self.transfer_until_idle();
     }
 
     fn received(&mut self) -> String {
@@ -91,7 +92,7 @@ fn a_line_is_edited_with_the_negotiated_characters_and_sent_when_complete() {
         .server
         .set_special_character(SlcFunction::EC, erase, &mut fixture.context.cx())
         .unwrap();
-    fixture.settle();
+    fixture.transfer_until_idle();
     fixture.types(b"wrong\x15lx#s one two\x17");
     assert_eq!(fixture.received(), "");
     fixture.types(b"\x16#\r");
@@ -103,10 +104,11 @@ fn a_line_is_edited_with_the_negotiated_characters_and_sent_when_complete() {
 fn a_line_sent_in_binary_mode_ends_with_lf() {
     let mut fixture = Fixture::editing();
     let allowed = [OptionCode::LINEMODE, OptionCode::ECHO, OptionCode::BINARY];
-    let allows = OptionSet::of(&allowed);
-    fixture.server = Telnet::server(&ServerSettings { allows, ..ServerSettings::default() });
+    let allowed_options = OptionSet::of(&allowed);
+    fixture.server =
+        Telnet::server(&ServerSettings { allowed_options, ..ServerSettings::default() });
     fixture.server.ask(Side::Remote, OptionCode::BINARY, true, &mut fixture.context.cx()).unwrap();
-    fixture.settle();
+    fixture.transfer_until_idle();
     fixture.types(b"ls\r");
     assert_eq!(fixture.received(), "ls\n");
 }
@@ -131,11 +133,11 @@ fn signals_are_sent_as_commands_and_an_interrupt_discards_the_line_with_a_synch(
 }
 
 #[test]
-fn output_is_dropped_from_an_interrupt_until_the_server_has_read_it() {
+fn output_is_dropped_until_the_server_has_read_an_interrupt() {
     let mut fixture = Fixture::editing();
-    fixture.login.typed(b"\x03", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"\x03", &mut fixture.context.cx());
     fixture.login.receive(b"old", &mut fixture.context.cx());
-    fixture.settle();
+    fixture.transfer_until_idle();
     fixture.server_sends(b"new");
     assert_eq!(fixture.shown(), "^Cnew");
 }
@@ -143,7 +145,7 @@ fn output_is_dropped_from_an_interrupt_until_the_server_has_read_it() {
 #[test]
 fn output_is_displayed_again_after_a_timeout_without_an_answer() {
     let mut fixture = Fixture::editing();
-    fixture.login.typed(b"\x03", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"\x03", &mut fixture.context.cx());
     let mut cx = fixture.context.cx();
     fixture.login.receive(b"old", &mut cx);
     cx.now = cx.now + FLUSH_TIMEOUT;
@@ -166,7 +168,7 @@ fn a_line_is_sent_with_each_character_of_the_forward_mask() {
     let mut mask = [0; 32];
     mask[usize::from(b'\t' / 8)] = 0x80 >> (b'\t' % 8);
     fixture.server.ask_forward_mask(&mask, &mut fixture.context.cx()).unwrap();
-    fixture.settle();
+    fixture.transfer_until_idle();
     fixture.types(b"ca\x16\tx");
     assert_eq!(fixture.received(), "");
     fixture.types(b"\t");
@@ -206,7 +208,7 @@ fn control_characters_and_tabs_are_displayed_as_the_server_requests() {
 fn a_password_that_the_server_echoes_is_edited_but_not_displayed() {
     let mut fixture = Fixture::editing();
     fixture.server.ask(Side::Local, OptionCode::ECHO, true, &mut fixture.context.cx()).unwrap();
-    fixture.settle();
+    fixture.transfer_until_idle();
     fixture.types(b"secrex\x7ft\r");
     assert_eq!((fixture.received(), fixture.shown()), ("secret\r\n".to_owned(), String::new()));
 }
@@ -216,7 +218,7 @@ fn a_partial_line_is_sent_when_the_server_ends_the_editing() {
     let mut fixture = Fixture::editing();
     fixture.types(b"vi");
     fixture.server.ask_linemode(LinemodeMode::NONE, &mut fixture.context.cx()).unwrap();
-    fixture.settle();
+    fixture.transfer_until_idle();
     assert_eq!(fixture.received(), "vi");
     fixture.types(b"\r");
     assert_eq!(fixture.received(), "\r");

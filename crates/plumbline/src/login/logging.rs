@@ -44,8 +44,8 @@ impl SessionLogs {
     /// Records displayed text.
     pub(super) fn record_output(&mut self, text: &[u8], now: Instant) {
         self.record(now, |recorder, at| recorder.put(at, Kind::Output, text));
-        let written = self.log.as_mut().map(|log| log.put(text));
-        self.end_log_if_failed(written);
+        let write_result = self.log.as_mut().map(|log| log.put(text));
+        self.end_log_if_failed(write_result);
     }
 
     /// Records typed keys.
@@ -72,7 +72,7 @@ impl SessionLogs {
         self.end_log_if_failed(written);
     }
 
-    /// Returns, once, the message about a write error.
+    /// Returns and clears the message about a write error.
     pub(super) fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
     }

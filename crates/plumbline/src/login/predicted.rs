@@ -83,7 +83,7 @@ impl Login {
     fn request_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
         // Ignored: without this option, the prediction uses timing marks.
         _ = self.telnet.ask(Side::Remote, OptionCode::ECHO_ACKNOWLEDGMENT, wants, cx);
-        self.sent.clear();
+        self.sent_positions.clear();
     }
 
     fn has_acknowledgments(&self) -> bool {
@@ -94,11 +94,11 @@ impl Login {
     /// of its echo can be matched to the key.
     pub(super) fn record_sent_position(&mut self) {
         if self.predictor.is_some() && self.has_acknowledgments() {
-            if self.sent.len() >= SENT_POSITIONS_MAX {
-                self.sent.pop_front();
+            if self.sent_positions.len() >= SENT_POSITIONS_MAX {
+                self.sent_positions.pop_front();
             }
             let last_key = self.predictor.as_ref().map_or(0, Predictor::last_key);
-            self.sent.push_back((self.telnet.sent_position(), last_key));
+            self.sent_positions.push_back((self.telnet.sent_position(), last_key));
         }
     }
 
@@ -106,11 +106,11 @@ impl Login {
     /// sent.
     pub(super) fn echo_acknowledged(&mut self, position: u64, cx: &mut Cx<'_>) {
         let mut last_key = None;
-        while let Some(&(sent, key)) = self.sent.front()
+        while let Some(&(sent, key)) = self.sent_positions.front()
             && sent <= position
         {
             last_key = Some(key);
-            self.sent.pop_front();
+            self.sent_positions.pop_front();
         }
         if let Some(last_key) = last_key {
             // The acknowledgment covers all text received before it, so that text, including the
@@ -129,20 +129,22 @@ impl Login {
         if self.has_acknowledgments() {
             return;
         }
-        let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_mark()) else { return };
+        let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_timing_mark()) else {
+            return;
+        };
         // The request fails if the output queue is full. The mark is then not sent: it would
         // overtake the keys that did not fit into the queue.
         if self.telnet.is_enabled(Side::Remote, OptionCode::ECHO)
             && self.telnet.ask(Side::Remote, OptionCode::TIMING_MARK, true, cx).is_ok()
         {
-            predictor.mark_asked(cx);
+            predictor.timing_mark_sent(cx);
         }
     }
 
     /// Processes the answer to the timing mark.
     pub(super) fn on_timing_mark(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
-            predictor.mark_answered(cx);
+            predictor.timing_mark_answered(cx);
         }
     }
 

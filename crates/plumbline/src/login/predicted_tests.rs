@@ -85,7 +85,7 @@ struct Exchange {
     output: Vec<u8>,
 }
 
-/// Parses a recording into the output before the first key and the exchanges.
+/// Parses a recording. Returns the output before the first key, and the exchanges.
 fn exchanges(recording: &str) -> (Vec<u8>, Vec<Exchange>) {
     let mut greeting = Vec::new();
     let mut exchanges = Vec::<Exchange>::new();
@@ -149,16 +149,17 @@ fn schedule(recording: &str, conditions: &Conditions, rng: &mut Rng) -> Schedule
     let mut sent: Vec<(u64, Vec<u8>, Option<usize>)> =
         vec![(0, [OFFERS, &greeting].concat(), None)];
     let mut uplink = Path { conditions, last: 0 };
-    let mut typed = 3 * conditions.one_way_ms;
+    let mut typed_at_ms = 3 * conditions.one_way_ms;
     let mut position = 0;
-    let mut written = 0;
+    let mut written_at_ms = 0;
     let mut keys = Vec::new();
     for (number, exchange) in exchanges.into_iter().enumerate() {
-        typed += 1 + random_up_to(conditions.key_interval_max_ms, rng);
-        keys.push((typed, typed));
-        let read = uplink.deliver_at(typed, rng);
-        written = (read + random_up_to(conditions.program_delay_max_ms, rng)).max(written);
-        sent.push((written, exchange.output, Some(number)));
+        typed_at_ms += 1 + random_up_to(conditions.key_interval_max_ms, rng);
+        keys.push((typed_at_ms, typed_at_ms));
+        let read = uplink.deliver_at(typed_at_ms, rng);
+        written_at_ms =
+            (read + random_up_to(conditions.program_delay_max_ms, rng)).max(written_at_ms);
+        sent.push((written_at_ms, exchange.output, Some(number)));
         position += exchange.key.len() as u64;
         if conditions.acknowledges {
             sent.push((read + SETTLING_MS, acknowledgment(position), Some(number)));
@@ -212,7 +213,8 @@ impl Client {
         self.login.sent(self.login.output().len());
     }
 
-    /// Writes pending output to the terminal, as a session does after each turn of the event loop.
+    /// Writes pending output to the terminal, as a session does after each iteration of the event
+    /// loop.
     fn flush(&mut self) {
         self.with(|login, cx| login.prepare_output(cx));
         let bytes = self.login.screen.queued_text();
@@ -236,7 +238,7 @@ impl Client {
 type Displayed = HashMap<(u16, u16), (char, u64)>;
 
 /// The predicting client, the reference client, and the cells in which their screens differ.
-struct World {
+struct ScreenComparison {
     predicting: Client,
     reference: Client,
     schedule: Schedule,
@@ -245,12 +247,12 @@ struct World {
     /// acknowledgments of echoes, this is the time that the predictor allows for a late answer.
     grace_ms: u64,
     /// Number of wrong predictions that were replaced by the right content of the cell.
-    corrected: usize,
+    corrected_cells: usize,
     /// Number of predicted cells that the output of the host confirmed.
-    confirmed: usize,
+    confirmed_cells: usize,
 }
 
-impl World {
+impl ScreenComparison {
     fn new(schedule: Schedule, conditions: &Conditions) -> Self {
         let variation_ms = 2 * conditions.jitter_ms + SETTLING_MS + conditions.stall_ms;
         Self {
@@ -259,8 +261,8 @@ impl World {
             schedule,
             displayed: Displayed::new(),
             grace_ms: if conditions.acknowledges { 0 } else { 50 + 4 * variation_ms },
-            corrected: 0,
-            confirmed: 0,
+            corrected_cells: 0,
+            confirmed_cells: 0,
         }
     }
 
@@ -291,7 +293,7 @@ impl World {
     /// Types a key at both clients. A prediction may change any cell of the cursor's row, so all
     /// predictions count as displayed from now on.
     fn type_key(&mut self, key: &[u8]) {
-        self.at_both_clients(|login, cx| login.typed(key, cx));
+        self.at_both_clients(|login, cx| login.process_typed_keys(key, cx));
         self.predicting.flush();
         self.reference.flush();
         self.compare(true);
@@ -326,9 +328,9 @@ impl World {
         {
             self.displayed.remove(&place);
             if predicted == expected {
-                self.confirmed += 1;
+                self.confirmed_cells += 1;
             } else {
-                self.corrected += usize::from(shown == expected);
+                self.corrected_cells += usize::from(shown == expected);
                 let keys = self.schedule.keys.iter();
                 let before = keys.filter(|(typed, _)| *typed <= since);
                 let answered_ms =
@@ -347,7 +349,7 @@ impl World {
 }
 
 /// Passes `bytes` to both clients, split at random, with random writes between the pieces.
-fn read_in_pieces(world: &mut World, bytes: &[u8], rng: &mut Rng) {
+fn read_in_pieces(comparison: &mut ScreenComparison, bytes: &[u8], rng: &mut Rng) {
     let mut rest = bytes;
     while !rest.is_empty() {
         let is_unsplit = random_up_to(2, rng) > 0;
@@ -357,59 +359,61 @@ fn read_in_pieces(world: &mut World, bytes: &[u8], rng: &mut Rng) {
             1 + random_up_to(rest.len() as u64 - 1, rng) as usize
         };
         let (piece, later) = rest.split_at(count);
-        world.at_both_clients(|login, cx| login.receive(piece, cx));
+        comparison.at_both_clients(|login, cx| login.receive(piece, cx));
         rest = later;
         if random_up_to(1, rng) == 0 {
-            world.flush();
+            comparison.flush();
         }
     }
-    world.flush();
+    comparison.flush();
 }
 
 /// Plays a recording; returns the state after the last byte.
-fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
+fn play(recording: &str, conditions: &Conditions, seed: u64) -> ScreenComparison {
     let mut rng = Rng::from_seed(seed);
     let schedule = schedule(recording, conditions, &mut rng);
-    let mut world = World::new(schedule, conditions);
+    let mut comparison = ScreenComparison::new(schedule, conditions);
     let (_, exchanges) = exchanges(recording);
     let mut keys = exchanges.into_iter();
     let mut next_key = 0;
     let mut next_arrival = 0;
     let mut unread = Vec::new();
     loop {
-        let key_at = world.schedule.keys.get(next_key).map(|(typed, _)| *typed);
-        let arrival_at = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
+        let key_at = comparison.schedule.keys.get(next_key).map(|(typed, _)| *typed);
+        let arrival_at = comparison.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
         let Some(at) = key_at.into_iter().chain(arrival_at).min() else { break };
-        world.wait_until(at);
+        comparison.wait_until(at);
         if arrival_at == Some(at) {
-            unread.extend_from_slice(&world.schedule.arrivals[next_arrival].1);
+            unread.extend_from_slice(&comparison.schedule.arrivals[next_arrival].1);
             next_arrival += 1;
             // The client may read this segment together with the next one if that one arrives less
             // than 5 ms later.
-            let following = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
+            let following = comparison.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
             let is_soon = following.is_some_and(|soon| soon == at || soon < at + 5);
             if is_soon && random_up_to(2, &mut rng) > 0 {
-                for (_, answered_ms) in world.schedule.keys.iter_mut().filter(|(_, a)| *a == at) {
+                for (_, answered_ms) in
+                    comparison.schedule.keys.iter_mut().filter(|(_, a)| *a == at)
+                {
                     *answered_ms = following.unwrap_or(at);
                 }
                 continue;
             }
             let bytes = std::mem::take(&mut unread);
             if conditions.splits_reads {
-                read_in_pieces(&mut world, &bytes, &mut rng);
+                read_in_pieces(&mut comparison, &bytes, &mut rng);
             } else {
-                world.at_both_clients(|login, cx| login.receive(&bytes, cx));
-                world.flush();
+                comparison.at_both_clients(|login, cx| login.receive(&bytes, cx));
+                comparison.flush();
             }
         } else {
             let key = keys.next().unwrap().key;
             next_key += 1;
-            world.type_key(&key);
+            comparison.type_key(&key);
         }
     }
-    let end = world.predicting.now - Instant::ZERO;
-    world.wait_until(end.as_millis() as u64 + 20_000);
-    world
+    let end = comparison.predicting.now - Instant::ZERO;
+    comparison.wait_until(end.as_millis() as u64 + 20_000);
+    comparison
 }
 
 fn conditions() -> impl Strategy<Value = Conditions> {
@@ -447,12 +451,12 @@ proptest! {
             let piece = [OFFERS, &key, &acknowledgment(position)].concat();
             for client in [&mut client, &mut reference] {
                 client.now = Instant::ZERO + Duration::from_millis(50 * at);
-                client.with(|login, cx| login.typed(&key, cx));
+                client.with(|login, cx| login.process_typed_keys(&key, cx));
                 client.flush();
                 client.with(|login, cx| login.receive(&piece, cx));
                 client.flush();
             }
-            prop_assert!(client.login.sent.len() <= super::SENT_POSITIONS_MAX);
+            prop_assert!(client.login.sent_positions.len() <= super::SENT_POSITIONS_MAX);
         }
         client.now = client.now + Duration::from_secs(20);
         client.with(|login, cx| login.run(cx));
@@ -465,24 +469,24 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn the_final_screen_of_a_recorded_session_equals_that_without_prediction(
+    fn the_final_screen_of_a_recorded_session_equals_the_screen_without_prediction(
         conditions in conditions(),
         seed in any::<u64>(),
     ) {
         for recording in SESSIONS {
-            let world = play(recording, &conditions, seed);
-            prop_assert_eq!(world.predicting.screen.text(), world.reference.screen.text());
+            let comparison = play(recording, &conditions, seed);
+            prop_assert_eq!(comparison.predicting.screen.text(), comparison.reference.screen.text());
             let are_equal =
-                world.predicting.screen.picture() == world.reference.screen.picture();
+                comparison.predicting.screen.picture() == comparison.reference.screen.picture();
             prop_assert!(are_equal, "the text is equal, its look is not");
-            prop_assert!(world.displayed.is_empty());
+            prop_assert!(comparison.displayed.is_empty());
         }
     }
 
     #[test]
     fn no_key_of_a_password_is_displayed(conditions in conditions(), seed in any::<u64>()) {
-        let world = play(LOGIN, &conditions, seed);
-        let written = String::from_utf8_lossy(&world.predicting.written);
+        let comparison = play(LOGIN, &conditions, seed);
+        let written = String::from_utf8_lossy(&comparison.predicting.written);
         prop_assert_eq!(written.find(|key| PASSWORD_CHARACTERS.contains(key)), None);
     }
 }
@@ -494,25 +498,25 @@ fn in_an_editor_at_half_a_second_rtt_at_most_three_wrong_predictions_are_display
     {
         let conditions =
             Conditions { acknowledges, ..Conditions::steady(250, key_interval_max_ms) };
-        let world = play(VIM, &conditions, seed);
-        let statistics = world.predicting.statistics();
-        let figures = (world.confirmed, world.corrected, statistics);
+        let comparison = play(VIM, &conditions, seed);
+        let statistics = comparison.predicting.statistics();
+        let figures = (comparison.confirmed_cells, comparison.corrected_cells, statistics);
         assert!(statistics.shown > 60 && statistics.wrong_seen <= 3, "{figures:?}");
         // The corrected cells belong to the first two characters that overwrote text: the client
         // predicted an insertion, which shifts the rest of the row.
-        assert!(world.corrected < world.confirmed, "{figures:?}");
+        assert!(comparison.corrected_cells < comparison.confirmed_cells, "{figures:?}");
     }
 }
 
 // attack row 134
 #[test]
-fn an_acknowledgment_in_the_read_of_its_echo_leaves_the_screen_of_the_host_unchanged() {
+fn an_acknowledgment_read_together_with_its_echo_does_not_change_the_screen() {
     let mut client = Client::new(Predict::Auto);
     client.with(|login, cx| login.receive(&[OFFERS, b"login: "].concat(), cx));
     client.flush();
     let mut stream = Vec::new();
     for (position, key) in (1..).zip("alice".bytes()) {
-        client.with(|login, cx| login.typed(&[key], cx));
+        client.with(|login, cx| login.process_typed_keys(&[key], cx));
         client.flush();
         stream.push(key);
         stream.extend(acknowledgment(position));

@@ -8,7 +8,7 @@ use super::line_editor::{EditingKeys, KeyEffect, LineEditor};
 use super::paging::WrappedText;
 use super::prompt_command::{Command, HELP, LETTERS_HELP, SendArgument, Setting, ToggleArgument};
 use super::session::{Login, Stage};
-use super::session_settings::{Echo, Keys, LineEnd, Mode};
+use super::session_settings::{Echo, LineEnd, Mode, PromptStyle};
 use super::status_page;
 use crate::carrier::CarrierStatus;
 use protocols::Cx;
@@ -49,11 +49,11 @@ impl Login {
     pub(super) fn escape(&mut self) {
         self.interrupt_prediction();
         match self.settings.keys {
-            Keys::Letters => self.key_target = KeyTarget::Letter,
-            Keys::Prompt => {
+            PromptStyle::Letters => self.key_target = KeyTarget::Letter,
+            PromptStyle::Prompt => {
                 self.key_target = KeyTarget::Prompt(LineEditor::default());
                 self.screen.hold();
-                self.cover_emulator();
+                self.free_prompt_row();
                 self.show_prompt();
             }
         }
@@ -78,10 +78,10 @@ impl Login {
             return self.run_letter_command(key, cx);
         };
         let mut echo = Vec::new();
-        let edited = line.key(key, &EditingKeys::UNIX, &mut echo);
+        let key_effect = line.process_key(key, &EditingKeys::UNIX, &mut echo);
         let is_empty = line.is_empty();
         self.screen.put(&echo);
-        match edited {
+        match key_effect {
             KeyEffect::Processed => {}
             KeyEffect::LineComplete => {
                 let line = take_line(&mut self.key_target);
@@ -147,7 +147,7 @@ impl Login {
     /// Sends a command; returns `false` if the connection cannot accept the command.
     fn send_command(&mut self, argument: SendArgument, cx: &mut Cx<'_>) -> bool {
         match (argument, self.settings.escape.0) {
-            (SendArgument::Telnet(command), _) => self.command(command, cx),
+            (SendArgument::Telnet(command), _) => self.queue_command(command, cx),
             (SendArgument::Escape, Some(key)) => {
                 self.send(&[key], cx);
                 true
@@ -207,9 +207,9 @@ impl Login {
         self.drain_display(cx);
         self.on_local_output();
         let previous_account = cx.meter.enter(Account::Outside);
-        let suspended = self.terminal.suspend();
+        let suspend_result = self.terminal.suspend();
         cx.meter.enter(previous_account);
-        match suspended {
+        match suspend_result {
             Ok(()) => self.return_to_session(),
             Err(_) => {
                 self.show_message(
@@ -242,14 +242,14 @@ impl Login {
     fn show_help(&mut self) {
         let mut page = WrappedText::new(self.window.0);
         let help = match self.settings.keys {
-            Keys::Prompt => HELP,
-            Keys::Letters => LETTERS_HELP,
+            PromptStyle::Prompt => HELP,
+            PromptStyle::Letters => LETTERS_HELP,
         };
         let width = help.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, text) in help {
             page.push_entry(name, width, text);
         }
-        if self.settings.keys == Keys::Prompt {
+        if self.settings.keys == PromptStyle::Prompt {
             page.push_sentence("Words can be abbreviated to a unique prefix.");
         }
         self.show(page);

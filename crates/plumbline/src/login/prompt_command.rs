@@ -180,7 +180,11 @@ pub(super) const HELP: &[(&str, &str)] = &[
         "set predict X",
         "auto, always or never: show keys before their echo; auto does if the echo is slow",
     ),
-    ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
+    (
+        "set eol X",
+        "crlf, crnul or lf: bytes to send for Enter; auto selects crnul in character mode \
+                   and crlf in line mode",
+    ),
     ("set escape X", "^] or another key, or none"),
     ("toggle X", "localecho, line, binary, crlf, inspect (show the negotiation) or statusline"),
     ("z", "suspend plumb; fg resumes it"),
@@ -238,11 +242,12 @@ fn choose<T: Copy>(word: Option<&str>, words: &Keywords<T>) -> Result<T, Command
     let Some(word) = word else {
         return Err(CommandError::Missing { choices: names(words.iter().map(|(name, _)| *name)) });
     };
-    let lower = word.to_ascii_lowercase();
-    if let Some((_, meaning)) = words.iter().find(|(name, _)| *name == lower) {
+    let lowercase_word = word.to_ascii_lowercase();
+    if let Some((_, meaning)) = words.iter().find(|(name, _)| *name == lowercase_word) {
         return Ok(*meaning);
     }
-    let matching: Vec<_> = words.iter().filter(|(name, _)| name.starts_with(&lower)).collect();
+    let matching: Vec<_> =
+        words.iter().filter(|(name, _)| name.starts_with(&lowercase_word)).collect();
     match matching.as_slice() {
         [(_, meaning)] => Ok(*meaning),
         [] => Err(CommandError::Unknown {
@@ -287,8 +292,8 @@ mod tests {
 
     #[test]
     fn an_ambiguous_prefix_is_rejected_with_its_candidates() {
-        let refused = Command::parse("s").unwrap_err().to_string();
-        assert_eq!(refused, "'s' is ambiguous: status, send or set.");
+        let error = Command::parse("s").unwrap_err().to_string();
+        assert_eq!(error, "'s' is ambiguous: status, send or set.");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Remote end of a session: received data, and the protocols that accompany it: Telnet options,
-//! compression, TLS and the control of a remote serial line. Without Telnet, data passes unchanged.
+//! Remote end of a session. Processes received data, Telnet options, compression, TLS and the
+//! control of a remote serial line. Without Telnet, data passes unchanged.
 
 use super::emulated_terminal::{EmulatedTerminal, HEATH19_SIZE};
 use super::paging::WrappedText;
@@ -45,22 +45,22 @@ pub(super) fn remote_window(settings: &LoginSettings, window: (u16, u16)) -> (u1
 
 /// Creates the Telnet engine of a session.
 pub(super) fn telnet(settings: &LoginSettings, window: (u16, u16), is_secured: bool) -> Telnet {
-    let mut allows = UserSettings::OPTIONS;
+    let mut allowed_options = UserSettings::OPTIONS;
     if !settings.refuses_compression {
-        allows = allows.with(OptionCode::COMPRESS2);
+        allowed_options = allowed_options.with(OptionCode::COMPRESS2);
     }
     if settings.tls != TlsUse::Never && !is_secured {
-        allows = allows.with(OptionCode::START_TLS);
+        allowed_options = allowed_options.with(OptionCode::START_TLS);
     }
     // Acknowledgments of echoes are requested only if echoes are predicted.
     if !settings.is_interactive || settings.predict == Predict::Never {
-        allows = allows.without(OptionCode::ECHO_ACKNOWLEDGMENT);
+        allowed_options = allowed_options.without(OptionCode::ECHO_ACKNOWLEDGMENT);
     }
     if settings.is_interactive && settings.mode == Mode::Automatic {
-        allows = allows.with(OptionCode::LINEMODE);
+        allowed_options = allowed_options.with(OptionCode::LINEMODE);
     }
     if let LoginProtocol::ComPort(_) = settings.protocol {
-        allows = allows.with(OptionCode::COM_PORT);
+        allowed_options = allowed_options.with(OptionCode::COM_PORT);
     }
     let mut telnet = Telnet::user(&UserSettings {
         terminal_type: settings.terminal_type.clone(),
@@ -69,7 +69,7 @@ pub(super) fn telnet(settings: &LoginSettings, window: (u16, u16), is_secured: b
         end_of_line: EndOfLine::CrNul,
         starts_negotiation: settings.starts_negotiation,
         charsets: settings.encoding.charsets(),
-        allows,
+        allowed_options,
         ..UserSettings::default()
     });
     telnet.set_inspection(settings.inspects);
@@ -111,8 +111,8 @@ impl Login {
         if self.is_telnet() {
             return self.telnet.send(data, cx);
         }
-        let count = data.len().min(RAW_MAX_BYTES.saturating_sub(self.raw.len()));
-        self.raw.extend_from_slice(data.get(..count).unwrap_or_default());
+        let count = data.len().min(RAW_MAX_BYTES.saturating_sub(self.raw_output.len()));
+        self.raw_output.extend_from_slice(data.get(..count).unwrap_or_default());
         count
     }
 
@@ -134,8 +134,8 @@ impl Login {
                 match self.inflater.inflate(&mut rest, &mut piece, cx) {
                     Ok(0) => break,
                     Ok(count) => {
-                        let mut plain = piece.get(..count).unwrap_or_default();
-                        while !plain.is_empty() && self.process_telnet(&mut plain, cx) {}
+                        let mut plaintext = piece.get(..count).unwrap_or_default();
+                        while !plaintext.is_empty() && self.process_telnet(&mut plaintext, cx) {}
                     }
                     Err(_) => {
                         return self.refuse(
@@ -262,7 +262,7 @@ impl Login {
     }
 
     /// Sends a command; returns `false` if the connection cannot accept the command.
-    pub(super) fn command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn queue_command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
         match (command, self.settings.protocol) {
             (Command::Break, LoginProtocol::Serial) => {
                 self.wants_break = true;
@@ -349,7 +349,7 @@ impl Login {
     fn perform(&mut self, action: ScriptAction, cx: &mut Cx<'_>) {
         match action {
             ScriptAction::Send(keys) => self.send_keys(&keys, cx),
-            ScriptAction::Break => _ = self.command(Command::Break, cx),
+            ScriptAction::Break => _ = self.queue_command(Command::Break, cx),
             ScriptAction::Say(sentence) => super::say(&sentence),
             ScriptAction::Interact => {
                 self.script = None;

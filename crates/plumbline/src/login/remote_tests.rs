@@ -76,7 +76,7 @@ fn tls_starts_after_both_follows_and_telnet_restarts_inside_it() {
 }
 
 #[test]
-fn required_tls_ends_the_session_if_the_server_refuses_it_and_blocks_input_before() {
+fn required_tls_blocks_input_and_ends_the_session_if_the_server_refuses_tls() {
     let settings =
         LoginSettings { tls: TlsUse::Always, starts_negotiation: true, ..LoginSettings::default() };
     let mut fixture = Fixture::new(LoginSettings { is_interactive: true, ..settings });
@@ -129,7 +129,7 @@ fn a_line_of_a_console_server_is_configured_and_receives_a_break() {
     let contains = |bytes: &[u8]| sent.windows(bytes.len()).any(|part| part == bytes);
     assert!(contains(b"\xff\xfa\x2c\x01\0\0\x04\xb0\xff\xf0"));
     assert!(contains(b"\xff\xfa\x2c\x03\x01\xff\xf0") && contains(b"\xff\xfa\x2c\x05\x01\xff\xf0"));
-    assert!(fixture.login.command(Command::Break, &mut fixture.context.cx()));
+    assert!(fixture.login.queue_command(Command::Break, &mut fixture.context.cx()));
     assert_eq!(fixture.sent(), b"\xff\xfa\x2c\x05\x05\xff\xf0");
     let until = fixture.login.deadline().unwrap();
     let mut cx = fixture.context.cx();
@@ -140,16 +140,16 @@ fn a_line_of_a_console_server_is_configured_and_receives_a_break() {
 }
 
 #[test]
-fn keys_for_a_console_wait_for_binary_and_enter_has_no_nul() {
+fn keys_for_a_console_wait_for_binary_and_enter_is_sent_without_nul() {
     let mut fixture = Fixture::interactive(LoginProtocol::ComPort(LineSettings::at(1200)));
     fixture.sent();
-    fixture.login.typed(b"ls\r", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"ls\r", &mut fixture.context.cx());
     fixture.login.run(&mut fixture.context.cx());
     assert!(fixture.login.output().is_empty() && !fixture.login.wants_to_run());
     fixture.receives(b"\xff\xfd\0");
     assert!(fixture.login.wants_to_run());
     fixture.login.run(&mut fixture.context.cx());
-    fixture.login.typed(b"x\r", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"x\r", &mut fixture.context.cx());
     assert_eq!(fixture.sent(), b"ls\rx\r");
 }
 
@@ -157,7 +157,7 @@ fn keys_for_a_console_wait_for_binary_and_enter_has_no_nul() {
 fn keys_for_a_console_without_binary_are_encoded_as_nvt_text() {
     let mut fixture = Fixture::interactive(LoginProtocol::ComPort(LineSettings::at(1200)));
     fixture.sent();
-    fixture.login.typed(b"\r", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"\r", &mut fixture.context.cx());
     fixture.receives(b"\xff\xfe\0");
     fixture.login.run(&mut fixture.context.cx());
     assert_eq!(fixture.sent(), b"\r\0");
@@ -167,7 +167,7 @@ fn keys_for_a_console_without_binary_are_encoded_as_nvt_text() {
 fn keys_for_a_console_wait_one_second_for_an_answer_about_binary() {
     let mut fixture = Fixture::interactive(LoginProtocol::ComPort(LineSettings::at(1200)));
     fixture.sent();
-    fixture.login.typed(b"\r", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"\r", &mut fixture.context.cx());
     let until = fixture.login.deadline().unwrap();
     assert!(until - fixture.context.clock.now() <= Duration::from_secs(1));
     let mut cx = fixture.context.cx();
@@ -191,19 +191,19 @@ fn a_server_without_com_port_ends_the_session() {
 #[test]
 fn on_a_local_serial_line_the_carrier_sends_a_break_and_bytes_pass_unchanged() {
     let mut fixture = Fixture::interactive(LoginProtocol::Serial);
-    assert!(fixture.login.command(Command::Break, &mut fixture.context.cx()));
+    assert!(fixture.login.queue_command(Command::Break, &mut fixture.context.cx()));
     assert!(fixture.login.take_break_request() && !fixture.login.take_break_request());
-    fixture.login.typed(b"a\xff\r", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"a\xff\r", &mut fixture.context.cx());
     assert_eq!(fixture.sent(), b"a\xff\r");
     fixture.receives(b"\xff\xfb\x01b\n");
     assert!(fixture.login.screen.queued_text() == b"\xff\xfb\x01b\n");
-    assert!(!fixture.login.command(Command::AreYouThere, &mut fixture.context.cx()));
+    assert!(!fixture.login.queue_command(Command::AreYouThere, &mut fixture.context.cx()));
 }
 
 #[test]
 fn over_plain_tcp_lines_are_edited_locally_and_received_lines_start_at_the_left() {
     let mut fixture = Fixture::interactive(LoginProtocol::Tcp);
-    fixture.login.typed(b"GEX\x7fT\r", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"GEX\x7fT\r", &mut fixture.context.cx());
     assert_eq!(fixture.sent(), b"GET\r\n");
     let mut fixture = Fixture::interactive(LoginProtocol::Tcp);
     fixture.receives(b"one\ntwo\r");
@@ -269,13 +269,13 @@ fn commands_that_interrupt_are_urgent_and_followed_by_a_data_mark() {
     ] {
         let mut fixture =
             Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
-        assert!(fixture.login.command(command, &mut fixture.context.cx()));
+        assert!(fixture.login.queue_command(command, &mut fixture.context.cx()));
         assert_eq!(fixture.login.urgent_mark(), Some(4), "{command:?}");
         assert_eq!(fixture.sent(), [0xff, code, 0xff, 0xf2]);
     }
     let mut fixture =
         Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
-    assert!(fixture.login.command(Command::AreYouThere, &mut fixture.context.cx()));
+    assert!(fixture.login.queue_command(Command::AreYouThere, &mut fixture.context.cx()));
     assert_eq!(fixture.login.urgent_mark(), None);
 }
 

@@ -113,7 +113,7 @@ impl Login {
     }
 
     /// Moves the displayed picture up by one row, so that the last row is empty for the prompt.
-    pub(super) fn cover_emulator(&mut self) {
+    pub(super) fn free_prompt_row(&mut self) {
         if let Some(emulator) = &mut self.emulator {
             emulator.invalidate_shown();
             self.needs_redraw = true;

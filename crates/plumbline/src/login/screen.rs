@@ -1,9 +1,9 @@
-//! Output queue of the local display. After each turn of the event loop, as many bytes are written
-//! to standard output as it accepts. While bytes remain in the queue, no data is read from the
-//! remote host.
+//! Output queue of the local display. After each iteration of the event loop, as many bytes are
+//! written to standard output as it accepts. While bytes remain in the queue, no data is read from
+//! the remote host.
 //!
 //! While the prompt is displayed, output of the remote host is held back and displayed afterwards.
-//! If it exceeds the limit, all of it is displayed at once; nothing is lost.
+//! If the held output exceeds the limit, all of it is displayed at once; nothing is lost.
 //!
 //! If standard output is a terminal, output of the remote host passes a filter first, which removes
 //! the sequences that write the clipboard or make the terminal answer.
@@ -38,14 +38,14 @@ pub(super) struct Screen {
     /// Text for standard output, including the predictor's additions.
     outgoing: Vec<u8>,
     /// Number of bytes of `outgoing` that are written.
-    written: usize,
+    written_bytes: usize,
     /// Whether the last write was incomplete because the display was full.
     is_blocked: bool,
     /// Number of bytes of the program's own text that were dropped but not yet reported to the
     /// meter.
     dropped_bytes: usize,
     /// Held output of the remote host; `None` while output is displayed.
-    held: Option<Vec<u8>>,
+    held_output: Option<Vec<u8>>,
     /// Whether the last displayed line is incomplete.
     is_in_line: bool,
     /// Column of the cursor, while it is tracked.
@@ -57,15 +57,15 @@ pub(super) struct Screen {
 impl Screen {
     /// Creates a screen. If `policy` is given, it determines the sequences that are removed from
     /// the output of the remote host.
-    pub(super) fn filtered(policy: Option<Policy>) -> Self {
+    pub(super) fn with_filter(policy: Option<Policy>) -> Self {
         Self { filter: policy.map(Filter::new), ..Self::default() }
     }
 
     /// Appends output of the remote host. Returns whether held output had to be displayed.
     pub(super) fn put_remote(&mut self, text: &[u8], now: Instant) -> bool {
         let mut filter = self.filter.take();
-        let passed = filter.as_mut().map_or(text, |filter| filter.pass(text, now));
-        let was_shown = self.put_filtered(passed);
+        let filtered_text = filter.as_mut().map_or(text, |filter| filter.pass(text, now));
+        let was_shown = self.put_filtered(filtered_text);
         if let Some(reset) = filter.as_mut().and_then(Filter::changed_reset) {
             // Ignored: this fails only without free file descriptors. A termination by a signal
             // then leaves the terminal modes set.
@@ -92,17 +92,17 @@ impl Screen {
     }
 
     fn put_filtered(&mut self, text: &[u8]) -> bool {
-        let Some(held) = &mut self.held else {
+        let Some(held_output) = &mut self.held_output else {
             self.append(text);
             return false;
         };
-        held.extend_from_slice(text);
-        if held.len() <= HELD_MAX_BYTES {
+        held_output.extend_from_slice(text);
+        if held_output.len() <= HELD_MAX_BYTES {
             return false;
         }
-        let held = std::mem::take(held);
+        let held_output = std::mem::take(held_output);
         self.append(b"\r\n");
-        self.append(&held);
+        self.append(&held_output);
         true
     }
 
@@ -137,20 +137,20 @@ impl Screen {
 
     /// Starts to hold the output of the remote host.
     pub(super) fn hold(&mut self) {
-        self.held.get_or_insert_default();
+        self.held_output.get_or_insert_default();
     }
 
     /// Displays the held output and stops holding.
     pub(super) fn release(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.append(&held);
+        if let Some(held_output) = self.held_output.take() {
+            self.append(&held_output);
         }
     }
 
     /// Discards held output of the remote host.
     pub(super) fn drop_held(&mut self) {
-        if let Some(held) = &mut self.held {
-            held.clear();
+        if let Some(held_output) = &mut self.held_output {
+            held_output.clear();
         }
     }
 
@@ -180,7 +180,7 @@ impl Screen {
     /// Returns the queued text.
     #[cfg(test)]
     pub(super) fn queued_text(&self) -> Vec<u8> {
-        let outgoing = self.outgoing.get(self.written..).unwrap_or_default();
+        let outgoing = self.outgoing.get(self.written_bytes..).unwrap_or_default();
         [outgoing, &self.incoming].concat()
     }
 
@@ -188,7 +188,7 @@ impl Screen {
     pub(super) fn clear(&mut self) {
         self.incoming.clear();
         self.outgoing.clear();
-        self.written = 0;
+        self.written_bytes = 0;
         self.is_blocked = false;
     }
 
@@ -202,9 +202,11 @@ impl Screen {
         cx.meter.add(Counter::DisplayBytesDropped, std::mem::take(&mut self.dropped_bytes) as u64);
         // Without a predictor, text moves directly to `outgoing`.
         self.outgoing.append(&mut self.incoming);
-        while let Some(rest) = self.outgoing.get(self.written..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) =
+            self.outgoing.get(self.written_bytes..).filter(|rest| !rest.is_empty())
+        {
             match output.write(rest) {
-                Ok(Some(count)) => self.written += count,
+                Ok(Some(count)) => self.written_bytes += count,
                 Ok(None) => {
                     self.is_blocked = true;
                     return Ok(());
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn for_a_blocked_display_local_text_above_the_limit_is_dropped_and_remote_text_is_not() {
+    fn for_a_blocked_display_only_local_text_above_the_limit_is_dropped() {
         let mut screen = Screen { is_blocked: true, ..Screen::default() };
         screen.put_remote(&vec![b'a'; LOCAL_TEXT_MAX_BYTES + 1], Instant::ZERO);
         screen.put(b"own");

@@ -8,9 +8,9 @@
 //!
 //! Typed data goes to the remote host, up to the escape character; the prompt handles what follows.
 //! Piped input has no escape character: it is passed through, and its end closes the local half of
-//! the connection. The carrier determines the order of a turn: input, application, output; the
-//! screen is written once per turn. `typing` processes keys, and `remote` processes the data of the
-//! remote host.
+//! the connection. The carrier determines the order in each iteration of the event loop: input,
+//! application, output. The screen is written once per iteration. `typing` processes keys, and
+//! `remote` processes the data of the remote host.
 
 use super::emulated_terminal::{EmulatedTerminal, StatusLine};
 use super::encoding::{Decoder, Encoder};
@@ -72,14 +72,14 @@ pub(super) struct LoginTraffic {
     pub(super) bytes_out: u64,
 }
 
-/// Returns the description of the remote host and the route, given the address of the connection.
+/// Function that composes the greeting from the address of the connection.
 type Greeting = Box<dyn FnOnce(SocketAddr) -> String>;
 
 /// One login.
 pub(super) struct Login {
     pub(super) telnet: Telnet,
     /// Output queued for the carrier if the session does not use Telnet.
-    pub(super) raw: Vec<u8>,
+    pub(super) raw_output: Vec<u8>,
     pub(super) inflater: Decompressor,
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
@@ -91,7 +91,7 @@ pub(super) struct Login {
     /// Partial line, while whole lines are sent.
     pub(super) line: LineEditor,
     /// Input that did not fit into Telnet's output queue.
-    unsent: Vec<u8>,
+    unsent_input: Vec<u8>,
     has_room: bool,
     /// Whether the last byte of piped input was a CR, which is not sent before the next byte is
     /// known.
@@ -111,10 +111,10 @@ pub(super) struct Login {
     pub(super) status_request: Option<StatusRequest>,
     pub(super) calibration: Calibration,
     failure: Option<anyhow::Error>,
-    /// Requirement that the remote host does not meet, and because of which the session was ended.
+    /// Reason why this side ended the session: a requirement that the remote host does not meet.
     pub(super) refusal: Option<String>,
     /// Parameters of the TLS session, if the connection uses TLS.
-    pub(super) secured: Option<TlsParameters>,
+    pub(super) tls_parameters: Option<TlsParameters>,
     /// Whether the server has used TLS before.
     pub(super) has_used_tls_before: bool,
     /// Whether START_TLS was negotiated but the carrier has not started TLS yet.
@@ -135,7 +135,7 @@ pub(super) struct Login {
     pub(super) predictor: Option<Predictor>,
     /// Positions in the sent stream, each with the number of the last key sent before it; empty
     /// unless the remote host acknowledges echoes.
-    pub(super) sent: VecDeque<(u64, u64)>,
+    pub(super) sent_positions: VecDeque<(u64, u64)>,
     /// Notices queued for the emulated terminal.
     pub(super) notices: Vec<String>,
     /// Whether the serial line must send a BREAK.
@@ -158,9 +158,9 @@ impl Login {
         let telnet = super::remote::telnet(&settings, remote_window, false);
         Self {
             telnet,
-            raw: Vec::new(),
+            raw_output: Vec::new(),
             inflater: Decompressor::default(),
-            screen: Screen::filtered(settings.filter),
+            screen: Screen::with_filter(settings.filter),
             decoder: Decoder::new(settings.encoding),
             encoder: Encoder::new(settings.encoding),
             logs: SessionLogs::default(),
@@ -168,7 +168,7 @@ impl Login {
             terminal,
             key_target: KeyTarget::Session,
             line: LineEditor::default(),
-            unsent: Vec::new(),
+            unsent_input: Vec::new(),
             has_room: false,
             has_cr: false,
             last_was_cr: false,
@@ -182,7 +182,7 @@ impl Login {
             calibration: Calibration::start(),
             failure: None,
             refusal: None,
-            secured: None,
+            tls_parameters: None,
             has_used_tls_before: false,
             starts_tls: false,
             tls_deadline: None,
@@ -192,7 +192,7 @@ impl Login {
             needs_redraw: false,
             status_line: None,
             predictor: None,
-            sent: VecDeque::new(),
+            sent_positions: VecDeque::new(),
             notices: Vec::new(),
             wants_break: false,
             break_deadline: None,
@@ -265,7 +265,7 @@ impl Login {
 
     /// Returns whether TLS is required but not established, so that no data may be sent.
     pub(super) fn awaits_tls(&self) -> bool {
-        self.settings.tls == TlsUse::Always && self.secured.is_none() && self.is_telnet()
+        self.settings.tls == TlsUse::Always && self.tls_parameters.is_none() && self.is_telnet()
     }
 
     /// Puts the terminal into raw mode and prints the greeting. The keyboard is therefore ready
@@ -321,15 +321,15 @@ impl Login {
 
     /// Passes data to Telnet and queues the part that does not fit into Telnet's output queue.
     pub(super) fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let may_send = self.unsent.is_empty() && self.binary_deadline.is_none();
-        let accepted = if may_send { self.queue_output(data, cx) } else { 0 };
-        let rest = data.get(accepted..).unwrap_or_default();
-        if self.settings.is_interactive && self.unsent.len() + rest.len() > UNSENT_MAX_BYTES {
+        let may_send = self.unsent_input.is_empty() && self.binary_deadline.is_none();
+        let accepted_bytes = if may_send { self.queue_output(data, cx) } else { 0 };
+        let rest = data.get(accepted_bytes..).unwrap_or_default();
+        if self.settings.is_interactive && self.unsent_input.len() + rest.len() > UNSENT_MAX_BYTES {
             // The rest is dropped. Input must still be read, because the escape character must work
             // while the remote host accepts no data.
             return self.screen.put(BELL);
         }
-        self.unsent.extend_from_slice(rest);
+        self.unsent_input.extend_from_slice(rest);
     }
 
     /// Releases the data that has waited for the remote host's answer about BINARY.
@@ -343,13 +343,13 @@ impl Login {
         cx.meter.enter(Account::Terminal);
         match read.context("cannot read the standard input")? {
             Read::Nothing => {}
-            Read::Some(count) => {
+            Read::Bytes(count) => {
                 let buffer = self.terminal.take_buffer();
                 let data = buffer.get(..count).unwrap_or_default();
                 self.logs.record_input(data, cx.now);
                 cx.meter.transaction();
                 if self.settings.is_interactive {
-                    self.typed(data, cx);
+                    self.process_typed_keys(data, cx);
                 } else {
                     self.send_piped(data, cx);
                 }
@@ -371,12 +371,12 @@ impl Login {
 
     fn write_display(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let previous_account = cx.meter.enter(Account::Interrupt);
-        let written = self.screen.flush(self.terminal.output(), cx);
+        let write_result = self.screen.flush(self.terminal.output(), cx);
         cx.meter.enter(previous_account);
-        match written {
+        match write_result {
             // The reader of the pipe has gone, or the terminal window was closed.
             Err(error) if is_hang_up(&error) => self.stage = Stage::DisplayClosed,
-            written => written.context("cannot write to the standard output")?,
+            write_result => write_result.context("cannot write to the standard output")?,
         }
         Ok(())
     }
@@ -431,7 +431,7 @@ impl Stream for Login {
     }
 
     fn output(&self) -> &[u8] {
-        if self.is_telnet() { self.telnet.output() } else { &self.raw }
+        if self.is_telnet() { self.telnet.output() } else { &self.raw_output }
     }
 
     fn urgent_mark(&self) -> Option<usize> {
@@ -443,13 +443,13 @@ impl Stream for Login {
         if self.is_telnet() {
             self.telnet.sent(count);
         } else {
-            drop(self.raw.drain(..count.min(self.raw.len())));
+            drop(self.raw_output.drain(..count.min(self.raw_output.len())));
         }
         self.has_room = true;
     }
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
-        self.unsent.clear();
+        self.unsent_input.clear();
         self.binary_deadline = None;
         self.end_script(cx);
         if self.stage == Stage::Open {
@@ -458,11 +458,11 @@ impl Stream for Login {
     }
 
     fn is_closing(&self) -> bool {
-        !matches!(self.stage, Stage::Opening | Stage::Open) && self.unsent.is_empty()
+        !matches!(self.stage, Stage::Opening | Stage::Open) && self.unsent_input.is_empty()
     }
 
     fn wants_to_run(&self) -> bool {
-        self.has_room && self.binary_deadline.is_none() && !self.unsent.is_empty()
+        self.has_room && self.binary_deadline.is_none() && !self.unsent_input.is_empty()
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
@@ -470,16 +470,16 @@ impl Stream for Login {
             self.binary_deadline = None;
         }
         self.has_room = false;
-        let unsent = std::mem::take(&mut self.unsent);
+        let unsent_input = std::mem::take(&mut self.unsent_input);
         if self.binary_deadline.is_some() {
-            self.unsent = unsent;
-        } else if !unsent.is_empty() {
-            let accepted = self.queue_output(&unsent, cx);
-            self.unsent.extend_from_slice(unsent.get(accepted..).unwrap_or_default());
+            self.unsent_input = unsent_input;
+        } else if !unsent_input.is_empty() {
+            let accepted = self.queue_output(&unsent_input, cx);
+            self.unsent_input.extend_from_slice(unsent_input.get(accepted..).unwrap_or_default());
         }
         self.run_script(cx);
         if let Some(line) = &mut self.status_line {
-            line.tick(cx.now);
+            line.request_if_due(cx.now);
         }
         self.run_prediction(cx);
         if self.break_deadline.is_some_and(|until| cx.now >= until) {
@@ -524,7 +524,7 @@ impl StreamSession for Login {
             Stage::Open if self.awaits_tls() => false,
             Stage::Open if self.script.is_some() && index == self.terminal.keyboard() => false,
             Stage::Open if index == self.terminal.keyboard() && !self.settings.is_interactive => {
-                self.unsent.is_empty()
+                self.unsent_input.is_empty()
             }
             Stage::Open => true,
             // The user may still want to leave a remote host that does not close.
@@ -582,7 +582,7 @@ impl StreamSession for Login {
         let is_open = self.stage == Stage::Open;
         let was_awaiting_tls = self.awaits_tls();
         self.notify_certificate(&parameters);
-        self.secured = Some(parameters);
+        self.tls_parameters = Some(parameters);
         if is_open {
             // Options negotiated in plaintext may come from an attacker.
             self.restart_telnet(cx);
@@ -599,7 +599,7 @@ impl StreamSession for Login {
 
     fn take_status(&mut self, status: &CarrierStatus) {
         if let Some(line) = &mut self.status_line {
-            line.take(status);
+            line.update(status);
             self.needs_redraw = true;
         }
         self.show_status(status);

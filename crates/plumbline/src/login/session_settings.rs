@@ -77,7 +77,7 @@ impl fmt::Display for Escape {
 
 /// Meaning of the keys after the escape character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Keys {
+pub(super) enum PromptStyle {
     /// A command line.
     #[default]
     #[value(name = "prompt")]
@@ -161,7 +161,7 @@ pub(super) struct LoginSettings {
     /// Escape character.
     pub(super) escape: Escape,
     /// Meaning of the keys after the escape character.
-    pub(super) keys: Keys,
+    pub(super) keys: PromptStyle,
     /// Whether BINARY is requested in both directions (RFC 856).
     pub(super) is_binary: bool,
     /// Whether standard input is a terminal; piped input is sent without an escape character.

@@ -1,7 +1,7 @@
 //! Tests of one login: keys, piped input and the output of the remote host.
 
 use super::super::predicted::Predict;
-use super::super::session_settings::{Escape, Keys, LineEnd};
+use super::super::session_settings::{Escape, LineEnd, PromptStyle};
 use super::*;
 use crate::carrier::EngineContext;
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ impl Fixture {
     }
 
     fn types(&mut self, keys: &[u8]) {
-        self.login.typed(keys, &mut self.context.cx());
+        self.login.process_typed_keys(keys, &mut self.context.cx());
     }
 
     fn pipes(&mut self, data: &[u8]) {
@@ -214,8 +214,11 @@ fn without_an_escape_character_every_key_is_sent() {
 
 #[test]
 fn the_single_letter_commands_take_effect_at_once() {
-    let settings =
-        LoginSettings { is_interactive: true, keys: Keys::Letters, ..LoginSettings::default() };
+    let settings = LoginSettings {
+        is_interactive: true,
+        keys: PromptStyle::Letters,
+        ..LoginSettings::default()
+    };
     let mut fixture = Fixture::new(settings);
     fixture.types(b"\x1da\x1db");
     assert_eq!(fixture.sent(), b"\xff\xf6\xff\xf3\xff\xf2");
@@ -233,7 +236,7 @@ fn the_escape_character_works_while_the_remote_host_accepts_nothing() {
     let mut fixture = Fixture::interactive();
     fixture.receives(WILL_ECHO);
     fixture.types(&vec![b'a'; 2 * UNSENT_MAX_BYTES]);
-    assert!(fixture.login.unsent.len() <= UNSENT_MAX_BYTES);
+    assert!(fixture.login.unsent_input.len() <= UNSENT_MAX_BYTES);
     fixture.types(b"\x1dclose\r");
     assert!(fixture.login.is_over());
 }
@@ -301,7 +304,7 @@ proptest! {
         for (is_typed, bytes) in steps {
             if is_typed { fixture.types(&bytes) } else { fixture.receives(&bytes) }
         }
-        prop_assert!(fixture.login.unsent.len() <= UNSENT_MAX_BYTES);
+        prop_assert!(fixture.login.unsent_input.len() <= UNSENT_MAX_BYTES);
     }
 
     #[test]

@@ -39,12 +39,13 @@ pub(super) fn page(
 
 fn put_session(page: &mut WrappedText, login: &Login, status_request: StatusRequest) {
     let traffic = login.traffic;
-    let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| status_request.now - opened_at);
-    page.push_sentence(&format!("Connected to {} for {}.", login.peer, duration_text(open)));
-    if let Some(secured) = &login.secured {
+    let open_time =
+        traffic.opened_at.map_or(Duration::ZERO, |opened_at| status_request.now - opened_at);
+    page.push_sentence(&format!("Connected to {} for {}.", login.peer, duration_text(open_time)));
+    if let Some(tls_parameters) = &login.tls_parameters {
         page.push_sentence(&format!(
             "Encrypted by {}; the SHA-256 of the server's certificate is {}.",
-            secured.protocol, secured.fingerprint
+            tls_parameters.protocol, tls_parameters.fingerprint
         ));
     }
     page.push_sentence(&format!(
@@ -93,12 +94,12 @@ fn put_screen(page: &mut WrappedText, login: &Login) {
     if login.emulator.as_ref().is_some_and(EmulatedTerminal::is_held) {
         page.push_sentence("The screen is held: F10 releases a line, F11 a screen.");
     }
-    let removed = login.screen.removed_sequences();
-    if removed > 0 {
+    let removed_count = login.screen.removed_sequences();
+    if removed_count > 0 {
         page.push_sentence(&format!(
             "{} sequences that write the clipboard or make the terminal reply were removed; \
              --unfiltered passes them.",
-            count(removed)
+            count(removed_count)
         ));
     }
 }
@@ -158,16 +159,16 @@ fn put_userspace_tcp(page: &mut WrappedText, status: &Status) {
         time(status.rttvar),
         duration_text(status.rto),
     ));
-    let counted = status.statistics;
+    let statistics = status.statistics;
     page.push_sentence(&format!(
         "Segments: {} in, {} out, {} retransmitted, {} out of order; acknowledgments: {} \
          piggybacked, {} pure.",
-        count(counted.segments_in),
-        count(counted.segments_out),
-        count(counted.retransmissions),
-        count(counted.out_of_order),
-        count(counted.piggybacked_acks),
-        count(counted.pure_acks_out),
+        count(statistics.segments_in),
+        count(statistics.segments_out),
+        count(statistics.retransmissions),
+        count(statistics.out_of_order),
+        count(statistics.piggybacked_acks),
+        count(statistics.pure_acks_out),
     ));
     page.push_sentence(&format!(
         "Windows: send {} bytes, receive {}, congestion {}; maximum segment size {} bytes; send \

@@ -24,8 +24,8 @@ pub(super) struct LocalTerminal {
 /// Result of a read from standard input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// This many bytes were read.
-    Some(usize),
+    /// Number of bytes read.
+    Bytes(usize),
     /// No data is available now.
     Nothing,
     /// End of file, or the terminal has hung up.
@@ -116,7 +116,7 @@ impl LocalTerminal {
                 Ok(0) | Err(Errno::IO) => return Ok(Read::End),
                 Ok(count) => {
                     self.may_have_more = count == self.buffer.len();
-                    return Ok(Read::Some(count));
+                    return Ok(Read::Bytes(count));
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Read::Nothing),
@@ -130,7 +130,7 @@ impl LocalTerminal {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Returns the buffer after [`Self::take_buffer`].
+    /// Stores the buffer again that [`Self::take_buffer`] returned.
     pub(super) fn put_back(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }

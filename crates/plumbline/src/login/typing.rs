@@ -9,7 +9,7 @@ use protocols::application::telnet::{Command, OptionCode, Side};
 
 impl Login {
     /// Processes typed keys.
-    pub(super) fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+    pub(super) fn process_typed_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let mut rest = keys;
         while !rest.is_empty() && !matches!(self.stage, Stage::LocalClosed | Stage::Reconnect) {
             let KeyTarget::Session = self.key_target else {
@@ -22,7 +22,7 @@ impl Login {
             let end = rest.iter().position(|key| Some(*key) == escape);
             let (keys, others) =
                 rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or_default();
-            self.keys(keys, cx);
+            self.process_remote_keys(keys, cx);
             self.record_sent_position();
             self.request_timing_mark(cx);
             rest = others;
@@ -34,9 +34,9 @@ impl Login {
     }
 
     /// Processes keys for the remote host.
-    fn keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+    fn process_remote_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if let Some(line) = self.status_line.as_mut().filter(|_| !keys.is_empty()) {
-            line.key(cx.now);
+            line.key_sent(cx.now);
         }
         if self.is_line_mode() {
             // Looked up once: the editing keys cannot change while these keys are processed.
@@ -106,7 +106,7 @@ impl Login {
     fn edit_line(&mut self, key: u8, editing_keys: &EditingKeys, cx: &mut Cx<'_>) {
         let mut echo = Vec::new();
         self.line.begin_at(self.screen.column());
-        match self.line.key(key, editing_keys, &mut echo) {
+        match self.line.process_key(key, editing_keys, &mut echo) {
             KeyEffect::Processed => {}
             KeyEffect::LineComplete => {
                 let mut line = self.line.take();
@@ -119,7 +119,7 @@ impl Login {
                     // As at a Unix terminal, the line is discarded and the remote program
                     // interrupted, here by the Telnet command (RFC 854).
                     self.line.take();
-                    self.command(Command::InterruptProcess, cx);
+                    self.queue_command(Command::InterruptProcess, cx);
                 } else {
                     self.send_line_now(cx);
                     self.send_text(&[control], cx);

@@ -1,6 +1,7 @@
 //! Manual page of a command (man(7)).
 //!
-//! `clap_mangen` renders the sections up to the options; the others come from the table of pages.
+//! `clap_mangen` renders the sections up to the options. The remaining sections come from the table
+//! of pages.
 
 use super::PROGRAM;
 use super::pages::{Note, Page};
@@ -29,7 +30,7 @@ pub(super) fn render(page: &Page, command: &Command) -> io::Result<String> {
     sections(page).to_writer(&mut text)?;
     let text = String::from_utf8(text).map_err(io::Error::other)?;
     // Each rendered part begins with the same preamble, a definition of the apostrophe. The page
-    // keeps the first one.
+    // keeps the first preamble only.
     let (preamble, rest) = text.split_at(text.find(".TH").unwrap_or_default());
     Ok(format!("{preamble}{}", rest.replace(preamble, "")))
 }
@@ -39,14 +40,14 @@ fn sections(page: &Page) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
     for (code, meaning) in page.exit_status {
-        item(&mut roff, &code.to_string(), meaning);
+        add_item(&mut roff, &code.to_string(), meaning);
     }
     for (title, groups) in [("ENVIRONMENT", page.environment), ("FILES", page.files)] {
         if !groups.is_empty() {
             roff.control("SH", [title]);
         }
         for (name, meaning) in groups.iter().copied().flatten() {
-            item(&mut roff, name, meaning);
+            add_item(&mut roff, name, meaning);
         }
     }
     for note in page.notes {
@@ -60,12 +61,12 @@ fn sections(page: &Page) -> Roff {
             }
             Note::Code(title, _, lines) => {
                 roff.control("SH", [title.to_uppercase().as_str()]);
-                code(&mut roff, lines.lines());
+                add_code(&mut roff, lines.lines());
             }
         }
     }
     roff.control("SH", ["EXAMPLES"]);
-    code(&mut roff, page.examples.iter().copied());
+    add_code(&mut roff, page.examples.iter().copied());
     roff.control("SH", ["SEE ALSO"]);
     let program = (page.command != PROGRAM).then(|| PROGRAM.to_owned());
     let related = page.see_also.iter().map(|name| format!("{PROGRAM}-{name}"));
@@ -81,14 +82,14 @@ fn sections(page: &Page) -> Roff {
 }
 
 /// Adds an item of a list.
-fn item(roff: &mut Roff, name: &str, meaning: &str) {
+fn add_item(roff: &mut Roff, name: &str, meaning: &str) {
     roff.control("TP", []);
     roff.text([italic(name)]);
     roff.text([roman(meaning)]);
 }
 
 /// Adds lines in no-fill mode, which preserves the line breaks.
-fn code<'a>(roff: &mut Roff, lines: impl Iterator<Item = &'a str>) {
+fn add_code<'a>(roff: &mut Roff, lines: impl Iterator<Item = &'a str>) {
     roff.control("RS", ["4"]);
     roff.control("nf", []);
     for line in lines {

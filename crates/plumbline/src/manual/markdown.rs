@@ -18,40 +18,40 @@ pub(super) fn render(page: &Page, command: &Command) -> String {
     let mut text =
         format!("<!-- Generated: see crates/plumbline/src/manual. -->\n\n# {PROGRAM} {name}\n\n");
     let about = command.get_long_about().or_else(|| command.get_about());
-    paragraphs(&mut text, &about.map(ToString::to_string).unwrap_or_default(), "");
+    write_paragraphs(&mut text, &about.map(ToString::to_string).unwrap_or_default(), "");
     let usage = command.clone().render_usage().to_string();
-    fence(&mut text, "text", usage.trim_start_matches("Usage:").lines().map(str::trim));
+    write_fence(&mut text, "text", usage.trim_start_matches("Usage:").lines().map(str::trim));
     text += "## Examples\n\n";
-    fence(&mut text, "sh", page.examples.iter().copied());
-    options(&mut text, command);
+    write_fence(&mut text, "sh", page.examples.iter().copied());
+    write_options(&mut text, command);
     for note in page.notes {
         match note {
             Note::Text(title, content) => {
                 text += &format!("## {title}\n\n");
-                paragraphs(&mut text, content, "");
+                write_paragraphs(&mut text, content, "");
             }
             Note::Code(title, language, lines) => {
                 text += &format!("## {title}\n\n");
-                fence(&mut text, language, lines.lines());
+                write_fence(&mut text, language, lines.lines());
             }
         }
     }
     text += "## Exit status\n\n";
     for (code, meaning) in page.exit_status {
-        item(&mut text, &format!("{code}: {}", inline(meaning)), "");
+        write_item(&mut text, &format!("{code}: {}", inline(meaning)), "");
     }
     entries(&mut text, "Environment", page.environment);
     entries(&mut text, "Files", page.files);
     if !page.see_also.is_empty() {
         text += "\n## See also\n\n";
         let links = page.see_also.iter().map(|name| format!("[{PROGRAM} {name}]({name}.md)"));
-        lines(&mut text, &links.collect::<Vec<_>>().join(", "), "", "");
+        write_lines(&mut text, &links.collect::<Vec<_>>().join(", "), "", "");
     }
     text
 }
 
 /// Writes the arguments and the options under their headings, in the order of the help.
-fn options(text: &mut String, command: &Command) {
+fn write_options(text: &mut String, command: &Command) {
     let arguments: Vec<&Arg> = command
         .get_arguments()
         .filter(|argument| !argument.is_hide_set() && argument.get_id().as_str() != "help")
@@ -95,15 +95,15 @@ fn list(text: &mut String, members: &[&Arg]) {
         let default = default_of(member).map(|value| format!(" \\[default: `{value}`\\]"));
         let default = default.unwrap_or_default();
         let first_line = format!("`{}`: {}{default}", option_text(member), inline(first));
-        item(text, &first_line, "");
+        write_item(text, &first_line, "");
         if !rest.is_empty() {
             text.push('\n');
-            paragraphs(text, rest, "  ");
+            write_paragraphs(text, rest, "  ");
             // The next item of the list follows without an empty line.
             text.pop();
         }
         for value in values_of(member) {
-            item(text, &value, "  ");
+            write_item(text, &value, "  ");
         }
     }
     if !members.is_empty() {
@@ -157,11 +157,11 @@ fn entries(text: &mut String, title: &str, groups: &[&[ManualEntry]]) {
     text.push_str(&format!("\n## {title}\n\n"));
     for (name, meaning) in groups.iter().copied().flatten() {
         let names: Vec<String> = name.split(", ").map(|name| format!("`{name}`")).collect();
-        item(text, &format!("{}: {}", names.join(", "), inline(meaning)), "");
+        write_item(text, &format!("{}: {}", names.join(", "), inline(meaning)), "");
     }
 }
 
-fn fence<'a>(text: &mut String, language: &str, lines: impl Iterator<Item = &'a str>) {
+fn write_fence<'a>(text: &mut String, language: &str, lines: impl Iterator<Item = &'a str>) {
     text.push_str(&format!("```{language}\n"));
     for line in lines {
         text.push_str(line);
@@ -171,20 +171,20 @@ fn fence<'a>(text: &mut String, language: &str, lines: impl Iterator<Item = &'a 
 }
 
 /// Writes paragraphs, each followed by an empty line.
-fn paragraphs(text: &mut String, content: &str, indent: &str) {
+fn write_paragraphs(text: &mut String, content: &str, indent: &str) {
     for paragraph in content.split("\n\n") {
-        lines(text, &inline(paragraph), indent, indent);
+        write_lines(text, &inline(paragraph), indent, indent);
         text.push('\n');
     }
 }
 
 /// Writes an item of a list.
-fn item(text: &mut String, content: &str, indent: &str) {
-    lines(text, content, &format!("{indent}- "), &format!("{indent}  "));
+fn write_item(text: &mut String, content: &str, indent: &str) {
+    write_lines(text, content, &format!("{indent}- "), &format!("{indent}  "));
 }
 
-/// Writes wrapped lines, the first after `first` and the others after `next`.
-fn lines(text: &mut String, content: &str, first: &str, next: &str) {
+/// Writes wrapped text. The first line begins with `first`, and all other lines begin with `next`.
+fn write_lines(text: &mut String, content: &str, first: &str, next: &str) {
     for (at, line) in wrap(content, COLUMNS - next.len()).iter().enumerate() {
         text.push_str(if at == 0 { first } else { next });
         text.push_str(line);
@@ -210,11 +210,11 @@ fn word(word: &str) -> String {
         let Some(shorter) = shorter else { break };
         core = shorter;
     }
-    let after = rest.strip_prefix(core).unwrap_or_default();
+    let trailing_punctuation = rest.strip_prefix(core).unwrap_or_default();
     let leading_punctuation = escaped(leading_punctuation);
-    let after = escaped(after);
+    let trailing_punctuation = escaped(trailing_punctuation);
     let quote = if is_code(core) { "`" } else { "" };
-    format!("{leading_punctuation}{quote}{core}{quote}{after}")
+    format!("{leading_punctuation}{quote}{core}{quote}{trailing_punctuation}")
 }
 
 fn is_code(word: &str) -> bool {

@@ -53,7 +53,7 @@ fn write_all(directory: &Path, command: Command) -> Result<()> {
     create(&manual)?;
     write_completions(directory, command.clone())
         .with_context(|| format!("cannot write the completions to {}", directory.display()))?;
-    let program = built(command);
+    let program = build(command);
     for (page, command) in pages_of(&program) {
         let name = match page.command {
             PROGRAM => format!("{PROGRAM}.1"),
@@ -76,7 +76,7 @@ fn write_markdown(directory: &Path, command: Command) -> Result<()> {
 
 /// Returns the name and the text of each page in docs/commands.
 fn markdown_pages(command: Command) -> Vec<(String, String)> {
-    let program = built(command);
+    let program = build(command);
     let mut texts = Vec::new();
     for (page, command) in pages_of(&program).filter(|(page, _)| page.command != PROGRAM) {
         texts.push((format!("{}.md", page.command), markdown::render(page, command)));
@@ -85,7 +85,7 @@ fn markdown_pages(command: Command) -> Vec<(String, String)> {
 }
 
 /// Completes the definition: names of commands, and options that clap adds.
-fn built(command: Command) -> Command {
+fn build(command: Command) -> Command {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     command

@@ -79,8 +79,8 @@ const HOME: ManualEntry =
     ("HOME", "Home directory, which contains the other directories by default");
 const RUNTIME: ManualEntry = (
     "XDG_RUNTIME_DIR",
-    "Directory of the sockets of the meters; plumb uses its subdirectory plumb [default: /run for \
-     root, or /run/user/UID]",
+    "Base directory for the sockets of the meters; plumb uses its subdirectory plumb [default: /run \
+     for root, or /run/user/UID]",
 );
 const COLUMNS: ManualEntry =
     ("COLUMNS", "Width of the output, if the standard output is not a terminal [default: 80]");
@@ -139,8 +139,8 @@ const CONFIGURATION: &[ManualEntry] =
     &[("~/.config/plumb/config.toml", "Data types and word formats of hosts")];
 const METERS: &[ManualEntry] = &[(
     "/run/user/UID/plumb/PID.sock",
-    "Socket of the meters of a process; for root /run/plumb/PID.sock, and if the directory does \
-     not exist /tmp/plumb-UID/PID.sock",
+    "Socket of the meters of a process; /run/plumb/PID.sock for root; /tmp/plumb-UID/PID.sock if \
+     the directory of the other sockets does not exist",
 )];
 
 /// Exit codes of the commands that change or print remote files.
@@ -323,10 +323,10 @@ pub(super) const PAGES: &[Page] = &[
         ],
         notes: &[Note::Text(
             "Confirmation",
-            "An empty path, the root, and paths that end with '.' or '..' are refused. Before \
-                 several files or a directory are removed, their number is printed, and on a \
-                terminal rm asks for confirmation. With -v each name is printed; with --json, \
-                each is a JSON line with \"what\", \"name\" and \"kind\".",
+            "An empty path, the root, and paths that end with '.' or '..' are refused. Before rm \
+             removes several files or a directory, it prints their number and, on a terminal, asks \
+             for confirmation. With -v, each name is printed. With --json, each name is a JSON line \
+             with \"what\", \"name\" and \"kind\".",
         )],
         exit_status: REMOTE_FILE_STATUS,
         environment: &[FILE_VARIABLES],
@@ -368,8 +368,8 @@ pub(super) const PAGES: &[Page] = &[
         ],
         notes: &[Note::Text(
             "JSON",
-            "With --json, each transferred file is a line with its record, and each deleted name, \
-             or with -n each planned action, is a line with \"what\", \"name\" and \"kind\".",
+            "With --json, the record of each transferred file is a line. Each deleted name is a \
+             line with \"what\", \"name\" and \"kind\"; with -n, so is each planned action.",
         )],
         exit_status: &[
             (0, "Mirrored"),

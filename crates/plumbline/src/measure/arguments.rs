@@ -13,29 +13,36 @@ pub(crate) const ABOUT: &str = "\
 Measure a login, a server's files, a serial line or a recorded session, and report where its time \
 goes and what limits it.
 
-For a login: the steps up to its prompt, the echo of a character and a screenful, split by layer. \
-For a file server: connection, TLS, login and command separately from the data, and the throughput \
-by file size, of existing files or, with --write, of files that are created and removed again. For \
-a recording: its content. For a running plumb: its activity, from its meters. The report also has \
-the six metrics of RFC 573: rate, response, processor time, failures to connect, availability and \
-accuracy. The last three need more than one try (--tries, --for) and a known pattern (--pattern).";
+For a login, plumb measures the steps up to its prompt, the echo of a character and a screenful, \
+and splits each time by layer. For a file server, it measures the connection, TLS, the login, the \
+commands and the data, and reports the throughput by file size. The files are existing files or, \
+with --write, files that are created and removed again. For a recording, it measures the recorded \
+session. For a running plumb, it reports the activity of the process from its meters.
+
+The report also has the six metrics of RFC 573: rate, response, processor time, failures to \
+connect, availability and accuracy. Failures to connect and availability need more than one try \
+(--tries, --for). Accuracy needs a known pattern (--pattern).";
 
 /// Arguments of `plumb measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Host, host:port or telnet://host:port, with an IPv6 address before a port in brackets, and
-    /// telnets:// with TLS; ftp://host/name, ftpes:// and ftps:// with TLS, and tftp://host/name,
-    /// where a name that ends with / is a directory whose files are read; serial:DEVICE?baud=9600;
-    /// FILE.cast, recorded by plumb login --record; pid:NUMBER, a plumb that runs on this machine.
-    /// Of several addresses the first that answers is measured
+    /// Host, URL, serial:DEVICE, recording (FILE.cast), or running plumb (pid:NUMBER)
+    ///
+    /// A login by Telnet is host, host:port or telnet://host:port; telnets:// adds TLS. An IPv6
+    /// address before a port is in brackets. If a host has several addresses, the first that
+    /// answers is measured. Files are ftp://host/name, or tftp://host/name; ftpes:// and ftps://
+    /// add TLS. If the name ends with /, it is a directory whose files are read. A login on a
+    /// serial line is serial:DEVICE?baud=9600. plumb login --record writes a recording. pid:NUMBER
+    /// is a plumb that runs on this machine.
     #[arg(value_name = "target")]
     pub(super) target: MeasureTarget,
-    /// Count wrong bits, bytes, blocks and files with a known pattern: in the files written by
-    /// --write, or in the echo of as many typed characters as --keys specifies
+    /// Compare data with a known pattern, and count wrong bits, bytes, blocks and files. The data
+    /// is the files written by --write, or the echo of typed characters; --keys specifies their
+    /// number
     #[arg(long)]
     pub(super) pattern: bool,
 
-    /// Log in as this user at a login prompt; without this option, Return is pressed only at a
+    /// Log in as this user at a login prompt; without this option, plumb presses Return only at a
     /// shell prompt. The password of a file server may also come from ~/.netrc or
     /// PLUMB_FTP_PASSWORD
     #[arg(long = "user", alias = "login", value_name = "name", help_heading = heading::LOGIN)]
@@ -45,13 +52,14 @@ pub(crate) struct Arguments {
     pub(super) password_file: Option<PathBuf>,
     #[arg(long, env = "PLUMB_PASSWORD", hide_env_values = true, hide = true)]
     pub(super) password: Option<String>,
-    /// Endings of the shell's prompt, separated by | [default: $, #, % or >, and a space]
+    /// Endings of the shell's prompt, separated by | [default: $, #, % and >, each with a space
+    /// after it]
     #[arg(long, value_name = "text", help_heading = heading::LOGIN)]
     pub(super) prompt: Option<String>,
-    /// Command for the screenful in a shell [default: a printf of 24 lines]
+    /// Command that prints the screenful in a shell [default: a printf of 24 lines]
     #[arg(long, value_name = "command", help_heading = heading::LOGIN)]
     pub(super) command: Option<String>,
-    /// Number of keys for the measurement of the echo
+    /// Number of keys whose echo is measured
     #[arg(long, default_value_t = 200, value_name = "count",
           value_parser = clap::value_parser!(u32).range(1..=100_000),
           help_heading = heading::LOGIN)]
@@ -66,8 +74,8 @@ pub(crate) struct Arguments {
           value_parser = clap::value_parser!(u32).range(1..=1000),
           help_heading = heading::TRANSFER)]
     pub(super) rounds: u32,
-    /// Write files into the directory of the URL, read them back, and remove them; TFTP cannot
-    /// remove, so one file remains, with the name in the URL or plumb-measure
+    /// Write files into the directory of the URL, read them back, and remove them. TFTP cannot
+    /// remove files, so one file remains. Its name is the name in the URL, or plumb-measure
     #[arg(long, help_heading = heading::TRANSFER)]
     pub(super) write: bool,
     /// Also predict the transfer time of a file of this size, such as 700M or 10G, without a
@@ -76,8 +84,8 @@ pub(crate) struct Arguments {
           help_heading = heading::TRANSFER)]
     pub(super) estimate: Option<u64>,
 
-    /// Number of tries; the first that succeeds performs the measurement, the others only test
-    /// whether the target is usable [default: 1, or as many as --for allows]
+    /// Number of tries. The first one that succeeds performs the measurement, and the others only
+    /// test whether the target is usable [default: 1, or as many as --for allows]
     #[arg(long = "tries", alias = "count", value_name = "count",
           value_parser = clap::value_parser!(u64).range(1..=100_000),
           help_heading = heading::SERIES)]
@@ -85,7 +93,7 @@ pub(crate) struct Arguments {
     /// Interval between the starts of two tries, such as 500ms, 60s or 5m [default: 60s]
     #[arg(long, value_name = "duration", value_parser = duration, help_heading = heading::SERIES)]
     pub(super) every: Option<Duration>,
-    /// Duration of the tries, such as 30m or 24h; for a running plumb the observation time
+    /// Total duration of the tries, such as 30m or 24h. For a running plumb: the observation time
     /// [default: 2s]
     #[arg(long = "for", value_name = "duration", value_parser = duration,
           help_heading = heading::SERIES)]

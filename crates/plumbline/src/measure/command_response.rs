@@ -1,11 +1,12 @@
-//! Response times of short shell commands, with immediate and with delayed acknowledgments in turn.
+//! Response times of short shell commands. Their responses are acknowledged alternately with and
+//! without delay.
 //!
-//! A shell echoes the line first, and its command writes a moment later. If the remote host uses
-//! Nagle's algorithm, that output, which does not fill a segment, is sent only after the echo is
-//! acknowledged (RFC 9293 §3.7.4). A delayed acknowledgment then delays the output. If the remote
-//! host is only slow, both kinds of acknowledgment give the same response time. A screenful does
-//! not always show this: its first segment is full, is sent at once, and causes an acknowledgment
-//! that covers the echo.
+//! A shell echoes the line first, and its command writes a moment later. The output of the command
+//! does not fill a segment. If the remote host uses Nagle's algorithm, the output is therefore sent
+//! only after the echo is acknowledged (RFC 9293 §3.7.4), and a delayed acknowledgment delays the
+//! output. If the remote host is only slow, both kinds of acknowledgment give the same response
+//! time. A screenful does not always show this: its first segment is full, is sent at once, and
+//! causes an acknowledgment that covers the echo.
 
 use super::console::MeasureConsole;
 use super::prompt::{Prompt, Prompts, Wait};
@@ -60,8 +61,8 @@ impl CommandResponses {
         self.response_times.quick_ack.len() + self.response_times.delayed_ack.len()
     }
 
-    /// Returns whether acknowledgments are delayed during the current command. Data after its
-    /// response still belongs to the same command.
+    /// Returns whether acknowledgments are delayed during the current command. The command
+    /// continues after its response, until the next prompt.
     pub(crate) fn is_delayed_ack(&self) -> bool {
         let current = self.response_count() - usize::from(self.prompt_wait.is_some());
         !current.is_multiple_of(2)

@@ -24,17 +24,17 @@ const LAST_ECHOES_TIMEOUT: Duration = Duration::from_secs(2);
 const ACK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Target duration of the output during which keys are typed.
 const LOAD_DURATION: Duration = Duration::from_millis(1_500);
-/// Minimum and maximum length of that output, in screens.
+/// Minimum and maximum length of the output during which keys are typed, in screens.
 const LOAD_SCREENS_RANGE: [u32; 2] = [2, 150];
 
 /// Typed keys and their echo times.
 #[derive(Debug, Default)]
-struct Keys {
+struct TypedKeys {
     typed_at: Vec<Instant>,
     echo_times: Vec<Duration>,
 }
 
-impl Keys {
+impl TypedKeys {
     fn type_key(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
         self.typed_at.push(cx.now);
         console.type_keys(&[CHARACTER], cx);
@@ -57,7 +57,7 @@ impl Keys {
 /// Keys typed at a steady pace.
 #[derive(Debug)]
 pub(crate) struct PacedKeys {
-    keys: Keys,
+    keys: TypedKeys,
     next_at: Instant,
     /// Erase characters that remove all typed keys from the command line.
     erase_keys: Vec<u8>,
@@ -74,10 +74,10 @@ impl PacedKeys {
         cx: &mut Cx<'_>,
     ) -> Self {
         console.count_byte(CHARACTER);
-        Self { keys: Keys::default(), next_at: cx.now, erase_keys, clearing: None }
+        Self { keys: TypedKeys::default(), next_at: cx.now, erase_keys, clearing: None }
     }
 
-    /// Returns the echo times in the order of the keys, once the line is clear again.
+    /// Returns the echo times in the order of the keys, once the line is empty again.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl PacedKeys {
         cx: &mut Cx<'_>,
     ) -> Result<Vec<Duration>, Instant> {
         if let Some(wait) = &self.clearing {
-            wait.settle(console, cx.now)?;
+            wait.poll_silence(console, cx.now)?;
             return Ok(std::mem::take(&mut self.keys.echo_times));
         }
         self.keys.record_echoes(console, cx.now);
@@ -114,7 +114,7 @@ impl PacedKeys {
 #[derive(Debug)]
 pub(crate) struct KeysUnderLoad {
     request: OutputRequest,
-    keys: Keys,
+    keys: TypedKeys,
     next_at: Option<Instant>,
     ended_at: Option<Instant>,
     screens: u32,
@@ -144,7 +144,8 @@ impl RoundTrips {
         self.is_sent = false;
     }
 
-    /// Processes whether all data sent so far is acknowledged at `now`; `None` if this is unknown.
+    /// Processes the state of the acknowledgments at `now`: whether TCP's peer has acknowledged all
+    /// data sent so far. `None` means that this is unknown.
     fn on_acknowledgment(&mut self, is_acknowledged: Option<bool>, now: Instant) {
         let Some(typed_at) = self.typed_at else { return };
         match is_acknowledged {
@@ -202,7 +203,7 @@ impl KeysUnderLoad {
         let request = OutputRequest::begin(source, timeout, console, cx);
         Self {
             request,
-            keys: Keys::default(),
+            keys: TypedKeys::default(),
             next_at: None,
             ended_at: None,
             screens,
@@ -256,9 +257,9 @@ impl KeysUnderLoad {
         }
         // The shell starts the output only after it has received the end of the line.
         if !self.request.is_requested() {
-            let polled = self.request.poll(prompts, console, cx);
+            let poll_result = self.request.poll(prompts, console, cx);
             if !self.request.is_requested() {
-                return polled.map(|received| self.finish(received));
+                return poll_result.map(|received| self.finish(received));
             }
         }
         let has_begun = console.current_watch().is_some_and(|watch| watch.cells > SCREENFUL_CELLS);

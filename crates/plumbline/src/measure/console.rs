@@ -36,9 +36,9 @@ struct Screen {
     /// Reads the time that this process has waited for a CPU.
     run_queue_wait: fn() -> Option<Duration>,
     /// Number of reads and their receive delays.
-    reads: Reads,
+    reads: ReadStatistics,
     /// Wait times of this process when [`MeasureConsole::watch`] was called.
-    waits_at_start: Waits,
+    waits_at_start: WaitTimes,
 }
 
 /// Wait times of this process since its start.
@@ -46,35 +46,35 @@ struct Screen {
 /// A wait for a CPU delays the measurement only while data waits to be read. A process that waits
 /// for a CPU and then for data has lost no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waits {
+pub(crate) struct WaitTimes {
     /// Time waiting for a CPU.
     run_queue: Option<Duration>,
-    reads: Reads,
+    reads: ReadStatistics,
 }
 
 /// Statistics of all reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reads {
+struct ReadStatistics {
     count: u64,
-    /// Reads with a known receive delay. The kernel timestamps only data that arrives some
-    /// milliseconds after the request, and not every carrier supports timestamps.
-    stamped: u64,
-    /// Sum of the receive delays of the reads in `stamped`.
+    /// Number of reads with a known receive delay. The kernel timestamps only data that arrives
+    /// some milliseconds after the request, and not every carrier supports timestamps.
+    stamped_count: u64,
+    /// Sum of the receive delays of the reads in `stamped_count`.
     delay: Duration,
 }
 
-impl Waits {
+impl WaitTimes {
     /// Returns the time that this process has waited for a CPU since `before`.
     pub(crate) fn run_queue_since(&self, before: &Self) -> Option<Duration> {
         Some(self.run_queue?.saturating_sub(before.run_queue?))
     }
 
-    /// Returns the delay of received data because this process waited for a CPU since `before`: at
+    /// Returns the part of the CPU wait since `before` that delayed received data. The part is at
     /// most the time for which data was available but unread, if that time is known.
-    pub(crate) fn since(&self, before: &Self) -> Option<Duration> {
+    pub(crate) fn receive_delay_since(&self, before: &Self) -> Option<Duration> {
         let run_queue = self.run_queue_since(before)?;
-        let is_known =
-            self.reads.count - before.reads.count == self.reads.stamped - before.reads.stamped;
+        let is_known = self.reads.count - before.reads.count
+            == self.reads.stamped_count - before.reads.stamped_count;
         let unread = self.reads.delay.saturating_sub(before.reads.delay);
         Some(if is_known { run_queue.min(unread) } else { run_queue })
     }
@@ -98,15 +98,15 @@ pub(crate) struct Watch {
     /// Bytes of data that wrote these cells.
     pub(crate) bytes: u64,
     /// Time at which the cells were requested, if known.
-    pub(crate) requested: Option<Stamp>,
+    pub(crate) requested_at: Option<Stamp>,
     /// Time just before the data that contains the first cell was received.
-    pub(crate) before: Option<Stamp>,
+    pub(crate) received_at: Option<Stamp>,
     /// Time at which the latest data was passed to Telnet.
-    pub(crate) arrived: Option<Stamp>,
+    pub(crate) arrived_at: Option<Stamp>,
     /// Time just before the first cell was written.
-    pub(crate) first: Option<Stamp>,
+    pub(crate) first_cell_at: Option<Stamp>,
     /// Time just after the last cell was written.
-    pub(crate) last: Option<Stamp>,
+    pub(crate) last_cell_at: Option<Stamp>,
     /// Time that this process waited for a CPU until the last cell was written.
     pub(crate) run_queue_wait: Option<Duration>,
     data_at: Option<Instant>,
@@ -125,11 +125,11 @@ impl Watch {
             wanted_cells,
             cells: 0,
             bytes: 0,
-            requested: None,
-            before: None,
-            arrived: None,
-            first: None,
-            last: None,
+            requested_at: None,
+            received_at: None,
+            arrived_at: None,
+            first_cell_at: None,
+            last_cell_at: None,
             run_queue_wait: None,
             data_at: None,
             began_at: None,
@@ -144,7 +144,7 @@ impl Watch {
     }
 
     fn on_arrival(&mut self, cx: &mut Cx<'_>) {
-        self.arrived = Some(Stamp::now(cx));
+        self.arrived_at = Some(Stamp::now(cx));
         if let Some(before) = self.data_at {
             let gap = cx.now - before;
             self.longest_gap = Some(self.longest_gap.map_or(gap, |longest| longest.max(gap)));
@@ -153,16 +153,16 @@ impl Watch {
     }
 
     fn on_cells_written(&mut self, before: Stamp, bytes: usize, cells: u64, cx: &mut Cx<'_>) {
-        if cells == 0 && self.first.is_none() {
+        if cells == 0 && self.first_cell_at.is_none() {
             return;
         }
-        self.first.get_or_insert(before);
+        self.first_cell_at.get_or_insert(before);
         self.data_at.get_or_insert(cx.now);
         self.bytes += bytes as u64;
         self.record_arrival(bytes as u64, cx.now);
         if cells > 0 {
             self.cells += cells;
-            self.last = Some(Stamp::now(cx));
+            self.last_cell_at = Some(Stamp::now(cx));
         }
     }
 }
@@ -170,8 +170,8 @@ impl Watch {
 impl Watch {
     /// Records data that arrived at `now`. All data with the same time is one arrival.
     fn record_arrival(&mut self, bytes: u64, now: Instant) {
-        let since = now - *self.began_at.get_or_insert(now);
-        let at_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let elapsed = now - *self.began_at.get_or_insert(now);
+        let at_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let is_full = self.arrivals.len() >= ARRIVALS_MAX;
         match self.arrivals.last_mut() {
             Some(last) if last.at_ns == at_ns || is_full => last.bytes += bytes,
@@ -203,21 +203,21 @@ impl MeasureConsole {
                 counter: None,
                 data_at: None,
                 run_queue_wait: || None,
-                reads: Reads::default(),
-                waits_at_start: Waits::default(),
+                reads: ReadStatistics::default(),
+                waits_at_start: WaitTimes::default(),
             },
         }
     }
 
     /// Sets the function that reads the time that this process has waited for a CPU.
-    pub(crate) fn account_run_queue(&mut self, read: fn() -> Option<Duration>) {
+    pub(crate) fn set_run_queue_reader(&mut self, read: fn() -> Option<Duration>) {
         self.screen.run_queue_wait = read;
     }
 
     /// Records how long the next data has waited to be read.
     pub(crate) fn take_receive_delay(&mut self, delay: Duration) {
         let reads = &mut self.screen.reads;
-        reads.stamped += 1;
+        reads.stamped_count += 1;
         reads.delay = reads.delay.saturating_add(delay);
     }
 
@@ -286,8 +286,10 @@ impl MeasureConsole {
                 }
             }
         }
-        if let Some(watch) = self.screen.watch.as_mut().filter(|watch| watch.first.is_none()) {
-            watch.before = Some(Stamp::now(cx));
+        if let Some(watch) =
+            self.screen.watch.as_mut().filter(|watch| watch.first_cell_at.is_none())
+        {
+            watch.received_at = Some(Stamp::now(cx));
         }
         let replies = self.screen.terminal.output().to_vec();
         if !replies.is_empty() {
@@ -300,14 +302,17 @@ impl MeasureConsole {
     pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
         // Reading the wait times takes time itself, so they are read before the first stamp.
         self.screen.waits_at_start = self.screen.waits();
-        let before = Some(Stamp::now(cx));
-        let requested = before;
-        self.screen.watch =
-            Some(Watch { requested, before, began_at: Some(cx.now), ..Watch::new(cells) });
+        let started_at = Some(Stamp::now(cx));
+        self.screen.watch = Some(Watch {
+            requested_at: started_at,
+            received_at: started_at,
+            began_at: Some(cx.now),
+            ..Watch::new(cells)
+        });
     }
 
     /// Returns the wait times of this process.
-    pub(crate) fn waits(&self) -> Waits {
+    pub(crate) fn waits(&self) -> WaitTimes {
         self.screen.waits()
     }
 
@@ -326,7 +331,7 @@ impl MeasureConsole {
         let screen = &mut self.screen;
         let mut watch = screen.watch.take()?;
         if watch.run_queue_wait.is_none() {
-            watch.run_queue_wait = screen.waits().since(&screen.waits_at_start);
+            watch.run_queue_wait = screen.waits().receive_delay_since(&screen.waits_at_start);
         }
         Some(watch)
     }
@@ -376,8 +381,8 @@ impl MeasureConsole {
 }
 
 impl Screen {
-    fn waits(&self) -> Waits {
-        Waits { run_queue: (self.run_queue_wait)(), reads: self.reads }
+    fn waits(&self) -> WaitTimes {
+        WaitTimes { run_queue: (self.run_queue_wait)(), reads: self.reads }
     }
 
     /// Passes data without Telnet commands to the terminal emulator.
@@ -394,10 +399,10 @@ impl Screen {
             None => drop(self.terminal.receive(run, cx)),
             Some(watch) => {
                 let before = Stamp::now(cx);
-                let written = self.terminal.receive(run, cx);
-                watch.on_cells_written(before, run.len(), written.cells, cx);
+                let written_cells = self.terminal.receive(run, cx);
+                watch.on_cells_written(before, run.len(), written_cells.cells, cx);
                 if watch.is_complete() {
-                    let waits_at_start = self.waits().since(&self.waits_at_start);
+                    let waits_at_start = self.waits().receive_delay_since(&self.waits_at_start);
                     if let Some(watch) = &mut self.watch {
                         watch.run_queue_wait = waits_at_start;
                     }
@@ -415,23 +420,30 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    fn waits(run_queue: Duration, count: u64, stamped: u64, delay: Duration) -> Waits {
-        Waits { run_queue: Some(run_queue), reads: Reads { count, stamped, delay } }
+    fn waits(run_queue: Duration, count: u64, stamped_count: u64, delay: Duration) -> WaitTimes {
+        WaitTimes {
+            run_queue: Some(run_queue),
+            reads: ReadStatistics { count, stamped_count, delay },
+        }
     }
 
     #[test]
     fn a_wait_for_a_cpu_that_ended_before_data_arrived_is_not_counted() {
         let before = waits(ms(5), 3, 3, ms(1));
-        assert_eq!(waits(ms(15), 4, 4, ms(3)).since(&before), Some(ms(2)));
-        assert_eq!(waits(ms(6), 4, 4, ms(3)).since(&before), Some(ms(1)), "woken late");
-        assert_eq!(waits(ms(15), 3, 3, ms(1)).since(&before), Some(Duration::ZERO));
+        assert_eq!(waits(ms(15), 4, 4, ms(3)).receive_delay_since(&before), Some(ms(2)));
+        assert_eq!(
+            waits(ms(6), 4, 4, ms(3)).receive_delay_since(&before),
+            Some(ms(1)),
+            "woken late"
+        );
+        assert_eq!(waits(ms(15), 3, 3, ms(1)).receive_delay_since(&before), Some(Duration::ZERO));
     }
 
     #[test]
     fn the_full_wait_counts_if_the_arrival_time_of_data_is_unknown() {
         let before = waits(ms(5), 3, 0, Duration::ZERO);
-        assert_eq!(waits(ms(15), 5, 1, ms(3)).since(&before), Some(ms(10)));
-        assert_eq!(Waits::default().since(&before), None);
-        assert_eq!(before.since(&Waits::default()), None);
+        assert_eq!(waits(ms(15), 5, 1, ms(3)).receive_delay_since(&before), Some(ms(10)));
+        assert_eq!(WaitTimes::default().receive_delay_since(&before), None);
+        assert_eq!(before.receive_delay_since(&WaitTimes::default()), None);
     }
 }

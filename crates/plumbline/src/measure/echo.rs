@@ -6,8 +6,8 @@
 //! never grows: with DEL if the remote host supports that, else with backspace, else by clearing
 //! the line with ^U from time to time.
 
-use super::console::{MeasureConsole, Waits};
-use super::timestamps::{Rates, Spent, Stamp};
+use super::console::{MeasureConsole, WaitTimes};
+use super::timestamps::{Rates, SpentTime, Stamp};
 use protocols::Cx;
 use protocols::meter::Account;
 use protocols::time::{Duration, Instant};
@@ -29,16 +29,16 @@ const LINE_KEYS_MAX: usize = 16;
 /// Maximum number of characters left on a line that cannot be erased.
 const UNERASED_KEYS_MAX: usize = 64;
 
-/// Timing of one typed character, in three parts: sending on this host, the network and the remote
-/// host, and receiving on this host.
+/// Timing of one typed character. It consists of the time for sending on this host, the time in the
+/// network and on the remote host, and the time for receiving on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keystroke {
-    /// From the key until the carrier has accepted it.
-    pub(crate) down: Spent,
-    /// From the acceptance of the key by the carrier until the echo reached Telnet.
-    pub(crate) away: Spent,
-    /// From the arrival of the echo at Telnet until its cell was written.
-    pub(crate) up: Spent,
+    /// Time until the carrier accepted the key.
+    pub(crate) sending: SpentTime,
+    /// Time from the acceptance of the key until the echo reached Telnet.
+    pub(crate) remote: SpentTime,
+    /// Time from the arrival of the echo at Telnet until its cell was written.
+    pub(crate) receiving: SpentTime,
     /// Time that the received echo waited because this process waited for a CPU.
     pub(crate) run_queue_wait: Option<Duration>,
     /// Time that this process waited for a CPU before the carrier accepted the key.
@@ -47,8 +47,8 @@ pub(crate) struct Keystroke {
 
 impl Keystroke {
     /// Returns the total time.
-    pub(crate) fn total(&self) -> Spent {
-        self.down.plus(&self.away).plus(&self.up)
+    pub(crate) fn total(&self) -> SpentTime {
+        self.sending.plus(&self.remote).plus(&self.receiving)
     }
 
     /// Returns the keystroke with [`Self::send_wait`] moved from the account of system calls to the
@@ -56,8 +56,9 @@ impl Keystroke {
     /// key is already in transit.
     pub(crate) fn without_send_wait(&self, rates: Rates) -> Self {
         let wait = self.send_wait.unwrap_or_default();
-        let down = rates.with_time_moved(&self.down, wait, Account::Interrupt, Account::Outside);
-        Self { down, ..*self }
+        let sending =
+            rates.with_time_moved(&self.sending, wait, Account::Interrupt, Account::Outside);
+        Self { sending, ..*self }
     }
 }
 
@@ -74,8 +75,8 @@ enum Eraser {
 enum State {
     Pausing { until: Instant },
     AwaitingEcho(PendingKey),
-    Erasing { since: Instant, position: (u16, u16), waits_before: Waits },
-    Clearing { since: Instant },
+    Erasing { started_at: Instant, position: (u16, u16), waits_before: WaitTimes },
+    Clearing { started_at: Instant },
 }
 
 /// A key whose echo is outstanding.
@@ -85,15 +86,15 @@ struct PendingKey {
     typed_at: Instant,
     position: (u16, u16),
     /// Time at which the carrier accepted the key.
-    sent: Option<Stamp>,
+    sent_at: Option<Stamp>,
     /// Time that this process waited for a CPU before the carrier accepted the key.
     send_wait: Option<Duration>,
 }
 
-/// State of an echo run.
+/// State of a sequence of echo measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The run continues at this time, or earlier if data arrives.
+    /// The sequence continues at this time, or earlier if data arrives.
     Until(Instant),
     /// All requested keys have been measured.
     Done,
@@ -103,7 +104,7 @@ pub(crate) enum Progress {
     Silent,
 }
 
-/// A run of echo measurements.
+/// A sequence of echo measurements.
 #[derive(Debug)]
 pub(crate) struct Echo {
     wanted_keystrokes: usize,
@@ -120,13 +121,14 @@ pub(crate) struct Echo {
     pub(crate) erasures: Vec<Duration>,
     /// Intervals between two consecutive stamps, taken before each key: the overhead of the
     /// measurement.
-    pub(crate) empty: Vec<Spent>,
+    pub(crate) stamp_overheads: Vec<SpentTime>,
     /// Number of typed keys, including erasing keys.
     pub(crate) typed_keys: usize,
 }
 
 impl Echo {
-    /// Starts a run of `wanted_keystrokes` echoes, each with the time limit `timeout`.
+    /// Starts a sequence of `wanted_keystrokes` echo measurements, each with the time limit
+    /// `timeout`.
     pub(crate) fn new(wanted_keystrokes: usize, timeout: Duration, now: Instant) -> Self {
         Self {
             wanted_keystrokes,
@@ -138,7 +140,7 @@ impl Echo {
             latest_echo_time: Duration::ZERO,
             keystrokes: Vec::with_capacity(wanted_keystrokes),
             erasures: Vec::with_capacity(wanted_keystrokes),
-            empty: Vec::with_capacity(wanted_keystrokes),
+            stamp_overheads: Vec::with_capacity(wanted_keystrokes),
             typed_keys: 0,
         }
     }
@@ -160,8 +162,8 @@ impl Echo {
 
     /// Records that the carrier has accepted all output.
     pub(crate) fn output_written(&mut self, console: &MeasureConsole, cx: &mut Cx<'_>) {
-        if let State::AwaitingEcho(key @ PendingKey { sent: None, .. }) = &mut self.state {
-            key.sent = Some(Stamp::now(cx));
+        if let State::AwaitingEcho(key @ PendingKey { sent_at: None, .. }) = &mut self.state {
+            key.sent_at = Some(Stamp::now(cx));
             key.send_wait = console.run_queue_wait();
         }
     }
@@ -173,10 +175,10 @@ impl Echo {
                 State::Pausing { until } if cx.now < until => return Progress::Until(until),
                 State::Pausing { .. } => self.type_next_key(console, cx),
                 State::AwaitingEcho(key) => self.poll_echo(key, console, cx),
-                State::Erasing { since, position, waits_before } => {
-                    self.poll_erasure((since, position, waits_before), console, cx)
+                State::Erasing { started_at, position, waits_before } => {
+                    self.poll_erasure((started_at, position, waits_before), console, cx)
                 }
-                State::Clearing { since } => self.poll_clear_line(since, console, cx),
+                State::Clearing { started_at } => self.poll_clear_line(started_at, console, cx),
             };
             if let Some(progress) = progress {
                 return progress;
@@ -209,14 +211,14 @@ impl Echo {
         console.watch(1, cx);
         let before = Stamp::now(cx);
         let stamp = Stamp::now(cx);
-        self.empty.push(stamp.since(&before));
+        self.stamp_overheads.push(stamp.time_since(&before));
         console.type_keys(&[CHARACTER], cx);
         let typed_at = cx.now;
         self.state = State::AwaitingEcho(PendingKey {
             stamp,
             typed_at,
             position,
-            sent: None,
+            sent_at: None,
             send_wait: None,
         });
         None
@@ -228,20 +230,20 @@ impl Echo {
         console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
-        let PendingKey { stamp, typed_at, position, sent, send_wait } = key;
-        let written = console.current_watch().filter(|watch| watch.is_complete()).cloned();
-        if written.is_some() && !console.shows(position, char::from(CHARACTER)) {
+        let PendingKey { stamp, typed_at, position, sent_at, send_wait } = key;
+        let complete_watch = console.current_watch().filter(|watch| watch.is_complete()).cloned();
+        if complete_watch.is_some() && !console.shows(position, char::from(CHARACTER)) {
             // The written cell is not the echo but other output, such as a message to the terminal.
             console.watch(1, cx);
-        } else if let Some(watch) = written {
+        } else if let Some(watch) = complete_watch {
             self.latest_echo_time = cx.now - typed_at;
-            let arrived = watch.arrived.unwrap_or(stamp);
-            let written = watch.last.unwrap_or(stamp);
-            let sent = sent.unwrap_or(stamp);
+            let arrived_at = watch.arrived_at.unwrap_or(stamp);
+            let written_at = watch.last_cell_at.unwrap_or(stamp);
+            let sent_at = sent_at.unwrap_or(stamp);
             self.keystrokes.push(Keystroke {
-                down: sent.since(&stamp),
-                away: arrived.since(&sent),
-                up: written.since(&arrived),
+                sending: sent_at.time_since(&stamp),
+                remote: arrived_at.time_since(&sent_at),
+                receiving: written_at.time_since(&arrived_at),
                 run_queue_wait: watch.run_queue_wait,
                 send_wait,
             });
@@ -268,23 +270,23 @@ impl Echo {
         self.typed_keys += 1;
         let waits_before = console.waits();
         console.type_keys(&[key], cx);
-        self.state = State::Erasing { since: cx.now, position, waits_before };
+        self.state = State::Erasing { started_at: cx.now, position, waits_before };
     }
 
     fn poll_erasure(
         &mut self,
-        (since, position, waits_before): (Instant, (u16, u16), Waits),
+        (started_at, position, waits_before): (Instant, (u16, u16), WaitTimes),
         console: &mut MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         if console.cursor() == position {
-            let own_wait = console.waits().since(&waits_before).unwrap_or_default();
-            self.erasures.push((cx.now - since).saturating_sub(own_wait));
+            let own_wait = console.waits().receive_delay_since(&waits_before).unwrap_or_default();
+            self.erasures.push((cx.now - started_at).saturating_sub(own_wait));
             self.keys_on_line = self.keys_on_line.saturating_sub(1);
             self.pause(cx);
             return None;
         }
-        if let Some(until) = self.erasure_ends_at(since, cx.now) {
+        if let Some(until) = self.erasure_ends_at(started_at, cx.now) {
             return Some(Progress::Until(until));
         }
         if self.eraser == Eraser::Delete {
@@ -301,12 +303,12 @@ impl Echo {
     fn clear_line(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
         self.typed_keys += 1;
         console.type_keys(&[KILL_LINE], cx);
-        self.state = State::Clearing { since: cx.now };
+        self.state = State::Clearing { started_at: cx.now };
     }
 
     fn poll_clear_line(
         &mut self,
-        since: Instant,
+        started_at: Instant,
         console: &MeasureConsole,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
@@ -316,7 +318,7 @@ impl Echo {
         let is_clear = (row, column) == line_start || (row > line_start.0 && column == 0);
         if is_clear {
             self.line_start = None;
-        } else if let Some(until) = self.erasure_ends_at(since, cx.now) {
+        } else if let Some(until) = self.erasure_ends_at(started_at, cx.now) {
             return Some(Progress::Until(until));
         } else {
             self.eraser = Eraser::Nothing;
@@ -329,13 +331,13 @@ impl Echo {
     /// Returns the deadline of an erasure, or `None` if it has passed. If the host has erased a
     /// character before, the full timeout applies, because the path may have lost the key or its
     /// echo.
-    fn erasure_ends_at(&self, since: Instant, now: Instant) -> Option<Instant> {
+    fn erasure_ends_at(&self, started_at: Instant, now: Instant) -> Option<Instant> {
         let limit = match self.erasures.is_empty() {
             true => ERASURE_TIMEOUT_MIN
                 .max(self.latest_echo_time.saturating_mul(ERASURE_TIMEOUT_FACTOR)),
             false => self.timeout,
         };
-        let until = since + limit.min(self.timeout);
+        let until = started_at + limit.min(self.timeout);
         (now < until).then_some(until)
     }
 

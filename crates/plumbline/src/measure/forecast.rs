@@ -1,8 +1,8 @@
 //! Predictions of file transfers, each computed only from observations made before the predicted
 //! transfer.
 //!
-//! A file transfer is predicted from earlier transfers of at most a quarter of its size, its
-//! probes. TFTP has no login before the data, so its probe is the first quarter of the largest
+//! A file transfer is predicted from its probes: earlier transfers of at most a quarter of its
+//! size. TFTP has no login before the data, so its probe is the first quarter of the largest
 //! transfer.
 
 use records::prediction::{FileModel, Forecast, Model, Prediction, Quantity};
@@ -47,9 +47,9 @@ pub(super) fn of_ftp(
         sizes.sort_unstable();
         sizes.dedup();
         for bytes in sizes {
-            let before = same_direction().take_while(|transfer| transfer.bytes != bytes);
+            let earlier = same_direction().take_while(|transfer| transfer.bytes != bytes);
             let probe: Vec<_> =
-                before.filter(|transfer| transfer.bytes <= bytes / PROBE_SIZE_DIVISOR).collect();
+                earlier.filter(|transfer| transfer.bytes <= bytes / PROBE_SIZE_DIVISOR).collect();
             let times = same_direction()
                 .filter(|transfer| transfer.bytes == bytes)
                 .map(|transfer| transfer.total_ns);
@@ -70,9 +70,9 @@ pub(super) fn of_ftp(
     all
 }
 
-/// Predicts the large TFTP transfers in `samples` from the beginning of the largest transfer of
-/// `earlier_transfers`, or else from the small transfers in `samples`. If `estimate_bytes` is
-/// specified, also predicts a file of that size.
+/// Predicts the large TFTP transfers in `samples`. The prediction uses the beginning of the largest
+/// transfer of `earlier_transfers`, or else the small transfers in `samples`. If `estimate_bytes`
+/// is specified, also predicts a file of that size.
 pub(super) fn of_tftp(
     earlier_transfers: &[FileTransfer],
     samples: &[Sample],
@@ -177,11 +177,11 @@ fn counts(transfer: &FileTransfer) -> FlowCounts {
 }
 
 /// Returns a model of the TFTP transfer `file`, derived from the complete windows within its first
-/// `most` bytes.
-fn of_windows(file: &FileTransfer, most: u64) -> Option<FileModel> {
+/// `max_bytes` bytes.
+fn of_windows(file: &FileTransfer, max_bytes: u64) -> Option<FileModel> {
     let window = window_bytes(file)?;
     // A model needs at least two complete windows.
-    let wanted = window.saturating_mul(Some(most / window).filter(|count| *count >= 2)?);
+    let wanted = window.saturating_mul(Some(max_bytes / window).filter(|count| *count >= 2)?);
     let mut bytes = 0_u64;
     let is_within = |arrival: &&records::verdict::Arrival| {
         let is_before = bytes < wanted;
@@ -206,16 +206,16 @@ fn of_sizes(
     direction: Direction,
     bytes: u64,
 ) -> Option<Forecast> {
-    let most = files.iter().map(|(bytes, _)| *bytes).max()?;
-    if most < window_bytes?.saturating_mul(2) {
+    let largest_bytes = files.iter().map(|(bytes, _)| *bytes).max()?;
+    if largest_bytes < window_bytes?.saturating_mul(2) {
         return None;
     }
     let times = |bytes: u64| {
-        let same = files.iter().filter(|(other, _)| *other == bytes);
-        Some((bytes, median(&same.map(|(_, ns)| *ns).collect::<Vec<_>>())?))
+        let same_size = files.iter().filter(|(other, _)| *other == bytes);
+        Some((bytes, median(&same_size.map(|(_, ns)| *ns).collect::<Vec<_>>())?))
     };
     let sizes = files.iter().map(|(bytes, _)| *bytes);
-    let model = Model::in_lock_step(times(sizes.min()?)?, times(most)?)?;
+    let model = Model::in_lock_step(times(sizes.min()?)?, times(largest_bytes)?)?;
     let predicted_ns = model.flow_ns(bytes);
     Some(Forecast { quantity: quantity(direction), bytes, predicted_ns, range_ns: None })
 }
@@ -228,7 +228,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns a file that arrives 60 ms after its command, 1 ms for each 1,000 bytes.
+    /// Returns a transfer whose data begins 60 ms after the command and takes 1 ms for each 1,000
+    /// bytes.
     fn file(bytes: u64) -> FileTransfer {
         let packet = |at: u64| Arrival { at_ns: (60 + at) * MS, bytes: 1_000 };
         FileTransfer {
@@ -241,15 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn small_files_predict_the_large_ones_and_one_that_is_not_transferred() {
+    fn small_files_predict_large_files_and_a_file_that_is_not_transferred() {
         let earlier_transfers = [1_000, 4_000, 10_000, 40_000, 160_000].map(file);
         let predictions = of_ftp(&earlier_transfers, None, Some(1_000_000));
         let sizes: Vec<_> = predictions.iter().map(|one| (one.bytes, one.measured_ns)).collect();
         let wanted = [(40_000, Some(100 * MS)), (160_000, Some(220 * MS)), (1_000_000, None)];
         assert_eq!(sizes, wanted);
-        let off = predictions.iter().filter_map(Prediction::off_per_mille);
+        let deviations = predictions.iter().filter_map(Prediction::off_per_mille);
         assert!(
-            off.clone().count() == 2 && off.into_iter().all(|off| off.abs() < 10),
+            deviations.clone().count() == 2 && deviations.into_iter().all(|off| off.abs() < 10),
             "{predictions:?}"
         );
         assert!(predictions.iter().all(|one| one.range_ns.is_some()), "{predictions:?}");
@@ -278,16 +279,17 @@ mod tests {
             predictions.iter().map(|one| one.quantity).collect::<Vec<_>>(),
             [Quantity::Sent; 2]
         );
-        let off = predictions.iter().filter_map(Prediction::off_per_mille);
-        assert!(off.into_iter().all(|off| off.abs() < 10), "{predictions:?}");
+        let deviations = predictions.iter().filter_map(Prediction::off_per_mille);
+        assert!(deviations.into_iter().all(|off| off.abs() < 10), "{predictions:?}");
     }
 
     #[test]
     fn files_that_fit_into_one_window_do_not_predict_lock_step_transfers() {
         let files = [(1_024, 20 * MS), (4_096, 21 * MS)];
-        let of = |window| of_sizes(&files, Some(window), Direction::Outgoing, 16_384);
-        assert_eq!(of(16 * 1_428), None);
-        assert!(of(512).is_some());
+        let forecast_with_window =
+            |window| of_sizes(&files, Some(window), Direction::Outgoing, 16_384);
+        assert_eq!(forecast_with_window(16 * 1_428), None);
+        assert!(forecast_with_window(512).is_some());
     }
 
     #[test]

@@ -58,8 +58,8 @@ fn before_screenful(
 
 /// Predicts the screenful from `before`, the observation that precedes it.
 fn screenful(before: &Observation, findings: &SessionResults) -> Option<Prediction> {
-    let longest = findings.short_outputs.iter().max_by_key(|output| output.cells)?;
-    let bytes = (longest.bytes * SCREENFUL_CELLS).checked_div(longest.cells)?;
+    let longest_output = findings.short_outputs.iter().max_by_key(|output| output.cells)?;
+    let bytes = (longest_output.bytes * SCREENFUL_CELLS).checked_div(longest_output.cells)?;
     let model = Model::of(before)?;
     let predicted_ns = model.flow_ns(bytes);
     let range_ns = model.range_ns(&before.transfers, bytes);
@@ -72,8 +72,8 @@ fn screenful(before: &Observation, findings: &SessionResults) -> Option<Predicti
 /// Returns the output that filled the buffers. The echo times during the last output are predicted
 /// from it.
 fn probe(findings: &SessionResults) -> Option<&EchoUnderLoad> {
-    let longer = findings.sustained.as_ref().and_then(|sustained| sustained.probe.as_ref());
-    longer.or(findings.under_load.as_ref())
+    let long_probe = findings.sustained.as_ref().and_then(|sustained| sustained.probe.as_ref());
+    long_probe.or(findings.under_load.as_ref())
 }
 
 /// Returns the observation before the last output: the output that filled the buffers, and the echo
@@ -105,14 +105,14 @@ fn before_sustained(
 
 /// Predicts the echo time during the longer output from `before`, the observation that precedes it.
 fn echo(before: &Observation, findings: &SessionResults) -> Option<Prediction> {
-    let sustained = findings.sustained.as_ref().filter(|sustained| sustained.is_settled)?;
-    let first = probe(findings)?;
-    let later = &sustained.under_load;
-    let screens = u64::from(later.screens);
-    let bytes = first.received.watch.bytes.saturating_mul(screens);
-    let bytes = bytes.checked_div(first.screens.into())?;
+    let sustained = findings.sustained.as_ref().filter(|sustained| sustained.has_filled_buffers)?;
+    let first_load = probe(findings)?;
+    let last_load = &sustained.under_load;
+    let screens = u64::from(last_load.screens);
+    let bytes = first_load.received.watch.bytes.saturating_mul(screens);
+    let bytes = bytes.checked_div(first_load.screens.into())?;
     let predicted_ns = Model::of(before)?.echo_under_load_ns()?;
     let range_ns = before.echo_under_load.as_ref().and_then(prediction::echo_range_ns);
     let forecast = Forecast { quantity: Quantity::EchoUnderLoad, bytes, predicted_ns, range_ns };
-    Some(forecast.with_measured(echoes(&later.echoes)?.settled_ns()?))
+    Some(forecast.with_measured(echoes(&last_load.echoes)?.settled_ns()?))
 }

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
 use super::login_session::{Login, MeasureSession, SessionParameters, SessionResults};
-use super::outcome::{Failed, Measured};
+use super::outcome::{TryFailure, TryResults};
 use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reason};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
@@ -43,7 +43,7 @@ pub(super) struct Logins<'a> {
 }
 
 /// A session that has ended.
-struct Ended<S> {
+struct FinishedSession<S> {
     session: S,
     outcome: Outcome,
     address: Option<SocketAddr>,
@@ -51,7 +51,7 @@ struct Ended<S> {
     connecting_at: Option<Instant>,
     tls: Option<Duration>,
     /// Reason why the connection did not open; `None` if it opened.
-    not_opened: Option<Failed>,
+    connect_failure: Option<TryFailure>,
 }
 
 impl Logins<'_> {
@@ -61,7 +61,7 @@ impl Logins<'_> {
     ///
     /// Returns an error if the operating system refuses a resource. The inner error is the reason
     /// why nothing could be measured.
-    pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
+    pub(super) fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
         let started_at = SystemTime::now();
         let calibration = Calibration::start();
         let plan = self.plan();
@@ -78,7 +78,7 @@ impl Logins<'_> {
         };
         let findings = ended.session.into_findings(ended.outcome);
         if findings.opened_at.is_none() {
-            return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
+            return Ok(Err(ended.connect_failure.unwrap_or_else(TryFailure::interrupted)));
         }
         let mut circumstances = Circumstances {
             target: self.name.clone(),
@@ -96,7 +96,7 @@ impl Logins<'_> {
             true => self.run_probe(self.probe_parameters(self.arguments.keys.into()))?.ok(),
             false => None,
         };
-        Ok(Ok(measured(
+        Ok(Ok(try_results(
             findings,
             &circumstances,
             accuracy.and_then(|probe_result| probe_result.accuracy),
@@ -108,14 +108,16 @@ impl Logins<'_> {
     /// # Errors
     ///
     /// Returns the errors of [`Logins::measure`].
-    pub(super) fn probe_availability(&self) -> Result<Result<u64, Failed>> {
-        let began = std::time::Instant::now();
+    pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
+        let started_at = std::time::Instant::now();
         // On a serial line an echo is the only sign of a remote host.
         let keys = if matches!(self.location, Location::Line(_)) { 1 } else { 0 };
         Ok(self.run_probe(self.probe_parameters(keys))?.map(|probe_result| {
-            let waited =
-                probe_result.usable_at.zip(probe_result.since).map(|(at, since)| at - since);
-            waited.map_or_else(|| nanos(began.elapsed()), nanos)
+            let wait_time = probe_result
+                .usable_at
+                .zip(probe_result.wait_started_at)
+                .map(|(at, since)| at - since);
+            wait_time.map_or_else(|| nanos(started_at.elapsed()), nanos)
         }))
     }
 
@@ -124,7 +126,7 @@ impl Logins<'_> {
     }
 
     /// Runs a short availability probe and returns its result.
-    fn run_probe(&self, parameters: ProbeParameters) -> Result<Result<ProbeResult, Failed>> {
+    fn run_probe(&self, parameters: ProbeParameters) -> Result<Result<ProbeResult, TryFailure>> {
         let interrupt = Some(self.interrupts.descriptor()?);
         let probe = match self.location {
             Location::Host(..) => LoginProbe::new(parameters, interrupt),
@@ -137,19 +139,23 @@ impl Logins<'_> {
         };
         let mut probe_result = ended.session.into_result();
         if probe_result.is_interrupted {
-            return Ok(Err(Failed::interrupted()));
+            return Ok(Err(TryFailure::interrupted()));
         }
-        if probe_result.since.is_none() {
-            return Ok(Err(ended.not_opened.unwrap_or_else(Failed::interrupted)));
+        if probe_result.wait_started_at.is_none() {
+            return Ok(Err(ended.connect_failure.unwrap_or_else(TryFailure::interrupted)));
         }
         if let Some(reason) = unusable_reason(&probe_result, ended.outcome) {
-            return Ok(Err(Failed::new(AttemptOutcome::NotUsable, Failure::RemoteHost, reason)));
+            return Ok(Err(TryFailure::new(
+                AttemptOutcome::NotUsable,
+                Failure::RemoteHost,
+                reason,
+            )));
         }
         // The user's wait includes the name lookup, so its duration is added.
         if let Some(connecting_at) = ended.connecting_at {
             let resolve = ended.resolve.unwrap_or_default();
-            let began = (connecting_at - Instant::ZERO).saturating_sub(resolve);
-            probe_result.since = Some(Instant::ZERO + began);
+            let wait_started = (connecting_at - Instant::ZERO).saturating_sub(resolve);
+            probe_result.wait_started_at = Some(Instant::ZERO + wait_started);
         }
         Ok(Ok(probe_result))
     }
@@ -159,44 +165,40 @@ impl Logins<'_> {
         &self,
         session: S,
         context: &mut EngineContext,
-    ) -> Result<Result<Ended<S>, Failed>> {
-        let (target, is_in_tls) = match self.location {
-            Location::Host(target, is_in_tls) => (target, is_in_tls),
+    ) -> Result<Result<FinishedSession<S>, TryFailure>> {
+        let (target, uses_tls) = match self.location {
+            Location::Host(target, uses_tls) => (target, uses_tls),
             Location::Line(line) => {
                 let ended =
                     carrier::run_on_serial_line(session, &line.device, line.settings, context)?;
                 let EndedSession { session, outcome, .. } = ended;
-                return Ok(Ok(Ended {
+                return Ok(Ok(FinishedSession {
                     session,
                     outcome,
                     address: None,
                     resolve: None,
                     connecting_at: None,
                     tls: None,
-                    not_opened: None,
+                    connect_failure: None,
                 }));
             }
         };
+        let failure = |outcome, reason: &str| TryFailure::new(outcome, Failure::RemoteHost, reason);
         let interrupt = self.interrupts.descriptor()?;
         let family = self.arguments.family;
         let via = &self.arguments.via;
         let lookup_began_at = context.clock.now();
         let addresses = match carrier::addresses(target, family, via, Some(interrupt.as_fd()))? {
             Ok(addresses) => addresses,
-            Err(NoAddress::Interrupted) => return Ok(Err(Failed::interrupted())),
+            Err(NoAddress::Interrupted) => return Ok(Err(TryFailure::interrupted())),
             Err(reason) => {
-                let reason = reason.to_string();
-                return Ok(Err(Failed::new(
-                    AttemptOutcome::NoAddress,
-                    Failure::RemoteHost,
-                    &reason,
-                )));
+                return Ok(Err(failure(AttemptOutcome::NoAddress, &reason.to_string())));
             }
         };
         let connecting_at = context.clock.now();
         let resolve = Some(connecting_at - lookup_began_at);
         let timeout = self.timeout();
-        let session = match is_in_tls {
+        let session = match uses_tls {
             false => MaybeTls::on_request(session, None, timeout),
             true => {
                 let ca = self.arguments.ca.as_deref();
@@ -208,20 +210,22 @@ impl Logins<'_> {
             outcome,
             address,
         } = carrier::run(session, via, &addresses, timeout, context)?;
-        let others = addresses.len().saturating_sub(1);
-        let not_opened = match refusal {
-            Some(refusal) => {
-                let reason = refusal.to_string();
-                Some(Failed::new(AttemptOutcome::NotUsable, Failure::RemoteHost, &reason))
-            }
-            None => outcome.failure(false, address, others, self.arguments.timeout).map(|reason| {
-                Failed::new(AttemptOutcome::NoConnection, Failure::RemoteHost, &reason)
-            }),
+        let other_addresses = addresses.len().saturating_sub(1);
+        let connect_failure = match refusal {
+            Some(refusal) => Some(failure(AttemptOutcome::NotUsable, &refusal.to_string())),
+            None => outcome
+                .failure(false, address, other_addresses, self.arguments.timeout)
+                .map(|reason| failure(AttemptOutcome::NoConnection, &reason)),
         };
-        let address = Some(address);
-        let connecting_at = Some(connecting_at);
-        let tls = handshake;
-        Ok(Ok(Ended { session, outcome, address, resolve, connecting_at, tls, not_opened }))
+        Ok(Ok(FinishedSession {
+            session,
+            outcome,
+            address: Some(address),
+            resolve,
+            connecting_at: Some(connecting_at),
+            tls: handshake,
+            connect_failure,
+        }))
     }
 
     fn carrier(&self) -> Carrier {
@@ -258,11 +262,11 @@ impl Logins<'_> {
     }
 }
 
-fn measured(
+fn try_results(
     findings: SessionResults,
     circumstances: &Circumstances,
     accuracy: Option<records::accuracy::Accuracy>,
-) -> Measured {
+) -> TryResults {
     let record = measurement(&findings, circumstances);
     let phases = &record.phases;
     // Without a prompt, the silence after the connection is not counted as an answer.
@@ -279,5 +283,5 @@ fn measured(
     let sections = picture.into_iter().collect();
     let is_incomplete = findings.is_refused || findings.is_cut_off || findings.unfinished.is_some();
     let notes = findings.notes;
-    Measured { record, notes, sections, accuracy, response_ns, has_measured, is_incomplete }
+    TryResults { record, notes, sections, accuracy, response_ns, has_measured, is_incomplete }
 }

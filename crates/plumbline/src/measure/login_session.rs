@@ -15,7 +15,7 @@
 
 use super::command_response::{CommandResponses, ResponseTimes};
 use super::concurrent_echo::{EchoUnderLoad, KeysUnderLoad, PACED_KEYS, PacedKeys};
-use super::console::{MeasureConsole, Waits, Watch};
+use super::console::{MeasureConsole, WaitTimes, Watch};
 use super::echo::{Echo, Keystroke, Progress};
 use super::long_output::{LongOutputs, SustainedEcho};
 use super::progress::ProgressLine;
@@ -25,7 +25,7 @@ use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };
 use super::short_output::ShortOutputs;
-use super::timestamps::Spent;
+use super::timestamps::SpentTime;
 use crate::carrier::{AckPolicy, CarrierStatus, Outcome, StreamSession};
 use anyhow::Result;
 use protocols::Cx;
@@ -91,7 +91,7 @@ pub(crate) struct SessionResults {
     /// Echo times of the keys that erased the timed characters.
     pub(crate) erasures: Vec<Duration>,
     /// Intervals between two consecutive stamps: the overhead of the measurement.
-    pub(crate) empty: Vec<Spent>,
+    pub(crate) stamp_overheads: Vec<SpentTime>,
     /// CPU time of this process per typed key.
     pub(crate) cpu_per_key: Option<Duration>,
     /// Short outputs before the screenful.
@@ -162,7 +162,7 @@ pub(crate) struct MeasureSession {
     wants_status: bool,
     deadline: Option<Instant>,
     /// Wait times of this process when the connection was established.
-    waits_at_opening: Waits,
+    waits_at_opening: WaitTimes,
     interrupts: Option<UnixStream>,
     progress: ProgressLine,
     findings: SessionResults,
@@ -176,7 +176,7 @@ impl MeasureSession {
         progress: ProgressLine,
     ) -> Self {
         let mut console = MeasureConsole::new();
-        console.account_run_queue(plan.run_queue_wait);
+        console.set_run_queue_reader(plan.run_queue_wait);
         Self {
             console,
             greeting_timeout: plan.timeout,
@@ -187,7 +187,7 @@ impl MeasureSession {
             has_outstanding_answers: true,
             wants_status: false,
             deadline: None,
-            waits_at_opening: Waits::default(),
+            waits_at_opening: WaitTimes::default(),
             interrupts,
             progress,
             findings: SessionResults::default(),
@@ -202,7 +202,7 @@ impl MeasureSession {
         progress: ProgressLine,
     ) -> Self {
         let mut console = MeasureConsole::on_line();
-        console.account_run_queue(plan.run_queue_wait);
+        console.set_run_queue_reader(plan.run_queue_wait);
         let session = Self::new(plan, interrupts, progress);
         Self { console, greeting_timeout: SERIAL_LINE_SILENCE, ..session }
     }
@@ -391,7 +391,7 @@ impl MeasureSession {
         self.findings.cpu_per_key = cpu.checked_div(typed_keys);
         self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
         self.findings.erasures = std::mem::take(&mut echo.erasures);
-        self.findings.empty = std::mem::take(&mut echo.empty);
+        self.findings.stamp_overheads = std::mem::take(&mut echo.stamp_overheads);
     }
 
     /// Starts the short outputs, from which the default screenful is predicted.
@@ -447,7 +447,7 @@ impl MeasureSession {
             self.findings.notes.push(format!("only {cells} cells of the screenful were received"));
         }
         // An incomplete screenful is not reported.
-        if is_complete && received.watch.first.is_some() {
+        if is_complete && received.watch.first_cell_at.is_some() {
             self.findings.screenful = Some((received, is_command));
         }
         // A user-defined command may have side effects, so it runs only once.
@@ -518,8 +518,8 @@ impl MeasureSession {
         let first = self.findings.screenful.as_ref().map(|(received, _)| received);
         let last_at =
             |received: &ReceivedOutput| received.watch.arrivals.last().map(|last| last.at_ns);
-        let both = first.into_iter().chain(&self.findings.screenful_delayed_ack);
-        let screenful = both.filter_map(last_at).min().map(Duration::from_nanos);
+        let screenfuls = first.into_iter().chain(&self.findings.screenful_delayed_ack);
+        let screenful = screenfuls.filter_map(last_at).min().map(Duration::from_nanos);
         let timeout = self.plan.timeout;
         let console = &mut self.console;
         match screenful.and_then(|screenful| KeysUnderLoad::begin(screenful, timeout, console, cx))
@@ -557,8 +557,9 @@ impl MeasureSession {
         self.findings.notes.push(sentence.to_owned());
     }
 
-    /// Records the time of the initial negotiation. It ends with the first data, or, if requests
-    /// are outstanding then, with their answers. Some hosts leave a few requests unanswered.
+    /// Records the end of the initial negotiation. The negotiation ends with the first data. If
+    /// answers to requests are outstanding at that time, it ends with these answers. Some hosts
+    /// leave a few requests unanswered.
     fn on_negotiation(&mut self, now: Instant) {
         let has_prompt = self.findings.prompt.is_some();
         let is_initial = self.console.data_at().is_none() || self.has_outstanding_answers;

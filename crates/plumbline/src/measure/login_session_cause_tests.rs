@@ -103,10 +103,10 @@ impl SimulatedShell {
             b'\r' => {
                 self.queue_answer(Answer::Echo(b"\r\n".to_vec()), answer_delay);
                 let line = String::from_utf8(std::mem::take(&mut self.line)).unwrap();
-                let after = if self.has_name { ms(1) } else { self.shell.login };
+                let delay = if self.has_name { ms(1) } else { self.shell.login };
                 let written = if self.has_name { written(&line) } else { String::new() };
                 self.has_name = true;
-                self.queue_answer(Answer::Output((written + "$ ").into_bytes()), after);
+                self.queue_answer(Answer::Output((written + "$ ").into_bytes()), delay);
             }
             b'\n' | 0 => {}
             0x7f => {
@@ -284,7 +284,7 @@ impl Scenario {
     /// Measures the login and returns the record.
     fn measure(&self) -> Measurement {
         let mut world = self.world();
-        let driven = world.drive(|world| {
+        let drive_result = world.drive(|world| {
             let host = &mut world.user;
             let tcp_app = &mut host.application;
             if tcp_app.stream.wants_status() {
@@ -296,7 +296,7 @@ impl Scenario {
             tcp_app.set_acknowledging(tcp_app.stream.ack_policy().predicate());
             tcp_app.stream.is_over() || world.now() > Instant::ZERO + TIME_LIMIT
         });
-        driven.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
+        drive_result.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
         let findings = world.user.application.stream.into_findings(Outcome::LocalClosed);
         let circumstances = Circumstances {
             target: "remote".to_owned(),
@@ -349,7 +349,8 @@ fn inject(kind: CauseKind, size: usize, scenario: &mut Scenario) {
             remote.send_limit = SendLimit::Tuned { start: 16 << 10, limit: 4 << 20 };
             local.receive_window = ReceiveWindow::Bytes(1 << 20);
         }
-        // At these rates the measurement requests no longer output, which would fill a queue.
+        // At these rates the measurement does not request the longer outputs, which would fill a
+        // queue.
         CauseKind::LineRate => path.rate_bps = [9_600, 19_200][size],
         CauseKind::Queue => {
             path.rate_bps = [2_000_000, 4_000_000][size];

@@ -5,7 +5,7 @@ use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
 use super::record::{Carrier, Circumstances, measurement};
 use super::target::SerialTarget;
-use super::timestamps::Spent;
+use super::timestamps::SpentTime;
 use crate::carrier::{CarrierStatus, Outcome, Route, StreamSession};
 use os::clock::TickRate;
 use os::serial::LineSettings;
@@ -206,7 +206,7 @@ fn echo_times(findings: &SessionResults) -> Vec<u64> {
 }
 
 #[test]
-fn the_echo_time_is_that_of_the_remote_host() {
+fn the_echo_time_is_the_delay_of_the_remote_host() {
     let (findings, _) = run_session(plan(200), RemoteShell::new());
     assert_eq!(echo_times(&findings), [1_000_000; 200]);
 }
@@ -214,7 +214,7 @@ fn the_echo_time_is_that_of_the_remote_host() {
 #[test]
 fn each_key_is_preceded_by_an_empty_interval_and_followed_by_an_erasure() {
     let (findings, _) = run_session(plan(20), RemoteShell::new());
-    let empty: Vec<u64> = findings.empty.iter().map(Spent::total_ticks).collect();
+    let empty: Vec<u64> = findings.stamp_overheads.iter().map(SpentTime::total_ticks).collect();
     assert_eq!(empty, [0; 20], "no time passes between two stamps");
     assert_eq!(findings.erasures, [LATENCY; 20]);
 }
@@ -224,8 +224,8 @@ fn each_character_is_erased_before_the_next_one_is_typed() {
     let (_, typed) = run_session(plan(3), RemoteShell::new());
     let one_by_one = b"x\x7fx\x7fx\x7f".to_vec();
     let at_a_pace = [[b'x'; 20], [0x7f; 20]].concat();
-    let all = [one_by_one, at_a_pace, b"printf".to_vec()].concat();
-    assert!(typed.starts_with(&all), "{typed:?}");
+    let expected_keys = [one_by_one, at_a_pace, b"printf".to_vec()].concat();
+    assert!(typed.starts_with(&expected_keys), "{typed:?}");
 }
 
 #[test]

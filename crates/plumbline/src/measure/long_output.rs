@@ -44,7 +44,7 @@ pub(crate) struct SustainedEcho {
     /// The output after the output that filled the buffers, or else the longest output.
     pub(crate) under_load: EchoUnderLoad,
     /// Whether an output filled the buffers and another output followed it.
-    pub(crate) is_settled: bool,
+    pub(crate) has_filled_buffers: bool,
 }
 
 /// A sequence of long outputs.
@@ -58,7 +58,7 @@ pub(crate) struct LongOutputs {
     probes: usize,
     probe: Option<EchoUnderLoad>,
     is_last: bool,
-    has_settled: bool,
+    is_echo_time_stable: bool,
 }
 
 impl LongOutputs {
@@ -79,7 +79,7 @@ impl LongOutputs {
             probes: 1,
             probe: None,
             is_last: false,
-            has_settled: false,
+            is_echo_time_stable: false,
         };
         long_outputs.plan_next(first, cx).then_some(long_outputs)
     }
@@ -98,13 +98,13 @@ impl LongOutputs {
         loop {
             match &mut self.state {
                 State::AwaitingPrompt(wait) => {
-                    wait.settle(console, cx.now)?;
+                    wait.poll_silence(console, cx.now)?;
                     console.type_keys(&self.erasers, cx);
                     self.state =
                         State::Clearing(Wait::new(cx.now, self.timeout.min(ERASURE_TIMEOUT)));
                 }
                 State::Clearing(wait) => {
-                    wait.settle(console, cx.now)?;
+                    wait.poll_silence(console, cx.now)?;
                     let load = KeysUnderLoad::of_screens(self.screens, self.timeout, console, cx);
                     self.state = State::Loading(Box::new(load));
                 }
@@ -115,15 +115,15 @@ impl LongOutputs {
                     }
                     if self.is_last {
                         let probe = self.probe.take();
-                        let is_settled = self.has_settled;
-                        return Ok(Some(SustainedEcho { probe, under_load, is_settled }));
+                        let has_filled_buffers = self.is_echo_time_stable;
+                        return Ok(Some(SustainedEcho { probe, under_load, has_filled_buffers }));
                     }
                     self.probes += 1;
                     if !self.plan_next(&under_load, cx) {
                         return Ok(Some(SustainedEcho {
                             probe: None,
                             under_load,
-                            is_settled: false,
+                            has_filled_buffers: false,
                         }));
                     }
                     self.probe = Some(under_load);
@@ -156,14 +156,14 @@ impl LongOutputs {
         let span_ns =
             first_and_last.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
         let span = Duration::from_nanos(span_ns);
-        let longest = last.echoes.iter().max();
+        let longest_echo = last.echoes.iter().max();
         let has_enough_echoes = last.echoes.len() >= ECHOES_MIN;
         let longer = if span * GROWTH_FACTOR <= OUTPUT_MAX_DURATION { GROWTH_FACTOR } else { 2 };
         let may_continue = self.probes < PROBES_MAX && span * longer <= OUTPUT_MAX_DURATION;
-        self.has_settled = !are_growing(&last.echoes);
-        let is_enough = self.has_settled || !may_continue;
+        self.is_echo_time_stable = !are_growing(&last.echoes);
+        let is_enough = self.is_echo_time_stable || !may_continue;
         self.is_last =
-            has_enough_echoes && is_enough && longest.is_some_and(|echo| *echo * 2 <= span);
+            has_enough_echoes && is_enough && longest_echo.is_some_and(|echo| *echo * 2 <= span);
         let times = match self.is_last {
             true if span * 2 <= OUTPUT_MAX_DURATION => 2,
             true => 1,
@@ -189,8 +189,8 @@ fn are_growing(echoes: &[Duration]) -> bool {
         sorted.sort_unstable();
         sorted.get(sorted.len().saturating_sub(1) / 2).copied()
     };
-    let both = median(earlier).zip(median(later));
-    both.is_some_and(|(earlier, later)| later > earlier + earlier / GROWTH_DIVISOR + GROWTH_MIN)
+    let medians = median(earlier).zip(median(later));
+    medians.is_some_and(|(earlier, later)| later > earlier + earlier / GROWTH_DIVISOR + GROWTH_MIN)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ use os::tty::{self, RawMode};
 use records::bar_chart::{Charset, Style};
 use records::html::Section;
 use records::summary;
-use series::{Ended, Series};
+use series::{Series, SeriesResult};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use target::MeasureTarget;
@@ -104,20 +104,20 @@ fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
     }
 }
 
-fn result(ended: &Ended) -> exit::Result {
-    match (&ended.measured, &ended.failed) {
+fn result(ended: &SeriesResult) -> exit::Result {
+    match (&ended.measured, &ended.last_failure) {
         (Some(measured), _) if measured.is_incomplete => Err(Failure::RemoteHost),
         (Some(measured), _) if measured.has_measured => Ok(()),
         // Nothing was measured, and the verdict names the fault of the server or the path.
         (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::RemoteHost),
-        (None, Some(failed)) => Err(failed.failure),
+        (None, Some(last)) => Err(last.failure),
         _ => Err(Failure::NothingMeasured),
     }
 }
 
 /// Writes the record and the page, and reports incomplete measurements.
-fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
-    let Ended { measured, record, failed } = ended;
+fn report(arguments: &Arguments, ended: &SeriesResult) -> Result<()> {
+    let SeriesResult { measured, record, last_failure } = ended;
     // A single failed try is reported as one message; several tries have a report.
     if measured.is_some() || record.tries.len() > 1 {
         let text =
@@ -129,8 +129,8 @@ fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
     for note in notes {
         print_error(&anyhow::anyhow!("{}: {note}", record.target));
     }
-    if let Some(failed) = failed {
-        print_error(&anyhow::anyhow!("{}", failed.reason));
+    if let Some(failure) = last_failure {
+        print_error(&anyhow::anyhow!("{}", failure.reason));
     }
     if let (Some(file), Some(measured)) = (&arguments.html, measured) {
         let mut page = summary::report(record);

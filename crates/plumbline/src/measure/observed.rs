@@ -14,8 +14,8 @@ use records::verdict::{
     Protocol,
 };
 
-/// Sets the verdict of `record` to the causes that `observed` implies. If there is no cause, that
-/// statement is added before the existing verdict.
+/// Sets the verdict of `record` to the causes that `observed` implies. If there is no cause, a
+/// statement of this result is added before the existing verdict.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     let causes = verdict::causes(observed);
     record.causes = causes.iter().map(NamedCause::from).collect();
@@ -46,7 +46,7 @@ pub(super) fn session_of_ftp(found: &ProbeResult) -> FileSession {
         login_ns: login.map(nanos),
         login: exchanges.clone(),
         login_wait_ns: own_wait.map(nanos),
-        transfers: found.seen.clone(),
+        transfers: found.observations.clone(),
         control: None,
         aborted: found.aborted.clone(),
     }

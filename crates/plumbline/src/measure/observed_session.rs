@@ -24,7 +24,6 @@ pub(super) fn of_session(
     record: &Measurement,
 ) -> Observation {
     let rates = circumstances.rates();
-    let phases = &record.phases;
     let echo = record.echo.as_ref().map(|echo| Echoes {
         samples_ns: echo.times_ns.clone(),
         own_wait_ns: own_waits_ns(&findings.keystrokes),
@@ -44,32 +43,18 @@ pub(super) fn of_session(
     });
     let path = path(findings.status.as_ref(), circumstances);
     Observation {
-        steps: Steps {
-            resolve_ns: phases.resolve_ns,
-            connect_ns: phases.connect_ns,
-            greeting_ns: findings
-                .opened_at
-                .zip(findings.first_data_at)
-                .map(|(from, to)| nanos(to - from)),
-            tls_ns: phases.tls_ns,
-            tls_cpu_ns: None,
-            negotiation_ns: phases.negotiation_ns,
-            // Text that matches no known prompt may be any output.
-            prompt_ns: phases
-                .login_prompt_ns
-                .filter(|_| phases.prompt != Some(PromptKind::Silence)),
-            login_ns: findings.login.map(nanos),
-            own_wait_ns: findings.login_wait.map(nanos),
-        },
+        steps: steps(findings, record),
         echo,
         echo_train: echoes(&findings.paced_echoes),
         echo_under_load: longest_load(findings).and_then(|under_load| echoes(&under_load.echoes)),
         screenful: findings.screenful.as_ref().and_then(|(received, is_command)| {
             let origin = if *is_command { Origin::Program } else { Origin::TypedEcho };
             let [before, after] = &findings.status_of_screenful;
-            let after = after.as_ref().or(findings.status.as_ref());
-            let tcp_counts =
-                before.as_ref().zip(after).map(|(before, after)| counts(before, after));
+            let final_status = after.as_ref().or(findings.status.as_ref());
+            let tcp_counts = before
+                .as_ref()
+                .zip(final_status)
+                .map(|(before, final_status)| counts(before, final_status));
             Some(Flow { counts: tcp_counts.unwrap_or_default(), ..flow(received, origin)? })
         }),
         screenful_delayed_ack: findings
@@ -89,13 +74,34 @@ pub(super) fn of_session(
     }
 }
 
+/// Returns the times of the steps until the session was usable.
+fn steps(findings: &SessionResults, record: &Measurement) -> Steps {
+    let phases = &record.phases;
+    let greeting = findings.opened_at.zip(findings.first_data_at).map(|(from, to)| to - from);
+    // Text that matches no known prompt may be any output.
+    let has_known_prompt = phases.prompt != Some(PromptKind::Silence);
+    Steps {
+        resolve_ns: phases.resolve_ns,
+        connect_ns: phases.connect_ns,
+        greeting_ns: greeting.map(nanos),
+        tls_ns: phases.tls_ns,
+        tls_cpu_ns: None,
+        negotiation_ns: phases.negotiation_ns,
+        prompt_ns: phases.login_prompt_ns.filter(|_| has_known_prompt),
+        login_ns: findings.login.map(nanos),
+        own_wait_ns: findings.login_wait.map(nanos),
+    }
+}
+
 /// Returns the longest output during which keys were typed. A short output does not fill the
 /// queues.
 fn longest_load(findings: &SessionResults) -> Option<&EchoUnderLoad> {
     let sustained = findings.sustained.iter();
-    let longer = sustained.flat_map(|output| output.probe.iter().chain([&output.under_load]));
-    let all = findings.under_load.iter().chain(longer);
-    all.filter(|under_load| !under_load.echoes.is_empty())
+    let longer_outputs =
+        sustained.flat_map(|output| output.probe.iter().chain([&output.under_load]));
+    let all_outputs = findings.under_load.iter().chain(longer_outputs);
+    all_outputs
+        .filter(|under_load| !under_load.echoes.is_empty())
         .max_by_key(|under_load| under_load.screens)
 }
 
@@ -122,8 +128,8 @@ fn counts_of_echoes(findings: &SessionResults) -> FlowCounts {
     let [before, after] = &findings.status_of_echoes;
     let is_silent = findings.unfinished.is_some_and(|unfinished| unfinished.is_echo);
     let at_the_end = findings.status.as_ref().filter(|_| is_silent);
-    let both = before.as_ref().zip(after.as_ref().or(at_the_end));
-    both.map(|(before, after)| counts(before, after)).unwrap_or_default()
+    let statuses = before.as_ref().zip(after.as_ref().or(at_the_end));
+    statuses.map(|(before, after)| counts(before, after)).unwrap_or_default()
 }
 
 fn answers(response_times: &ResponseTimes) -> Option<Answers> {
@@ -146,7 +152,7 @@ fn flow(received: &ReceivedOutput, origin: Origin, rates: Rates) -> Option<Flow>
         .map(|arrival| Arrival { at_ns: arrival.at_ns, bytes: arrival.bytes })
         .collect();
     let elapsed_ns = arrivals.last()?.at_ns;
-    let spent = watch.last?.since(&watch.first?);
+    let spent = watch.last_cell_at?.time_since(&watch.first_cell_at?);
     Some(Flow {
         direction: Direction::Incoming,
         origin,
@@ -164,9 +170,9 @@ fn flow(received: &ReceivedOutput, origin: Origin, rates: Rates) -> Option<Flow>
 /// Minimum duration in ns at which a short output counts as delayed.
 const DELAYED_OUTPUT_MIN_NS: u64 = 1_000_000_000;
 
-/// Returns a short output that was delayed and whose segments were shorter than `mss_bytes`, if
-/// another short output was fast for its size. The cause is a path that drops long packets: after
-/// the first loss the remote host sends shorter segments, so later output no longer shows the
+/// Returns a short output that was delayed and had segments shorter than `mss_bytes`, if another
+/// short output was fast for its size. Such a delay is caused by a path that drops long packets.
+/// After the first loss the remote host sends shorter segments, so later outputs no longer show the
 /// cause.
 fn find_blocked_output(findings: &SessionResults, mss_bytes: Option<u64>) -> Option<Flow> {
     let ended_ns = |output: &Watch| output.arrivals.last().map(|last| last.at_ns);
@@ -180,8 +186,8 @@ fn find_blocked_output(findings: &SessionResults, mss_bytes: Option<u64>) -> Opt
         ended_ns(output).is_some_and(|ns| ns >= DELAYED_OUTPUT_MIN_NS && ns / 4 > quickest_ns)
     };
     let delayed = findings.short_outputs.iter().find(is_slow)?;
-    let most = delayed.arrivals.iter().map(|arrival| arrival.bytes).max()?;
-    let is_short = most < delayed.bytes.min(mss_bytes?.saturating_mul(97) / 100);
+    let largest_arrival_bytes = delayed.arrivals.iter().map(|arrival| arrival.bytes).max()?;
+    let is_short = largest_arrival_bytes < delayed.bytes.min(mss_bytes?.saturating_mul(97) / 100);
     let arrivals = delayed.arrivals.iter();
     is_short.then_some(Flow {
         bytes: delayed.bytes,
@@ -196,7 +202,7 @@ fn find_blocked_output(findings: &SessionResults, mss_bytes: Option<u64>) -> Opt
 pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
     let rates = circumstances.rates();
     let line_bps = rates.line_bps.map(u64::from);
-    let known = Path { line_bps, ..Path::default() };
+    let known_path = Path { line_bps, ..Path::default() };
     match status {
         Some(CarrierStatus::Kernel(info, _)) => Path {
             rtt_ns: Some(u64::from(info.round_trip_us) * 1_000).filter(|ns| *ns > 0),
@@ -207,16 +213,16 @@ pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances
             mtu_bytes: Some(info.path_mtu_bytes.into()),
             own_ack_delay_ns: Some(0),
             header_bytes: info.has_timestamps.then_some(Path::HEADER_BYTES_WITH_TIMESTAMPS),
-            ..known
+            ..known_path
         },
         Some(CarrierStatus::UserSpace(status)) => Path {
             rtt_ns: status.srtt.map(nanos),
             min_rtt_ns: status.recovery.min_rtt.map(nanos),
             mss_bytes: Some(status.send_mss.into()),
             own_ack_delay_ns: Some(0),
-            ..known
+            ..known_path
         },
-        Some(CarrierStatus::None) | None => known,
+        Some(CarrierStatus::None) | None => known_path,
     }
 }
 

@@ -10,7 +10,7 @@ use records::measures::AttemptOutcome;
 
 /// Results of a successful try.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct TryResults {
     /// The record, without the tries and the six measures.
     pub(super) record: Measurement,
     /// Incomplete parts of the measurement, each a sentence without a full stop.
@@ -23,14 +23,14 @@ pub(super) struct Measured {
     pub(super) response_ns: Option<u64>,
     /// Whether any requested value was measured.
     pub(super) has_measured: bool,
-    /// Whether the remote host refused a part or ended the session early, so that the results are
-    /// incomplete.
+    /// Whether the results are incomplete, because the remote host refused a part of the
+    /// measurement or ended the session early.
     pub(super) is_incomplete: bool,
 }
 
-/// Reason for which a try has failed.
+/// Reason why a try has failed.
 #[derive(Clone, Debug)]
-pub(super) struct Failed {
+pub(super) struct TryFailure {
     pub(super) outcome: AttemptOutcome,
     /// Failure that determines the exit status.
     pub(super) failure: Failure,
@@ -38,7 +38,7 @@ pub(super) struct Failed {
     pub(super) reason: String,
 }
 
-impl Failed {
+impl TryFailure {
     pub(super) fn new(outcome: AttemptOutcome, failure: Failure, reason: &str) -> Self {
         Self { outcome, failure, reason: reason.to_owned() }
     }
@@ -49,7 +49,7 @@ impl Failed {
         Self::new(AttemptOutcome::ThisMachine, Failure::NothingMeasured, &reason)
     }
 
-    /// Classifies the reason for which a file server is unusable.
+    /// Classifies the reason why a file server is unusable.
     pub(super) fn of_files(error: ProbeError) -> Self {
         let ProbeError { failure, reached, why } = error;
         let outcome = match (failure, reached) {

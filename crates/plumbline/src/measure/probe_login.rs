@@ -41,7 +41,7 @@ pub(super) struct ProbeParameters {
 pub(super) struct ProbeResult {
     /// Start of the user's wait: the time at which the connection opened. On a serial line, which
     /// may print nothing without input, it is the time of the first key.
-    pub(super) since: Option<Instant>,
+    pub(super) wait_started_at: Option<Instant>,
     /// Time at which the remote host became usable.
     pub(super) usable_at: Option<Instant>,
     /// Accuracy of the echo.
@@ -141,7 +141,7 @@ impl LoginProbe {
                 self.end_line(keys, cx);
             }
             Stage::Clearing(wait) => {
-                wait.settle(&self.console, cx.now)?;
+                wait.poll_silence(&self.console, cx.now)?;
                 drop(self.console.end_watch());
                 self.type_line(cx);
             }
@@ -157,7 +157,7 @@ impl LoginProbe {
         }
         let line: Vec<u8> = (self.typed..self.typed + keys).map(printable_pattern).collect();
         if self.is_line && self.typed == 0 {
-            self.result.since = Some(cx.now);
+            self.result.wait_started_at = Some(cx.now);
         }
         self.console.capture();
         self.console.watch(keys, cx);
@@ -173,7 +173,7 @@ impl LoginProbe {
             // On a serial line an echo is the only sign of a remote host.
             self.result.usable_at = self.result.usable_at.or(self.console.data_at());
         }
-        self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().and(accuracy));
+        self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().plus(accuracy));
         self.typed += keys;
         if echo.is_empty() {
             // If nothing is echoed, typing ends.
@@ -194,7 +194,7 @@ impl LoginProbe {
         if let Stage::Line { keys, .. } = self.stage {
             let echo = self.console.end_capture();
             let accuracy = compare_echo(self.typed, keys, &echo);
-            self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().and(accuracy));
+            self.result.accuracy = Some(self.result.accuracy.unwrap_or_default().plus(accuracy));
         }
         self.stage = Stage::Over;
     }
@@ -216,7 +216,7 @@ fn compare_echo(from: u64, keys: u64, echo: &[u8]) -> Accuracy {
 
 impl Stream for LoginProbe {
     fn opened(&mut self, cx: &mut Cx<'_>) {
-        self.result.since = Some(cx.now);
+        self.result.wait_started_at = Some(cx.now);
         self.console.start(cx);
         let timeout = if self.is_line { SERIAL_LINE_SILENCE } else { self.parameters.timeout };
         self.stage = Stage::Prompt(Wait::new(cx.now, timeout.min(self.parameters.timeout)));
@@ -307,7 +307,8 @@ mod tests {
     use protocols::meter::{Clock, Meter};
     use protocols::rng::Rng;
 
-    /// Runs a probe with `keys` characters against a host that answers each with `echo` of it.
+    /// Runs a probe with `keys` characters against a host that answers each character with the
+    /// result of `echo`.
     fn run_probe(keys: u64, echo: impl Fn(u8) -> Vec<u8>) -> ProbeResult {
         let timeout = Duration::from_secs(5);
         let parameters = ProbeParameters { keys, timeout, prompts: Prompts::default() };

@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 pub(crate) struct ProgressLine {
     is_on: bool,
     text: String,
-    painted: String,
+    painted_text: String,
 }
 
 /// A count is displayed at each multiple of this number.
@@ -36,16 +36,16 @@ impl ProgressLine {
 
     /// Paints the line if its text has changed.
     pub(crate) fn paint(&mut self) {
-        if self.text != self.painted {
-            self.text.clone_into(&mut self.painted);
+        if self.text != self.painted_text {
+            self.text.clone_into(&mut self.painted_text);
             write(&format!("\r\x1b[K{}", records::escape::terminal(&self.text)));
         }
     }
 
     /// Erases the line.
     pub(crate) fn clear(&mut self) {
-        if !self.painted.is_empty() {
-            self.painted.clear();
+        if !self.painted_text.is_empty() {
+            self.painted_text.clear();
             self.text.clear();
             write("\r\x1b[K");
         }

@@ -62,7 +62,7 @@ impl Prompts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     /// Start of the wait.
-    since: Instant,
+    started_at: Instant,
     /// Timeout if no data arrives at all.
     timeout: Duration,
     /// Timeout for further data after the first data.
@@ -76,13 +76,13 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Wait {
     /// Starts a wait.
-    pub(crate) fn new(since: Instant, timeout: Duration) -> Self {
-        Self { since, timeout, silence: SILENCE_TIMEOUT }
+    pub(crate) fn new(started_at: Instant, timeout: Duration) -> Self {
+        Self { started_at, timeout, silence: SILENCE_TIMEOUT }
     }
 
     /// Starts a wait for an expected prompt, during which output may pause for the whole timeout.
-    pub(crate) fn for_known(since: Instant, timeout: Duration) -> Self {
-        Self { since, timeout, silence: timeout }
+    pub(crate) fn for_known(started_at: Instant, timeout: Duration) -> Self {
+        Self { started_at, timeout, silence: timeout }
     }
 
     /// Returns the prompt and the time of its last character.
@@ -96,9 +96,9 @@ impl Wait {
         prompts: &Prompts,
         now: Instant,
     ) -> Result<(Prompt, Instant), Instant> {
-        let data_at = console.data_at().filter(|at| *at >= self.since);
-        let (prompt, settled_at) = match data_at {
-            None => (Prompt::Silence, self.since + self.timeout),
+        let data_at = console.data_at().filter(|at| *at >= self.started_at);
+        let (prompt, quiet_at) = match data_at {
+            None => (Prompt::Silence, self.started_at + self.timeout),
             Some(at) => match prompts.recognize(&console.line()) {
                 Some(prompt) => (prompt, at + SILENCE_AFTER_KNOWN_PROMPT),
                 // Text that ends with a line end is a greeting; the prompt is still to come.
@@ -108,31 +108,36 @@ impl Wait {
                 None => (Prompt::Silence, at + self.silence),
             },
         };
-        let settled_at = self.limited(settled_at);
-        if now < settled_at { Err(settled_at) } else { Ok((prompt, data_at.unwrap_or(now))) }
+        let quiet_at = self.bounded_by_timeout(quiet_at);
+        if now < quiet_at { Err(quiet_at) } else { Ok((prompt, data_at.unwrap_or(now))) }
     }
 
     /// Returns the time of the latest data, or the start of the wait.
     pub(crate) fn latest(&self, console: &MeasureConsole) -> Instant {
-        console.data_at().map_or(self.since, |at| at.max(self.since))
+        console.data_at().map_or(self.started_at, |at| at.max(self.started_at))
     }
 
-    /// Succeeds once no more output arrives, or the wait has timed out.
+    /// Succeeds once no more output arrives, or once the wait has timed out.
     ///
     /// # Errors
     ///
     /// Returns the time of the next call while output still arrives.
-    pub(crate) fn settle(&self, console: &MeasureConsole, now: Instant) -> Result<(), Instant> {
-        let data_at = console.data_at().filter(|at| *at >= self.since);
-        let settled_at =
-            data_at.map_or(self.since + self.timeout, |at| at + SILENCE_AFTER_KNOWN_PROMPT);
-        let settled_at = self.limited(settled_at);
-        if now < settled_at { Err(settled_at) } else { Ok(()) }
+    pub(crate) fn poll_silence(
+        &self,
+        console: &MeasureConsole,
+        now: Instant,
+    ) -> Result<(), Instant> {
+        let data_at = console.data_at().filter(|at| *at >= self.started_at);
+        let quiet_at =
+            data_at.map_or(self.started_at + self.timeout, |at| at + SILENCE_AFTER_KNOWN_PROMPT);
+        let quiet_at = self.bounded_by_timeout(quiet_at);
+        if now < quiet_at { Err(quiet_at) } else { Ok(()) }
     }
 
-    /// Returns `settled_at`, but at most the end of the whole wait: some hosts never stop sending.
-    fn limited(&self, settled_at: Instant) -> Instant {
-        settled_at.min(self.since + self.timeout.max(SILENCE_TIMEOUT))
+    /// Returns `quiet_at` or the end of the whole wait, whichever is earlier. Some hosts never stop
+    /// sending.
+    fn bounded_by_timeout(&self, quiet_at: Instant) -> Instant {
+        quiet_at.min(self.started_at + self.timeout.max(SILENCE_TIMEOUT))
     }
 }
 

@@ -4,7 +4,7 @@ use super::echo::Keystroke;
 use super::login_session::SessionResults;
 use super::prompt::Prompt;
 use super::target::SerialTarget;
-use super::timestamps::{LAYERS, Rates, Spent};
+use super::timestamps::{LAYERS, Rates, SpentTime};
 use super::{forecast_login, observed, observed_session};
 use crate::carrier::{CarrierStatus, Route};
 use os::clock::TickRate;
@@ -74,7 +74,7 @@ impl Carrier {
     }
 }
 
-/// Facts about a run that the session itself does not know.
+/// Facts about a measurement that the session itself does not know.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
     /// Target as specified by the user.
@@ -83,7 +83,7 @@ pub(crate) struct Circumstances {
     pub(crate) address: Option<SocketAddr>,
     /// Carrier of the session.
     pub(crate) carrier: Carrier,
-    /// Start of the run.
+    /// Start of the measurement.
     pub(crate) started_at: SystemTime,
     /// Duration of the name lookup.
     pub(crate) resolve: Option<Duration>,
@@ -98,7 +98,7 @@ pub(crate) struct Circumstances {
 }
 
 impl Circumstances {
-    /// Returns the factors that convert ticks and bytes of this run to nanoseconds.
+    /// Returns the factors that convert ticks and bytes to nanoseconds.
     pub(crate) fn rates(&self) -> Rates {
         let line_bps = self.carrier.line_bps().filter(|_| self.refutation.is_none());
         Rates { tick: self.tick, line_bps }
@@ -109,9 +109,9 @@ impl Circumstances {
     pub(crate) fn check_line_rate(&mut self, findings: &SessionResults) {
         let Some(rate_bps) = self.carrier.nominal_bps() else { return };
         let tick = self.tick;
-        let ns = |spent: &Spent| tick.to_nanos(spent.total_ticks());
-        let mut keys: Vec<Spent> = findings.keystrokes.iter().map(Keystroke::total).collect();
-        keys.sort_by_key(Spent::total_ticks);
+        let ns = |spent: &SpentTime| tick.to_nanos(spent.total_ticks());
+        let mut keys: Vec<SpentTime> = findings.keystrokes.iter().map(Keystroke::total).collect();
+        keys.sort_by_key(SpentTime::total_ticks);
         let median = statistics::nearest_rank(&keys, 50);
         let echo = median.map(|key| {
             let bytes = match self.carrier {
@@ -171,7 +171,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
     }
 }
 
-/// Returns the record of a run.
+/// Returns the record of a measurement.
 pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> Measurement {
     let rates = circumstances.rates();
     let samples: Vec<_> = findings
@@ -181,7 +181,8 @@ pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstanc
         .collect();
     let Circumstances { target, address, carrier, started_at, .. } = circumstances;
     let echo = Echo::from_samples(&samples, findings.cpu_per_key.map(nanos));
-    let empty: Vec<u64> = findings.empty.iter().map(|spent| rates.total_ns(spent)).collect();
+    let empty: Vec<u64> =
+        findings.stamp_overheads.iter().map(|spent| rates.total_ns(spent)).collect();
     let empty = EmptyIntervals::of(&empty);
     let screenful = screenful(findings, rates).map(|screenful| Screenful {
         error: screenful.error.map(|error| error.with_empty(empty)),
@@ -204,8 +205,8 @@ pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstanc
     let is_enough = |count| count >= verdict::MIN_SAMPLES;
     let is_concluded = samples.map_or(measured.screenful.is_some(), is_enough);
     if is_concluded || findings.unfinished.is_some() {
-        let observed = observed_session::of_session(findings, circumstances, &measured);
-        observed::conclude(&mut measured, &observed);
+        let observation = observed_session::of_session(findings, circumstances, &measured);
+        observed::conclude(&mut measured, &observation);
     }
     if findings.is_refused {
         measured.verdict = format!("The remote host refused the login. {}", measured.verdict);
@@ -229,22 +230,22 @@ pub(super) fn host() -> HostInfo {
 }
 
 fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
-    let opened = findings.opened_at;
+    let opened_at = findings.opened_at;
     // Without a negotiation, the time until the prompt is counted from the opening of the
     // connection.
-    let before_prompt = findings.negotiated_at.or(opened);
+    let before_prompt = findings.negotiated_at.or(opened_at);
     let duration_between_ns = |from: Option<Instant>, to: Option<Instant>| Some(nanos(to? - from?));
     let prompt = findings.prompt;
     // If a connection starts with TLS, it is reported as open only after the handshake.
-    let connected = opened.map(|at| match circumstances.tls {
+    let connected_at = opened_at.map(|at| match circumstances.tls {
         Some(tls) if at - Instant::ZERO >= tls => Instant::ZERO + (at - Instant::ZERO - tls),
         _ => at,
     });
     Phases {
         resolve_ns: circumstances.resolve.map(nanos),
-        connect_ns: duration_between_ns(circumstances.connecting_at, connected),
+        connect_ns: duration_between_ns(circumstances.connecting_at, connected_at),
         tls_ns: circumstances.tls.map(nanos),
-        negotiation_ns: duration_between_ns(opened, findings.negotiated_at),
+        negotiation_ns: duration_between_ns(opened_at, findings.negotiated_at),
         login_prompt_ns: duration_between_ns(before_prompt, prompt.map(|(_, at)| at))
             .filter(|_| !findings.is_silent),
         prompt: prompt.map(|(prompt, _)| match prompt {
@@ -257,7 +258,7 @@ fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
     }
 }
 
-/// Returns the rate of the slowest line that carried a screenful.
+/// Returns the rate of the slowest line of the path, derived from the arrivals of a screenful.
 fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
     let bits_per_byte = match carrier {
         Carrier::Line(_) => carrier.bits_per_byte(),
@@ -274,13 +275,16 @@ fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
 fn screenful(findings: &SessionResults, rates: Rates) -> Option<Screenful> {
     let (received, is_command) = findings.screenful.as_ref()?;
     let watch = &received.watch;
-    let first = watch.first?;
-    let last = watch.last?;
-    let requested = watch.requested.unwrap_or(first);
-    let spent = last.since(&requested);
+    let first_cell_at = watch.first_cell_at?;
+    let last_cell_at = watch.last_cell_at?;
+    let requested_at = watch.requested_at.unwrap_or(first_cell_at);
+    let spent = last_cell_at.time_since(&requested_at);
     let total_ns = rates.total_ns(&spent);
     let parts = rates.parts_with(&spent, watch.run_queue_wait);
-    let segments = watch.before.zip(watch.last).map(|(from, to)| to.since(&from).data_segments);
+    let segments = watch
+        .received_at
+        .zip(watch.last_cell_at)
+        .map(|(from, to)| to.time_since(&from).data_segments);
     Some(Screenful {
         method: Some(if *is_command {
             ScreenfulMethod::Command
@@ -289,9 +293,11 @@ fn screenful(findings: &SessionResults, rates: Rates) -> Option<Screenful> {
         }),
         bytes: watch.bytes,
         cells: watch.cells,
-        first_to_last_ns: rates.total_ns(&last.since(&first)),
+        first_to_last_ns: rates.total_ns(&last_cell_at.time_since(&first_cell_at)),
         request_to_last_ns: Some(total_ns),
-        first_byte_wait_ns: Some(rates.account_ns(&first.since(&requested), Account::Outside)),
+        first_byte_wait_ns: Some(
+            rates.account_ns(&first_cell_at.time_since(&requested_at), Account::Outside),
+        ),
         segments_in: segments.filter(|_| has_segment_counts(findings)),
         longest_gap_ns: watch.longest_gap.map(nanos),
         layers: statistics::split(total_ns, &parts),
@@ -355,29 +361,30 @@ pub(crate) fn waterfall(findings: &SessionResults, rates: Rates) -> Option<Water
         let end_ns = start_ns + ns;
         spans.push(Span { label, start_ns, end_ns, layer: Some(layer) });
     };
-    for (layer, ns) in layer_times(&key.down, rates).into_iter().rev() {
+    for (layer, ns) in layer_times(&key.sending, rates).into_iter().rev() {
         add("down: ", layer, ns);
     }
-    let waiting = [&key.down, &key.away, &key.up];
+    let waiting = [&key.sending, &key.remote, &key.receiving];
     let waiting = waiting.map(|spent| rates.account_ns(spent, Account::Outside));
     add("", Layer::RemoteHostAndNetwork, waiting.into_iter().sum());
-    for (layer, ns) in layer_times(&key.away.plus(&key.up), rates) {
+    for (layer, ns) in layer_times(&key.remote.plus(&key.receiving), rates) {
         add("up: ", layer, ns);
     }
     Some(Waterfall {
         title: "One keystroke, from key to cell".to_owned(),
         spans,
         note: format!(
-            "The median of {} echoes. Layers are drawn in call order within a direction, with one \
-             span per layer.",
+            "The median of {} echoes, with one span per layer. The layers of a direction are drawn \
+             in the order of their calls.",
             keys.len()
         ),
     })
 }
 
-fn layer_times(spent: &Spent, rates: Rates) -> Vec<(Layer, u64)> {
-    let all = LAYERS.into_iter().map(|(account, layer)| (layer, rates.account_ns(spent, account)));
-    all.filter(|(_, ns)| *ns > 0).collect()
+fn layer_times(spent: &SpentTime, rates: Rates) -> Vec<(Layer, u64)> {
+    let times =
+        LAYERS.into_iter().map(|(account, layer)| (layer, rates.account_ns(spent, account)));
+    times.filter(|(_, ns)| *ns > 0).collect()
 }
 
 pub(super) fn nanos(time: Duration) -> u64 {
@@ -386,8 +393,8 @@ pub(super) fn nanos(time: Duration) -> u64 {
 
 /// Returns a time in UTC in the format of RFC 3339, with a resolution of one second.
 pub(crate) fn rfc_3339(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let moment = Moment::of(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    let unix_time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let moment = Moment::of(u64::try_from(unix_time.as_nanos()).unwrap_or(u64::MAX));
     format!("{}T{}Z", moment.date(), moment.time())
 }
 

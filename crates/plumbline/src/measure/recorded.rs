@@ -85,25 +85,25 @@ pub(super) fn read(path: &Path) -> Result<Result<RecordingAnalysis, String>> {
             }
         }
     }
-    let mut found = reader.finish();
-    found.title = header.title;
-    found.timestamp = header.timestamp;
-    if found.recording.keys == 0 {
+    let mut analysis = reader.finish();
+    analysis.title = header.title;
+    analysis.timestamp = header.timestamp;
+    if analysis.recording.keys == 0 {
         notes.push(
-            "the recording has no typed keys (plumb login --record-input saves them): input cannot \
+            "the recording has no typed keys (plumb login --record-input saves them): echoes cannot \
              be distinguished from other output, so no echoes and no causes are reported"
                 .to_owned(),
         );
-        if found.screenful.is_none() {
+        if analysis.screenful.is_none() {
             notes.push(
-                "all output of the recording has pauses as long as those between a user's keys, \
-                so no screenful can be identified"
+                "the pauses in all output of the recording are as long as those between a user's \
+                 keys, so no screenful can be identified"
                     .to_owned(),
             );
         }
     }
-    found.notes = notes;
-    Ok(Ok(found))
+    analysis.notes = notes;
+    Ok(Ok(analysis))
 }
 
 /// Consecutive output without a long pause.
@@ -235,8 +235,8 @@ impl Reader {
         let cells = self.terminal.receive(text.as_bytes(), &mut cx).cells;
         // The emulator's responses are discarded: the recorded input already contains those of the
         // real terminal.
-        let answers = self.terminal.output().len();
-        self.terminal.sent(answers);
+        let answer_len = self.terminal.output().len();
+        self.terminal.sent(answer_len);
         self.outputs.on_output(at_ns, bytes, cells);
         self.flows.on_output(at_ns, bytes, cells);
     }
@@ -259,9 +259,9 @@ impl Reader {
 
     fn insert_gap(&mut self, gap_ns: u64) {
         let gaps = &mut self.found.gaps_ns;
-        let at = gaps.partition_point(|other| *other >= gap_ns);
-        if at < REPORTED_GAPS_MAX && gap_ns > 0 {
-            gaps.insert(at, gap_ns);
+        let index = gaps.partition_point(|other| *other >= gap_ns);
+        if index < REPORTED_GAPS_MAX && gap_ns > 0 {
+            gaps.insert(index, gap_ns);
             gaps.truncate(REPORTED_GAPS_MAX);
         }
     }

@@ -7,9 +7,9 @@ use protocols::time::Duration;
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 /// Minimum interval between the starts of two tries, which limits the load on the target.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Maximum duration of a run.
+/// Maximum total duration of the tries.
 const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
-/// Maximum number of tries of a run: each is a line of its record.
+/// Maximum number of tries. Each try is a line of the record.
 const TRIES_MAX: u64 = 100_000;
 
 /// Schedule of the tries.
@@ -18,7 +18,7 @@ pub(super) struct Schedule {
     /// Number of tries.
     pub(super) count: u64,
     /// Interval between the starts of two tries.
-    pub(super) every: Duration,
+    pub(super) interval: Duration,
 }
 
 impl Schedule {
@@ -27,7 +27,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// Returns an error with an explanation if the run has no end or exceeds a limit.
+    /// Returns an error with an explanation if the tries have no end or exceed a limit.
     pub(super) fn new(
         count: Option<u64>,
         every: Option<Duration>,
@@ -36,14 +36,14 @@ impl Schedule {
         if every.is_some() && count.is_none() && length.is_none() {
             bail!("--every needs an end: use --for or --tries");
         }
-        let every = every.unwrap_or(DEFAULT_INTERVAL);
-        if every < INTERVAL_MIN {
+        let interval = every.unwrap_or(DEFAULT_INTERVAL);
+        if interval < INTERVAL_MIN {
             bail!("--every is at least 100ms");
         }
         if length.is_some_and(|length| length > DURATION_MAX) {
             bail!("--for is at most 744h, which is a month");
         }
-        let count_in_length = length.map(|length| length.as_nanos() / every.as_nanos());
+        let count_in_length = length.map(|length| length.as_nanos() / interval.as_nanos());
         let count_in_length =
             count_in_length.map(|count| u64::try_from(count).unwrap_or(u64::MAX).max(1));
         let count = match (count, count_in_length) {
@@ -57,7 +57,7 @@ impl Schedule {
                 longer --every"
             );
         }
-        Ok(Self { count, every })
+        Ok(Self { count, interval })
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     fn an_hour_of_minutes_is_sixty_tries() {
         let hour = Duration::from_secs(3_600);
         let schedule = Schedule::new(None, Some(MINUTE), Some(hour)).unwrap();
-        assert_eq!(schedule, Schedule { count: 60, every: MINUTE });
+        assert_eq!(schedule, Schedule { count: 60, interval: MINUTE });
     }
 
     #[test]

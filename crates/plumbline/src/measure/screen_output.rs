@@ -94,7 +94,7 @@ impl OutputRequest {
         loop {
             match &self.state {
                 State::Typed(wait) => {
-                    wait.settle(console, cx.now)?;
+                    wait.poll_silence(console, cx.now)?;
                     self.press_return(console, cx);
                 }
                 State::Receiving(wait) => {
@@ -107,7 +107,7 @@ impl OutputRequest {
                 State::Ending(wait) => {
                     match self.source {
                         OutputSource::Command { .. } => _ = wait.poll(console, prompts, cx.now)?,
-                        OutputSource::Typed => wait.settle(console, cx.now)?,
+                        OutputSource::Typed => wait.poll_silence(console, cx.now)?,
                     }
                     self.state = State::Over;
                 }
@@ -157,13 +157,15 @@ impl OutputRequest {
     }
 
     fn end(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) {
-        let mut since = cx.now;
+        let mut wait_started_at = cx.now;
         match self.source {
             OutputSource::Typed => console.type_keys(&[KILL_LINE], cx),
             // The prompt may already have arrived together with the last cells.
-            OutputSource::Command { .. } => since = console.data_at().unwrap_or(since),
+            OutputSource::Command { .. } => {
+                wait_started_at = console.data_at().unwrap_or(wait_started_at);
+            }
         }
-        self.state = State::Ending(Wait::new(since, self.timeout));
+        self.state = State::Ending(Wait::new(wait_started_at, self.timeout));
     }
 
     /// Ends the observation and returns the output received so far.

@@ -6,7 +6,7 @@ use super::interrupt::Interrupts;
 use super::login_runs::{Location, Logins};
 use super::login_session::Login;
 use super::observed;
-use super::outcome::{Failed, Measured};
+use super::outcome::{TryFailure, TryResults};
 use super::record::{empty_record, nanos, rfc_3339};
 use super::recorded;
 use super::running;
@@ -36,13 +36,13 @@ pub(super) struct Series<'a> {
 }
 
 /// Result of a series.
-pub(super) struct Ended {
+pub(super) struct SeriesResult {
     /// Results of the measurement, if any try succeeded.
-    pub(super) measured: Option<Measured>,
+    pub(super) measured: Option<TryResults>,
     /// Record with the tries and the six measures.
     pub(super) record: Measurement,
     /// Reason for the failure of the last try, if none succeeded.
-    pub(super) failed: Option<Failed>,
+    pub(super) last_failure: Option<TryFailure>,
 }
 
 impl Series<'_> {
@@ -51,14 +51,14 @@ impl Series<'_> {
     /// # Errors
     ///
     /// Returns an error if the operating system refuses a resource for the first try.
-    pub(super) fn run(&self, schedule: Schedule) -> Result<Ended> {
+    pub(super) fn run(&self, schedule: Schedule) -> Result<SeriesResult> {
         let clock = Monotonic::start();
         let started_at = SystemTime::now();
         let mut tries = Vec::new();
         let mut measured = None;
         let mut last_failure = None;
         for number in 0..schedule.count {
-            let due = Instant::ZERO + saturating_multiple(schedule.every, number);
+            let due = Instant::ZERO + saturating_multiple(schedule.interval, number);
             if !self.wait_until(due, &clock)? {
                 break;
             }
@@ -80,30 +80,29 @@ impl Series<'_> {
                     let response_ns = *response_ns;
                     Attempt { at_ns, outcome: AttemptOutcome::Ok, response_ns, error: None }
                 }
-                Err(failed) => {
-                    let error = Some(failed.reason.clone());
-                    Attempt { at_ns, outcome: failed.outcome, response_ns: None, error }
+                Err(failure) => {
+                    let error = Some(failure.reason.clone());
+                    Attempt { at_ns, outcome: failure.outcome, response_ns: None, error }
                 }
             });
             last_failure = outcome.err().or(last_failure);
-            if last_failure.as_ref().is_some_and(|failed| failed.failure == Failure::WrongArguments)
-            {
+            if last_failure.as_ref().is_some_and(|last| last.failure == Failure::WrongArguments) {
                 // Wrong arguments would fail at every further try.
                 break;
             }
         }
-        let every_ns = (schedule.count > 1).then_some(nanos(schedule.every));
-        Ok(self.ended(measured, tries, last_failure, every_ns, started_at))
+        let every_ns = (schedule.count > 1).then_some(nanos(schedule.interval));
+        Ok(self.result(measured, tries, last_failure, every_ns, started_at))
     }
 
-    fn ended(
+    fn result(
         &self,
-        mut measured: Option<Measured>,
+        mut measured: Option<TryResults>,
         tries: Vec<Attempt>,
-        last_failure: Option<Failed>,
+        last_failure: Option<TryFailure>,
         every_ns: Option<u64>,
         started_at: SystemTime,
-    ) -> Ended {
+    ) -> SeriesResult {
         let mut record = match &mut measured {
             Some(results) => results.record.clone(),
             None => {
@@ -127,7 +126,8 @@ impl Series<'_> {
                 record.verdict = format!("{sentence} {}", record.verdict);
             }
         }
-        Ended { failed: last_failure.filter(|_| measured.is_none()), measured, record }
+        let last_failure = last_failure.filter(|_| measured.is_none());
+        SeriesResult { last_failure, measured, record }
     }
 
     /// Waits until the try is due; returns `false` after an interrupt.
@@ -140,25 +140,25 @@ impl Series<'_> {
         Ok(!self.interrupts.is_interrupted())
     }
 
-    fn measure(&self) -> Result<Result<Measured, Failed>> {
+    fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
         match (&self.arguments.target, &self.url) {
             (MeasureTarget::Recording(path), _) => measure_recording(path),
             (MeasureTarget::Running(pid), _) => self.measure_running(*pid),
             (_, Some(url)) => Files { url, arguments: self.arguments }.measure(),
             _ => self
                 .logins()
-                .map_or_else(|| Ok(Err(Failed::interrupted())), |logins| logins.measure()),
+                .map_or_else(|| Ok(Err(TryFailure::interrupted())), |logins| logins.measure()),
         }
     }
 
     /// Measures a running plumb.
-    fn measure_running(&self, pid: u32) -> Result<Result<Measured, Failed>> {
+    fn measure_running(&self, pid: u32) -> Result<Result<TryResults, TryFailure>> {
         let length = self.arguments.length.unwrap_or(running::OBSERVATION_TIME);
         let started_at = SystemTime::now();
-        let found = match running::observe(pid, length, self.interrupts)? {
+        let activity = match running::observe(pid, length, self.interrupts)? {
             Ok(found) => found,
             Err(reason) => {
-                return Ok(Err(Failed::new(
+                return Ok(Err(TryFailure::new(
                     AttemptOutcome::NotUsable,
                     Failure::NothingMeasured,
                     &reason,
@@ -166,9 +166,9 @@ impl Series<'_> {
             }
         };
         let mut record = empty_record(format!("pid:{pid}"), "meters".to_owned(), started_at);
-        record.verdict = found.sentence();
-        record.running = Some(found);
-        Ok(Ok(Measured {
+        record.verdict = activity.sentence();
+        record.running = Some(activity);
+        Ok(Ok(TryResults {
             record,
             notes: Vec::new(),
             sections: Vec::new(),
@@ -179,11 +179,11 @@ impl Series<'_> {
         }))
     }
 
-    fn probe_availability(&self) -> Result<Result<u64, Failed>> {
+    fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
         match &self.url {
             Some(url) => Files { url, arguments: self.arguments }.probe_availability(),
             None => self.logins().map_or_else(
-                || Ok(Err(Failed::interrupted())),
+                || Ok(Err(TryFailure::interrupted())),
                 |logins| logins.probe_availability(),
             ),
         }
@@ -191,7 +191,7 @@ impl Series<'_> {
 
     fn logins(&self) -> Option<Logins<'_>> {
         let location = match &self.arguments.target {
-            MeasureTarget::Login { target, is_in_tls } => Location::Host(target, *is_in_tls),
+            MeasureTarget::Login { target, uses_tls } => Location::Host(target, *uses_tls),
             MeasureTarget::Line(line) => Location::Line(line),
             MeasureTarget::Files(_) | MeasureTarget::Recording(_) | MeasureTarget::Running(_) => {
                 return None;
@@ -209,33 +209,37 @@ impl Series<'_> {
 
 /// Returns a sentence about the failed tries, if any.
 fn unavailable(tries: &[Attempt]) -> Option<String> {
-    let failed = tries.iter().filter(|attempt| attempt.outcome != AttemptOutcome::Ok);
-    let count = failed.clone().count();
-    let last =
-        failed.filter_map(|attempt| attempt.error.as_deref()).next_back().unwrap_or("unknown");
+    let failed_tries = tries.iter().filter(|attempt| attempt.outcome != AttemptOutcome::Ok);
+    let count = failed_tries.clone().count();
+    let last = failed_tries
+        .filter_map(|attempt| attempt.error.as_deref())
+        .next_back()
+        .unwrap_or("unknown");
     let last = last.trim_end_matches('.');
-    (count > 0).then(|| {
-        format!("{count} of {} tries failed, the last of them because: {last}.", tries.len())
-    })
+    (count > 0).then(|| format!("{count} of {} tries failed; the last error: {last}.", tries.len()))
 }
 
-fn saturating_multiple(every: Duration, times: u64) -> Duration {
-    every.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
+fn saturating_multiple(interval: Duration, times: u64) -> Duration {
+    interval.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
 }
 
 /// Measures a recorded session.
-fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
+fn measure_recording(path: &Path) -> Result<Result<TryResults, TryFailure>> {
     let found = match recorded::read(path)? {
         Ok(found) => found,
         Err(reason) => {
-            return Ok(Err(Failed::new(AttemptOutcome::NotUsable, Failure::RemoteHost, &reason)));
+            return Ok(Err(TryFailure::new(
+                AttemptOutcome::NotUsable,
+                Failure::RemoteHost,
+                &reason,
+            )));
         }
     };
-    let began = found.timestamp.and_then(|s| UNIX_EPOCH.checked_add(Duration::from_secs(s)));
-    let began = began.unwrap_or(UNIX_EPOCH);
+    let started_at = found.timestamp.and_then(|s| UNIX_EPOCH.checked_add(Duration::from_secs(s)));
+    let started_at = started_at.unwrap_or(UNIX_EPOCH);
     let name = path.display().to_string();
-    let mut record = empty_record(name, "recording".to_owned(), began);
-    record.started_at = rfc_3339(began);
+    let mut record = empty_record(name, "recording".to_owned(), started_at);
+    record.started_at = rfc_3339(started_at);
     // The recording may come from another machine, so this machine is not described.
     record.host = HostInfo::default();
     record.echo = found.echo;
@@ -248,7 +252,7 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     let title = found
         .title
         .map(|title| format!("the recording is titled '{}'", records::escape::terminal(title)));
-    Ok(Ok(Measured {
+    Ok(Ok(TryResults {
         record,
         notes: title.into_iter().chain(found.notes).collect(),
         sections: Vec::new(),

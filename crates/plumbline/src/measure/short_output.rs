@@ -1,9 +1,9 @@
 //! Short outputs, from which the time of the screenful is predicted before it is requested.
 //!
 //! Outputs of one, six and eighteen lines alternate. The time that all sizes have in common is
-//! fixed; the additional time of the longer outputs is transmission time. The longest output does
-//! not fit into one segment, so that it shows whether the remote host delays a short last segment
-//! (Nagle's algorithm). All outputs are requested and acknowledged like the screenful.
+//! fixed; the additional time of the longer outputs is transmission time. The output of eighteen
+//! lines does not fit into one segment, so that it shows whether the remote host delays a short
+//! last segment (Nagle's algorithm). All outputs are requested and acknowledged like the screenful.
 
 use super::console::{MeasureConsole, Watch};
 use super::prompt::Prompts;
@@ -11,7 +11,7 @@ use super::screen_output::{OutputRequest, OutputSource};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// Lengths of the outputs in lines; the outputs have these lengths in turn.
+/// Lengths of the outputs in lines. The sequence repeats.
 const OUTPUT_LINES: [u64; 3] = [1, 6, 18];
 /// Number of cells in a line.
 const COLUMNS: u64 = 80;
@@ -25,7 +25,7 @@ const OUTPUTS_MAX_DURATION: Duration = Duration::from_secs(2);
 pub(crate) struct ShortOutputs {
     request: OutputRequest,
     received: Vec<Watch>,
-    began: Instant,
+    started_at: Instant,
     timeout: Duration,
 }
 
@@ -33,7 +33,7 @@ impl ShortOutputs {
     /// Requests the first output.
     pub(crate) fn begin(timeout: Duration, console: &mut MeasureConsole, cx: &mut Cx<'_>) -> Self {
         let request = request_output(0, timeout, console, cx);
-        Self { request, received: Vec::new(), began: cx.now, timeout }
+        Self { request, received: Vec::new(), started_at: cx.now, timeout }
     }
 
     /// Returns the complete outputs once there are enough or an output was incomplete. Also returns
@@ -52,7 +52,7 @@ impl ShortOutputs {
             let received = self.request.poll(prompts, console, cx)?;
             let count = self.received.len() + 1;
             let is_long =
-                cx.now - self.began >= OUTPUTS_MAX_DURATION && count >= OUTPUT_LINES.len();
+                cx.now - self.started_at >= OUTPUTS_MAX_DURATION && count >= OUTPUT_LINES.len();
             let is_last = count >= OUTPUTS_MAX || is_long;
             if !received.is_complete {
                 let stalled = received.is_stalled.then_some(received.watch);

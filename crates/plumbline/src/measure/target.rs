@@ -23,7 +23,7 @@ pub(crate) enum MeasureTarget {
         /// Host and port.
         target: carrier::HostTarget,
         /// Whether TLS is used from the first byte.
-        is_in_tls: bool,
+        uses_tls: bool,
     },
     /// A login over a serial line of this machine.
     Line(SerialTarget),
@@ -108,9 +108,9 @@ impl FromStr for MeasureTarget {
                 );
             }
             let target = carrier::HostTarget::parse(text, Some(carrier::TELNET_PORT))?;
-            return Ok(Self::Login { target, is_in_tls: false });
+            return Ok(Self::Login { target, uses_tls: false });
         };
-        let (is_in_tls, port) = match scheme {
+        let (uses_tls, port) = match scheme {
             "telnet" => (false, carrier::TELNET_PORT),
             "telnets" => (true, TELNETS_PORT),
             "ftp" | "ftps" | "ftpes" | "tftp" => return text.parse().map(Self::Files),
@@ -121,15 +121,15 @@ impl FromStr for MeasureTarget {
             ),
         };
         let target = carrier::HostTarget::parse(rest.trim_end_matches('/'), Some(port))?;
-        Ok(Self::Login { target, is_in_tls })
+        Ok(Self::Login { target, uses_tls })
     }
 }
 
 impl fmt::Display for MeasureTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Login { target: carrier::HostTarget { host, port }, is_in_tls } => {
-                let (scheme, usual) = match is_in_tls {
+            Self::Login { target: carrier::HostTarget { host, port }, uses_tls } => {
+                let (scheme, usual) = match uses_tls {
                     true => ("telnets://", TELNETS_PORT),
                     false => ("", carrier::TELNET_PORT),
                 };
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn the_scheme_selects_the_kind_of_target() {
-        assert!(matches!(target("host"), MeasureTarget::Login { is_in_tls: false, .. }));
-        assert!(matches!(target("telnets://host"), MeasureTarget::Login { is_in_tls: true, .. }));
+        assert!(matches!(target("host"), MeasureTarget::Login { uses_tls: false, .. }));
+        assert!(matches!(target("telnets://host"), MeasureTarget::Login { uses_tls: true, .. }));
         for scheme in ["ftp", "ftpes", "ftps", "tftp"] {
             assert!(matches!(target(&format!("{scheme}://host/a")), MeasureTarget::Files(_)));
         }

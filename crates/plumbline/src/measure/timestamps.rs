@@ -33,12 +33,12 @@ impl Stamp {
     }
 
     /// Returns the time since `earlier`.
-    pub(crate) fn since(&self, earlier: &Self) -> Spent {
+    pub(crate) fn time_since(&self, earlier: &Self) -> SpentTime {
         let mut ticks = self.accounts;
         for (now, before) in ticks.iter_mut().zip(earlier.accounts) {
             *now = now.saturating_sub(before);
         }
-        Spent {
+        SpentTime {
             ticks,
             line_bytes: self.line_bytes.saturating_sub(earlier.line_bytes),
             data_segments: self.data_segments.saturating_sub(earlier.data_segments),
@@ -48,7 +48,7 @@ impl Stamp {
 
 /// Time between two stamps, by account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct SpentTime {
     ticks: [u64; Account::COUNT],
     /// Bytes sent and received on a serial line.
     pub(crate) line_bytes: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Spent {
     pub(crate) data_segments: u64,
 }
 
-impl Spent {
+impl SpentTime {
     /// Returns the sum of `self` and `other`, account by account.
     pub(crate) fn plus(mut self, other: &Self) -> Self {
         for (sum, more) in self.ticks.iter_mut().zip(other.ticks) {
@@ -91,7 +91,7 @@ const BITS_PER_BYTE: u64 = 10;
 
 impl Rates {
     /// Returns the total of `spent` in nanoseconds.
-    pub(crate) fn total_ns(&self, spent: &Spent) -> u64 {
+    pub(crate) fn total_ns(&self, spent: &SpentTime) -> u64 {
         self.tick.to_nanos(spent.total_ticks())
     }
 
@@ -101,7 +101,7 @@ impl Rates {
     }
 
     /// Returns the time charged to one account, in nanoseconds.
-    pub(crate) fn account_ns(&self, spent: &Spent, account: Account) -> u64 {
+    pub(crate) fn account_ns(&self, spent: &SpentTime, account: Account) -> u64 {
         self.tick.to_nanos(spent.ticks(account))
     }
 
@@ -109,11 +109,11 @@ impl Rates {
     /// `to`.
     pub(crate) fn with_time_moved(
         &self,
-        spent: &Spent,
+        spent: &SpentTime,
         time: Duration,
         from: Account,
         to: Account,
-    ) -> Spent {
+    ) -> SpentTime {
         let ticks = u128::from(self.tick.ticks_per_second()) * time.as_nanos() / 1_000_000_000;
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX).min(spent.ticks(from));
         let mut adjusted = *spent;
@@ -127,7 +127,7 @@ impl Rates {
 
     /// Returns the time of each of plumb's layers, from the lowest to the highest. Layers without
     /// time are omitted, for example plumb's TCP if the kernel's is used.
-    pub(crate) fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
+    pub(crate) fn parts(&self, spent: &SpentTime) -> Vec<LayerTime> {
         let line = self.line_bps.map(|rate_bps| {
             let bits = u128::from(spent.line_bytes * BITS_PER_BYTE);
             let ns = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
@@ -139,11 +139,11 @@ impl Rates {
         line.into_iter().chain(charged).collect()
     }
 
-    /// Returns an echo that took the time `spent`; `run_queue_wait` is the part in which the
-    /// process waited for a CPU.
+    /// Returns a sample of an echo that took the time `spent`. During `run_queue_wait`, a part of
+    /// that time, the process waited for a CPU.
     pub(crate) fn echo_sample(
         &self,
-        spent: &Spent,
+        spent: &SpentTime,
         run_queue_wait: Option<Duration>,
     ) -> EchoSample {
         EchoSample { total_ns: self.total_ns(spent), parts: self.parts_with(spent, run_queue_wait) }
@@ -154,7 +154,7 @@ impl Rates {
     /// to no layer.
     pub(crate) fn parts_with(
         &self,
-        spent: &Spent,
+        spent: &SpentTime,
         run_queue_wait: Option<Duration>,
     ) -> Vec<LayerTime> {
         let run_queue_wait = run_queue_wait.map(|run_queue_wait| LayerTime {
@@ -193,7 +193,7 @@ mod tests {
         for account in [Account::Telnet, Account::Interrupt, Account::Outside, Account::Terminal] {
             cx.meter.enter(account);
         }
-        let spent = Stamp::now(&mut cx).since(&before);
+        let spent = Stamp::now(&mut cx).time_since(&before);
         let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
         let sample = rates.echo_sample(&spent, Some(Duration::from_nanos(1)));
         let layers = split(sample.total_ns, &sample.parts);
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn at_most_the_time_of_an_account_is_moved_to_another() {
         let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
-        let mut spent = Spent::default();
+        let mut spent = SpentTime::default();
         spent.ticks[Account::Interrupt as usize] = rates.tick.ticks_per_second();
         let half = Duration::from_millis(500);
         let move_out =
@@ -217,13 +217,13 @@ mod tests {
     #[test]
     fn a_layer_that_did_nothing_is_absent() {
         let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
-        assert_eq!(rates.parts(&Spent::default()), []);
+        assert_eq!(rates.parts(&SpentTime::default()), []);
     }
 
     #[test]
     fn a_byte_on_a_serial_line_is_ten_bits() {
         let rates = Rates { tick: TickRate::calibrate(), line_bps: Some(9_600) };
-        let spent = Spent { line_bytes: 48, ..Spent::default() };
+        let spent = SpentTime { line_bytes: 48, ..SpentTime::default() };
         assert_eq!(rates.parts(&spent), [LayerTime { layer: Layer::Line, ns: 50_000_000 }]);
     }
 }

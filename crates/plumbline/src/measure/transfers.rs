@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::forecast;
 use super::observed;
-use super::outcome::{Failed, Measured};
+use super::outcome::{TryFailure, TryResults};
 use super::progress::ProgressLine;
 use super::record::{empty_record, nanos};
 use super::schedule::sizes;
@@ -27,7 +27,7 @@ use records::verdict::Observation;
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
-/// Block size and window requested by TFTP options; `plumb get` requests the same.
+/// Block size and window requested by TFTP options; `plumb get` requests the same values.
 const TFTP_BLOCK_BYTES: u16 = 1428;
 const TFTP_WINDOW_BLOCKS: u16 = 16;
 
@@ -58,7 +58,7 @@ impl Files<'_> {
     ///
     /// Returns an error if the operating system refuses a resource. The inner error is the reason
     /// why nothing could be measured.
-    pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
+    pub(super) fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
         let started_at = SystemTime::now();
         let mut progress = ProgressLine::on_stderr();
         let show_progress = |status: &str| {
@@ -70,7 +70,7 @@ impl Files<'_> {
             UrlScheme::Tftp(mode) => self.by_tftp(mode, show_progress),
         };
         progress.clear();
-        Ok(found?.map(|found| self.measured(found, started_at)))
+        Ok(found?.map(|found| self.try_results(found, started_at)))
     }
 
     /// Determines whether the file server is usable, and returns the time until it was usable, ns.
@@ -78,25 +78,25 @@ impl Files<'_> {
     /// # Errors
     ///
     /// Returns the errors of [`Files::measure`].
-    pub(super) fn probe_availability(&self) -> Result<Result<u64, Failed>> {
-        let began = Instant::now();
+    pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
+        let started_at = Instant::now();
         match self.url.scheme {
             UrlScheme::Ftp(..) => Ok(ftp::probe_availability(self.url, &self.probe_options())
                 .map(|found| opening_ns(&found.opening))
-                .map_err(Failed::of_files)),
+                .map_err(TryFailure::of_files)),
             UrlScheme::Tftp(mode) => {
                 let spec = match self.spec(mode)? {
                     Ok(spec) => spec,
                     Err(failed) => return Ok(Err(failed)),
                 };
                 Ok(tftp::probe::probe_availability(&spec)
-                    .map(|_| nanos(began.elapsed()))
-                    .map_err(Failed::of_files))
+                    .map(|_| nanos(started_at.elapsed()))
+                    .map_err(TryFailure::of_files))
             }
         }
     }
 
-    fn by_ftp(&self, show_progress: impl FnMut(&str)) -> Result<Result<FileResults, Failed>> {
+    fn by_ftp(&self, show_progress: impl FnMut(&str)) -> Result<Result<FileResults, TryFailure>> {
         let plan = ProbePlan {
             sizes: sizes(self.arguments.bytes),
             rounds: self.arguments.rounds,
@@ -105,17 +105,18 @@ impl Files<'_> {
         };
         let found = match ftp::probe(self.url, &self.probe_options(), &plan, show_progress) {
             Ok(found) => found,
-            Err(error) => return Ok(Err(Failed::of_files(error))),
+            Err(error) => return Ok(Err(TryFailure::of_files(error))),
         };
         let opening = &found.opening;
-        let samples = found.transfers.iter().zip(&found.spans);
+        let samples = found.transfers.iter().zip(&found.command_offsets);
         let samples = samples
             .filter_map(|((direction, transfer), spans)| sample(*direction, transfer, spans))
             .collect();
         let observed =
             Observation { files: Some(observed::session_of_ftp(&found)), ..Observation::default() };
         let connect_ns = opening.connect.map(nanos);
-        let predictions = forecast::of_ftp(&found.seen, connect_ns, self.arguments.estimate);
+        let predictions =
+            forecast::of_ftp(&found.observations, connect_ns, self.arguments.estimate);
         Ok(Ok(FileResults {
             observed,
             predictions,
@@ -140,18 +141,18 @@ impl Files<'_> {
         &self,
         mode: Mode,
         show_progress: impl FnMut(&str),
-    ) -> Result<Result<FileResults, Failed>> {
+    ) -> Result<Result<FileResults, TryFailure>> {
         let spec = match self.spec(mode)? {
             Ok(spec) => spec,
             Err(failed) => return Ok(Err(failed)),
         };
         let file_sizes = sizes(self.arguments.bytes);
         let rounds = self.arguments.rounds;
-        let written = self.arguments.write.then_some(file_sizes.as_slice());
+        let written_sizes = self.arguments.write.then_some(file_sizes.as_slice());
         let pattern = self.arguments.pattern;
-        let found = match tftp::probe::probe(&spec, written, rounds, pattern, show_progress) {
+        let found = match tftp::probe::probe(&spec, written_sizes, rounds, pattern, show_progress) {
             Ok(found) => found,
-            Err(error) => return Ok(Err(Failed::of_files(error))),
+            Err(error) => return Ok(Err(TryFailure::of_files(error))),
         };
         let mut samples = Vec::new();
         for (direction, transfer, arrivals) in &found.transfers {
@@ -170,8 +171,8 @@ impl Files<'_> {
         let resolve_ns = Some(nanos(spec.resolve_time));
         let response_ns =
             found.first_block_ns.map(|ns| ns.saturating_add(nanos(spec.resolve_time)));
-        let seen = observed.files.as_ref().map_or(&[][..], |files| &files.transfers);
-        let predictions = forecast::of_tftp(seen, &samples, self.arguments.estimate);
+        let observed_transfers = observed.files.as_ref().map_or(&[][..], |files| &files.transfers);
+        let predictions = forecast::of_tftp(observed_transfers, &samples, self.arguments.estimate);
         Ok(Ok(FileResults {
             observed,
             predictions,
@@ -196,15 +197,15 @@ impl Files<'_> {
         }
     }
 
-    fn spec(&self, mode: Mode) -> Result<Result<TransferSpec, Failed>> {
-        let began = Instant::now();
+    fn spec(&self, mode: Mode) -> Result<Result<TransferSpec, TryFailure>> {
+        let started_at = Instant::now();
         let target = &self.url.target;
         let via = &self.arguments.via;
         let addresses = match carrier::addresses(target, self.arguments.family, via, None)? {
             Ok(addresses) => addresses,
             Err(reason) => {
                 let reason = reason.to_string();
-                return Ok(Err(Failed::new(
+                return Ok(Err(TryFailure::new(
                     AttemptOutcome::NoAddress,
                     Failure::RemoteHost,
                     &reason,
@@ -221,12 +222,12 @@ impl Files<'_> {
             answer_timeout: Duration::from_secs(self.arguments.timeout),
             bytes_per_second: None,
             via: via.clone(),
-            resolve_time: began.elapsed(),
+            resolve_time: started_at.elapsed(),
             registry: MeterRegistry::new(self.url.to_string()),
         }))
     }
 
-    fn measured(&self, found: FileResults, started_at: SystemTime) -> Measured {
+    fn try_results(&self, found: FileResults, started_at: SystemTime) -> TryResults {
         let transfers = Transfers::of(found.samples, found.sequence);
         let has_measured = !transfers.samples.is_empty();
         let mut record =
@@ -238,7 +239,7 @@ impl Files<'_> {
         record.tcp = found.tcp;
         record.predictions = found.predictions;
         record.transfers = Some(transfers);
-        Measured {
+        TryResults {
             record,
             notes: found.notes,
             sections: Vec::new(),
@@ -259,15 +260,15 @@ fn opening_ns(opening: &ftp::SetupTimes) -> u64 {
 fn sample(
     direction: Direction,
     transfer: &Transfer,
-    spans: &ftp::CommandOffsets,
+    offsets: &ftp::CommandOffsets,
 ) -> Option<Sample> {
     let time = &transfer.time;
     Some(Sample {
         direction,
         bytes: transfer.size.file_bytes?,
         total_ns: time.total_ns?,
-        setup_ns: spans.before.map(nanos),
-        command_at_ns: spans.command_at.map(nanos),
+        setup_ns: offsets.data_command_at.map(nanos),
+        command_at_ns: offsets.command_at.map(nanos),
         first_byte_ns: time.first_byte_ns,
         command_ns: time.command_to_150_ns,
         data_connect_ns: time.data_connect_ns,
@@ -294,19 +295,20 @@ fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) 
     })
 }
 
-/// Returns the time of the first `bytes` of a transfer, if the transfer was longer.
+/// Returns a sample of the first `bytes` bytes of a transfer. Returns `None` if the transfer was
+/// not longer.
 fn beginning(bytes: u64, arrivals: &[Arrival]) -> Option<Sample> {
     let mut sum = 0_u64;
-    let reached = arrivals.iter().find(|arrival| {
+    let last_arrival = arrivals.iter().find(|arrival| {
         sum = sum.saturating_add(arrival.bytes);
         sum >= bytes
     })?;
     // If the last arrival is needed, the result would be the whole transfer.
-    let is_last = arrivals.last() == Some(reached);
+    let is_last = arrivals.last() == Some(last_arrival);
     (!is_last).then_some(Sample {
         direction: Direction::Received,
         bytes,
-        total_ns: reached.at_ns,
+        total_ns: last_arrival.at_ns,
         setup_ns: None,
         command_at_ns: None,
         first_byte_ns: None,

@@ -87,8 +87,8 @@ impl View {
         let mut free_rows = frame.area().height.saturating_sub(1);
         let table_height = rows.saturating_add(1).min(free_rows);
         free_rows -= table_height;
-        let head = fitting(&process_lines(&self.report), width, &mut free_rows);
-        let foot = fitting(&total_lines(&self.report), width, &mut free_rows);
+        let head = fitting_text(&process_lines(&self.report), width, &mut free_rows);
+        let foot = fitting_text(&total_lines(&self.report), width, &mut free_rows);
         let heights = [head.height(), usize::from(table_height), foot.height()];
         let [top, middle, bottom] =
             heights.map(|height| Constraint::Length(u16::try_from(height).unwrap_or(u16::MAX)));
@@ -134,7 +134,7 @@ impl View {
 
 /// Returns the first of `sentences` that fit completely into `room` lines of `width` columns, and
 /// subtracts their lines from `room`.
-fn fitting(sentences: &[String], width: usize, room: &mut u16) -> Text<'static> {
+fn fitting_text(sentences: &[String], width: usize, room: &mut u16) -> Text<'static> {
     let mut fitting = Text::default();
     for sentence in sentences {
         let lines = wrap(sentence, width);

@@ -36,7 +36,7 @@ impl MeterReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Readings {
     pub(crate) count: u64,
-    /// CPU time of the thread that serves the readings; it has no other work.
+    /// CPU time of the thread that serves the readings. This thread has no other work.
     pub(crate) cpu_ns: u64,
 }
 
@@ -85,8 +85,9 @@ pub(crate) struct Primitive {
     pub(crate) p50_ns: Option<u64>,
     pub(crate) p99_ns: Option<u64>,
     pub(crate) max_ns: Option<u64>,
-    /// Share of the clock time without waiting, from 0 to 1; null for the account of waiting. It is
-    /// not a share of the CPU time, because it includes the time that other programs used the CPU.
+    /// Share of the clock time without waiting, from 0 to 1; null for the account of waiting. The
+    /// clock time includes the time in which other programs used the CPU, so this is not a share of
+    /// the CPU time.
     pub(crate) share: Option<f64>,
 }
 
@@ -153,7 +154,7 @@ fn primitive(snapshot: &Snapshot, account: Account, rate: TickRate) -> Primitive
     let charged = snapshot.charged(account);
     let is_work = account != Account::Outside && busy > 0;
     Primitive {
-        name: name(account).to_owned(),
+        name: account_name(account).to_owned(),
         visits: visits.count(),
         ns: rate.to_nanos(charged),
         mean_ns: nanos(visits.mean()),
@@ -164,8 +165,9 @@ fn primitive(snapshot: &Snapshot, account: Account, rate: TickRate) -> Primitive
     }
 }
 
-/// Returns the display name of an account; a present-day program has no interrupts of its own.
-fn name(account: Account) -> &'static str {
+/// Returns the display name of an account. The interrupt account is displayed as system calls,
+/// because a program in user space has no interrupts.
+fn account_name(account: Account) -> &'static str {
     match account {
         Account::Outside => "wait",
         Account::Interrupt => "system calls",

@@ -6,7 +6,8 @@ use records::table::Table;
 
 /// Minimum width of the table, in characters, for a column with the mean.
 const MEAN_MIN_WIDTH: usize = 50;
-/// Minimum width of the table, in characters, for all columns; a table with rates omits the median.
+/// Minimum width of the table, in characters, for all columns. If the table has rates, this width
+/// has room for all columns except the median.
 const FULL_MIN_WIDTH: usize = 78;
 /// Minimum width of the table, in characters, for all columns of a table with rates.
 const FULL_WITH_RATES_MIN_WIDTH: usize = 90;
@@ -161,11 +162,11 @@ pub(super) fn total_lines(report: &MeterReport) -> Vec<String> {
     lines
 }
 
-/// Returns the average cost of a reading; `None` before the second one.
+/// Returns the average cost of a reading; `None` if there was no earlier reading.
 fn cost_of_readings(readings: &Readings) -> Option<String> {
     let mean_ns = readings.cpu_ns.checked_div(readings.count)?;
     Some(format!(
-        "{} readings so far: {} of CPU time each, in a thread of their own.",
+        "{} readings so far: {} of CPU time each, in a separate thread.",
         count(readings.count),
         duration(mean_ns)
     ))
@@ -176,7 +177,7 @@ fn cost_of_readings(readings: &Readings) -> Option<String> {
 fn ready_message(recent: &RecentWindow) -> String {
     let RecentWindow { transactions, wakeups, busy_ns, total_ns } = recent;
     format!(
-        "The last {}: {} wakeups and {} each, in {}.",
+        "The last {} transactions: {} wakeups and {} each, within {}.",
         count(*transactions),
         ratio(*wakeups, *transactions),
         duration(busy_ns.checked_div(*transactions).unwrap_or(0)),

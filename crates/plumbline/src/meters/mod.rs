@@ -1,5 +1,5 @@
-//! `plumb meters`: displays the meters of a running plumb; also the server part in the running
-//! plumb.
+//! `plumb meters`, which displays the meters of a running plumb, and the server that publishes
+//! these meters.
 //!
 //! A long-running command has a [`MeterRegistry`] with the counter blocks of its meters and a
 //! [`MeterServer`] that serves them: a socket in a directory that only its user may enter. The
@@ -45,16 +45,17 @@ pub(crate) async fn serve_long_run(registry: Arc<MeterRegistry>) {
 pub(crate) const ABOUT: &str = "\
 Display the meters of a running plumb serve, login, get, put, mirror or ftp.
 
-Each row is a primitive: a protocol layer, TLS as 'encryption', the file access of a server, the \
-system calls that move bytes, the wait, and as 'application' all other work for sessions. count is \
-the number of calls; mean and p99 are the time per call, without nested components; busy is the \
-share of the time not spent waiting. A wakeup is a return from a wait; a transaction is a \
-completed key, line or command. Times and shares are clock time: they include the time that other \
-programs used the processor, which the CPU time of the process does not.
+Each row is a primitive. The primitives are the protocol layers, TLS (encryption), the file access \
+of a server, the system calls that move bytes, the waits, and all other work for sessions \
+(application). count is the number of calls. mean and p99 are the time per call, without nested \
+components. busy is the share of the time not spent waiting. A wakeup is a return from a wait. A \
+transaction is a completed key, line or command. Times and shares are clock time, so they include \
+the time in which other programs used the processor. The CPU time of the process does not include \
+it.
 
 On a terminal the table is updated continuously. Without a process ID, plumb reads the only \
 running plumb process. A reading takes about 70 µs of CPU time of that process, in a separate \
-thread, and the table shows the actual cost; the working threads are not stopped.";
+thread; the table shows the actual cost. The working threads are not stopped.";
 
 /// Arguments of `plumb meters`.
 #[derive(Debug, clap::Args)]

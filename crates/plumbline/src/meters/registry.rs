@@ -35,14 +35,15 @@ impl MeterRegistry {
         })
     }
 
-    /// Publishes `meter` under `name` until the returned value is dropped; its measurements then
-    /// remain in the sum.
+    /// Publishes `meter` under `name` until the returned value is dropped. The sum still includes
+    /// the measurements of dropped meters.
     #[must_use]
     pub(crate) fn register(self: &Arc<Self>, name: &'static str, meter: &Meter) -> Registration {
         self.register_block(name, meter.counter_block())
     }
 
-    /// Like [`MeterRegistry::register`], for the counter block of a meter that is located elsewhere.
+    /// Like [`MeterRegistry::register`], for the counter block of a meter that is located
+    /// elsewhere.
     #[must_use]
     pub(crate) fn register_block(
         self: &Arc<Self>,

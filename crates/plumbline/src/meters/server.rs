@@ -27,7 +27,7 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Stack size of the thread, which builds the document.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// The server. Dropping it stops the thread and removes the socket.
+/// The server. Dropping this value stops the thread and removes the socket.
 #[derive(Debug)]
 pub(crate) struct MeterServer {
     path: PathBuf,
@@ -122,7 +122,8 @@ fn answer(stream: &UnixStream, registry: &MeterRegistry, readings: Readings) -> 
     Ok(())
 }
 
-/// Returns whether user `peer` may read the meters of user `own`: only the same user and root.
+/// Returns whether the user ID `peer` may read the meters of the user ID `own`. Only the same user
+/// and root may.
 fn is_authorized(peer: u32, own: u32) -> bool {
     peer == own || peer == 0
 }
@@ -233,7 +234,7 @@ mod tests {
         let (server, _board) = open("others");
         let path = server.path.clone();
         let directory = directory("others");
-        // As if the owner had opened the directory to everyone.
+        // Gives every user access to the directory.
         fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         let client = thread::spawn(move || {

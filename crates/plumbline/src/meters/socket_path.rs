@@ -1,8 +1,8 @@
 //! Location of the sockets of running plumbs: `PID.sock` in a directory that only its user may
 //! enter.
 //!
-//! A socket gets its final name only once its process listens on it. A named socket that refuses
-//! connections therefore belongs to a dead process, and the next plumb removes it.
+//! A socket gets its final name only after its process has begun to listen. If a socket with its
+//! final name refuses connections, its process is dead, and the next plumb removes the socket.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -61,7 +61,8 @@ fn create(directory: &Path) -> io::Result<()> {
 }
 
 /// Returns whether `directory` is a directory, not a symbolic link, owned by this user and
-/// inaccessible to others: in /tmp any user could have created it.
+/// inaccessible to others. The check is necessary because any user could have created the directory
+/// in /tmp.
 fn is_private(directory: &Path) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(directory)?;
     let uid = rustix::process::geteuid().as_raw();
@@ -128,9 +129,9 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// A new directory below that for temporary files, removed at the end of the test.
-    struct Scratch(PathBuf);
+    struct TempDirectory(PathBuf);
 
-    impl Scratch {
+    impl TempDirectory {
         fn new(name: &str) -> Self {
             let directory =
                 std::env::temp_dir().join(format!("plumb-socket-{name}-{}", std::process::id()));
@@ -144,7 +145,7 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
+    impl Drop for TempDirectory {
         fn drop(&mut self) {
             _ = fs::remove_dir_all(&self.0);
         }
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_directory_is_accessible_only_to_its_owner() {
-        let scratch = Scratch::new("made");
+        let scratch = TempDirectory::new("made");
         let directory = scratch.join("plumb");
         assert_eq!(create_private(std::slice::from_ref(&directory)).unwrap(), directory);
         assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
@@ -161,7 +162,7 @@ mod tests {
     // attack row 113
     #[test]
     fn a_directory_accessible_to_others_is_not_used() {
-        let scratch = Scratch::new("open");
+        let scratch = TempDirectory::new("open");
         let directories = [scratch.join("open"), scratch.join("second")];
         fs::create_dir(&directories[0]).unwrap();
         fs::set_permissions(&directories[0], fs::Permissions::from_mode(0o711)).unwrap();
@@ -171,7 +172,7 @@ mod tests {
     // attack row 113
     #[test]
     fn a_link_to_a_directory_is_not_used() {
-        let scratch = Scratch::new("link");
+        let scratch = TempDirectory::new("link");
         create(&scratch.join("real")).unwrap();
         symlink(scratch.join("real"), scratch.join("link")).unwrap();
         let refused = create_private(&[scratch.join("link")]).unwrap_err();
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn only_the_socket_of_a_dead_process_is_removed() {
-        let scratch = Scratch::new("swept");
+        let scratch = TempDirectory::new("swept");
         let directory = create_private(&[scratch.join("plumb")]).unwrap();
         let (ended, stale_path) = listen(&directory, 1).unwrap();
         let (_live, live_path) = listen(&directory, 2).unwrap();
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_socket_without_a_listener_yet_is_not_removed() {
-        let scratch = Scratch::new("new");
+        let scratch = TempDirectory::new("new");
         let directory = create_private(&[scratch.join("plumb")]).unwrap();
         fs::write(directory.join("7.new"), "").unwrap();
         remove_stale(&directory);

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Maximum length of a line in bytes; our own choice.
 const LINE_MAX_BYTES: u64 = 16 << 20;
 
-/// Lines of a recording, one after the other.
+/// Reader that returns the lines of a recording.
 pub(crate) struct Lines {
     reader: BufReader<Box<dyn Read>>,
     number: usize,
@@ -38,7 +38,7 @@ impl Lines {
         Ok(Self { reader: BufReader::new(source), number: 0 })
     }
 
-    /// Returns the number of the last line that was read, from 1.
+    /// Returns the number of the last line that was read, counted from 1.
     pub(crate) fn number(&self) -> usize {
         self.number
     }

@@ -45,7 +45,7 @@ pub(crate) enum Kind {
     Resize,
     /// A marker; plumb writes markers for Telnet commands and negotiations.
     Marker,
-    /// A kind that plumb does not know.
+    /// An unknown kind.
     Other,
 }
 

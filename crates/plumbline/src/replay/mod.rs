@@ -76,7 +76,7 @@ fn try_run(arguments: &Arguments) -> Result<Option<String>> {
     let has_keys =
         os::tty::is_stdout_terminal() && os::tty::is_stdin_terminal() && !is_stdin && is_paced;
     warn_of_small_window(&header);
-    let raw = if has_keys { Some(RawMode::enter()?) } else { None };
+    let raw_mode = if has_keys { Some(RawMode::enter()?) } else { None };
     let mut player = Player {
         has_keys,
         clock: Monotonic::start(),
@@ -88,15 +88,15 @@ fn try_run(arguments: &Arguments) -> Result<Option<String>> {
             .then(|| Filter::new(arguments.terminal_filter.policy())),
         output: io::stdout(),
     };
-    let played = player.play(&mut lines, &name.to_string());
+    let play_result = player.play(&mut lines, &name.to_string());
     if os::tty::is_stdout_terminal() {
         player.restore()?;
         if player.is_in_line {
             player.write(b"\r\n")?;
         }
     }
-    drop(raw);
-    played
+    drop(raw_mode);
+    play_result
 }
 
 /// Warns if the window is smaller than the recorded one.
@@ -113,7 +113,6 @@ fn warn_of_small_window(header: &Header) {
     }
 }
 
-/// Plays the events of a recording in order.
 struct Player<W> {
     has_keys: bool,
     clock: Monotonic,
@@ -126,9 +125,9 @@ struct Player<W> {
     output: W,
 }
 
-/// Whether the replay continues after an event.
+/// Action after the wait for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum EventAction {
     Show,
     Quit,
 }
@@ -151,7 +150,7 @@ impl<W: Write> Player<W> {
                     )));
                 }
             };
-            if self.wait_for(&event)? == Next::Quit || !self.show(&event)? {
+            if self.wait_for(&event)? == EventAction::Quit || !self.show(&event)? {
                 break;
             }
         }
@@ -159,14 +158,14 @@ impl<W: Write> Player<W> {
     }
 
     /// Waits until `event` is due, or until the user presses a key that shows it at once or quits.
-    fn wait_for(&mut self, event: &RecordedEvent) -> Result<Next> {
-        let Some(pace) = &mut self.pace else { return Ok(Next::Show) };
-        pace.expect(event.at_s, self.clock.now());
+    fn wait_for(&mut self, event: &RecordedEvent) -> Result<EventAction> {
+        let Some(pace) = &mut self.pace else { return Ok(EventAction::Show) };
+        pace.set_next_event(event.at_s, self.clock.now());
         loop {
             let due = pace.due();
             let is_due = due.is_some_and(|due| due <= self.clock.now());
             if is_due && !self.has_keys {
-                return Ok(Next::Show);
+                return Ok(EventAction::Show);
             }
             if !self.has_keys {
                 os::readiness::wait(&mut [], &self.clock, due)?;
@@ -175,7 +174,7 @@ impl<W: Write> Player<W> {
             // Keys are read before each event, even if the display has fallen behind.
             for key in keyboard::wait(&self.clock, due)? {
                 match key {
-                    ReplayRequest::Quit => return Ok(Next::Quit),
+                    ReplayRequest::Quit => return Ok(EventAction::Quit),
                     ReplayRequest::Pause => pace.toggle_pause(self.clock.now()),
                     ReplayRequest::Faster => pace.change_speed(SPEED_FACTOR, self.clock.now()),
                     ReplayRequest::Slower => {
@@ -183,13 +182,13 @@ impl<W: Write> Player<W> {
                     }
                     ReplayRequest::Step if pace.is_paused() => {
                         pace.step();
-                        return Ok(Next::Show);
+                        return Ok(EventAction::Show);
                     }
                     ReplayRequest::Step => {}
                 }
             }
             if is_due && !pace.is_paused() {
-                return Ok(Next::Show);
+                return Ok(EventAction::Show);
             }
         }
     }

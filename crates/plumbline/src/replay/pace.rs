@@ -17,8 +17,8 @@ pub(super) struct ReplayTiming {
     last_s: f64,
     /// Recorded time left until the next event, in seconds.
     remaining_s: f64,
-    /// Time from which `remaining_s` counts.
-    since: Instant,
+    /// Time of the last update of `remaining_s`.
+    updated_at: Instant,
     is_paused: bool,
 }
 
@@ -26,21 +26,21 @@ impl ReplayTiming {
     pub(super) fn new(speed: f64, idle_limit_s: Option<f64>) -> Self {
         let last_s = 0.0;
         let remaining_s = 0.0;
-        let since = Instant::ZERO;
-        Self { speed, idle_limit_s, last_s, remaining_s, since, is_paused: false }
+        let updated_at = Instant::ZERO;
+        Self { speed, idle_limit_s, last_s, remaining_s, updated_at, is_paused: false }
     }
 
     /// Starts to wait for the event recorded `at_s` seconds after the start.
-    pub(super) fn expect(&mut self, at_s: f64, now: Instant) {
+    pub(super) fn set_next_event(&mut self, at_s: f64, now: Instant) {
         let wait_s = (at_s - self.last_s).max(0.0);
         self.remaining_s = self.idle_limit_s.map_or(wait_s, |limit| wait_s.min(limit));
         self.last_s = at_s.max(self.last_s);
-        self.since = now;
+        self.updated_at = now;
     }
 
     /// Returns the due time of the event, or `None` during a pause.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.is_paused).then(|| self.since + seconds(self.remaining_s / self.speed))
+        (!self.is_paused).then(|| self.updated_at + seconds(self.remaining_s / self.speed))
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -62,13 +62,13 @@ impl ReplayTiming {
         self.remaining_s = 0.0;
     }
 
-    /// Subtracts the time that has elapsed since `since`.
+    /// Subtracts the time that has elapsed since the last update.
     fn subtract_elapsed(&mut self, now: Instant) {
         if !self.is_paused {
             self.remaining_s =
-                (self.remaining_s - (now - self.since).as_secs_f64() * self.speed).max(0.0);
+                (self.remaining_s - (now - self.updated_at).as_secs_f64() * self.speed).max(0.0);
         }
-        self.since = now;
+        self.updated_at = now;
     }
 }
 
@@ -108,16 +108,16 @@ mod tests {
     #[test]
     fn twice_the_speed_halves_the_wait_and_the_idle_limit_bounds_it() {
         let mut pace = ReplayTiming::new(2.0, Some(3.0));
-        pace.expect(1.0, at(0));
+        pace.set_next_event(1.0, at(0));
         assert_eq!(pace.due(), Some(at(500)));
-        pace.expect(100.0, at(500));
+        pace.set_next_event(100.0, at(500));
         assert_eq!(pace.due(), Some(at(2_000)));
     }
 
     #[test]
     fn a_paused_event_is_not_due_and_resumes_with_the_remaining_wait() {
         let mut pace = ReplayTiming::new(1.0, None);
-        pace.expect(1.0, at(0));
+        pace.set_next_event(1.0, at(0));
         pace.toggle_pause(at(400));
         assert_eq!(pace.due(), None);
         pace.toggle_pause(at(5_000));
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_change_of_speed_scales_the_remaining_wait() {
         let mut pace = ReplayTiming::new(1.0, None);
-        pace.expect(1.0, at(0));
+        pace.set_next_event(1.0, at(0));
         pace.change_speed(2.0, at(500));
         assert_eq!(pace.due(), Some(at(750)));
     }
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn an_event_before_the_previous_one_is_due_at_once() {
         let mut pace = ReplayTiming::new(1.0, None);
-        pace.expect(5.0, at(0));
-        pace.expect(1.0, at(10));
+        pace.set_next_event(5.0, at(0));
+        pace.set_next_event(1.0, at(10));
         assert_eq!(pace.due(), Some(at(10)));
     }
 

@@ -137,7 +137,7 @@ async fn run_on_socket(
 }
 
 /// Runs one session and logs its end. If the session is to continue in TLS, returns the client's
-/// stream and the bytes already read beyond the cleartext session.
+/// stream and the bytes that were read after the end of the cleartext session.
 async fn run_session<W: ClientStream>(
     stream: W,
     peer: SocketAddr,

@@ -1,10 +1,10 @@
 //! Admission control: address prefixes, session limits, and the rate of password checks.
 //!
-//! Sessions that have not logged in may use at most half of the session slots. From a quarter of
-//! all slots, a new session is refused at random, with a probability that grows with the number of
-//! sessions that have not logged in. From half of all slots, a new session is always refused, so
-//! that connections alone never fill the server. Random refusal prevents an attacker that connects
-//! as fast as possible from taking every free slot.
+//! Sessions that have not logged in may use at most half of the session slots, so that connections
+//! alone never fill the server. When these sessions use half of the slots, every new session is
+//! refused. When they use at least a quarter, a new session is refused at random, and the
+//! probability grows with their number. Random refusal prevents an attacker that connects as fast
+//! as possible from taking every free slot.
 
 use super::metrics::{ProtocolTraffic, ServerProtocol};
 use super::source::source;
@@ -15,13 +15,14 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Sessions that have not logged in may use this fraction (one in `EARLY_SHARE`) of all session
-/// slots before new sessions are refused at random.
+/// New sessions are refused at random when sessions that have not logged in use 1/`EARLY_SHARE` of
+/// all session slots.
 const EARLY_SHARE: usize = 4;
-/// Sessions that have not logged in may use this fraction (one in `FULL_SHARE`) of all session
-/// slots before new sessions are always refused.
+/// New sessions are always refused when sessions that have not logged in use 1/`FULL_SHARE` of all
+/// session slots.
 const FULL_SHARE: usize = 2;
-/// Probability of a refusal in parts per million when the fraction [`EARLY_SHARE`] is reached.
+/// Probability of a random refusal when the limit of [`EARLY_SHARE`] is reached, in parts per
+/// million.
 const EARLY_REFUSALS_PPM: u64 = 300_000;
 
 /// Reason for refusing a connection.
@@ -51,9 +52,9 @@ impl fmt::Display for AdmissionRefusal {
 /// Address prefixes and session limits that decide whether a connection is admitted.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// If not empty, only these prefixes are admitted.
+    /// Admitted address prefixes; if empty, all addresses are admitted.
     pub(super) allow: Vec<IpNet>,
-    /// These prefixes are never admitted; takes precedence over `allow`.
+    /// Rejected address prefixes; `deny` takes precedence over `allow`.
     pub(super) deny: Vec<IpNet>,
     pub(super) sessions_max: usize,
     pub(super) sessions_per_source_max: usize,
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_mapped_address_is_the_ipv4_address() {
+    fn an_ipv4_mapped_address_is_treated_as_the_ipv4_address() {
         let mut admission = admission(&[], &["192.0.2.0/24"], 9, 9);
         assert_eq!(admission.admit(ip("::ffff:192.0.2.1")), Err(AdmissionRefusal::Prefix));
     }
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_session_frees_both_its_slots() {
+    fn a_released_session_frees_both_of_its_slots() {
         let mut admission = admission(&[], &[], 2, 2);
         let peer = |port| SocketAddr::from(([192, 0, 2, 1], port));
         assert_eq!(admission.admit_unauthenticated(peer(1), 999_999), Ok(()));

@@ -73,8 +73,9 @@ impl CertificatePaths {
             .with_context(|| format!("cannot read certificate {name}"))?;
         let key = PrivateKeyDer::from_pem_file(&self.key)
             .with_context(|| format!("cannot read key {}", self.key.display()))?;
-        let first = chain.first().with_context(|| format!("no certificate found in {name}"))?;
-        let fingerprint = fingerprint(first);
+        let first_certificate =
+            chain.first().with_context(|| format!("no certificate found in {name}"))?;
+        let fingerprint = fingerprint(first_certificate);
         let configuration = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(chain, key)
@@ -86,8 +87,8 @@ impl CertificatePaths {
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(mode).open(path);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.with_context(|| format!("cannot write {}", path.display()))
+    let write_result = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    write_result.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Returns the host name of this machine, or `localhost`.

@@ -1,9 +1,9 @@
 //! Byte streams to a client: a kernel socket, or any other stream, such as TLS or the user-space
 //! TCP.
 //!
-//! Both kinds implement [`ClientStream`]: wait for readiness, then read and write without blocking.
-//! A kernel socket is used directly and supports urgent data; the other streams have a buffer in
-//! each direction.
+//! Both kinds implement [`ClientStream`]. A session waits for readiness, and then reads and writes
+//! without blocking. A kernel socket is used directly and supports urgent data; the other streams
+//! have a buffer in each direction.
 
 use super::descriptor::{Descriptor, EventLoop};
 use os::socket;
@@ -45,7 +45,8 @@ pub(super) trait ClientStream {
     /// [`ClientStream::write`] have been passed on to the client. Cancel safe.
     async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready>;
 
-    /// Returns whether accepted bytes remain that only [`ClientStream::ready`] sends to the client.
+    /// Returns whether accepted bytes are still unsent. Only [`ClientStream::ready`] sends these
+    /// bytes.
     fn has_unsent(&self) -> bool {
         false
     }
@@ -157,10 +158,10 @@ impl ClientStream for Socket {
             Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),
             None => (bytes, SendFlags::NOSIGNAL),
         };
-        let sent = self
+        let send_result = self
             .stream
             .try_io(Interest::WRITABLE, |stream| Ok(rustix::net::send(stream, bytes, flags)?));
-        match sent {
+        match send_result {
             Ok(count) => Ok(Some(count)),
             Err(error) if would_block(&error) => Ok(None),
             Err(error) => Err(error),
@@ -198,14 +199,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
     /// Writes buffered data until the stream accepts no more.
     fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.outgoing.is_empty() {
-            let written = match Pin::new(&mut self.stream).poll_write(context, &self.outgoing) {
+            let written_bytes = match Pin::new(&mut self.stream).poll_write(context, &self.outgoing)
+            {
                 Poll::Ready(written) => written?,
                 Poll::Pending => return Poll::Pending,
             };
-            if written == 0 {
+            if written_bytes == 0 {
                 return Poll::Ready(Err(ErrorKind::WriteZero.into()));
             }
-            self.outgoing.drain(..written);
+            self.outgoing.drain(..written_bytes);
             self.is_unflushed = true;
         }
         if self.is_unflushed {
@@ -320,11 +322,11 @@ mod tests {
             let mut stream = BufferedStream::new(local);
             assert_eq!(stream.write(b"longer than its room", None).unwrap(), Some(20));
             assert!(stream.has_unsent());
-            let mut received = [0; 20];
+            let mut buffer = [0; 20];
             let (ready, read) =
-                tokio::join!(stream.ready(false, false), remote.read_exact(&mut received));
+                tokio::join!(stream.ready(false, false), remote.read_exact(&mut buffer));
             assert_eq!((ready.unwrap(), read.unwrap()), (Ready::default(), 20));
-            assert_eq!((&received, stream.has_unsent()), (b"longer than its room", false));
+            assert_eq!((&buffer, stream.has_unsent()), (b"longer than its room", false));
         });
     }
 

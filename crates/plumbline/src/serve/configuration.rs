@@ -17,7 +17,7 @@ const TELNETS_PORT: u16 = 992;
 /// Offset added to the default port numbers when the server does not run as root.
 const UNPRIVILEGED_PORT_OFFSET: u16 = 2300;
 
-/// The configuration file as written.
+/// Content of the configuration file, without defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
@@ -31,7 +31,7 @@ pub(super) struct File {
     pub(super) record: Option<bool>,
     /// Address of the metrics endpoint.
     pub(super) metrics: Option<SocketAddr>,
-    /// Host names accepted by the metrics endpoint in addition to those of this machine.
+    /// Host names accepted by the metrics endpoint in addition to the names of this machine.
     #[serde(default)]
     pub(super) metrics_hosts: Vec<String>,
     /// Whether the meters are available to `plumb meters`; true by default.
@@ -181,12 +181,12 @@ impl Configuration {
 
 /// Returns the default listen addresses: cleartext on loopback only, TLS on all addresses.
 fn default_addresses(is_root: bool) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
-    let add = if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
+    let offset = if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
     let on_loopback = [
-        SocketAddr::from((Ipv4Addr::LOCALHOST, crate::carrier::TELNET_PORT + add)),
-        SocketAddr::from((Ipv6Addr::LOCALHOST, crate::carrier::TELNET_PORT + add)),
+        SocketAddr::from((Ipv4Addr::LOCALHOST, crate::carrier::TELNET_PORT + offset)),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, crate::carrier::TELNET_PORT + offset)),
     ];
-    let on_all_addresses = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, TELNETS_PORT + add))];
+    let on_all_addresses = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, TELNETS_PORT + offset))];
     (on_loopback.to_vec(), on_all_addresses.to_vec())
 }
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn consoles_alone_are_no_login_server() {
+    fn a_server_with_only_consoles_serves_no_logins() {
         let consoles = "[[console]]\ndevice = \"/dev/ttyS0\"\n";
         assert!(!complete(consoles).unwrap().serves_logins());
         let both = format!("[login]\nexec = [\"menu\"]\n{consoles}");

@@ -115,9 +115,9 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    /// Ensures that the timer expires no later than `due`. The timer may expire earlier, because a
-    /// later `due` leaves it unchanged to save the update. If `due` is `None`, the timer may never
-    /// expire.
+    /// Ensures that the timer expires at `due` or earlier. A timer that is already set to an
+    /// earlier time is left unchanged, because that saves the update. If `due` is `None`, the timer
+    /// may never expire.
     pub(super) fn set_deadline(&mut self, due: Option<Instant>) {
         match (self, due) {
             (Self::Tokio(sleep), Some(due)) if due < sleep.deadline() || sleep.is_elapsed() => {
@@ -126,7 +126,7 @@ impl Timer {
             (Self::Executor(registry, at), Some(due))
                 if at.is_none_or(|at| due < at || at <= Instant::now()) =>
             {
-                // The previous, later expiry would wake the task for nothing.
+                // The previous, later expiry would wake the task without need.
                 if let Some(at) = at.replace(due) {
                     registry.unschedule(at);
                 }
@@ -144,7 +144,7 @@ impl Timer {
     }
 
     /// Waits until the timer expires. An expired timer stays ready.
-    pub(super) async fn expired(&mut self) {
+    pub(super) async fn wait_for_expiry(&mut self) {
         std::future::poll_fn(|context| self.poll_expired(context)).await;
     }
 

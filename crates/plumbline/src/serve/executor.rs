@@ -228,9 +228,9 @@ impl TaskRegistry {
         ] {
             flags.set(flag, is_wanted);
         }
-        let data = registry.data(slot);
+        let event_data = registry.event_data(slot);
         let registered = Registered { owner: Some(owner), registry: Rc::clone(registry), slot };
-        epoll::add(&registry.epoll, registered.get_ref(), data, flags)?;
+        epoll::add(&registry.epoll, registered.get_ref(), event_data, flags)?;
         Ok(registered)
     }
 
@@ -259,7 +259,7 @@ impl TaskRegistry {
 
     /// Returns the epoll data of a descriptor: its index in the upper 32 bits and its generation in
     /// the lower 32 bits.
-    fn data(&self, slot: usize) -> EventData {
+    fn event_data(&self, slot: usize) -> EventData {
         let generation =
             self.descriptors.borrow().get(slot).map_or(0, |descriptor| descriptor.generation);
         EventData::new_u64(((slot as u64) << 32) | u64::from(generation))
@@ -328,19 +328,19 @@ fn ready_of(flags: EventFlags) -> Ready {
 /// Returns two sets of readiness flags for `interest`: the flags that end a wait, and the subset
 /// that is cleared when a call would block.
 fn masks(interest: Interest) -> (Ready, Ready) {
-    let mut wanted = Ready::EMPTY;
-    let mut cleared = Ready::EMPTY;
+    let mut wait_flags = Ready::EMPTY;
+    let mut cleared_flags = Ready::EMPTY;
     for (is_wanted, open_flag, closed_flag) in [
         (interest.is_readable(), Ready::READABLE, Ready::READ_CLOSED),
         (interest.is_writable(), Ready::WRITABLE, Ready::WRITE_CLOSED),
         (interest.is_priority(), Ready::PRIORITY, Ready::EMPTY),
     ] {
         if is_wanted {
-            cleared |= open_flag;
-            wanted |= open_flag | closed_flag;
+            cleared_flags |= open_flag;
+            wait_flags |= open_flag | closed_flag;
         }
     }
-    (wanted, cleared)
+    (wait_flags, cleared_flags)
 }
 
 /// Registered descriptor, deregistered on drop.
@@ -596,7 +596,7 @@ mod tests {
                 let mut timer = event_loop.timer(started_at + Duration::from_secs(3600));
                 timer.set_deadline(None);
                 timer.set_deadline(Some(started_at + Duration::from_millis(5)));
-                timer.expired().await;
+                timer.wait_for_expiry().await;
                 started_at.elapsed()
             });
             assert!(task.await.unwrap() >= Duration::from_millis(5));

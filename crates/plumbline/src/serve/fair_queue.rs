@@ -67,7 +67,7 @@ impl FairQueue {
             entry.ticket
             // The displaced waiter, if any, is dropped here, outside of the lock.
         };
-        let waiting = Waiting { queue: self, source, ticket };
+        let waiting = QueueEntry { queue: self, source, ticket };
         let permit = receiver.await.map_err(|_| Busy);
         drop(waiting);
         permit
@@ -84,13 +84,13 @@ impl FairQueue {
 }
 
 /// Queue entry of a waiter, removed on drop.
-struct Waiting<'a> {
+struct QueueEntry<'a> {
     queue: &'a FairQueue,
     source: IpAddr,
     ticket: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         let waiter = self.queue.lock().order.leave(self.source, self.ticket);
         drop(waiter);
@@ -122,29 +122,29 @@ impl Drop for Permit {
 struct Order<T> {
     by_source: BTreeMap<IpAddr, VecDeque<(u64, T)>>,
     /// Sources with waiters; the source of the next permit comes first.
-    turns: VecDeque<IpAddr>,
+    waiting_sources: VecDeque<IpAddr>,
     len: usize,
     len_max: usize,
     per_source_max: usize,
     next_ticket: u64,
 }
 
-/// Result of entering the queue.
+/// Result of [`Order::enter`].
 #[derive(Debug)]
-struct Entered<T> {
+struct EnterResult<T> {
     ticket: u64,
     /// Waiter that was removed to admit the new waiter.
-    _displaced: Option<T>,
+    _displaced_waiter: Option<T>,
 }
 
 impl<T> Order<T> {
     fn new(len_max: usize, per_source_max: usize) -> Self {
         let by_source = BTreeMap::new();
-        let turns = VecDeque::new();
-        Self { by_source, turns, len: 0, len_max, per_source_max, next_ticket: 0 }
+        let waiting_sources = VecDeque::new();
+        Self { by_source, waiting_sources, len: 0, len_max, per_source_max, next_ticket: 0 }
     }
 
-    fn enter(&mut self, source: IpAddr, waiter: T) -> Result<Entered<T>, Busy> {
+    fn enter(&mut self, source: IpAddr, waiter: T) -> Result<EnterResult<T>, Busy> {
         let waiting = self.by_source.get(&source).map_or(0, VecDeque::len);
         if waiting >= self.per_source_max {
             return Err(Busy);
@@ -155,13 +155,13 @@ impl<T> Order<T> {
             false => return Err(Busy),
         };
         if waiting == 0 {
-            self.turns.push_back(source);
+            self.waiting_sources.push_back(source);
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.by_source.entry(source).or_default().push_back((ticket, waiter));
         self.len += 1;
-        Ok(Entered { ticket, _displaced: displaced })
+        Ok(EnterResult { ticket, _displaced_waiter: displaced })
     }
 
     /// Removes the newest waiter of the source with the most waiters, if that source has more than
@@ -178,24 +178,24 @@ impl<T> Order<T> {
     fn leave(&mut self, source: IpAddr, ticket: u64) -> Option<T> {
         let waiters = self.by_source.get_mut(&source)?;
         let index = waiters.iter().position(|(waiting, _)| *waiting == ticket)?;
-        let removed = waiters.remove(index);
+        let removed_entry = waiters.remove(index);
         let is_last = waiters.is_empty();
         self.len -= 1;
         if is_last {
             self.by_source.remove(&source);
-            self.turns.retain(|waiting| *waiting != source);
+            self.waiting_sources.retain(|waiting| *waiting != source);
         }
-        removed.map(|(_, waiter)| waiter)
+        removed_entry.map(|(_, waiter)| waiter)
     }
 
     fn next(&mut self) -> Option<T> {
-        let source = self.turns.pop_front()?;
+        let source = self.waiting_sources.pop_front()?;
         let waiters = self.by_source.get_mut(&source)?;
         let next = waiters.pop_front();
         if waiters.is_empty() {
             self.by_source.remove(&source);
         } else {
-            self.turns.push_back(source);
+            self.waiting_sources.push_back(source);
         }
         self.len -= usize::from(next.is_some());
         next.map(|(_, waiter)| waiter)
@@ -218,20 +218,20 @@ mod tests {
         FairQueue::new(Limits { running_max: 1, waiting_max, waiting_per_source_max })
     }
 
-    async fn polled<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
         let poll = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
         if let Poll::Ready(output) = poll { Some(output) } else { None }
     }
 
     #[test]
-    fn sources_take_turns_and_one_source_is_served_in_its_order() {
+    fn sources_alternate_and_each_source_is_served_in_the_order_of_arrival() {
         let mut order = Order::new(9, 9);
         for (number, waiter) in [(1, "a1"), (1, "a2"), (1, "a3"), (2, "b1"), (3, "c1"), (2, "b2")] {
             order.enter(at(number), waiter).unwrap();
         }
-        let served: Vec<_> = std::iter::from_fn(|| order.next()).collect();
-        assert_eq!(served, ["a1", "b1", "c1", "a2", "b2", "a3"]);
-        assert_eq!((order.len, order.turns.len(), order.by_source.len()), (0, 0, 0));
+        let service_order: Vec<_> = std::iter::from_fn(|| order.next()).collect();
+        assert_eq!(service_order, ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert_eq!((order.len, order.waiting_sources.len(), order.by_source.len()), (0, 0, 0));
     }
 
     // attack row 116
@@ -242,10 +242,10 @@ mod tests {
         assert_eq!(order.enter(at(1), "a3").err(), Some(Busy));
         assert!(order.enter(at(2), "b1").is_ok());
         assert_eq!(order.enter(at(2), "b2").err(), Some(Busy));
-        assert_eq!(order.enter(at(3), "c1").unwrap()._displaced, Some("a2"));
+        assert_eq!(order.enter(at(3), "c1").unwrap()._displaced_waiter, Some("a2"));
         assert_eq!(order.enter(at(4), "d1").err(), Some(Busy));
-        let served: Vec<_> = std::iter::from_fn(|| order.next()).collect();
-        assert_eq!(served, ["a1", "b1", "c1"]);
+        let service_order: Vec<_> = std::iter::from_fn(|| order.next()).collect();
+        assert_eq!(service_order, ["a1", "b1", "c1"]);
     }
 
     // attack row 116
@@ -256,25 +256,25 @@ mod tests {
         let honest = {
             let dropped_waiters: Vec<_> = (0..32).map(|_| Box::pin(queue.acquire(at(2)))).collect();
             for mut waiter in dropped_waiters {
-                assert!(polled(waiter.as_mut()).await.is_none());
+                assert!(poll_once(waiter.as_mut()).await.is_none());
             }
             assert_eq!(queue.waiting(), 0);
             Box::pin(queue.acquire(at(3)))
         };
         let mut honest = honest;
-        assert!(polled(honest.as_mut()).await.is_none());
+        assert!(poll_once(honest.as_mut()).await.is_none());
         drop(running);
-        assert!(polled(honest.as_mut()).await.unwrap().is_ok());
+        assert!(poll_once(honest.as_mut()).await.unwrap().is_ok());
         assert_eq!(queue.lock().running, 0);
     }
 
     #[tokio::test]
-    async fn a_permit_that_was_granted_to_a_dropped_waiter_passes_on() {
+    async fn a_permit_granted_to_a_dropped_waiter_passes_to_the_next_waiter() {
         let queue = queue(64, 64);
         let running = queue.acquire(at(1)).await.unwrap();
         {
             let mut first = pin!(queue.acquire(at(2)));
-            assert!(polled(first.as_mut()).await.is_none());
+            assert!(poll_once(first.as_mut()).await.is_none());
             drop(running);
             // The permit has been sent to the waiter, and the waiter is dropped now.
         }
@@ -288,12 +288,12 @@ mod tests {
         let _running = queue.acquire(at(1)).await.unwrap();
         let mut waiter = pin!(queue.acquire(at(2)));
         let mut displaced = pin!(queue.acquire(at(2)));
-        assert!(polled(waiter.as_mut()).await.is_none());
-        assert!(polled(displaced.as_mut()).await.is_none());
+        assert!(poll_once(waiter.as_mut()).await.is_none());
+        assert!(poll_once(displaced.as_mut()).await.is_none());
         let mut other = pin!(queue.acquire(at(3)));
-        assert!(polled(other.as_mut()).await.is_none());
-        assert_eq!(polled(displaced.as_mut()).await.unwrap().err(), Some(Busy));
-        assert!(polled(waiter.as_mut()).await.is_none());
+        assert!(poll_once(other.as_mut()).await.is_none());
+        assert_eq!(poll_once(displaced.as_mut()).await.unwrap().err(), Some(Busy));
+        assert!(poll_once(waiter.as_mut()).await.is_none());
     }
 
     #[tokio::test]
@@ -302,9 +302,9 @@ mod tests {
         let _running = queue.acquire(at(1)).await.unwrap();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let mut first = pin!(queue.acquire(address("2001:db8::1")));
-        assert!(polled(first.as_mut()).await.is_none());
+        assert!(poll_once(first.as_mut()).await.is_none());
         let second = pin!(queue.acquire(address("2001:db8::2")));
-        assert_eq!(polled(second).await.unwrap().err(), Some(Busy));
+        assert_eq!(poll_once(second).await.unwrap().err(), Some(Busy));
     }
 
     proptest! {
@@ -316,11 +316,11 @@ mod tests {
             let mut waiter_count = 0_usize;
             for (number, leaves) in entries {
                 let before = order.len;
-                let Ok(Entered { ticket, _displaced }) = order.enter(at(number), number) else {
+                let Ok(EnterResult { ticket, _displaced_waiter }) = order.enter(at(number), number) else {
                     prop_assert_eq!(order.len, before);
                     continue;
                 };
-                waiter_count += usize::from(_displaced.is_none());
+                waiter_count += usize::from(_displaced_waiter.is_none());
                 if leaves {
                     prop_assert_eq!(order.leave(at(number), ticket), Some(number));
                     waiter_count -= 1;
@@ -328,14 +328,14 @@ mod tests {
                 prop_assert!(order.len <= 40);
             }
             prop_assert_eq!(order.len, waiter_count);
-            let mut waiting: Vec<u8> = order.turns.iter().map(|source| match source {
+            let mut waiting: Vec<u8> = order.waiting_sources.iter().map(|source| match source {
                 IpAddr::V4(address) => address.octets()[3],
                 IpAddr::V6(_) => 0,
             }).collect();
-            let served: Vec<u8> = std::iter::from_fn(|| order.next()).collect();
-            prop_assert_eq!(served.len(), waiter_count);
-            waiting.truncate(served.len());
-            prop_assert_eq!(&served[..waiting.len()], waiting.as_slice());
+            let service_order: Vec<u8> = std::iter::from_fn(|| order.next()).collect();
+            prop_assert_eq!(service_order.len(), waiter_count);
+            waiting.truncate(service_order.len());
+            prop_assert_eq!(&service_order[..waiting.len()], waiting.as_slice());
         }
     }
 }

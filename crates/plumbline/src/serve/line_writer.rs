@@ -24,19 +24,19 @@ pub(super) struct LineWriter(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     /// Signaled when lines are queued, and when all are written.
-    changed: Condvar,
+    state_changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: Vec<u8>,
-    dropped: u64,
+    queued_lines: Vec<u8>,
+    dropped_lines: u64,
     /// Formats the report of dropped lines.
     report: Option<DropReportFn>,
     is_writing: bool,
     /// Whether the writer thread waits for a line.
     is_idle: bool,
-    /// Whether the output is closed.
+    /// Whether a write has failed. The output then counts as closed.
     has_failed: bool,
 }
 
@@ -62,15 +62,15 @@ impl LineWriter {
         if state.has_failed {
             return;
         }
-        if state.waiting.len() + line.len() > QUEUE_MAX_BYTES {
-            state.dropped += 1;
+        if state.queued_lines.len() + line.len() > QUEUE_MAX_BYTES {
+            state.dropped_lines += 1;
             return;
         }
-        state.waiting.extend_from_slice(line);
+        state.queued_lines.extend_from_slice(line);
         if state.is_idle {
             state.is_idle = false;
             drop(state);
-            self.0.changed.notify_all();
+            self.0.state_changed.notify_all();
         }
     }
 
@@ -79,12 +79,12 @@ impl LineWriter {
     pub(super) fn flush(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut state = self.0.lock();
-        while state.is_writing || !state.waiting.is_empty() {
+        while state.is_writing || !state.queued_lines.is_empty() {
             let remaining = until.saturating_duration_since(Instant::now());
             if remaining.is_zero() || state.has_failed {
                 return false;
             }
-            let wait_result = self.0.changed.wait_timeout(state, remaining);
+            let wait_result = self.0.state_changed.wait_timeout(state, remaining);
             state = wait_result.unwrap_or_else(PoisonError::into_inner).0;
         }
         !state.has_failed
@@ -103,16 +103,16 @@ fn write_all(shared: &Shared, mut output: impl Write) {
         {
             let mut state = shared.lock();
             state.is_writing = false;
-            shared.changed.notify_all();
-            while state.waiting.is_empty() && state.dropped == 0 {
+            shared.state_changed.notify_all();
+            while state.queued_lines.is_empty() && state.dropped_lines == 0 {
                 state.is_idle = true;
-                state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = shared.state_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             state.is_idle = false;
-            std::mem::swap(&mut lines, &mut state.waiting);
-            let dropped = std::mem::take(&mut state.dropped);
-            if let Some(report) = state.report.filter(|_| dropped > 0) {
-                lines.extend(report(dropped));
+            std::mem::swap(&mut lines, &mut state.queued_lines);
+            let dropped_lines = std::mem::take(&mut state.dropped_lines);
+            if let Some(report) = state.report.filter(|_| dropped_lines > 0) {
+                lines.extend(report(dropped_lines));
             }
             state.is_writing = true;
         }
@@ -121,8 +121,8 @@ fn write_all(shared: &Shared, mut output: impl Write) {
             let mut state = shared.lock();
             state.has_failed = true;
             state.is_writing = false;
-            state.waiting = Vec::new();
-            shared.changed.notify_all();
+            state.queued_lines = Vec::new();
+            shared.state_changed.notify_all();
             return;
         }
         lines.clear();
@@ -160,10 +160,10 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-    /// Output that blocks each write until it is read.
-    struct Unread(SyncSender<Vec<u8>>, Sender<()>);
+    /// Output on which each write blocks until the test reads the written bytes.
+    struct BlockingOutput(SyncSender<Vec<u8>>, Sender<()>);
 
-    impl Write for Unread {
+    impl Write for BlockingOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.1.send(()).unwrap();
             self.0.send(bytes.to_vec()).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
@@ -178,7 +178,7 @@ mod tests {
     fn unread() -> (LineWriter, Receiver<Vec<u8>>, Receiver<()>) {
         let (output, read) = sync_channel(0);
         let (begins, has_begun) = channel();
-        (LineWriter::start(Unread(output, begins)).unwrap(), read, has_begun)
+        (LineWriter::start(BlockingOutput(output, begins)).unwrap(), read, has_begun)
     }
 
     fn report(count: u64) -> Vec<u8> {

@@ -152,9 +152,9 @@ pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) 
     }
 }
 
-/// Asserts that the log lines of `events`, all of whose strings are [`HOSTILE`], contain no
-/// terminal commands and no forged lines. `number` returns the index of an event's variant;
-/// `events` must contain each of the `variants` variants.
+/// Asserts that the log lines of `events` contain no terminal commands and no forged lines. All
+/// strings in the events are [`HOSTILE`]. `number` returns the index of an event's variant. Each of
+/// the `variants` variants must occur in `events`.
 #[cfg(test)]
 pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
     events: &[E],

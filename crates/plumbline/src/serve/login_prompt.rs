@@ -203,9 +203,11 @@ mod tests {
         for wrong in ["-f root", "-froot", "--", "a/b", "..", ".profile", "a b", "a\tb", "m\u{e4}"]
         {
             assert_eq!(parse_name(wrong.as_bytes()), None, "{wrong}");
-            let typed = format!("{wrong}\rx\r");
-            assert!(type_keys(typed.as_bytes()).0.iter().all(|entered| entered.name.is_none()
-                || !entered.name.as_deref().unwrap_or_default().starts_with(['-', '.'])));
+            let typed_keys = format!("{wrong}\rx\r");
+            assert!(
+                type_keys(typed_keys.as_bytes()).0.iter().all(|entered| entered.name.is_none()
+                    || !entered.name.as_deref().unwrap_or_default().starts_with(['-', '.']))
+            );
         }
         assert_eq!(parse_name(b"mike.p-2_x").as_deref(), Some("mike.p-2_x"));
     }

@@ -1,8 +1,8 @@
 //! Login session: Telnet to the client, and a login prompt or a program.
 //!
 //! ```text
-//! client ──► stream ──► Telnet ──► typed ──► login prompt, then the program's terminal
-//! client ◄── stream ◄── Telnet ◄── unsent ◄── the program's terminal
+//! client ──► stream ──► Telnet ──► typed_input ──► login prompt, then the program's terminal
+//! client ◄── stream ◄── Telnet ◄── unsent_output ◄── the program's terminal
 //! ```
 //!
 //! Option negotiation comes first, for a limited time, because a program needs to know its terminal
@@ -42,12 +42,12 @@ use tokio::time::Instant;
 
 /// Maximum time that negotiation delays the start of the program.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
-/// Number of bytes queued for the client from which the session stops reading from the program.
+/// Number of bytes queued for the client at which the session stops reading the program's output.
 const OUTPUT_MAX_LEN: usize = 32 * 1024;
-/// Number of queued output bytes from which an interrupt sends a Synch to the client.
+/// Minimum number of queued output bytes for which an interrupt sends a Synch to the client.
 const SYNCH_MIN_LEN: usize = 4096;
-/// Number of typed bytes queued for the program from which the session stops reading from the
-/// client.
+/// Number of typed bytes queued for the program at which the session stops reading the client's
+/// input.
 const TYPED_MAX_LEN: usize = 4096;
 /// Maximum number of password attempts per session.
 const ATTEMPTS_MAX: u32 = 3;
@@ -104,9 +104,9 @@ pub(super) struct LoginSession<W> {
     telnet: Telnet,
     stage: Stage,
     /// Output that did not fit into the Telnet engine's buffer.
-    unsent: Vec<u8>,
+    unsent_output: Vec<u8>,
     /// Input that the program has not accepted yet.
-    typed: Vec<u8>,
+    typed_input: Vec<u8>,
     /// Reports that the program accepts input again. Present only while input is queued, because a
     /// terminal reports being writable after every key.
     writable: Option<Descriptor<OwnedFd>>,
@@ -127,8 +127,8 @@ pub(super) struct LoginSession<W> {
     /// program's last output after the close.
     half_closed_at: Option<Instant>,
     start_tls: StartTls,
-    /// Set if TLS begins after the current output: the bytes already read beyond the cleartext
-    /// session.
+    /// Set if TLS begins after the current output: the bytes that were read after the end of the
+    /// cleartext session.
     tls_input: Option<Vec<u8>>,
     pub(super) traffic: SessionTraffic,
 }
@@ -141,12 +141,12 @@ impl<W: ClientStream> LoginSession<W> {
         start_tls: StartTls,
     ) -> Self {
         let now = Instant::now();
-        let mut allows = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
+        let mut allowed_options = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
         if start_tls != StartTls::Off {
-            allows = allows.with(OptionCode::START_TLS);
+            allowed_options = allowed_options.with(OptionCode::START_TLS);
         }
         let settings = ServerSettings {
-            allows,
+            allowed_options,
             newline_to_cr: true,
             output_limit_bytes: 2 * OUTPUT_MAX_LEN,
             ..ServerSettings::default()
@@ -157,8 +157,8 @@ impl<W: ClientStream> LoginSession<W> {
             server,
             telnet: Telnet::server(&settings),
             stage: Stage::Negotiating,
-            unsent: Vec::new(),
-            typed: Vec::new(),
+            unsent_output: Vec::new(),
+            typed_input: Vec::new(),
             writable: None,
             window: DEFAULT_WINDOW,
             go_ahead: GoAhead::default(),
@@ -195,7 +195,7 @@ impl<W: ClientStream> LoginSession<W> {
     }
 
     /// Returns the client's stream. If the session is to continue in TLS, also returns the bytes
-    /// already read beyond the cleartext session.
+    /// that were read after the end of the cleartext session.
     pub(super) fn into_stream(self) -> (W, Vec<u8>) {
         (self.stream, self.tls_input.unwrap_or_default())
     }
@@ -223,7 +223,7 @@ impl<W: ClientStream> LoginSession<W> {
                 return Ok(ending);
             }
             self.write()?;
-            let is_output_sent = self.telnet.output().is_empty() && self.unsent.is_empty();
+            let is_output_sent = self.telnet.output().is_empty() && self.unsent_output.is_empty();
             if self.tls_input.is_some() && is_output_sent && !self.stream.has_unsent() {
                 return Ok(SessionEnd::StartsTls);
             }
@@ -235,9 +235,9 @@ impl<W: ClientStream> LoginSession<W> {
             let due = earliest(self.due(), self.acknowledgment_due());
             let due = earliest(due, self.go_ahead.due());
             timer.set_deadline(due);
-            let woken = self.wait(&mut timer, due.is_some()).await?;
+            let wake_reason = self.wait(&mut timer, due.is_some()).await?;
             self.server.count_wakeup();
-            match woken {
+            match wake_reason {
                 Woken::Client(ready) => {
                     if ready.is_urgent {
                         self.telnet.urgent();
@@ -270,18 +270,19 @@ impl<W: ClientStream> LoginSession<W> {
     }
 
     async fn wait(&mut self, timer: &mut Timer, has_deadline: bool) -> Result<Woken> {
-        let wants_write = !self.telnet.output().is_empty() || !self.unsent.is_empty();
-        let wants_input = self.typed.len() < TYPED_MAX_LEN
+        let wants_write = !self.telnet.output().is_empty() || !self.unsent_output.is_empty();
+        let wants_input = self.typed_input.len() < TYPED_MAX_LEN
             && self.half_closed_at.is_none()
             && self.tls_input.is_none();
         // Output already read from the program is sent before more is read.
-        let wants_output = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_MAX_LEN;
-        let has_typed = !self.typed.is_empty();
+        let wants_output =
+            self.unsent_output.is_empty() && self.telnet.output().len() < OUTPUT_MAX_LEN;
+        let has_typed = !self.typed_input.is_empty();
         let polls_stream = wants_input || wants_write || self.stream.has_unsent();
         let mut client_ready = pin!(self.stream.ready(wants_input, wants_write));
         let mut program_ready =
             pin!(stage_ready(&mut self.stage, self.writable.as_ref(), wants_output, has_typed));
-        let mut expired = pin!(timer.expired());
+        let mut expired = pin!(timer.wait_for_expiry());
         // The client is polled first, to reduce latency, unless it sends continuously.
         let is_client_busy = self.is_client_busy;
         poll_fn(|context| {
@@ -328,13 +329,13 @@ impl<W: ClientStream> LoginSession<W> {
     /// Returns `None` while the output buffer has no space for the echo.
     fn acknowledgment_due(&self) -> Option<Instant> {
         let due = self.telnet.deadline()?;
-        let has_room = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_MAX_LEN;
+        let has_room = self.unsent_output.is_empty() && self.telnet.output().len() < OUTPUT_MAX_LEN;
         let remaining = due.since(self.server.engine().cx().now);
         has_room.then(|| Instant::now() + remaining)
     }
 
-    /// Acknowledges data typed long enough ago. The program's output was already read, because it
-    /// is polled before the timer.
+    /// Acknowledges typed data if its acknowledgment is due. The program is polled before the
+    /// timer, so an echo that is already available has been read.
     fn acknowledge(&mut self) {
         let server = Rc::clone(&self.server);
         let mut engine = server.engine();
@@ -382,7 +383,7 @@ impl<W: ClientStream> LoginSession<W> {
             self.telnet.negotiation_is_quiet() && (!names_terminal || self.terminal.is_some());
         // Input before the first answer means that the client does not negotiate. If TLS is
         // required, such input does not count, because an attacker may have injected it.
-        let is_typing = !self.typed.is_empty() && self.start_tls != StartTls::Required;
+        let is_typing = !self.typed_input.is_empty() && self.start_tls != StartTls::Required;
         // A client that has agreed to START_TLS is not served in cleartext.
         let awaits_tls = self.telnet.is_enabled(Side::Remote, OptionCode::START_TLS);
         if has_timed_out || (!awaits_tls && (is_negotiated || is_typing)) {
@@ -438,15 +439,15 @@ impl<W: ClientStream> LoginSession<W> {
         self.queue_output(&output);
         self.stage = Stage::LoginPrompt(prompt);
         // Process input that arrived during option negotiation.
-        let typed = std::mem::take(&mut self.typed);
-        self.process_input(&typed);
+        let typed_input = std::mem::take(&mut self.typed_input);
+        self.process_input(&typed_input);
     }
 
     /// Reads data from the client. Returns false if the connection has ended.
     fn read_client(&mut self) -> Result<bool> {
         let server = Rc::clone(&self.server);
         let mut scratch = server.scratch.borrow_mut();
-        // Never read more than fits into `typed`, so that no input is lost.
+        // Never read more than fits into `typed_input`, so that no input is lost.
         let buffer = scratch.get_mut(..TYPED_MAX_LEN).unwrap_or_default();
         let read = match server.charge_call(|| self.stream.read(buffer)) {
             Ok(Some(read)) => read,
@@ -476,8 +477,8 @@ impl<W: ClientStream> LoginSession<W> {
         }
         if let Some(rest) = &mut self.tls_input {
             // An attacker may have injected the cleartext input.
-            self.typed.clear();
-            self.unsent.clear();
+            self.typed_input.clear();
+            self.unsent_output.clear();
             rest.extend_from_slice(input);
         }
         self.write_program()?;
@@ -493,11 +494,13 @@ impl<W: ClientStream> LoginSession<W> {
 
     fn process_input(&mut self, data: &[u8]) {
         let Stage::LoginPrompt(prompt) = &mut self.stage else {
-            let room = (2 * TYPED_MAX_LEN).saturating_sub(self.typed.len());
-            // The client is not read while `typed` is full, so at most one read can exceed its
-            // limit.
-            let fits = data.len().min(room);
-            return self.typed.extend_from_slice(data.get(..fits).unwrap_or_default());
+            let room = (2 * TYPED_MAX_LEN).saturating_sub(self.typed_input.len());
+            // The client is not read while `typed_input` is full, so at most one read exceeds the
+            // limit of `typed_input`.
+            let accepted_len = data.len().min(room);
+            return self
+                .typed_input
+                .extend_from_slice(data.get(..accepted_len).unwrap_or_default());
         };
         let mut output = Vec::new();
         let mut rest = data.iter();
@@ -531,7 +534,7 @@ impl<W: ClientStream> LoginSession<W> {
             Command::EndOfFile => |keys| keys.end_of_file,
             Command::Suspend => |keys| keys.suspend,
             Command::Abort => |keys| keys.quit,
-            Command::AbortOutput => return self.unsent.clear(),
+            Command::AbortOutput => return self.unsent_output.clear(),
             _ => return,
         };
         match &self.stage {
@@ -568,23 +571,23 @@ impl<W: ClientStream> LoginSession<W> {
     /// Queues bytes for the client.
     fn queue_output(&mut self, bytes: &[u8]) {
         self.go_ahead.on_output();
-        let queued_bytes = match self.unsent.is_empty() {
+        let queued_bytes = match self.unsent_output.is_empty() {
             true => self.telnet.send(bytes, &mut self.server.engine().cx()),
             false => 0,
         };
-        self.unsent.extend_from_slice(bytes.get(queued_bytes..).unwrap_or_default());
+        self.unsent_output.extend_from_slice(bytes.get(queued_bytes..).unwrap_or_default());
     }
 
     /// Writes queued output to the client until it accepts no more.
     fn write(&mut self) -> Result<()> {
         loop {
-            if !self.unsent.is_empty() {
-                let unsent = std::mem::take(&mut self.unsent);
-                self.queue_output(&unsent);
+            if !self.unsent_output.is_empty() {
+                let unsent_output = std::mem::take(&mut self.unsent_output);
+                self.queue_output(&unsent_output);
                 if self.telnet.is_enabled(Side::Remote, OptionCode::START_TLS) {
                     // No more output is sent before TLS, so output that does not fit into the
                     // buffer is dropped.
-                    self.unsent.clear();
+                    self.unsent_output.clear();
                 }
             }
             let output = self.telnet.output();
@@ -592,7 +595,8 @@ impl<W: ClientStream> LoginSession<W> {
                 return Ok(());
             }
             let urgent = self.telnet.urgent_mark();
-            let written = match self.server.charge_call(|| self.stream.write(output, urgent)) {
+            let written_bytes = match self.server.charge_call(|| self.stream.write(output, urgent))
+            {
                 Ok(Some(written)) => written,
                 Ok(None) => return Ok(()),
                 // The next read reports the lost connection too.
@@ -602,23 +606,23 @@ impl<W: ClientStream> LoginSession<W> {
                 }
                 Err(error) => return Err(error).context("the client connection failed"),
             };
-            self.traffic.bytes_out += written as u64;
-            self.telnet.sent(written);
+            self.traffic.bytes_out += written_bytes as u64;
+            self.telnet.sent(written_bytes);
         }
     }
 
     /// Writes typed data to the program until it accepts no more.
     fn write_program(&mut self) -> Result<()> {
         let Stage::Program(program, _) = &self.stage else { return Ok(()) };
-        while !self.typed.is_empty() {
-            match self.server.charge_call(|| program.get_ref().write(&self.typed)) {
-                Ok(Some(count)) => drop(self.typed.drain(..count)),
+        while !self.typed_input.is_empty() {
+            match self.server.charge_call(|| program.get_ref().write(&self.typed_input)) {
+                Ok(Some(count)) => drop(self.typed_input.drain(..count)),
                 Ok(None) => break,
                 // The terminal is hung up; the next read reports the hang-up.
-                Err(_) => self.typed.clear(),
+                Err(_) => self.typed_input.clear(),
             }
         }
-        if self.typed.is_empty() {
+        if self.typed_input.is_empty() {
             self.writable = None;
         } else if self.writable.is_none() {
             let writable = program.get_ref().as_fd().try_clone_to_owned()?;
@@ -631,7 +635,7 @@ impl<W: ClientStream> LoginSession<W> {
     fn read_program(&mut self) -> Result<()> {
         let server = Rc::clone(&self.server);
         let mut scratch = server.scratch.borrow_mut();
-        while self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_MAX_LEN {
+        while self.unsent_output.is_empty() && self.telnet.output().len() < OUTPUT_MAX_LEN {
             let Stage::Program(program, _) = &self.stage else { return Ok(()) };
             let read = server.charge_call(|| read_terminal(program, &mut scratch));
             let Some(count) = read? else { return Ok(()) };
@@ -660,7 +664,7 @@ impl<W: ClientStream> LoginSession<W> {
     /// too. A Synch (RFC 1123 §3.2.4) is sent only if much output is queued: with little output the
     /// client needs no Synch, and some clients lose a byte after one.
     fn flush_output(&mut self) {
-        self.unsent.clear();
+        self.unsent_output.clear();
         if self.telnet.output().len() >= SYNCH_MIN_LEN {
             self.telnet.command(Command::DataMark, &mut self.server.engine().cx());
         }
@@ -719,7 +723,7 @@ async fn stage_ready(
         Stage::Program(program, _) if wants_output || has_typed => {
             let mut program = pin!(program.ready(Interest::READABLE));
             let mut writable = pin!(terminal_writable(writable));
-            let woken = poll_fn(|context| {
+            let wakeup = poll_fn(|context| {
                 if wants_output && let Poll::Ready(ready) = program.as_mut().poll(context) {
                     return Poll::Ready(ready.map(|_| Woken::Program { can_read: true }));
                 }
@@ -728,7 +732,7 @@ async fn stage_ready(
                 }
                 Poll::Pending
             });
-            woken.await.context("cannot poll the terminal of the program")
+            wakeup.await.context("cannot poll the terminal of the program")
         }
         Stage::Checking(checking) => Ok(Woken::Checked(checking.await)),
         _ => std::future::pending().await,

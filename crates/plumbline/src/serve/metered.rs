@@ -24,7 +24,7 @@ pub(super) trait Metered {
     /// Returns the engine context that contains the meter.
     fn engine_context(&self) -> &RefCell<EngineContext>;
 
-    /// Charges `call` to `account`.
+    /// Runs `call` and charges its time to `account`.
     fn charge<T>(&self, account: Account, call: impl FnOnce() -> T) -> T {
         let previous = self.engine_context().borrow_mut().meter.enter(account);
         let result = call();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nested_streams_charge_their_own_accounts_and_waits_none() {
+    async fn nested_streams_charge_their_own_accounts_and_waits_are_not_charged() {
         let registry = MeterRegistry::new("serve");
         let server =
             Rc::new(TestServer(RefCell::new(EngineContext::published(&registry, "test").unwrap())));

@@ -75,11 +75,11 @@ use tokio_rustls::TlsAcceptor;
 use transfer_log::TransferLog;
 use users::Users;
 
-/// Size of the read buffer. Shared by all sessions of a thread, which read in turn.
+/// Size of the read buffer, which all sessions of a thread share: they read one at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
 /// Time for the user-space host to deliver remaining data when the server ends.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// File descriptors per session: connection, terminal and program.
+/// File descriptors per session: connection, program, terminal, and a duplicate of the terminal.
 const DESCRIPTORS_PER_SESSION: u64 = 4;
 
 /// Time for blocking work in other threads to finish when the server ends: hashing, a password
@@ -103,7 +103,7 @@ pub(crate) struct Arguments {
     /// Read a password from standard input, print its hash for the user file, and exit
     #[arg(long)]
     hash_password: bool,
-    /// Check the claim on standard input with PAM, and exit
+    /// Authenticate the user that standard input names with PAM, and exit
     #[arg(long, hide = true)]
     prove_system_user: bool,
     /// Listen on this address and port in cleartext; may be repeated [default: loopback, port 23;
@@ -118,11 +118,11 @@ pub(crate) struct Arguments {
     /// addresses]
     #[arg(long, value_name = "off|offered|required", help_heading = heading::LOGIN)]
     tls: Option<StartTls>,
-    /// Use the users of this file instead of the system's
+    /// Log in the users of this file instead of the system's users
     #[arg(long, value_name = "file", conflicts_with = "exec", help_heading = heading::LOGIN)]
     users: Option<PathBuf>,
     /// Serve this serial line instead of logins, such as /dev/ttyUSB0 or
-    /// '/dev/ttyUSB0?baud=115200'; one client writes, any number watch
+    /// '/dev/ttyUSB0?baud=115200'; one client has write access, any number of clients watch
     #[arg(long, value_name = "device", conflicts_with_all = ["users", "exec"],
           help_heading = heading::LOGIN)]
     console: Option<String>,
@@ -136,7 +136,7 @@ pub(crate) struct Arguments {
     ftp: ftp::Arguments,
     #[command(flatten)]
     tftp: tftp::Arguments,
-    /// Serve on plumb's own TCP/IP stack at this device, at all addresses of the stack
+    /// Serve on plumb's own TCP/IP stack on this device, at all addresses of the stack
     #[arg(long, value_name = "kernel|tun:name|tap:name", default_value = "kernel",
           help_heading = heading::CONNECTION)]
     via: Route,
@@ -234,8 +234,8 @@ impl LoginServer {
         Self { login_state, engine, scratch, event_loop, executor: None }
     }
 
-    /// Creates the state of this thread, and starts the thread of cleartext logins on kernel
-    /// sockets if they are configured.
+    /// Creates the state of this thread. If cleartext logins on kernel sockets are configured, also
+    /// starts their thread.
     fn open(login_state: LoginState, registry: &Arc<MeterRegistry>) -> Result<Self> {
         let login_state = Arc::new(login_state);
         let has_executor =
@@ -405,7 +405,7 @@ fn reload(arguments: &Arguments, served: &Served, log: Log) {
 }
 
 impl Arguments {
-    /// Returns whether the login server runs: if any of its own settings is given, or no file
+    /// Returns whether the login server runs: if one of its own settings is given, or if no file
     /// server runs.
     fn wants_logins(&self, file: &File, has_files: bool) -> bool {
         !has_files
@@ -561,7 +561,7 @@ fn serve_meters(registry: &Arc<MeterRegistry>, log: Log) -> Option<meters::Meter
     meters::MeterServer::open(registry).map_err(|error| report(error.to_string())).ok()
 }
 
-/// Creates the user-space host of `via` for all servers, or `None` for the kernel's network stack.
+/// Creates the user-space host of `via` for all servers; `None` for the kernel's network stack.
 fn userspace_host(
     via: &Route,
     login_server: Option<&LoginServer>,

@@ -60,13 +60,9 @@ pub(super) fn start_login(client: &Client) -> Result<RunningProgram> {
     start(command, client)
 }
 
-/// Starts `words`, a program and its arguments, as the user that runs the server.
-///
-/// # Errors
-///
-/// Returns an error if the program cannot be started or no pseudo-terminal is available.
-pub(super) fn start_exec(words: &[String], client: &Client) -> Result<RunningProgram> {
-    let (program, arguments) = words.split_first().context("no program to run")?;
+/// Starts `command_line`, a program and its arguments, as the user that runs the server.
+pub(super) fn start_exec(command_line: &[String], client: &Client) -> Result<RunningProgram> {
+    let (program, arguments) = command_line.split_first().context("no program to run")?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(RunningProgram { entry: None, ..start(command, client)? })
@@ -87,8 +83,8 @@ pub(super) fn start_account(
     let user = system_name.map(find).transpose()?;
     let shell = user.as_ref().map(|user| user.shell().to_owned());
     let mut command = match (&account.exec, shell) {
-        (Some(words), _) => {
-            let (program, arguments) = words.split_first().context("no program to run")?;
+        (Some(command_line), _) => {
+            let (program, arguments) = command_line.split_first().context("no program to run")?;
             let mut command = Command::new(program);
             command.args(arguments);
             command

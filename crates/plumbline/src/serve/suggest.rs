@@ -58,15 +58,15 @@ mod tests {
 
     #[test]
     fn only_a_similar_key_is_suggested() {
-        let suggested = |unknown: &str| {
+        let suggested_key = |unknown: &str| {
             let message =
                 format!("unknown field `{unknown}`, expected one of `root`, `listen-tls`");
             suggestion(&message).map(str::to_owned)
         };
-        assert_eq!(suggested("rot").as_deref(), Some("root"));
-        assert_eq!(suggested("orot").as_deref(), Some("root"));
-        assert_eq!(suggested("listen_tls").as_deref(), Some("listen-tls"));
-        assert_eq!((suggested("banner"), suggestion("expected a table")), (None, None));
+        assert_eq!(suggested_key("rot").as_deref(), Some("root"));
+        assert_eq!(suggested_key("orot").as_deref(), Some("root"));
+        assert_eq!(suggested_key("listen_tls").as_deref(), Some("listen-tls"));
+        assert_eq!((suggested_key("banner"), suggestion("expected a table")), (None, None));
     }
 
     proptest! {

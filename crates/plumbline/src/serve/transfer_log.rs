@@ -47,7 +47,7 @@ pub(super) struct TransferLog {
     metrics: RefCell<Metrics>,
     unacknowledged: RefCell<Vec<UnacknowledgedFile>>,
     /// Whether a task that writes pending records is running.
-    is_due: Cell<bool>,
+    is_flush_scheduled: Cell<bool>,
     /// Token bucket for records of refused transfers: tokens left, and time of the last update.
     refusals: Cell<(f64, Instant)>,
 }
@@ -64,7 +64,7 @@ impl TransferLog {
             recorder: TransferRecorder::open(directory, log_error),
             metrics: RefCell::default(),
             unacknowledged: RefCell::default(),
-            is_due: Cell::new(false),
+            is_flush_scheduled: Cell::new(false),
             refusals: Cell::new((REFUSALS_MAX, Instant::now())),
         }
     }
@@ -74,7 +74,7 @@ impl TransferLog {
         self.metrics.borrow_mut()
     }
 
-    /// Starts the records of a session.
+    /// Returns the numbering of the transfer records of a new session.
     pub(super) fn session(&self) -> RecordedSession {
         self.recorder.session()
     }
@@ -148,7 +148,7 @@ impl TransferLog {
 
     /// Starts the task that writes pending records if the task is not running yet.
     fn schedule_flush(self: &Rc<Self>) {
-        if self.is_due.replace(true) {
+        if self.is_flush_scheduled.replace(true) {
             return;
         }
         let transfer_log = Rc::clone(self);
@@ -158,7 +158,7 @@ impl TransferLog {
                 transfer_log.write_acknowledged();
                 transfer_log.recorder.flush();
                 if transfer_log.unacknowledged.borrow().is_empty() {
-                    break transfer_log.is_due.set(false);
+                    break transfer_log.is_flush_scheduled.set(false);
                 }
             }
         });
@@ -188,7 +188,7 @@ impl TransferLog {
         });
     }
 
-    /// Writes all pending records, including those of files that are not fully acknowledged.
+    /// Writes all pending records, including the records of files that are not fully acknowledged.
     pub(super) fn close(&self) {
         self.write_acknowledged();
         for mut file in self.unacknowledged.take() {
@@ -251,10 +251,10 @@ mod tests {
         transfer_log.close();
         let segment = records::journal::segments(&directory).unwrap().remove(0);
         let text = std::fs::read_to_string(segment.path).unwrap();
-        let refused = text.lines().filter(|line| line.contains("refused")).count();
-        assert!((1000..2000).contains(&refused), "{refused}");
+        let refused_count = text.lines().filter(|line| line.contains("refused")).count();
+        assert!((1000..2000).contains(&refused_count), "{refused_count}");
         assert!(text.lines().last().unwrap().contains("complete"));
-        let dropped_records = 3000 - refused;
+        let dropped_records = 3000 - refused_count;
         let metrics = transfer_log.metrics().text(&[]);
         let line = format!("plumb_transfer_records_left_out_total{{}} {dropped_records}");
         assert!(metrics.contains(&line), "{metrics}");

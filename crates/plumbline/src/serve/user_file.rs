@@ -22,7 +22,7 @@ pub(super) trait UserEntry: Clone + DeserializeOwned {
     /// Returns the password hash as written in the file.
     fn password(&self) -> &str;
 
-    /// Checks the name and the entry beyond the checks that apply to every kind of server.
+    /// Checks the name and the entry for requirements that apply only to this kind of server.
     ///
     /// # Errors
     ///
@@ -48,14 +48,14 @@ impl<A: UserEntry> UserFile<A> {
     ///
     /// Returns an error if the file cannot be read, is accessible to others, or is invalid.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let name = path.display();
+        let path_text = path.display();
         let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read user file {name}"))?;
+            .with_context(|| format!("cannot read user file {path_text}"))?;
         let mode = std::fs::metadata(path)?.permissions().mode();
         if mode & 0o007 != 0 {
-            bail!("user file {name} is accessible to others: run chmod o-rwx {name}");
+            bail!("user file {path_text} is accessible to others: run chmod o-rwx {path_text}");
         }
-        Self::parse(&text).with_context(|| format!("invalid user file {name}"))
+        Self::parse(&text).with_context(|| format!("invalid user file {path_text}"))
     }
 
     /// Parses a file of users.

@@ -35,29 +35,29 @@ impl UserspaceTcp {
     /// Writes queued data until the connection accepts no more.
     fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.outgoing.is_empty() {
-            let written =
+            let write_result =
                 match self.outgoing.get(..self.urgent_len).filter(|urgent| !urgent.is_empty()) {
                     Some(urgent) => self.stream.poll_write_urgent(context, urgent),
                     None => Pin::new(&mut self.stream).poll_write(context, &self.outgoing),
                 };
-            let written = match written {
+            let written_bytes = match write_result {
                 Poll::Ready(written) => written?,
                 Poll::Pending => return Poll::Pending,
             };
-            self.outgoing.drain(..written);
-            self.urgent_len = self.urgent_len.saturating_sub(written);
+            self.outgoing.drain(..written_bytes);
+            self.urgent_len = self.urgent_len.saturating_sub(written_bytes);
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for data, the end of the stream, or urgent data, which is reported once.
+    /// Waits for data, the end of the stream, or urgent data. Urgent data is reported only once.
     fn poll_incoming(&mut self, context: &Context<'_>) -> Poll<io::Result<Ready>> {
         match self.stream.poll_readable(context, self.is_urgent_reported) {
             Poll::Ready(readable) => readable?,
             Poll::Pending => return Poll::Pending,
         }
         // A closed connection has no urgent data.
-        let has_urgent = self.stream.urgent_ahead().is_ok_and(|ahead| ahead.is_some());
+        let has_urgent = self.stream.bytes_to_urgent_end().is_ok_and(|bytes| bytes.is_some());
         let is_urgent = has_urgent && !self.is_urgent_reported;
         self.is_urgent_reported |= is_urgent;
         Poll::Ready(Ok(Ready { can_read: true, is_urgent, can_write: false }))
@@ -92,7 +92,7 @@ impl ClientStream for UserspaceTcp {
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
-        let ahead = self.stream.urgent_ahead().unwrap_or_default();
+        let ahead = self.stream.bytes_to_urgent_end().unwrap_or_default();
         let len = ahead.unwrap_or(usize::MAX).min(bytes.len());
         let mut buffer = ReadBuf::new(bytes.get_mut(..len).unwrap_or_default());
         // This context is never woken, because only `ready` waits.

@@ -23,7 +23,7 @@ pub(super) struct Selection {
     /// Only transfers of this user; * matches any characters
     #[arg(long, value_name = "name", help_heading = heading::SELECTION)]
     user: Option<String>,
-    /// Only transfers that this machine made as this program: user (client) or server
+    /// Only transfers in which this machine was the client (user) or the server
     #[arg(long, value_name = "user|server", value_parser = parse_role,
           help_heading = heading::SELECTION)]
     role: Option<Role>,
@@ -32,8 +32,8 @@ pub(super) struct Selection {
     #[arg(long, value_name = "command", value_delimiter = ',', value_parser = parse_command,
           help_heading = heading::SELECTION)]
     command: Vec<Command>,
-    /// Only transfers with this outcome instead of complete: refused, timeout, disk,
-    /// aborted-by-peer, ..., or all
+    /// Only transfers with these outcomes, separated by commas: complete, refused, timeout, disk,
+    /// aborted-by-peer, ..., or all [default: complete]
     #[arg(long, value_name = "outcome", value_delimiter = ',', value_parser = parse_outcome,
           help_heading = heading::SELECTION)]
     outcome: Vec<AnyOutcome>,
@@ -143,7 +143,7 @@ fn parse_outcome(text: &str) -> Result<AnyOutcome, String> {
     outcome.ok_or_else(expected)
 }
 
-/// Parses the axis of the subsets of a table.
+/// Parses the property by which a table divides the transfers into subsets.
 pub(super) fn parse_axis(text: &str) -> Result<DivisionAxis, String> {
     Ok(match text {
         "type" => DivisionAxis::Type,

@@ -1,8 +1,8 @@
 //! A table of figures, defined once, as text for users and as JSON and CSV for programs.
 //!
-//! A figure is stored in its base unit: bit/s, seconds, bits. Programs get it in that unit. In
-//! text, a column has the largest unit in which its greatest figure still has a digit before the
-//! decimal point, and three significant digits.
+//! A figure is stored in its base unit: bit/s, seconds, bits. JSON and CSV contain figures in that
+//! unit. In text, a column uses the largest unit in which its greatest figure is at least 1, and
+//! each figure has three significant digits.
 
 use records::calendar::Moment;
 use records::format;
@@ -20,7 +20,7 @@ pub(super) enum Cell {
     Figure(f64),
     /// A duration in ns.
     Duration(u64),
-    /// A part of a whole, and the whole.
+    /// A part and the total that contains it.
     Share(u64, u64),
     /// A time, in ns of Unix time.
     Moment(u64),
@@ -40,8 +40,9 @@ pub(super) const RATES: &[Unit] =
 /// is s/bit.
 pub(super) const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
 /// Units of CPU time per bit, as in RFC 573's table III. The base unit is s/bit.
-pub(super) const TIMES_OF_A_BIT: &[Unit] = &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
-/// Units of the cost of a bit. The base unit is the price of one bit.
+pub(super) const CPU_TIMES_PER_BIT: &[Unit] =
+    &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
+/// Units of the cost of a bit. The base unit is a price per bit.
 pub(super) const PRICES: &[Unit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
 
 #[derive(Clone, Debug)]
@@ -147,8 +148,8 @@ impl Grid {
         paragraph(&self.title) + &table.render(width) + &notes
     }
 
-    /// Returns the unit of the column at `at`: the largest that leaves a digit before the decimal
-    /// point.
+    /// Returns the unit of the column at `at`: the largest unit in which the greatest figure is at
+    /// least 1.
     fn unit(&self, at: usize, column: &Column) -> Option<Unit> {
         let figures = self.rows.iter().filter_map(|row| match row.get(at) {
             Some(Cell::Figure(figure)) => Some(*figure),
@@ -169,7 +170,7 @@ impl Grid {
         json!({ "rows": self.rows.iter().map(row_object).collect::<Vec<_>>(), "notes": self.notes })
     }
 
-    /// Returns the rows below a line of names (RFC 4180, with LF line endings).
+    /// Returns a header line and the rows as CSV (RFC 4180, with LF line endings).
     pub(super) fn to_csv(&self) -> String {
         let mut text = String::new();
         let names = self.columns.iter().map(|column| column.key.to_owned());
@@ -217,7 +218,7 @@ impl Cell {
         match self {
             Self::Text(text) => text.clone(),
             Self::Count(count) => format::count(*count),
-            Self::Figure(figure) => significant(figure / unit),
+            Self::Figure(figure) => format_significant(figure / unit),
             Self::Duration(ns) => format::duration(*ns),
             Self::Share(part, whole) => format::share(*part, *whole),
             Self::Moment(unix_ns) => {
@@ -245,7 +246,8 @@ impl Cell {
 
     fn to_csv(&self) -> String {
         match self {
-            // A spreadsheet would run such a text of another host as a formula.
+            // A spreadsheet would run such a text, which another host may have chosen, as a
+            // formula.
             Self::Text(text) if text.starts_with(['=', '+', '-', '@']) => {
                 quoted(&format!("'{text}"))
             }
@@ -265,7 +267,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns a figure with three significant digits and separated thousands.
-fn significant(figure: f64) -> String {
+fn format_significant(figure: f64) -> String {
     let decimals = match figure.abs() {
         100.0.. => 0,
         10.0.. => 1,
@@ -317,7 +319,8 @@ mod tests {
 
     #[test]
     fn a_figure_has_three_significant_digits() {
-        let texts = [0.0, 0.000_26, 0.123_4, 7.556, 57.62, 189.4, 1_234_567.0].map(significant);
+        let texts =
+            [0.0, 0.000_26, 0.123_4, 7.556, 57.62, 189.4, 1_234_567.0].map(format_significant);
         assert_eq!(texts, ["0", "0.000260", "0.123", "7.56", "57.6", "189", "1,234,567"]);
     }
 }

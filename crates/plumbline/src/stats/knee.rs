@@ -1,9 +1,9 @@
-//! The file size from which on the size makes little difference to the rate.
+//! The knee: the file size beyond which the size makes little difference to the rate.
 //!
 //! RFC 573 observed that small files had a lower rate than large ones, and that beyond 40 kbit the
-//! size made little difference. Here the knee is the smallest size class from which on every class
-//! has at least four fifths of the rate of all these classes together. A class with fewer than
-//! three transfers is ignored.
+//! size made little difference. Here the knee is the smallest size class with this property: this
+//! class and each larger class have at least four fifths of the combined rate of these classes. A
+//! class with fewer than three transfers is ignored.
 
 use super::transfer_tables::size_text;
 use records::aggregate::Sum;
@@ -15,7 +15,7 @@ const FILES_MIN: u64 = 3;
 
 /// Returns a sentence that states the knee: the file size above which the rate hardly depends on
 /// the size.
-pub(super) fn knee(subsets: &[Subset]) -> String {
+pub(super) fn knee_sentence(subsets: &[Subset]) -> String {
     let classes: Vec<(u32, Sum)> = subsets
         .iter()
         .filter_map(|subset| match subset.key {
@@ -26,14 +26,14 @@ pub(super) fn knee(subsets: &[Subset]) -> String {
         .collect();
     let Some(at) = (0..classes.len()).find(|at| is_level(classes.get(*at..).unwrap_or_default()))
     else {
-        return "Too few transfers to determine where the size begins to matter.".to_owned();
+        return "Too few transfers to determine the size below which the rate falls.".to_owned();
     };
     let (below, beyond) = classes.split_at_checked(at).unwrap_or_default();
     let Some((digits, _)) = beyond.first() else { return String::new() };
     let rate = rate_text(&total_of(beyond));
     if below.is_empty() {
         return format!(
-            "No knee: from {} on the size makes little difference, {rate} overall.",
+            "No knee: from {} on, the size makes little difference. The overall rate is {rate}.",
             size_text(*digits)
         );
     }
@@ -43,8 +43,9 @@ pub(super) fn knee(subsets: &[Subset]) -> String {
     let slowest_rate = slowest_class.map(|(_, sum)| rate_text(sum)).unwrap_or_default();
     let kbit = (1_u64 << digits.saturating_sub(1).min(63)).div_ceil(1_000);
     format!(
-        "The knee is at {} kbit ({}): beyond it the size makes little difference, {rate} in all; \
-         below it the rate falls to {slowest_rate}. RFC 573 found it at 40 kbit.",
+        "The knee is at {} kbit ({}). Larger files have a rate of {rate}, nearly independent of \
+         their size. The rate of smaller files falls to {slowest_rate}. RFC 573 found the knee at \
+         40 kbit.",
         format::count(kbit),
         size_text(*digits)
     )
@@ -94,18 +95,18 @@ mod tests {
     fn the_knee_is_where_larger_files_are_no_faster() {
         let classes =
             [class(600, 100), class(9_000, 2_000), class(40_000, 9_000), class(900_000, 10_000)];
-        let sentence = knee(&classes);
+        let sentence = knee_sentence(&classes);
         assert!(sentence.starts_with("The knee is at 33 kbit (4 to 8 KiB)"), "{sentence}");
         assert!(sentence.contains("falls to 100 bit/s"), "{sentence}");
     }
 
     #[test]
     fn a_constant_rate_has_no_knee() {
-        assert!(knee(&[class(600, 100), class(9_000, 100)]).starts_with("No knee"));
+        assert!(knee_sentence(&[class(600, 100), class(9_000, 100)]).starts_with("No knee"));
     }
 
     #[test]
     fn without_transfers_there_is_no_knee() {
-        assert!(knee(&[]).starts_with("Too few transfers"));
+        assert!(knee_sentence(&[]).starts_with("Too few transfers"));
     }
 }

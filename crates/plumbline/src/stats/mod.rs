@@ -1,7 +1,7 @@
 //! `plumb stats`: statistics of the recorded transfers.
 //!
-//! New records of the journal are imported into the store first. Then the requested tables are made
-//! from its roll-ups. A store that may be read but not written is used as it is.
+//! The command first imports new records of the journal into the store. Then it computes the
+//! requested tables from the totals in the store. A read-only store is used without an import.
 
 mod export;
 mod filter;
@@ -231,7 +231,8 @@ pub(crate) fn open(directory: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Returns the filter that `arguments` specify. Subsets by outcome include all outcomes by default.
+/// Returns the filter that `arguments` specify. If the subsets are divided by outcome, the filter
+/// includes all outcomes by default.
 fn filter_of(arguments: &Arguments, now_unix_ns: u64) -> Filter {
     let mut filter = arguments.selection.filter(now_unix_ns);
     let is_by_outcome = arguments.by.contains(&DivisionAxis::Outcome);
@@ -344,7 +345,7 @@ fn grid(table: ReportTable, arguments: &Arguments, store: &Store, filter: &Filte
     })
 }
 
-/// Returns the totals of the listings, which are not files, if there are any.
+/// Returns the totals of the directory listings; `None` if there are none.
 fn listings(store: &Store, filter: &Filter) -> Result<Option<Aggregate>> {
     if filter.content != Some(TransferContent::Files) {
         return Ok(None);
@@ -354,7 +355,7 @@ fn listings(store: &Store, filter: &Filter) -> Result<Option<Aggregate>> {
     Ok(all.into_iter().flatten().next().map(|subset| subset.aggregate))
 }
 
-/// Returns the extremes of `all` with their transfers.
+/// Returns the extreme values of `all`, each with the transfer that has this value.
 fn extremes(store: &Store, all: &[Subset]) -> Result<Vec<(&'static str, u64, Transfer)>> {
     let Some(Subset { aggregate, .. }) = all.first() else { return Ok(Vec::new()) };
     let extremes = [

@@ -1,11 +1,11 @@
 //! The tables of `plumb stats`, from the subsets and transfers of a store.
 //!
-//! They are RFC 573's table II (totals of subsets) and table III (the transfers one by one), RFC
-//! 594's table (get and send by byte size and type), and others that those papers do not have:
-//! spread, limits, rate by size with the knee, cost.
+//! RFC 573 has table II (totals of subsets) and table III (the transfers one by one). RFC 594 has
+//! the table of get and send by byte size and type. The other tables are not in these papers:
+//! percentiles, limiting factors, rate by size with the knee, cost, and outcomes.
 
-use super::grid::{BITS, COSTS, Cell, Grid, PRICES, RATES, TIMES_OF_A_BIT};
-use super::knee::knee;
+use super::grid::{BITS, COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES};
+use super::knee::knee_sentence;
 use records::aggregate::{Aggregate, MIN_FASTEST_NS};
 use records::calendar::Moment;
 use records::histogram::Histogram;
@@ -56,7 +56,7 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
         .text("began", "began (UTC)")
         .number("bits", "bits")
         .figure("rate_bps", "speed", RATES)
-        .figure("cpu_s_per_bit", "CPU", TIMES_OF_A_BIT)
+        .figure("cpu_s_per_bit", "CPU", CPU_TIMES_PER_BIT)
         .text("type", "T")
         .number("byte_size", "by")
         .optional_text("program", "prg")
@@ -141,7 +141,7 @@ pub(super) fn sizes(subsets: &[Subset]) -> Grid {
             cost(aggregate),
         ]);
     }
-    grid.note(knee(subsets));
+    grid.note(knee_sentence(subsets));
     grid
 }
 
@@ -225,8 +225,8 @@ pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
         let cpu = seconds.map(|seconds| seconds / 3_600.0 * prices.cpu_hour);
         let bits = (aggregate.size.files > 0).then_some(aggregate.size.bits as f64);
         let line = bits.map(|bits| bits / 8e9 * prices.gigabyte);
-        // Transfers with a known CPU time may differ from those with a known size, so the cost of a
-        // bit is the sum of its CPU cost and of the price for carrying it.
+        // Some transfers have a known CPU time but no known size, or the reverse. Therefore the
+        // cost of a bit is the sum of the CPU cost of a bit and the price for carrying a bit.
         let per_bit = aggregate
             .cost
             .s_per_megabit()

@@ -1,12 +1,12 @@
 //! Records of all transfers, made by the program that runs the transfer.
 //!
-//! A [`TransferRecorder`] begins a [`Record`], the program fills it, and the recorder stores it as
-//! a line of the journal (`records::journal`), from which `plumb stats` makes its tables. Values
-//! that were not measured stay unknown. A journal that cannot be written is reported in one message
-//! and never ends a transfer.
+//! A [`TransferRecorder`] begins a [`Record`], the program fills in its values, and the recorder
+//! stores it as a line of the journal (`records::journal`). `plumb stats` computes its tables from
+//! the journal. Values that were not measured stay unknown. A journal that cannot be written is
+//! reported in one message and never ends a transfer.
 //!
-//! The CPU time of a record is that of the transfer alone (`processor`). The TCP values of its data
-//! connection have the same names for the kernel and for the user-space TCP/IP (`tcp`).
+//! The CPU time of a record is the CPU time of the transfer alone (`processor`). The TCP values of
+//! the data connection have the same names for the kernel and for the user-space TCP/IP (`tcp`).
 
 mod processor;
 mod record;

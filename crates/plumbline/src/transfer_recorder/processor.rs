@@ -1,10 +1,11 @@
 //! CPU time of one task among others of the same thread.
 //!
-//! Other tasks run between two readings of the thread's CPU clock, and a reading at each poll would
-//! cost more than many polls. Therefore each poll is timed by the monotonic clock, which is cheap,
-//! and the sum is limited to the CPU time of the whole thread in the same period. Both values are
-//! at least the CPU time of the task. The result is larger than the CPU time of the task only if
-//! the thread was preempted during a poll and its other tasks also ran.
+//! Other tasks run between two readings of the thread's CPU clock, and reading this clock at each
+//! poll would cost more than many polls. Therefore each poll is timed by the monotonic clock, which
+//! is cheap, and the sum is limited to the CPU time of the whole thread in the same period.
+//!
+//! Neither the sum nor the limit is less than the CPU time of the task. The result is too large
+//! only if the thread was preempted during a poll and other tasks of the thread also ran.
 
 use os::clock::thread_cpu_time;
 use std::future::poll_fn;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Record {
     /// Values known so far.
     pub(crate) transfer: Transfer,
-    /// Time of the command.
+    /// Time at which the command was given.
     pub(crate) began: Instant,
 }
 
@@ -49,10 +49,12 @@ impl Record {
         request.word_format = named_format.filter(|_| is_words).map(|(_, name)| Text::from(*name));
     }
 
-    /// Records the number of bits that have moved: bytes times their size, as in RFC 573.
+    /// Records the number of transferred bits: the number of bytes times the byte size, as in RFC
+    /// 573.
     ///
-    /// For words in a stream, the bytes on the wire determine the number of words: the padding is
-    /// less than an octet, which is less than a word of eight bits or more.
+    /// For words in a stream, the number of words is computed from the number of octets on the
+    /// wire. The padding at the end is shorter than a word, so the division by the word size drops
+    /// the padding.
     pub(crate) fn note_bits(&mut self) {
         let request = &self.transfer.request;
         let size = &mut self.transfer.size;

@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Value of `sysinfo(2)` for a load average of 1.
 const LOAD_SCALE: u64 = 1 << 16;
 
-/// Creates records and keeps them.
+/// Creates records and writes them to the journal.
 pub(crate) struct TransferRecorder {
     /// `None` if no records are kept.
     journal: Option<Mutex<Journal>>,
@@ -134,7 +134,7 @@ impl TransferRecorder {
         Host { load1_hundredths: load.map(hundredths), ..self.host.clone() }
     }
 
-    /// Keeps a record. It is in the file when [`Self::flush`] returns.
+    /// Queues a record for the journal. The record is in the file when [`Self::flush`] returns.
     pub(crate) fn keep(&self, record: &Record) {
         self.with_journal(|journal| journal.append(&record.transfer));
     }

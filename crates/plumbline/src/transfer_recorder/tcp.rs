@@ -7,7 +7,7 @@ use rustix::net::sockopt;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// The kernel counts the time since the last acknowledgment in ticks of up to 10 ms.
+/// Largest unit in which the kernel counts the time since the last acknowledgment.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Threshold that `TCP_INFO` reports until the first loss of a connection.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
@@ -16,7 +16,8 @@ const NO_THRESHOLD: u32 = 0x7fff_ffff;
 /// queries would cost more than the transfer.
 const SETTINGS_MIN_BYTES: u64 = 64 * 1024;
 
-/// Queries the kernel about one of its connections. Values that it does not report are unknown.
+/// Queries the kernel about one of its connections. Values that the kernel does not report are
+/// unknown.
 pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
     let Ok(info) = TcpInfo::of(socket) else { return Tcp::default() };
     of_socket(socket, &info)
@@ -91,7 +92,8 @@ pub(crate) fn of_info(info: &TcpInfo) -> Tcp {
     }
 }
 
-/// Converts the status of the user-space TCP, with the values that only it has.
+/// Converts the status of the user-space TCP. The second value contains the statistics that the
+/// kernel does not report.
 pub(crate) fn of_userspace(status: &Status) -> (Tcp, OwnStack) {
     let to_us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

@@ -16,7 +16,7 @@ fn hashes_end_with_their_sessions_and_with_the_server() {
         attacker.send_without_waiting("HASH sparse\n");
         // Half of the attackers stay connected.
         if number % 2 == 0 {
-            attacker.resets();
+            attacker.reset();
         } else {
             std::mem::forget(attacker);
         }
@@ -49,18 +49,18 @@ fn hashing_stops_with_its_session() {
     let mut server = ftp_server(&directories, "");
     fs::File::create(directories.remote_path("sparse")).unwrap().set_len(3 << 30).unwrap();
     fs::File::create(directories.remote_path("small")).unwrap().set_len(4 << 20).unwrap();
-    let alone = measure_hash_ticks(&server);
+    let ticks_before = measure_hash_ticks(&server);
     let attackers = many_sources().map(|source| {
         let mut attacker = Control::new(source, &server);
         assert_eq!(attacker.log_in("ftp", "a@b"), WELCOME);
         attacker.send_without_waiting("HASH sparse\n");
         attacker
     });
-    attackers.collect::<Vec<_>>().into_iter().for_each(Control::resets);
+    attackers.collect::<Vec<_>>().into_iter().for_each(Control::reset);
     // The queue alternates between source addresses, so a hash that still ran for an attacker would
     // use as much processor time as the hashes measured here.
-    let after = measure_hash_ticks(&server);
-    assert!(after < alone * 10, "{alone} {after}");
+    let ticks_after = measure_hash_ticks(&server);
+    assert!(ticks_after < ticks_before * 10, "{ticks_before} {ticks_after}");
     assert_exits(&mut server.program);
 }
 
@@ -79,13 +79,14 @@ fn a_hash_in_steps_is_the_hash_of_the_file_and_an_anonymous_user_has_a_limit() {
     let mut line = ftp_harness::ControlConnection::logged_in(&server);
     assert_eq!(line.send("XSHA256 file"), 550);
     assert_eq!(line.send("XSHA256 file 0 9000000"), 250);
-    let mut line = ftp_harness::ControlConnection::to(&server);
+    let mut line = ftp_harness::ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     let reply = line.send_and_read("XSHA256 file");
     assert!(reply.to_lowercase().contains(sum), "{reply} {sum}");
 }
 
-/// Returns how often `other` got a reply while `lister` waited for the end of its command.
+/// Returns the number of replies that `other` received while `lister` waited for the end of its
+/// command.
 fn count_replies_during_command(lister: &mut Control, other: &mut Control) -> usize {
     let mut count = 0;
     lister.0.get_mut().set_nonblocking(true).unwrap();
@@ -110,14 +111,14 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
     assert_eq!(other.log_in("ftp", "a@b"), WELCOME);
     for command in ["NLST zzz*", "STAT zzz*", "NLST -a"] {
         // Other processes may occupy the processor during some of the rounds.
-        let most = (0..10).map(|_| {
+        let reply_counts = (0..10).map(|_| {
             let mut line = ftp_harness::ControlConnection::logged_in(&server);
             let data = command.starts_with("NLST").then(|| line.passive());
             let mut lister = Control(line.0);
             lister.send_without_waiting(&format!("{command}\n"));
             let replies = match &data {
                 Some(data) => {
-                    assert_eq!(lister.reply(), 150);
+                    assert_eq!(lister.read_reply_code(), 150);
                     let mut data = data.try_clone().unwrap();
                     let reading = thread::spawn(move || read_to_end_of_stream(&mut data).len());
                     let replies = count_replies_during_command(&mut lister, &mut other);
@@ -126,11 +127,11 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
                 }
                 None => count_replies_during_command(&mut lister, &mut other),
             };
-            assert!([226, 212, 213, 211].contains(&lister.reply()));
+            assert!([226, 212, 213, 211].contains(&lister.read_reply_code()));
             replies
         });
-        let most = most.max().unwrap();
-        assert!(most >= 10, "{command}: {most}");
+        let max_replies = reply_counts.max().unwrap();
+        assert!(max_replies >= 10, "{command}: {max_replies}");
     }
     assert_exits(&mut server.program);
 }
@@ -173,7 +174,7 @@ fn conversion_of_files_delays_no_other_session() {
         assert_eq!(attacker.send_and_read(command), 200);
         let data = attacker.passive();
         attacker.send_without_waiting("RETR sparse\n");
-        assert_eq!(attacker.reply(), 150);
+        assert_eq!(attacker.read_reply_code(), 150);
         thread::spawn(move || std::io::copy(&mut { data }, &mut std::io::sink()));
         attackers.push(attacker);
     }

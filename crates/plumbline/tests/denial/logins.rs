@@ -26,8 +26,8 @@ fn password_checks_of_ftp_end_with_their_connections() {
     for source in many_sources() {
         let mut attacker = Control::new(source, &server);
         attacker.send_without_waiting("USER ann\nPASS wrong\n");
-        assert_eq!(attacker.reply(), 220);
-        attacker.resets();
+        assert_eq!(attacker.read_reply_code(), 220);
+        attacker.reset();
     }
     let mut honest = Control::new(OTHER, &server);
     assert_eq!(honest.log_in("ann", "secret"), WELCOME);
@@ -71,7 +71,7 @@ fn measure_login_ticks(server: &Server, mut before: impl FnMut() -> Option<Contr
         let earlier = before();
         let mut honest = Control::new(OTHER, server);
         assert_eq!(honest.log_in("ann", "secret"), WELCOME);
-        earlier.into_iter().for_each(Control::resets);
+        earlier.into_iter().for_each(Control::reset);
     }
     processor_ticks(&server.program) - start
 }
@@ -85,9 +85,9 @@ fn disconnecting_does_not_shorten_the_delay_after_a_wrong_password() {
     let with_guesses = measure_login_ticks(&server, || {
         let mut guesser = Control::new(ATTACKER, &server);
         guesser.send_without_waiting("USER ann\nPASS wrong\n");
-        assert_eq!((guesser.reply(), guesser.reply()), (220, 331));
-        // Only one password check runs at a time. When ann's login gets its reply, a correct guess
-        // would already have got a reply, so the guesser disconnects after ann's login.
+        assert_eq!((guesser.read_reply_code(), guesser.read_reply_code()), (220, 331));
+        // Only one password check runs at a time. If the guess were correct, its reply would arrive
+        // before the reply to ann's login. Therefore the guesser disconnects after ann's login.
         Some(guesser)
     });
     // If each guess were checked, the guesses would cost as much processor time as ann's logins.
@@ -103,7 +103,10 @@ fn measure_failure_ticks(server: &Server, name: &str, network: u8) -> u64 {
         attempt.send_without_waiting(&format!("USER {name}\nPASS wrong\n"));
     }
     for attempt in &mut tries {
-        assert_eq!([attempt.reply(), attempt.reply(), attempt.reply()], [220, 331, 530]);
+        assert_eq!(
+            [attempt.read_reply_code(), attempt.read_reply_code(), attempt.read_reply_code()],
+            [220, 331, 530]
+        );
     }
     processor_ticks(&server.program) - before
 }
@@ -133,7 +136,7 @@ fn login_server(directories: &TestDirectories, words: &[&str]) -> (ServeProcess,
 
 /// Logs ann in by Telnet from `source`.
 fn telnet_login(source: Ipv4Addr, port: u16) -> RawClient {
-    let mut client = RawClient::on(connect(source, port));
+    let mut client = RawClient::from_stream(connect(source, port));
     client.wait_for(b"login: ");
     client.send(b"ann\r\n");
     client.wait_for(b"Password: ");
@@ -153,7 +156,7 @@ fn password_checks_of_logins_end_with_their_connections() {
     let check = (processor_ticks(&server.program) - before).max(1);
     let before = processor_ticks(&server.program);
     for source in many_sources() {
-        let mut attacker = RawClient::on(connect(source, port));
+        let mut attacker = RawClient::from_stream(connect(source, port));
         attacker.send(b"ann\r\nwrong\r\n");
         attacker.wait_for(b"Password: ");
         reset(attacker.stream);
@@ -175,15 +178,19 @@ fn unauthenticated_sessions_are_limited_and_authenticated_ones_stay() {
         assert_eq!(user.log_in("ftp", "a@b"), WELCOME);
     }
     let mut silent: Vec<_> = (0..60).map(|_| Control::new(ATTACKER, &server)).collect();
-    let greeting_count = silent.iter_mut().map(Control::reply).filter(|code| *code == 220).count();
+    let greeting_count =
+        silent.iter_mut().map(Control::read_reply_code).filter(|code| *code == 220).count();
     assert!((10..=20).contains(&greeting_count), "{greeting_count}");
     assert!(users.iter_mut().all(|user| user.send_and_read("NOOP") == 200));
-    silent.into_iter().for_each(Control::resets);
-    let mut late = login_harness::poll_until_timeout(|| {
-        let mut late = Control::new(OTHER, &server);
-        (late.reply() == 220).then_some(late)
+    silent.into_iter().for_each(Control::reset);
+    let mut late_client = login_harness::poll_until_timeout(|| {
+        let mut late_client = Control::new(OTHER, &server);
+        (late_client.read_reply_code() == 220).then_some(late_client)
     });
-    assert_eq!((late.send_and_read("USER ftp"), late.send_and_read("PASS a@b")), (331, 230));
+    assert_eq!(
+        (late_client.send_and_read("USER ftp"), late_client.send_and_read("PASS a@b")),
+        (331, 230)
+    );
     assert_exits(&mut server.program);
 }
 
@@ -198,7 +205,7 @@ fn sighup_reloads_the_users_without_ending_the_login_server() {
     fs::write(&path, users.replace("[ann]", "[kim]")).unwrap();
     server.program.signal(Signal::HUP).unwrap();
     server.wait_for_log("login users and address prefixes reloaded");
-    let mut client = RawClient::on(connect(OTHER, port));
+    let mut client = RawClient::from_stream(connect(OTHER, port));
     client.wait_for(b"login: ");
     client.send(b"kim\r\nsecret\r\n");
     client.wait_for(b"isin");

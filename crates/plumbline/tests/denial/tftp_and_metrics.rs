@@ -145,7 +145,7 @@ fn a_program_of_a_session_inherits_no_descriptor_and_no_limit_of_the_server() {
     let server = ServeProcess::run(command);
     let line = server.wait_for_log("listening on 127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
-    let mut client = RawClient::on(connect(OTHER, port.parse().unwrap()));
+    let mut client = RawClient::from_stream(connect(OTHER, port.parse().unwrap()));
     client.send(b"\r\n");
     client.wait_for(b", limit: 64.");
     let messages = String::from_utf8_lossy(&client.received).into_owned();
@@ -226,7 +226,7 @@ fn a_missing_handshake_does_not_delay_shutdown() {
     let directories = TestDirectories::new();
     let mut server = ftp_server(&directories, "stop-grace-s = 60\n");
     let mut silent = Control::new(ATTACKER, &server);
-    assert_eq!((silent.reply(), silent.send_and_read("AUTH TLS")), (220, 234));
+    assert_eq!((silent.read_reply_code(), silent.send_and_read("AUTH TLS")), (220, 234));
     server.program.signal(Signal::TERM).unwrap();
     // The handshake timeout itself is 15 s.
     let status = server.program.wait_for_end(Duration::from_secs(10)).unwrap();

@@ -94,11 +94,11 @@ impl Session {
             return text.replace('\n', "\r\n");
         }
         let files = self.shared.files.lock().unwrap();
-        let inside = files.iter().filter_map(|(name, file)| {
+        let directory_entries = files.iter().filter_map(|(name, file)| {
             let below = name.strip_prefix(directory)?.trim_start_matches('/');
             (!below.contains('/')).then_some((below, file.len()))
         });
-        let lines = inside.map(|(name, size)| match verb {
+        let lines = directory_entries.map(|(name, size)| match verb {
             "NLST" => format!("{name}\r\n"),
             "MLSD" => format!("type=file;size={size};modify=20200102030405; {name}\r\n"),
             _ => format!("-rw-r--r-- 1 a b {size} Jan 02 2020 {name}\r\n"),
@@ -128,22 +128,22 @@ impl Session {
     }
 
     /// Returns the replies for the start and the end of a transfer.
-    fn reported(&self) -> (&'static str, &'static str) {
-        let mut begins = "150 here it comes";
-        let mut ends = "226 done";
+    fn transfer_replies(&self) -> (&'static str, &'static str) {
+        let mut start_reply = "150 here it comes";
+        let mut end_reply = "226 done";
         for quirk in self.shared.quirks {
             match quirk {
-                Quirk::Begins(text) => begins = text,
-                Quirk::Ends(text) => ends = text,
+                Quirk::StartReply(text) => start_reply = text,
+                Quirk::EndReply(text) => end_reply = text,
                 _ => {}
             }
         }
-        (begins, ends)
+        (start_reply, end_reply)
     }
 
     /// Returns the number of bytes after which a transfer of `len` bytes ends too early, and the
     /// way in which it ends.
-    fn cut(&self, len: usize) -> Option<(usize, Cut)> {
+    fn early_end(&self, len: usize) -> Option<(usize, Cut)> {
         self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::Cut(at, cut) if self.shared.is_first(*quirk) => Some((*at, *cut)),
             Quirk::CutBeyond(at, cut) if *at < len => Some((*at, *cut)),
@@ -152,23 +152,23 @@ impl Session {
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let (begins, ends) = self.reported();
+        let (start_reply, end_reply) = self.transfer_replies();
         if self.shared.has(Quirk::RepliesInOneSegment) {
-            self.send_reply(&format!("{begins}\n{ends}"))?;
+            self.send_reply(&format!("{start_reply}\n{end_reply}"))?;
         } else {
-            self.send_reply(begins)?;
+            self.send_reply(start_reply)?;
         }
         if self.shared.has(Quirk::FinalReplyBeforeData) {
-            self.send_reply(ends)?;
+            self.send_reply(end_reply)?;
         }
         let Some(mut stream) = self.open()? else { return Ok(()) };
-        let cut = self.cut(bytes.len());
-        let until = cut.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
+        let early_end = self.early_end(bytes.len());
+        let until = early_end.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
         // A client that has enough data closes the connection.
         if self.write_paced(&mut stream, bytes.get(..until).unwrap_or_default()).is_err() {
             return self.send_reply("426 you have hung up");
         }
-        if let Some((_, cut)) = cut {
+        if let Some((_, cut)) = early_end {
             return self.cut_off(stream, cut);
         }
         if stream.end(!self.shared.has(Quirk::NoCloseNotify)).is_err() {
@@ -178,7 +178,7 @@ impl Session {
         _ = io::copy(&mut stream, &mut io::sink());
         let has_replied = self.shared.has(Quirk::RepliesInOneSegment)
             || self.shared.has(Quirk::FinalReplyBeforeData);
-        if has_replied { Ok(()) } else { self.send_reply(ends) }
+        if has_replied { Ok(()) } else { self.send_reply(end_reply) }
     }
 
     /// Writes all bytes at once, or at the pace of a quirk.
@@ -230,12 +230,12 @@ impl Session {
     }
 
     fn receive(&mut self, path: String, before: Option<Vec<u8>>) -> io::Result<()> {
-        let (begins, ends) = self.reported();
-        self.send_reply(begins)?;
+        let (start_reply, end_reply) = self.transfer_replies();
+        self.send_reply(start_reply)?;
         let Some(mut stream) = self.open()? else { return Ok(()) };
         let mut bytes = before.unwrap_or_default();
-        let cut = self.cut(usize::MAX);
-        match cut {
+        let early_end = self.early_end(usize::MAX);
+        match early_end {
             None => _ = stream.read_to_end(&mut bytes)?,
             Some((at, _)) => {
                 let at = u64::try_from(at).unwrap_or(u64::MAX);
@@ -243,11 +243,11 @@ impl Session {
             }
         }
         self.shared.files.lock().unwrap().insert(path, bytes);
-        if let Some((_, cut)) = cut {
+        if let Some((_, cut)) = early_end {
             return self.cut_off(stream, cut);
         }
         // The client waits for close_notify.
         _ = stream.end(true);
-        self.send_reply(ends)
+        self.send_reply(end_reply)
     }
 }

@@ -17,9 +17,9 @@ use std::thread;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quirk {
     /// A command is answered with this text and not executed; an empty text means no answer.
-    On(&'static str, &'static str),
-    /// Like `On`, but only for the first such command.
-    Once(&'static str, &'static str),
+    ReplyTo(&'static str, &'static str),
+    /// Like `ReplyTo`, but only for the first command with this name.
+    FirstReplyTo(&'static str, &'static str),
     /// Text of the greeting; `421` ends the session.
     Greeting(&'static str),
     /// Text of the greeting of the first session only.
@@ -30,9 +30,9 @@ pub(crate) enum Quirk {
     /// EPSV or PASV announces a port on which nothing listens.
     ClosedPort(&'static str),
     /// Reply at the start of a transfer; no reply if empty.
-    Begins(&'static str),
+    StartReply(&'static str),
     /// Reply at the end of a transfer; no reply if empty.
-    Ends(&'static str),
+    EndReply(&'static str),
     /// The final reply is sent before the data.
     FinalReplyBeforeData,
     /// Both replies of a transfer are sent in one segment.
@@ -82,8 +82,8 @@ pub(crate) enum Quirk {
     NoTelnet,
     /// The data of a command is this text, repeated until the client closes.
     Endless(&'static str, &'static str),
-    /// Only one session at a time: another gets 421. A session that got 421 stays open until the
-    /// client closes it.
+    /// Only one session at a time; a second session gets 421. A session that got 421 stays open
+    /// until the client closes it.
     OneSession,
 }
 
@@ -122,7 +122,7 @@ struct Shared {
     quirks: &'static [Quirk],
     files: Mutex<BTreeMap<String, Vec<u8>>>,
     /// Quirks that apply only once and have been used.
-    used: Mutex<Vec<Quirk>>,
+    used_quirks: Mutex<Vec<Quirk>>,
     /// Received commands, in order.
     received: Mutex<Vec<String>>,
     certificate: Option<Certificate>,
@@ -138,20 +138,20 @@ impl FaultyFtpServer {
         let shared = Arc::new(Shared {
             quirks,
             files: Mutex::new(files.collect()),
-            used: Mutex::default(),
+            used_quirks: Mutex::default(),
             received: Mutex::default(),
             certificate: is_tls.then(Certificate::new),
         });
         let server_shared = Arc::clone(&shared);
         thread::spawn(move || {
-            let mut callers: Vec<TcpStream> = Vec::new();
+            let mut control_connections: Vec<TcpStream> = Vec::new();
             for client in listener.incoming() {
                 let (Ok(client), shared) = (client, Arc::clone(&server_shared)) else { return };
                 // Evaluated before the thread of the session starts, so that the result depends on
                 // the order of the client's connections and not on thread scheduling.
-                let is_alone = callers.iter().all(has_closed);
+                let is_alone = control_connections.iter().all(has_closed);
                 if shared.has(Quirk::OneSession) {
-                    callers.push(client.try_clone().unwrap());
+                    control_connections.push(client.try_clone().unwrap());
                 }
                 // An error that ends a session does not affect later ones.
                 thread::spawn(move || {
@@ -188,9 +188,9 @@ impl Shared {
 
     /// Returns whether a quirk is used for the first time, and marks it as used.
     fn is_first(&self, quirk: Quirk) -> bool {
-        let mut used = self.used.lock().unwrap();
-        let is_first = !used.contains(&quirk);
-        used.push(quirk);
+        let mut used_quirks = self.used_quirks.lock().unwrap();
+        let is_first = !used_quirks.contains(&quirk);
+        used_quirks.push(quirk);
         is_first
     }
 }
@@ -274,15 +274,15 @@ impl Session {
     /// Returns the reply that replaces the execution of a command.
     fn replacement_reply(&self, verb: &str) -> Option<&'static str> {
         self.shared.quirks.iter().find_map(|quirk| match quirk {
-            Quirk::On(known, text) if *known == verb => Some(*text),
-            Quirk::Once(known, text) if *known == verb && self.shared.is_first(*quirk) => {
+            Quirk::ReplyTo(known, text) if *known == verb => Some(*text),
+            Quirk::FirstReplyTo(known, text) if *known == verb && self.shared.is_first(*quirk) => {
                 Some(*text)
             }
             _ => None,
         })
     }
 
-    /// Sends a reply; `\n` in `text` separates its lines.
+    /// Sends a reply. In `text`, `\n` separates the lines of the reply.
     fn send_reply(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -333,15 +333,17 @@ impl Session {
             }
             "CWD" => {
                 let path = self.path_of(argument);
-                let is_there =
+                let is_existing_directory =
                     self.shared.files.lock().unwrap().keys().any(|name| {
                         name.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'))
                     });
-                let is_own = matches!(argument, "." | "/");
-                if !is_there && !is_own || self.is_unsupported_path(argument) {
+                let is_root_or_current = matches!(argument, "." | "/");
+                if !is_existing_directory && !is_root_or_current
+                    || self.is_unsupported_path(argument)
+                {
                     return self.send_reply("550 no such folder");
                 }
-                self.directory = if is_own { String::new() } else { path };
+                self.directory = if is_root_or_current { String::new() } else { path };
                 self.send_reply("250 there")
             }
             "PWD" => {

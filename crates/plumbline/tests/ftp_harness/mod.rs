@@ -109,7 +109,8 @@ impl Server {
         Self::start_by(directories, &[], words)
     }
 
-    /// Starts a server whose root is the directory `there`, as the argument of another program.
+    /// Starts a server whose root is the directory `there`. The command line of the server is
+    /// appended to the command `before`.
     pub(crate) fn start_by(directories: &TestDirectories, before: &[&str], words: &[&str]) -> Self {
         let plumb = env!("CARGO_BIN_EXE_plumb");
         let mut command = Command::new(before.first().unwrap_or(&plumb));
@@ -148,7 +149,7 @@ impl Server {
 pub(crate) struct ControlConnection(pub(crate) BufReader<TcpStream>);
 
 impl ControlConnection {
-    pub(crate) fn to(server: &Server) -> Self {
+    pub(crate) fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         let mut line = Self(BufReader::new(stream));
         assert_eq!(line.read_reply(), 220);
@@ -168,7 +169,7 @@ impl ControlConnection {
     }
 
     pub(crate) fn logged_in(server: &Server) -> Self {
-        let mut line = Self::to(server);
+        let mut line = Self::connect(server);
         assert_eq!((line.send("USER ftp"), line.send("PASS a@b")), (331, 230));
         line
     }

@@ -1,7 +1,7 @@
 //! The client programs, each of which uploads and downloads a file.
 
 use super::ftp_servers::{Kind, Server};
-use super::matrix::Case;
+use super::matrix::TransferMode;
 use os::process::Program;
 use protocols::time::Duration;
 use std::fs::{self, File};
@@ -100,9 +100,9 @@ impl ClientProgram {
         }
     }
 
-    /// Returns whether the client supports `case`: only some support TLS, and one lacks IPv6. curl
-    /// before 8.0 does not use TLS on connections that it accepts.
-    fn supports(self, case: Case) -> bool {
+    /// Returns whether the client supports `case`. Only some clients support TLS, and one lacks
+    /// IPv6. curl before 8.0 does not use TLS on connections that it accepts.
+    fn supports(self, case: TransferMode) -> bool {
         match self {
             Self::Curl => !(case.in_tls && case.is_active),
             Self::Lftp | Self::Ftplib | Self::Suppaftp | Self::Plumb => true,
@@ -112,11 +112,11 @@ impl ClientProgram {
     }
 
     /// Uploads the file `name` into the directory `in`; `None` if the client does not support the
-    /// case.
+    /// transfer mode.
     pub(crate) fn upload(
         self,
         server: &Server,
-        case: Case,
+        case: TransferMode,
         here: &Path,
         name: &str,
     ) -> Option<ClientResult> {
@@ -124,11 +124,11 @@ impl ClientProgram {
     }
 
     /// Downloads the file `name` from the server's root; `None` if the client does not support the
-    /// case.
+    /// transfer mode.
     pub(crate) fn download(
         self,
         server: &Server,
-        case: Case,
+        case: TransferMode,
         here: &Path,
         name: &str,
     ) -> Option<ClientResult> {
@@ -138,7 +138,7 @@ impl ClientProgram {
     fn transfer(
         self,
         server: &Server,
-        case: Case,
+        case: TransferMode,
         here: &Path,
         name: &str,
         is_upload: bool,
@@ -183,7 +183,13 @@ fn run(mut command: Command, here: &Path, typed: &str) -> ClientResult {
     }
 }
 
-fn curl(command: &mut Command, server: &Server, case: Case, name: &str, is_upload: bool) -> String {
+fn curl(
+    command: &mut Command,
+    server: &Server,
+    case: TransferMode,
+    name: &str,
+    is_upload: bool,
+) -> String {
     let (client, password) = server.kind.client();
     let url = format!("ftp://{}:{}", server.host_in_url(), server.port);
     command.args(["-q", "-sS", "--globoff", "-u", &format!("{client}:{password}")]);
@@ -196,7 +202,13 @@ fn curl(command: &mut Command, server: &Server, case: Case, name: &str, is_uploa
     String::new()
 }
 
-fn lftp(command: &mut Command, server: &Server, case: Case, name: &str, is_upload: bool) -> String {
+fn lftp(
+    command: &mut Command,
+    server: &Server,
+    case: TransferMode,
+    name: &str,
+    is_upload: bool,
+) -> String {
     let (client, password) = server.kind.client();
     let tls = match case.in_tls {
         false => "set ftp:ssl-allow no",
@@ -222,7 +234,7 @@ fn lftp(command: &mut Command, server: &Server, case: Case, name: &str, is_uploa
 fn ncftp(
     command: &mut Command,
     server: &Server,
-    case: Case,
+    case: TransferMode,
     name: &str,
     is_upload: bool,
 ) -> String {
@@ -251,7 +263,7 @@ fn classic(server: &Server, name: &str, is_upload: bool) -> String {
 fn ftplib(
     command: &mut Command,
     server: &Server,
-    case: Case,
+    case: TransferMode,
     name: &str,
     is_upload: bool,
 ) -> String {
@@ -266,7 +278,7 @@ fn ftplib(
 fn suppaftp(
     command: &mut Command,
     server: &Server,
-    case: Case,
+    case: TransferMode,
     name: &str,
     is_upload: bool,
 ) -> String {
@@ -284,7 +296,7 @@ fn suppaftp(
 fn plumb(
     command: &mut Command,
     server: &Server,
-    case: Case,
+    case: TransferMode,
     name: &str,
     is_upload: bool,
 ) -> String {

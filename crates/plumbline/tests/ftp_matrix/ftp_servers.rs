@@ -1,6 +1,6 @@
-//! The servers, at 127.0.0.1 and fd00::1.
+//! The FTP servers, each at 127.0.0.1 and fd00::1.
 
-use super::matrix::Case;
+use super::matrix::TransferMode;
 use os::process::Program;
 use std::fs::{self, Permissions};
 use std::net::TcpStream;
@@ -91,7 +91,7 @@ struct ServerSite<'a> {
 }
 
 impl ServerSite<'_> {
-    fn at(&self, name: &str) -> String {
+    fn file_path(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
 
@@ -112,7 +112,7 @@ impl ServerSite<'_> {
         let mut openssl = peers::OPENSSL.command();
         let output = openssl.args(["passwd", "-1", "secret"]).output().unwrap();
         let hash = String::from_utf8(output.stdout).unwrap();
-        let root = self.at("root");
+        let root = self.file_path("root");
         self.file(kind, &format!("me:{}:1000:1000::{root}{tail}\n", hash.trim()))
     }
 }
@@ -142,7 +142,7 @@ impl Kind {
 
     /// Returns whether the server supports `case`. libunftp has no EPRT, so its active mode is IPv4
     /// only.
-    pub(crate) fn supports(self, case: Case) -> bool {
+    pub(crate) fn supports(self, case: TransferMode) -> bool {
         self != Self::Libunftp || !case.is_active || !case.is_v6
     }
 
@@ -190,7 +190,7 @@ fn pure_ftpd(site: &ServerSite<'_>) -> Option<Command> {
     let password_program =
         if unpacked_program.is_file() { unpacked_program } else { PathBuf::from("pure-pw") };
     let users = site.users("pure-users", "/./::::::::::::");
-    let database = site.at(&format!("pure-{}.pdb", site.port));
+    let database = site.file_path(&format!("pure-{}.pdb", site.port));
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let status = Command::new(password_program)
         .env("LD_LIBRARY_PATH", program.with_file_name(libraries))
@@ -201,8 +201,8 @@ fn pure_ftpd(site: &ServerSite<'_>) -> Option<Command> {
     let mut command = Command::new(program);
     command.args(["-S", &format!("{},{}", site.host(), site.port), "-c", "50", "-C", "50"]);
     command.args(["-E", "-H", "-A", "-u", "1", "-l", &format!("puredb:{database}")]);
-    let id = site.at(&format!("pure-{}.pid", site.port));
-    command.args(["-g", &id, "-Y", "1", "-2", &site.at("both.pem")]);
+    let id = site.file_path(&format!("pure-{}.pid", site.port));
+    command.args(["-g", &id, "-Y", "1", "-2", &site.file_path("both.pem")]);
     Some(command)
 }
 
@@ -237,22 +237,22 @@ fn proftpd(site: &ServerSite<'_>) -> Option<Command> {
 
 fn pyftpdlib(site: &ServerSite<'_>) -> Command {
     let mut command = peers::PYFTPDLIB.command();
-    command.args(["-W", "ignore", "-c", PYFTPDLIB, &site.at("root"), site.host()]);
-    command.args([&site.port.to_string(), &site.at("both.pem")]);
+    command.args(["-W", "ignore", "-c", PYFTPDLIB, &site.file_path("root"), site.host()]);
+    command.args([&site.port.to_string(), &site.file_path("both.pem")]);
     command
 }
 
 fn libunftp(site: &ServerSite<'_>) -> Command {
     let mut command = peers::LIBUNFTP.command();
-    command.args([&site.at("root"), site.host(), &site.port.to_string()]);
-    command.args([site.at("cert.pem"), site.at("key.pem")]);
+    command.args([&site.file_path("root"), site.host(), &site.port.to_string()]);
+    command.args([site.file_path("cert.pem"), site.file_path("key.pem")]);
     command
 }
 
 fn plumb(site: &ServerSite<'_>) -> Command {
     let host = if site.is_v6 { "[fd00::1]" } else { "127.0.0.1" };
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    command.args(["serve", "--quiet", "--ftp", "--writable", "--root", &site.at("root")]);
+    command.args(["serve", "--quiet", "--ftp", "--writable", "--root", &site.file_path("root")]);
     command.args(["--ftp-listen", &format!("{host}:{}", site.port)]);
     command.env("XDG_STATE_HOME", site.directory.join(format!("state-{}", site.port)));
     command

@@ -1,17 +1,17 @@
-//! The outcome of each pair of client and server in each case.
+//! The outcome of each pair of client and server in each transfer mode.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-/// Transfer mode of a cell.
+/// Transfer mode that a cell of the matrix tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Case {
+pub(crate) struct TransferMode {
     pub(crate) in_tls: bool,
     pub(crate) is_active: bool,
     pub(crate) is_v6: bool,
 }
 
-impl Case {
+impl TransferMode {
     pub(crate) const ALL: [Self; 8] = [
         Self { in_tls: false, is_active: false, is_v6: false },
         Self { in_tls: false, is_active: true, is_v6: false },
@@ -24,7 +24,7 @@ impl Case {
     ];
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for TransferMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.in_tls { "tls-" } else { "clear-" })?;
         f.write_str(if self.is_active { "act-" } else { "pasv-" })?;
@@ -36,7 +36,7 @@ impl fmt::Display for Case {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// The peer does not support this case.
+    /// The peer does not support this transfer mode.
     Unknown,
     /// Only root of the machine can start the peer.
     NoRoot,
@@ -46,7 +46,7 @@ pub(crate) enum Outcome {
 /// A table of outcomes.
 pub(crate) struct Matrix {
     title: &'static str,
-    rows: Vec<(&'static str, Vec<(Case, Outcome)>)>,
+    rows: Vec<(&'static str, Vec<(TransferMode, Outcome)>)>,
 }
 
 impl Matrix {
@@ -54,14 +54,14 @@ impl Matrix {
         Self { title, rows: Vec::new() }
     }
 
-    pub(crate) fn add(&mut self, name: &'static str, row: Vec<(Case, Outcome)>) {
+    pub(crate) fn add(&mut self, name: &'static str, row: Vec<(TransferMode, Outcome)>) {
         self.rows.push((name, row));
     }
 
     /// Writes the table to stderr, and fails the test if any cell failed.
     pub(crate) fn conclude(self) {
         let mut text = format!("\n{}\n{:<12}", self.title, "");
-        for case in Case::ALL {
+        for case in TransferMode::ALL {
             _ = write!(text, "  {:<13}", case.to_string());
         }
         let mut failures = Vec::new();

@@ -269,7 +269,7 @@ fn a_configured_user_has_rights_per_directory() {
     directories.run_client_ok("chmod", &["600", "users.toml"], "");
     let server =
         Server::configured(&directories, &format!("users = \"{}\"\n", users.display()), &[]);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     assert_eq!((line.store("STOR in/a", b"a"), line.store("STOR a", b"a")), (226, 550));
     assert_eq!((line.send("DELE in/a"), line.send("MKD in/b")), (250, 550));
@@ -380,7 +380,7 @@ fn with_hosts(directories: &TestDirectories) -> Server {
 fn host_selects_the_files_of_a_virtual_host_until_rein() {
     let directories = TestDirectories::new();
     let server = with_hosts(&directories);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     let read_owner = |line: &mut ControlConnection| {
         assert_eq!((line.send("USER ftp"), line.send("PASS a@b")), (331, 230));
         line.send("TYPE I");
@@ -400,7 +400,7 @@ fn host_selects_the_files_of_a_virtual_host_until_rein() {
 fn users_of_a_removed_host_do_not_log_in_to_the_servers_own_files() {
     let directories = TestDirectories::new();
     let mut server = with_hosts(&directories);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!(line.send("HOST ftp.example.org"), 220);
     fs::write(directories.local_path("serve.toml"), "[ftp]\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
@@ -421,7 +421,7 @@ fn users_of_a_host_send_no_mail_to_the_servers_spool() {
         spool.display()
     );
     let server = Server::configured(&directories, &lines, &[]);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     let logs_in = |line: &mut ControlConnection| (line.send("USER ftp"), line.send("PASS a@b"));
     assert_eq!((line.send("HOST ftp.example.org"), logs_in(&mut line)), (220, (331, 230)));
     assert!(line.send_and_read("MAIL ann").contains("no right to send mail"));

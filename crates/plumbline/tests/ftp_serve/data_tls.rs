@@ -1,5 +1,5 @@
-//! Data connections in TLS: the server accepts only those that resume the TLS session of their own
-//! control connection.
+//! Data connections in TLS: the server accepts only a data connection that resumes the TLS session
+//! of its own control connection.
 
 use super::ftp_harness::{ControlConnection, Server, TestDirectories};
 use std::fs;
@@ -79,7 +79,7 @@ struct Control(BufReader<Tls>);
 
 impl Control {
     fn logged_in(server: &Server, client: &Arc<ClientConfig>, user: &str) -> Self {
-        let mut line = ControlConnection::to(server);
+        let mut line = ControlConnection::connect(server);
         assert_eq!(line.send("AUTH TLS"), 234);
         let mut control = Self(BufReader::new(in_tls(client, line.0.into_inner())));
         let user = format!("USER {user}");

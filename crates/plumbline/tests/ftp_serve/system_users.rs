@@ -92,7 +92,7 @@ fn a_pam_session_is_open_as_long_as_the_ftp_session() {
         return;
     }
     let mut server = with_system_users(&directories);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS wrong")), (331, 530));
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     assert_eq!(wait_for_session_log(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
@@ -102,11 +102,11 @@ fn a_pam_session_is_open_as_long_as_the_ftp_session() {
     assert_eq!(line.send("QUIT"), 221);
     assert_eq!(wait_for_session_log(&directories, 2)[1], "close_session ann 127.0.0.1 plumb");
     // The PAM session also ends when the connection breaks or the server is killed.
-    let mut broken = ControlConnection::to(&server);
+    let mut broken = ControlConnection::connect(&server);
     assert_eq!((broken.send("USER ann"), broken.send("PASS secret")), (331, 230));
     drop(broken);
     assert_eq!(wait_for_session_log(&directories, 4)[3], "close_session ann 127.0.0.1 plumb");
-    let mut last = ControlConnection::to(&server);
+    let mut last = ControlConnection::connect(&server);
     assert_eq!((last.send("USER ann"), last.send("PASS secret")), (331, 230));
     server.program.child().kill().unwrap();
     assert_eq!(wait_for_session_log(&directories, 6)[5], "close_session ann 127.0.0.1 plumb");
@@ -123,7 +123,7 @@ fn a_denied_user_gets_no_session() {
     for (name, password) in
         [("ann", "Secret"), ("old", "secret"), ("bob", "secret"), ("root", "secret")]
     {
-        let mut line = ControlConnection::to(&server);
+        let mut line = ControlConnection::connect(&server);
         line.send(&format!("USER {name}"));
         assert_eq!(
             line.send_and_read(&format!("PASS {password}")),
@@ -131,7 +131,7 @@ fn a_denied_user_gets_no_session() {
             "{name}"
         );
     }
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     assert_eq!(wait_for_session_log(&directories, 1), ["open_session ann 127.0.0.1 plumb"]);
 }
@@ -154,13 +154,13 @@ fn the_configured_pam_service_applies_and_a_failed_session_denies_the_login() {
         list.display()
     );
     let server = with_service(&directories, "files", &rule, &words);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     assert_eq!(wait_for_session_log(&directories, 1), ["open_session ann 127.0.0.1 files"]);
     drop(line);
     wait_for_session_log(&directories, 2);
     fs::write(&list, "nobody\n").unwrap();
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 530));
     server.wait_for_log("PAM cannot open a session");
 }
@@ -183,7 +183,7 @@ fn a_system_user_gets_the_home_directory_with_its_own_rights() {
     fs::set_permissions(directories.remote_path("ann/private"), PermissionsExt::from_mode(0o600))
         .unwrap();
     let server = with_system_users(&directories);
-    let mut line = ControlConnection::to(&server);
+    let mut line = ControlConnection::connect(&server);
     assert_eq!((line.send("USER ann"), line.send("PASS Secret")), (331, 530));
     assert_eq!((line.send("USER ann"), line.send("PASS secret")), (331, 230));
     assert_eq!(line.send_and_read("PWD"), "257 \"/\" is the current directory\r\n");
@@ -213,7 +213,7 @@ fn a_user_without_a_shell_root_and_an_unknown_user_get_the_same_reply() {
     let server = with_system_users(&directories);
     let mut replies = Vec::new();
     for name in ["bob", "root", "super", "nobody-here", "-froot"] {
-        let mut line = ControlConnection::to(&server);
+        let mut line = ControlConnection::connect(&server);
         assert_eq!(line.send(&format!("USER {name}")), 331);
         replies.push(line.send_and_read("PASS secret"));
     }
@@ -259,16 +259,16 @@ fn a_hanging_pam_module_delays_no_configured_user_and_ends_with_its_session() {
     let words = ["--ftp-users", users.to_str().unwrap()];
     let mut server = with_service(&directories, "plumb", &rules, &words);
     let wait = |count| poll_until_timeout(|| (count_pam_processes(&server) == count).then_some(()));
-    let mut waiting = ControlConnection::to(&server);
+    let mut waiting = ControlConnection::connect(&server);
     assert_eq!(waiting.send("USER ann"), 331);
     waiting.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
     wait(1);
-    let mut kim = ControlConnection::to(&server);
+    let mut kim = ControlConnection::connect(&server);
     assert_eq!((kim.send("USER kim"), kim.send("PASS secret")), (331, 230));
     drop(waiting);
     wait(0);
     // A login that is waiting for PAM does not delay the end of the server.
-    let mut last = ControlConnection::to(&server);
+    let mut last = ControlConnection::connect(&server);
     assert_eq!(last.send("USER ann"), 331);
     last.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
     wait(1);

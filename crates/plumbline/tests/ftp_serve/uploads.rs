@@ -11,8 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// A grace period for partial uploads that is longer than any test waits for the end of a
-/// connection.
+/// Configuration with a grace period for partial uploads that is longer than each test.
 const LONG_GRACE: &str = "rights = \"writable\"\nupload-grace-ms = 60000\n";
 
 fn reset(stream: &TcpStream) {
@@ -56,9 +55,9 @@ fn a_client_that_closes_both_connections_in_order_after_its_data_replaces_nothin
         let mut data = line.passive();
         assert_eq!(line.send("STOR file"), 150);
         data.write_all(b"the beginning of the new one").unwrap();
-        // When a client is killed, the kernel closes both connections; in every other round it
-        // resets the control connection. The server is stopped during this time, so that it finds
-        // both connections closed at once.
+        // The test closes both connections, as the kernel does for a killed client. In every second
+        // round the control connection is reset instead. The server is stopped meanwhile, so that
+        // it finds both connections closed at once.
         stop(rustix::process::Signal::STOP);
         drop(data);
         if round % 2 == 1 {
@@ -316,7 +315,7 @@ fn a_partial_upload_is_removed_when_it_is_older_than_its_limit() {
 
 // attack row 129
 #[test]
-fn a_partial_upload_is_no_file_of_the_root_and_its_directory_has_no_name_there() {
+fn a_partial_upload_and_its_directory_are_not_accessible_by_name() {
     let directories = TestDirectories::new();
     let server = Server::writable(&directories, "127.0.0.1", &[]);
     let mut line = ControlConnection::logged_in(&server);
@@ -471,7 +470,8 @@ fn a_record_counts_the_transferred_bytes() {
     assert_eq!(uploads, expected);
 }
 
-/// Breaks off an upload, runs a client that resumes it, and checks that it resumed at the break.
+/// Breaks off an upload, runs a client that resumes the upload, and checks the offset at which the
+/// upload continued.
 fn interrupt_and_resume(client: impl Fn(&TestDirectories, &Server)) {
     let directories = TestDirectories::new();
     let data = pattern(300_000);

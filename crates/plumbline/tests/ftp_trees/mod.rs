@@ -23,7 +23,7 @@ pub(crate) fn noise(len: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Returns the files of the tree by their paths in it.
+/// Returns the content of each file of the tree, by its path relative to the root.
 fn files() -> BTreeMap<String, Vec<u8>> {
     let files = [
         ("a text", text(100_000)),
@@ -43,15 +43,15 @@ pub(crate) fn make_tree(root: &Path) {
     }
 }
 
-/// Checks that the tree at `root` has these files and no others.
+/// Checks that the tree at `root` has exactly the files of [`make_tree`].
 pub(crate) fn check_tree(root: &Path) {
     let mut found_files = BTreeMap::new();
     collect(root, "", &mut found_files);
     // A client (wget) may leave its listings in the directory.
     found_files.retain(|name, _| !name.ends_with(".listing"));
-    let wanted = files();
-    assert!(found_files.keys().eq(wanted.keys()), "{:?}", found_files.keys());
-    for (name, bytes) in wanted {
+    let expected_files = files();
+    assert!(found_files.keys().eq(expected_files.keys()), "{:?}", found_files.keys());
+    for (name, bytes) in expected_files {
         assert!(found_files.get(&name) == Some(&bytes), "{name} has other bytes");
     }
 }

@@ -54,10 +54,10 @@ fn an_endless_line_of_a_listing_is_refused_within_a_bounded_memory() {
 }
 
 const FOUR_BYTES: Quirk =
-    Quirk::On("MLST", "250-this\n type=file;size=4;modify=20200102030405; x\n250 end");
+    Quirk::ReplyTo("MLST", "250-this\n type=file;size=4;modify=20200102030405; x\n250 end");
 const MORE: &[Quirk] = &[FEATURES, FOUR_BYTES, Quirk::Endless("RETR", "more and more")];
 const SIZE_OF_FOUR: &[Quirk] =
-    &[Quirk::On("SIZE", "213 4"), Quirk::Endless("RETR", "more and more")];
+    &[Quirk::ReplyTo("SIZE", "213 4"), Quirk::Endless("RETR", "more and more")];
 
 // attack row 144
 #[test]
@@ -174,7 +174,7 @@ fn the_banner_of_a_non_ftp_server_is_quoted() {
     assert!(messages.contains(quoted), "{messages}");
 }
 
-const ONE_SESSION: &[Quirk] = &[Quirk::Once("RETR", "421 timeout"), Quirk::OneSession];
+const ONE_SESSION: &[Quirk] = &[Quirk::FirstReplyTo("RETR", "421 timeout"), Quirk::OneSession];
 
 #[test]
 fn after_421_the_old_connection_is_closed_before_the_new_one_is_opened() {
@@ -209,7 +209,7 @@ fn a_directory_is_not_downloaded_as_a_file_and_a_missing_local_one_is_named() {
 }
 
 #[test]
-fn a_transfer_that_stops_fails_a_measurement_that_has_others() {
+fn a_stalled_transfer_fails_a_measurement_with_other_transfers() {
     let directory = TestDirectory::new("stops");
     let stall_quirk: &[Quirk] = &[Quirk::CutBeyond(20_000, Cut::Stalled)];
     let server = FaultyFtpServer::start(stall_quirk, &[("file", vec![b'x'; 65_536])]);

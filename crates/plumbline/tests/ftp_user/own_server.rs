@@ -246,7 +246,8 @@ fn names_with_line_ends_are_omitted_and_reported() {
     let (code, shown, messages) = run(&["ls", &format!("{url}/d/")]);
     assert_eq!((code, shown.as_str()), (Some(0), "bell?\nplain\n"));
     assert!(messages.contains("skipped 2 names of 'd/' on the server"), "{messages}");
-    // A local file with such a name may have a counterpart on the server, so it is not deleted.
+    // A local file with a line end in its name may have a counterpart on the server, so the mirror
+    // does not delete the file.
     fs::create_dir(directory.0.join("copy")).unwrap();
     for name in ["copy/a\nb", "copy/old"] {
         fs::write(directory.0.join(name), "x").unwrap();
@@ -289,7 +290,7 @@ fn interrupt(
     (mut program, messages): (Program, std::sync::mpsc::Receiver<String>),
 ) -> (Option<i32>, Vec<String>) {
     program.signal(rustix::process::Signal::INT).unwrap();
-    let status = poll_until_timeout(|| program.has_ended().unwrap());
+    let status = poll_until_timeout(|| program.exit_status().unwrap());
     let messages = messages.iter().filter(|line| !line.starts_with("plumb: <")).collect();
     (status.code(), messages)
 }

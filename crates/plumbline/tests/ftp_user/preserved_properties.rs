@@ -36,7 +36,7 @@ fn transfers_preserve_the_modification_time_by_default() {
     assert!(is_old(&directory.0.join("e")));
 }
 
-const UTIME: &[Quirk] = &[Quirk::On("SITE", "200 set")];
+const UTIME: &[Quirk] = &[Quirk::ReplyTo("SITE", "200 set")];
 
 #[test]
 fn without_mfmt_the_time_is_set_with_site_utime() {
@@ -59,13 +59,14 @@ fn a_server_that_sets_no_times_is_reported_only_in_verbose_mode() {
     fs::write(directory.0.join("b"), "text").unwrap();
     let (_, _, messages) = directory.run(&["put", "-v", "a", "b", &format!("{url}/")]);
     assert!(
-        messages.contains("'a/b' has the time of the upload: the server does not set"),
+        messages.contains("'a/b' is the time of the upload: the server does not set"),
         "{messages}"
     );
     assert_eq!(server.received().iter().filter(|verb| *verb == "SITE").count(), 2);
 }
 
-const NO_MFMT: &[Quirk] = &[Quirk::Features(" SIZE\n MFMT"), Quirk::On("MFMT", "550 not here")];
+const NO_MFMT: &[Quirk] =
+    &[Quirk::Features(" SIZE\n MFMT"), Quirk::ReplyTo("MFMT", "550 not here")];
 
 #[test]
 fn a_time_that_mfmt_does_not_set_is_reported_in_verbose_mode() {
@@ -76,7 +77,7 @@ fn a_time_that_mfmt_does_not_set_is_reported_in_verbose_mode() {
         directory.run(&["put", "-v", "a", &format!("ftp://127.0.0.1:{}/a", server.port)]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(
-        messages.contains("'a' has the time of the upload: cannot set the time of 'a'"),
+        messages.contains("'a' is the time of the upload: cannot set the time of 'a'"),
         "{messages}"
     );
 }
@@ -259,7 +260,7 @@ fn nothing_is_deleted_for_a_listing_that_cannot_be_read() {
     let (code, _, messages) = directory.run(&["mirror", &url, "here"]);
     assert_eq!(code, Some(1), "{messages}");
     assert!(messages.contains(sentence) && directory.0.join("here/b").exists(), "{messages}");
-    let empty_server = FaultyFtpServer::start(&[Quirk::On("LIST", "450 No files found")], &[]);
+    let empty_server = FaultyFtpServer::start(&[Quirk::ReplyTo("LIST", "450 No files found")], &[]);
     let url = format!("ftp://127.0.0.1:{}/d", empty_server.port);
     let (code, _, messages) = directory.run(&["mirror", "--delete", &url, "here"]);
     assert_eq!(code, Some(1), "{messages}");
@@ -291,7 +292,7 @@ fn counterparts_of_links_and_directories_with_excluded_files_are_not_deleted() {
     assert!(!is_there("d/y") && !is_there("e"));
 }
 
-/// Creates a tree on the server, and a local one with files that the server does not have.
+/// Creates a tree on the server, and a local tree with files that the server does not have.
 fn create_two_trees(name: &str) -> TestDirectory {
     let directory = TestDirectory::new(name);
     for directory_path in ["there/src/build", "there/src/d", "here/old", "here/build"] {
@@ -408,7 +409,7 @@ fn an_existing_partial_file_is_reported_with_the_command_that_resumes_it() {
 }
 
 #[test]
-fn an_existing_file_is_not_downloaded_and_discarded() {
+fn an_existing_local_file_is_an_error_before_the_download() {
     let directory = TestDirectory::new("part-and-whole");
     let server = FaultyFtpServer::start(&[], &[("file", vec![7; 9])]);
     fs::write(directory.0.join("file"), "other, and longer than that").unwrap();
@@ -467,9 +468,9 @@ fn all_files_that_match_a_pattern_are_printed() {
 }
 
 #[test]
-fn a_server_without_room_is_asked_once() {
+fn an_upload_to_a_full_server_is_not_retried() {
     let directory = TestDirectory::new("full");
-    let server = FaultyFtpServer::start(&[Quirk::On("STOR", "452 no space")], &[]);
+    let server = FaultyFtpServer::start(&[Quirk::ReplyTo("STOR", "452 no space")], &[]);
     fs::write(directory.0.join("a"), "text").unwrap();
     let (code, _, messages) =
         directory.run(&["put", "a", &format!("ftp://127.0.0.1:{}/a", server.port)]);
@@ -492,7 +493,7 @@ fn verbose_mode_reports_the_time_of_each_part_of_a_transfer() {
 #[test]
 fn a_450_reply_to_a_listing_is_an_empty_directory() {
     let directory = TestDirectory::new("no-files");
-    let server = FaultyFtpServer::start(&[Quirk::On("LIST", "450 No files found")], &[]);
+    let server = FaultyFtpServer::start(&[Quirk::ReplyTo("LIST", "450 No files found")], &[]);
     let result = directory.run(&["ls", &format!("ftp://127.0.0.1:{}/d/", server.port)]);
     assert_eq!(result, (Some(0), String::new(), String::new()));
     assert_eq!(server.received().iter().filter(|verb| *verb == "LIST").count(), 1);

@@ -20,7 +20,7 @@ fn start_server_with_tree(name: &str) -> (TestDirectory, os::process::Program, S
     (directory, server, url)
 }
 
-fn left(directory: &TestDirectory) -> Vec<&'static str> {
+fn remaining_files(directory: &TestDirectory) -> Vec<&'static str> {
     TREE.into_iter().filter(|file| directory.0.join("there").join(file).exists()).collect()
 }
 
@@ -50,7 +50,7 @@ fn rm_refuses_relative_directory_names() {
             assert!(messages.contains("refusing to remove"), "{path}: {messages}");
         }
     }
-    assert_eq!(left(&directory), TREE);
+    assert_eq!(remaining_files(&directory), TREE);
 }
 
 // attack row 145
@@ -67,7 +67,7 @@ const DOTS: &[Quirk] = &[
         "drwx------ 1 a b 1 Jan 02 2020 .\ndrwx------ 1 a b 1 Jan 02 2020 ..\n\
          -rw------- 1 a b 1 Jan 02 2020 .x\n",
     ),
-    Quirk::On("DELE", "250 gone"),
+    Quirk::ReplyTo("DELE", "250 gone"),
 ];
 
 #[test]
@@ -91,7 +91,7 @@ fn rm_counts_names_and_prints_as_json_what_it_removes() {
     let (code, stdout, messages) = directory.run(&["rm", "-r", "-n", &many]);
     assert_eq!((code, stdout.as_str()), (Some(0), "delete many/b\ndelete many/a\ndelete many/\n"));
     assert!(!messages.contains("removed"), "{messages}");
-    assert_eq!(left(&directory), TREE);
+    assert_eq!(remaining_files(&directory), TREE);
     let (code, _, messages) = directory.run(&["rm", "-r", "-v", &many]);
     assert_eq!(code, Some(0), "{messages}");
     for part in ["removing 2 files and 1 directory", "removed 'many/a'", "removed 'many/'"] {
@@ -101,7 +101,7 @@ fn rm_counts_names_and_prints_as_json_what_it_removes() {
     assert_eq!((code, messages.as_str()), (Some(0), ""));
     let first = r#"{"kind":"file","name":"keep/deep/thesis.txt","what":"deleted"}"#;
     assert_eq!((stdout.lines().next(), stdout.lines().count()), (Some(first), 3));
-    assert_eq!(left(&directory), ["notes.txt"]);
+    assert_eq!(remaining_files(&directory), ["notes.txt"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn rm_of_a_directory_says_how_it_is_removed() {
     assert_eq!(code, Some(1), "{messages}");
     assert!(messages.contains("'keep' is a directory: use -r to remove it"), "{messages}");
     assert!(messages.contains("2 directories were not removed"), "{messages}");
-    assert_eq!(left(&directory), TREE[..3]);
+    assert_eq!(remaining_files(&directory), TREE[..3]);
 }
 
 /// Runs plumb on a terminal, answers its question, waits for `last`, and returns its exit code.
@@ -140,11 +140,11 @@ fn on_a_terminal_rm_asks_and_only_yes_removes() {
     let words = ["rm", "-r", &many];
     let question = "remove 2 files and 1 directory? [y/N]";
     let code = run_and_answer(&directory, &words, (question, "\r"), "nothing was changed");
-    assert_eq!((code, left(&directory)), (Some(3), TREE.to_vec()));
+    assert_eq!((code, remaining_files(&directory)), (Some(3), TREE.to_vec()));
     let code =
         run_and_answer(&directory, &words, (question, "y\r"), "removed 2 files and 1 directory");
     assert_eq!(code, Some(0));
-    assert_eq!(left(&directory), ["keep/deep/thesis.txt", "notes.txt"]);
+    assert_eq!(remaining_files(&directory), ["keep/deep/thesis.txt", "notes.txt"]);
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn the_shell_refuses_the_same_paths() {
     let (_, messages) = directory.run_shell(&url, lines);
     assert_eq!(messages.matches("refusing to remove").count(), 7, "{messages}");
     assert_eq!(messages.matches("refusing to rename").count(), 2, "{messages}");
-    assert_eq!(left(&directory), TREE);
+    assert_eq!(remaining_files(&directory), TREE);
     let (_, messages) = directory.run_shell(&url, "rm -rv many\n");
     assert!(messages.contains("removing 2 files and 1 directory"), "{messages}");
-    assert_eq!(left(&directory), ["keep/deep/thesis.txt", "notes.txt"]);
+    assert_eq!(remaining_files(&directory), ["keep/deep/thesis.txt", "notes.txt"]);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn mv_takes_two_urls_of_the_same_host_and_user() {
     directory.run_ok(&["mv", &notes, &format!("{url}/many/new.txt")]);
     assert_eq!(directory.read("there/many/new.txt"), b"notes.txt");
     directory.run_ok(&["mv", &format!("{url}/many/new.txt"), "notes.txt"]);
-    assert_eq!(left(&directory), TREE);
+    assert_eq!(remaining_files(&directory), TREE);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn mv_refuses_relative_directory_names() {
         assert_eq!(code, Some(2), "{from} {to}: {messages}");
         assert!(messages.contains("refusing to rename"), "{messages}");
     }
-    assert_eq!(left(&directory), TREE);
+    assert_eq!(remaining_files(&directory), TREE);
 }
 
 #[test]
@@ -212,14 +212,14 @@ fn mirror_deletes_in_a_root_only_if_it_is_forced() {
             directory.run(&["mirror", "--delete", &format!("{url}/many"), to]);
         assert_eq!(code, Some(2), "{to}: {messages}");
     }
-    assert_eq!(left(&directory), TREE);
+    assert_eq!(remaining_files(&directory), TREE);
     let many = format!("{url}/many");
     let (code, _, messages) = directory.run(&["mirror", "--delete", "empty", &many]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(messages.contains("deleting 2 files at the destination"), "{messages}");
-    assert_eq!(left(&directory), ["keep/deep/thesis.txt", "notes.txt"]);
+    assert_eq!(remaining_files(&directory), ["keep/deep/thesis.txt", "notes.txt"]);
     directory.run_ok(&["mirror", "--delete", "--force", "empty", &url]);
-    assert_eq!(left(&directory), [""; 0]);
+    assert_eq!(remaining_files(&directory), [""; 0]);
 }
 
 #[test]
@@ -229,5 +229,5 @@ fn on_a_terminal_mirror_asks_before_it_deletes() {
     let words = ["mirror", "--delete", "empty", &format!("{url}/many")];
     let question = ("delete 2 files at the destination? [y/N]", "n\r");
     let code = run_and_answer(&directory, &words, question, "nothing was changed");
-    assert_eq!((code, left(&directory)), (Some(3), TREE.to_vec()));
+    assert_eq!((code, remaining_files(&directory)), (Some(3), TREE.to_vec()));
 }

@@ -1,5 +1,4 @@
-//! Interrupted uploads and downloads: cases in which plumb resumes the transfer, and cases in which
-//! it does not.
+//! Interrupted uploads and downloads that plumb resumes, and others that plumb does not resume.
 
 use crate::faulty_ftp::{FaultyFtpServer, Quirk};
 use crate::login_harness::poll_until_timeout;
@@ -78,14 +77,14 @@ fn put_continue_without_hash_compares_time_and_the_last_bytes() {
     old_file(&directory.0.join("new"), &new);
     let (code, _, messages) = directory.run(&["put", "-c", "new", &url("other")]);
     assert_eq!(code, Some(1), "{messages}");
-    assert!(messages.contains("is not known to be the beginning"), "{messages}");
+    assert!(messages.contains("is the beginning of"), "{messages}");
     assert!(server.file("other").unwrap() == other);
     directory.run_ok(&["put", "-c", "new", &url("part")]);
     // REST with STOR, not APPE: APPE would append at the wrong offset if an earlier session still
     // delivered received data.
     assert!(server.file("part").unwrap() == new && server.has_received("REST 150000"));
     assert!(!server.has_received("APPE part"));
-    // The local file is newer than the partial one on the server.
+    // The local file is newer than the partial file on the server.
     let server = FaultyFtpServer::start(&[], &[("part", new[..150_000].to_vec())]);
     fs::write(directory.0.join("new"), &new).unwrap();
     let url = format!("ftp://127.0.0.1:{}/part", server.port);
@@ -107,7 +106,7 @@ fn put_continue_appends_without_rest() {
     assert!(server.file("part").unwrap() == new && server.has_received("APPE part"));
 }
 
-const FORGETS: &[Quirk] = &[Quirk::IgnoresRest, Quirk::On("RETR", "550 not for you")];
+const FORGETS: &[Quirk] = &[Quirk::IgnoresRest, Quirk::ReplyTo("RETR", "550 not for you")];
 
 #[test]
 fn put_continue_resends_a_file_whose_final_size_is_wrong() {
@@ -119,7 +118,7 @@ fn put_continue_resends_a_file_whose_final_size_is_wrong() {
     assert!(server.file("part").unwrap() == new);
 }
 
-const NO_READING: &[Quirk] = &[Quirk::On("RETR", "550 not for you")];
+const NO_READING: &[Quirk] = &[Quirk::ReplyTo("RETR", "550 not for you")];
 
 #[test]
 fn put_continue_compares_times_if_the_remote_file_is_unreadable() {

@@ -123,7 +123,7 @@ fn local_listing_and_local_commands_work() {
 fn quote_refuses_commands_that_change_the_session() {
     let directory = TestDirectory::new("shell-quote");
     let server =
-        FaultyFtpServer::start(&[Quirk::On("SITE", "200 so be it")], &[("file", vec![7; 9])]);
+        FaultyFtpServer::start(&[Quirk::ReplyTo("SITE", "200 so be it")], &[("file", vec![7; 9])]);
     let url = format!("127.0.0.1:{}", server.port);
     let lines = "quote TYPE A\nsite UMASK 022\nquote NOOP\nquote\nget file\n";
     let (stdout, messages) = directory.run_shell(&url, lines);
@@ -190,8 +190,9 @@ fn a_new_session_has_the_working_directory_of_the_one_before() {
     for name in ["same", "d/same"] {
         fs::write(directory.0.join("there").join(name), name).unwrap();
     }
-    // plumb tries a failed get again without paths, in case the server does not support them. That
-    // changes the working directory, so plumb ends the session; the next command runs in a new one.
+    // After a failed get, plumb changes to the directory of the file and tries again, because some
+    // servers do not support paths. The working directory has then changed, so plumb ends the
+    // session. The next command runs in a new session.
     let (_, messages) = directory.run_shell(&url, "cd d\nget nope\nquote DELE same\n");
     assert!(
         directory.0.join("there/same").exists() && !directory.0.join("there/d/same").exists(),

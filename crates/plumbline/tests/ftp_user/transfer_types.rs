@@ -1,5 +1,5 @@
-//! The transfer type of a file and its dependence on the server, and features that a protocol
-//! lacks.
+//! Transfer types: the type of a file depends on the server. Further tests request options that the
+//! protocol lacks.
 
 use crate::faulty_ftp::{Cut, FaultyFtpServer, Quirk};
 use crate::own_server::TestDirectory;
@@ -7,7 +7,7 @@ use std::fs;
 
 /// A server that stores words in its own format and reports the size in that format.
 const OWN_FORM: &[Quirk] =
-    &[Quirk::On("SIZE", "213 999999"), Quirk::Begins("150 it (999999 bytes)")];
+    &[Quirk::ReplyTo("SIZE", "213 999999"), Quirk::StartReply("150 it (999999 bytes)")];
 
 #[test]
 fn words_stored_in_another_format_by_the_server_are_not_a_size_mismatch() {
@@ -27,7 +27,7 @@ fn words_stored_in_another_format_by_the_server_are_not_a_size_mismatch() {
 const BREAKS_OFF: &[Quirk] = &[
     Quirk::Cut(40, Cut::ReportedAborted),
     Quirk::Features(" SIZE\n HASH SHA-256*"),
-    Quirk::On("HASH", "213 SHA-256 0-90 00 words"),
+    Quirk::ReplyTo("HASH", "213 SHA-256 0-90 00 words"),
 ];
 
 #[test]
@@ -42,7 +42,7 @@ fn words_received_at_the_second_attempt_are_not_compared_with_another_format() {
     assert_eq!(directory.read("words"), words);
 }
 
-const TOPS20: &[Quirk] = &[Quirk::On("SYST", "215 TOPS20 Monitor 7.1")];
+const TOPS20: &[Quirk] = &[Quirk::ReplyTo("SYST", "215 TOPS20 Monitor 7.1")];
 
 #[test]
 fn type_auto_requests_words_from_a_36_bit_system() {
@@ -51,11 +51,13 @@ fn type_auto_requests_words_from_a_36_bit_system() {
     let url = format!("ftp://127.0.0.1:{}/words", server.port);
     let (code, _, messages) = directory.run(&["get", "--type", "auto", "--store", "oct", &url]);
     assert_eq!(code, Some(0), "{messages}");
-    assert!(messages.contains("the server is TOPS20: its words have 36 bits"), "{messages}");
+    assert!(messages.contains("the server is TOPS20 with words of 36 bits"), "{messages}");
     assert!(server.has_received("TYPE L 36"));
     assert_eq!(directory.read("words"), b"044110220441\n102204411022\n");
-    let unix =
-        FaultyFtpServer::start(&[Quirk::On("SYST", "215 UNIX Type: L8")], &[("a", vec![7; 9])]);
+    let unix = FaultyFtpServer::start(
+        &[Quirk::ReplyTo("SYST", "215 UNIX Type: L8")],
+        &[("a", vec![7; 9])],
+    );
     directory.run_ok(&["get", "--type", "auto", &format!("ftp://127.0.0.1:{}/a", unix.port)]);
     assert!(unix.has_received("TYPE I"));
 }
@@ -63,7 +65,7 @@ fn type_auto_requests_words_from_a_36_bit_system() {
 #[test]
 fn type_auto_reports_the_selected_type() {
     let directory = TestDirectory::new("auto-shell");
-    let unix = FaultyFtpServer::start(&[Quirk::On("SYST", "215 UNIX Type: L8")], &[]);
+    let unix = FaultyFtpServer::start(&[Quirk::ReplyTo("SYST", "215 UNIX Type: L8")], &[]);
     let url = format!("127.0.0.1:{}", unix.port);
     let (stdout, messages) = directory.run_shell(&url, "type A\ntype auto\ntype\n");
     assert!(stdout.contains("TYPE I, MODE S"), "{stdout}");
@@ -126,7 +128,7 @@ fn the_meaning_of_type_i_of_a_host_is_configurable() {
     fs::write(configuration, "[host.a]\nimage = \"A\"\n").unwrap();
     let (code, _, messages) = directory.run(&["get", &url]);
     assert_eq!(code, Some(2), "{messages}");
-    assert!(messages.contains("an image is not text"), "{messages}");
+    assert!(messages.contains("the image type must not be a text type"), "{messages}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn connect_and_pin_certificate(tcp_stack: TcpStack, version: &'static str) {
     let mut untrusted_login =
         start_login(&directory, &[&["--ca", &certificate], &arguments[..]].concat());
     assert_eq!(untrusted_login.wait_for_exit().code(), Some(1));
-    untrusted_login.wait_for_text("certificate does not verify against");
+    untrusted_login.wait_for_text("cannot verify the server's certificate");
 }
 
 #[test]

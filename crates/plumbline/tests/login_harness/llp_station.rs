@@ -32,15 +32,15 @@ pub(crate) struct SerialLine {
 impl SerialLine {
     /// Starts the station, which accepts one connection and runs until that connection ends.
     pub(crate) fn start() -> Self {
-        Self::with(Llp::new(MTU), "")
+        Self::start_with(Llp::new(MTU), "")
     }
 
     /// Like [`Self::start`], with header compression.
     pub(crate) fn with_header_compression() -> Self {
-        Self::with(Llp::new(MTU).with_header_compression(), "&vj=1")
+        Self::start_with(Llp::new(MTU).with_header_compression(), "&vj=1")
     }
 
-    fn with(llp: Llp, settings: &'static str) -> Self {
+    fn start_with(llp: Llp, settings: &'static str) -> Self {
         let pty = Pty::open(super::SIZE).unwrap();
         let device = pty.path().to_owned();
         Self { device, settings, station: thread::spawn(move || serve(&pty, llp)) }

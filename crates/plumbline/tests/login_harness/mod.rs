@@ -35,7 +35,7 @@ const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
 /// Number of bytes after which the output buffer of a terminal counts as full, slightly below
 /// Linux's limit of 4095 bytes.
 const TERMINAL_LEN: u64 = 4000;
-const LIMIT: Duration = Duration::from_secs(10);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs `test` in a new network namespace with a TUN for plumb.
 pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
@@ -213,14 +213,14 @@ pub(crate) fn start_inetutils(
     Running { port, _program: program }
 }
 
-/// Calls `attempt` until it returns a value; panics after ten seconds.
+/// Calls `attempt` until `attempt` returns a value; panics after ten seconds.
 pub(crate) fn poll_until_timeout<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let clock = Monotonic::start();
     loop {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(clock.now() - Instant::ZERO < LIMIT, "nothing within ten seconds");
+        assert!(clock.now() - Instant::ZERO < WAIT_TIMEOUT, "nothing within ten seconds");
         thread::yield_now();
     }
 }
@@ -237,7 +237,7 @@ pub(crate) struct TerminalUser {
 
 impl TerminalUser {
     /// Starts `plumb login` to this port of the server.
-    pub(crate) fn at(tcp_stack: TcpStack, port: u16) -> Self {
+    pub(crate) fn log_in(tcp_stack: TcpStack, port: u16) -> Self {
         let [via, tcp_stack] = tcp_stack.arguments();
         Self::with_arguments(&[via, tcp_stack, SERVER, &port.to_string()])
     }
@@ -296,7 +296,7 @@ impl TerminalUser {
     /// Waits until `text` has been written. Lines on the screen end with `\n`.
     pub(crate) fn wait_for_text(&mut self, text: &str) {
         let clock = Monotonic::start();
-        let until = clock.now() + LIMIT;
+        let until = clock.now() + WAIT_TIMEOUT;
         while !self.has_seen(text) {
             let mut ready = [PollFd::new(&self.pty, PollFlags::IN)];
             let wake = wait(&mut ready, &clock, Some(until)).unwrap();
@@ -350,7 +350,7 @@ impl TerminalUser {
 
     /// Waits until plumb has ended, and reads its output.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
-        let status = self.pty.program().wait_for_end(LIMIT).unwrap();
+        let status = self.pty.program().wait_for_end(WAIT_TIMEOUT).unwrap();
         let status = status.unwrap_or_else(|| panic!("plumb still runs:\n{}", self.screen()));
         while self.has_unread() && self.read() {}
         status

@@ -1,7 +1,7 @@
 //! SLIP and PPP implementations of other projects, from Debian, at the other end of a serial line.
 //!
-//! The program and plumb each have a pseudo-terminal. Bytes written to one are written to the
-//! other, as over a null modem.
+//! The program and plumb each have a pseudo-terminal. A relay connects both pseudo-terminals like a
+//! null modem.
 
 use os::clock::Monotonic;
 use os::pty::{Pty, PtyProgram};
@@ -50,7 +50,7 @@ impl SerialPeer {
     fn start(command: Command, home: PathBuf, sign: &str) -> Result<Self, String> {
         let program = Pty::open(super::SIZE).unwrap().start(command).unwrap();
         let clock = Monotonic::start();
-        let until = clock.now() + super::LIMIT;
+        let until = clock.now() + super::WAIT_TIMEOUT;
         let mut messages = String::new();
         let mut bytes = [0; 4096];
         while !messages.contains(sign) {

@@ -106,18 +106,18 @@ pub(crate) struct RawClient {
 
 impl RawClient {
     pub(crate) fn new() -> Self {
-        Self::at((SERVER, 2323))
+        Self::connect_to((SERVER, 2323))
     }
 
-    /// Connects to `place`.
-    pub(crate) fn at(place: impl ToSocketAddrs + Copy) -> Self {
-        let stream = poll_until_timeout(|| TcpStream::connect(place).ok());
+    /// Connects to `address`.
+    pub(crate) fn connect_to(address: impl ToSocketAddrs + Copy) -> Self {
+        let stream = poll_until_timeout(|| TcpStream::connect(address).ok());
         stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
-        Self::on(stream)
+        Self::from_stream(stream)
     }
 
     /// Uses an existing connection.
-    pub(crate) const fn on(stream: TcpStream) -> Self {
+    pub(crate) const fn from_stream(stream: TcpStream) -> Self {
         Self { stream, received: Vec::new(), read: 0 }
     }
 

@@ -13,7 +13,7 @@ pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) {
     assert_eq!(rustix::net::send(stream, bytes, SendFlags::OOB).unwrap(), bytes.len());
 }
 
-/// Waits for urgent data, and returns the bytes up to and including the urgent one.
+/// Waits for urgent data, and returns the received bytes up to the urgent byte, which is the last.
 pub(crate) fn receive(mut stream: &TcpStream) -> Vec<u8> {
     socket::set_urgent_inline(&stream, true).unwrap();
     let clock = Monotonic::start();

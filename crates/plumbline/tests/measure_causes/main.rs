@@ -1,12 +1,14 @@
 //! `plumb measure` names the cause of slowness with real servers: Debian's Telnet servers, vsftpd
 //! and `plumb serve`, over a packet relay between two network namespaces.
 //!
-//! These are trials: real programs in real time, whose result also depends on the load of the
-//! machine. So they run only with `./x test --long`; `crates/simulator/tests/causes` has the same
-//! causes in virtual time. Each cause is measured `PLUMB_CAUSES_ROUNDS` times (by default once, and
-//! three times if the first verdict did not name it), and a line on stdout has the share of the
-//! rounds whose verdict named the cause first. The relay drops packets by a seed for each round,
-//! derived from `PLUMB_CAUSES_SEED` (by default 1). Each test has its own network namespaces.
+//! These tests run real programs in real time, so the result also depends on the load of the
+//! machine. Therefore they run only with `./x test --long`; `crates/simulator/tests/causes` has the
+//! same causes in virtual time.
+//!
+//! Each cause is measured `PLUMB_CAUSES_ROUNDS` times. By default it is measured once, and twice
+//! more if the first verdict does not name it. A line on stdout reports the share of rounds whose
+//! verdict names the cause first. The relay drops packets by a seed for each round, derived from
+//! `PLUMB_CAUSES_SEED` (by default 1). Each test has its own network namespaces.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test says how often a cause was named")]
 
@@ -112,8 +114,8 @@ fn nagle_is_not_named_for_a_server_without_it() {
 fn a_long_path_is_named_together_with_nagle() {
     let path = RelayedPath { delay: ms(60), ..RelayedPath::default() };
     let measured = measured_servers::measure_login(path, BUSYBOX);
-    // Nagle's algorithm adds one round trip for each screen, and for keys typed in quick
-    // succession.
+    // Nagle's algorithm adds one round trip to each screen and to keys typed in quick succession,
+    // so the verdict names both causes.
     let accepted_verdicts = [NAGLE, "The round-trip time of the path costs 12"];
     assert!(
         accepted_verdicts.iter().all(|one| measured.verdict.contains(one)),

@@ -135,8 +135,8 @@ pub(crate) fn measure_plumb_serve(path: RelayedPath) -> Measurement {
 }
 
 /// Measures a login in TLS at a server whose first answer, and therefore the handshake, is delayed
-/// by `late`.
-pub(crate) fn measure_with_slow_tls(late: Duration) -> Measurement {
+/// by `delay`.
+pub(crate) fn measure_with_slow_tls(delay: Duration) -> Measurement {
     run_over_path(RelayedPath::default(), move |remote| {
         let words = ["--listen-tls", "10.0.0.1:993"];
         let server = in_server_network(remote, || plumb_serve(&words));
@@ -151,7 +151,7 @@ pub(crate) fn measure_with_slow_tls(late: Duration) -> Measurement {
                 let callee = TcpStream::connect((SERVER_ADDRESS, 993)).unwrap();
                 let [to, from] = [&callee, &client].map(|it| it.try_clone().unwrap());
                 thread::spawn(move || forward_with_delay(from, to, Duration::ZERO));
-                thread::spawn(move || forward_with_delay(callee, client, late));
+                thread::spawn(move || forward_with_delay(callee, client, delay));
             }
         });
         let words = ["telnets://10.0.0.1", "--keys", "60"];
@@ -161,14 +161,14 @@ pub(crate) fn measure_with_slow_tls(late: Duration) -> Measurement {
     })
 }
 
-/// Forwards one direction of a connection, delaying the first data by `late`.
-fn forward_with_delay(mut from: TcpStream, mut to: TcpStream, late: Duration) {
+/// Forwards one direction of a connection, delaying the first data by `delay`.
+fn forward_with_delay(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     _ = to.set_nodelay(true);
     let mut bytes = [0; 16_384];
-    let mut late = Some(late);
+    let mut delay = Some(delay);
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if let Some(late) = late.take() {
-            wait_until(Instant::now() + late);
+        if let Some(delay) = delay.take() {
+            wait_until(Instant::now() + delay);
         }
         if to.write_all(&bytes[..count]).is_err() {
             return;
@@ -177,8 +177,8 @@ fn forward_with_delay(mut from: TcpStream, mut to: TcpStream, late: Duration) {
     _ = to.shutdown(std::net::Shutdown::Write);
 }
 
-/// Measures a login at a host name whose name server delays each answer by `late`.
-pub(crate) fn measure_by_host_name(late: Duration) -> Measurement {
+/// Measures a login at a host name whose name server delays each answer by `delay`.
+pub(crate) fn measure_by_host_name(delay: Duration) -> Measurement {
     run_over_path(RelayedPath::default(), move |remote| {
         let words = ["--listen", "10.0.0.1:2323", "--tls", "off"];
         let server = in_server_network(remote, || plumb_serve(&words));
@@ -190,7 +190,7 @@ pub(crate) fn measure_by_host_name(late: Duration) -> Measurement {
                 let query = query[..length].to_vec();
                 let names = names.try_clone().unwrap();
                 thread::spawn(move || {
-                    wait_until(Instant::now() + late);
+                    wait_until(Instant::now() + delay);
                     _ = names.send_to(&answer(&query), from);
                 });
             }

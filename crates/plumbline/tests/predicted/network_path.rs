@@ -1,5 +1,5 @@
-//! A path between two network namespaces: a packet relay with a delay. The rate limiter is either
-//! the relay's queue or the kernel's `tbf`.
+//! A path between two network namespaces: a packet relay with a delay. The rate is limited by a
+//! queue in the relay or by the kernel's `tbf`.
 
 use os::namespace::{Network, enter_new_network};
 use os::tun::Tun;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// The server's address; plumb has 10.0.0.2.
 pub(crate) const SERVER: &str = "10.0.0.1";
 const PACKET_LEN: usize = 1_600;
-/// Longest queueing delay of the relay. The rate counts IP and TCP headers too, and the queue holds
-/// more than any window used here.
+/// Longest queueing delay of the relay. The queue holds more than any window used in these tests.
+/// IP and TCP headers count in the rate.
 const QUEUE_DELAY_MAX: Duration = Duration::from_secs(8);
 
 /// Component that limits the rate.

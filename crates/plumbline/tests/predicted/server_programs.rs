@@ -1,5 +1,5 @@
-//! The servers, each started in the server's network namespace, and a directory with the files that
-//! they serve.
+//! The servers, each started in the server's network namespace, and a directory with the served
+//! files.
 
 use super::network_path::SERVER;
 use crate::login_harness::poll_until_timeout;

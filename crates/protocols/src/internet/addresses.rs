@@ -57,10 +57,10 @@ pub enum AddError {
     PrefixLength,
 }
 
-/// The scope of an address (RFC 4007, RFC 6724 §3.1), the smallest first.
+/// Scopes of addresses (RFC 4007, RFC 6724 §3.1), in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// This host, or this interface.
+    /// This host or this interface only.
     Interface,
     /// This link.
     Link,
@@ -77,7 +77,7 @@ pub enum Scope {
 impl Address {
     /// Returns an address that is preferred without a time limit.
     #[must_use]
-    pub fn lasting(address: IpAddr, prefix_len: u8) -> Self {
+    pub fn permanent(address: IpAddr, prefix_len: u8) -> Self {
         let preferred_until = None;
         let valid_until = None;
         Self { address, prefix_len, state: State::Preferred, preferred_until, valid_until }
@@ -101,7 +101,7 @@ impl Addresses {
     ///
     /// # Errors
     ///
-    /// Returns an error if no host can have the address, or the limit is reached.
+    /// Returns an error if the address is invalid or if the limit is reached.
     pub fn add(&mut self, address: Address) -> Result<(), AddError> {
         let (is_unicast, bits) = match address.address {
             IpAddr::V4(v4) => (!matches!(v4.octets(), [0 | 127 | 224..=255, ..]), 32),
@@ -155,11 +155,11 @@ impl Addresses {
     /// Returns the earliest end of a preferred or valid lifetime.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let ends = self.addresses.iter().flat_map(|address| {
+        let deadlines = self.addresses.iter().flat_map(|address| {
             let is_preferred = address.state == State::Preferred;
             [address.preferred_until.filter(|_| is_preferred), address.valid_until]
         });
-        ends.flatten().min()
+        deadlines.flatten().min()
     }
 
     /// Deprecates and removes the addresses whose lifetime has expired.
@@ -194,25 +194,28 @@ impl Addresses {
     }
 }
 
-/// Returns the rank of a source, the lowest best: rules 1, 2, 3, 6 and 8 of RFC 6724 §5.
+/// Returns the rank of a source address according to rules 1, 2, 3, 6 and 8 of RFC 6724 §5. The
+/// lowest rank is the best.
 fn source_rank(source: &Address, destination: IpAddr) -> impl Ord + use<> {
     let ours = scope(source.address);
     let theirs = scope(destination);
-    // Rule 2: the smallest sufficient scope, else the largest.
-    let reach = match ours >= theirs {
+    // Rule 2: the smallest scope that is not smaller than the destination's. If there is none, the
+    // largest scope.
+    let scope_rank = match ours >= theirs {
         true => (false, ours as u8),
         false => (true, u8::MAX - ours as u8),
     };
     (
         source.address != destination,
-        reach,
+        scope_rank,
         source.state == State::Deprecated,
         policy(source.address).label != policy(destination).label,
         Reverse(common_prefix_len(source.address, destination).min(source.prefix_len)),
     )
 }
 
-/// The rank of a destination, the lowest best: rules 1, 2, 3, 5, 6, 8 and 9 of RFC 6724 §6.
+/// Rank of a destination address according to rules 1, 2, 3, 5, 6, 8 and 9 of RFC 6724 §6. The
+/// lowest rank is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DestinationRank {
     has_no_source: bool,
@@ -221,7 +224,8 @@ struct DestinationRank {
     differs_in_label: bool,
     precedence: Reverse<u8>,
     scope: Scope,
-    /// Rule 9 applies between addresses of one family only; precedence separates the families.
+    /// Rule 9. It applies only between addresses of the same family; addresses of different
+    /// families already differ in `precedence`.
     common_prefix_len: Reverse<u8>,
 }
 
@@ -249,7 +253,7 @@ impl DestinationRank {
 #[must_use]
 pub fn scope(address: IpAddr) -> Scope {
     match address {
-        // RFC 6724 §3.2.
+        // IPv4 addresses have the scopes of RFC 6724 §3.2.
         IpAddr::V4(v4) if v4.is_loopback() || v4.is_link_local() => Scope::Link,
         IpAddr::V4(_) => Scope::Global,
         IpAddr::V6(v6) => match v6.octets() {
@@ -283,7 +287,7 @@ const fn row(prefix: [u16; 8], prefix_len: u8, precedence: u8, label: u8) -> Pol
     Policy { prefix: Ipv6Addr::new(a, b, c, d, e, f, g, h), prefix_len, precedence, label }
 }
 
-/// RFC 6724 §2.1, the longest prefix first.
+/// Default policy table (RFC 6724 §2.1), in descending order of prefix length.
 const POLICIES: [Policy; 8] = [
     row([0, 0, 0, 0, 0, 0, 0, 1], 128, 50, 0),
     row([0, 0, 0, 0, 0, 0xFFFF, 0, 0], 96, 35, 4),
@@ -337,7 +341,7 @@ mod tests {
         let mut addresses = Addresses::default();
         for text in texts {
             let (address, prefix_len) = text.split_once('/').unwrap();
-            let address = Address::lasting(ip(address), prefix_len.parse().unwrap());
+            let address = Address::permanent(ip(address), prefix_len.parse().unwrap());
             addresses.add(address).unwrap();
         }
         addresses
@@ -358,30 +362,31 @@ mod tests {
         let mut addresses = Addresses::default();
         let refused =
             ["0.0.0.0", "127.0.0.1", "224.0.0.1", "::", "::1", "ff02::1", "::ffff:1.2.3.4"]
-                .map(|text| addresses.add(Address::lasting(ip(text), 8)));
+                .map(|text| addresses.add(Address::permanent(ip(text), 8)));
         assert_eq!(refused, [Err(AddError::NotUnicast); 7]);
-        let too_long = addresses.add(Address::lasting(ip("10.0.0.1"), 33));
+        let too_long = addresses.add(Address::permanent(ip("10.0.0.1"), 33));
         assert_eq!(too_long, Err(AddError::PrefixLength));
     }
 
     #[test]
     fn the_thirty_third_address_is_refused() {
         let mut addresses = Addresses::default();
-        let add = |n: u8| addresses.add(Address::lasting(IpAddr::from([10, 0, 0, n]), 24));
+        let add = |n: u8| addresses.add(Address::permanent(IpAddr::from([10, 0, 0, n]), 24));
         assert!((1..=33).map(add).eq([[Ok(()); 32].as_slice(), &[Err(AddError::Full)]].concat()));
     }
 
     #[test]
     fn adding_an_address_again_replaces_its_entry() {
         let mut addresses = ours(&["10.0.0.1/24"]);
-        addresses.add(Address::lasting(ip("10.0.0.1"), 8)).unwrap();
-        assert_eq!(addresses.as_slice(), [Address::lasting(ip("10.0.0.1"), 8)]);
+        addresses.add(Address::permanent(ip("10.0.0.1"), 8)).unwrap();
+        assert_eq!(addresses.as_slice(), [Address::permanent(ip("10.0.0.1"), 8)]);
     }
 
     #[test]
     fn a_tentative_address_is_not_local_yet() {
         let mut addresses = Addresses::default();
-        let tentative = Address { state: State::Tentative, ..Address::lasting(ip("fe80::1"), 64) };
+        let tentative =
+            Address { state: State::Tentative, ..Address::permanent(ip("fe80::1"), 64) };
         addresses.add(tentative).unwrap();
         assert!(!addresses.contains(ip("fe80::1")));
         assert_eq!(addresses.source_for(ip("fe80::2")), None);
@@ -391,7 +396,7 @@ mod tests {
     fn an_address_with_an_expired_lifetime_is_removed() {
         let mut addresses = ours(&["10.0.0.1/24"]);
         let until = NOW + Duration::from_secs(10);
-        let leased = Address { valid_until: Some(until), ..Address::lasting(ip("10.0.0.2"), 24) };
+        let leased = Address { valid_until: Some(until), ..Address::permanent(ip("10.0.0.2"), 24) };
         addresses.add(leased).unwrap();
         assert_eq!(addresses.deadline(), Some(until));
         addresses.timeout(NOW + Duration::from_secs(9));
@@ -431,8 +436,8 @@ mod tests {
     #[test]
     fn a_deprecated_source_is_used_only_if_there_is_no_other() {
         let mut addresses = ours(&["2001:db8:9::2/64"]);
-        let old = Address::lasting(ip("2001:db8:1::2"), 64);
-        addresses.add(Address { preferred_until: Some(NOW), ..old }).unwrap();
+        let deprecated = Address::permanent(ip("2001:db8:1::2"), 64);
+        addresses.add(Address { preferred_until: Some(NOW), ..deprecated }).unwrap();
         assert_eq!(addresses.deadline(), Some(NOW));
         addresses.timeout(NOW);
         let theirs = ip("2001:db8:1::1");

@@ -1,9 +1,9 @@
-//! Arrival of a datagram: header checks, extension headers, fragments, and delivery.
+//! Received datagrams: header checks, extension headers, fragments, and delivery.
 
 use super::icmpv6::Report;
 use super::ipv4::{self, Options};
 use super::ipv6::{self, End, Problem, Refusal};
-use super::reassembly::{Fragment, Key, Outcome, Whole};
+use super::reassembly::{Fragment, Key, Outcome, ReassembledDatagram};
 use super::{Datagram, DestinationKind, Header, Internet, Protocol};
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -65,20 +65,21 @@ impl Internet {
             if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
                 return drop(packet, counter, pool, cx);
             }
-            // Only TCP is remembered: if a TCP segment was accepted, its source is a unicast
-            // address and its destination a local one, so the next segment needs no check.
+            // Only the addresses of TCP segments are remembered. The source of an accepted segment
+            // is a unicast address, and its destination is a local one, so the next segment needs
+            // no check.
             self.recent.last_received = endpoints.filter(|_| protocol == Protocol::Tcp);
         }
         packet.resize(parsed.total_len);
         if parsed.is_fragment {
-            let whole = self.reassemble_v4(packet, &parsed, pool, cx)?;
-            packet = join(&whole, pool, cx)?;
+            let reassembled = self.reassemble_v4(packet, &parsed, pool, cx)?;
+            packet = join(&reassembled, pool, cx)?;
             // The header of the first fragment is the header of the reassembled datagram.
             parsed = match ipv4::Header::parse(packet.data()) {
                 Ok(first) => first,
                 Err(error) => return drop(packet, counter_of(error), pool, cx),
             };
-            parsed.header.dscp_ecn = parsed.header.dscp_ecn & !ECN | whole.ecn;
+            parsed.header.dscp_ecn = parsed.header.dscp_ecn & !ECN | reassembled.ecn;
         }
         packet.pull(parsed.header_len);
         let header = Header::from(parsed.header);
@@ -92,7 +93,7 @@ impl Internet {
         self.deliver(datagram, 0, pool, cx)
     }
 
-    /// Decides whether a host accepts a datagram at all; if not, returns the counter to increment.
+    /// Checks whether this host accepts a datagram. If not, returns the counter to increment.
     fn accept_v4(&self, header: &Header, origin: Origin) -> Result<(), Counter> {
         if origin == Origin::Loopback {
             return Ok(());
@@ -101,9 +102,9 @@ impl Internet {
         let is_for_groups = is_udp || self.registered_protocols.contains(&header.protocol.into());
         match self.interface.destination_kind(header.destination) {
             DestinationKind::Local => {}
-            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. An echo request to a group MAY
-            // be discarded (RFC 1122 §3.2.2.6), and is, because its reply could be used for an
-            // attack on the forged source.
+            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. RFC 1122 §3.2.2.6: an echo
+            // request to a group MAY be discarded. It is discarded here, because its reply could be
+            // used for an attack on the forged source.
             DestinationKind::Group
                 if is_for_groups && self.interface.is_member(header.destination) => {}
             DestinationKind::Group | DestinationKind::Other | DestinationKind::Invalid => {
@@ -118,8 +119,8 @@ impl Internet {
         if !(self.interface.may_be_source(header.source) || is_udp && has_no_address_yet) {
             return Err(Counter::IpSourceErrors);
         }
-        // RFC 791 §3.2: a datagram with a time to live of zero is destroyed. RFC 1122 §3.2.1.7: a
-        // datagram with a time to live of one MUST NOT be.
+        // RFC 791 §3.2: a datagram with a time to live of zero is discarded. RFC 1122 §3.2.1.7: a
+        // datagram with a time to live of one MUST NOT be discarded.
         if header.hop_limit == 0 {
             return Err(Counter::IpTimeExceeded);
         }
@@ -133,7 +134,7 @@ impl Internet {
         parsed: &ipv4::Parsed,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Option<Whole> {
+    ) -> Option<ReassembledDatagram> {
         let (headers, data) = packet.data().split_at_checked(parsed.header_len).unwrap_or_default();
         let header = &parsed.header;
         let is_first = parsed.fragment_offset == 0;
@@ -160,7 +161,7 @@ impl Internet {
         let outcome = self.reassembler.receive(&fragment, cx);
         pool.put(packet);
         match outcome {
-            Outcome::Whole(whole) => Some(whole),
+            Outcome::ReassembledDatagram(whole) => Some(whole),
             Outcome::Stored | Outcome::Dropped(_) => None,
         }
     }
@@ -271,7 +272,8 @@ impl Internet {
     ) -> Option<Datagram> {
         let (headers, data) = packet.data().split_at_checked(position.at).unwrap_or_default();
         if fragment.offset == 0 && !contains_all_headers(data, position) {
-            // RFC 7112 §5: such a first fragment is dropped, and SHOULD be reported.
+            // RFC 7112 §5: a first fragment without the complete header chain is dropped, and
+            // SHOULD be reported.
             let refusal = Refusal::Problem {
                 problem: Problem::FirstFragment,
                 pointer: position.at,
@@ -284,7 +286,7 @@ impl Internet {
         let source = fixed.source.into();
         let destination = fixed.destination.into();
         let identification = fragment.identification;
-        let kept = Fragment {
+        let stored_fragment = Fragment {
             key: Key { source, destination, identification, protocol: 0 },
             offset: fragment.offset.into(),
             more: fragment.more,
@@ -293,8 +295,8 @@ impl Internet {
             ecn: fixed.dscp_ecn & ECN,
             data,
         };
-        match self.reassembler.receive(&kept, cx) {
-            Outcome::Whole(whole) => {
+        match self.reassembler.receive(&stored_fragment, cx) {
+            Outcome::ReassembledDatagram(whole) => {
                 pool.put(packet);
                 let packet = join(&whole, pool, cx)?;
                 let position = position_after_headers(&whole.headers);
@@ -307,7 +309,7 @@ impl Internet {
                 self.walk(packet, &fixed, position, pool, cx)
             }
             Outcome::Dropped(refusal) => {
-                match problem_of(refusal, position.at) {
+                match problem_from(refusal, position.at) {
                     Some(refusal) => self.refuse(packet, fixed, refusal, pool, cx),
                     None => pool.put(packet),
                 }
@@ -320,7 +322,8 @@ impl Internet {
         }
     }
 
-    /// Drops an IPv6 datagram because of its headers, and reports that to its source if required.
+    /// Drops an IPv6 datagram with an invalid header, and sends an ICMPv6 error if `refusal`
+    /// requires one.
     fn refuse(
         &mut self,
         packet: Packet,
@@ -370,7 +373,7 @@ impl Internet {
     }
 }
 
-/// The two ECN bits.
+/// Mask of the two ECN bits.
 const ECN: u8 = 0x03;
 
 fn drop<T>(packet: Packet, counter: Counter, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<T> {
@@ -380,14 +383,15 @@ fn drop<T>(packet: Packet, counter: Counter, pool: &mut Pool, cx: &mut Cx<'_>) -
 }
 
 /// Copies the headers and the data of a reassembled datagram into one packet.
-fn join(whole: &Whole, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
+fn join(whole: &ReassembledDatagram, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
     let mut packet = pool.take(cx.meter)?;
     packet.extend(&whole.headers);
     whole.pieces().for_each(|piece| packet.extend(piece));
     Some(packet)
 }
 
-/// Returns the position after the headers of a first fragment, which end with its fragment header.
+/// Returns the position after the headers of a first fragment. The last of these headers is its
+/// fragment header.
 fn position_after_headers(headers: &[u8]) -> Option<HeaderPosition> {
     let at = headers.len();
     let next_header_at = at.checked_sub(ipv6::FRAGMENT_HEADER_LEN)?;
@@ -414,7 +418,7 @@ fn contains_all_headers(data: &[u8], position: HeaderPosition) -> bool {
 
 /// Returns the ICMPv6 error for a fragment that is invalid by itself (RFC 8200 §4.5); `at` is the
 /// offset of its data.
-fn problem_of(refusal: super::reassembly::Refusal, at: usize) -> Option<Refusal> {
+fn problem_from(refusal: super::reassembly::Refusal, at: usize) -> Option<Refusal> {
     use super::reassembly::Refusal::{Duplicate, Empty, Invalidated, Misaligned, TooLong};
     let pointer = match refusal {
         Misaligned => ipv6::PAYLOAD_LENGTH_AT,

@@ -18,12 +18,12 @@ fn echo(options: &[u8], data: &[u8]) -> Vec<u8> {
 #[test]
 fn row_6_a_false_total_length_is_dropped_with_and_without_fragments() {
     let mut host = Host::default();
-    let whole = datagram(&header(Protocol::Udp), &[], &[7; 40]);
+    let complete_datagram = datagram(&header(Protocol::Udp), &[], &[7; 40]);
     let delivered = (0..=300_u16).flat_map(|len| [0x0000, 0x2000, 0x0001].map(|f| (len, f)));
     let delivered = delivered.filter_map(|(len, fragment): (u16, u16)| {
-        let mut bytes = whole.clone();
+        let mut bytes = complete_datagram.clone();
         bytes[2..4].copy_from_slice(&len.to_be_bytes());
-        // Each fragment belongs to a separate datagram, so that no two are reassembled.
+        // Each fragment belongs to a separate datagram, so none of the datagrams is complete.
         bytes[4..6].copy_from_slice(&(len * 4 + fragment % 3).to_be_bytes());
         bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
         reseal(&mut bytes);
@@ -65,13 +65,13 @@ fn row_7_an_echo_with_a_false_length_returns_only_received_bytes() {
 #[test]
 fn row_8_a_datagram_cut_at_any_byte_is_dropped() {
     let mut host = Host::default();
-    let whole = echo(&[1; 8], &[0xA5; 32]);
-    let answered = (0..whole.len()).filter(|len| {
-        assert!(host.receive(&whole[..*len]).is_none());
+    let complete_datagram = echo(&[1; 8], &[0xA5; 32]);
+    let answered_lens = (0..complete_datagram.len()).filter(|len| {
+        assert!(host.receive(&complete_datagram[..*len]).is_none());
         host.transmit().is_some()
     });
-    assert_eq!(answered.count(), 0);
-    assert_eq!(host.counted(Counter::IpHeaderErrors), whole.len() as u64);
+    assert_eq!(answered_lens.count(), 0);
+    assert_eq!(host.counted(Counter::IpHeaderErrors), complete_datagram.len() as u64);
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -79,13 +79,13 @@ fn row_8_a_datagram_cut_at_any_byte_is_dropped() {
 #[test]
 fn row_8_an_icmp_message_cut_at_any_byte_is_dropped() {
     let mut host = Host::default();
-    let whole = message(ECHO, &[0xA5; 32]);
-    let answered = (0..whole.len()).filter(|len| {
-        host.receive(&datagram(&header(Protocol::Icmp), &[], &whole[..*len]));
+    let complete_message = message(ECHO, &[0xA5; 32]);
+    let answered_lens = (0..complete_message.len()).filter(|len| {
+        host.receive(&datagram(&header(Protocol::Icmp), &[], &complete_message[..*len]));
         host.transmit().is_some()
     });
-    assert_eq!(answered.count(), 0);
-    assert_eq!(host.counted(Counter::IcmpErrors), whole.len() as u64);
+    assert_eq!(answered_lens.count(), 0);
+    assert_eq!(host.counted(Counter::IcmpErrors), complete_message.len() as u64);
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -93,8 +93,9 @@ fn row_8_an_icmp_message_cut_at_any_byte_is_dropped() {
 fn is_valid_option(kind: u8, len: u8) -> bool {
     match kind {
         0 => true,
-        // No Operation has no length byte, so `len` is the kind of the next option. Kinds above 1
-        // have a length byte, and the byte after `len` would make it the invalid length 1.
+        // No Operation (1) has no length byte, so `len` is the kind of the next option. The kinds 0
+        // and 1 are valid there. Any other kind has a length byte, and the No Operation after it
+        // would be read as the invalid length 1.
         1 => len <= 1,
         131 | 137 => (3..=40).contains(&len),
         _ => (2..=40).contains(&len),
@@ -107,7 +108,7 @@ fn is_valid_option(kind: u8, len: u8) -> bool {
 fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
     let mut host = Host::default();
     let cases = (0..=255_u8).flat_map(|kind| (0..=255_u8).map(move |len| (kind, len)));
-    let wrong = cases.filter(|(kind, len)| {
+    let failures = cases.filter(|(kind, len)| {
         host.context.advance_millis(1_000);
         let options = [&[*kind, *len], [1; 38].as_slice()].concat();
         let bytes = datagram(&header(Protocol::Udp), &options, &[7; 40]);
@@ -118,7 +119,7 @@ fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
         assert_eq!(error[28..], bytes[..60 + 8]);
         !is_valid_option(*kind, *len)
     });
-    assert_eq!(wrong.count(), 0);
+    assert_eq!(failures.count(), 0);
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -149,7 +150,7 @@ fn row_12_an_echo_with_hops_to_go_is_not_answered() {
 fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
     let mut host = Host::default();
     let ours = Header { source: OURS, destination: THEIRS, ..header(Protocol::Tcp) };
-    let wrong = (0..=10).filter(|words| {
+    let failures = (0..=10).filter(|words| {
         let quoted = datagram(&ours, &[0x44].repeat(words * 4), b"12345678");
         host.receive(&datagram(&header(Protocol::Icmp), &[], &message(UNREACHABLE, &quoted)));
         match host.internet.event() {
@@ -157,7 +158,7 @@ fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
             _ => true,
         }
     });
-    assert_eq!(wrong.count(), 0);
+    assert_eq!(failures.count(), 0);
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -181,12 +182,12 @@ fn row_13_a_quotation_that_ends_within_its_options_or_first_bytes_is_dropped() {
 fn row_14_an_echo_request_to_broadcast_or_multicast_is_not_answered() {
     let mut host = Host::default();
     let groups = [[255; 4], [10, 0, 0, 255], [10, 0, 0, 0], [224, 0, 0, 1], [239, 1, 2, 3]];
-    let answered = groups.iter().filter(|group| {
+    let answered_groups = groups.iter().filter(|group| {
         let header = Header { destination: (**group).into(), ..header(Protocol::Icmp) };
         host.receive(&datagram(&header, &[], &message(ECHO, b"data")));
         host.transmit().is_some()
     });
-    assert_eq!(answered.count(), 0);
+    assert_eq!(answered_groups.count(), 0);
     assert_eq!((host.counted(Counter::IpAddressErrors), host.pool.lent()), (5, 0));
 }
 
@@ -205,11 +206,11 @@ fn row_15_a_datagram_with_our_own_address_as_source_is_dropped() {
 
 fn count_errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
     let bytes = datagram(&Header { source, ..header(Protocol::Udp) }, &[], &[7; 8]);
-    let answered = (0..datagrams).filter(|_| {
+    let answered_datagrams = (0..datagrams).filter(|_| {
         host.refuse(&bytes);
         host.transmit().is_some()
     });
-    answered.count()
+    answered_datagrams.count()
 }
 
 // attack row 19
@@ -217,14 +218,14 @@ fn count_errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usiz
 fn row_19_the_errors_for_one_host_do_not_limit_those_for_another() {
     let mut quiet_host = Host::default();
     let mut busy_host = Host::default();
-    // After these calls both test hosts have drawn equally many random numbers, so that their
-    // limits for the other destination are equal.
+    // After these calls both hosts have drawn the same number of random numbers, so they have the
+    // same limit for the other destination.
     count_errors_for(&mut quiet_host, THEIRS, 1);
     count_errors_for(&mut busy_host, THEIRS, 1000);
-    let other = Ipv4Addr::new(10, 0, 0, 3);
-    let errors = count_errors_for(&mut quiet_host, other, 1000);
+    let other_host = Ipv4Addr::new(10, 0, 0, 3);
+    let errors = count_errors_for(&mut quiet_host, other_host, 1000);
     assert!((4..=12).contains(&errors), "{errors}");
-    assert_eq!(count_errors_for(&mut busy_host, other, 1000), errors);
+    assert_eq!(count_errors_for(&mut busy_host, other_host, 1000), errors);
 }
 
 // attack row 19
@@ -311,15 +312,18 @@ fn row_17_a_fragment_that_splits_the_tcp_header_is_dropped() {
 #[test]
 fn row_18_only_datagrams_without_df_have_an_identification() {
     let mut host = Host::default();
-    let whole = host.send(&[7; 100], THEIRS.into(), Protocol::Udp);
-    let cut = host.send(&[7; 3000], THEIRS.into(), Protocol::Udp);
-    let again = host.send(&[7; 3000], THEIRS.into(), Protocol::Udp);
-    let of = |bytes: &[u8]| {
+    let unfragmented = host.send(&[7; 100], THEIRS.into(), Protocol::Udp);
+    let fragments = host.send(&[7; 3000], THEIRS.into(), Protocol::Udp);
+    let later_fragments = host.send(&[7; 3000], THEIRS.into(), Protocol::Udp);
+    let identification_of = |bytes: &[u8]| {
         let header = Header::parse(bytes).unwrap().header;
         (header.dont_fragment, header.identification)
     };
-    assert_eq!(whole.iter().map(|bytes| of(bytes)).collect::<Vec<_>>(), [(true, 0)]);
-    let [one, other] = [&cut, &again].map(|all| of(&all[0]));
-    assert!(cut.iter().all(|bytes| of(bytes) == one) && cut.len() == 3);
+    assert_eq!(
+        unfragmented.iter().map(|bytes| identification_of(bytes)).collect::<Vec<_>>(),
+        [(true, 0)]
+    );
+    let [one, other] = [&fragments, &later_fragments].map(|all| identification_of(&all[0]));
+    assert!(fragments.iter().all(|bytes| identification_of(bytes) == one) && fragments.len() == 3);
     assert!(!one.0 && one.1 != other.1);
 }

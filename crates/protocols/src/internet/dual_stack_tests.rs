@@ -19,7 +19,7 @@ fn remote_host() -> Host {
     let mut host = Host::default();
     host.internet.set_address(THEIRS, 24);
     host.internet.remove_address(OURS_V6.into());
-    host.internet.add_address(Address::lasting(THEIRS_V6.into(), 64)).unwrap();
+    host.internet.add_address(Address::permanent(THEIRS_V6.into(), 64)).unwrap();
     host
 }
 
@@ -107,17 +107,17 @@ fn a_transport_gets_the_data_of_ipv6_without_extension_headers_and_padding() {
 }
 
 #[test]
-fn an_echo_of_ipv6_is_answered_from_the_address_that_was_asked() {
+fn an_ipv6_echo_is_answered_from_its_destination_address() {
     let mut host = Host::default();
-    let second = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
-    host.internet.add_address(Address::lasting(second.into(), 64)).unwrap();
+    let second_address = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
+    host.internet.add_address(Address::permanent(second_address.into(), 64)).unwrap();
     let mut message = [ECHO.as_slice(), b"data"].concat();
-    icmpv6::seal(THEIRS_V6, second, &mut message);
-    let header = ipv6::Header { destination: second, ..header_v6() };
+    icmpv6::seal(THEIRS_V6, second_address, &mut message);
+    let header = ipv6::Header { destination: second_address, ..header_v6() };
     host.receive(&[header.emit(ICMPV6, 12).as_slice(), &message].concat());
     let reply = host.transmit().unwrap();
     let parsed = ipv6::Header::parse(&reply).unwrap();
-    assert_eq!((parsed.header.source, parsed.header.destination), (second, THEIRS_V6));
+    assert_eq!((parsed.header.source, parsed.header.destination), (second_address, THEIRS_V6));
     assert!(matches!(message_in(&reply), Message::EchoReply { identifier: 1, .. }));
     assert_eq!(&reply[48..], b"data");
 }
@@ -155,7 +155,7 @@ fn an_echo_longer_than_the_mtu_is_sent_and_answered_in_fragments() {
 }
 
 #[test]
-fn a_closed_port_of_ipv6_is_reported_with_as_much_as_fits_into_1280_bytes() {
+fn the_error_about_a_closed_ipv6_port_has_1280_bytes() {
     let mut host = Host::default();
     let bytes = datagram_v6(UDP, &[7; 1400]);
     host.refuse(&bytes);
@@ -179,7 +179,7 @@ fn an_unknown_protocol_of_ipv6_is_reported_with_a_pointer_to_its_number() {
     });
 }
 
-/// Returns the expected error about the datagram of the test above, constructed by hand.
+/// Returns the expected Parameter Problem for an unknown protocol number, with a checksum of zero.
 fn host_error(protocol: u8) -> Vec<u8> {
     let quoted = datagram_v6(60, &[&[protocol, 0, 1, 4, 0, 0, 0, 0], [7; 8].as_slice()].concat());
     [[4, 1, 0, 0, 0, 0, 0, 40].as_slice(), &quoted].concat()
@@ -194,14 +194,14 @@ fn host_checksum(message: &[u8]) -> [u8; 2] {
 #[test]
 fn an_unknown_option_is_reported_only_if_it_requests_so() {
     let mut host = Host::default();
-    let answered = [0x3E, 0x7E, 0xBE, 0xFE].map(|kind| {
+    let answers = [0x3E, 0x7E, 0xBE, 0xFE].map(|kind| {
         let options = [UDP, 0, kind, 2, 0, 0, 0, 0];
         let bytes = datagram_v6(60, &[options.as_slice(), &[7; 8]].concat());
         let is_delivered = delivered(&mut host, &[bytes]).is_some();
         (is_delivered, host.transmit().map(|error| (error[40], error[41], error[47])))
     });
     let problem = Some((4, 2, 42));
-    assert_eq!(answered, [(true, None), (false, None), (false, problem), (false, problem)]);
+    assert_eq!(answers, [(true, None), (false, None), (false, problem), (false, problem)]);
 }
 
 #[test]
@@ -295,11 +295,11 @@ fn nothing_leaves_without_a_route_or_from_an_address_that_is_not_ours() {
         host.internet.send(packet, header, pool, cx).err()
     };
     assert_eq!(refused(everywhere, THEIRS_V6.into()), Some(SendError::NoRoute));
-    let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let not_ours = Ipv4Addr::new(10, 0, 0, 77).into();
     assert_eq!(refused(not_ours, THEIRS.into()), Some(SendError::NoAddress));
     assert_eq!(refused(Ipv4Addr::LOCALHOST.into(), THEIRS.into()), Some(SendError::NoAddress));
-    assert_eq!(refused(none, THEIRS.into()), None);
+    assert_eq!(refused(unspecified, THEIRS.into()), None);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn below_the_ipv4_floor_routers_may_fragment() {
 }
 
 #[test]
-fn packet_too_big_about_our_echo_lowers_the_path_mtu_and_about_no_echo_does_not() {
+fn packet_too_big_lowers_the_path_mtu_only_if_it_quotes_our_echo() {
     let mut host = Host::default();
     let pool = &mut host.pool;
     let cx = &mut host.context.cx();
@@ -367,7 +367,7 @@ fn a_missing_next_hop_mtu_is_replaced_by_the_next_plateau() {
 
 // req RFC1122:3.4-MUST-5
 #[test]
-fn an_error_about_our_first_fragment_is_reported_and_about_a_later_one_is_not() {
+fn only_an_error_about_our_first_fragment_is_reported() {
     let mut host = Host::default();
     let sent = host.send(&[7; 3000], THEIRS_V6.into(), Protocol::Udp);
     let is_reported = [&sent[0], &sent[1]].map(|bytes| {
@@ -390,9 +390,9 @@ fn a_reassembled_datagram_has_the_first_header_and_any_congestion_mark() {
         bytes
     };
     assert!(host.receive(&fragment(0b1010_0010, 0, &[1; 8], b"12345678")).is_none());
-    let whole = host.receive(&fragment(0b0000_0011, 8, &[], b"9")).unwrap();
-    assert_eq!((whole.packet.data(), whole.header_len), (b"123456789".as_slice(), 28));
-    assert_eq!(whole.header.dscp_ecn, 0b1010_0011);
+    let reassembled = host.receive(&fragment(0b0000_0011, 8, &[], b"9")).unwrap();
+    assert_eq!((reassembled.packet.data(), reassembled.header_len), (b"123456789".as_slice(), 28));
+    assert_eq!(reassembled.header.dscp_ecn, 0b1010_0011);
 }
 
 // req RFC1122:3.3.2-MUST-4
@@ -400,16 +400,17 @@ fn a_reassembled_datagram_has_the_first_header_and_any_congestion_mark() {
 fn an_incomplete_datagram_is_reported_after_60_seconds() {
     let mut host = Host::default();
     host.receive(&fragment_v6(0, true, &[7; 1000]));
-    let first = ipv4::Header { dont_fragment: false, ..header(Protocol::Udp) };
-    let first = [first.emit_fragment(1020, 0, true).as_slice(), &[7; 1000]].concat();
-    host.receive(&first);
+    let first_fragment = ipv4::Header { dont_fragment: false, ..header(Protocol::Udp) };
+    let first_fragment =
+        [first_fragment.emit_fragment(1020, 0, true).as_slice(), &[7; 1000]].concat();
+    host.receive(&first_fragment);
     assert_eq!(host.internet.deadline(), Some(Instant::ZERO + Duration::from_secs(60)));
     host.context.advance_millis(60_000);
     host.internet.timeout(&mut host.pool, &mut host.context.cx());
     let v6 = host.transmit().unwrap();
     let v4 = host.transmit().unwrap();
     assert_eq!((&v6[40..42], v6.len()), ([3, 1].as_slice(), 40 + 8 + 48 + 1000));
-    assert_eq!((&v4[20..22], &v4[28..]), ([11, 1].as_slice(), &first[..28]));
+    assert_eq!((&v4[20..22], &v4[28..]), ([11, 1].as_slice(), &first_fragment[..28]));
     assert_eq!((host.pool.lent(), host.internet.deadline()), (0, None));
 }
 
@@ -455,16 +456,17 @@ fn an_ipv6_fragment_that_ends_beyond_the_longest_payload_is_reported_at_its_offs
 #[test]
 fn a_false_ipv6_payload_length_is_dropped_with_and_without_fragments() {
     let mut host = Host::default();
-    let reached = [datagram_v6(UDP, &[7; 40]), fragment_v6(0, false, &[7; 32])].map(|whole| {
-        let lens = (0..=200_u16).filter(|len| {
-            let mut bytes = whole.clone();
-            bytes[4..6].copy_from_slice(&len.to_be_bytes());
-            delivered(&mut host, &[bytes]).is_some()
+    let delivered_lens =
+        [datagram_v6(UDP, &[7; 40]), fragment_v6(0, false, &[7; 32])].map(|whole| {
+            let lens = (0..=200_u16).filter(|len| {
+                let mut bytes = whole.clone();
+                bytes[4..6].copy_from_slice(&len.to_be_bytes());
+                delivered(&mut host, &[bytes]).is_some()
+            });
+            lens.collect::<Vec<_>>()
         });
-        lens.collect::<Vec<_>>()
-    });
-    assert!(reached[0].iter().copied().eq(0..=40));
-    assert!(reached[1].iter().copied().eq(8..=40));
+    assert!(delivered_lens[0].iter().copied().eq(0..=40));
+    assert!(delivered_lens[1].iter().copied().eq(8..=40));
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -472,7 +474,7 @@ fn a_false_ipv6_payload_length_is_dropped_with_and_without_fragments() {
 #[test]
 fn an_ipv6_echo_with_a_false_length_returns_only_received_bytes() {
     let mut host = Host::default();
-    let wrong = (0..=200_u16).filter(|len| {
+    let wrong_lens = (0..=200_u16).filter(|len| {
         let mut bytes = datagram_v6(ICMPV6, &[ECHO.as_slice(), &[0xA5; 32]].concat());
         bytes[4..6].copy_from_slice(&len.to_be_bytes());
         if let Some(covered) = bytes.get_mut(40..40 + usize::from(*len)) {
@@ -482,7 +484,7 @@ fn an_ipv6_echo_with_a_false_length_returns_only_received_bytes() {
         let Some(reply) = host.transmit() else { return (8..=40).contains(len) };
         reply[44..] != bytes[44..40 + usize::from(*len)]
     });
-    assert_eq!(wrong.count(), 0);
+    assert_eq!(wrong_lens.count(), 0);
 }
 
 // attack row 8
@@ -490,12 +492,13 @@ fn an_ipv6_echo_with_a_false_length_returns_only_received_bytes() {
 fn a_datagram_of_ipv6_cut_at_any_byte_is_dropped() {
     let mut host = Host::default();
     let message = message_v6(ECHO, &[0xA5; 32]);
-    let whole = datagram_v6(60, &[&[ICMPV6, 0, 1, 4, 0, 0, 0, 0], message.as_slice()].concat());
-    let answered = (0..whole.len()).filter(|len| {
-        assert!(host.receive(&whole[..*len]).is_none());
+    let complete_datagram =
+        datagram_v6(60, &[&[ICMPV6, 0, 1, 4, 0, 0, 0, 0], message.as_slice()].concat());
+    let answered_lens = (0..complete_datagram.len()).filter(|len| {
+        assert!(host.receive(&complete_datagram[..*len]).is_none());
         host.transmit().is_some()
     });
-    assert_eq!(answered.count(), 0);
+    assert_eq!(answered_lens.count(), 0);
     assert_eq!((host.counted(Counter::IpHeaderErrors), host.pool.lent()), (88, 0));
 }
 
@@ -503,12 +506,12 @@ fn a_datagram_of_ipv6_cut_at_any_byte_is_dropped() {
 #[test]
 fn a_hundred_extension_headers_of_any_kind_get_a_parameter_problem_at_most() {
     let mut host = Host::default();
-    let wrong = [0, 43, 44, 60].into_iter().filter(|kind| {
+    let failing_kinds = [0, 43, 44, 60].into_iter().filter(|kind| {
         let chain = [*kind, 0, 0, 0, 0, 0, 0, 0].repeat(100);
         let is_delivered = delivered(&mut host, &[datagram_v6(*kind, &chain)]).is_some();
         is_delivered || host.transmit().is_some_and(|error| error[40] != 4)
     });
-    assert_eq!(wrong.count(), 0);
+    assert_eq!(failing_kinds.count(), 0);
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -556,8 +559,8 @@ fn an_atomic_fragment_is_independent_of_fragments_with_its_identification() {
     let mut host = Host::default();
     assert_eq!(delivered(&mut host, &[fragment_v6(0, true, &[1; 16])]), None);
     assert_eq!(delivered(&mut host, &[fragment_v6(0, false, &[2; 24])]).unwrap(), [2; 24]);
-    let whole = delivered(&mut host, &[fragment_v6(16, false, &[1; 4])]);
-    assert_eq!(whole.unwrap(), [1; 20]);
+    let first_data = delivered(&mut host, &[fragment_v6(16, false, &[1; 4])]);
+    assert_eq!(first_data.unwrap(), [1; 20]);
 }
 
 // attack row 17
@@ -577,11 +580,11 @@ fn a_flood_of_closed_ports_of_ipv6_gets_a_few_errors_and_then_one_a_second() {
     let mut host = Host::default();
     let bytes = datagram_v6(UDP, &[7; 8]);
     let errors = |host: &mut Host| {
-        let answered = (0..100).filter(|_| {
+        let answered_datagrams = (0..100).filter(|_| {
             host.refuse(&bytes);
             host.transmit().is_some()
         });
-        answered.count()
+        answered_datagrams.count()
     };
     assert!((4..=12).contains(&errors(&mut host)));
     host.context.advance_millis(3_500);

@@ -1,10 +1,10 @@
 //! ICMP messages (RFC 792): parsing and construction.
 //!
-//! A host answers echo requests, learns from the errors that routers and other hosts send about its
-//! datagrams, and sends Destination Unreachable about datagrams of others. Source quench is ignored
-//! (RFC 6633), and so are redirects and the obsolete queries, because there is only one link. A
-//! message is never read beyond its bytes, whatever its length fields say. The engine in the parent
-//! module decides when to send an answer and to which host.
+//! A host answers echo requests and sends Destination Unreachable about datagrams of others. It
+//! processes the errors that routers and other hosts send about its own datagrams. Source quench is
+//! ignored (RFC 6633). Redirects are ignored too, because there is only one link, and so are the
+//! obsolete queries. Invalid length fields in a message cannot cause a read beyond its end. The
+//! engine in the parent module decides when to send an answer and to which host.
 
 use super::ipv4::{Header, Parsed, Protocol};
 use crate::checksum::Sum;
@@ -26,7 +26,8 @@ const PARAMETER_PROBLEM: u8 = 12;
 const CODE_FRAGMENTATION_NEEDED: u8 = 4;
 const CODE_REASSEMBLY: u8 = 1;
 
-/// The header of the error about a datagram whose fragments did not all arrive in time.
+/// Header of the Time Exceeded error that is sent when fragments of a datagram do not arrive in
+/// time.
 pub(super) const REASSEMBLY_TIME_EXCEEDED: [u8; HEADER_LEN] =
     [TIME_EXCEEDED, CODE_REASSEMBLY, 0, 0, 0, 0, 0, 0];
 
@@ -45,7 +46,7 @@ pub enum Unreachable {
     SourceRouteFailed,
     /// 13: administratively prohibited (RFC 1812 §5.2.7.1).
     Prohibited,
-    /// Any other code, except 4, which is [`ErrorKind::FragmentationNeeded`].
+    /// Any other code. Code 4 is [`ErrorKind::FragmentationNeeded`] instead.
     Other(u8),
 }
 
@@ -75,7 +76,7 @@ impl Unreachable {
     }
 }
 
-/// The errors about sent datagrams.
+/// Kinds of ICMP errors about datagrams that this host sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The datagram did not reach its destination.
@@ -123,9 +124,9 @@ pub struct EchoReply {
     pub sequence: u16,
     /// Number of data bytes in request and reply.
     pub payload_len: usize,
-    /// Time from making the request to receiving the reply.
+    /// Time from the creation of the request to the arrival of the reply.
     pub round_trip: Duration,
-    /// The time to live with which the reply arrived.
+    /// Time to live of the received reply.
     pub time_to_live: u8,
 }
 
@@ -168,7 +169,7 @@ pub enum MessageError {
 }
 
 impl Message {
-    /// Parses the message in `bytes`, which must contain nothing else.
+    /// Parses the ICMP message in `bytes`. There must be no other bytes after it.
     ///
     /// # Errors
     ///

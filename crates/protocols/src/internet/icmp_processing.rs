@@ -16,7 +16,7 @@ use crate::packet::{Offload, Packet, Pool};
 use crate::time::Instant;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// An echo request without a reply yet.
+/// An unanswered echo request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     destination: IpAddr,
@@ -56,8 +56,9 @@ impl Internet {
                 self.report_v6(packet, source, destination, report, pool, cx);
             }
             _ => {
-                // RFC 1122 §3.2.2: the header and the first 8 bytes MUST be unchanged. More MAY be
-                // sent, and is not: 500 bytes take half a second at 9,600 bit/s.
+                // RFC 1122 §3.2.2: the header and the first 8 bytes MUST be quoted unchanged. More
+                // bytes MAY be quoted. They are left out, because 500 bytes take half a second at
+                // 9,600 bit/s.
                 packet.resize(packet.len().min(icmp::QUOTED_LEN));
                 packet.unpull(header_len);
                 self.report_v4(packet, &header, icmp::unreachable(reason), pool, cx);
@@ -88,7 +89,7 @@ impl Internet {
         self.report_v6(packet, source, destination, (report, false), pool, cx);
     }
 
-    /// Reports that the rest of a datagram did not arrive in time.
+    /// Reports that some fragments of a datagram did not arrive in time.
     pub(super) fn report_expired(
         &mut self,
         expired: &ExpiredDatagram,
@@ -110,8 +111,8 @@ impl Internet {
         self.report_v4(packet, &header, icmp::REASSEMBLY_TIME_EXCEEDED, pool, cx);
     }
 
-    /// Turns `packet`, which holds the bytes to quote, into an ICMP error. `header` is the header
-    /// of the quoted datagram.
+    /// Turns `packet` into an ICMP error. `packet` contains the bytes to quote, and `header` is the
+    /// header of the quoted datagram.
     fn report_v4(
         &mut self,
         mut packet: Packet,
@@ -171,8 +172,9 @@ impl Internet {
         match icmp::Message::parse(packet.data()) {
             Ok(icmp::Message::EchoRequest) => {
                 icmp::make_reply(packet.data_mut());
-                // RFC 1122 §3.2.2.6 requires that options are copied and source routes reversed.
-                // Forged options could then choose the destination of the reply (CVE-2021-31344).
+                // RFC 1122 §3.2.2.6 requires that options are copied and source routes are
+                // reversed. This host does neither, because forged options could then choose the
+                // destination of the reply (CVE-2021-31344).
                 let pending = (packet, Counter::IcmpEchoesAnswered);
                 let dscp_ecn = header.dscp_ecn & DSCP;
                 let reply = Header::to(header.source, Protocol::Icmp);
@@ -185,8 +187,8 @@ impl Internet {
             Ok(icmp::Message::Error { kind, quoted, first_bytes }) => {
                 if quoted.fragment_offset == 0 {
                     let error = quoted.header.into();
-                    let lengths = (quoted.total_len, first_bytes);
-                    self.process_error(header.source, kind, &error, lengths, cx);
+                    let quotation = (quoted.total_len, first_bytes);
+                    self.process_error(header.source, kind, &error, quotation, cx);
                 } else {
                     cx.meter.count(Counter::IcmpErrors);
                 }
@@ -218,8 +220,8 @@ impl Internet {
                 cx.meter.count(Counter::IpDatagramsDelivered);
                 return Some(datagram);
             }
-            // An echo request to a group SHOULD be answered (RFC 4443 §4.2), but is not, because
-            // its reply could be used for an attack on the forged source.
+            // RFC 4443 §4.2: an echo request to a group SHOULD be answered. It is not answered
+            // here, because the reply could be used for an attack on the forged source.
             Ok(icmpv6::Message::EchoRequest)
                 if self.is_local(header.destination) && !source.is_unspecified() =>
             {
@@ -227,8 +229,8 @@ impl Internet {
                 icmpv6::make_reply(packet.data_mut());
                 let counter = Counter::IcmpEchoesAnswered;
                 let dscp_ecn = header.dscp_ecn & DSCP;
-                let ends = (header.destination, source);
-                self.queue_icmpv6(packet, counter, ends, dscp_ecn, pool, cx);
+                let addresses = (header.destination, source);
+                self.queue_icmpv6(packet, counter, addresses, dscp_ecn, pool, cx);
                 return None;
             }
             Ok(icmpv6::Message::EchoReply { identifier, sequence, payload_len }) => {
@@ -238,8 +240,8 @@ impl Internet {
                 if !quoted.is_later_fragment =>
             {
                 let quoted_header = Header::of_v6(&quoted.parsed.header, quoted.protocol);
-                let lengths = (quoted.parsed.total_len, first_bytes);
-                self.process_error(header.source, kind, &quoted_header, lengths, cx);
+                let quotation = (quoted.parsed.total_len, first_bytes);
+                self.process_error(header.source, kind, &quoted_header, quotation, cx);
             }
             Ok(icmpv6::Message::EchoRequest | icmpv6::Message::Ignored) => {
                 cx.meter.count(Counter::IcmpIgnored);
@@ -282,8 +284,8 @@ impl Internet {
         self.push_event(Event::Error(error), cx);
     }
 
-    /// Returns whether an ICMP error quotes an unanswered echo request of this host: the array
-    /// holds the first bytes of the quoted payload.
+    /// Returns whether an ICMP error quotes an unanswered echo request of this host. The array
+    /// contains the first bytes of the quoted payload.
     fn is_probe(
         &self,
         quoted_header: &Header,
@@ -310,13 +312,13 @@ impl Internet {
         payload_len: usize,
         cx: &mut Cx<'_>,
     ) {
-        let answered = self.probes.iter().position(|probe| {
+        let index = self.probes.iter().position(|probe| {
             probe.destination == header.source
                 && probe.identifier == identifier
                 && probe.sequence == sequence
                 && probe.payload_len == payload_len
         });
-        let Some(probe) = answered.and_then(|place| self.probes.remove(place)) else {
+        let Some(probe) = index.and_then(|place| self.probes.remove(place)) else {
             return cx.meter.count(Counter::IcmpIgnored);
         };
         let reply = EchoReply {
@@ -410,8 +412,8 @@ impl Internet {
         self.enqueue((packet, counter), reply, pool, cx);
     }
 
-    /// Queues an ICMP message for [`Internet::transmit`], with the counter to increment when it is
-    /// sent.
+    /// Queues an ICMP message for [`Internet::transmit`]. `counter` is incremented when the message
+    /// is sent.
     fn enqueue(
         &mut self,
         (mut packet, counter): (Packet, Counter),
@@ -421,7 +423,7 @@ impl Internet {
     ) {
         packet.offload = Offload::default();
         match self.prepare_output(packet, header, pool, cx) {
-            Ok(SendOutcome::Whole(packet)) => self.pending.push_back((packet, counter)),
+            Ok(SendOutcome::Unfragmented(packet)) => self.pending.push_back((packet, counter)),
             Ok(SendOutcome::Fragmented | SendOutcome::Loopback) => return cx.meter.count(counter),
             Err(_) => return cx.meter.count(Counter::IpOutputDropped),
         }

@@ -1,14 +1,18 @@
 //! ICMPv6 messages (RFC 4443): parsing and construction.
 //!
-//! As in ICMP, a host answers echo requests, learns from errors about its datagrams and sends
-//! errors about datagrams of others. The differences: the checksum covers a pseudo header; an error
-//! quotes as much as fits into the minimum MTU; Packet Too Big is a type of its own; and Neighbor
-//! Discovery (RFC 4861) uses the same messages and is only recognized here. Listener reports and
-//! node information queries are ignored.
+//! Like ICMP, ICMPv6 contains echo requests and error messages. There are four differences:
 //!
-//! Errors are expressed in the types of [`super::icmp`], so that a transport need not distinguish
-//! the versions of IP. The engine in the parent module decides when to send an answer and to which
-//! host, by the rule of [`may_report`].
+//! - The checksum also covers a pseudo header.
+//! - An error quotes as many bytes of the datagram as the minimum MTU allows.
+//! - Packet Too Big is a type of its own.
+//! - Neighbor Discovery (RFC 4861) uses ICMPv6 messages. They are only recognized here, and
+//!   processed elsewhere.
+//!
+//! Listener reports and node information queries are ignored.
+//!
+//! Errors have the types of [`super::icmp`], so that a transport need not distinguish the versions
+//! of IP. The engine in the parent module decides when to send an answer and to which host. It
+//! obeys the rule of [`may_report`].
 
 use super::icmp::{ErrorKind, QUOTED_LEN, Unreachable};
 use super::ipv4::Protocol;
@@ -78,8 +82,8 @@ pub enum MessageError {
 }
 
 impl Message {
-    /// Parses the message in `bytes`, which must contain nothing else, sent from `source` to
-    /// `destination`.
+    /// Parses the ICMPv6 message in `bytes`, sent from `source` to `destination`. There must be no
+    /// other bytes after it.
     ///
     /// # Errors
     ///
@@ -148,7 +152,7 @@ pub enum Report {
     Unreachable(Unreachable),
     /// The datagram is longer than this MTU of the next link, in bytes.
     PacketTooBig(u32),
-    /// The rest of the datagram's fragments did not arrive in time.
+    /// Some fragments of the datagram did not arrive in time.
     ReassemblyTimeExceeded,
     /// The datagram has an error in a header.
     ParameterProblem {
@@ -181,7 +185,7 @@ impl Report {
     }
 
     /// Returns whether this error may be sent about a datagram to a group (RFC 4443 §2.4 e.3).
-    /// `to_groups` is true if the unknown option requests an error even for a group.
+    /// `to_groups` is true if an unknown option requires the error even then.
     fn is_allowed_for_groups(self, to_groups: bool) -> bool {
         match self {
             Self::PacketTooBig(_) => true,
@@ -203,8 +207,8 @@ fn code_of(reason: Unreachable) -> u8 {
 
 /// Returns whether RFC 4443 §2.4 e allows an error about a datagram.
 ///
-/// `content` is the ICMPv6 message in the datagram, or empty if the datagram carries another
-/// protocol. `to_groups` is true if an option requests the error even for a datagram to a group.
+/// `content` is the ICMPv6 message in the datagram; it is empty if the datagram carries another
+/// protocol. `to_groups` is true if an option requires the error even for a datagram to a group.
 #[must_use]
 pub fn may_report(
     report: Report,
@@ -236,8 +240,8 @@ pub(super) fn echo_request(identifier: u16, sequence: u16) -> [u8; HEADER_LEN] {
     [ECHO_REQUEST, 0, 0, 0, i0, i1, s0, s1]
 }
 
-/// Writes the checksum into a message that is otherwise complete. A message longer than any
-/// datagram gets none.
+/// Writes the checksum into a message that is otherwise complete. A message that exceeds the
+/// maximum length of a datagram gets no checksum.
 pub fn seal(source: Ipv6Addr, destination: Ipv6Addr, message: &mut [u8]) {
     let Ok(len) = u16::try_from(message.len()) else { return };
     set_checksum(message, [0, 0]);
@@ -337,8 +341,8 @@ mod tests {
         ) {
             let echo = Icmpv6Type::EchoReply(
                 etherparse::IcmpEchoHeader { id: identifier, seq: sequence });
-            let ends = (THEIRS.octets(), OURS.octets());
-            let theirs = Icmpv6Header::with_checksum(echo, ends.0, ends.1, &data).unwrap();
+            let addresses = (THEIRS.octets(), OURS.octets());
+            let theirs = Icmpv6Header::with_checksum(echo, addresses.0, addresses.1, &data).unwrap();
             let message = [theirs.to_bytes().as_slice(), &data].concat();
             let expected = Message::EchoReply { identifier, sequence, payload_len: data.len() };
             prop_assert_eq!(parse(&message), Ok(expected));
@@ -409,23 +413,26 @@ mod tests {
     #[test]
     fn nothing_is_reported_about_an_error_or_a_redirect() {
         let report = Report::Unreachable(Unreachable::Port);
-        let may = [1_u8, 127, 137, 128, 135].map(|t| may_report(report, THEIRS, OURS, &[t], false));
-        assert_eq!(may, [false, false, false, true, true]);
+        let is_allowed =
+            [1_u8, 127, 137, 128, 135].map(|t| may_report(report, THEIRS, OURS, &[t], false));
+        assert_eq!(is_allowed, [false, false, false, true, true]);
     }
 
     #[test]
     fn nothing_is_reported_to_a_source_that_is_not_one_host() {
         let report = Report::Unreachable(Unreachable::Port);
-        let may = [Ipv6Addr::UNSPECIFIED, GROUP].map(|s| may_report(report, s, OURS, &[], false));
-        assert_eq!(may, [false, false]);
+        let is_allowed =
+            [Ipv6Addr::UNSPECIFIED, GROUP].map(|s| may_report(report, s, OURS, &[], false));
+        assert_eq!(is_allowed, [false, false]);
     }
 
     #[test]
     fn about_a_datagram_to_a_group_only_its_length_and_some_options_are_reported() {
         let option = Report::ParameterProblem { problem: Problem::Option, pointer: 40 };
-        let about = |report, to_groups| may_report(report, THEIRS, GROUP, &[], to_groups);
-        assert!(about(Report::PacketTooBig(1280), false));
-        assert!(about(option, true) && !about(option, false));
-        assert!(!about(Report::Unreachable(Unreachable::Port), true));
+        let is_reported_to_group =
+            |report, to_groups| may_report(report, THEIRS, GROUP, &[], to_groups);
+        assert!(is_reported_to_group(Report::PacketTooBig(1280), false));
+        assert!(is_reported_to_group(option, true) && !is_reported_to_group(option, false));
+        assert!(!is_reported_to_group(Report::Unreachable(Unreachable::Port), true));
     }
 }

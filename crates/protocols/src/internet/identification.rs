@@ -1,14 +1,15 @@
 //! The identification of datagrams that may be fragmented (RFC 6864, RFC 7739).
 //!
-//! A datagram with DF, or an unfragmented IPv6 datagram, needs no identification and has 0. All
-//! other identifications for one destination must not repeat soon, and must reveal nothing about
-//! those for another destination: a shared counter would let any host count the datagrams sent to
-//! others (CVE-2019-10638), and a predictable number would let an attacker disrupt reassembly.
+//! A datagram with DF needs no identification and has 0. The same applies to an unfragmented IPv6
+//! datagram. All other identifications for one destination must not repeat soon, and must reveal
+//! nothing about those for another destination. A shared counter would let any host count the
+//! datagrams sent to others (CVE-2019-10638), and a predictable number would let an attacker
+//! disrupt reassembly.
 //!
 //! The identifications for a destination therefore start at a keyed hash of source and destination,
 //! and advance with a counter from a shared table. Another keyed hash selects the counter (RFC 7739
-//! §5.3). A destination that shares a counter sees random steps, and cannot determine with which
-//! other destination it shares the counter.
+//! §5.3). Two destinations that share a counter see random increments, and neither can determine
+//! the other one.
 
 use crate::rng::Rng;
 use alloc::boxed::Box;
@@ -19,8 +20,8 @@ use siphasher::sip::SipHasher13;
 
 /// Number of counters; a power of two.
 const COUNTERS: usize = 1024;
-/// Maximum increment of a counter for one datagram. The 16 bits of IPv4 then repeat after 8,192
-/// datagrams at the earliest.
+/// Maximum increment of a counter for one datagram. The 16-bit identification of IPv4 repeats after
+/// 8,192 datagrams at the earliest.
 const STEP_MAX: u64 = 8;
 
 /// The state of the identifications of all destinations.
@@ -83,9 +84,9 @@ mod tests {
     fn the_identifications_of_one_destination_do_not_repeat_within_8000() {
         let mut rng = Rng::from_seed(1);
         let mut ids = Identifications::draw(&mut rng);
-        let seen: BTreeSet<u32> =
+        let seen_ids: BTreeSet<u32> =
             (0..8_000).map(|_| ids.next(OURS, to(9), 17, &mut rng) & 0xFFFF).collect();
-        assert_eq!(seen.len(), 8_000);
+        assert_eq!(seen_ids.len(), 8_000);
     }
 
     // attack row 18

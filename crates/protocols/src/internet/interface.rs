@@ -1,11 +1,11 @@
-//! The host's addresses on the link, and the classification of all others (RFC 1122 §3.2.1.3, RFC
-//! 4291).
+//! The host's addresses on the link, and the classification of all other addresses (RFC 1122
+//! §3.2.1.3, RFC 4291).
 
 use super::addresses::Addresses;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Maximum number of groups joined, in addition to those that every host is in.
+/// Maximum number of joined groups, without those that every host belongs to.
 pub(super) const GROUPS_MAX: usize = 32;
 
 /// The host's addresses and the groups that it has joined.
@@ -53,7 +53,7 @@ impl Interface {
 
     /// Returns whether this host is in a group, or receives a broadcast address.
     pub(super) fn is_member(&self, group: IpAddr) -> bool {
-        let is_everybody = match group {
+        let is_all_hosts = match group {
             IpAddr::V4(v4) => v4 == Ipv4Addr::new(224, 0, 0, 1) || !v4.is_multicast(),
             // RFC 4291 §2.8: all nodes, and the solicited-node groups of all local addresses.
             IpAddr::V6(v6) => match v6.segments() {
@@ -62,7 +62,7 @@ impl Interface {
                 _ => false,
             },
         };
-        is_everybody || self.groups.contains(&group)
+        is_all_hosts || self.groups.contains(&group)
     }
 
     /// Joins a group, and returns whether the host is a member.
@@ -79,8 +79,9 @@ impl Interface {
         self.groups.retain(|known| *known != group);
     }
 
-    /// Returns whether the last 24 bits of a group are those of a local address, even a tentative
-    /// one: a host that already has the address answers there.
+    /// Returns whether the last 24 bits of a group are those of a local address. Tentative
+    /// addresses count too, so that this host detects another host that probes for the same
+    /// address.
     fn is_solicited(&self, group: Ipv6Addr) -> bool {
         const LAST_24: u128 = 0x00FF_FFFF;
         self.addresses.as_slice().iter().any(|ours| match ours.address {
@@ -89,8 +90,9 @@ impl Interface {
         })
     }
 
-    /// Returns whether an address is the limited broadcast address, or a local one with all ones or
-    /// (as in 4.2BSD, RFC 1122 §3.3.6) all zeros in the host part.
+    /// Returns whether an address is the limited broadcast address or the broadcast address of a
+    /// local network. All zeros in the host part count as broadcast too, as in 4.2BSD (RFC 1122
+    /// §3.3.6).
     fn is_broadcast(&self, address: Ipv4Addr) -> bool {
         let is_directed = self.addresses.as_slice().iter().any(|ours| match ours.address {
             // A network of one or two addresses has no broadcast address (RFC 3021).
@@ -126,16 +128,16 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn with(address: &str, prefix_len: u8) -> Interface {
+    fn interface_with(address: &str, prefix_len: u8) -> Interface {
         let mut interface = Interface::default();
-        interface.addresses.add(Address::lasting(ip(address), prefix_len)).unwrap();
+        interface.addresses.add(Address::permanent(ip(address), prefix_len)).unwrap();
         interface
     }
 
     // req RFC1122:3.3.6-MUST-1
     #[test]
     fn the_broadcast_addresses_of_our_network_mean_a_group() {
-        let interface = with("10.0.0.1", 24);
+        let interface = interface_with("10.0.0.1", 24);
         let groups = ["10.0.0.255", "10.0.0.0", "255.255.255.255", "224.0.0.1"];
         assert!(
             groups
@@ -146,19 +148,22 @@ mod tests {
 
     #[test]
     fn the_broadcast_address_of_another_network_means_one_other_host() {
-        assert_eq!(with("10.0.0.1", 24).destination_kind(ip("10.0.1.255")), DestinationKind::Other);
+        assert_eq!(
+            interface_with("10.0.0.1", 24).destination_kind(ip("10.0.1.255")),
+            DestinationKind::Other
+        );
     }
 
     #[test]
     fn a_network_of_two_addresses_has_no_broadcast_address() {
-        assert!(with("10.0.0.1", 31).may_be_source(ip("10.0.0.0")));
+        assert!(interface_with("10.0.0.1", 31).may_be_source(ip("10.0.0.0")));
     }
 
     // req RFC1122:3.2.1.3-MUST-1, RFC1122:3.2.2.9-MUST-2
     #[test]
     fn prefixes_of_32_and_0_bits_are_accepted() {
-        assert!(with("10.0.0.1", 32).may_be_source(ip("10.0.0.2")));
-        assert!(with("10.0.0.1", 0).may_be_source(ip("10.0.0.2")));
+        assert!(interface_with("10.0.0.1", 32).may_be_source(ip("10.0.0.2")));
+        assert!(interface_with("10.0.0.1", 0).may_be_source(ip("10.0.0.2")));
     }
 
     #[test]
@@ -169,9 +174,9 @@ mod tests {
 
     #[test]
     fn each_of_several_addresses_of_both_families_is_ours() {
-        let mut interface = with("10.0.0.1", 24);
+        let mut interface = interface_with("10.0.0.1", 24);
         for address in ["10.0.0.2", "2001:db8::1", "fe80::1"] {
-            interface.addresses.add(Address::lasting(ip(address), 24)).unwrap();
+            interface.addresses.add(Address::permanent(ip(address), 24)).unwrap();
         }
         let all = ["10.0.0.1", "10.0.0.2", "2001:db8::1", "fe80::1"];
         assert!(
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn no_host_on_a_link_has_a_loopback_or_mapped_ipv6_address() {
-        let interface = with("2001:db8::1", 64);
+        let interface = interface_with("2001:db8::1", 64);
         let invalid =
             ["::", "::1", "::ffff:10.0.0.1"].map(|text| interface.destination_kind(ip(text)));
         assert_eq!(invalid, [DestinationKind::Invalid; 3]);
@@ -191,7 +196,7 @@ mod tests {
     #[test]
     fn a_host_is_in_the_solicited_node_group_even_of_a_tentative_address() {
         let mut interface = Interface::default();
-        let address = Address::lasting(ip("fe80::1:2345:6789"), 64);
+        let address = Address::permanent(ip("fe80::1:2345:6789"), 64);
         interface.addresses.add(Address { state: State::Tentative, ..address }).unwrap();
         let member = ["ff02::1:ff45:6789", "ff02::1", "ff02::1:ff45:6788", "ff02::2"]
             .map(|group| interface.is_member(ip(group)));
@@ -200,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_group_is_joined_and_left() {
-        let mut interface = with("10.0.0.1", 24);
+        let mut interface = interface_with("10.0.0.1", 24);
         let group = ip("239.1.2.3");
         let before = interface.is_member(group);
         assert!(interface.join(group));

@@ -1,11 +1,11 @@
 //! The IPv4 header (RFC 791 §3.1): parsing into a type that is always valid, and construction.
 //!
-//! A header is accepted only if version, header length, total length and checksum are valid, and if
-//! its options can be walked from the first to the last without leaving the header. A buffer may be
-//! longer than the total length (a link pads short frames); the rest is not data. Options are
-//! skipped (RFC 1122 §3.2.1.8: those not understood MUST be ignored). The walk only detects whether
-//! a source route requires that the datagram is forwarded, which a host does not do. Headers made
-//! here never have options.
+//! A header is accepted only if its version, header length, total length and checksum are valid,
+//! and if no option extends beyond the header. A buffer may be longer than the total length,
+//! because a link pads short frames; the remaining bytes are ignored. Options are skipped (RFC 1122
+//! §3.2.1.8: those not understood MUST be ignored). They are only searched for a source route that
+//! is not complete, because a host does not forward datagrams. Headers constructed here never have
+//! options.
 
 use crate::checksum::Sum;
 use core::net::Ipv4Addr;
@@ -57,12 +57,13 @@ pub struct Parsed {
     pub header: Header,
     /// Length of the header with its options, 20 to 60 bytes.
     pub header_len: usize,
-    /// Length of the whole datagram in bytes. From [`Header::parse`] it is between the length of
-    /// the header and that of the buffer; from [`Header::parse_quoted`] it is unchecked.
+    /// Length of the whole datagram in bytes. [`Header::parse`] checks that it is not less than the
+    /// header and not more than the buffer. [`Header::parse_quoted`] does not check it.
     pub total_len: usize,
     /// Whether this is a fragment: MF is set or the offset is not 0.
     pub is_fragment: bool,
-    /// Offset of the data in the data of the whole datagram, in bytes.
+    /// Offset of this fragment's data in the data of the whole datagram, in bytes; 0 if this is not
+    /// a fragment.
     pub fragment_offset: usize,
     /// MF: another fragment follows.
     pub more_fragments: bool,
@@ -70,14 +71,14 @@ pub struct Parsed {
     pub options: Options,
 }
 
-/// Summary of a header's options, for a host that follows none of them.
+/// Summary of a header's options. This host executes none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Options {
     /// The header has no options.
     Absent,
     /// The options were skipped.
     Skipped,
-    /// The options were skipped, and one of them is a source route with hops still to go.
+    /// The options were skipped. One of them is a source route that still has hops.
     RouteUnfinished,
 }
 
@@ -134,8 +135,7 @@ impl Header {
         read(bytes).map(|(parsed, _)| parsed)
     }
 
-    /// Returns the header, without options and with its checksum, of a datagram of `total_len`
-    /// bytes.
+    /// Returns the header of a datagram of `total_len` bytes. It has a checksum and no options.
     ///
     /// # Panics
     ///
@@ -145,8 +145,10 @@ impl Header {
         self.emit_fragment(total_len, 0, false)
     }
 
-    /// Returns the header of a fragment of `total_len` bytes, whose data is at `offset` bytes, a
-    /// multiple of eight, in the data of the datagram. `more` is true if another fragment follows.
+    /// Returns the header of a fragment of `total_len` bytes.
+    ///
+    /// `offset` is the position of the fragment's data in the data of the datagram, in bytes; it is
+    /// a multiple of eight. `more` is true if another fragment follows.
     ///
     /// # Panics
     ///
@@ -201,10 +203,10 @@ impl From<Protocol> for u8 {
 
 /// Parses the fields, and returns them with the bytes of the header.
 fn read(bytes: &[u8]) -> Result<(Parsed, &[u8]), HeaderError> {
-    let fixed = bytes.first_chunk::<HEADER_LEN>().ok_or(HeaderError::Truncated)?;
+    let fixed_bytes = bytes.first_chunk::<HEADER_LEN>().ok_or(HeaderError::Truncated)?;
     #[rustfmt::skip]
     let [version_ihl, dscp_ecn, t0, t1, i0, i1, f0, f1, time_to_live, protocol, _, _,
-         s0, s1, s2, s3, d0, d1, d2, d3] = *fixed;
+         s0, s1, s2, s3, d0, d1, d2, d3] = *fixed_bytes;
     if version_ihl >> 4 != 4 {
         return Err(HeaderError::Version);
     }
@@ -241,7 +243,7 @@ const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 
 fn walk_options(mut options: &[u8]) -> Result<Options, HeaderError> {
-    let mut found = if options.is_empty() { Options::Absent } else { Options::Skipped };
+    let mut summary = if options.is_empty() { Options::Absent } else { Options::Skipped };
     while let [kind, rest @ ..] = options {
         match *kind {
             END_OF_OPTIONS => break,
@@ -256,17 +258,17 @@ fn walk_options(mut options: &[u8]) -> Result<Options, HeaderError> {
                     return Err(HeaderError::Options);
                 };
                 if matches!(kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE) {
-                    // The pointer is past the end of a completed route.
+                    // A source route is complete if its pointer is past its end.
                     let pointer = option.get(2).ok_or(HeaderError::Options)?;
                     if *pointer <= len {
-                        found = Options::RouteUnfinished;
+                        summary = Options::RouteUnfinished;
                     }
                 }
                 options = behind;
             }
         }
     }
-    Ok(found)
+    Ok(summary)
 }
 
 #[cfg(test)]
@@ -415,14 +417,16 @@ mod tests {
 
     #[test]
     fn row_8_a_header_cut_at_any_byte_is_refused() {
-        let whole = with_options(&[NO_OPERATION; 40]);
-        let cut = (0..whole.len()).filter(|len| Header::parse(&whole[..*len]).is_ok()).count();
-        assert!(Header::parse(&whole).is_ok());
-        assert_eq!(cut, 0);
+        let complete_header = with_options(&[NO_OPERATION; 40]);
+        let accepted_count = (0..complete_header.len())
+            .filter(|len| Header::parse(&complete_header[..*len]).is_ok())
+            .count();
+        assert!(Header::parse(&complete_header).is_ok());
+        assert_eq!(accepted_count, 0);
     }
 
     #[test]
-    fn row_6_a_total_length_that_is_not_the_buffers_is_refused_or_cut() {
+    fn row_6_a_total_length_above_the_buffer_is_rejected() {
         let lengths = (20..=0xFFFF_u16).filter(|len| {
             let mut bytes = plain().emit(*len).to_vec();
             bytes.resize(100, 0);
@@ -440,19 +444,19 @@ mod tests {
 
     #[test]
     fn a_damaged_bit_anywhere_in_the_header_is_noticed() {
-        let whole = plain().emit(20);
-        let missed = (0..160).filter(|bit| {
-            let mut damaged = whole;
+        let header_bytes = plain().emit(20);
+        let undetected_bits = (0..160).filter(|bit| {
+            let mut damaged = header_bytes;
             damaged[bit / 8] ^= 1 << (bit % 8);
             Header::parse(&damaged).is_ok()
         });
-        assert_eq!(missed.count(), 0);
+        assert_eq!(undetected_bits.count(), 0);
     }
 
     // req RFC1122:3.2.1.8-MUST-3
     #[test]
     fn row_9_an_option_is_skipped_only_if_its_length_fits() {
-        let wrong = (2..=255_u8).flat_map(|kind| (0..=255).map(move |len| (kind, len))).filter(
+        let failures = (2..=255_u8).flat_map(|kind| (0..=255).map(move |len| (kind, len))).filter(
             |(kind, len)| {
                 let mut options = [NO_OPERATION; 40];
                 options[..2].copy_from_slice(&[*kind, *len]);
@@ -460,7 +464,7 @@ mod tests {
                 Header::parse(&with_options(&options)).is_ok() != (needed..=40).contains(len)
             },
         );
-        assert_eq!(wrong.count(), 0);
+        assert_eq!(failures.count(), 0);
     }
 
     #[test]
@@ -480,7 +484,10 @@ mod tests {
     #[test]
     fn a_source_route_is_finished_when_its_pointer_is_past_its_end() {
         let options = |pointer| with_options(&[LOOSE_SOURCE_ROUTE, 7, pointer, 10, 0, 0, 9]);
-        let found = |pointer| Header::parse(&options(pointer)).unwrap().options;
-        assert_eq!((found(7), found(8)), (Options::RouteUnfinished, Options::Skipped));
+        let parsed_options = |pointer| Header::parse(&options(pointer)).unwrap().options;
+        assert_eq!(
+            (parsed_options(7), parsed_options(8)),
+            (Options::RouteUnfinished, Options::Skipped)
+        );
     }
 }

@@ -1,18 +1,17 @@
 //! The IPv6 header and the extension headers after it (RFC 8200).
 //!
-//! A datagram is parsed in two steps. [`Header::parse`] checks version and payload length; a buffer
-//! may be longer than the payload (a link pads short frames), and the rest is not data. [`walk`]
-//! then goes from header to header up to the first that it does not process: an upper-layer header,
-//! or a fragment header, after whose reassembly the walk continues with the next header of the
-//! first fragment.
+//! A datagram is parsed in two steps. [`Header::parse`] checks version and payload length. A buffer
+//! may be longer than the payload, because a link pads short frames; the remaining bytes are
+//! ignored. [`walk`] then processes the extension headers up to an upper-layer header or a fragment
+//! header. After reassembly the walk continues with the header after the fragment header.
 //!
 //! The walk is bounded: it reads each byte once, and at most [`HEADERS_MAX`] headers and
-//! [`OPTIONS_MAX`] options that are not padding (RFC 8504 §5.3). Unknown options are skipped, or
-//! cause the datagram to be dropped, as their two highest bits specify (RFC 8200 §4.2); padding is
-//! the only known option. A routing header of any type, including type 0 (RFC 5095), is skipped if
-//! its route is complete and rejected otherwise. Jumbograms are not supported.
+//! [`OPTIONS_MAX`] options that are not padding (RFC 8504 §5.3). Padding is the only known option.
+//! The two highest bits of an unknown option determine whether the option is skipped or the
+//! datagram is dropped (RFC 8200 §4.2). A routing header of any type, including type 0 (RFC 5095),
+//! is skipped if its route is complete and rejected otherwise. Jumbograms are not supported.
 //!
-//! Headers made here have no extension header, except the fragment header of a fragment.
+//! Headers constructed here have no extension header, except the fragment header of a fragment.
 
 use super::ipv4::Protocol;
 use crate::checksum::Sum;
@@ -93,14 +92,15 @@ impl Header {
         Ok(parsed)
     }
 
-    /// Returns the fixed header of a datagram whose `payload_len` bytes begin with `next_header`.
+    /// Returns the fixed header of a datagram with a payload of `payload_len` bytes. The payload
+    /// begins with a header of the type `next_header`.
     #[must_use]
     pub fn emit(&self, next_header: u8, payload_len: u16) -> [u8; HEADER_LEN] {
-        let first = 6 << 28 | u32::from(self.dscp_ecn) << 20 | self.flow_label & FLOW_LABEL;
+        let first_word = 6 << 28 | u32::from(self.dscp_ecn) << 20 | self.flow_label & FLOW_LABEL;
         let mut bytes = [0; HEADER_LEN];
         let [p0, p1] = payload_len.to_be_bytes();
-        let middle = [p0, p1, next_header, self.hop_limit];
-        let fields = first.to_be_bytes().into_iter().chain(middle);
+        let second_word = [p0, p1, next_header, self.hop_limit];
+        let fields = first_word.to_be_bytes().into_iter().chain(second_word);
         let addresses = self.source.octets().into_iter().chain(self.destination.octets());
         bytes.iter_mut().zip(fields.chain(addresses)).for_each(|(to, from)| *to = from);
         bytes
@@ -111,22 +111,22 @@ const FLOW_LABEL: u32 = 0x000F_FFFF;
 
 fn read(bytes: &[u8]) -> Result<Parsed, HeaderError> {
     let (fixed, _) = bytes.split_first_chunk::<HEADER_LEN>().ok_or(HeaderError::Truncated)?;
-    let (first, rest) = fixed.split_first_chunk::<4>().ok_or(HeaderError::Truncated)?;
+    let (first_word, rest) = fixed.split_first_chunk::<4>().ok_or(HeaderError::Truncated)?;
     let (middle, rest) = rest.split_first_chunk::<4>().ok_or(HeaderError::Truncated)?;
     let (source, rest) = rest.split_first_chunk::<16>().ok_or(HeaderError::Truncated)?;
     let destination = rest.first_chunk::<16>().ok_or(HeaderError::Truncated)?;
-    let first = u32::from_be_bytes(*first);
-    if first >> 28 != 6 {
+    let first_word = u32::from_be_bytes(*first_word);
+    if first_word >> 28 != 6 {
         return Err(HeaderError::Version);
     }
     let [p0, p1, next_header, hop_limit] = *middle;
-    let [_, dscp_ecn, _, _] = (first >> 4).to_be_bytes();
+    let [_, dscp_ecn, _, _] = (first_word >> 4).to_be_bytes();
     let header = Header {
         source: Ipv6Addr::from(*source),
         destination: Ipv6Addr::from(*destination),
         hop_limit,
         dscp_ecn,
-        flow_label: first & FLOW_LABEL,
+        flow_label: first_word & FLOW_LABEL,
     };
     let total_len = HEADER_LEN + usize::from(u16::from_be_bytes([p0, p1]));
     Ok(Parsed { header, next_header, total_len })
@@ -135,9 +135,10 @@ fn read(bytes: &[u8]) -> Result<Parsed, HeaderError> {
 /// A fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// First header of the whole datagram's data; only the value in the first fragment counts.
+    /// Type of the first header in the reassembled data. Only the value in the first fragment is
+    /// used.
     pub next_header: u8,
-    /// Offset of this fragment's data in the whole, in bytes, a multiple of 8.
+    /// Offset of this fragment's data in the data of the whole datagram, in bytes; a multiple of 8.
     pub offset: u16,
     /// Whether another fragment follows.
     pub more: bool,
@@ -146,8 +147,8 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Returns whether this is the only fragment of its datagram, which is then independent of all
-    /// other fragments (RFC 6946 §4).
+    /// Returns whether this is the only fragment of its datagram. Such a fragment is processed
+    /// independently of all others (RFC 6946 §4).
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
@@ -171,8 +172,8 @@ pub struct HeaderChain {
     pub end: End,
     /// Number of bytes walked.
     pub len: usize,
-    /// Offset from the start of the datagram of the last Next Header field: the pointer of an error
-    /// about an unknown protocol.
+    /// Offset of the last Next Header field from the start of the datagram. An error about an
+    /// unknown protocol has this offset as its pointer.
     pub next_header_at: usize,
 }
 
@@ -181,7 +182,7 @@ pub struct HeaderChain {
 pub enum End {
     /// A protocol that is not an extension header, supported or not.
     Upper(Protocol),
-    /// A fragment header, which is included in the walk.
+    /// A fragment header. It is part of the chain.
     Fragment(Fragment),
     /// No Next Header (59): the datagram has no data.
     Nothing,
@@ -256,7 +257,7 @@ struct HeaderChainParser<'a> {
     /// Offset of `rest` in the datagram.
     at: usize,
     next_header_at: usize,
-    /// Number of options other than padding so far.
+    /// Number of options processed so far, without padding.
     options: usize,
 }
 
@@ -269,13 +270,13 @@ impl<'a> HeaderChainParser<'a> {
                 Err(field(Problem::NextHeader, self.next_header_at))
             }
             HOP_BY_HOP | DESTINATION_OPTIONS => {
-                let (next, header) = self.take()?;
+                let (next, header) = self.split_header()?;
                 self.walk_options(header)?;
                 Ok(Ok(next))
             }
             ROUTING => {
                 let start = self.at;
-                let (next, header) = self.take()?;
+                let (next, header) = self.split_header()?;
                 // RFC 8200 §4.4: type and segments left are the third and the fourth byte.
                 match header {
                     [_, 0, ..] => Ok(Ok(next)),
@@ -302,9 +303,9 @@ impl<'a> HeaderChainParser<'a> {
         }
     }
 
-    /// Splits off a header whose second byte is its length in units of 8 bytes, excluding the first
-    /// 8. Returns the Next Header value and the bytes after the length.
-    fn take(&mut self) -> Result<(u8, &'a [u8]), Refusal> {
+    /// Splits off the next header. Its second byte is its length in units of 8 bytes, excluding the
+    /// first 8. Returns the Next Header value and the bytes after the length.
+    fn split_header(&mut self) -> Result<(u8, &'a [u8]), Refusal> {
         let [next_header, units, ..] = *self.rest else { return Err(Refusal::Truncated) };
         let len = (usize::from(units) + 1) * 8;
         let (header, rest) = self.rest.split_at_checked(len).ok_or(Refusal::Truncated)?;
@@ -363,23 +364,23 @@ pub struct QuotedHeaders {
     pub protocol: Protocol,
     /// Length of fixed and extension headers, in bytes.
     pub headers_len: usize,
-    /// Whether the datagram is a fragment other than the first, which holds no header of the
-    /// protocol.
+    /// Whether the datagram is a fragment other than the first. Such a fragment contains no header
+    /// of `protocol`.
     pub is_later_fragment: bool,
 }
 
-/// Parses the headers of a datagram quoted by an ICMPv6 error, which is truncated.
+/// Parses the headers of a truncated datagram that an ICMPv6 error quotes.
 ///
 /// # Errors
 ///
-/// Returns an error if `bytes` do not hold all of its headers.
+/// Returns an error if `bytes` do not contain all of its headers.
 pub fn parse_quoted(bytes: &[u8]) -> Result<QuotedHeaders, HeaderError> {
     let parsed = read(bytes)?;
     let mut next_header = parsed.next_header;
     let mut headers_len = HEADER_LEN;
     let mut next_header_at = NEXT_HEADER_AT;
     let mut is_later_fragment = false;
-    // Datagrams sent here have at most one fragment header, after which the walk continues once.
+    // Datagrams sent here have at most one fragment header, so the walk continues at most once.
     for _ in 0..2 {
         let rest = bytes.get(headers_len..).unwrap_or_default();
         let result = walk(next_header, rest, headers_len, next_header_at);
@@ -402,8 +403,8 @@ pub fn parse_quoted(bytes: &[u8]) -> Result<QuotedHeaders, HeaderError> {
     Err(HeaderError::Truncated)
 }
 
-/// Returns the sum over the pseudo header that the checksum of an upper-layer protocol covers (RFC
-/// 8200 §8.1), for `len` bytes of its header and data.
+/// Returns the sum over the pseudo header for an upper-layer checksum (RFC 8200 §8.1). `len` is the
+/// number of bytes of upper-layer header and data.
 #[must_use]
 pub fn pseudo_header(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, len: u16) -> Sum {
     Sum::default()
@@ -495,7 +496,7 @@ mod tests {
         }
 
         #[test]
-        fn a_fragment_header_is_walked_over_and_read_as_it_was(
+        fn a_fragment_header_is_skipped_and_parsed(
             next_header: u8, units in 0..=0x1FFF_u16, more: bool, identification: u32
         ) {
             let fragment = Fragment { next_header, offset: units * 8, more, identification };
@@ -542,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn hop_by_hop_options_anywhere_but_first_are_a_next_header_that_is_not_known() {
+    fn hop_by_hop_options_are_rejected_unless_they_come_first() {
         let bytes = [[0, 0, 0, 0, 0, 0, 0, 0], [TCP, 0, 0, 0, 0, 0, 0, 0]];
         let refused = Err(field(Problem::NextHeader, 40));
         assert_eq!(walk_headers(60, bytes.as_flattened()), refused);
@@ -550,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_of_type_0_is_skipped_when_walked_and_refused_when_not() {
+    fn a_routing_header_of_type_0_is_skipped_only_if_its_route_is_complete() {
         let route = |segments_left| walk_headers(43, &[TCP, 0, 0, segments_left, 0, 0, 0, 0]);
         assert_eq!(route(0).unwrap().end, End::Upper(Protocol::Tcp));
         assert_eq!(route(1), Err(field(Problem::Field, 42)));
@@ -578,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_leaves_its_header_is_a_field_in_error() {
+    fn an_option_beyond_the_end_of_its_header_is_rejected() {
         let refused = walk_headers(60, &options([0, 0x3E, 4, 0, 0, 0]));
         assert_eq!(refused, Err(field(Problem::Field, 44)));
         assert_eq!(walk_headers(60, &options([0, 0, 0, 0, 0, 1])), Err(field(Problem::Field, 47)));
@@ -618,8 +619,8 @@ mod tests {
     #[test]
     fn the_pseudo_header_is_summed_as_its_forty_bytes_are() {
         let header = plain();
-        let ends = [header.source.octets(), header.destination.octets()].concat();
-        let bytes = [ends.as_slice(), &[0, 0, 0x12, 0x34, 0, 0, 0, 6]].concat();
+        let addresses = [header.source.octets(), header.destination.octets()].concat();
+        let bytes = [addresses.as_slice(), &[0, 0, 0x12, 0x34, 0, 0, 0, 6]].concat();
         let sum = pseudo_header(header.source, header.destination, Protocol::Tcp, 0x1234);
         assert_eq!(sum.finish(), Sum::default().bytes(&bytes).finish());
     }

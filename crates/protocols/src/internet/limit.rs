@@ -1,21 +1,23 @@
 //! The rate limit of ICMP errors to each destination (RFC 1812 §4.3.2.8).
 //!
-//! A limit shared by all destinations reveals to an attacker, who can observe when it is exhausted,
-//! the result of datagrams that it sent under another host's address: that made resolvers' ports
-//! predictable (CVE-2020-25705). Each destination therefore has a bucket of its own, with a random
-//! size. The table is bounded; a new destination replaces a random one, so that no destination can
-//! infer the activity of others from its own bucket.
+//! An attacker can observe when a limit is exhausted. If all destinations shared one limit, the
+//! attacker could send datagrams under another host's address, and learn from the limit how they
+//! were answered. This made the ports of resolvers predictable (CVE-2020-25705). Each destination
+//! therefore has a bucket of its own, with a random size. The table is bounded. A new destination
+//! replaces a random one, so that no destination can infer the activity of others from its own
+//! bucket.
 
 use crate::cx::Cx;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-/// Number of destinations remembered.
+/// Number of destinations that have a bucket.
 const BUCKETS: usize = 64;
 /// Minimum and maximum burst of errors for a destination.
 const BURST: (u64, u64) = (4, 12);
-/// Time in which a bucket gains one token: after its burst, a flood causes one error per second.
+/// Time after which a bucket gains one token. After the burst, at most one error is sent per
+/// second.
 const REFILL: Duration = Duration::from_secs(1);
 
 /// A token bucket for each destination that was recently sent an error.

@@ -1,11 +1,11 @@
 //! The Internet layer: IPv4 and IPv6 with their ICMP, for a host with one link.
 //!
 //! A host has addresses of both families, and this description applies to both. A datagram from the
-//! link is parsed once (`arrives.rs`). A datagram that is damaged, not for this host or from an
-//! invalid source is counted and its packet returned to the pool; fragments wait for the others of
-//! their datagram; ICMP is processed here (`icmp_processing.rs`); all others are for a transport,
-//! without their headers and the link's padding. TCP gets only datagrams to a local address, the
-//! other transports also those to broadcast addresses and joined groups.
+//! link is parsed once (`arrives.rs`). If it is damaged, not for this host or from an invalid
+//! source, it is counted and dropped. A fragment is stored until its datagram is complete. ICMP is
+//! processed here (`icmp_processing.rs`). Any other datagram is returned for a transport, without
+//! its headers and without the padding of the link. TCP receives only datagrams to a local address.
+//! The other transports also receive datagrams to broadcast addresses and joined groups.
 //!
 //! Output (`output.rs`) adds the header. The source is the best local address, unless the transport
 //! has chosen one. A datagram longer than the path MTU is fragmented, except for TCP, which fits
@@ -14,12 +14,12 @@
 //!
 //! Echo replies and errors are made in the buffer of the datagram that they answer. They are
 //! *pending* until the station's output step collects them with [`Internet::transmit`]. The queue
-//! is short. When it is full, a random one of all candidates is dropped, because a queue that
-//! always drops the last one would reveal to a sender the result of datagrams sent before its own.
+//! is short. If it overflows, a randomly selected answer is dropped. If the last one were always
+//! dropped, a sender could learn whether the datagrams before its own were answered.
 //!
-//! Errors obey RFC 1122 §3.2.2 and RFC 4443 §2.4: none about errors, about fragments except the
-//! first, about datagrams to more than one host, or to a source that is not a unicast address.
-//! Their rate is limited per destination.
+//! Errors obey RFC 1122 §3.2.2 and RFC 4443 §2.4. No error is sent about another error, about a
+//! fragment other than the first, about a datagram to more than one host, or to a source that is
+//! not a unicast address. The rate of errors is limited per destination.
 //!
 //! A point-to-point link needs no routes: its other end is the next hop of every destination that
 //! is not local. A new layer assumes such a link until [`Internet::routes_mut`] is used.
@@ -74,8 +74,8 @@ pub struct Internet {
     reassembler: Reassembler,
     /// Allocated when the first datagram is fragmented.
     identifications: Option<Identifications>,
-    /// Complete datagrams for the link, at most [`PENDING_LIMIT`], each with the counter to
-    /// increment when it is sent.
+    /// Complete datagrams for the link, at most [`PENDING_LIMIT`]. Each is stored with the counter
+    /// to increment when it is sent.
     pending: VecDeque<(Packet, Counter)>,
     /// Datagrams that are sent in fragments, at most [`output::FRAGMENTED_MAX`].
     fragmented_datagrams: VecDeque<FragmentedDatagram>,
@@ -91,13 +91,14 @@ pub struct Internet {
     recent: Recent,
 }
 
-/// Source and destination of the last datagram that passed the checks: the next one usually has the
-/// same. It is cleared whenever addresses or routes may have changed.
+/// Source and destination of the last datagram that passed the checks. The next datagram usually
+/// has the same addresses and then needs no checks. The addresses are cleared whenever local
+/// addresses or routes may have changed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     /// Source and destination of the last datagram received for TCP.
     last_received: Option<(IpAddr, IpAddr)>,
-    /// Source and destination of the last datagram sent whole to a unicast address.
+    /// Source and destination of the last datagram that was sent unfragmented to a unicast address.
     last_sent: Option<(IpAddr, IpAddr)>,
 }
 
@@ -105,10 +106,11 @@ struct Recent {
 #[derive(Debug)]
 pub struct Datagram {
     /// The fields of the datagram's header. The source is a unicast address of another host, with
-    /// two exceptions: a UDP broadcast may come from 0.0.0.0, a host that does not know its address
-    /// yet, and a looped-back datagram has a local source.
+    /// two exceptions. A UDP broadcast may come from 0.0.0.0, because its sender does not know its
+    /// own address yet. A looped-back datagram has a local source.
     pub header: Header,
-    /// Length of the headers with their options, which are pulled off the packet, in bytes.
+    /// Length of the headers with their options, in bytes. The headers have been removed from
+    /// `packet`.
     pub header_len: usize,
     /// The data.
     pub packet: Packet,
@@ -126,7 +128,7 @@ pub struct Header {
     pub protocol: Protocol,
     /// The byte that holds the DSCP and the ECN bits (RFC 2474, RFC 3168).
     pub dscp_ecn: u8,
-    /// Maximum number of further routers; for output, 0 selects the station's own setting.
+    /// Maximum number of further hops; for output, 0 selects the station's own setting.
     pub hop_limit: u8,
 }
 
@@ -153,8 +155,8 @@ pub enum SendError {
     },
     /// There is no local address of the destination's family, or the given source is not local.
     NoAddress,
-    /// The destination is an address that no host has, or a group where the protocol needs a
-    /// unicast address.
+    /// No host can have the destination address, or it is a group and the protocol needs a unicast
+    /// address.
     Destination,
     /// There is no route to the destination.
     NoRoute,
@@ -173,10 +175,11 @@ const PENDING_LIMIT: usize = 8;
 const EVENTS_LIMIT: usize = 32;
 
 impl Internet {
-    /// Returns the layer for a link that carries datagrams of up to `mtu` bytes, with the local
-    /// IPv4 address (0.0.0.0 if there is none yet) and the length in bits of its network's prefix.
+    /// Returns the layer for a link that carries datagrams of up to `mtu` bytes. `address` is the
+    /// local IPv4 address, or 0.0.0.0 if there is none yet. `prefix_len` is the length of its
+    /// network's prefix, in bits.
     ///
-    /// An `mtu` below 68 bytes counts as 68. Every destination is on the link.
+    /// An `mtu` below 68 bytes is raised to 68. All destinations are on the link.
     #[must_use]
     pub fn new(address: Ipv4Addr, prefix_len: u8, mtu: u16) -> Self {
         let mut internet = Self {
@@ -216,8 +219,8 @@ impl Internet {
         first.unwrap_or(Ipv4Addr::UNSPECIFIED)
     }
 
-    /// Sets the only local IPv4 address and the length in bits of its network's prefix. An address
-    /// that no host has, such as 0.0.0.0, removes the local address.
+    /// Sets the only local IPv4 address, and the length in bits of its network's prefix. An invalid
+    /// address, such as 0.0.0.0, removes the local address.
     pub fn set_address(&mut self, address: Ipv4Addr, prefix_len: u8) {
         self.recent = Recent::default();
         let addresses = &mut self.interface.addresses;
@@ -225,7 +228,7 @@ impl Internet {
             let old = old.address;
             addresses.remove(old);
         }
-        _ = addresses.add(Address::lasting(address.into(), prefix_len.min(32)));
+        _ = addresses.add(Address::permanent(address.into(), prefix_len.min(32)));
     }
 
     /// Returns all local addresses.
@@ -238,7 +241,7 @@ impl Internet {
     ///
     /// # Errors
     ///
-    /// Returns an error if no host can have the address, or the limit is reached.
+    /// Returns an error if the address is invalid or if the limit is reached.
     pub fn add_address(&mut self, address: Address) -> Result<(), AddError> {
         self.recent = Recent::default();
         self.interface.addresses.add(address)
@@ -250,17 +253,17 @@ impl Internet {
         self.interface.addresses.remove(address)
     }
 
-    /// Returns the source address for `destination`, unspecified if there is none.
+    /// Returns the source address for `destination`, or the unspecified address if there is none.
     #[must_use]
     pub fn source_for(&self, destination: IpAddr) -> IpAddr {
         if destination.is_loopback() {
             return destination;
         }
-        let none = match destination {
+        let unspecified = match destination {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        self.interface.addresses.source_for(destination).unwrap_or(none)
+        self.interface.addresses.source_for(destination).unwrap_or(unspecified)
     }
 
     /// Sorts the addresses of a destination into the order in which to try them (RFC 6724 §6).
@@ -309,7 +312,7 @@ impl Internet {
         self.mtu
     }
 
-    /// Sets the MTU of the link, in bytes, at least 68.
+    /// Sets the MTU of the link, in bytes. A value below 68 is raised to 68.
     pub fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu.max(MTU_MIN);
     }
@@ -321,8 +324,8 @@ impl Internet {
         self.path_to(destination, now).mtu
     }
 
-    /// Limits datagrams to `destination` to `mtu` bytes (RFC 1191, RFC 8201), and returns the new
-    /// path MTU if that lowers it.
+    /// Limits datagrams to `destination` to `mtu` bytes (RFC 1191, RFC 8201). Returns the new path
+    /// MTU, or `None` if it has not changed.
     pub fn lower_path_mtu(
         &mut self,
         destination: IpAddr,
@@ -336,20 +339,21 @@ impl Internet {
 
     /// Sets the time to live of IPv4 output from now on (RFC 1122 §3.2.1.7 MUST).
     ///
-    /// Zero counts as one: a host MUST NOT send zero.
+    /// Zero is raised to one: a host MUST NOT send zero.
     pub fn set_time_to_live(&mut self, hops: u8) {
         self.time_to_live = hops.max(1);
     }
 
     /// Sets the hop limit of IPv6 output from now on (RFC 4861 §6.3.2).
     ///
-    /// Zero counts as one: a host MUST NOT send zero.
+    /// Zero is raised to one: a host MUST NOT send zero.
     pub fn set_hop_limit(&mut self, hops: u8) {
         self.hop_limit = hops.max(1);
     }
 
     /// Registers for the datagrams of a protocol that this stack does not implement.
-    /// [`Self::receive`] then returns them. Returns false if the stack implements the protocol.
+    /// [`Self::receive`] then returns these datagrams. Returns false if the stack implements the
+    /// protocol.
     pub fn register_protocol(&mut self, protocol: u8) -> bool {
         let is_free = !matches!(protocol, 0 | 1 | 6 | 17 | 43 | 44 | 58 | 59 | 60);
         if is_free {
@@ -387,8 +391,8 @@ impl Internet {
         !self.looped.is_empty()
     }
 
-    /// Returns whether the loopback queue is full until [`Self::receive_looped`] has taken a
-    /// datagram.
+    /// Returns whether the loopback queue is full. [`Self::receive_looped`] removes a datagram from
+    /// it.
     #[must_use]
     pub fn is_loop_full(&self) -> bool {
         self.looped.len() >= output::LOOPED_MAX

@@ -15,12 +15,13 @@ pub(super) const LOOPED_MAX: usize = 16;
 /// Length of the longest IPv4 datagram, and of the longest IPv6 payload, in bytes.
 const LEN_MAX: usize = 65_535;
 
-/// A datagram that is sent in fragments, one for each call of [`Internet::transmit`].
+/// A datagram that is being sent in fragments. Each call of [`Internet::transmit`] returns one
+/// fragment.
 #[derive(Debug)]
 pub(super) struct FragmentedDatagram {
     header: Header,
     identification: u32,
-    /// The data of the datagram that has not been sent yet.
+    /// Unsent data of the datagram.
     packet: Packet,
     /// Offset of the unsent data in the data of the whole datagram, in bytes.
     offset: u16,
@@ -29,30 +30,30 @@ pub(super) struct FragmentedDatagram {
 
 /// The result of sending a datagram.
 pub(super) enum SendOutcome {
-    /// The datagram is complete, and for the link.
-    Whole(Packet),
+    /// The complete datagram for the link.
+    Unfragmented(Packet),
     /// The datagram is sent in fragments.
     Fragmented,
     /// The datagram is looped back to this host.
     Loopback,
 }
 
-/// The path of a datagram: looped back, or over the link whole or in fragments.
+/// Ways to send a datagram: loopback, unfragmented over the link, or in fragments.
 #[derive(Clone, Copy)]
 enum SendMode {
     Loopback,
-    Whole(PathMtu),
+    Unfragmented(PathMtu),
     Fragments(PathMtu),
 }
 
 impl Internet {
     /// Prepends the header to a transport's header and data, and returns the complete datagram for
-    /// the link. Returns `None` if it was looped back, or is fragmented; [`Self::transmit`] returns
-    /// the fragments.
+    /// the link. Returns `None` if the datagram was looped back, or if it is fragmented.
+    /// [`Self::transmit`] then returns the fragments.
     ///
     /// # Errors
     ///
-    /// Returns an error if the datagram cannot be sent; its packet has then been returned to
+    /// Returns an error if the datagram cannot be sent. Its packet has then been returned to
     /// `pool`.
     pub fn send(
         &mut self,
@@ -65,7 +66,7 @@ impl Internet {
         let outcome = self.prepare_output(packet, header, pool, cx);
         cx.meter.enter(caller);
         match outcome? {
-            SendOutcome::Whole(packet) => {
+            SendOutcome::Unfragmented(packet) => {
                 cx.meter.count(Counter::IpDatagramsOut);
                 Ok(Some(packet))
             }
@@ -85,7 +86,7 @@ impl Internet {
                 header.hop_limit = self.own_hop_limit(header.destination);
             }
             self.push_header(&mut packet, &header, true, cx);
-            return Ok(SendOutcome::Whole(packet));
+            return Ok(SendOutcome::Unfragmented(packet));
         }
         let send_mode =
             self.complete(&mut header).and_then(|(destination_kind, is_local)| match is_local {
@@ -93,13 +94,13 @@ impl Internet {
                 false => self.send_mode(&packet, (&header, destination_kind), pool, cx),
             });
         match send_mode {
-            Ok(SendMode::Whole(path)) => {
+            Ok(SendMode::Unfragmented(path)) => {
                 let is_unicast =
                     self.interface.destination_kind(header.destination) == DestinationKind::Other;
-                let ends = Some((header.source, header.destination));
-                self.recent.last_sent = ends.filter(|_| is_unicast);
+                let endpoints = Some((header.source, header.destination));
+                self.recent.last_sent = endpoints.filter(|_| is_unicast);
                 self.push_header(&mut packet, &header, !path.is_below_floor, cx);
-                Ok(SendOutcome::Whole(packet))
+                Ok(SendOutcome::Unfragmented(packet))
             }
             Ok(SendMode::Fragments(path)) => {
                 let identification = self.identification(&header, cx);
@@ -132,8 +133,9 @@ impl Internet {
         }
     }
 
-    /// Returns whether a datagram has the source and destination of the last one sent whole and
-    /// fits the MTU of the link, while no lower path MTU is known.
+    /// Returns whether the checks can be skipped: the last unfragmented datagram had the same
+    /// source and destination, no path MTU is below the link's, and this datagram fits the MTU of
+    /// the link.
     fn matches_last_sent(&self, packet: &Packet, header: &Header) -> bool {
         let limit = if packet.offload.segment_size == 0 { self.mtu.into() } else { LEN_MAX };
         self.recent.last_sent == Some((header.source, header.destination))
@@ -150,8 +152,8 @@ impl Internet {
         }
     }
 
-    /// Fills in the fields that the transport leaves open, and returns the kind of the
-    /// destination, and whether it is local.
+    /// Sets the fields that the transport leaves open. Returns the kind of the destination, and
+    /// whether it is local.
     fn complete(&self, header: &mut Header) -> Result<(DestinationKind, bool), SendError> {
         let destination = header.destination;
         let destination_kind = self.interface.destination_kind(destination);
@@ -201,12 +203,12 @@ impl Internet {
         // The device splits a super-segment, and its transport has chosen a segment size that fits.
         let limit = if packet.offload.segment_size == 0 { path.mtu.into() } else { LEN_MAX };
         if fits(packet, header, limit) {
-            return Ok(SendMode::Whole(path));
+            return Ok(SendMode::Unfragmented(path));
         }
         if header.protocol == Protocol::Tcp {
-            // The segment exceeds the path MTU because TCP has not learned the path MTU yet.
+            // The segment exceeds the path MTU, which TCP does not know yet.
             return match fits(packet, header, self.mtu.into()) {
-                true => Ok(SendMode::Whole(path)),
+                true => Ok(SendMode::Unfragmented(path)),
                 false => Err(SendError::TooBig { mtu: self.mtu }),
             };
         }
@@ -230,7 +232,7 @@ impl Internet {
         let data_len = packet.total_len();
         match (header.source, header.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                // RFC 6864 §4.1: with DF there are no fragments to identify.
+                // RFC 6864 §4.1: a datagram with DF is not fragmented and needs no identification.
                 let identification = match dont_fragment {
                     true => 0,
                     false => low_half(self.identification(header, cx)),
@@ -247,8 +249,8 @@ impl Internet {
                 packet.push(&header.emit(len_field(data_len + ipv4::HEADER_LEN)));
             }
             (source, destination) => {
-                let fixed = fixed_header(source, destination, header);
-                packet.push(&fixed.emit(header.protocol.into(), len_field(data_len)));
+                let header_bytes = fixed_header(source, destination, header);
+                packet.push(&header_bytes.emit(header.protocol.into(), len_field(data_len)));
             }
         }
     }
@@ -322,13 +324,13 @@ fn headers_len(header: &Header) -> usize {
     }
 }
 
-/// Returns the minimum MTU for fragments: their headers and eight bytes.
+/// Returns the minimum MTU for fragments: their headers and eight bytes of data.
 fn fragment_mtu_min(header: &Header) -> usize {
     headers_len(header) + 8
 }
 
-/// Returns whether a datagram has at most `limit` bytes. For an IPv6 datagram and the maximum
-/// `limit`, only the payload counts.
+/// Returns whether a datagram has at most `limit` bytes. If `limit` is [`LEN_MAX`], only the
+/// payload of an IPv6 datagram counts.
 fn fits(packet: &Packet, header: &Header, limit: usize) -> bool {
     let header_len = match header.destination {
         IpAddr::V4(_) => ipv4::HEADER_LEN,
@@ -363,8 +365,8 @@ fn push_fragment_header(
             let next_header = header.protocol.into();
             let fragment = ipv6::Fragment { next_header, offset, more, identification };
             packet.push(&fragment.emit());
-            let fixed = fixed_header(source, destination, header);
-            packet.push(&fixed.emit(ipv6::FRAGMENT, len_field(packet.len())));
+            let header_bytes = fixed_header(source, destination, header);
+            packet.push(&header_bytes.emit(ipv6::FRAGMENT, len_field(packet.len())));
         }
     }
 }

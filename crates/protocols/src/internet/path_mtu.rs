@@ -1,9 +1,9 @@
 //! Path MTU: the length of the longest datagram that reaches a destination unfragmented.
 //!
 //! [`PathMtus`] records the reports of routers (RFC 1191, RFC 8201). The transport decides which
-//! reports to trust, because it knows whether the quoted data is in flight (RFC 5927 §7); reports
-//! passed to this module are accepted, within bounds. They can only lower an MTU, never below
-//! [`IPV4_FLOOR`] or 1280 for IPv6, and expire after ten minutes.
+//! reports to trust, because it knows whether the quoted data is in flight (RFC 5927 §7). Every
+//! report passed to this module is accepted. It can only lower an MTU, but not below [`IPV4_FLOOR`]
+//! for IPv4 and not below 1280 for IPv6. It expires after ten minutes.
 //!
 //! [`search`] finds the path MTU without reports of routers.
 
@@ -37,7 +37,7 @@ pub struct PathMtu {
 #[derive(Debug, Default)]
 pub struct PathMtus {
     paths: BTreeMap<IpAddr, (PathMtu, Instant)>,
-    /// The destinations by age, to find the oldest.
+    /// The destinations in the order of their records' age, to find the oldest record.
     by_age: BTreeSet<(Instant, IpAddr)>,
 }
 
@@ -53,8 +53,8 @@ impl PathMtus {
         }
     }
 
-    /// Limits datagrams to `destination` to `mtu` bytes, and returns the path MTU if that lowers
-    /// it. `link_mtu` is the MTU of the link.
+    /// Limits datagrams to `destination` to `mtu` bytes. Returns the new path MTU, or `None` if it
+    /// has not changed. `link_mtu` is the MTU of the link.
     pub fn lower(
         &mut self,
         destination: IpAddr,
@@ -65,7 +65,7 @@ impl PathMtus {
         let known = self.get(destination, link_mtu, now);
         let floor = match destination {
             IpAddr::V4(_) => IPV4_FLOOR,
-            // RFC 8201 §4: a report of less MUST be discarded.
+            // RFC 8201 §4: a report below the minimum MTU MUST be discarded.
             IpAddr::V6(_) if mtu < ipv6::MTU_MIN => return None,
             IpAddr::V6(_) => ipv6::MTU_MIN,
         };
@@ -107,8 +107,8 @@ impl PathMtus {
     }
 }
 
-/// Returns the likely MTU of a router that does not report it (before RFC 1191), if the router
-/// rejected `total_len` bytes: the next lower plateau (RFC 1191 §7.1).
+/// Returns the likely MTU of a router that rejected `total_len` bytes without a report of its MTU,
+/// as routers did before RFC 1191. The result is the next lower plateau (RFC 1191 §7.1).
 #[must_use]
 pub fn plateau_below(total_len: usize) -> u16 {
     const PLATEAUS: [u16; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];

@@ -44,7 +44,8 @@ pub const DATAGRAMS_MAX: usize = 256;
 pub const SOURCE_MAX: usize = 32;
 /// Maximum number of bytes held for incomplete datagrams.
 pub const BYTES_MAX: usize = 2 << 20;
-/// Maximum number of fragments of one datagram: enough for the longest over links of 296 bytes.
+/// Maximum number of fragments of one datagram. The longest datagram over links with an MTU of 296
+/// bytes has fewer.
 pub const FRAGMENTS_MAX: usize = 256;
 /// Maximum time from the first fragment of a datagram to its last (RFC 1122 §3.3.2 SHOULD, RFC 8200
 /// §4.5).
@@ -52,7 +53,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum length of a datagram, in bytes.
 const LEN_MAX: usize = 65_535;
-/// Overhead of a datagram and of a fragment: tree nodes and the allocator's headers, rounded up.
+/// Overhead of a datagram, in bytes: tree nodes and the allocator's headers, rounded up.
 const DATAGRAM_OVERHEAD: usize = 512;
 const FRAGMENT_OVERHEAD: usize = 96;
 
@@ -79,11 +80,11 @@ pub struct Fragment<'a> {
     pub offset: usize,
     /// Whether another fragment follows.
     pub more: bool,
-    /// The headers in front of the fragment's data, without the fragment header of IPv6. Those of
-    /// the first fragment become the datagram's.
+    /// The headers in front of the fragment's data, without the fragment header of IPv6. The
+    /// datagram gets the headers of its first fragment.
     pub headers: &'a [u8],
-    /// Number of bytes of `headers` that count towards the 65,535 of a datagram: all of them for
-    /// IPv4, those after the fixed header for IPv6.
+    /// Number of bytes of `headers` that count towards the maximum length of 65,535: all of them
+    /// for IPv4, those after the fixed header for IPv6.
     pub counted_len: usize,
     /// The two ECN bits (RFC 3168).
     pub ecn: u8,
@@ -97,7 +98,7 @@ pub enum Outcome {
     /// The fragment is stored until the other fragments arrive.
     Stored,
     /// The fragment completes the datagram.
-    Whole(Whole),
+    ReassembledDatagram(ReassembledDatagram),
     /// The fragment was dropped.
     Dropped(Refusal),
 }
@@ -120,16 +121,16 @@ pub enum Refusal {
 
 /// A complete datagram.
 #[derive(Debug)]
-pub struct Whole {
+pub struct ReassembledDatagram {
     /// The headers of the first fragment.
     pub headers: Box<[u8]>,
-    /// The ECN bits of the datagram, which is marked if any fragment is marked (RFC 3168 §5.3).
+    /// The ECN bits of the datagram: Congestion Experienced if any fragment has it (RFC 3168 §5.3).
     pub ecn: u8,
     pieces: BTreeMap<Probed<usize>, Box<[u8]>>,
     len: usize,
 }
 
-impl Whole {
+impl ReassembledDatagram {
     /// Returns the data of the fragments in order.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.values().map(AsRef::as_ref)
@@ -141,15 +142,15 @@ impl Whole {
         self.len
     }
 
-    /// Returns whether there are no data bytes, which is impossible for a fragmented datagram.
+    /// Returns whether there are no data bytes. This is never true for a fragmented datagram.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// A datagram whose timeout must be reported to its source, because its first fragment was received
-/// (RFC 792, RFC 8200 §4.5).
+/// A datagram that timed out after its first fragment was received, so that the timeout must be
+/// reported to its source (RFC 792, RFC 8200 §4.5).
 #[derive(Debug)]
 pub struct ExpiredDatagram {
     /// The key of the datagram.
@@ -187,7 +188,7 @@ enum State {
     Invalidated,
 }
 
-/// The fragments of a datagram received so far.
+/// The received fragments of a datagram.
 #[derive(Debug, Default)]
 struct Parts {
     headers: Option<Box<[u8]>>,
@@ -281,8 +282,8 @@ impl Reassembler {
         self.bytes
     }
 
-    /// Returns the serial number of a datagram, which is assigned now if this is its first
-    /// fragment.
+    /// Returns the serial number of the datagram with this key. Assigns a new number for the first
+    /// fragment of a datagram.
     fn number_for(&mut self, key: Key, cx: &mut Cx<'_>) -> Number {
         if let Some(number) = self.numbers.get(&Probed(key)) {
             return *number;
@@ -308,11 +309,11 @@ impl Reassembler {
     }
 
     /// Drops the oldest datagrams until the total is at most [`BYTES_MAX`]. Datagram `number`
-    /// itself is dropped last.
+    /// itself is the last to be dropped.
     fn evict_for(&mut self, number: Number, cx: &mut Cx<'_>) {
         while self.bytes > BYTES_MAX {
-            let others = self.datagrams.keys().find(|other| **other != number).copied();
-            self.evict(others.unwrap_or(number), cx);
+            let oldest_other = self.datagrams.keys().find(|other| **other != number).copied();
+            self.evict(oldest_other.unwrap_or(number), cx);
         }
     }
 
@@ -326,10 +327,15 @@ impl Reassembler {
             return Outcome::Dropped(Refusal::Invalidated);
         };
         cx.meter.count(Counter::IpReassembled);
-        Outcome::Whole(Whole { headers, ecn, pieces: parts.pieces, len: parts.received })
+        Outcome::ReassembledDatagram(ReassembledDatagram {
+            headers,
+            ecn,
+            pieces: parts.pieces,
+            len: parts.received,
+        })
     }
 
-    /// Frees the fragments of a datagram and records that the rest must be dropped.
+    /// Frees the fragments of a datagram, and records that its later fragments must be dropped.
     fn spoil(&mut self, key: Key, cx: &mut Cx<'_>) {
         let number = self.number_for(key, cx);
         let Some(datagram) = self.datagrams.get_mut(&number) else { return };
@@ -362,8 +368,8 @@ impl Reassembler {
 }
 
 impl State {
-    /// Returns the bytes that count towards [`BYTES_MAX`]. A spoilt datagram holds only its key,
-    /// and the number of datagrams is limited.
+    /// Returns the number of bytes that count towards [`BYTES_MAX`]. A spoilt datagram counts as
+    /// zero, because it only needs its key.
     fn cost(&self) -> usize {
         match self {
             Self::Unfinished(parts) => parts.cost(),
@@ -383,7 +389,8 @@ impl Parts {
     fn add(&mut self, fragment: &Fragment<'_>) -> Result<bool, Refusal> {
         let start = fragment.offset;
         let end = fragment.offset + fragment.data.len();
-        // Only the adjacent pieces can overlap with it, because stored pieces do not overlap.
+        // Stored pieces do not overlap each other, so the new fragment can only overlap with the
+        // pieces next to it.
         let before = self.pieces.range(..=Probed(start)).next_back();
         if let Some((Probed(place), piece)) = before {
             let is_duplicate = *place == start && piece.as_ref() == fragment.data;
@@ -400,7 +407,7 @@ impl Parts {
         }
         if !fragment.more {
             let last_end = self.pieces.last_key_value().map(|(place, piece)| place.0 + piece.len());
-            // Another last fragment with a different end, or data after the end.
+            // The new last fragment has a different end, or there is data after its end.
             if self.end.is_some() || last_end > Some(end) {
                 return Err(Refusal::Invalidated);
             }
@@ -417,8 +424,8 @@ impl Parts {
         self.pieces.insert(Probed(start), fragment.data.into());
         self.received += fragment.data.len();
         self.ecn |= 1 << (fragment.ecn & 3);
-        // RFC 791: headers and data together must fit. Other fragments may have had shorter headers
-        // than those of the datagram.
+        // RFC 791: headers and data together must fit. The headers of other fragments may be
+        // shorter than those of the first.
         if self.end.unwrap_or(0).max(end) + self.counted_len > LEN_MAX {
             return Err(Refusal::Invalidated);
         }

@@ -1,9 +1,9 @@
-//! The routing table: on-link prefixes, static routes, default routers.
+//! The routing table: on-link prefixes, static routes, and default routers.
 //!
 //! A default router is a route for every destination (RFC 1122 §3.3.1, RFC 4861 §5.2). Among the
 //! routes that cover a destination, the one with the longest prefix is used, then the one with the
 //! lowest metric, then the one added first. A route learned from a router has a lifetime. The table
-//! is short and is searched from front to back, best first.
+//! is short and sorted in this order, so that the first matching route is the best.
 
 use super::addresses::is_in_prefix;
 use crate::time::Instant;
@@ -16,7 +16,8 @@ pub const ROUTES_MAX: usize = 128;
 /// A route to all destinations with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The prefix is the first `prefix_len` bits; 0.0.0.0 or :: with length 0 covers everything.
+    /// Address whose first `prefix_len` bits are the prefix. 0.0.0.0 or :: with a length of 0
+    /// covers every destination.
     pub prefix: IpAddr,
     /// Length of the prefix in bits.
     pub prefix_len: u8,
@@ -111,15 +112,16 @@ impl Routes {
         &self.routes
     }
 
-    /// Returns the next hop of `destination`: itself or a router. Returns `None` if there is no
-    /// route.
+    /// Returns the next hop of `destination`: the destination itself or a router. Returns `None` if
+    /// there is no route.
     #[must_use]
     pub fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
         self.next_hop_by(destination, |_| 0)
     }
 
-    /// Like [`Self::next_hop`], but selects among several possible routers the first one with the
-    /// lowest `doubt`, where 0 means that it is reachable (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
+    /// Like [`Self::next_hop`], but selects the router with the lowest `doubt` if several routes
+    /// cover the destination. A `doubt` of 0 means that the router is reachable (RFC 1122 §3.3.1.4,
+    /// RFC 4861 §6.3.6). Among equal routers the first is selected.
     #[must_use]
     pub fn next_hop_by(
         &self,
@@ -204,8 +206,8 @@ mod tests {
     fn an_unreachable_router_is_used_only_without_an_alternative() {
         let table = table(&[default_route_via("10.0.0.1"), default_route_via("10.0.0.2")]);
         let destination = ip("192.0.2.1");
-        let one = |router| usize::from(router == ip("10.0.0.1"));
-        let one_down = table.next_hop_by(destination, one);
+        let doubt_of = |router| usize::from(router == ip("10.0.0.1"));
+        let one_down = table.next_hop_by(destination, doubt_of);
         let all_down = table.next_hop_by(destination, |_| 1);
         assert_eq!((one_down, all_down), (Some(ip("10.0.0.2")), Some(ip("10.0.0.1"))));
     }

@@ -1,18 +1,19 @@
 //! The addresses of an IPv6 host: formation, Duplicate Address Detection, and lifetimes (RFC 4862).
 //!
-//! The interface identifier is a keyed hash of the prefix (RFC 7217): a host has the same address
-//! whenever it returns to a network, and another one in every other network. Therefore the host
-//! cannot be tracked by its address, and the address cannot be derived from the hardware. Temporary
+//! The interface identifier is a keyed hash of the prefix (RFC 7217). A host therefore has the same
+//! address whenever it returns to a network, and a different one in every other network. It cannot
+//! be tracked by its address, and the address cannot be derived from the hardware. Temporary
 //! addresses (RFC 8981) are not formed.
 //!
-//! An address is *tentative* until Duplicate Address Detection has found no other host that has or
-//! tries the address. It is then *preferred*, later *deprecated*, and finally removed. If another
-//! host has it, the next identifier is tried, three times in total (RFC 7217 §6). A solicitation of
-//! this host that a loop returns is recognized by its nonce (RFC 7527).
+//! An address is *tentative* until Duplicate Address Detection has found no other host that uses or
+//! probes the address. It is then *preferred*, later *deprecated*, and finally removed. If another
+//! host has the address, the next identifier is tried, up to three identifiers in total (RFC 7217
+//! §6). If a loop returns a solicitation of this host, the host recognizes it by its nonce (RFC
+//! 7527).
 //!
 //! An advertisement cannot shorten the lifetime of an address to less than two hours, unless the
-//! lifetime was shorter already (RFC 4862 §5.5.3 e): a forged advertisement would otherwise cut the
-//! host off.
+//! lifetime was shorter already (RFC 4862 §5.5.3 e). Otherwise a forged advertisement could remove
+//! all addresses of the host.
 
 use super::nd::{INFINITE, Message, Nonce, Prefix, prefix_of, solicited_node};
 use crate::cx::Cx;
@@ -27,7 +28,8 @@ use siphasher::sip::SipHasher13;
 
 /// DupAddrDetectTransmits (RFC 4862 §5.1).
 const SOLICITATIONS: u8 = 1;
-/// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10): hosts that start together must not send together.
+/// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10). The random delay prevents hosts that start at the
+/// same time from sending at the same time.
 const START_DELAY: Duration = Duration::from_secs(1);
 /// RETRANS_TIMER (RFC 4861 §10): time in which the owner of an address can answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -133,8 +135,8 @@ impl Addresses {
         self.form_address(prefix, 0, None, None, cx);
     }
 
-    /// Adds an address configured by the user, without a time limit, after Duplicate Address
-    /// Detection.
+    /// Adds an address that the user has configured, without a time limit. Duplicate Address
+    /// Detection starts.
     pub fn add(&mut self, address: Ipv6Addr, prefix_len: u8, cx: &mut Cx<'_>) {
         self.try_address(address, prefix_len, None, None, None, cx);
     }
@@ -202,8 +204,8 @@ impl Addresses {
         self.iter().map(|ours| ours.address).find(|ours| super::nd::is_link_local(*ours))
     }
 
-    /// Returns every address at which packets must be received, including the tentative ones.
-    pub fn listened(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+    /// Returns every address at which packets must be received. Tentative addresses are included.
+    pub fn receive_addresses(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.entries.iter().map(|entry| entry.address)
     }
 
@@ -215,8 +217,10 @@ impl Addresses {
         nonce: Option<Nonce>,
         cx: &mut Cx<'_>,
     ) -> bool {
-        let tried = self.entries.iter().find(|entry| entry.address == target && !entry.is_ours());
-        let Some(State::Tentative { nonce: ours, .. }) = tried.map(|entry| entry.state) else {
+        let tentative_entry =
+            self.entries.iter().find(|entry| entry.address == target && !entry.is_ours());
+        let Some(State::Tentative { nonce: ours, .. }) = tentative_entry.map(|entry| entry.state)
+        else {
             return false;
         };
         if nonce == Some(ours) {
@@ -227,15 +231,16 @@ impl Addresses {
         true
     }
 
-    /// Records that another host has the address `target`, which is given up if it is tentative
-    /// (RFC 4862 §5.4.4). Returns whether `target` is an address of this host, tentative or not.
+    /// Records that another host has the address `target`. If `target` is a tentative address of
+    /// this host, gives it up (RFC 4862 §5.4.4). Returns whether `target` is an address of this
+    /// host, tentative or not.
     pub fn process_claim(&mut self, target: Ipv6Addr, cx: &mut Cx<'_>) -> bool {
         let Some(entry) = self.entries.iter().find(|entry| entry.address == target) else {
             return false;
         };
         if entry.is_ours() {
-            // RFC 4862 §5.4.4 specifies no action here. Giving the address up would enable an
-            // attack.
+            // RFC 4862 §5.4.4 specifies no action here. If this host gave the address up, an
+            // attacker could remove it.
             cx.meter.count(Counter::NdDuplicates);
         } else {
             self.give_up(target, cx);
@@ -265,7 +270,8 @@ impl Addresses {
         self.entries.iter().filter_map(Entry::due).min()
     }
 
-    /// Sends solicitations, assigns the addresses that no other host has, and expires lifetimes.
+    /// Sends solicitations, assigns the addresses that no other host has, and applies expired
+    /// lifetimes.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         let mut entries = core::mem::take(&mut self.entries);
         entries.retain_mut(|entry| {
@@ -463,7 +469,7 @@ mod tests {
             core::iter::from_fn(|| self.addresses.event()).collect()
         }
 
-        fn only(&self) -> Address {
+        fn only_address(&self) -> Address {
             let mut all = self.addresses.iter();
             let first = all.next().unwrap();
             assert_eq!(all.next(), None);
@@ -487,12 +493,15 @@ mod tests {
     #[test]
     fn the_address_is_the_same_in_the_same_network_and_another_in_another() {
         let addresses = Addresses::new(MAC, Secret([1, 2]));
-        let elsewhere = Ipv6Addr::new(0x2001, 0xDB8, 1, 0, 0, 0, 0, 0);
-        let here = addresses.identifier(PREFIX.prefix, 0);
-        let again = Addresses::new(MAC, Secret([1, 2])).identifier(PREFIX.prefix, 0);
-        assert_eq!(here, again);
-        assert_ne!(here, addresses.identifier(elsewhere, 0));
-        assert_ne!(here, Addresses::new(MAC, Secret([1, 3])).identifier(PREFIX.prefix, 0));
+        let other_prefix = Ipv6Addr::new(0x2001, 0xDB8, 1, 0, 0, 0, 0, 0);
+        let first_identifier = addresses.identifier(PREFIX.prefix, 0);
+        let second_identifier = Addresses::new(MAC, Secret([1, 2])).identifier(PREFIX.prefix, 0);
+        assert_eq!(first_identifier, second_identifier);
+        assert_ne!(first_identifier, addresses.identifier(other_prefix, 0));
+        assert_ne!(
+            first_identifier,
+            Addresses::new(MAC, Secret([1, 3])).identifier(PREFIX.prefix, 0)
+        );
     }
 
     #[test]
@@ -507,10 +516,10 @@ mod tests {
         let mut fixture = Fixture::default();
         fixture.addresses.make_link_local(&mut fixture.context.cx());
         for _ in 0..3 {
-            let tried = fixture.addresses.listened().next().unwrap();
-            assert!(fixture.addresses.process_claim(tried, &mut fixture.context.cx()));
+            let tried_address = fixture.addresses.receive_addresses().next().unwrap();
+            assert!(fixture.addresses.process_claim(tried_address, &mut fixture.context.cx()));
         }
-        assert_eq!(fixture.addresses.listened().count(), 0);
+        assert_eq!(fixture.addresses.receive_addresses().count(), 0);
         assert_eq!(fixture.context.counted(Counter::NdDuplicates), 3);
     }
 
@@ -518,9 +527,9 @@ mod tests {
     fn two_hosts_that_try_the_same_address_both_give_it_up() {
         let mut fixture = Fixture::default();
         fixture.addresses.make_link_local(&mut fixture.context.cx());
-        let tried = fixture.addresses.listened().next().unwrap();
-        assert!(fixture.addresses.process_probe(tried, None, &mut fixture.context.cx()));
-        assert_eq!(fixture.events(), [Event::Duplicate(tried)]);
+        let tried_address = fixture.addresses.receive_addresses().next().unwrap();
+        assert!(fixture.addresses.process_probe(tried_address, None, &mut fixture.context.cx()));
+        assert_eq!(fixture.events(), [Event::Duplicate(tried_address)]);
     }
 
     #[test]
@@ -543,7 +552,7 @@ mod tests {
         let mut fixture = Fixture::default();
         fixture.advertise(86_400, 14_400);
         fixture.run_seconds(3);
-        let ours = fixture.only().address;
+        let ours = fixture.only_address().address;
         assert!(fixture.addresses.process_claim(ours, &mut fixture.context.cx()));
         assert!(fixture.addresses.holds(ours));
     }
@@ -553,9 +562,9 @@ mod tests {
         let mut fixture = Fixture::default();
         fixture.advertise(86_400, 14_400);
         fixture.run_seconds(3);
-        let address = fixture.only().address;
+        let address = fixture.only_address().address;
         fixture.run_seconds(14_400);
-        assert!(!fixture.only().is_preferred);
+        assert!(!fixture.only_address().is_preferred);
         fixture.run_seconds(86_400);
         assert_eq!(fixture.addresses.iter().count(), 0);
         let assigned = Event::Assigned { address, prefix_len: 64 };
@@ -568,9 +577,9 @@ mod tests {
         let mut fixture = Fixture::default();
         fixture.advertise(86_400, 10);
         fixture.run_seconds(20);
-        assert!(!fixture.only().is_preferred);
+        assert!(!fixture.only_address().is_preferred);
         fixture.advertise(86_400, 10);
-        assert!(fixture.only().is_preferred);
+        assert!(fixture.only_address().is_preferred);
     }
 
     #[test]
@@ -611,7 +620,7 @@ mod tests {
 
     #[test]
     fn a_prefix_unsuitable_for_addresses_is_ignored() {
-        let wrong = [
+        let unsuitable_prefixes = [
             Prefix { is_autonomous: false, ..PREFIX },
             Prefix { len: 48, ..PREFIX },
             Prefix { preferred_s: 86_401, ..PREFIX },
@@ -619,10 +628,10 @@ mod tests {
             Prefix { prefix: Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0), ..PREFIX },
         ];
         let mut fixture = Fixture::default();
-        wrong
+        unsuitable_prefixes
             .iter()
             .for_each(|prefix| fixture.addresses.advertise(prefix, &mut fixture.context.cx()));
-        assert_eq!(fixture.addresses.listened().count(), 0);
+        assert_eq!(fixture.addresses.receive_addresses().count(), 0);
     }
 
     #[test]
@@ -632,7 +641,7 @@ mod tests {
             let prefix = Ipv6Addr::new(0x2001, 0xDB8, third, 0, 0, 0, 0, 0);
             fixture.addresses.advertise(&Prefix { prefix, ..PREFIX }, &mut fixture.context.cx());
         }
-        assert_eq!(fixture.addresses.listened().count(), ADDRESSES_LIMIT);
+        assert_eq!(fixture.addresses.receive_addresses().count(), ADDRESSES_LIMIT);
         assert_eq!(fixture.context.counted(Counter::NdEntriesRefused), 1000 - 16);
     }
 }

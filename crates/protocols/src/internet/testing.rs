@@ -31,7 +31,7 @@ impl Default for Host {
 impl Host {
     pub(crate) fn with_seed(seed: u64) -> Self {
         let mut internet = Internet::new(OURS, 24, 1500);
-        internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
+        internet.add_address(Address::permanent(OURS_V6.into(), 64)).unwrap();
         Self { internet, pool: Pool::new(32, 1600), context: TestContext::with_seed(seed) }
     }
 
@@ -75,9 +75,10 @@ impl Host {
         let header = super::Header::to(destination, protocol);
         let pool = &mut self.pool;
         let cx = &mut self.context.cx();
-        let whole = self.internet.send(packet, header, pool, cx).unwrap();
-        let mut sent: Vec<Vec<u8>> = whole.iter().map(|packet| packet.data().to_vec()).collect();
-        whole.into_iter().for_each(|packet| self.pool.put(packet));
+        let unfragmented = self.internet.send(packet, header, pool, cx).unwrap();
+        let mut sent: Vec<Vec<u8>> =
+            unfragmented.iter().map(|packet| packet.data().to_vec()).collect();
+        unfragmented.into_iter().for_each(|packet| self.pool.put(packet));
         sent.extend(core::iter::from_fn(|| self.transmit()));
         sent
     }
@@ -140,7 +141,7 @@ pub(crate) fn message_v6(header: [u8; 8], body: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Writes a correct checksum into a header that was changed.
+/// Corrects the checksum of a header that was changed.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     let len = usize::from(bytes[0] & 0x0F) * 4;
     bytes[10..12].fill(0);

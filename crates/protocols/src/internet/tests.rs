@@ -244,11 +244,11 @@ fn nothing_is_reported_about_a_broadcast() {
 #[test]
 fn messages_that_request_nothing_are_dropped_silently() {
     let mut host = Host::default();
-    let answered = [1, 2, 7, 9, 10, 13, 15, 17, 41, 255].iter().filter(|kind| {
+    let answered_kinds = [1, 2, 7, 9, 10, 13, 15, 17, 41, 255].iter().filter(|kind| {
         receive_icmp(&mut host, &message([**kind, 0, 0, 0, 0, 1, 0, 1], &[0; 12]));
         host.transmit().is_some() || host.internet.event().is_some()
     });
-    assert_eq!(answered.count(), 0);
+    assert_eq!(answered_kinds.count(), 0);
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -396,8 +396,8 @@ fn a_datagram_that_fills_the_mtu_is_sent_and_a_longer_one_is_refused() {
 #[test]
 fn nothing_is_sent_to_an_invalid_address_or_over_tcp_to_a_group() {
     let mut host = Host::default();
-    let wrong = [[0; 4], [240, 0, 0, 1], [224, 0, 0, 1], [255; 4]];
-    let refused = wrong.map(|to| send(&mut host, b"data", to, Protocol::Tcp));
+    let invalid_destinations = [[0; 4], [240, 0, 0, 1], [224, 0, 0, 1], [255; 4]];
+    let refused = invalid_destinations.map(|to| send(&mut host, b"data", to, Protocol::Tcp));
     assert_eq!(refused, [Err(SendError::Destination); 4]);
     assert_eq!(send(&mut host, b"data", [255; 4], Protocol::Udp), Ok(()));
     assert_eq!(host.pool.lent(), 0);
@@ -441,7 +441,7 @@ fn a_datagram_for_a_group_stays_on_the_link() {
     assert_eq!(Header::parse(sent.data()).unwrap().header.time_to_live, 1);
 }
 
-fn ask(host: &mut Host) -> Vec<u8> {
+fn make_echo_request_bytes(host: &mut Host) -> Vec<u8> {
     let cx = &mut host.context.cx();
     let packet =
         host.internet.make_echo_request(THEIRS.into(), 7, 1, 56, &mut host.pool, cx).unwrap();
@@ -463,7 +463,7 @@ fn answer(request: &[u8]) -> Vec<u8> {
 #[test]
 fn an_echo_reply_is_reported_once_with_its_round_trip() {
     let mut host = Host::default();
-    let reply = answer(&ask(&mut host));
+    let reply = answer(&make_echo_request_bytes(&mut host));
     host.context.advance_millis(25);
     host.receive(&reply);
     host.receive(&reply);
@@ -483,10 +483,10 @@ fn an_echo_reply_is_reported_once_with_its_round_trip() {
 #[test]
 fn an_echo_reply_of_another_length_or_from_another_host_is_ignored() {
     let mut host = Host::default();
-    ask(&mut host);
+    make_echo_request_bytes(&mut host);
     receive_icmp(&mut host, &message([0, 0, 0, 0, 0, 7, 0, 1], &[0; 55]));
-    let other = Header { source: Ipv4Addr::new(10, 0, 0, 3), ..header(Protocol::Icmp) };
-    host.receive(&datagram(&other, &[], &message([0, 0, 0, 0, 0, 7, 0, 1], &[0; 56])));
+    let other_source = Header { source: Ipv4Addr::new(10, 0, 0, 3), ..header(Protocol::Icmp) };
+    host.receive(&datagram(&other_source, &[], &message([0, 0, 0, 0, 0, 7, 0, 1], &[0; 56])));
     assert_eq!(host.internet.event(), None);
     assert_eq!(host.counted(Counter::IcmpIgnored), 2);
 }
@@ -516,12 +516,13 @@ fn an_echo_request_to_the_broadcast_address_is_rejected() {
 #[test]
 fn an_echo_request_is_dropped_after_sixty_four_later_ones() {
     let mut host = Host::default();
-    let reply = answer(&ask(&mut host));
+    let reply = answer(&make_echo_request_bytes(&mut host));
     (2..=65).for_each(|sequence| {
         let pool = &mut host.pool;
         let cx = &mut host.context.cx();
-        let made = host.internet.make_echo_request(THEIRS.into(), 7, sequence, 56, pool, cx);
-        host.pool.put(made.unwrap().unwrap());
+        let request_result =
+            host.internet.make_echo_request(THEIRS.into(), 7, sequence, 56, pool, cx);
+        host.pool.put(request_result.unwrap().unwrap());
     });
     host.receive(&reply);
     assert_eq!(host.internet.event(), None);
@@ -580,8 +581,8 @@ fn a_repeated_datagram_is_rejected_after_its_destination_is_removed() {
 fn a_repeated_datagram_is_dropped_without_hops_left() {
     let mut host = Host::default();
     assert!(host.receive(&datagram(&header(Protocol::Tcp), &[], &[0; 20])).is_some());
-    let spent = Header { time_to_live: 0, ..header(Protocol::Tcp) };
-    assert!(host.receive(&datagram(&spent, &[], &[0; 20])).is_none());
+    let expired_header = Header { time_to_live: 0, ..header(Protocol::Tcp) };
+    assert!(host.receive(&datagram(&expired_header, &[], &[0; 20])).is_none());
     assert_eq!(host.counted(Counter::IpTimeExceeded), 1);
 }
 
@@ -605,7 +606,7 @@ fn a_repeated_datagram_is_not_sent_from_a_removed_address() {
 #[test]
 fn a_repeated_datagram_must_fit_the_mtu_of_the_link() {
     let mut host = Host::default();
-    let lens: Vec<_> =
+    let sent_lengths: Vec<_> =
         [1480, 1480, 1481].into_iter().map(|len| send_from_ours(&mut host, len)).collect();
-    assert_eq!(lens, [Ok(1500), Ok(1500), Err(SendError::TooBig { mtu: 1500 })]);
+    assert_eq!(sent_lengths, [Ok(1500), Ok(1500), Err(SendError::TooBig { mtu: 1500 })]);
 }

@@ -32,13 +32,12 @@ impl Datagram {
         Self { used: UsedQueue::new(limit), output: OutputQueue::new(mtu, limit) }
     }
 
-    /// Processes one datagram from the device, which is copied into a packet of the pool.
+    /// Copies one datagram from the device into a packet of the pool, and queues it as an event.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         charged(cx, |cx| self.store(bytes, pool, cx));
     }
 
     fn store(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
-        // An empty read is not a datagram.
         if bytes.is_empty() {
             return;
         }
@@ -64,8 +63,8 @@ impl Datagram {
         charged(cx, |cx| self.output.accept(packet, cx))
     }
 
-    /// Appends one whole datagram regardless of the limit, and returns its length; 0 if none is
-    /// queued.
+    /// Appends one whole datagram regardless of the limit, and returns its length. Returns 0 if no
+    /// datagram is queued.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, _limit: usize, cx: &mut Cx<'_>) -> usize {
         charged(cx, |cx| {
             let Some(packet) = self.output.next() else { return 0 };

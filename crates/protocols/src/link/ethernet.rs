@@ -2,13 +2,12 @@
 //!
 //! Frames are DIX Ethernet II (RFC 894, RFC 2464): two addresses and a type. A frame with a length
 //! in place of the type (802.3 with LLC, RFC 1042) is counted and dropped. An 802.1Q tag with VLAN
-//! 0 only carries a priority and is skipped. A frame with any other VLAN belongs to a network that
+//! 0 only contains a priority and is skipped. A frame with any other VLAN belongs to a network that
 //! this host is not part of, and is dropped. The device computes the frame check sequence. A frame
-//! shorter than the minimum length is padded with zeros. The padding of a received frame is cut off
+//! shorter than the minimum length is padded with zeros. The padding of a received frame is removed
 //! according to the length field of its datagram.
 //!
-//! The neighbor cache that maps addresses is not here, but in the layer that makes and parses
-//! frames.
+//! The neighbor cache is part of the layer above, which builds and parses the frames.
 
 use super::Datagram;
 use crate::meter::Counter;
@@ -31,14 +30,14 @@ const TAG_LEN: usize = 4;
 const HEADERS_MAX_LEN: usize = HEADER_LEN + TAG_LEN;
 /// Type field value of a tag.
 const TAG: u16 = 0x8100;
-/// Smaller values of the type field are lengths (IEEE 802.3 §3.2.6).
+/// Minimum value of a type. Smaller values of the field are lengths (IEEE 802.3 §3.2.6).
 const TYPE_MIN: u16 = 0x0600;
 /// Maximum number of groups in a filter; with more groups the filter accepts every group.
 const GROUPS_LIMIT: usize = 32;
 
 /// A device that carries whole frames, such as a TAP or a packet socket.
 ///
-/// Its input and output are frames; the layer above makes and parses them.
+/// Its input and output are frames. The layer above builds and parses them.
 #[derive(Debug)]
 pub struct Ethernet {
     pub(super) frames: Datagram,
@@ -68,7 +67,7 @@ impl Ethernet {
     }
 }
 
-/// The 48-bit address of an Ethernet interface, or of a group of them.
+/// A 48-bit Ethernet address, of an interface or of a group of interfaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress([u8; 6]);
 
@@ -90,7 +89,7 @@ impl MacAddress {
         self.0
     }
 
-    /// Returns whether this is a group address; the broadcast address is one too.
+    /// Returns whether this is a group address, such as the broadcast address.
     #[must_use]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
@@ -236,8 +235,8 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// Returns an error if the frame is truncated, comes from a group, or is of an unsupported
-    /// kind.
+    /// Returns an error if the frame is truncated, if its source is a group, or if its type is not
+    /// supported.
     pub fn parse(frame: &[u8]) -> Result<Parsed, FrameError> {
         let (destination, rest) = frame.split_first_chunk().ok_or(FrameError::Truncated)?;
         let (source, rest) = rest.split_first_chunk().ok_or(FrameError::Truncated)?;
@@ -286,7 +285,7 @@ pub fn pad(frame: &mut Packet) {
     }
 }
 
-/// Decides which frames are accepted, as a hardware interface does.
+/// A filter that decides which frames are accepted, as in a hardware interface.
 #[derive(Clone, Debug)]
 pub struct Filter {
     ours: MacAddress,
@@ -301,8 +300,8 @@ impl Filter {
         Self { ours, groups: Vec::new(), accepts_all_groups: false }
     }
 
-    /// Also accepts frames to `group`. With more than 32 groups every group is accepted, as
-    /// hardware interfaces do, and unwanted frames are dropped by the layers above.
+    /// Also accepts frames to `group`. If there are more than 32 groups, the filter accepts frames
+    /// to every group, as hardware interfaces do. The layers above then drop unwanted frames.
     pub fn join(&mut self, group: MacAddress) {
         if self.groups.contains(&group) {
             return;
@@ -322,7 +321,7 @@ impl Filter {
 
     /// Returns whether a frame to `destination` is accepted.
     #[must_use]
-    pub fn takes(&self, destination: MacAddress) -> bool {
+    pub fn accepts(&self, destination: MacAddress) -> bool {
         destination == self.ours
             || destination == MacAddress::BROADCAST
             || destination.is_multicast()
@@ -364,8 +363,9 @@ mod tests {
 
     #[test]
     fn an_invalid_address_string_is_rejected() {
-        let wrong = ["", "1", "02:00:00:00:00", "02:00:00:00:00:01:02", "02:00:00:00:00:+1"];
-        assert!(wrong.iter().all(|text| text.parse::<MacAddress>().is_err()));
+        let invalid_strings =
+            ["", "1", "02:00:00:00:00", "02:00:00:00:00:01:02", "02:00:00:00:00:+1"];
+        assert!(invalid_strings.iter().all(|text| text.parse::<MacAddress>().is_err()));
         assert_eq!("02:00:00:00:00:01".parse(), Ok(OURS));
     }
 
@@ -379,8 +379,8 @@ mod tests {
     fn a_frame_of_a_vlan_is_dropped() {
         let tagged = frame(&[0x81, 0x00, 0x00, 0x07, 0x08, 0x00]);
         assert_eq!(Header::parse(&tagged), Err(FrameError::Vlan));
-        let twice = frame(&[0x81, 0x00, 0x00, 0x00, 0x81, 0x00, 0, 0, 8, 0]);
-        assert_eq!(Header::parse(&twice), Err(FrameError::Vlan));
+        let double_tagged = frame(&[0x81, 0x00, 0x00, 0x00, 0x81, 0x00, 0, 0, 8, 0]);
+        assert_eq!(Header::parse(&double_tagged), Err(FrameError::Vlan));
     }
 
     #[test]
@@ -390,9 +390,9 @@ mod tests {
 
     #[test]
     fn a_frame_from_a_group_is_dropped() {
-        let mut wrong = frame(&[8, 0]);
-        wrong[6] |= 1;
-        assert_eq!(Header::parse(&wrong), Err(FrameError::Source));
+        let mut group_frame = frame(&[8, 0]);
+        group_frame[6] |= 1;
+        assert_eq!(Header::parse(&group_frame), Err(FrameError::Source));
     }
 
     #[test]
@@ -406,10 +406,10 @@ mod tests {
     fn a_filter_accepts_our_address_broadcasts_and_our_groups() {
         let group = MacAddress::of_group_v6("ff02::1".parse().unwrap());
         let mut filter = Filter::new(OURS);
-        assert!(filter.takes(OURS) && filter.takes(MacAddress::BROADCAST));
-        assert!(!filter.takes(THEIRS) && !filter.takes(group));
+        assert!(filter.accepts(OURS) && filter.accepts(MacAddress::BROADCAST));
+        assert!(!filter.accepts(THEIRS) && !filter.accepts(group));
         filter.join(group);
-        assert!(filter.takes(group));
+        assert!(filter.accepts(group));
     }
 
     #[test]
@@ -417,8 +417,8 @@ mod tests {
         let mut filter = Filter::new(OURS);
         (0..40).for_each(|i| filter.join(MacAddress::new([0x33, 0x33, 0, 0, 0, i])));
         assert_eq!(filter.groups.len(), GROUPS_LIMIT);
-        assert!(filter.takes(MacAddress::new([0x33, 0x33, 9, 9, 9, 9])));
-        assert!(!filter.takes(THEIRS));
+        assert!(filter.accepts(MacAddress::new([0x33, 0x33, 9, 9, 9, 9])));
+        assert!(!filter.accepts(THEIRS));
     }
 
     proptest! {

@@ -2,13 +2,13 @@
 //!
 //! [`Link`] is one of five link types with the same interface. [`Link::receive`] processes bytes
 //! from the wire, in chunks of any size. [`Link::transmit_into`] appends output to a buffer of the
-//! driver, at most as many bytes as the driver requests. A driver that models a slow line requests
-//! one byte at a time, so that an acknowledgment can be inserted between two bytes of a packet. A
-//! driver of a serial port requests a larger chunk.
+//! driver, up to the number of bytes that the driver requests. A driver that models a slow line
+//! requests one byte at a time, so that an acknowledgment can be inserted between two bytes of a
+//! packet. A driver of a serial port requests a larger chunk.
 //!
-//! A packet has one owner at a time. [`Link::send`] takes ownership; [`Event::Sent`] or
-//! [`Event::Failed`] returns the packet, and the owner returns it to the [`Pool`]. The link takes
-//! packets for input from the pool and passes them up with [`Event::Received`].
+//! A packet has one owner at a time. [`Link::send`] takes ownership. [`Event::Sent`] or
+//! [`Event::Failed`] returns the packet to its previous owner, which returns it to the [`Pool`].
+//! For input the link allocates packets from the pool, and passes them up with [`Event::Received`].
 
 pub mod datagram;
 pub mod ethernet;
@@ -41,9 +41,9 @@ pub const QUEUE_LIMIT: usize = Pool::DEFAULT_LIMIT;
 pub enum Event {
     /// A complete datagram was received.
     Received(Packet),
-    /// A datagram was completely sent; the buffer belongs to its owner again.
+    /// A datagram was completely sent. The event returns its packet.
     Sent(Packet),
-    /// A datagram was given up; the buffer belongs to its owner again.
+    /// A datagram could not be sent. The event returns its packet.
     Failed(Packet),
     /// The peer has reported the local Internet address.
     Address([u8; 4]),
@@ -223,7 +223,8 @@ impl Link {
     }
 }
 
-/// Charges the time of `step` to the link's account, and then enters the previous account again.
+/// Charges the time of `step` to the link's account, and then switches back to the previous
+/// account.
 fn charged<'m, R>(cx: &mut Cx<'m>, step: impl FnOnce(&mut Cx<'m>) -> R) -> R {
     let before = cx.meter.enter(Account::Link);
     let result = step(cx);
@@ -262,7 +263,8 @@ mod tests {
         to.receive(&wire, pool, &mut context.cx());
     }
 
-    /// Opens the line if it is a PPP line, and discards the events of opening it.
+    /// Opens both ends of a PPP line, and discards the resulting events. Does nothing for other
+    /// links.
     fn open([a, b]: &mut [Link; 2], pool: &mut Pool, context: &mut TestContext) {
         for end in [&mut *a, &mut *b] {
             if let Link::Ppp(ppp) = end {

@@ -1,8 +1,8 @@
-//! The two queues between a link and the layer above, each with its limit.
+//! The two queues between a link and the layer above. Each has its own limit.
 //!
-//! TM-233 §5.4 calls the queue of received packets the used queue. The output queue also holds sent
-//! and failed packets until their owner collects them, so that a station that does not collect them
-//! gets an error instead of running out of buffers unnoticed.
+//! TM-233 §5.4 calls the queue of received packets the used queue. The output queue also stores
+//! sent and failed packets until their owner collects them. If a station never collects them, the
+//! queue becomes full and rejects further packets.
 
 use super::Event;
 use crate::cx::Cx;
@@ -10,7 +10,7 @@ use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use alloc::collections::VecDeque;
 
-/// Packets from the wire that the layer above has not taken yet.
+/// Received packets that the layer above has not collected yet.
 #[derive(Debug)]
 pub(super) struct UsedQueue {
     packets: VecDeque<Packet>,
@@ -57,7 +57,7 @@ impl UsedQueue {
 pub(super) struct OutputQueue {
     waiting: VecDeque<Packet>,
     finished: VecDeque<Event>,
-    /// Number of packets accepted and not collected yet.
+    /// Number of accepted packets that have not been collected yet.
     uncollected: usize,
     limit: usize,
     mtu: usize,
@@ -110,13 +110,14 @@ impl OutputQueue {
         self.waiting.front()
     }
 
-    /// Removes the next packet for the wire, which still counts towards the limit. The link returns
-    /// it with [`Self::finish`].
+    /// Removes and returns the next packet for the wire. The packet still counts towards the limit
+    /// until the link returns it with [`Self::finish`].
     pub(super) fn next(&mut self) -> Option<Packet> {
         self.waiting.pop_front()
     }
 
-    /// Removes the next packet for the wire, which no longer counts towards the limit.
+    /// Removes and returns the next packet for the wire. The packet no longer counts towards the
+    /// limit.
     pub(super) fn take_first(&mut self) -> Option<Packet> {
         let packet = self.waiting.pop_front()?;
         self.uncollected = self.uncollected.saturating_sub(1);
@@ -129,7 +130,7 @@ impl OutputQueue {
         self.waiting.push_front(packet);
     }
 
-    /// Keeps a sent or failed packet until it is collected.
+    /// Stores a sent or failed packet until it is collected.
     pub(super) fn finish(&mut self, event: Event) {
         self.finished.push_back(event);
     }
@@ -143,7 +144,7 @@ impl OutputQueue {
 
     /// Returns every packet to the pool.
     ///
-    /// Before this call, the link must have returned the packet that it was sending to the queue.
+    /// If the link is sending a packet, it must first put that packet back into the queue.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
         self.waiting.drain(..).for_each(|packet| pool.put(packet));
         self.finished.drain(..).filter_map(Event::into_packet).for_each(|packet| pool.put(packet));

@@ -30,7 +30,7 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-/// Ends a packet, and begins it.
+/// Marks the end of a packet, and also its beginning.
 pub const END: u8 = 192;
 /// Precedes [`ESC_END`] or [`ESC_ESC`].
 pub const ESC: u8 = 219;
@@ -41,8 +41,8 @@ pub const ESC_ESC: u8 = 221;
 
 /// Bit in the first byte of a packet: TCP with compressed headers.
 const COMPRESSED_TCP: u8 = 0x80;
-/// Value of the upper half of the first byte: TCP with uncompressed headers, whose protocol field
-/// contains the number of a slot.
+/// Value of the upper half of the first byte: TCP with uncompressed headers. The protocol field
+/// contains a slot number.
 const UNCOMPRESSED_TCP: u8 = 0x70;
 /// Mask that changes the upper half of the first byte from 7 ([`UNCOMPRESSED_TCP`]) to IP version
 /// 4.
@@ -84,10 +84,10 @@ enum Incoming {
     Empty,
     Packet {
         packet: Packet,
-        /// The last byte was ESC.
+        /// Whether the last byte was ESC.
         is_escaped: bool,
     },
-    /// A packet that was dropped; its END has not arrived.
+    /// A packet was dropped, and its END has not arrived.
     Skipping,
 }
 
@@ -152,7 +152,7 @@ impl Slip {
         }
     }
 
-    /// Processes a run of bytes without END and ESC.
+    /// Processes consecutive bytes without END and ESC.
     fn add(&mut self, run: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         self.begin(pool, cx);
         let Incoming::Packet { packet, is_escaped } = &mut self.incoming else { return };
@@ -219,7 +219,7 @@ impl Slip {
         self.used.push(packet);
     }
 
-    /// Converts a received packet into a datagram. Returns whether that is possible.
+    /// Converts a received packet into a datagram. Returns false if that is impossible.
     fn decompress(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) -> bool {
         let Some(Compression { decompressor, .. }) = &mut self.compression else { return true };
         let Some(first) = packet.data_mut().first_mut() else { return true };
@@ -303,7 +303,7 @@ impl Slip {
         }
     }
 
-    /// Compresses the headers, and writes the kind of the compressed packet into its first byte.
+    /// Compresses the headers, and marks the kind of the packet in its first byte.
     fn compress(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) {
         let Some(Compression { compressor, .. }) = &mut self.compression else { return };
         let mark = match compressor.compress(packet, cx.meter) {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escape_with_a_wrong_second_byte_drops_its_packet_and_no_other() {
+    fn an_escape_with_an_invalid_second_byte_drops_only_its_packet() {
         let mut slip = Slip::new(MTU);
         let mut context = TestContext::default();
         let mut pool = Pool::new(4, MTU);
@@ -530,16 +530,16 @@ mod tests {
         let mut context = TestContext::default();
         let mut pool = Pool::new(4, MTU);
         let [mut a, mut b] = [0, 1].map(|_| Slip::new(MTU).with_header_compression());
-        let mut firsts = Vec::new();
+        let mut first_bytes = Vec::new();
         for identification in 0..3 {
             let segment = segment_with_byte(identification);
             a.send(Packet::from_slice(&segment), &mut context.cx()).unwrap();
             let mut wire = Vec::new();
             a.transmit_into(&mut wire, 100, &mut context.cx());
-            firsts.push((wire[1], wire.len()));
+            first_bytes.push((wire[1], wire.len()));
             assert_eq!(received(&mut b, &wire, &mut pool, &mut context), [segment]);
         }
-        assert_eq!(firsts, [(0x75, 43), (0x8B, 6), (0x8B, 6)]);
+        assert_eq!(first_bytes, [(0x75, 43), (0x8B, 6), (0x8B, 6)]);
     }
 
     #[test]
@@ -611,8 +611,8 @@ mod tests {
             }
             received(&mut slip, &[END], &mut pool, &mut context);
             prop_assert_eq!(pool.lent(), 0);
-            let clean = received(&mut slip, &[END, 5, 6, END], &mut pool, &mut context);
-            prop_assert_eq!(clean, [[5, 6]]);
+            let packets = received(&mut slip, &[END, 5, 6, END], &mut pool, &mut context);
+            prop_assert_eq!(packets, [[5, 6]]);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Byte stuffing: a packet is sent in runs of ordinary bytes, and each byte with a special meaning
-//! in the protocol is sent as two bytes.
+//! Byte stuffing: ordinary bytes are sent unchanged, and each byte with a special meaning in the
+//! protocol is sent as two bytes.
 //!
 //! The packet is not copied first. [`Stuffing`] records the position in the packet, even between
 //! the two bytes of an escape, so that the driver may request one byte at a time.
@@ -19,7 +19,7 @@ pub(super) struct Code {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stuffing {
     position: usize,
-    /// The second byte of an escape whose first byte has been sent.
+    /// The second byte of an escape if only its first byte has been sent.
     pending_byte: Option<u8>,
 }
 
@@ -29,10 +29,10 @@ impl Stuffing {
         wire.extend(self.pending_byte.take());
     }
 
-    /// Appends at most `max_bytes` bytes of the escaped rest of `data`, and returns the number of
-    /// bytes that were escaped.
+    /// Appends at most `max_bytes` bytes of the escaped, unsent part of `data`. Returns the number
+    /// of escaped bytes.
     ///
-    /// If it appends fewer than `max_bytes` bytes, all of `data` has been sent.
+    /// All of `data` has been sent if fewer than `max_bytes` bytes are appended.
     pub(super) fn fill(
         &mut self,
         data: &[u8],

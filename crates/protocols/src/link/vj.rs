@@ -59,11 +59,11 @@ use crate::meter::{Counter, Meter};
 use crate::packet::{HEADROOM, Packet};
 use alloc::vec::Vec;
 
-/// Maximum number of slots, which is also the number at both ends without negotiation (RFC 1144
+/// Maximum number of slots, and the number of slots of both ends if it is not negotiated (RFC 1144
 /// §3.2.3).
 pub const SLOTS_MAX: u8 = 16;
 
-/// IPv4 and TCP headers, each with the maximum of options.
+/// Maximum total length of the IPv4 and the TCP header, in bytes.
 const HEADERS_LEN_MAX: usize = 120;
 const _: () = assert!(HEADERS_LEN_MAX <= HEADROOM, "the headroom must hold decompressed headers");
 
@@ -74,7 +74,7 @@ pub enum Kind {
     Ip,
     /// A datagram with the number of its slot in the protocol field.
     UncompressedTcp,
-    /// The changes of its headers and the data.
+    /// The changes of the headers, and the data.
     CompressedTcp,
 }
 
@@ -83,7 +83,7 @@ pub enum Kind {
 pub enum Error {
     /// The packet is truncated, or refers to a slot that is empty or does not exist.
     Damaged,
-    /// The packet does not name its slot, which after a loss may differ from the previous one.
+    /// The packet contains no slot number, and after a loss the current slot is unknown.
     Tossed,
 }
 
@@ -98,9 +98,10 @@ mod mask {
     pub(super) const URGENT: u8 = 0x01;
     pub(super) const SPECIALS: u8 = SEQUENCE | ACKNOWLEDGMENT | WINDOW | URGENT;
     /// Special mask for an echoed character: sequence number and acknowledgment both advance by the
-    /// length of the previous data.
+    /// length of the previous segment's data.
     pub(super) const ECHO: u8 = SEQUENCE | WINDOW | URGENT;
-    /// Special mask for bulk data: the sequence number advances by the length of the previous data.
+    /// Special mask for bulk data: only the sequence number advances, by the length of the previous
+    /// segment's data.
     pub(super) const BULK: u8 = SPECIALS;
 }
 
@@ -119,8 +120,8 @@ const URG: u8 = 0x20;
 pub struct Compressor {
     slots: Vec<Slot>,
     slots_max: u8,
-    /// The slot of the last segment; the next segment may omit its slot number if it uses the same
-    /// slot.
+    /// The slot of the last segment. If the next segment uses the same slot, it may omit the slot
+    /// number.
     last: Option<u8>,
     may_omit_slot: bool,
     /// Number of segments compressed so far, to find the least recently used slot.
@@ -146,7 +147,7 @@ struct Slot {
     used_at: u64,
 }
 
-/// The headers of a whole TCP segment in a whole IPv4 datagram.
+/// The headers of an unfragmented TCP segment.
 #[derive(Clone, Copy, Debug)]
 struct Headers<'a> {
     ip: &'a [u8; 20],
@@ -157,8 +158,9 @@ struct Headers<'a> {
 }
 
 impl Compressor {
-    /// Returns a compressor for a peer with `slots` slots, 1 to [`SLOTS_MAX`]. With `may_omit_slot`
-    /// a segment names its slot only if it differs from that of the previous segment.
+    /// Returns a compressor for a peer with `slots` slots, 1 to [`SLOTS_MAX`]. If `may_omit_slot`
+    /// is true, a segment contains its slot number only if it differs from that of the previous
+    /// segment.
     #[must_use]
     pub fn new(slots: u8, may_omit_slot: bool) -> Self {
         let slots_max = slots.clamp(1, SLOTS_MAX);
@@ -198,8 +200,8 @@ impl Compressor {
         Kind::CompressedTcp
     }
 
-    /// Sets the identification of an atomic datagram that has none to the value that needs no byte
-    /// when compressed.
+    /// If a datagram is atomic and has no identification, assigns the identification that needs no
+    /// byte when compressed.
     fn set_identification(&self, packet: &mut Packet) {
         let Some(headers) = Headers::read(packet.data()) else { return };
         let is_atomic = headers.ip[6] & DONT_FRAGMENT != 0 && headers.ip[4..6] == [0, 0];
@@ -215,7 +217,7 @@ impl Compressor {
         }
     }
 
-    /// Puts `headers` into the slot of their connection. Returns the slot's number, and the changes
+    /// Stores `headers` in the slot of their connection. Returns the slot number, and the changes
     /// if they can be sent compressed.
     fn store_headers(&mut self, headers: &Headers<'_>) -> (u8, Option<Changes>) {
         let mut numbered = (0..).zip(&mut self.slots);
@@ -232,7 +234,6 @@ impl Compressor {
             self.slots.push(slot);
             return (number, None);
         }
-        // The least recently used slot.
         let oldest = (0..).zip(&mut self.slots).min_by_key(|(_, slot)| slot.used_at);
         let number = oldest.map_or(0, |(number, oldest)| {
             *oldest = slot;
@@ -241,8 +242,8 @@ impl Compressor {
         (number, None)
     }
 
-    /// Clears all slots after a compressed segment was made but not sent to the line. The next
-    /// segment of each connection is then sent uncompressed.
+    /// Clears all slots, because a segment was compressed but not sent. The next segment of each
+    /// connection is then sent uncompressed.
     pub fn clear_slots(&mut self) {
         self.slots.clear();
         self.last = None;
@@ -257,8 +258,9 @@ impl Decompressor {
         Self { slots: (0..slots).map(|_| None).collect(), last: None, is_tossing: false }
     }
 
-    /// Converts a received packet into a whole datagram in place. Up to the length of a link's own
-    /// header, the headroom of the packet may have been used.
+    /// Converts a received packet into a whole datagram in place.
+    ///
+    /// The headroom of the packet may be in use up to the length of a link header.
     ///
     /// # Errors
     ///
@@ -331,8 +333,8 @@ impl Decompressor {
 }
 
 impl<'a> Headers<'a> {
-    /// Parses the headers of `datagram`, if the datagram can be reconstructed from them: TCP, not a
-    /// fragment, with a correct length and a correct checksum of the IP header.
+    /// Parses the headers of `datagram`. Returns `None` if the datagram could not be reconstructed
+    /// from them: it is not TCP, or is a fragment, or has a wrong length or a wrong IP checksum.
     fn read(datagram: &'a [u8]) -> Option<Self> {
         let (ip, rest) = datagram.split_first_chunk::<20>()?;
         let ip_options_len = (usize::from(ip[0] & 0x0F) * 4).checked_sub(20)?;
@@ -386,7 +388,7 @@ impl Slot {
         self.ip.get(12..) == headers.ip.get(12..) && self.tcp.get(..4) == headers.tcp.get(..4)
     }
 
-    /// Returns the changes to send, or `None` if the headers must be sent whole.
+    /// Returns the changes to send, or `None` if the headers must be sent uncompressed.
     fn changes(&self, headers: &Headers<'_>) -> Option<Changes> {
         if !self.has_same_fixed_fields(headers) {
             return None;
@@ -397,7 +399,7 @@ impl Slot {
         if new[13] & URG != 0 {
             changes.put(mask::URGENT, u16::from_be_bytes([new[18], new[19]]));
         } else if old[18..] != new[18..] {
-            // The urgent pointer has changed although URG is not set, which cannot be sent
+            // The urgent pointer has changed although URG is not set. This cannot be sent
             // compressed.
             return None;
         }
@@ -409,8 +411,8 @@ impl Slot {
         changes.put_unless_0(mask::SEQUENCE, sequence);
         let is_next = sequence == self.data_len && old[13] & URG == 0;
         match changes.mask {
-            // Data after a bare acknowledgment is new; any other segment without changes is a
-            // retransmission.
+            // New data that follows an acknowledgment without data. Any other segment without
+            // changes is a retransmission.
             0 if self.data_len == 0 && headers.data_len != 0 => {}
             0 | mask::ECHO | mask::BULK => return None,
             mask::SEQUENCE if is_next => changes = Changes::special(mask::BULK),
@@ -473,14 +475,14 @@ impl Slot {
                 }
             }
         }
-        let by = if changes & mask::IDENTIFICATION != 0 { cursor.delta()? } else { 1 };
-        add(&mut ip[4..6], by);
+        let increment = if changes & mask::IDENTIFICATION != 0 { cursor.delta()? } else { 1 };
+        add(&mut ip[4..6], increment);
         self.ip = ip;
         self.tcp = tcp;
         Ok(())
     }
 
-    /// Sets the lengths for `data_len` bytes of data, and updates the IP checksum.
+    /// Updates the length fields for `data_len` bytes of data, and the IP checksum.
     fn set_data_len(&mut self, data_len: usize) -> Result<(), Error> {
         let headers_len = 40 + self.ip_options.len() + self.tcp_options.len();
         let total_len = u16::try_from(headers_len + data_len).map_err(|_| Error::Damaged)?;
@@ -498,11 +500,11 @@ fn difference(new: &[u8], old: &[u8]) -> Option<u16> {
     let value =
         |field: &[u8]| field.iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
     let difference = value(new).wrapping_sub(value(old));
-    // Fields of two bytes wrap at their own width.
+    // The difference of two-byte fields is computed modulo 2^16.
     if new.len() == 2 { Some((difference & 0xFFFF) as u16) } else { u16::try_from(difference).ok() }
 }
 
-/// Adds `by` to a big-endian field, which wraps.
+/// Adds `by` to a big-endian field. The sum wraps.
 fn add(field: &mut [u8], by: u16) {
     let mut carry = u32::from(by);
     for byte in field.iter_mut().rev() {
@@ -512,11 +514,11 @@ fn add(field: &mut [u8], by: u16) {
     }
 }
 
-/// The mask of a compressed segment and the fields after its checksum.
+/// The changes of a compressed segment: the mask, and the fields after the checksum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
     mask: u8,
-    /// Room for five fields of at most three bytes.
+    /// Space for five fields of at most three bytes.
     bytes: [u8; 15],
     len: usize,
 }
@@ -570,8 +572,8 @@ impl Cursor<'_> {
 pub(super) mod testing {
     use super::*;
 
-    /// Returns a segment with one byte of data. `count` is its identification, sequence number and
-    /// acknowledgment.
+    /// Returns a segment with one byte of data. Its identification, sequence number and
+    /// acknowledgment are `count`.
     pub(in crate::link) fn segment_with_byte(count: u8) -> Vec<u8> {
         #[rustfmt::skip]
         let mut datagram = [

@@ -1,5 +1,5 @@
-//! The lists of counters, quantities, accounts and kinds of work, each member with the text
-//! displayed for it.
+//! The lists of counters, quantities, accounts and kinds of work. Each list member has a text that
+//! is displayed for it.
 
 /// Declares an enum whose variants have a displayed text and can be listed in order.
 macro_rules! closed_list {
@@ -125,7 +125,8 @@ closed_list! {
         MisdeliveredOut "packets handed over to another station",
         /// Datagrams and errors received from another station.
         MisdeliveredIn "packets taken over from another station",
-        /// Datagrams and errors for another station dropped because the queue to it was full.
+        /// Datagrams and errors for another station that were dropped because the queue to it was
+        /// full.
         MisdeliveredDropped "packets for another station dropped, full queue",
         // Link: LLP, SLIP.
         /// Complete packets received from the line.
@@ -186,11 +187,11 @@ closed_list! {
         EthernetTypesUnknown "Ethernet types unknown",
         /// Segments sent with compressed headers.
         VjCompressedOut "segments sent with compressed headers",
-        /// Segments sent whole to fill a slot of the peer's decompressor.
+        /// Segments sent with full headers to fill a slot of the peer's decompressor.
         VjUncompressedOut "segments sent whole for header compression",
         /// Segments whose compressed headers were decompressed.
         VjCompressedIn "segments received with compressed headers",
-        /// Segments received whole that filled a slot.
+        /// Segments received with full headers that filled a slot of the decompressor.
         VjUncompressedIn "segments received whole for header compression",
         /// Compressed headers that are truncated or refer to an empty slot.
         VjErrorsIn "compressed headers in error",
@@ -229,9 +230,9 @@ closed_list! {
         IpAddressErrors "IP datagrams for other hosts",
         /// Datagrams with an invalid source address, such as a broadcast address.
         IpSourceErrors "IP source addresses invalid",
-        /// Headers with IP options, which are ignored.
+        /// Headers with IP options; the options are ignored.
         IpOptionsSkipped "IP headers with options",
-        /// Fragments, which are dropped.
+        /// Fragments dropped.
         IpFragmentsDropped "IP fragments dropped",
         /// Datagrams for an unsupported protocol.
         IpProtocolsUnknown "IP protocols unknown",
@@ -266,8 +267,8 @@ closed_list! {
         IcmpEchoesAnswered "ICMP echoes answered",
         /// ICMP errors sent.
         IcmpErrorsOut "ICMP errors sent",
-        /// ICMP errors not sent, because of the packet that caused them or because of the rate
-        /// limit.
+        /// ICMP errors not sent because of the rate limit, or because the packet that caused them
+        /// must not be answered.
         IcmpErrorsSuppressed "ICMP errors suppressed",
         /// ICMP errors delivered to a transport.
         IcmpErrorsDelivered "ICMP errors delivered",
@@ -282,9 +283,9 @@ closed_list! {
         NeighborsForgotten "neighbors evicted from the cache",
         /// Neighbors that did not answer.
         NeighborsUnreachable "neighbors unreachable",
-        /// Answers of neighbors that were not requested.
+        /// Unsolicited answers of neighbors.
         NeighborsUnasked "neighbor answers unsolicited",
-        /// ARP or ND packets that claim the address of another neighbor, which are ignored.
+        /// Ignored ARP or ND packets that claim the address of another neighbor.
         NeighborOverwritesRefused "claims of another neighbor's address refused",
         /// Packets dropped because the queue for an unresolved neighbor was full.
         NeighborPacketsDropped "packets dropped before a neighbor answered",
@@ -325,7 +326,7 @@ closed_list! {
         UdpIn "UDP datagrams in",
         /// Datagrams sent.
         UdpOut "UDP datagrams out",
-        /// Packets that brought several datagrams of one size.
+        /// Packets received that contained several datagrams of one size.
         UdpSuperIn "UDP super-datagrams in",
         /// Packets that a device cuts into several datagrams of one size.
         UdpSuperOut "UDP super-datagrams out",
@@ -360,8 +361,8 @@ closed_list! {
         TcpResetsOut "TCP resets sent",
         /// Resets not sent because too many were queued.
         TcpResetsSuppressed "TCP resets suppressed",
-        /// Resets ignored because they were outside the window, had not exactly the next expected
-        /// sequence number (RFC 5961), or arrived in TIME-WAIT.
+        /// Resets ignored because they were outside the window, did not have exactly the next
+        /// expected sequence number (RFC 5961), or arrived in TIME-WAIT.
         TcpResetsIgnored "TCP resets ignored",
         /// Challenge acknowledgments sent.
         TcpChallengeAcks "TCP challenge ACKs",
@@ -419,7 +420,7 @@ closed_list! {
         TcpUrgentIn "TCP urgent segments in",
         /// Segments with urgent data sent.
         TcpUrgentOut "TCP urgent segments out",
-        /// Segments with data received after the application had closed, which cause a reset.
+        /// Segments with data received after the application had closed. Each causes a reset.
         TcpDataAfterClose "TCP data after close",
         /// Keep-alive probes.
         TcpKeepAlives "TCP keep-alive probes",
@@ -483,8 +484,8 @@ closed_list! {
         TelnetItemsBeforeTls "Telnet data and commands ignored before TLS",
         /// Inspection records dropped because they were not read in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
-        /// Bytes of messages of the login program itself, dropped because the display accepted no
-        /// output.
+        /// Bytes of the login program's own messages that were dropped because the display accepted
+        /// no output.
         DisplayBytesDropped "display bytes dropped",
         // Console server.
         /// Serial line output skipped for a user that reads too slowly, in bytes.

@@ -1,31 +1,36 @@
 //! A distribution of values: count, sum, extremes, and bins that are fine enough for percentiles.
 
-use super::shared_counters::Figure;
+use super::shared_counters::SharedValue;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of bins per doubling of the value, so that a percentile is too high by at most one
-/// eighth.
+/// Number of bins per doubling of the value. A computed percentile is at most one eighth too high.
 const BINS_PER_DOUBLING: usize = 8;
 const BINS: usize = 64 * BINS_PER_DOUBLING;
 
-/// Values of one quantity, counted in logarithmic bins of 2 KB in total. One thread records values,
-/// and any thread may read them.
+/// Values of one quantity, counted in logarithmic bins. All bins together occupy 2 KB. One thread
+/// records values, and any thread may read them.
 #[derive(Debug)]
 pub struct Distribution {
-    count: Figure,
-    sum: Figure,
-    min: Figure,
-    max: Figure,
+    count: SharedValue,
+    sum: SharedValue,
+    min: SharedValue,
+    max: SharedValue,
     bins: Box<[AtomicU32; BINS]>,
 }
 
 impl Default for Distribution {
     fn default() -> Self {
-        let min = Figure::default();
+        let min = SharedValue::default();
         min.set(u64::MAX);
         let bins = Box::new([const { AtomicU32::new(0) }; BINS]);
-        Self { count: Figure::default(), sum: Figure::default(), min, max: Figure::default(), bins }
+        Self {
+            count: SharedValue::default(),
+            sum: SharedValue::default(),
+            min,
+            max: SharedValue::default(),
+            bins,
+        }
     }
 }
 
@@ -111,12 +116,12 @@ impl Distribution {
         if count == 0 {
             return None;
         }
-        let wanted = (count * u64::from(percent)).div_ceil(100).max(1);
-        let mut seen = 0;
+        let wanted_count = (count * u64::from(percent)).div_ceil(100).max(1);
+        let mut counted = 0;
         for (bin, held) in self.bins.iter().enumerate() {
-            seen += u64::from(held.load(Ordering::Relaxed));
-            if seen >= wanted {
-                // During the stores of the first value the extremes may be inconsistent.
+            counted += u64::from(held.load(Ordering::Relaxed));
+            if counted >= wanted_count {
+                // While the first value is being stored, minimum and maximum may be inconsistent.
                 return Some(top_of(bin).max(min).min(max));
             }
         }
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_and_the_largest_value_have_a_bin() {
+    fn the_smallest_and_the_largest_value_have_a_bin() {
         let distribution = Distribution::default();
         distribution.record(0);
         distribution.record(u64::MAX);
@@ -181,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_distribution_has_no_figures() {
+    fn an_empty_distribution_has_no_statistics() {
         let empty = Distribution::default();
         assert_eq!((empty.min(), empty.max(), empty.percentile(50)), (None, None, None));
     }

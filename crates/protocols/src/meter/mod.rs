@@ -71,15 +71,15 @@ pub struct Meter {
     current: Account,
     /// Clock reading up to which all time has been charged; with a virtual clock, the total time so
     /// far.
-    mark: u64,
+    charged_until: u64,
     /// Clock reading at which the current account was entered.
-    entered: u64,
+    entered_at: u64,
     counter_block: Arc<CounterBlock>,
 }
 
 impl Clone for Meter {
     fn clone(&self) -> Self {
-        // The clone has figures of its own from now on.
+        // The clone counts independently of the original.
         Self { counter_block: Arc::new(CounterBlock::clone(&self.counter_block)), ..*self }
     }
 }
@@ -97,8 +97,8 @@ impl Meter {
             clock,
             is_on: true,
             current: Account::Outside,
-            mark: started,
-            entered: started,
+            charged_until: started,
+            entered_at: started,
             counter_block: Arc::new(CounterBlock::new(started, has_clock)),
         }
     }
@@ -137,7 +137,7 @@ impl Meter {
         if self.is_on && transactions.is_multiple_of(WINDOW_TRANSACTIONS) {
             self.settle();
             let total = self.total();
-            self.counter_block.note_recent_window(&RecentWindow {
+            self.counter_block.record_recent_window(&RecentWindow {
                 transactions,
                 wakeups: self.counted(Counter::Wakeups),
                 busy: total.saturating_sub(self.charged(Account::Outside)),
@@ -163,29 +163,29 @@ impl Meter {
     /// Charges the time since the last charge to the current account, and enters `account`. Returns
     /// the previous account, so that the caller can enter it again.
     pub fn enter(&mut self, account: Account) -> Account {
-        let left = self.current;
+        let previous_account = self.current;
         if !self.is_on {
-            return left;
+            return previous_account;
         }
-        if account == left {
+        if account == previous_account {
             self.settle();
-            return left;
+            return previous_account;
         }
         if let Clock::Counter(read) = self.clock {
-            let (passed, visit) = self.pass(read());
-            self.counter_block.leave(left, passed, self.mark, visit, account);
-            self.entered = self.mark;
+            let (elapsed, visit) = self.advance_clock(read());
+            self.counter_block.leave(previous_account, elapsed, self.charged_until, visit, account);
+            self.entered_at = self.charged_until;
         }
         self.current = account;
-        left
+        previous_account
     }
 
-    /// Sets the clock reading up to which time is charged to `now`. Returns the time since its
-    /// previous value, and since the current account was entered.
-    fn pass(&mut self, now: u64) -> (u64, u64) {
-        let passed = now.saturating_sub(self.mark);
-        self.mark = self.mark.max(now);
-        (passed, self.mark.saturating_sub(self.entered))
+    /// Advances to the clock reading `now`, up to which time is charged. Returns the time since the
+    /// previous reading, and the time since the current account was entered.
+    fn advance_clock(&mut self, now: u64) -> (u64, u64) {
+        let elapsed = now.saturating_sub(self.charged_until);
+        self.charged_until = self.charged_until.max(now);
+        (elapsed, self.charged_until.saturating_sub(self.entered_at))
     }
 
     /// Counts `units` of `work`, and with a virtual clock charges their cost.
@@ -208,29 +208,29 @@ impl Meter {
     /// Does nothing if the machine is still busy at `now`.
     pub fn wait_until(&mut self, now: Instant) {
         if matches!(self.clock, Clock::Virtual(_)) {
-            self.charge(Account::Outside, now.as_nanos().saturating_sub(self.mark));
+            self.charge(Account::Outside, now.as_nanos().saturating_sub(self.charged_until));
         }
     }
 
     /// Returns the time until which the virtual machine is busy.
     #[must_use]
     pub fn busy_until(&self) -> Instant {
-        Instant::from_nanos(self.mark)
+        Instant::from_nanos(self.charged_until)
     }
 
-    /// Charges the time since the last charge to the current account, so that the accounts are up
+    /// Charges the time since the last charge to the current account, which brings the accounts up
     /// to date.
     pub fn settle(&mut self) {
         if let Clock::Counter(read) = self.clock {
-            let (passed, _) = self.pass(read());
-            self.counter_block.charge(self.current, passed, self.mark);
+            let (elapsed, _) = self.advance_clock(read());
+            self.counter_block.charge(self.current, elapsed, self.charged_until);
         }
     }
 
     fn charge(&mut self, account: Account, nanos: u64) {
-        self.mark += nanos;
+        self.charged_until += nanos;
         let charged = if is_enabled(Mutant::LosesCpuTime) { nanos & !1 } else { nanos };
-        self.counter_block.charge(account, charged, self.mark);
+        self.counter_block.charge(account, charged, self.charged_until);
     }
 
     /// Returns the time charged to `account`, in ticks of the clock, up to the last
@@ -240,7 +240,7 @@ impl Meter {
         self.counter_block.charged(account)
     }
 
-    /// Returns all accounts, in the order of [`Account::ALL`].
+    /// Returns the time charged to each account, in the order of [`Account::ALL`].
     #[must_use]
     pub fn accounts(&self) -> [u64; Account::COUNT] {
         let mut accounts = [0; Account::COUNT];
@@ -256,10 +256,10 @@ impl Meter {
     /// of the accounts.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.mark - self.counter_block.started()
+        self.charged_until - self.counter_block.started()
     }
 
-    /// Returns the number of units of `work` done.
+    /// Returns the number of units of `work` that were counted.
     #[must_use]
     pub fn units(&self, work: Work) -> u64 {
         self.counter_block.units.get(work as usize).map_or(0, |units| units.get())

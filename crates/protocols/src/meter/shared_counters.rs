@@ -18,9 +18,9 @@ const READ_ATTEMPTS_MAX: usize = 1_000;
 
 /// A number that one thread changes and any thread may read.
 #[derive(Debug, Default)]
-pub(super) struct Figure(AtomicU64);
+pub(super) struct SharedValue(AtomicU64);
 
-impl Figure {
+impl SharedValue {
     #[inline]
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -37,7 +37,7 @@ impl Figure {
     }
 }
 
-impl Clone for Figure {
+impl Clone for SharedValue {
     fn clone(&self) -> Self {
         Self(AtomicU64::new(self.get()))
     }
@@ -48,34 +48,34 @@ impl Clone for Figure {
 pub struct CounterBlock {
     started: u64,
     /// Sequence number of the lock: odd while the accounts change.
-    sequence: Figure,
-    current: Figure,
+    sequence: SharedValue,
+    current: SharedValue,
     /// Clock reading up to which all time has been charged.
-    mark: Figure,
-    accounts: [Figure; Account::COUNT],
-    recent_windows: [[Figure; RecentWindow::LEN]; 2],
-    /// For each account the distribution of its visits, the times from entering to leaving it; only
-    /// if the meter reads a real clock.
+    charged_until: SharedValue,
+    accounts: [SharedValue; Account::COUNT],
+    recent_windows: [[SharedValue; RecentWindow::LEN]; 2],
+    /// Durations of the visits of each account; `None` without a real clock. A visit lasts from
+    /// entering an account to leaving it.
     visits: Option<Box<[Distribution; Account::COUNT]>>,
-    pub(super) units: [Figure; Work::COUNT],
-    pub(super) counters: [Figure; Counter::COUNT],
+    pub(super) units: [SharedValue; Work::COUNT],
+    pub(super) counters: [SharedValue; Counter::COUNT],
     pub(super) distributions: [Distribution; Quantity::COUNT],
 }
 
 impl CounterBlock {
     pub(super) fn new(started: u64, has_clock: bool) -> Self {
-        let mark = Figure::default();
-        mark.set(started);
+        let charged_until = SharedValue::default();
+        charged_until.set(started);
         Self {
             started,
-            sequence: Figure::default(),
-            current: Figure::default(),
-            mark,
-            accounts: from_fn(|_| Figure::default()),
-            recent_windows: from_fn(|_| from_fn(|_| Figure::default())),
+            sequence: SharedValue::default(),
+            current: SharedValue::default(),
+            charged_until,
+            accounts: from_fn(|_| SharedValue::default()),
+            recent_windows: from_fn(|_| from_fn(|_| SharedValue::default())),
             visits: has_clock.then(|| Box::new(from_fn(|_| Distribution::default()))),
-            units: from_fn(|_| Figure::default()),
-            counters: from_fn(|_| Figure::default()),
+            units: from_fn(|_| SharedValue::default()),
+            counters: from_fn(|_| SharedValue::default()),
             distributions: from_fn(|_| Distribution::default()),
         }
     }
@@ -85,17 +85,18 @@ impl CounterBlock {
     }
 
     pub(super) fn charged(&self, account: Account) -> u64 {
-        self.accounts.get(account as usize).map_or(0, Figure::get)
+        self.accounts.get(account as usize).map_or(0, SharedValue::get)
     }
 
-    /// Charges `passed` to `account`, up to the clock reading `mark`.
+    /// Charges the time `elapsed` to `account`. Afterwards, all time up to the clock reading
+    /// `charged_until` has been charged.
     #[inline]
-    pub(super) fn charge(&self, account: Account, passed: u64, mark: u64) {
+    pub(super) fn charge(&self, account: Account, elapsed: u64, charged_until: u64) {
         self.change(|| {
             if let Some(total) = self.accounts.get(account as usize) {
-                total.add(passed);
+                total.add(elapsed);
             }
-            self.mark.set(mark);
+            self.charged_until.set(charged_until);
         });
     }
 
@@ -105,16 +106,16 @@ impl CounterBlock {
     pub(super) fn leave(
         &self,
         account: Account,
-        passed: u64,
-        mark: u64,
+        elapsed: u64,
+        charged_until: u64,
         visit: u64,
         next: Account,
     ) {
         self.change(|| {
             if let Some(total) = self.accounts.get(account as usize) {
-                total.add(passed);
+                total.add(elapsed);
             }
-            self.mark.set(mark);
+            self.charged_until.set(charged_until);
             self.current.set(next as u64);
         });
         if let Some(visits) = self.visits.as_ref().and_then(|all| all.get(account as usize)) {
@@ -122,11 +123,11 @@ impl CounterBlock {
         }
     }
 
-    /// Records the current totals, which is done after every hundred transactions.
-    pub(super) fn note_recent_window(&self, recent: &RecentWindow) {
+    /// Records the current totals; called after every hundred transactions.
+    pub(super) fn record_recent_window(&self, recent: &RecentWindow) {
         self.change(|| {
             let [last, before] = &self.recent_windows;
-            for ((before, last), now) in before.iter().zip(last).zip(recent.figures()) {
+            for ((before, last), now) in before.iter().zip(last).zip(recent.to_array()) {
                 before.set(last.get());
                 last.set(now);
             }
@@ -152,13 +153,13 @@ impl CounterBlock {
     }
 
     pub(super) fn add_to(&self, sum: &mut Snapshot, now: u64) {
-        let (mut accounts, mark, current, recent_windows) = self.read_consistently();
-        let passed = if self.visits.is_some() { now.saturating_sub(mark) } else { 0 };
+        let (mut accounts, charged_until, current, recent_windows) = self.read_consistently();
+        let elapsed = if self.visits.is_some() { now.saturating_sub(charged_until) } else { 0 };
         let current = usize::try_from(current).ok().and_then(|index| accounts.get_mut(index));
         if let Some(account) = current {
-            *account += passed;
+            *account += elapsed;
         }
-        let add = |sums: &mut [u64], more: &[Figure]| {
+        let add = |sums: &mut [u64], more: &[SharedValue]| {
             for (sum, more) in sums.iter_mut().zip(more) {
                 *sum = sum.saturating_add(more.get());
             }
@@ -166,8 +167,8 @@ impl CounterBlock {
         for (sum, more) in sum.accounts.iter_mut().zip(accounts) {
             *sum = sum.saturating_add(more);
         }
-        sum.total = sum.total.saturating_add(mark.saturating_sub(self.started) + passed);
-        sum.add_recent_window(RecentWindow::between(recent_windows));
+        sum.total = sum.total.saturating_add(charged_until.saturating_sub(self.started) + elapsed);
+        sum.add_recent_window(RecentWindow::difference(recent_windows));
         add(&mut sum.units, &self.units);
         add(&mut sum.counters, &self.counters);
         let visits = self.visits.iter().flat_map(|visits| visits.iter());
@@ -182,18 +183,18 @@ impl CounterBlock {
         &self,
     ) -> ([u64; Account::COUNT], u64, u64, [[u64; RecentWindow::LEN]; 2]) {
         let read = || {
-            let accounts = from_fn(|index| self.accounts.get(index).map_or(0, Figure::get));
+            let accounts = from_fn(|index| self.accounts.get(index).map_or(0, SharedValue::get));
             let recent_windows =
-                self.recent_windows.each_ref().map(|one| one.each_ref().map(Figure::get));
-            (accounts, self.mark.get(), self.current.get(), recent_windows)
+                self.recent_windows.each_ref().map(|one| one.each_ref().map(SharedValue::get));
+            (accounts, self.charged_until.get(), self.current.get(), recent_windows)
         };
         for _ in 0..READ_ATTEMPTS_MAX {
             let sequence = self.sequence.0.load(Ordering::Acquire);
             if sequence.is_multiple_of(2) {
-                let figures = read();
+                let values = read();
                 fence(Ordering::Acquire);
                 if self.sequence.get() == sequence {
-                    return figures;
+                    return values;
                 }
             }
             core::hint::spin_loop();

@@ -4,7 +4,7 @@ use super::distribution::Distribution;
 use super::shared_counters::CounterBlock;
 use super::{Account, Counter, Quantity, Work};
 
-/// Totals after a multiple of a hundred transactions, or the difference of two such totals.
+/// Totals recorded after a multiple of a hundred transactions, or the difference of two totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecentWindow {
     /// Number of transactions.
@@ -20,12 +20,13 @@ pub struct RecentWindow {
 impl RecentWindow {
     pub(super) const LEN: usize = 4;
 
-    pub(super) fn figures(self) -> [u64; Self::LEN] {
+    pub(super) fn to_array(self) -> [u64; Self::LEN] {
         [self.transactions, self.wakeups, self.busy, self.total]
     }
 
-    /// Returns the difference of the two totals, or `None` if it contains no transaction.
-    pub(super) fn between([last, before]: [[u64; Self::LEN]; 2]) -> Option<Self> {
+    /// Returns the difference of the two totals, or `None` if there was no transaction between
+    /// them.
+    pub(super) fn difference([last, before]: [[u64; Self::LEN]; 2]) -> Option<Self> {
         let [transactions, wakeups, busy, total] =
             core::array::from_fn(|i| match (last.get(i), before.get(i)) {
                 (Some(last), Some(before)) => last.saturating_sub(*before),
@@ -93,7 +94,7 @@ impl Snapshot {
         visits
     }
 
-    /// Returns the number of units of `work` done.
+    /// Returns the number of units of `work` that were counted.
     #[must_use]
     pub fn units(&self, work: Work) -> u64 {
         self.units.get(work as usize).copied().unwrap_or(0)
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_of_two_meters_has_the_figures_of_both() {
+    fn the_sum_of_two_meters_contains_the_values_of_both() {
         let mut meters = [Meter::new(Clock::None), Meter::new(Clock::None)];
         for (meter, round_trips) in meters.iter_mut().zip([[10, 20], [30, 40]]) {
             meter.count(Counter::Wakeups);

@@ -1,9 +1,10 @@
-//! Control structures, which run the steps of a station in turn (TM-233 chapter 4).
+//! Control structures, which run the steps of a station (TM-233 chapter 4).
 //!
-//! The order of the steps depends only on the layers and is the same for every control structure:
-//! [`Scheduler::next`] determines it. A control structure determines only how the processor enters
-//! a step: by a procedure call, a task switch, or the poll of a future. All control structures
-//! therefore produce the same traffic and differ only in the cost of a switch between steps.
+//! [`Scheduler::next`] determines the order of the steps. The order depends only on the layers and
+//! is the same for every control structure. A control structure determines only how the processor
+//! enters a step: by a procedure call, a task switch, or the poll of a future. All control
+//! structures therefore produce the same traffic and differ only in the cost of a switch between
+//! steps.
 
 use super::{Application, Scheduler, Station, Step};
 use crate::cx::Cx;

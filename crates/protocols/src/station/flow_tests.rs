@@ -56,11 +56,11 @@ impl Host {
         Self { station, scheduler: Scheduler::default(), application, context }
     }
 
-    fn waits(link: Datagram) -> Self {
+    fn listening(link: Datagram) -> Self {
         Self::new(THEIRS, link, Opening::Passive { port: PORT })
     }
 
-    fn calls(link: Datagram) -> Self {
+    fn connecting(link: Datagram) -> Self {
         let remote = SocketAddr::new(THEIRS.into(), PORT);
         Self::new(OURS, link, Opening::Active { local: OURS.into(), remote })
     }
@@ -103,9 +103,9 @@ fn exchange_all(a: &mut Host, b: &mut Host) {
     }
 }
 
-/// Returns the network and send steps taken after two datagrams that need an answer.
-fn steps_after_two(scheduler: Scheduler) -> Vec<Step> {
-    let mut host = Host { scheduler, ..Host::waits(Datagram::new(1500)) };
+/// Returns the network and send steps that `scheduler` runs after two echo requests have arrived.
+fn steps_after_two_requests(scheduler: Scheduler) -> Vec<Step> {
+    let mut host = Host { scheduler, ..Host::listening(Datagram::new(1500)) };
     host.run();
     host.receive_echo_request(1);
     host.receive_echo_request(2);
@@ -119,30 +119,30 @@ fn steps_after_two(scheduler: Scheduler) -> Vec<Step> {
 
 #[test]
 fn all_input_is_processed_before_anything_is_answered() {
-    let steps = steps_after_two(Scheduler::default());
+    let steps = steps_after_two_requests(Scheduler::default());
     assert_eq!(steps, [Step::Network, Step::Network, Step::Send]);
 }
 
 #[test]
 fn an_early_answer_is_sent_while_one_datagram_is_left() {
-    let steps = steps_after_two(Scheduler::answering_early());
+    let steps = steps_after_two_requests(Scheduler::answering_early());
     assert_eq!(steps, [Step::Network, Step::Send, Step::Network, Step::Send]);
 }
 
 #[test]
 fn a_sent_buffer_is_reclaimed_before_anything_else() {
-    let mut host = Host::waits(Datagram::new(1500));
+    let mut host = Host::listening(Datagram::new(1500));
     host.receive_echo_request(1);
     host.run();
-    assert_eq!(host.station.packets_lent(), 1);
+    assert_eq!(host.station.packets_in_use(), 1);
     assert!(!host.transmit().is_empty());
-    assert_eq!(host.station.packets_lent(), 0);
+    assert_eq!(host.station.packets_in_use(), 0);
 }
 
 #[test]
 fn output_blocked_by_a_full_link_is_sent_when_the_link_has_space() {
-    let mut host = Host::waits(Datagram::with_queue_limit(1500, 1));
-    // A used queue with space for one packet, so that the packets arrive one after the other.
+    let mut host = Host::listening(Datagram::with_queue_limit(1500, 1));
+    // The used queue has space for one packet, so the packets arrive one after the other.
     for sequence in 1..=3 {
         host.receive_echo_request(sequence);
         host.run();
@@ -152,13 +152,13 @@ fn output_blocked_by_a_full_link_is_sent_when_the_link_has_space() {
         replies += 1;
         host.run();
     }
-    assert_eq!((replies, host.station.packets_lent()), (3, 0));
+    assert_eq!((replies, host.station.packets_in_use()), (3, 0));
     assert_eq!(host.context.counted(Counter::LinkPacketsDropped), 0);
 }
 
 #[test]
 fn a_segment_queued_outside_of_the_steps_is_sent_by_the_next_step() {
-    let mut host = Host::waits(Datagram::new(1500));
+    let mut host = Host::listening(Datagram::new(1500));
     host.run();
     for port in [1, 2] {
         let remote = SocketAddr::new(OURS.into(), port);
@@ -171,17 +171,17 @@ fn a_segment_queued_outside_of_the_steps_is_sent_by_the_next_step() {
 }
 
 #[test]
-fn a_datagram_longer_than_the_link_accepts_blocks_no_others() {
-    let mut host = Host::calls(Datagram::new(50));
+fn a_datagram_too_long_for_the_link_does_not_block_later_datagrams() {
+    let mut host = Host::connecting(Datagram::new(50));
     host.run();
     assert_eq!(host.context.counted(Counter::LinkPacketsTooLong), 1);
-    assert_eq!((host.station.packets_lent(), host.station.has_output()), (0, false));
+    assert_eq!((host.station.packets_in_use(), host.station.has_output()), (0, false));
 }
 
 #[test]
 fn an_ended_connection_is_released_and_its_final_state_is_stored() {
-    let mut user = Host::calls(Datagram::new(1500));
-    let mut idle_application = Host::waits(Datagram::new(1500));
+    let mut user = Host::connecting(Datagram::new(1500));
+    let mut idle_application = Host::listening(Datagram::new(1500));
     idle_application.application.set_opening(Opening::Passive { port: PORT + 1 });
     exchange_all(&mut user, &mut idle_application);
     assert_eq!(user.application.close_reason(), Some(CloseReason::Refused));
@@ -192,8 +192,8 @@ fn an_ended_connection_is_released_and_its_final_state_is_stored() {
 
 #[test]
 fn an_aborted_connection_is_closed_immediately_and_resets_the_peer() {
-    let mut user = Host::calls(Datagram::new(1500));
-    let mut server = Host::waits(Datagram::new(1500));
+    let mut user = Host::connecting(Datagram::new(1500));
+    let mut server = Host::listening(Datagram::new(1500));
     exchange_all(&mut user, &mut server);
     assert!(user.application.is_open() && server.application.is_open());
     user.application.abort_unless_closed(&mut user.station.layers, &mut user.context.cx());
@@ -204,10 +204,10 @@ fn an_aborted_connection_is_closed_immediately_and_resets_the_peer() {
 
 #[test]
 fn a_second_connection_is_refused() {
-    let mut user = Host::calls(Datagram::new(1500));
-    let mut server = Host::waits(Datagram::new(1500));
+    let mut user = Host::connecting(Datagram::new(1500));
+    let mut server = Host::listening(Datagram::new(1500));
     exchange_all(&mut user, &mut server);
-    let mut second = Host::calls(Datagram::new(1500));
+    let mut second = Host::connecting(Datagram::new(1500));
     second.context = TestContext::with_seed(2);
     exchange_all(&mut second, &mut server);
     assert_eq!(second.application.close_reason(), Some(CloseReason::Refused));
@@ -216,8 +216,8 @@ fn a_second_connection_is_refused() {
 
 #[test]
 fn the_opening_does_not_change_after_the_connection_was_opened() {
-    let mut user = Host::calls(Datagram::new(1500));
-    let mut server = Host::waits(Datagram::new(1500));
+    let mut user = Host::connecting(Datagram::new(1500));
+    let mut server = Host::listening(Datagram::new(1500));
     exchange_all(&mut user, &mut server);
     user.application.set_opening(Opening::Passive { port: PORT });
     assert!(!user.application.wants_to_run());
@@ -247,15 +247,19 @@ impl Application for IdleApplication {
 }
 
 #[test]
-fn nothing_is_lost_between_a_station_and_itself() {
+fn a_connection_of_a_station_to_itself_loses_no_data() {
     let mut context = TestContext::default();
     let settings = Settings { address: THEIRS, prefix_len: 24, packets: 64, ..Settings::default() };
     let link = Link::Datagram(Datagram::new(1500));
     let mut station = Station::new(link, settings, &mut context.cx());
     let mut scheduler = Scheduler::default();
     station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
-    let ends = (THEIRS.into(), SocketAddr::new(THEIRS.into(), PORT));
-    let user = station.layers.tcp.open(ends.0, ends.1, Profile::BULK, &mut context.cx()).unwrap();
+    let addresses = (THEIRS.into(), SocketAddr::new(THEIRS.into(), PORT));
+    let user = station
+        .layers
+        .tcp
+        .open(addresses.0, addresses.1, Profile::BULK, &mut context.cx())
+        .unwrap();
     let data = [7; 200_000];
     let mut server = None;
     let mut received = 0;

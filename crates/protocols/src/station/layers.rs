@@ -74,10 +74,10 @@ impl Layers {
         self.send_piece(socket, data, 0, destination, cx)
     }
 
-    /// Sends `data` from a UDP socket to `destination` in datagrams of `size` bytes, of which the
-    /// last may be shorter. Returns the number of bytes accepted; it is less than the length of
-    /// `data` if the queue to the link is full. A device with segmentation offload receives several
-    /// datagrams in one packet.
+    /// Sends `data` from a UDP socket to `destination` in datagrams of `size` bytes; the last
+    /// datagram may be shorter. Returns the number of bytes accepted. If the queue to the link
+    /// becomes full, this number is less than the length of `data`. A device with segmentation
+    /// offload receives several datagrams in one packet.
     ///
     /// # Errors
     ///
@@ -93,16 +93,16 @@ impl Layers {
         let most = self.udp.super_datagram_max(size, destination.ip(), &self.internet, cx);
         let most = most.max(size.get().into());
         let size = size.get();
-        let mut taken = 0;
+        let mut accepted = 0;
         for piece in data.chunks(most) {
             let segment_size = if piece.len() > usize::from(size) { size } else { 0 };
             match self.send_piece(socket, piece, segment_size, destination, cx) {
-                Ok(()) => taken += piece.len(),
-                Err(error) if taken == 0 => return Err(error),
+                Ok(()) => accepted += piece.len(),
+                Err(error) if accepted == 0 => return Err(error),
                 Err(_) => break,
             }
         }
-        Ok(taken)
+        Ok(accepted)
     }
 
     fn send_piece(
@@ -169,14 +169,14 @@ impl Layers {
         Ok(())
     }
 
-    /// Returns the next datagram of a protocol registered with [`Internet::register_protocol`]. The caller
-    /// returns its packet to the pool when the data is no longer needed.
+    /// Returns the next datagram of a protocol registered with [`Internet::register_protocol`]. The
+    /// caller returns its packet to the pool when the data is no longer needed.
     pub fn receive_raw(&mut self) -> Option<internet::Datagram> {
         self.raw.pop_front()
     }
 
-    /// Allocates an empty packet, after the packets whose TCP data was read were returned to the
-    /// pool.
+    /// Allocates an empty packet. If the pool is exhausted, first frees the packets whose TCP data
+    /// was read.
     pub(super) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if self.pool.is_exhausted() {
             self.tcp.return_spent_packets(&mut self.pool);
@@ -240,7 +240,7 @@ impl Layers {
     }
 
     /// Delivers a datagram to its transport, or queues it for another station of this host.
-    /// `examined_by` is the number of stations that have already examined it.
+    /// `examined_by` is the number of stations that have already examined the datagram.
     pub(super) fn deliver(
         &mut self,
         datagram: internet::Datagram,
@@ -268,8 +268,8 @@ impl Layers {
                     self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
                 }
             }
-            // Neighbor Discovery, which a point-to-point link does not need and an Ethernet segment
-            // has already taken out.
+            // Neighbor Discovery: a point-to-point link does not need it, and on an Ethernet
+            // segment the Ethernet layer has already processed it.
             Protocol::Icmp | Protocol::ICMPV6 => self.pool.put(datagram.packet),
             Protocol::Other(_) if self.raw.len() < RAW_MAX => self.raw.push_back(datagram),
             Protocol::Other(_) => {
@@ -309,10 +309,10 @@ impl Layers {
     }
 
     /// Processes an ICMP error. `examined_by` is the number of other stations that have already
-    /// examined it.
+    /// examined the error.
     pub(super) fn process_error(&mut self, error: IcmpError, examined_by: usize, cx: &mut Cx<'_>) {
-        let is_believed = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
-        if !is_believed {
+        let is_accepted = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
+        if !is_accepted {
             return self.redirect_error(error, examined_by, cx);
         }
         if let ErrorKind::FragmentationNeeded { next_hop_mtu: Some(mtu) } = error.kind {
@@ -327,14 +327,16 @@ impl Layers {
                 ethernet::Event::Assigned { address, prefix_len } => {
                     // The table has space for twice as many addresses as the Ethernet layer
                     // assigns.
-                    _ = self.internet.add_address(addresses::Address::lasting(address, prefix_len));
+                    _ = self
+                        .internet
+                        .add_address(addresses::Address::permanent(address, prefix_len));
                     self.has_events = true;
                 }
                 ethernet::Event::Deprecated(address) => {
-                    self.mark(address, addresses::State::Deprecated);
+                    self.set_address_state(address, addresses::State::Deprecated);
                 }
                 ethernet::Event::Preferred(address) => {
-                    self.mark(address, addresses::State::Preferred);
+                    self.set_address_state(address, addresses::State::Preferred);
                 }
                 ethernet::Event::Removed(address) => {
                     self.internet.remove_address(address);
@@ -345,7 +347,7 @@ impl Layers {
                 ethernet::Event::Mtu(mtu) => self.lower_mtu(mtu),
                 ethernet::Event::HopLimit(hops) => self.internet.set_hop_limit(hops),
                 ethernet::Event::Unreachable(packet) => {
-                    if let Some(error) = unreachable(packet.data()) {
+                    if let Some(error) = unreachable_error(packet.data()) {
                         _ = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
                         self.has_events = true;
                     }
@@ -355,7 +357,7 @@ impl Layers {
         }
     }
 
-    fn mark(&mut self, address: IpAddr, state: addresses::State) {
+    fn set_address_state(&mut self, address: IpAddr, state: addresses::State) {
         if let Some(known) = self.internet.addresses().get(address) {
             // The address is already in the table, so the table has space for it.
             _ = self.internet.add_address(addresses::Address { state, ..*known });
@@ -372,8 +374,8 @@ impl Layers {
             routes.remove(route.prefix, route.prefix_len, route.router);
         }
         for route in new {
-            // The routes are fewer than the limit, and the prefix and router of each are of one
-            // family.
+            // Adding cannot fail: the number of routes is below the limit, and the prefix and the
+            // router of each route have the same address family.
             _ = routes.add(route);
         }
     }
@@ -473,8 +475,7 @@ impl Layers {
             return Some(packet);
         }
         self.report_path_mtus(cx);
-        // A segment to this host would be dropped if the loopback queue is full, but TCP can hold
-        // it.
+        // A full loopback queue would drop a segment to this host, so the segment stays in TCP.
         while self.has_packet_to_send() && !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             if self.is_longer_than_path(&segment, cx) {
@@ -531,7 +532,7 @@ impl Layers {
     ) {
         cx.meter.count(Counter::IpOutputDropped);
         if let Some(connection) = connection.filter(|_| error == internet::SendError::NoRoute) {
-            self.tcp.has_no_route(connection);
+            self.tcp.record_no_route(connection);
         }
     }
 
@@ -564,7 +565,7 @@ impl Layers {
 
 /// Returns the ICMP error that reports an outgoing datagram whose next hop does not answer (RFC
 /// 1122 §3.3.1.4, RFC 4861 §7.2.2).
-fn unreachable(datagram: &[u8]) -> Option<IcmpError> {
+fn unreachable_error(datagram: &[u8]) -> Option<IcmpError> {
     let (source, destination, protocol, headers_len): (IpAddr, IpAddr, _, _) =
         if datagram.first()? >> 4 == 4 {
             let parsed = ipv4::Header::parse_quoted(datagram).ok()?;

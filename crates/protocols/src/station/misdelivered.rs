@@ -1,15 +1,15 @@
-//! Misdelivered packets: packets that arrive at the wrong one of several stations of one host.
+//! Misdelivered packets: packets that arrive at the wrong station of a host with several stations.
 //!
 //! An interface with several queues can have one station per queue, all with the same addresses.
 //! Remote hosts see a single host. The interface distributes received packets by a hash. All
 //! packets of a connection have the same hash, but the hash may select another station than the one
-//! that opened the connection. That station must not answer with a reset. Instead it hands over
-//! every packet that matches none of its own connections and ports, and the next station examines
-//! the packet in turn. Only the last station answers that the port is closed.
+//! that opened the connection. The selected station must not answer with a reset. Instead it hands
+//! over every packet that matches none of its own connections and ports, and the next station
+//! examines the packet. Only the last station answers that the port is closed.
 //!
 //! Each station opens connections from its own range of local ports ([`Tcp::share_ports`]), so that
-//! no two stations open the same connection. A listening port is looked up in one station only. All
-//! stations should therefore listen on the port, because a SYN may arrive at any station.
+//! no two stations open the same connection. All stations should listen on the same ports, because
+//! a SYN may arrive at any station and would otherwise be handed over.
 //!
 //! Not supported: stations on an Ethernet segment, where the answers of neighbors concern all
 //! stations, and replies to echo requests.

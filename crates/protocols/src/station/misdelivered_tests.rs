@@ -15,9 +15,9 @@ const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 7;
 
 /// An application that does nothing.
-struct Idle;
+struct IdleApplication;
 
-impl crate::station::Application for Idle {
+impl crate::station::Application for IdleApplication {
     fn wants_to_run(&self) -> bool {
         false
     }
@@ -56,15 +56,15 @@ impl Node {
         self.with(|station, cx| {
             station.receive(datagram, cx);
             while station.has_input() {
-                station.step(Step::Network, &mut Idle, cx);
+                station.step(Step::Network, &mut IdleApplication, cx);
             }
         });
     }
 
-    fn sent(&mut self) -> Vec<u8> {
+    fn transmit_all(&mut self) -> Vec<u8> {
         self.with(|station, cx| {
             let mut wire = Vec::new();
-            station.step(Step::Send, &mut Idle, cx);
+            station.step(Step::Send, &mut IdleApplication, cx);
             station.transmit_into(&mut wire, 1500, cx);
             wire
         })
@@ -78,7 +78,7 @@ fn connecting_client() -> (Node, Vec<u8>) {
     connecting_client.with(|station, cx| {
         station.layers.tcp.open(CALLER.into(), remote, Profile::BULK, cx).unwrap();
     });
-    let syn = connecting_client.sent();
+    let syn = connecting_client.transmit_all();
     (connecting_client, syn)
 }
 
@@ -89,10 +89,10 @@ fn a_segment_for_the_second_station_is_handed_over_and_answered() {
     let mut second = Node::sibling(1);
     second.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
     first.receive(&syn);
-    assert!(first.sent().is_empty());
+    assert!(first.transmit_all().is_empty());
     let misdelivered = first.station.take_misdelivered().unwrap();
     second.with(|station, cx| station.receive_misdelivered(misdelivered, cx));
-    connecting_client.receive(&second.sent());
+    connecting_client.receive(&second.transmit_all());
     let statuses: Vec<_> =
         connecting_client.station.layers.tcp.statuses().map(|s| s.state).collect();
     assert_eq!(statuses, [State::Established]);
@@ -107,7 +107,7 @@ fn the_last_station_reports_that_the_port_is_closed() {
     let misdelivered = first.station.take_misdelivered().unwrap();
     second.with(|station, cx| station.receive_misdelivered(misdelivered, cx));
     assert!(second.station.take_misdelivered().is_none());
-    connecting_client.receive(&second.sent());
+    connecting_client.receive(&second.transmit_all());
     assert_eq!(connecting_client.meter.counted(Counter::TcpResets), 1);
 }
 
@@ -123,10 +123,10 @@ fn misdelivered_packets_beyond_the_limit_are_counted_and_dropped() {
 #[test]
 fn a_single_station_hands_over_no_packets() {
     let (mut connecting_client, syn) = connecting_client();
-    let mut alone = Node::new(HOST);
-    alone.station.join_multiqueue(0, 1);
-    alone.receive(&syn);
-    assert!(alone.station.take_misdelivered().is_none());
-    connecting_client.receive(&alone.sent());
+    let mut single_station = Node::new(HOST);
+    single_station.station.join_multiqueue(0, 1);
+    single_station.receive(&syn);
+    assert!(single_station.station.take_misdelivered().is_none());
+    connecting_client.receive(&single_station.transmit_all());
     assert_eq!(connecting_client.meter.counted(Counter::TcpResets), 1);
 }

@@ -56,9 +56,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Maximum length of a datagram in bytes, used for a device that segments super-segments.
+/// Maximum datagram length in bytes for a device that segments super-segments.
 const DATAGRAM_MAX: usize = 65_535;
-/// Upper bound of the length of the frame headers before a datagram, in bytes.
+/// Maximum length of the frame headers before a datagram, in bytes.
 const FRAME_HEADERS_MAX: usize = 32;
 
 /// Settings of a station.
@@ -79,7 +79,7 @@ pub struct Settings {
     /// Whether the device finishes the checksums of sent packets and verifies the checksums of
     /// received packets.
     pub checksum_offload: bool,
-    /// The checksum and copy routines; the fastest ones depend on the processor.
+    /// The checksum and copy routines to use. The processor determines which ones are fastest.
     pub routines: Routines,
 }
 
@@ -145,7 +145,7 @@ pub struct Station {
     /// The layers above the link.
     pub layers: Layers,
     /// A received packet or other event of the link, to be processed by [`Step::Network`].
-    arrived: Option<link::Event>,
+    pending_event: Option<link::Event>,
 }
 
 impl Station {
@@ -159,7 +159,8 @@ impl Station {
         let mut tcp = Tcp::new(lower, cx);
         tcp.set_connections_max(settings.connections);
         let packet_len = if tso { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
-        // A quarter, so that an application that does not read leaves three quarters to the others.
+        // A quarter of the packets, so that an application that does not read its datagrams leaves
+        // three quarters to other sockets and connections.
         let datagrams = (settings.packets / 4).max(1);
         let bytes = (datagrams * packet_len).max(udp::Limits::default().bytes);
         let mut udp = Udp::new(udp::Limits { datagrams, bytes, ..udp::Limits::default() });
@@ -177,7 +178,7 @@ impl Station {
             multiqueue: None,
             has_events: true,
         };
-        Self { link, layers, arrived: None }
+        Self { link, layers, pending_event: None }
     }
 
     /// Attaches the station to an Ethernet segment; its link must carry frames. The segment
@@ -188,8 +189,8 @@ impl Station {
         for everywhere in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
             self.layers.internet.routes_mut().remove(everywhere, 0, None);
         }
-        let own = self.layers.internet.address();
-        self.layers.internet.remove_address(own.into());
+        let own_address = self.layers.internet.address();
+        self.layers.internet.remove_address(own_address.into());
         self.layers.process_ethernet_events(cx);
     }
 
@@ -222,7 +223,7 @@ impl Station {
 
     /// Returns the number of packet buffers in use.
     #[must_use]
-    pub fn packets_lent(&self) -> usize {
+    pub fn packets_in_use(&self) -> usize {
         self.layers.pool.lent()
     }
 
@@ -242,30 +243,30 @@ impl Station {
     /// Returns whether input is pending for [`Step::Network`].
     pub fn has_input(&mut self) -> bool {
         self.collect();
-        self.arrived.is_some() || self.layers.internet.has_looped()
+        self.pending_event.is_some() || self.layers.internet.has_looped()
     }
 
     /// Returns whether exactly one input is pending for [`Step::Network`].
     pub(super) fn has_last_input(&mut self) -> bool {
-        self.has_input() && !(self.arrived.is_some() && self.link.has_received())
+        self.has_input() && !(self.pending_event.is_some() && self.link.has_received())
     }
 
     /// Reclaims the buffers that the link has sent, because the next input needs them. Received
     /// packets stay queued for [`Step::Network`].
     fn collect(&mut self) {
-        while self.arrived.is_none() {
+        while self.pending_event.is_none() {
             match self.link.event() {
                 Some(link::Event::Sent(packet) | link::Event::Failed(packet)) => {
                     self.layers.pool.put(packet);
                 }
-                Some(arrived) => self.arrived = Some(arrived),
+                Some(pending_event) => self.pending_event = Some(pending_event),
                 None => return,
             }
         }
     }
 
-    /// Returns whether output may be pending for [`Step::Send`] and the link has space for it. If
-    /// the link is full or packet buffers are lacking, this changes when the link has sent
+    /// Returns whether output may be pending for [`Step::Send`] and the link has space for it.
+    /// While the link is full or no packet buffer is free, returns false until the link has sent
     /// something.
     #[must_use]
     pub fn has_output(&self) -> bool {
@@ -288,21 +289,21 @@ impl Station {
     /// Runs one step.
     pub fn step(&mut self, step: Step, application: &mut dyn Application, cx: &mut Cx<'_>) {
         match step {
-            Step::Network => self.network(cx),
-            Step::Timer => self.timer(cx),
+            Step::Network => self.run_network_step(cx),
+            Step::Timer => self.run_timer_step(cx),
             Step::User => {
                 self.layers.has_events = false;
                 application.run(&mut self.layers, cx);
             }
-            Step::Send => self.send(cx),
+            Step::Send => self.run_send_step(cx),
         }
     }
 
-    fn network(&mut self, cx: &mut Cx<'_>) {
+    fn run_network_step(&mut self, cx: &mut Cx<'_>) {
         if !self.has_input() {
             return;
         }
-        match self.arrived.take() {
+        match self.pending_event.take() {
             Some(link::Event::Received(packet)) => self.layers.receive(packet, cx),
             Some(link::Event::Sent(packet) | link::Event::Failed(packet)) => {
                 self.layers.pool.put(packet);
@@ -320,14 +321,14 @@ impl Station {
         }
     }
 
-    fn timer(&mut self, cx: &mut Cx<'_>) {
+    fn run_timer_step(&mut self, cx: &mut Cx<'_>) {
         if self.link.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.link.timeout(cx);
         }
         self.layers.timer(cx);
     }
 
-    fn send(&mut self, cx: &mut Cx<'_>) {
+    fn run_send_step(&mut self, cx: &mut Cx<'_>) {
         while !self.link.is_full() {
             let Some(packet) = self.layers.transmit(cx) else { return };
             if let Err(packet) = self.link.send(packet, cx) {
@@ -363,9 +364,9 @@ impl Station {
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
         cx: &mut Cx<'_>,
     ) {
-        while let Some(packet) = self.waiting() {
+        while let Some(packet) = self.take_waiting_packet() {
             let is_taken = device(Frame { packet: &packet, tail: [&[], &[]] }, cx);
-            self.finish(packet, is_taken, cx);
+            self.finish_transmission(packet, is_taken, cx);
             if !is_taken {
                 return;
             }
@@ -377,7 +378,7 @@ impl Station {
             if !is_taken {
                 packet.gather(tail);
             }
-            self.finish(packet, is_taken, cx);
+            self.finish_transmission(packet, is_taken, cx);
             if !is_taken {
                 break;
             }
@@ -389,7 +390,7 @@ impl Station {
     }
 
     /// Returns the first packet for which the device had no space at an earlier call.
-    fn waiting(&mut self) -> Option<Packet> {
+    fn take_waiting_packet(&mut self) -> Option<Packet> {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),
             Link::Ethernet(link) => link.take_waiting(),
@@ -397,7 +398,7 @@ impl Station {
         }
     }
 
-    fn finish(&mut self, packet: Packet, is_taken: bool, cx: &mut Cx<'_>) {
+    fn finish_transmission(&mut self, packet: Packet, is_taken: bool, cx: &mut Cx<'_>) {
         if is_taken {
             cx.meter.count(Counter::LinkPacketsOut);
             return self.layers.pool.put(packet);

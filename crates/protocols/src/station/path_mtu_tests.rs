@@ -20,9 +20,9 @@ const ROUTER_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const PORT: u16 = 23;
 
 /// An application that does nothing.
-struct Idle;
+struct IdleApplication;
 
-impl Application for Idle {
+impl Application for IdleApplication {
     fn wants_to_run(&self) -> bool {
         false
     }
@@ -44,20 +44,20 @@ impl Host {
         let mut context = TestContext::default();
         let link = Link::Datagram(Datagram::new(1500));
         let mut station = Station::new(link, Settings::default(), &mut context.cx());
-        station.internet_mut().add_address(Address::lasting(address, prefix_len)).unwrap();
+        station.internet_mut().add_address(Address::permanent(address, prefix_len)).unwrap();
         Self { station, context }
     }
 
-    /// Opens a connection to `far`, which has a listener.
-    fn connect(&mut self, far: &mut Self) -> ConnectionId {
-        self.connect_between((OURS.into(), THEIRS.into()), far)
+    /// Opens a connection to `peer`, which has a listener.
+    fn connect(&mut self, peer: &mut Self) -> ConnectionId {
+        self.connect_between((OURS.into(), THEIRS.into()), peer)
     }
 
-    fn connect_between(&mut self, ends: (IpAddr, IpAddr), far: &mut Self) -> ConnectionId {
+    fn connect_between(&mut self, ends: (IpAddr, IpAddr), peer: &mut Self) -> ConnectionId {
         let tcp = &mut self.station.layers.tcp;
         let remote = SocketAddr::new(ends.1, PORT);
         let id = tcp.open(ends.0, remote, Profile::BULK, &mut self.context.cx()).unwrap();
-        exchange_all(self, far);
+        exchange_all(self, peer);
         id
     }
 
@@ -68,7 +68,7 @@ impl Host {
     }
 
     fn run(&mut self) {
-        Scheduler::default().run(&mut self.station, &mut Idle, &mut self.context.cx());
+        Scheduler::default().run(&mut self.station, &mut IdleApplication, &mut self.context.cx());
     }
 
     /// Returns the next outgoing datagram.
@@ -132,44 +132,44 @@ impl Host {
 }
 
 /// Exchanges the datagrams of both hosts until none is pending.
-fn exchange_all(near: &mut Host, far: &mut Host) {
+fn exchange_all(local_host: &mut Host, peer: &mut Host) {
     loop {
-        let from_near = near.transmit();
-        let from_far = far.transmit();
-        if from_near.is_empty() && from_far.is_empty() {
+        let from_local_host = local_host.transmit();
+        let from_peer = peer.transmit();
+        if from_local_host.is_empty() && from_peer.is_empty() {
             return;
         }
-        far.station.receive(&from_near, &mut far.context.cx());
-        near.station.receive(&from_far, &mut near.context.cx());
+        peer.station.receive(&from_local_host, &mut peer.context.cx());
+        local_host.station.receive(&from_peer, &mut local_host.context.cx());
     }
 }
 
 fn connected_hosts() -> (Host, Host) {
-    let mut far = Host::at(THEIRS.into(), 64);
-    far.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
-    (Host::new(), far)
+    let mut peer = Host::at(THEIRS.into(), 64);
+    peer.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
+    (Host::new(), peer)
 }
 
 #[test]
 fn a_path_mtu_reported_to_one_connection_applies_to_all_to_that_host() {
-    let (mut near, mut far) = connected_hosts();
-    let ids = [(); 2].map(|()| near.connect(&mut far));
-    let too_long = near.send(ids[0]);
-    assert_eq!((too_long.len(), near.report_too_big(&too_long)), (1500, 1300));
-    exchange_all(&mut near, &mut far);
-    assert_eq!(near.send(ids[1]).len(), 1300);
+    let (mut local_host, mut peer) = connected_hosts();
+    let ids = [(); 2].map(|()| local_host.connect(&mut peer));
+    let too_long = local_host.send(ids[0]);
+    assert_eq!((too_long.len(), local_host.report_too_big(&too_long)), (1500, 1300));
+    exchange_all(&mut local_host, &mut peer);
+    assert_eq!(local_host.send(ids[1]).len(), 1300);
 }
 
 #[test]
 fn a_new_connection_starts_with_the_reported_path_mtu() {
-    let (mut near, mut far) = connected_hosts();
-    let id = near.connect(&mut far);
-    let too_long = near.send(id);
-    near.report_too_big(&too_long);
-    exchange_all(&mut near, &mut far);
-    let id = near.connect(&mut far);
-    let status = near.station.layers.tcp.status(id).unwrap();
-    assert_eq!((status.send_mss, near.send(id).len()), (1300 - 60 - 12, 1300));
+    let (mut local_host, mut peer) = connected_hosts();
+    let id = local_host.connect(&mut peer);
+    let too_long = local_host.send(id);
+    local_host.report_too_big(&too_long);
+    exchange_all(&mut local_host, &mut peer);
+    let id = local_host.connect(&mut peer);
+    let status = local_host.station.layers.tcp.status(id).unwrap();
+    assert_eq!((status.send_mss, local_host.send(id).len()), (1300 - 60 - 12, 1300));
 }
 
 /// Returns the total length and the DF flag of an IPv4 datagram.
@@ -178,37 +178,37 @@ fn len_and_df(datagram: &[u8]) -> (u16, bool) {
 }
 
 fn connected_hosts_v4() -> (Host, ConnectionId) {
-    let mut far = Host::at(THEIRS_V4.into(), 24);
-    far.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
-    let mut near = Host::at(OURS_V4.into(), 24);
-    let id = near.connect_between((OURS_V4.into(), THEIRS_V4.into()), &mut far);
-    (near, id)
+    let mut peer = Host::at(THEIRS_V4.into(), 24);
+    peer.station.layers.tcp.listen(PORT, Profile::BULK).unwrap();
+    let mut local_host = Host::at(OURS_V4.into(), 24);
+    let id = local_host.connect_between((OURS_V4.into(), THEIRS_V4.into()), &mut peer);
+    (local_host, id)
 }
 
 #[test]
 fn routers_may_fragment_if_the_path_mtu_is_below_the_minimum() {
-    let (mut near, id) = connected_hosts_v4();
-    let too_long = near.send(id);
-    near.transmit_all();
+    let (mut local_host, id) = connected_hosts_v4();
+    let too_long = local_host.send(id);
+    local_host.transmit_all();
     assert_eq!(len_and_df(&too_long), (1500, true));
-    near.report_too_big_v4(&too_long);
-    assert_eq!(len_and_df(&near.transmit_all()), (552, false));
+    local_host.report_too_big_v4(&too_long);
+    assert_eq!(len_and_df(&local_host.transmit_all()), (552, false));
 }
 
 #[test]
 fn routers_may_fragment_after_the_path_mtu_search_reached_the_minimum() {
-    let (mut near, id) = connected_hosts_v4();
-    near.send(id);
-    near.transmit_all();
+    let (mut local_host, id) = connected_hosts_v4();
+    local_host.send(id);
+    local_host.transmit_all();
     let mut datagram = Vec::new();
     while datagram.is_empty() || len_and_df(&datagram).0 > 552 {
-        datagram = near.time_out();
+        datagram = local_host.time_out();
     }
     assert_eq!(len_and_df(&datagram), (552, true));
-    near.report_too_big_v4(&datagram);
-    datagram = near.transmit_all();
+    local_host.report_too_big_v4(&datagram);
+    datagram = local_host.transmit_all();
     while datagram.is_empty() {
-        datagram = near.time_out();
+        datagram = local_host.time_out();
     }
     assert_eq!(len_and_df(&datagram), (552, false));
 }

@@ -17,7 +17,7 @@ use core::num::NonZeroU16;
 use proptest::prelude::*;
 
 const PORT: u16 = 69;
-const FROM: u16 = 1000;
+const LOCAL: u16 = 1000;
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|n| ((n * 131) >> 3).to_le_bytes()[0]).collect()
@@ -31,14 +31,14 @@ proptest! {
         let data = pattern(len);
         let mut harness = Harness::new(uso);
         let accepted = harness.send(&data, size, is_v6).unwrap();
-        let sent = harness.sent();
-        let cut: Vec<_> = sent.iter().flat_map(Sent::cut).collect();
-        let whole: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
+        let sent = harness.take_sent();
+        let datagrams: Vec<_> = sent.iter().flat_map(Sent::segmented_data).collect();
+        let expected: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
         prop_assert!(accepted == len || accepted.is_multiple_of(size.into()));
-        prop_assert_eq!(&cut[..], &whole[..accepted.div_ceil(size.into())]);
+        prop_assert_eq!(&datagrams[..], &expected[..accepted.div_ceil(size.into())]);
         // The queue has space for 64 separate datagrams, or for all datagrams if they are in
         // super-datagrams.
-        prop_assert!(accepted == len || cut.len() >= 64 || !uso || size > 1452);
+        prop_assert!(accepted == len || datagrams.len() >= 64 || !uso || size > 1452);
     }
 }
 
@@ -60,7 +60,7 @@ struct Sent {
 
 impl Sent {
     /// Returns the data of the datagrams into which the device segments the packet.
-    fn cut(&self) -> Vec<Vec<u8>> {
+    fn segmented_data(&self) -> Vec<Vec<u8>> {
         let ip_header_len = if self.bytes[0] >> 4 == 4 { 20 } else { 40 };
         let data = &self.bytes[ip_header_len + HEADER_LEN..];
         let size = if self.segment_size == 0 { data.len() } else { self.segment_size };
@@ -84,7 +84,7 @@ impl Harness {
         };
         let link = Link::Datagram(link::Datagram::new(1500));
         let mut station = Station::new(link, settings, &mut cx);
-        let own = Address::lasting(OURS_V6.into(), 64);
+        let own = Address::permanent(OURS_V6.into(), 64);
         station.layers.internet.add_address(own).unwrap();
         let socket = station.layers.udp.bind(PORT, &mut cx).unwrap();
         Self { station, socket, rng, meter }
@@ -97,7 +97,7 @@ impl Harness {
 
     fn send(&mut self, data: &[u8], size: u16, is_v6: bool) -> Result<usize, SendError> {
         let to = if is_v6 { THEIRS_V6.into() } else { IpAddr::from(THEIRS) };
-        self.send_to(data, size, (to, FROM).into())
+        self.send_to(data, size, (to, LOCAL).into())
     }
 
     fn send_to(&mut self, data: &[u8], size: u16, to: SocketAddr) -> Result<usize, SendError> {
@@ -106,7 +106,7 @@ impl Harness {
     }
 
     /// Returns the packets passed to the device. Fragmented datagrams are reassembled.
-    fn sent(&mut self) -> Vec<Sent> {
+    fn take_sent(&mut self) -> Vec<Sent> {
         let mut sent: Vec<Sent> = Vec::new();
         self.with(|station, _, cx| {
             let mut device = |frame: Frame<'_>, _: &mut Cx<'_>| {
@@ -145,7 +145,7 @@ fn datagrams_of_one_size_are_one_packet_for_a_device_with_uso() {
     for (is_v6, ip_header_len) in [(false, 20), (true, 40)] {
         let mut harness = Harness::new(true);
         assert_eq!(harness.send(&pattern(1050), 100, is_v6), Ok(1050));
-        let sent = harness.sent();
+        let sent = harness.take_sent();
         let [one] = &sent[..] else { panic!("{} packets", sent.len()) };
         assert_eq!((one.segment_size, one.offloaded_checksum), (100, Some((ip_header_len, 6))));
         let udp = &one.bytes[ip_header_len..];
@@ -165,7 +165,8 @@ fn datagrams_of_one_size_are_one_packet_for_a_device_with_uso() {
 fn data_beyond_the_maximum_of_one_packet_is_sent_in_two() {
     let mut harness = Harness::new(true);
     assert_eq!(harness.send(&pattern(65 * 10 + 3), 10, false), Ok(653));
-    let counts: Vec<_> = harness.sent().iter().map(|one| one.cut().len()).collect();
+    let counts: Vec<_> =
+        harness.take_sent().iter().map(|packet| packet.segmented_data().len()).collect();
     assert_eq!(counts, [64, 2]);
 }
 
@@ -173,7 +174,7 @@ fn data_beyond_the_maximum_of_one_packet_is_sent_in_two() {
 fn a_single_datagram_at_the_end_has_no_segment_size() {
     let mut harness = Harness::new(true);
     assert_eq!(harness.send(&pattern(64 * 10 + 3), 10, false), Ok(643));
-    let sizes: Vec<_> = harness.sent().iter().map(|one| one.segment_size).collect();
+    let sizes: Vec<_> = harness.take_sent().iter().map(|one| one.segment_size).collect();
     assert_eq!(sizes, [10, 0]);
 }
 
@@ -184,12 +185,12 @@ fn datagrams_longer_than_the_path_mtu_are_sent_individually() {
     let mtu = 1000;
     harness.with(|station, _, cx| station.layers.internet.lower_path_mtu(to, mtu, cx));
     assert_eq!(harness.send(&pattern(4000), 973, false), Ok(4000));
-    let sent = harness.sent();
+    let sent = harness.take_sent();
     assert_eq!(sent.iter().map(|one| one.segment_size).collect::<Vec<_>>(), [0; 5]);
     // A device could not finish the checksum of a fragmented datagram.
     assert_eq!(sent[0].offloaded_checksum, None);
     assert_eq!(harness.send(&pattern(4000), 972, false), Ok(4000));
-    assert_eq!(harness.sent()[0].segment_size, 972);
+    assert_eq!(harness.take_sent()[0].segment_size, 972);
 }
 
 #[test]
@@ -197,7 +198,7 @@ fn if_the_queue_fills_only_whole_datagrams_are_accepted() {
     let mut harness = Harness::new(false);
     assert_eq!(harness.send(&pattern(7000), 100, false), Ok(6400));
     assert_eq!(harness.send(&pattern(600), 100, false), Err(SendError::WouldBlock));
-    assert_eq!(harness.sent().len(), 64);
+    assert_eq!(harness.take_sent().len(), 64);
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn a_datagram_that_can_never_be_sent_is_refused() {
     let mut harness = Harness::new(true);
     let nowhere = harness.send_to(&pattern(1000), 100, (THEIRS, 0).into());
     assert_eq!(nowhere, Err(SendError::Refused(udp::SendError::Port)));
-    assert_eq!(harness.station.packets_lent(), 0);
+    assert_eq!(harness.station.packets_in_use(), 0);
 }
 
 #[test]

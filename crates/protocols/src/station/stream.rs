@@ -38,7 +38,8 @@ pub struct TcpStreamApp<S> {
     is_open: bool,
     has_closed: bool,
     peer_has_closed: bool,
-    /// Whether the peer's FIN has arrived; the stream may not have accepted all data before it.
+    /// Whether the peer's FIN has arrived. Data that precedes the FIN may still wait for the
+    /// stream.
     is_fin_received: bool,
     /// Whether the connection has ended. It is released once all its data was read.
     has_ended: bool,
@@ -158,8 +159,8 @@ impl<S: Stream> TcpStreamApp<S> {
             Some(Opening::Active { local, remote }) => {
                 // RFC 9293 §3.9.1.1 (MUST-44): an unspecified address is replaced by the source
                 // address of the route.
-                let chosen = layers.internet.source_for(remote.ip());
-                let local = if local.is_unspecified() { chosen } else { local };
+                let source_address = layers.internet.source_for(remote.ip());
+                let local = if local.is_unspecified() { source_address } else { local };
                 match layers.tcp.open(local, remote, self.profile, cx) {
                     Ok(id) => self.connection = Some(id),
                     Err(error) => self.failure = Some(error),
@@ -258,14 +259,14 @@ impl<S: Stream> TcpStreamApp<S> {
         loop {
             let output = self.stream.output();
             let mark = self.stream.urgent_mark().and_then(|mark| output.get(..mark));
-            let taken = match mark.filter(|urgent| !urgent.is_empty()) {
+            let accepted = match mark.filter(|urgent| !urgent.is_empty()) {
                 Some(urgent) => layers.tcp.send_urgent(id, urgent),
                 None if !output.is_empty() => layers.tcp.send(id, output),
                 None => break,
             };
-            match taken {
+            match accepted {
                 Ok(0) | Err(_) => return,
-                Ok(taken) => self.stream.sent(taken),
+                Ok(accepted) => self.stream.sent(accepted),
             }
         }
         if self.stream.is_closing() && !self.has_closed {

@@ -23,10 +23,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const TELNET_PORT: u16 = 23;
-/// Number of bytes that a serial line transfers per turn, less than the length of any packet.
+/// Maximum number of bytes that a serial line transfers per exchange; less than the length of any
+/// packet.
 const SERIAL_CHUNK: usize = 30;
-/// Maximum number of turns per test, more than any session needs.
-const TURNS_MAX: usize = 100_000;
+/// Maximum number of exchanges per test, more than any session needs.
+const EXCHANGES_MAX: usize = 100_000;
 
 /// One end of the Telnet session: the user's terminal, or the remote host.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ struct SessionEnd {
     commands: Vec<Command>,
     closes: bool,
     /// Data received.
-    seen: Vec<u8>,
+    received: Vec<u8>,
     received_commands: Vec<Command>,
     window: Option<(u16, u16)>,
     /// Whether received data is rejected, as if a buffer were full.
@@ -53,7 +54,7 @@ impl SessionEnd {
             typed: Vec::new(),
             commands: Vec::new(),
             closes: false,
-            seen: Vec::new(),
+            received: Vec::new(),
             received_commands: Vec::new(),
             window: None,
             is_full: false,
@@ -70,10 +71,10 @@ impl SessionEnd {
         Self::new(Telnet::server(&settings), true)
     }
 
-    fn takes(&mut self, event: &Event<'_>, cx: &mut Cx<'_>) {
+    fn handle_event(&mut self, event: &Event<'_>, cx: &mut Cx<'_>) {
         match *event {
             Event::Data(data) => {
-                self.seen.extend_from_slice(data);
+                self.received.extend_from_slice(data);
                 if self.echoes {
                     self.telnet.send(data, cx);
                 }
@@ -92,7 +93,7 @@ impl Stream for SessionEnd {
 
     fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
         while let Some(event) = self.telnet.receive(&mut data, cx) {
-            self.takes(&event, cx);
+            self.handle_event(&event, cx);
         }
     }
 
@@ -181,7 +182,7 @@ impl Host {
         [self.station.deadline(), self.application.deadline()].into_iter().flatten().min()
     }
 
-    fn party(&mut self) -> &mut SessionEnd {
+    fn session_end(&mut self) -> &mut SessionEnd {
         &mut self.application.stream
     }
 
@@ -206,7 +207,7 @@ struct Pair {
     now: Instant,
 }
 
-/// Number of packet buffers of each host.
+/// Numbers of packet buffers of the two hosts.
 #[derive(Clone, Copy)]
 struct Packets {
     user: usize,
@@ -232,14 +233,14 @@ impl Pair {
     /// Returns an established Telnet session without option negotiation.
     fn open(link: fn() -> Link) -> Self {
         let mut pair = Self::new(link, Profile::INTERACTIVE, Packets::DEFAULT, false);
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!((pair.user.state(), pair.server.state()), OPEN);
         pair
     }
 
     /// Runs both hosts and transfers one chunk or datagram in each direction. Returns false if
     /// nothing was pending.
-    fn turn(&mut self) -> bool {
+    fn exchange_once(&mut self) -> bool {
         // The server runs first, or the first SYN finds no listener.
         self.server.run(self.now);
         self.user.run(self.now);
@@ -251,25 +252,25 @@ impl Pair {
     }
 
     /// Runs both hosts until nothing is pending at the current time.
-    fn settle(&mut self) {
-        let is_quiet = (0..TURNS_MAX).any(|_| !self.turn());
+    fn run_until_idle(&mut self) {
+        let is_quiet = (0..EXCHANGES_MAX).any(|_| !self.exchange_once());
         assert!(is_quiet, "the hosts come to rest");
     }
 
     /// Advances time until `is_done` returns true.
-    fn wait(&mut self, is_done: impl Fn(&Self) -> bool) {
-        self.settle();
+    fn run_until(&mut self, is_done: impl Fn(&Self) -> bool) {
+        self.run_until_idle();
         while !is_done(self) {
             let deadlines = [self.user.deadline(), self.server.deadline()];
             let next = deadlines.into_iter().flatten().min();
             self.now = next.expect("no event and no timer is left");
-            self.settle();
+            self.run_until_idle();
         }
     }
 
     fn type_key(&mut self, keys: &[u8]) {
-        self.user.party().typed.extend_from_slice(keys);
-        self.settle();
+        self.user.session_end().typed.extend_from_slice(keys);
+        self.run_until_idle();
     }
 
     fn segments_out(&self) -> (u64, u64) {
@@ -282,7 +283,10 @@ impl Pair {
     }
 
     fn has_every_packet_back(&self) {
-        assert_eq!((self.user.station.packets_lent(), self.server.station.packets_lent()), (0, 0));
+        assert_eq!(
+            (self.user.station.packets_in_use(), self.server.station.packets_in_use()),
+            (0, 0)
+        );
     }
 }
 
@@ -308,22 +312,22 @@ fn screenful() -> Vec<u8> {
 
 /// Runs a session with negotiation, echo, a screenful of output with all escaped bytes, and the
 /// close.
-fn a_session_over(link: fn() -> Link) {
+fn run_session_over(link: fn() -> Link) {
     let mut pair = Pair::new(link, Profile::INTERACTIVE, Packets::DEFAULT, true);
-    pair.settle();
-    assert!(pair.user.party().telnet.negotiation_is_quiet());
-    assert!(pair.user.party().telnet.is_enabled(Side::Remote, OptionCode::ECHO));
-    assert_eq!(pair.server.party().window, Some((80, 24)));
+    pair.run_until_idle();
+    assert!(pair.user.session_end().telnet.negotiation_is_quiet());
+    assert!(pair.user.session_end().telnet.is_enabled(Side::Remote, OptionCode::ECHO));
+    assert_eq!(pair.server.session_end().window, Some((80, 24)));
     pair.type_key(b"ls -l");
-    assert_eq!(pair.user.party().seen, b"ls -l");
-    pair.user.party().seen.clear();
+    assert_eq!(pair.user.session_end().received, b"ls -l");
+    pair.user.session_end().received.clear();
     let screen = [&screenful()[..], &[192, 219, 220, 221, 242, 243, 244, 245, 255]].concat();
-    pair.server.party().typed = screen.clone();
-    pair.settle();
-    assert!(pair.user.party().seen == screen, "the screenful is whole");
-    pair.user.party().closes = true;
+    pair.server.session_end().typed = screen.clone();
+    pair.run_until_idle();
+    assert!(pair.user.session_end().received == screen, "the screenful is whole");
+    pair.user.session_end().closes = true;
     pair.user.application.notice();
-    pair.wait(Pair::is_over);
+    pair.run_until(Pair::is_over);
     assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
     assert_eq!(pair.server.application.close_reason(), Some(CloseReason::Closed));
     assert_eq!(pair.user.counted(Counter::TcpRetransmissions), 0);
@@ -333,57 +337,57 @@ fn a_session_over(link: fn() -> Link) {
 #[test]
 fn rejected_data_stays_in_the_window_while_keys_are_sent() {
     let mut pair = Pair::open(datagram);
-    pair.user.party().is_full = true;
-    pair.server.party().typed = [b'x'; 10_000].to_vec();
-    pair.settle();
+    pair.user.session_end().is_full = true;
+    pair.server.session_end().typed = [b'x'; 10_000].to_vec();
+    pair.run_until_idle();
     pair.type_key(b"k");
-    assert_eq!(pair.server.party().seen, b"k");
-    assert_eq!(pair.user.party().seen, b"");
-    pair.user.party().is_full = false;
+    assert_eq!(pair.server.session_end().received, b"k");
+    assert_eq!(pair.user.session_end().received, b"");
+    pair.user.session_end().is_full = false;
     pair.user.application.notice();
-    pair.wait(|pair| pair.user.application.stream.seen.len() == 10_001);
+    pair.run_until(|pair| pair.user.application.stream.received.len() == 10_001);
 }
 
 #[test]
 fn data_accepted_late_precedes_the_end_of_the_connection() {
     let mut pair = Pair::open(datagram);
-    pair.user.party().is_full = true;
-    pair.server.party().typed = b"last words".to_vec();
-    pair.settle();
-    pair.server.party().closes = true;
+    pair.user.session_end().is_full = true;
+    pair.server.session_end().typed = b"last words".to_vec();
+    pair.run_until_idle();
+    pair.server.session_end().closes = true;
     pair.server.application.notice();
-    pair.settle();
+    pair.run_until_idle();
     assert!(!pair.user.application.peer_has_closed());
-    pair.user.party().is_full = false;
+    pair.user.session_end().is_full = false;
     pair.user.application.notice();
-    pair.wait(Pair::is_over);
-    assert_eq!(pair.user.party().seen, b"last words");
+    pair.run_until(Pair::is_over);
+    assert_eq!(pair.user.session_end().received, b"last words");
     assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
 }
 
 #[test]
 fn a_session_is_carried_over_whole_datagrams() {
-    a_session_over(datagram);
+    run_session_over(datagram);
 }
 
 #[test]
 fn a_session_is_carried_over_llp() {
-    a_session_over(llp);
+    run_session_over(llp);
 }
 
 #[test]
 fn a_session_is_carried_over_slip() {
-    a_session_over(slip);
+    run_session_over(slip);
 }
 
 /// Sends a keystroke, and returns the numbers of resulting segments from the user and from the
 /// server.
-fn segments_of_a_key(link: fn() -> Link) -> (u64, u64) {
+fn count_segments_of_a_key(link: fn() -> Link) -> (u64, u64) {
     let mut pair = Pair::open(link);
     pair.type_key(b"a");
     let (from_user, from_server) = pair.segments_out();
     pair.type_key(b"b");
-    assert_eq!(pair.user.party().seen, b"ab");
+    assert_eq!(pair.user.session_end().received, b"ab");
     let after = pair.segments_out();
     (after.0 - from_user, after.1 - from_server)
 }
@@ -391,17 +395,17 @@ fn segments_of_a_key(link: fn() -> Link) -> (u64, u64) {
 // The user's two segments are the key and the acknowledgment of its echo.
 #[test]
 fn echo_acknowledgment_and_window_share_one_datagram() {
-    assert_eq!(segments_of_a_key(datagram), (2, 1));
+    assert_eq!(count_segments_of_a_key(datagram), (2, 1));
 }
 
 #[test]
 fn echo_acknowledgment_and_window_share_one_llp_packet() {
-    assert_eq!(segments_of_a_key(llp), (2, 1));
+    assert_eq!(count_segments_of_a_key(llp), (2, 1));
 }
 
 #[test]
 fn echo_acknowledgment_and_window_share_one_slip_packet() {
-    assert_eq!(segments_of_a_key(slip), (2, 1));
+    assert_eq!(count_segments_of_a_key(slip), (2, 1));
 }
 
 #[test]
@@ -410,13 +414,13 @@ fn a_key_typed_when_an_echo_arrives_carries_its_acknowledgment() {
     let before = pair.segments_out();
     let keys = b"abcdefghij";
     for key in keys {
-        pair.user.party().typed.push(*key);
+        pair.user.session_end().typed.push(*key);
         // The keystroke is sent, and its echo reaches the user's link.
-        pair.turn();
-        pair.turn();
+        pair.exchange_once();
+        pair.exchange_once();
     }
-    pair.settle();
-    assert_eq!(pair.user.party().seen, keys);
+    pair.run_until_idle();
+    assert_eq!(pair.user.session_end().received, keys);
     // One segment per key in each direction, and the acknowledgment of the last echo.
     let after = pair.segments_out();
     assert_eq!((after.0 - before.0, after.1 - before.1), (11, 10));
@@ -425,7 +429,7 @@ fn a_key_typed_when_an_echo_arrives_carries_its_acknowledgment() {
 #[test]
 fn the_segment_of_an_echo_acknowledges_its_key_and_updates_the_window() {
     let mut pair = Pair::open(datagram);
-    pair.user.party().typed.push(b'x');
+    pair.user.session_end().typed.push(b'x');
     pair.user.run(pair.now);
     let key = pair.user.transmit(pair.now);
     pair.server.receive(&key, pair.now);
@@ -456,9 +460,9 @@ fn segment_in(datagram: &[u8]) -> (Vec<u8>, Header, usize) {
 #[test]
 fn a_screenful_needs_no_window_update_before_its_end() {
     let mut pair = Pair::open(datagram);
-    pair.server.party().typed = screenful();
-    pair.settle();
-    assert!(pair.user.party().seen == screenful());
+    pair.server.session_end().typed = screenful();
+    pair.run_until_idle();
+    assert!(pair.user.session_end().received == screenful());
     // Two data segments of 1448 and 472 bytes, each acknowledged as it arrives, because the server
     // can buffer only one.
     assert_eq!(pair.segments_out(), (2 + 2, 1 + 2));
@@ -470,18 +474,18 @@ const OUTPUT: &[u8] = b"output that is no longer wanted after the abort. ";
 /// Returns a pair in which the user has aborted a long output of the server.
 fn abort_output_in_the_middle() -> Pair {
     let mut pair = Pair::open(datagram);
-    pair.server.party().typed = OUTPUT.repeat(200);
-    (0..4).for_each(|_| _ = pair.turn());
-    pair.user.party().commands.push(Command::AbortOutput);
-    pair.settle();
+    pair.server.session_end().typed = OUTPUT.repeat(200);
+    (0..4).for_each(|_| _ = pair.exchange_once());
+    pair.user.session_end().commands.push(Command::AbortOutput);
+    pair.run_until_idle();
     pair
 }
 
 #[test]
 fn the_user_sends_abort_output_and_the_server_answers_by_urgent_data_and_data_mark() {
     let mut pair = abort_output_in_the_middle();
-    assert_eq!(pair.server.party().received_commands, [Command::AbortOutput]);
-    assert_eq!(pair.user.party().received_commands, [Command::DataMark]);
+    assert_eq!(pair.server.session_end().received_commands, [Command::AbortOutput]);
+    assert_eq!(pair.user.session_end().received_commands, [Command::DataMark]);
     assert!(pair.server.counted(Counter::TcpUrgentOut) > 0);
     assert!(pair.user.counted(Counter::TcpUrgentIn) > 0);
 }
@@ -489,39 +493,39 @@ fn the_user_sends_abort_output_and_the_server_answers_by_urgent_data_and_data_ma
 #[test]
 fn a_display_discards_data_from_the_urgent_notice_to_the_data_mark() {
     let mut pair = abort_output_in_the_middle();
-    let shown = pair.user.party().seen.len() as u64;
+    let displayed_bytes = pair.user.session_end().received.len() as u64;
     let discarded = pair.user.counted(Counter::TelnetBytesDiscarded);
     assert!(discarded > 1000, "{discarded}");
-    assert_eq!(shown + discarded, 200 * OUTPUT.len() as u64);
-    assert!(!pair.user.party().telnet.is_discarding());
-    pair.user.party().seen.clear();
-    pair.server.party().typed = b"% ".to_vec();
-    pair.settle();
-    assert_eq!(pair.user.party().seen, b"% ");
+    assert_eq!(displayed_bytes + discarded, 200 * OUTPUT.len() as u64);
+    assert!(!pair.user.session_end().telnet.is_discarding());
+    pair.user.session_end().received.clear();
+    pair.server.session_end().typed = b"% ".to_vec();
+    pair.run_until_idle();
+    assert_eq!(pair.user.session_end().received, b"% ");
 }
 
 #[test]
 fn an_interrupt_sent_as_synch_makes_the_server_discard_earlier_input() {
     let mut pair = Pair::open(datagram);
-    let party = pair.user.party();
-    party.commands.extend([Command::InterruptProcess, Command::DataMark]);
-    pair.settle();
+    let session_end = pair.user.session_end();
+    session_end.commands.extend([Command::InterruptProcess, Command::DataMark]);
+    pair.run_until_idle();
     assert_eq!(
-        pair.server.party().received_commands,
+        pair.server.session_end().received_commands,
         [Command::InterruptProcess, Command::DataMark]
     );
     pair.type_key(b"next");
-    assert_eq!(pair.server.party().seen, b"next");
+    assert_eq!(pair.server.session_end().received, b"next");
 }
 
 #[test]
 fn a_session_that_the_user_closes_ends_at_both_hosts() {
     let mut pair = Pair::open(datagram);
-    pair.user.party().closes = true;
+    pair.user.session_end().closes = true;
     pair.user.application.notice();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!((pair.user.state(), pair.server.state()), (Some(State::TimeWait), CLOSED));
-    pair.wait(Pair::is_over);
+    pair.run_until(Pair::is_over);
     assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
     pair.has_every_packet_back();
 }
@@ -529,12 +533,12 @@ fn a_session_that_the_user_closes_ends_at_both_hosts() {
 #[test]
 fn a_session_that_the_server_closes_ends_at_both_hosts() {
     let mut pair = Pair::open(datagram);
-    pair.server.party().typed = b"logout\r\n".to_vec();
-    pair.server.party().closes = true;
-    pair.settle();
-    assert_eq!(pair.user.party().seen, b"logout\r\n");
+    pair.server.session_end().typed = b"logout\r\n".to_vec();
+    pair.server.session_end().closes = true;
+    pair.run_until_idle();
+    assert_eq!(pair.user.session_end().received, b"logout\r\n");
     assert_eq!((pair.user.state(), pair.server.state()), (CLOSED, Some(State::TimeWait)));
-    pair.wait(Pair::is_over);
+    pair.run_until(Pair::is_over);
     assert_eq!(pair.server.application.close_reason(), Some(CloseReason::Closed));
     pair.has_every_packet_back();
 }
@@ -542,11 +546,11 @@ fn a_session_that_the_server_closes_ends_at_both_hosts() {
 #[test]
 fn a_session_closed_by_both_hosts_at_once_ends_at_both() {
     let mut pair = Pair::open(datagram);
-    pair.user.party().closes = true;
-    pair.server.party().closes = true;
+    pair.user.session_end().closes = true;
+    pair.server.session_end().closes = true;
     pair.user.application.notice();
     pair.server.application.notice();
-    pair.wait(Pair::is_over);
+    pair.run_until(Pair::is_over);
     assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Closed));
     assert_eq!(pair.server.application.close_reason(), Some(CloseReason::Closed));
     pair.has_every_packet_back();
@@ -558,7 +562,7 @@ const CLOSED: Option<State> = Some(State::Closed);
 fn a_session_to_a_closed_port_is_refused() {
     let mut pair = Pair::new(datagram, Profile::INTERACTIVE, Packets::DEFAULT, true);
     pair.server.application.set_opening(Opening::Passive { port: TELNET_PORT + 1 });
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.user.application.close_reason(), Some(CloseReason::Refused));
     pair.has_every_packet_back();
 }
@@ -587,7 +591,7 @@ impl Prober {
         host.run(Instant::ZERO);
         let answer = host.transmit(Instant::ZERO);
         host.run(Instant::ZERO);
-        assert_eq!(host.station.packets_lent(), 0);
+        assert_eq!(host.station.packets_in_use(), 0);
         let mut packet = self.pool.take(&mut self.meter)?;
         packet.extend(&answer);
         let mut cx = Cx { now: Instant::ZERO, rng: &mut self.rng, meter: &mut self.meter };
@@ -635,20 +639,20 @@ fn a_host_continues_after_a_lack_of_packet_buffers() {
     let mut pair = Pair::open(datagram);
     let junk = [0x45; 40];
     (0..100).for_each(|_| pair.user.receive(&junk, pair.now));
-    assert_eq!(pair.user.station.packets_lent(), Pool::DEFAULT_LIMIT);
+    assert_eq!(pair.user.station.packets_in_use(), Pool::DEFAULT_LIMIT);
     assert!(pair.user.counted(Counter::LinkPacketsRefused) > 0);
     pair.type_key(b"still here");
-    assert_eq!(pair.user.party().seen, b"still here");
+    assert_eq!(pair.user.session_end().received, b"still here");
     pair.has_every_packet_back();
 }
 
 #[test]
-fn a_flight_larger_than_the_packet_buffers_arrives_whole() {
+fn a_flight_of_more_segments_than_packet_buffers_arrives_completely() {
     let packets = Packets { user: 2, server: 32 };
     let mut pair = Pair::new(datagram, Profile::BULK, packets, false);
-    pair.settle();
+    pair.run_until_idle();
     let text = screenful().repeat(8);
-    pair.server.party().typed = text.clone();
+    pair.server.session_end().typed = text.clone();
     // Ten segments reach the user's link before it runs again.
     pair.server.run(pair.now);
     (0..10).for_each(|_| {
@@ -656,8 +660,8 @@ fn a_flight_larger_than_the_packet_buffers_arrives_whole() {
         pair.user.receive(&flight, pair.now);
     });
     assert!(pair.user.counted(Counter::PacketsRefused) > 0);
-    pair.wait(|pair| pair.user.application.stream.seen.len() >= text.len());
-    assert!(pair.user.party().seen == text);
+    pair.run_until(|pair| pair.user.application.stream.received.len() >= text.len());
+    assert!(pair.user.session_end().received == text);
     pair.has_every_packet_back();
 }
 
@@ -665,18 +669,18 @@ fn a_flight_larger_than_the_packet_buffers_arrives_whole() {
 fn a_session_completes_with_two_packet_buffers_per_host() {
     let packets = Packets { user: 2, server: 2 };
     let mut pair = Pair::new(datagram, Profile::INTERACTIVE, packets, true);
-    pair.wait(|pair| pair.server.application.stream.window.is_some());
-    pair.user.party().typed = b"x".to_vec();
-    pair.server.party().typed = screenful();
-    pair.wait(|pair| pair.user.application.stream.seen.len() > screenful().len());
-    pair.server.party().closes = true;
+    pair.run_until(|pair| pair.server.application.stream.window.is_some());
+    pair.user.session_end().typed = b"x".to_vec();
+    pair.server.session_end().typed = screenful();
+    pair.run_until(|pair| pair.user.application.stream.received.len() > screenful().len());
+    pair.server.session_end().closes = true;
     pair.server.application.notice();
-    pair.wait(Pair::is_over);
+    pair.run_until(Pair::is_over);
     pair.has_every_packet_back();
 }
 
 /// Checks that the accounts of one host's meter add up to its total after a session.
-fn accounts_add_up(host: &mut Host) {
+fn assert_accounts_add_up(host: &mut Host) {
     host.meter.settle();
     assert_eq!(host.meter.accounts().iter().sum::<u64>(), host.meter.total());
     let charged = |account| host.meter.charged(account) > 0;
@@ -691,13 +695,13 @@ fn accounts_add_up(host: &mut Host) {
 fn the_accounts_of_both_hosts_add_up_to_their_totals_through_a_whole_session() {
     let mut pair = Pair::open(llp);
     pair.type_key(b"cat");
-    pair.server.party().typed = screenful();
-    pair.settle();
-    pair.user.party().commands.push(Command::AbortOutput);
-    pair.settle();
-    pair.user.party().closes = true;
+    pair.server.session_end().typed = screenful();
+    pair.run_until_idle();
+    pair.user.session_end().commands.push(Command::AbortOutput);
+    pair.run_until_idle();
+    pair.user.session_end().closes = true;
     pair.user.application.notice();
-    pair.wait(Pair::is_over);
-    accounts_add_up(&mut pair.user);
-    accounts_add_up(&mut pair.server);
+    pair.run_until(Pair::is_over);
+    assert_accounts_add_up(&mut pair.user);
+    assert_accounts_add_up(&mut pair.server);
 }

@@ -2,22 +2,22 @@
 //!
 //! Nearly all host output is text. Runs of printable ASCII or UTF-8, and the controls between them,
 //! therefore bypass the parser: a scan finds them and writes them to the grid directly. A complete
-//! control sequence of the usual form is parsed in place (`parameters`). From any other escape on,
-//! or from malformed or incomplete UTF-8, bytes go to the parser one at a time until its callbacks
-//! show that it is in its ground state again. The parser does not expose its state, so the front
-//! end derives it from the callbacks:
+//! control sequence of the usual form is parsed in place (`parameters`). The parser processes all
+//! other input, byte by byte, until its callbacks show that it is in its ground state again: other
+//! escape sequences, and malformed or incomplete UTF-8. The parser does not expose its state, so
+//! the front end derives it from the callbacks:
 //!
 //! - a control or escape sequence was dispatched, or CAN or SUB was executed: ground;
-//! - an OSC was dispatched: ground if BEL ended it, escape if an escape ended it;
-//! - a character was printed: ground, unless the byte begins another character or an escape and has
-//!   only invalidated an incomplete character before it;
+//! - an OSC was dispatched: ground if BEL terminated it, escape if ESC terminated it;
+//! - a character was printed: ground, with one exception. If the byte invalidated an incomplete
+//!   character and begins another character or an escape, the parser is not in ground state;
 //! - no callback: the state is irrelevant, because the parser accepts text as well.
 //!
-//! Not implemented, and counted as unknown: reports of the window other than its rows and columns,
-//! answers to OSC queries, palette, clipboard and font control, sixels, 8-bit controls, and
-//! everything else by which a host could read or store what it has sent. DECCOLM does not change
-//! the width, since the window belongs to the user. Modes for keyboard and mouse output are stored
-//! and have no effect here.
+//! Not implemented, and counted as unknown: window reports other than the number of rows and
+//! columns, replies to OSC queries, palette, clipboard and font control, sixels, 8-bit controls,
+//! and all other sequences with which a host could store data in the terminal or read data from it.
+//! DECCOLM does not change the width, since the window belongs to the user. Modes for keyboard and
+//! mouse output are stored and have no effect here.
 
 use super::SIDE_MAX;
 use super::cell::{Cell, Style};
@@ -77,8 +77,12 @@ impl Terminal {
         let new_lines = self.screen.new_lines;
         let mut rest = bytes;
         while !rest.is_empty() {
-            let taken = if self.is_ground { self.ground(rest, cx) } else { self.parse(rest, cx) };
-            rest = rest.get(taken..).unwrap_or_default();
+            let consumed = if self.is_ground {
+                self.process_in_ground_state(rest, cx)
+            } else {
+                self.parse(rest, cx)
+            };
+            rest = rest.get(consumed..).unwrap_or_default();
         }
         cx.meter.enter(account);
         ScreenEffect {
@@ -165,7 +169,7 @@ impl Terminal {
     /// Returns a snapshot of the displayed cells and cursor.
     #[must_use]
     pub fn picture(&self) -> Picture {
-        let mut picture = Picture::of(self.screen.grid(), self.screen.grid().rows());
+        let mut picture = Picture::from_grid(self.screen.grid(), self.screen.grid().rows());
         let (row, column) = self.cursor();
         let cursor = PictureCursor { row, column, shape: self.screen.modes.cursor_shape };
         picture.set_cursor(self.is_cursor_visible().then_some(cursor));
@@ -194,10 +198,10 @@ impl Terminal {
         self.is_ground && self.screen.prints_plainly()
     }
 
-    /// Returns whether a line feed in the last row scrolls the whole screen, because no margins are
-    /// set.
-    pub(super) fn scrolls_whole(&self) -> bool {
-        self.screen.scrolls_whole()
+    /// Returns whether no margins are set, so that a line feed in the last row scrolls the whole
+    /// screen.
+    pub(super) fn scrolls_whole_screen(&self) -> bool {
+        self.screen.scrolls_whole_screen()
     }
 
     /// Returns the rows and the columns between the margins.
@@ -255,7 +259,7 @@ impl Terminal {
 
     /// Processes one run of text, one control character, or one sequence at the front of `bytes`,
     /// in the ground state of the parser. Returns the number of bytes consumed.
-    fn ground(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+    fn process_in_ground_state(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let run = printable_run(bytes);
         if let Some(text) = bytes.get(..run).filter(|text| !text.is_empty()) {
             if self.screen.prints_ascii() {
@@ -268,8 +272,8 @@ impl Terminal {
         }
         match bytes.first() {
             None => 0,
-            Some(&ESC) => self.escape(bytes, cx),
-            Some(0x80..) => self.utf8(bytes, cx),
+            Some(&ESC) => self.process_escape(bytes, cx),
+            Some(0x80..) => self.process_utf8(bytes, cx),
             Some(&control) => {
                 cx.meter.work(Work::TerminalByte, 1);
                 control_character(&mut self.screen, control, cx);
@@ -278,11 +282,11 @@ impl Terminal {
         }
     }
 
-    /// Executes a control sequence that is completely in `bytes`, or passes any other input to the
-    /// parser. Returns the number of bytes consumed.
-    fn escape(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+    /// Executes the control sequence at the front of `bytes`, or passes an incomplete or unusual
+    /// sequence to the parser. Returns the number of bytes consumed.
+    fn process_escape(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut parameters = Parameters::NONE;
-        let Some(sequence) = Sequence::read(bytes, &mut parameters) else {
+        let Some(sequence) = Sequence::parse(bytes, &mut parameters) else {
             return self.parse(bytes, cx);
         };
         cx.meter.work(Work::TerminalByte, sequence.bytes);
@@ -294,7 +298,7 @@ impl Terminal {
 
     /// Prints a run of UTF-8, or passes malformed or incomplete UTF-8 to the parser. Returns the
     /// number of bytes consumed.
-    fn utf8(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+    fn process_utf8(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut rest = bytes;
         while let Some((character, later)) = decode(rest) {
             cx.meter.work(Work::TerminalByte, rest.len() - later.len());
@@ -308,9 +312,9 @@ impl Terminal {
     /// consumed.
     fn parse(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut dispatch = Dispatch { screen: &mut self.screen, cx, byte: 0, is_ground: false };
-        let mut taken = 0;
+        let mut consumed = 0;
         for byte in bytes {
-            taken += 1;
+            consumed += 1;
             dispatch.byte = *byte;
             dispatch.cx.meter.work(Work::TerminalByte, 1);
             self.parser.advance(&mut dispatch, &[*byte]);
@@ -319,7 +323,7 @@ impl Terminal {
             }
         }
         self.is_ground = dispatch.is_ground;
-        taken
+        consumed
     }
 }
 
@@ -355,13 +359,14 @@ fn decode(bytes: &[u8]) -> Option<(char, &[u8])> {
 
 /// Returns the number of printable ASCII bytes at the front of `bytes`.
 fn printable_run(bytes: &[u8]) -> usize {
-    // Blocks of sixteen without branches, which the compiler turns into one vector comparison.
+    // A block of sixteen bytes is compared without branches, so that the compiler generates one
+    // vector comparison per block.
     let is_printable = |byte: &u8| byte.wrapping_sub(b' ') < DEL - b' ';
     let (blocks, _) = bytes.as_chunks::<16>();
-    let whole = blocks.iter().take_while(|block| {
+    let printable_blocks = blocks.iter().take_while(|block| {
         block.iter().fold(true, |are_printable, byte| are_printable & is_printable(byte))
     });
-    let start = whole.count() * 16;
+    let start = printable_blocks.count() * 16;
     let rest = bytes.get(start..).unwrap_or_default();
     start + rest.iter().take_while(|byte| is_printable(byte)).count()
 }

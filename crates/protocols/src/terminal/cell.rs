@@ -86,8 +86,8 @@ impl Style {
 /// A cell of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The character in bits 0 to 20, the attributes from bit 21 on, then the flags `WIDE` or
-    /// `TAIL`, and `PROTECTED`.
+    /// Bits 0 to 20: the character. Bits 21 to 28: the attributes. Higher bits: the flags `WIDE`,
+    /// `TAIL` and `PROTECTED`.
     head: u32,
     foreground: PackedColor,
     background: PackedColor,
@@ -152,8 +152,8 @@ impl Cell {
         cells
     }
 
-    /// Returns a cell with `character`, the same style and no combining marks.
-    pub(super) const fn like(self, character: u8) -> Self {
+    /// Returns a cell with `character` and the style of this cell, without combining marks.
+    pub(super) const fn with_character(self, character: u8) -> Self {
         Self { head: self.head & !CHARACTER | character as u32, ..self }
     }
 
@@ -174,9 +174,9 @@ impl Cell {
 
     /// Sets the style of the cell and keeps everything else.
     pub(super) fn set_style(&mut self, style: Style) {
-        let kept = self.head & (CHARACTER | WIDE | TAIL | PROTECTED);
+        let kept_bits = self.head & (CHARACTER | WIDE | TAIL | PROTECTED);
         let styled = Self::new('\0', style);
-        *self = Self { head: kept | styled.head, marks: self.marks, ..styled };
+        *self = Self { head: kept_bits | styled.head, marks: self.marks, ..styled };
     }
 
     /// Returns the content of a cell after an erasure: a space with the background of `style`.

@@ -129,15 +129,16 @@ fn compare(steps: &[String]) -> Result<(), TestCaseError> {
 /// Generates one step that has the same meaning in both terminals. No wrap is pending before or
 /// after the step.
 fn steps() -> impl Strategy<Value = Vec<String>> {
-    let place = || (1..=12, 1..=38).prop_map(|(row, column)| format!("\x1b[{row};{column}H"));
+    let cursor_motion =
+        || (1..=12, 1..=38).prop_map(|(row, column)| format!("\x1b[{row};{column}H"));
     let matching = |pattern: &str| prop::string::string_regex(pattern).unwrap();
     let step = prop_oneof![
-        4 => (place(), "[!-~ ]{1,90}").prop_map(|(place, text)| place + &text + "\r"),
-        2 => (place(), matching("([a-zé界語ぁ가]\u{301}?){1,40}")).prop_map(|(place, text)| {
-            format!("{place}\x1b[2K\x1b[J{text}\r")
+        4 => (cursor_motion(), "[!-~ ]{1,90}").prop_map(|(cursor_motion, text)| cursor_motion + &text + "\r"),
+        2 => (cursor_motion(), matching("([a-zé界語ぁ가]\u{301}?){1,40}")).prop_map(|(cursor_motion, text)| {
+            format!("{cursor_motion}\x1b[2K\x1b[J{text}\r")
         }),
-        3 => (place(), matching("\x1b\\[([0-9]{0,2}[ABCDEFGJKX@Zde`a]|[12]?P)")).prop_map(|(place, edit)| {
-            format!("\x1b[1;1H\x1b[2J{place}ab\x1b[3Ccd{place}{edit}\r")
+        3 => (cursor_motion(), matching("\x1b\\[([0-9]{0,2}[ABCDEFGJKX@Zde`a]|[12]?P)")).prop_map(|(cursor_motion, edit)| {
+            format!("\x1b[1;1H\x1b[2J{cursor_motion}ab\x1b[3Ccd{cursor_motion}{edit}\r")
         }),
         2 => (2..6, 7..11, "(\x1bM|\x1bD|\x1bE|\n|\x1b\\[[1-4]?[LMST]\r){1,6}").prop_map(
             |(top, bottom, scrolls)| {
@@ -147,23 +148,23 @@ fn steps() -> impl Strategy<Value = Vec<String>> {
         2 => matching("(\x1b\\[([0-47-9]|2[2-9]|3[0-79]|4[0-79]|9[0-7]|10[0-7])m){1,3}"),
         1 => matching("\x1b\\[[34]8;5;(1[0-9]{2}|2[0-4][0-9]|[0-9]{1,2})m"),
         1 => matching("\x1b\\[[34]8;2(;1[0-9]{2}){3}m"),
-        1 => (place(), "[j-x]{1,9}").prop_map(|(place, text)| {
-            format!("{place}\x1b(0{text}\x1b(B{text}\r")
+        1 => (cursor_motion(), "[j-x]{1,9}").prop_map(|(cursor_motion, text)| {
+            format!("{cursor_motion}\x1b(0{text}\x1b(B{text}\r")
         }),
-        1 => (place(), "[a-z]{1,30}").prop_map(|(place, text)| {
-            format!("{place}\x1b[?1049h\x1b[H{text}\x1b[?1049l\r")
+        1 => (cursor_motion(), "[a-z]{1,30}").prop_map(|(cursor_motion, text)| {
+            format!("{cursor_motion}\x1b[?1049h\x1b[H{text}\x1b[?1049l\r")
         }),
-        1 => (place(), "[a-z]{1,9}").prop_map(|(place, text)| {
-            format!("{place}\x1b[2K\x1b[J\x1b[4h{text}\r{text}\x1b[4l\r")
+        1 => (cursor_motion(), "[a-z]{1,9}").prop_map(|(cursor_motion, text)| {
+            format!("{cursor_motion}\x1b[2K\x1b[J\x1b[4h{text}\r{text}\x1b[4l\r")
         }),
-        1 => (place(), "[a-z]{30,50}").prop_map(|(place, text)| {
-            format!("{place}\x1b[?7l{text}\x1b[?7h\r")
+        1 => (cursor_motion(), "[a-z]{30,50}").prop_map(|(cursor_motion, text)| {
+            format!("{cursor_motion}\x1b[?7l{text}\x1b[?7h\r")
         }),
-        1 => (place(), place(), "[a-z]{1,9}").prop_map(|(place, other, text)| {
-            format!("{place}\x1b7{other}\x1b[1m{text}\x1b8*\r")
+        1 => (cursor_motion(), cursor_motion(), "[a-z]{1,9}").prop_map(|(cursor_motion, other, text)| {
+            format!("{cursor_motion}\x1b7{other}\x1b[1m{text}\x1b8*\r")
         }),
-        1 => (place(), "\t{1,3}", 1..4).prop_map(|(place, tabs, count)| {
-            format!("{place}\x1bH\x1b[H{tabs}x\x1b[{count}I\r\x1b[{count}Z\r\x1b[3g")
+        1 => (cursor_motion(), "\t{1,3}", 1..4).prop_map(|(cursor_motion, tabs, count)| {
+            format!("{cursor_motion}\x1bH\x1b[H{tabs}x\x1b[{count}I\r\x1b[{count}Z\r\x1b[3g")
         }),
         1 => (2..6, 7..11, 1..12, "[a-z]{1,9}").prop_map(|(top, bottom, row, text)| {
             format!("\x1b[{top};{bottom}r\x1b[?6h\x1b[{row};3H{text}\x1b[?6l\x1b[r\x1b[H")

@@ -12,7 +12,7 @@ use alloc::string::String;
 use core::ops::Range;
 use vte::{Params, Perform};
 
-/// Maximum number of characters kept of a title.
+/// Maximum length of a stored title, in characters.
 const TITLE_CHARS_MAX: usize = 256;
 
 const BEL: u8 = 0x07;
@@ -22,7 +22,7 @@ const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 /// The string terminator in its 8-bit form.
 const ST: u8 = 0x9c;
-/// The first byte that can begin a multibyte character of UTF-8.
+/// The smallest byte that can begin a multibyte character of UTF-8.
 const UTF8_LEAD: u8 = 0xc0;
 
 pub(super) fn control_character(screen: &mut screen::Screen, control: u8, cx: &mut Cx<'_>) {
@@ -35,7 +35,7 @@ pub(super) fn control_character(screen: &mut screen::Screen, control: u8, cx: &m
         0x0e => screen.shift(1),
         0x0f => screen.shift(0),
         0x00..0x20 | DEL => {}
-        // 8-bit C1 bytes are invalid UTF-8, and as characters they are not trusted either.
+        // C1 controls are not executed: as single bytes they are invalid UTF-8.
         0x20.. => cx.meter.count(Counter::TerminalSequencesUnknown),
     }
 }
@@ -256,7 +256,7 @@ impl Dispatch<'_, '_> {
             'P' => screen.delete_cells(count),
             'X' => screen.erase_cells(count),
             'S' => screen.scroll_up(count),
-            // With five parameters it is a mouse sequence.
+            // `CSI T` with five parameters is a mouse sequence.
             'T' if parameters.len() == 1 => screen.scroll_down(count),
             'b' => screen.repeat(count, self.cx.meter),
             _ => return false,
@@ -375,7 +375,7 @@ impl Dispatch<'_, '_> {
                 screen.show_alternate(false);
                 screen.restore_cursor();
             }
-            // Unsupported mouse reports, and synchronized output.
+            // Unsupported mouse reports and synchronized output: accepted without effect.
             1001 | 1016 | 2026 => {}
             _ if screen.modes.input.set(mode, is_on) => {}
             _ if screen.modes.inert.set(true, mode, is_on) => {}
@@ -387,7 +387,7 @@ impl Dispatch<'_, '_> {
     fn set_cursor_shape(&mut self, shape: usize) -> bool {
         self.screen.modes.cursor_blinks = matches!(shape, 1 | 3 | 5);
         self.screen.modes.cursor_shape = match shape {
-            0 => CursorShape::Own,
+            0 => CursorShape::Configured,
             1 | 2 => CursorShape::Block,
             3 | 4 => CursorShape::Underscore,
             5 | 6 => CursorShape::Bar,

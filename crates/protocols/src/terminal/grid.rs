@@ -1,18 +1,18 @@
 //! The grid of cells.
 //!
-//! A row is a flat vector of cells, and the rows form a ring buffer: scrolling the whole grid moves
-//! the start of the ring, and scrolling a part rotates the rows of that part. Neither moves any
-//! cell. A row also records the end of its written part, so clearing a blank row costs nothing, and
-//! a flood of erasures costs no more than the preceding writes.
+//! A row is a flat vector of cells, and the rows form a ring buffer. Scrolling the whole grid moves
+//! the start of the ring, and scrolling some of the rows rotates these rows. Neither moves any
+//! cell. A row also records the end of its written cells. Clearing a blank row therefore costs
+//! nothing, and a flood of erasures costs no more than the preceding writes.
 //!
-//! A character of two columns has two cells, and no operation leaves one without the other: if an
-//! edit would cut a pair, both halves become spaces first.
+//! A wide character has two cells, and no operation leaves one without the other: if an edit would
+//! separate the two cells, both become spaces first.
 //!
 //! A row that was filled to its end records that its line continues in the next row, so that lines
 //! can be rewrapped to another width (`reflow`). A row also records the size of its characters.
 //!
 //! The grid has no cursor, no margins and no wrapping, since these depend on the kind of terminal.
-//! A status line that never scrolls is a row outside the scrolled part.
+//! A status line that never scrolls is a row outside the scrolled rows.
 
 use super::cell::{Cell, Style};
 use alloc::collections::VecDeque;
@@ -49,11 +49,11 @@ pub enum LineSize {
 
 impl Row {
     fn new(columns: usize) -> Self {
-        Self::with(&[], columns)
+        Self::from_cells(&[], columns)
     }
 
     /// Creates a row that begins with `cells`; excess cells are cut off.
-    pub(super) fn with(cells: &[Cell], columns: usize) -> Self {
+    pub(super) fn from_cells(cells: &[Cell], columns: usize) -> Self {
         let extent = cells.len().min(columns);
         let mut row = Self {
             cells: vec![Cell::BLANK; columns],
@@ -73,7 +73,7 @@ impl Row {
         &self.cells
     }
 
-    /// Returns the first column of the unwritten rest of the row.
+    /// Returns the first column from which on no cell was written.
     pub(super) fn extent(&self) -> usize {
         self.extent
     }
@@ -87,12 +87,12 @@ impl Row {
         self.is_continued &= end < self.cells.len();
         let cells = self.cells.get_mut(column..end).unwrap_or_default();
         for (cell, byte) in cells.iter_mut().zip(text) {
-            *cell = blank.like(*byte);
+            *cell = blank.with_character(*byte);
         }
         self.extent = self.extent.max(end);
     }
 
-    /// Writes adjacent cells together, or none of them if they do not fit.
+    /// Writes adjacent cells from `column` on. If they do not all fit, writes none of them.
     #[inline]
     pub(super) fn write<const COUNT: usize>(&mut self, column: usize, written: [Cell; COUNT]) {
         let end = column + COUNT;
@@ -106,7 +106,7 @@ impl Row {
     }
 
     /// Adds a combining mark to the character that occupies `column`.
-    pub(super) fn combine(&mut self, column: usize, mark: char) {
+    pub(super) fn add_combining_mark(&mut self, column: usize, mark: char) {
         let is_tail = self.cells.get(column).is_some_and(Cell::is_tail);
         let column = column.saturating_sub(usize::from(is_tail));
         if let Some(cell) = self.cells.get_mut(column) {
@@ -160,8 +160,8 @@ impl Row {
         self.is_continued &= end < self.cells.len();
         self.cells.copy_within(column..end - count, column + count);
         self.set(column..column + count, blank);
-        let moved = (self.extent.max(column) + count).min(end);
-        self.extent = self.extent.max(moved);
+        let moved_end = (self.extent.max(column) + count).min(end);
+        self.extent = self.extent.max(moved_end);
     }
 
     /// Deletes `count` cells at the start of `columns`; the following cells move left, and blank
@@ -329,13 +329,13 @@ impl Grid {
         is_up: bool,
         blank: Cell,
     ) {
-        let kept = rows.len().saturating_sub(count);
+        let kept_rows = rows.len().saturating_sub(count);
         for step in 0..rows.len() {
             let (to, from) = match is_up {
                 true => (rows.start + step, rows.start + step + count),
                 false => (rows.end - 1 - step, (rows.end - 1 - step).wrapping_sub(count)),
             };
-            if step < kept {
+            if step < kept_rows {
                 self.copy_part(from, to, columns.clone());
             } else if let Some(row) = self.rows.get_mut(to) {
                 row.fill(columns.clone(), blank);

@@ -1,4 +1,4 @@
-//! Modes in which the host requests input from the keyboard, the mouse and the clipboard.
+//! Modes with which the host requests keyboard, mouse, focus and paste input.
 //!
 //! The terminal itself sends no such input. It stores the modes for the code that reads the
 //! physical keyboard and mouse.

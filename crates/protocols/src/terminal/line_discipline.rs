@@ -9,13 +9,14 @@
 //! space. Repetitions of a graphic in one column, the order of overstriking, and blanks after the
 //! last graphic are not visible and are dropped.
 //!
-//! Then the line is edited, position by position:
+//! Then the line is edited, from left to right, by three special characters:
 //!
-//! - the erase character deletes the position before it, or all blanks before it; if it is
-//!   overstruck with other characters, in any order, it deletes its own position instead;
-//! - the kill character deletes everything up to and including itself;
-//! - the escape character before one of these three characters represents that character, and
-//!   before one to three octal digits it represents the character with that code.
+//! - The erase character deletes the position before it, or all blanks before it. If it is
+//!   overstruck with other characters, in any order, it deletes its own position instead.
+//! - The kill character deletes everything up to and including itself.
+//! - The escape character removes the special meaning of a following erase, kill or escape
+//!   character. If one to three octal digits follow, they specify the code of the resulting
+//!   character.
 //!
 //! The character set is NVT ASCII (RFC 854): other codes, and controls that do not move, are
 //! dropped. Nothing is echoed, since the terminal already displays the typed characters.
@@ -70,8 +71,8 @@ impl LineDiscipline {
 
     /// Processes typed bytes up to the end of a line; returns the number of bytes consumed.
     ///
-    /// No bytes are consumed until a completed line has been removed with [`Self::event`]. LF ends
-    /// a line; a CR before it moves to column 0, like any other CR.
+    /// While a completed line waits to be removed with [`Self::event`], no bytes are consumed. LF
+    /// ends a line; a CR before it moves to column 0, like any other CR.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         if self.line.is_some() {
             return 0;
@@ -128,12 +129,12 @@ struct Column(u128);
 impl Column {
     const BLANK: Self = Self(0);
 
-    const fn of(graphic: u8) -> Self {
+    const fn from_graphic(graphic: u8) -> Self {
         Self(1 << (graphic & 0x7f))
     }
 
     const fn has(self, graphic: u8) -> bool {
-        self.0 & Self::of(graphic).0 != 0
+        self.0 & Self::from_graphic(graphic).0 != 0
     }
 
     fn write(self, line: &mut Vec<u8>) {
@@ -152,7 +153,7 @@ impl Column {
 
     /// Returns the value of an octal digit that is the only graphic of the column.
     fn octal(self) -> Option<u8> {
-        (b'0'..=b'7').find(|digit| self == Self::of(*digit)).map(|digit| digit - b'0')
+        (b'0'..=b'7').find(|digit| self == Self::from_graphic(*digit)).map(|digit| digit - b'0')
     }
 }
 
@@ -182,13 +183,13 @@ impl Page {
                     self.columns.resize(self.column + 1, Column::BLANK);
                 }
                 if let Some(column) = self.columns.get_mut(self.column) {
-                    column.0 |= Column::of(byte).0;
+                    column.0 |= Column::from_graphic(byte).0;
                 }
                 self.column + 1
             }
             _ => return false,
         };
-        // A carriage at its last column stays there.
+        // The carriage stops at its last column.
         self.column = self.column.min(COLUMNS_MAX);
         true
     }
@@ -208,15 +209,16 @@ fn edit(page: &Page, conventions: &Conventions) -> Vec<u8> {
     let mut rest = page.columns.as_slice();
     while let Some((column, later)) = rest.split_first() {
         rest = later;
-        if *column == Column::of(escape)
-            && let Some((literal, later)) = escaped(later, conventions)
+        if *column == Column::from_graphic(escape)
+            && let Some((literal, later)) = parse_escape(later, conventions)
         {
             positions.push(Position::Literal(literal));
             rest = later;
-        } else if *column == Column::of(erase) {
+        } else if *column == Column::from_graphic(erase) {
             erase_before(&mut positions);
         } else if column.has(erase) {
-            // The erase character deletes its own position, even with a kill character in it.
+            // An overstruck erase character deletes its own position, even if a kill character is
+            // in the same column.
         } else if column.has(kill) {
             positions.clear();
         } else {
@@ -241,10 +243,14 @@ fn erase_before(positions: &mut Vec<Position>) {
 
 /// Parses the positions after an escape character. Returns the character that the escape represents
 /// and the remaining columns, or `None` if the escape character has no effect there.
-fn escaped<'a>(columns: &'a [Column], conventions: &Conventions) -> Option<(u8, &'a [Column])> {
+fn parse_escape<'a>(
+    columns: &'a [Column],
+    conventions: &Conventions,
+) -> Option<(u8, &'a [Column])> {
     let (first, later) = columns.split_first()?;
     let Conventions { erase, kill, escape, .. } = *conventions;
-    if let Some(literal) = [erase, kill, escape].into_iter().find(|one| *first == Column::of(*one))
+    if let Some(literal) =
+        [erase, kill, escape].into_iter().find(|one| *first == Column::from_graphic(*one))
     {
         return Some((literal, later));
     }
@@ -418,10 +424,10 @@ mod tests {
             strikes in prop::collection::vec((0..40_usize, b'!'..=b'~', any::<u8>()), 0..60),
             order in any::<u64>(),
         ) {
-            let mut shuffled = strikes.clone();
+            let mut shuffled_strikes = strikes.clone();
             let mut rng = crate::rng::Rng::from_seed(order);
-            for at in (1..shuffled.len()).rev() {
-                shuffled.swap(at, usize::try_from(rng.below(at as u64 + 1)).unwrap());
+            for at in (1..shuffled_strikes.len()).rev() {
+                shuffled_strikes.swap(at, usize::try_from(rng.below(at as u64 + 1)).unwrap());
             }
             let paper = |strikes: &[(usize, u8, u8)], turn: u8| {
                 let mut typed = Vec::new();
@@ -433,8 +439,8 @@ mod tests {
                 }
                 typed
             };
-            let one = canonical(&paper(&strikes, 0), 8);
-            prop_assert_eq!(one, canonical(&paper(&shuffled, 1), 8));
+            let canonical_line = canonical(&paper(&strikes, 0), 8);
+            prop_assert_eq!(canonical_line, canonical(&paper(&shuffled_strikes, 1), 8));
         }
 
         #[test]

@@ -8,10 +8,10 @@
 //! modern terminal from one picture to the next.
 //!
 //! Input is never echoed to the output. The replies have fixed forms and contain only numbers and
-//! known settings: the cursor position, the size, whether a known mode is set, a known setting,
-//! and, for a host that may read the screen, a checksum. The only exception is the page of the
-//! Heath-19, which contains text written by the host and is sent only with the permission of the
-//! user.
+//! known settings: the cursor position, the size, a setting, and whether a known mode is set. A
+//! checksum of the screen is sent only to a host that may read the screen. The page of the Heath-19
+//! is the only reply that contains text written by the host. It is sent only with the permission of
+//! the user.
 
 mod ansi;
 mod cell;

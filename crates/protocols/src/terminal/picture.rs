@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthChar;
 pub enum CursorShape {
     /// The configured shape of the terminal on which the picture is drawn.
     #[default]
-    Own,
+    Configured,
     /// A blinking block.
     Block,
     /// A blinking underscore.
@@ -35,7 +35,7 @@ pub struct PictureCursor {
     pub shape: CursorShape,
 }
 
-/// The cells and the cursor of a terminal at one time.
+/// The cells and the cursor of a terminal at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     cells: Vec<Cell>,
@@ -55,7 +55,7 @@ impl Picture {
     }
 
     /// Creates a picture of the first `rows` rows of `grid`, without a cursor.
-    pub(super) fn of(grid: &Grid, rows: usize) -> Self {
+    pub(super) fn from_grid(grid: &Grid, rows: usize) -> Self {
         let rows = rows.min(grid.rows());
         let mut cells = Vec::with_capacity(grid.columns() * rows);
         for row in (0..rows).filter_map(|row| grid.row(row)) {
@@ -136,8 +136,8 @@ impl Picture {
         let count = count * self.columns;
         if let Some(part) = self.cells.get_mut(cells).filter(|part| count <= part.len()) {
             part.rotate_left(count);
-            let kept = part.len() - count;
-            part.iter_mut().skip(kept).for_each(|cell| *cell = Cell::BLANK);
+            let kept_cells = part.len() - count;
+            part.iter_mut().skip(kept_cells).for_each(|cell| *cell = Cell::BLANK);
         }
     }
 }

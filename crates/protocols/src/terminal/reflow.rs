@@ -2,9 +2,9 @@
 //!
 //! A line that was too long for its row continues in the next rows, and each row records whether
 //! its line continues. If the width changes, the rows of a line are joined and split again. If the
-//! height decreases, rows below the cursor are removed first, and rows at the top only if the
-//! cursor would otherwise be lost. A cursor stays at its character, or at its distance from the end
-//! of the line.
+//! height decreases, rows below the cursor are removed first. Rows at the top are removed only if
+//! the cursor would otherwise be lost. The cursor stays at its character; beyond the end of its
+//! line, it keeps its distance from that end.
 
 use super::cell::Cell;
 use super::grid::{Grid, LineSize, Row};
@@ -12,13 +12,13 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A cursor position in the grid. If `is_behind` is set, a wrap is pending, and the position is
-/// after the given column.
+/// A cursor position in the grid. If `is_after_column` is set, a wrap is pending: the position is
+/// after the character at `column`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) row: usize,
     pub(super) column: usize,
-    pub(super) is_behind: bool,
+    pub(super) is_after_column: bool,
 }
 
 impl Grid {
@@ -32,8 +32,8 @@ impl Grid {
     ) {
         let is_same_width = columns == self.columns();
         self.set_columns(columns);
-        self.keep(rows, positions, |position| {
-            position.is_behind &= is_same_width;
+        self.set_row_count(rows, positions, |position| {
+            position.is_after_column &= is_same_width;
             position.column = position.column.min(columns - 1);
         });
     }
@@ -48,12 +48,12 @@ impl Grid {
         if columns != self.columns() {
             let last = positions.iter().map(|position| position.row).max().unwrap_or(0);
             let old = self.take_rows();
-            let used = old.iter().rposition(|row| row.extent() > 0).map_or(0, |row| row + 1);
+            let used_rows = old.iter().rposition(|row| row.extent() > 0).map_or(0, |row| row + 1);
             let mut rewrap =
                 Rewrap { columns, rows: VecDeque::new(), new_positions: [None; COUNT] };
             let mut line = Vec::new();
             let mut first = 0;
-            for (number, row) in old.into_iter().take(used.max(last + 1)).enumerate() {
+            for (number, row) in old.into_iter().take(used_rows.max(last + 1)).enumerate() {
                 let line_continues = row.is_continued && row.size == LineSize::Single;
                 if row.size != LineSize::Single && !line.is_empty() {
                     rewrap.rewrap_line(&mut line, first, &positions);
@@ -71,23 +71,23 @@ impl Grid {
             }
             self.put_rows(rewrap.rows, columns);
         }
-        self.keep(rows, positions, |_| {});
+        self.set_row_count(rows, positions, |_| {});
     }
 
     /// Sets the number of rows. Rows at the top are removed only if the cursor's row would not fit
     /// otherwise.
-    fn keep<const COUNT: usize>(
+    fn set_row_count<const COUNT: usize>(
         &mut self,
         rows: usize,
         positions: [&mut Position; COUNT],
-        settle: impl Fn(&mut Position),
+        adjust: impl Fn(&mut Position),
     ) {
         let cursor = positions.first().map_or(0, |position| position.row);
         let from_top = (cursor + 1).saturating_sub(rows);
         self.set_rows(from_top, rows);
         for position in positions {
             position.row = position.row.saturating_sub(from_top).min(rows - 1);
-            settle(position);
+            adjust(position);
         }
     }
 }
@@ -123,8 +123,8 @@ impl<const COUNT: usize> Rewrap<COUNT> {
         let row_starts = row_starts(&mut cells, columns, size);
         for (at, start) in row_starts.iter().enumerate() {
             let end = row_starts.get(at + 1).copied();
-            let piece = cells.get(*start..end.unwrap_or(cells.len())).unwrap_or_default();
-            let mut row = Row::with(piece, columns);
+            let row_cells = cells.get(*start..end.unwrap_or(cells.len())).unwrap_or_default();
+            let mut row = Row::from_cells(row_cells, columns);
             row.is_continued = end.is_some();
             row.size = size;
             self.rows.push_back(row);
@@ -134,12 +134,12 @@ impl<const COUNT: usize> Rewrap<COUNT> {
             else {
                 continue;
             };
-            let offset = start + position.column + usize::from(position.is_behind);
+            let offset = start + position.column + usize::from(position.is_after_column);
             let at = row_starts.iter().rposition(|row_start| *row_start <= offset).unwrap_or(0);
             let column = offset - row_starts.get(at).copied().unwrap_or(0);
-            let is_behind = position.is_behind && column == columns;
+            let is_after_column = position.is_after_column && column == columns;
             let column = column.min(columns - 1);
-            *new_position = Some(Position { row: number + at, column, is_behind });
+            *new_position = Some(Position { row: number + at, column, is_after_column });
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn draw(old: &Picture, new: &Picture) -> Vec<u8> {
         painter.move_to(cursor.row.into(), cursor.column.into());
         if old_cursor.map(|cursor| cursor.shape) != Some(cursor.shape) {
             painter.bytes.extend_from_slice(match cursor.shape {
-                CursorShape::Own => b"\x1b[0 q",
+                CursorShape::Configured => b"\x1b[0 q",
                 CursorShape::Block => b"\x1b[1 q",
                 CursorShape::Underscore => b"\x1b[3 q",
                 CursorShape::Bar => b"\x1b[5 q",
@@ -74,9 +74,9 @@ pub(super) struct Painter {
 }
 
 impl Painter {
-    /// Starts with the cursor at `column` and with characters in `style`. The row number is unknown
-    /// and must not be used.
-    pub(super) fn at(column: usize, style: Style) -> Self {
+    /// Creates a painter for a terminal whose cursor is at `column` and whose next character has
+    /// `style`. The row number is unknown and must not be used.
+    pub(super) fn at_column(column: usize, style: Style) -> Self {
         Self { bytes: Vec::new(), place: Some((0, column)), style }
     }
 
@@ -113,10 +113,11 @@ impl Painter {
     fn row(&mut self, row: usize, old: &[Cell], new: &[Cell]) {
         let is_changed = changes(old, new);
         let blank_from = new.iter().rposition(|cell| *cell != Cell::BLANK).map_or(0, |at| at + 1);
-        let numbered = is_changed.iter().enumerate();
-        let changed = numbered.filter_map(|(column, is_changed)| is_changed.then_some(column));
-        let mut in_blank = changed.clone().filter(|column| *column >= blank_from);
-        let first_blank = in_blank.next().filter(|_| in_blank.count() + 1 >= ERASED_MIN);
+        let numbered_cells = is_changed.iter().enumerate();
+        let changed =
+            numbered_cells.filter_map(|(column, is_changed)| is_changed.then_some(column));
+        let mut in_blank_part = changed.clone().filter(|column| *column >= blank_from);
+        let first_blank = in_blank_part.next().filter(|_| in_blank_part.count() + 1 >= ERASED_MIN);
         let end = first_blank.unwrap_or(new.len());
         for column in changed.take_while(|column| *column < end) {
             let Some(cell) = new.get(column) else { continue };
@@ -248,8 +249,8 @@ pub(super) fn changes(old: &[Cell], new: &[Cell]) -> Vec<bool> {
     if !has_pairs(old) && !has_pairs(new) {
         return is_changed;
     }
-    // Old and new pairs may overlap by one cell repeatedly, so that one change extends to the next
-    // pair.
+    // A wide character of `old` may overlap half of a wide character of `new`, and vice versa. A
+    // change can therefore extend from one wide character to the next.
     for _ in 0..new.len() {
         let mut has_grown = false;
         for column in 1..new.len() {
@@ -279,7 +280,7 @@ fn find_scroll(old: &Picture, new: &Picture) -> Option<(usize, usize, usize)> {
         let cells = new.row(row);
         cells == old.row(row + count) && cells != old.row(row)
     };
-    let mut best = None;
+    let mut best_scroll = None;
     for count in 1..rows {
         let mut top = 0;
         while top + count < rows {
@@ -288,13 +289,13 @@ fn find_scroll(old: &Picture, new: &Picture) -> Option<(usize, usize, usize)> {
                 let written = new.row(row).iter().filter(|cell| **cell != Cell::BLANK).count();
                 (length + 1, saved + written)
             });
-            if saved >= SCROLLED_CELLS_MIN && best.is_none_or(|(most, _)| saved > most) {
-                best = Some((saved, (top, top + length + count, count)));
+            if saved >= SCROLLED_CELLS_MIN && best_scroll.is_none_or(|(most, _)| saved > most) {
+                best_scroll = Some((saved, (top, top + length + count, count)));
             }
             top += length + 1;
         }
     }
-    best.map(|(_, found)| found)
+    best_scroll.map(|(_, found)| found)
 }
 
 #[cfg(test)]
@@ -388,11 +389,11 @@ mod tests {
                 terminal.receive(&step, &mut context.cx());
                 let new = terminal.picture();
                 screen.receive(&draw(&old, &new), &mut context.cx());
-                let seen = screen.picture();
+                let displayed = screen.picture();
                 let place = |picture: &Picture| picture.cursor().map(|at| (at.row, at.column));
-                prop_assert_eq!(place(&seen), place(&new));
+                prop_assert_eq!(place(&displayed), place(&new));
                 for row in 0..rows {
-                    prop_assert_eq!(seen.row(row.into()), new.row(row.into()), "row {}", row);
+                    prop_assert_eq!(displayed.row(row.into()), new.row(row.into()), "row {}", row);
                 }
                 old = new;
             }

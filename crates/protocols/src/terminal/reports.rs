@@ -27,8 +27,8 @@ impl screen::Screen {
             None if is_never_set => 4,
             None => return false,
         };
-        let mark = if is_private { "?" } else { "" };
-        self.reply(format!("\x1b[{mark}{mode};{value}$y").as_bytes(), meter);
+        let private_prefix = if is_private { "?" } else { "" };
+        self.reply(format!("\x1b[{private_prefix}{mode};{value}$y").as_bytes(), meter);
         true
     }
 
@@ -114,7 +114,7 @@ impl screen::Screen {
             b"s" => format!("{};{}s", columns.start + 1, columns.end),
             b" q" => {
                 let shape = match self.modes.cursor_shape {
-                    CursorShape::Own => 0,
+                    CursorShape::Configured => 0,
                     CursorShape::Block => 2,
                     CursorShape::Underscore => 4,
                     CursorShape::Bar => 6,
@@ -179,8 +179,8 @@ impl StatusRequest {
         self.count = None;
     }
 
-    /// Returns the characters that identify the requested setting; empty if there are more than any
-    /// known setting has.
+    /// Returns the characters that identify the requested setting; empty if there are more than
+    /// [`STATUS_BYTES_MAX`].
     fn requested_setting(&self) -> Option<&[u8]> {
         Some(self.characters.get(..self.count?).unwrap_or_default())
     }

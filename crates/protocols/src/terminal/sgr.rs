@@ -16,7 +16,8 @@ pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
         let is_known = match parameter {
             [38] => set(&mut style.foreground, parse_separate_color(&mut parameters)),
             [48] => set(&mut style.background, parse_separate_color(&mut parameters)),
-            // The color of the underline, which always has the color of the character here.
+            // The color of the underline is ignored: an underline always has the color of its
+            // character here.
             [58] => parse_separate_color(&mut parameters).is_some(),
             [58, color @ ..] => parse_joined_color(color).is_some(),
             [59] => true,

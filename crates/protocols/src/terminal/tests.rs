@@ -340,8 +340,8 @@ fn bytes_and_new_lines_are_charged_to_the_terminal_only() {
     let costs = Costs::default().with(Work::TerminalByte, 10).with(Work::NewLine, 1000);
     harness.context.meter = Meter::new(Clock::Virtual(costs));
     harness.context.meter.enter(Account::Telnet);
-    let written = harness.receive("ab\r\n\x1b[1m0123456789é\n");
-    assert_eq!(written, ScreenEffect { cells: 13, new_lines: 3 });
+    let effect = harness.receive("ab\r\n\x1b[1m0123456789é\n");
+    assert_eq!(effect, ScreenEffect { cells: 13, new_lines: 3 });
     assert_eq!(harness.context.meter.enter(Account::Outside), Account::Telnet);
     let units = [Work::TerminalByte, Work::NewLine].map(|work| harness.context.meter.units(work));
     assert_eq!(units, [21, 3]);
@@ -373,7 +373,7 @@ fn the_size_is_limited() {
     assert_eq!(terminal.size(), (SIDE_MAX, 2));
 }
 
-// Attacks, by their rows in the attack table.
+// Attacks; the number in a test name is the row of the attack table.
 
 // attack row 65
 #[test]
@@ -479,8 +479,9 @@ fn input_modes_for_mouse_keys_and_paste_are_stored() {
     };
     assert_eq!((harness.terminal.input_modes(), harness.unknown()), (modes, 0));
     harness.receive("\x1b[!p");
-    let kept = InputModes { has_application_cursor: false, has_application_keypad: false, ..modes };
-    assert_eq!(harness.terminal.input_modes(), kept);
+    let remaining_modes =
+        InputModes { has_application_cursor: false, has_application_keypad: false, ..modes };
+    assert_eq!(harness.terminal.input_modes(), remaining_modes);
     harness.receive("\x1b=\x1bc");
     assert_eq!(harness.terminal.input_modes(), InputModes::default());
 }
@@ -558,25 +559,25 @@ pub(super) fn streams() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-fn everything(harness: &Harness) -> (String, [u64; 4]) {
+fn observable_state(harness: &Harness) -> (String, [u64; 4]) {
     let meter = &harness.context.meter;
     let units = [Work::TerminalByte, Work::NewLine].map(|work| meter.units(work));
     let [bytes, new_lines] = units;
     let counts =
         [bytes, new_lines, harness.unknown(), harness.context.counted(Counter::TerminalReports)];
     let debug = format!("{:?}", harness.terminal);
-    // Whether the parser is known to be in ground state may differ after text that was passed to
-    // it.
+    // The field `is_ground` is not compared: after text that was passed to the parser it may
+    // differ.
     (debug.split_once("screen:").unwrap().1.into(), counts)
 }
 
 proptest! {
     #[test]
     fn arbitrary_bytes_keep_the_cursor_inside_the_screen(
-        parts in prop::collection::vec((1..=200_u16, 1..=100_u16, streams()), 1..4),
+        split in prop::collection::vec((1..=200_u16, 1..=100_u16, streams()), 1..4),
     ) {
         let mut harness = Harness::new(80, 24);
-        for (columns, rows, stream) in parts {
+        for (columns, rows, stream) in split {
             harness.terminal.resize(columns, rows);
             harness.receive(stream);
             let (row, column) = harness.terminal.cursor();
@@ -598,16 +599,16 @@ proptest! {
         sizes in prop::collection::vec(1..9_usize, 1..20),
         columns in 1..30_u16,
     ) {
-        let whole = Harness::with(columns, 5, &stream);
-        let mut parts = Harness::new(columns, 5);
+        let unsplit = Harness::with(columns, 5, &stream);
+        let mut split = Harness::new(columns, 5);
         let mut rest = stream.as_slice();
         let mut sizes = sizes.into_iter().cycle();
         while !rest.is_empty() {
             let (part, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));
-            parts.receive(part);
+            split.receive(part);
             rest = later;
         }
-        prop_assert_eq!(everything(&whole), everything(&parts));
+        prop_assert_eq!(observable_state(&unsplit), observable_state(&split));
     }
 
     #[test]
@@ -639,7 +640,8 @@ proptest! {
 
     #[test]
     fn wide_characters_are_placed_as_by_the_vt100_crate(
-        // Terminals differ in the remaining half of a pair that an insertion cuts.
+        // Insertions are excluded: if one cuts a wide character, terminals differ in the remaining
+        // half.
         steps in prop::collection::vec(steps_for_both_terminals("[a-c界 ]{1,100}", "ABCDEFGJKd"), 0..40),
     ) {
         compare_with_vt100(&steps.concat())?;
@@ -654,18 +656,19 @@ fn steps_for_both_terminals(
     text: &'static str,
     edits: &str,
 ) -> impl Strategy<Value = String> + use<> {
-    let place = || (1..=12, 1..=30).prop_map(|(row, column)| format!("\x1b[{row};{column}H"));
+    let cursor_motion =
+        || (1..=12, 1..=30).prop_map(|(row, column)| format!("\x1b[{row};{column}H"));
     let edits = format!("\x1b\\[([0-2]|[0-9]{{1,2}})?[{edits}]|[\r\n\t]|\x1b\\[[01]m");
     let edits = prop::string::string_regex(&edits).unwrap();
     let scrolls = "(\x1bM|\n|\x1b\\[[1-4]?[LMST]\r){1,4}";
     prop_oneof![
-        3 => (place(), text).prop_map(|(place, text)| place + &text + "\r"),
-        3 => (place(), edits).prop_map(|(place, edit)| place + &edit),
+        3 => (cursor_motion(), text).prop_map(|(cursor_motion, text)| cursor_motion + &text + "\r"),
+        3 => (cursor_motion(), edits).prop_map(|(cursor_motion, edit)| cursor_motion + &edit),
         2 => (2..6, 7..11, 6..7, scrolls).prop_map(|(top, bottom, row, scrolls)| {
             format!("\x1b[{top};{bottom}r\x1b[{row};1H{scrolls}\x1b[r\x1b[H")
         }),
-        1 => (place(), "[a-z]{0,9}").prop_map(|(place, text)| {
-            format!("{place}\x1b[?1049h\x1b[H{text}\x1b[?1049l")
+        1 => (cursor_motion(), "[a-z]{0,9}").prop_map(|(cursor_motion, text)| {
+            format!("{cursor_motion}\x1b[?1049h\x1b[H{text}\x1b[?1049l")
         }),
     ]
 }

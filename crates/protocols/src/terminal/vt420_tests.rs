@@ -136,7 +136,7 @@ fn both_halves_of_a_pair_have_the_attributes_of_the_left_one() {
 // Large characters.
 
 #[test]
-fn a_row_of_wide_characters_holds_half_as_many() {
+fn a_row_of_large_characters_has_half_as_many_columns() {
     let harness = Harness::with(10, 4, "\x1b#6abcdefg");
     assert_eq!(
         (harness.terminal.text().as_str(), harness.terminal.cursor()),
@@ -171,7 +171,7 @@ fn an_aborted_request_is_not_answered() {
 }
 
 #[test]
-fn modes_are_set_not_set_or_never_set() {
+fn modes_are_reported_as_set_reset_or_permanently_reset() {
     assert_reply(
         "\x1b[?69h\x1b[?69$p\x1b[?7l\x1b[?7$p\x1b[1$p",
         "\x1b[?69;1$y\x1b[?7;2$y\x1b[1;4$y",

@@ -1,15 +1,16 @@
 //! UDP (RFC 768, RFC 1122 §4.1): ports, a checksum, and a queue for each socket.
 //!
-//! A datagram is accepted if its length field fits into the IP payload and its checksum, if it has
-//! one, is correct. It then waits in the queue of the socket that is bound to its port. A queue is
-//! limited in datagrams and in bytes, and drops datagrams when it is full. A datagram for a port
-//! without a socket is returned to the caller, so that the host can report it to its source. The
-//! length field may be smaller than the IP payload: the surplus (RFC 9868) is cut off.
+//! A datagram is accepted if its length field does not exceed the IP payload, and if its checksum
+//! is correct or absent. It is then queued at the socket that is bound to its port. The number of
+//! datagrams and the number of bytes in a queue are limited; further datagrams are dropped. A
+//! datagram for a port without a socket is returned to the caller, so that the host can report it
+//! to its source. If the length field is smaller than the IP payload, the surplus (RFC 9868) is
+//! removed.
 //!
-//! Datagrams of one size between the same two sockets may pass a device as one packet, a
-//! super-datagram: see [`segments`].
+//! A device may accept or deliver several datagrams of one size between the same two sockets as one
+//! packet, a super-datagram: see [`segments`].
 //!
-//! Nothing is retransmitted or delayed, so there is no deadline here.
+//! Nothing is retransmitted or delayed, so there is no deadline.
 
 pub mod segments;
 
@@ -55,7 +56,7 @@ pub struct LowerLevel {
 pub struct Limits {
     /// Maximum number of bound sockets.
     pub sockets: usize,
-    /// Maximum number of datagrams queued per socket. Datagrams that arrived as one packet count as
+    /// Maximum number of datagrams queued per socket. Datagrams that arrived in one packet count as
     /// one.
     pub datagrams: usize,
     /// Maximum number of data bytes queued per socket.
@@ -66,7 +67,8 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(u64);
 
-/// The remote source of a datagram, and its destination: a local address or a multicast group.
+/// The two ends of a received datagram: its remote source, and its destination, which is a local
+/// address or a multicast group.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     source: SocketAddr,
@@ -104,7 +106,7 @@ pub enum SendError {
 }
 
 impl Default for Limits {
-    /// Returns limits of 64 sockets, with a quarter of the default pool's buffers for each.
+    /// Returns limits of 64 sockets. Each socket may queue a quarter of the default pool's buffers.
     fn default() -> Self {
         Self { sockets: 64, datagrams: 8, bytes: 65_536 }
     }
@@ -124,7 +126,7 @@ impl Udp {
         Self { limits, lower, requires_checksum: false, sockets: Vec::new(), next_id: 0 }
     }
 
-    /// Sets the capabilities of the lower level; without this call the lower level has none.
+    /// Sets the capabilities of the lower level. By default it has none.
     pub fn set_lower_level(&mut self, lower: LowerLevel) {
         self.lower = lower;
     }
@@ -180,15 +182,15 @@ impl Udp {
         socket.waiting.into_iter().for_each(|(_, packet)| pool.put(packet));
     }
 
-    /// Makes a datagram from a socket's port with the data in `packet`, and returns the complete
+    /// Builds a datagram from a socket's port with the data in `packet`, and returns the complete
     /// datagram for the link. Returns `None` if the datagram was looped back, or if
     /// [`Internet::transmit`] sends it in fragments. A packet with a segment size becomes a
-    /// super-datagram: the device must be able to split it, and its datagrams must fit the path
+    /// super-datagram. The device must be able to split it, and its datagrams must fit the path
     /// MTU.
     ///
     /// # Errors
     ///
-    /// Returns an error if the datagram cannot be sent; its packet has then been returned to
+    /// Returns an error if the datagram cannot be sent. Its packet has then been returned to
     /// `pool`.
     pub fn send(
         &self,
@@ -212,9 +214,9 @@ impl Udp {
 
     /// Processes a datagram from the Internet layer.
     ///
-    /// A datagram that is damaged or finds a full queue is counted and its packet returned to
-    /// `pool`. A datagram without a socket for its port is returned unchanged; the host reports it
-    /// with [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
+    /// A damaged datagram, or one for a full queue, is counted and its packet is returned to
+    /// `pool`. A datagram for a port without a socket is returned unchanged, so that the host can
+    /// report it with [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
     pub fn receive(
         &mut self,
         datagram: internet::Datagram,
@@ -243,8 +245,8 @@ impl Udp {
         self.sockets.iter().any(|s| s.id == socket && !s.waiting.is_empty())
     }
 
-    /// Processes an ICMP error about a sent datagram. The socket that sent the datagram keeps the
-    /// last error. Returns whether that socket exists.
+    /// Processes an ICMP error about a sent datagram. The error is stored in the socket that sent
+    /// the datagram, and replaces the previous one. Returns whether that socket exists.
     pub fn receive_error(&mut self, error: &IcmpError) -> bool {
         let [s0, s1, d0, d1, ..] = error.first_bytes;
         let port = u16::from_be_bytes([s0, s1]);
@@ -258,10 +260,10 @@ impl Udp {
         is_ours
     }
 
-    /// Takes the last error about the datagrams of a socket, with the destination that it concerns
-    /// (RFC 1122 §4.1.3.3 MUST).
+    /// Removes and returns the last error about a datagram of a socket, with the destination of the
+    /// datagram (RFC 1122 §4.1.3.3 MUST).
     ///
-    /// The error can be forged by anyone who guesses the port: it is a hint, not a fact.
+    /// The error may be forged by anyone who guesses the port, so it must not be trusted.
     pub fn take_error(&mut self, socket: SocketId) -> Option<(SocketAddr, ErrorKind)> {
         self.sockets.iter_mut().find(|s| s.id == socket)?.error.take()
     }
@@ -300,8 +302,8 @@ impl Udp {
             packet.offload_checksum(CHECKSUM_AT);
         } else {
             let sum = sum.bytes(&[s0, s1, d0, d1, l0, l1, 0, 0]);
-            // A checksum of zero means that there is no checksum. All ones is the same sum (RFC
-            // 768).
+            // A checksum field of zero means that there is no checksum. A sum of zero is sent as
+            // all ones, which is equivalent (RFC 768).
             let [c0, c1] = match sum.word((self.lower.routines.sum)(packet.data())).finish() {
                 0 => [0xFF, 0xFF],
                 checksum => checksum.to_be_bytes(),
@@ -356,7 +358,7 @@ impl Udp {
         None
     }
 
-    /// Parses a header and checks it against the data after it.
+    /// Parses a header, and validates it together with the data after it.
     fn parse(&self, header: &internet::Header, packet: &Packet) -> Option<Parsed> {
         let bytes = packet.data();
         let [s0, s1, d0, d1, l0, l1, c0, c1] = *bytes.first_chunk::<HEADER_LEN>()?;
@@ -364,7 +366,7 @@ impl Udp {
         let len = usize::from(len_field);
         let covered = bytes.get(..len).filter(|_| len >= HEADER_LEN)?;
         if packet.offload.checksum != ChecksumState::InPacket {
-            // The device has verified the checksum, or the datagram was never on a wire.
+            // The device has verified the checksum, or the datagram was looped back.
         } else if packet.offload.segment_size > 0 {
             // Only the first datagram of a super-datagram has a checksum, so the others cannot be
             // verified.
@@ -387,7 +389,7 @@ impl Udp {
         })
     }
 
-    /// Returns whether the device completes the checksum, which it cannot do for fragments.
+    /// Returns whether the device completes the checksum. It cannot do so for fragments.
     fn leaves_checksum(
         &self,
         packet: &Packet,
@@ -405,7 +407,7 @@ impl Udp {
         self.sockets.iter().any(|s| s.port == port)
     }
 
-    /// RFC 6056 §3.3.1: returns a random port, or the next free one after it.
+    /// Returns a random port, or the next free port after it (RFC 6056 §3.3.1).
     fn ephemeral_port(&self, cx: &mut Cx<'_>) -> Option<u16> {
         let count = u64::from(u16::MAX - EPHEMERAL_MIN) + 1;
         self.first_free(u16::try_from(cx.rng.below(count)).unwrap_or(0) + EPHEMERAL_MIN)
@@ -416,10 +418,11 @@ impl Udp {
     }
 }
 
-/// RFC 6056 §3.2: all ports except the well-known ones are used, so that a port is hard to guess.
+/// The lowest port used. RFC 6056 §3.2: all ports except the well-known ones are used, so that a
+/// port is hard to guess.
 const EPHEMERAL_MIN: u16 = 1024;
 
-/// Offset of the checksum in the header, in bytes.
+/// Offset of the checksum field in the header, in bytes.
 const CHECKSUM_AT: usize = 6;
 
 /// The fields of a validated header.
@@ -440,8 +443,8 @@ mod tests {
 
     const PORT: u16 = 69;
 
-    /// Makes a datagram from port 1000 of [`THEIRS`] to [`PORT`] of [`OURS`].
-    fn to_us(data: &[u8]) -> Vec<u8> {
+    /// Returns a datagram from port 1000 of [`THEIRS`] to [`PORT`] of [`OURS`].
+    fn datagram_to_us(data: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         etherparse::PacketBuilder::ipv4(THEIRS.octets(), OURS.octets(), 64)
             .udp(1000, PORT)
@@ -450,12 +453,12 @@ mod tests {
         bytes
     }
 
-    /// Makes a datagram to this host from the UDP header and data in `bytes`.
-    fn carrying(bytes: &[u8]) -> Vec<u8> {
+    /// Returns a datagram to this host whose payload is `bytes`, the UDP header and the data.
+    fn with_payload(bytes: &[u8]) -> Vec<u8> {
         datagram(&header(Protocol::Udp), &[], bytes)
     }
 
-    /// Feeds `bytes` from the link through both layers.
+    /// Passes `bytes` from the link through both layers.
     fn feed(host: &mut Host, udp: &mut Udp, bytes: &[u8]) {
         let Some(datagram) = host.receive(bytes) else { return };
         let cx = &mut host.context.cx();
@@ -472,11 +475,13 @@ mod tests {
 
     fn send(host: &mut Host, udp: &Udp, socket: SocketId, data: &[u8]) -> Vec<u8> {
         let packet = host.packet(data);
-        let to = SocketAddr::from((THEIRS, 1000));
+        let remote = SocketAddr::from((THEIRS, 1000));
         let internet = &mut host.internet;
         let pool = &mut host.pool;
-        let sent =
-            udp.send(socket, packet, to, internet, pool, &mut host.context.cx()).unwrap().unwrap();
+        let sent = udp
+            .send(socket, packet, remote, internet, pool, &mut host.context.cx())
+            .unwrap()
+            .unwrap();
         let bytes = sent.data().to_vec();
         host.pool.put(sent);
         bytes
@@ -493,8 +498,8 @@ mod tests {
                 let [l0, l1] = (len % 256).to_be_bytes();
                 let checksum = if len % 2 == 0 { [0, 0] } else { [1, 2] };
                 let head = [&[0, 9, 0, 69, l0, l1], checksum.as_slice()].concat();
-                feed(&mut host, &mut udp, &carrying(&[&head, data.as_slice()].concat()));
-                feed(&mut host, &mut udp, &carrying(data));
+                feed(&mut host, &mut udp, &with_payload(&[&head, data.as_slice()].concat()));
+                feed(&mut host, &mut udp, &with_payload(data));
             });
             while host.transmit().is_some() {}
             udp.close(socket, &mut host.pool);
@@ -507,7 +512,7 @@ mod tests {
         ) {
             let mut host = Host::default();
             let (mut udp, socket) = bound(&mut host);
-            feed(&mut host, &mut udp, &to_us(&data));
+            feed(&mut host, &mut udp, &datagram_to_us(&data));
             let (source, packet) = udp.receive_from(socket).unwrap();
             prop_assert_eq!(source, SocketAddr::from((THEIRS, 1000)));
             prop_assert_eq!(packet.data(), data);
@@ -523,9 +528,9 @@ mod tests {
                 return Err(TestCaseError::fail("not UDP"));
             };
             let header = theirs.to_header();
-            let from = OURS.octets();
-            let to = THEIRS.octets();
-            let checksum = header.calc_checksum_ipv4_raw(from, to, theirs.payload()).unwrap();
+            let source = OURS.octets();
+            let destination = THEIRS.octets();
+            let checksum = header.calc_checksum_ipv4_raw(source, destination, theirs.payload()).unwrap();
             prop_assert_eq!(header.checksum, checksum);
             prop_assert_eq!((header.source_port, header.destination_port), (PORT, 1000));
             prop_assert_eq!(theirs.payload(), data);
@@ -539,7 +544,7 @@ mod tests {
                 let sent = send(&mut host, &udp, socket, &start.to_be_bytes());
                 [sent[26], sent[27]]
             };
-            // Data that contains the checksum of its own datagram makes its sum zero.
+            // The data contains the checksum of its own datagram, so that the sum becomes zero.
             let sum = u32::from(u16::from_be_bytes([c0, c1]));
             let start = u32::from(start);
             let word = u16::try_from((sum + start) % 0xFFFF).unwrap();
@@ -552,15 +557,15 @@ mod tests {
     fn a_checksum_verified_by_the_device_is_not_checked() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        let damaged = carrying(&[0, 9, 0, 69, 0, 9, 1, 2, 7]);
+        let damaged = with_payload(&[0, 9, 0, 69, 0, 9, 1, 2, 7]);
         let states = [ChecksumState::InPacket, ChecksumState::Verified];
-        let taken = states.map(|checksum| {
+        let accepted = states.map(|checksum| {
             let mut datagram = host.receive(&damaged).unwrap();
             datagram.packet.offload.checksum = checksum;
             udp.receive(datagram, &mut host.pool, &mut host.context.cx());
             udp.receive_from(socket).is_some()
         });
-        assert_eq!(taken, [false, true]);
+        assert_eq!(accepted, [false, true]);
     }
 
     #[test]
@@ -575,7 +580,7 @@ mod tests {
     #[test]
     fn a_datagram_for_a_closed_port_is_reported() {
         let mut host = Host::default();
-        let bytes = to_us(b"data");
+        let bytes = datagram_to_us(b"data");
         feed(&mut host, &mut Udp::default(), &bytes);
         let error = host.transmit().unwrap();
         assert_eq!((&error[20..22], &error[28..]), ([3, 3].as_slice(), &bytes[..28]));
@@ -586,10 +591,11 @@ mod tests {
     fn a_datagram_cut_at_any_byte_is_counted_and_dropped() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        let whole = &to_us(b"data and more")[20..];
-        (0..whole.len()).for_each(|len| feed(&mut host, &mut udp, &carrying(&whole[..len])));
+        let payload = &datagram_to_us(b"data and more")[20..];
+        (0..payload.len())
+            .for_each(|len| feed(&mut host, &mut udp, &with_payload(&payload[..len])));
         assert!(udp.receive_from(socket).is_none());
-        assert_eq!(host.counted(Counter::UdpErrors), whole.len() as u64);
+        assert_eq!(host.counted(Counter::UdpErrors), payload.len() as u64);
         assert_eq!((host.transmit(), host.pool.lent()), (None, 0));
     }
 
@@ -597,7 +603,7 @@ mod tests {
     fn a_damaged_datagram_is_counted_and_dropped() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        let mut bytes = to_us(b"data");
+        let mut bytes = datagram_to_us(b"data");
         bytes[29] ^= 1;
         feed(&mut host, &mut udp, &bytes);
         assert!(udp.receive_from(socket).is_none());
@@ -608,22 +614,22 @@ mod tests {
     fn a_length_field_must_lie_between_eight_and_the_payload_length() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        let taken = (0..=0xFFFF_u16).filter(|len| {
+        let accepted_lens = (0..=0xFFFF_u16).filter(|len| {
             let [l0, l1] = len.to_be_bytes();
-            feed(&mut host, &mut udp, &carrying(&[0, 9, 0, 69, l0, l1, 0, 0, b'o', b'k']));
+            feed(&mut host, &mut udp, &with_payload(&[0, 9, 0, 69, l0, l1, 0, 0, b'o', b'k']));
             let Some((_, packet)) = udp.receive_from(socket) else { return false };
             assert_eq!(packet.len(), usize::from(*len) - HEADER_LEN);
             host.pool.put(packet);
             true
         });
-        assert!(taken.eq(8..=10));
+        assert!(accepted_lens.eq(8..=10));
     }
 
     #[test]
     fn a_datagram_without_a_checksum_is_accepted_unless_one_is_required() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        let bytes = carrying(&[0, 9, 0, 69, 0, 10, 0, 0, b'o', b'k']);
+        let bytes = with_payload(&[0, 9, 0, 69, 0, 10, 0, 0, b'o', b'k']);
         feed(&mut host, &mut udp, &bytes);
         udp.set_requires_checksum(true);
         feed(&mut host, &mut udp, &bytes);
@@ -636,7 +642,7 @@ mod tests {
     fn a_full_queue_drops_datagrams() {
         let mut host = Host::default();
         let (mut udp, _) = bound(&mut host);
-        (0..20).for_each(|_| feed(&mut host, &mut udp, &to_us(b"data")));
+        (0..20).for_each(|_| feed(&mut host, &mut udp, &datagram_to_us(b"data")));
         assert_eq!((host.counted(Counter::UdpIn), host.pool.lent()), (8, 8));
         assert_eq!(host.counted(Counter::UdpQueueFull), 12);
     }
@@ -646,11 +652,11 @@ mod tests {
         let mut host = Host::default();
         let mut udp = Udp::new(Limits { bytes: 10, ..Limits::default() });
         let socket = udp.bind(PORT, &mut host.context.cx()).unwrap();
-        feed(&mut host, &mut udp, &to_us(b"sixsix"));
-        feed(&mut host, &mut udp, &to_us(b"fiver"));
+        feed(&mut host, &mut udp, &datagram_to_us(b"sixsix"));
+        feed(&mut host, &mut udp, &datagram_to_us(b"fiver"));
         assert_eq!(host.counted(Counter::UdpQueueFull), 1);
         assert_eq!(udp.receive_from(socket).unwrap().1.data(), b"sixsix");
-        feed(&mut host, &mut udp, &to_us(b"fiver"));
+        feed(&mut host, &mut udp, &datagram_to_us(b"fiver"));
         assert_eq!(udp.receive_from(socket).unwrap().1.data(), b"fiver");
     }
 
@@ -658,7 +664,7 @@ mod tests {
     fn closing_returns_queued_packets_and_frees_the_port() {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
-        feed(&mut host, &mut udp, &to_us(b"data"));
+        feed(&mut host, &mut udp, &datagram_to_us(b"data"));
         assert_eq!(udp.bind(PORT, &mut host.context.cx()), Err(BindError::PortInUse));
         udp.close(socket, &mut host.pool);
         assert_eq!(host.pool.lent(), 0);
@@ -680,10 +686,14 @@ mod tests {
         let sockets: Vec<_> = (0..1000).map(|_| udp.bind(0, &mut host.context.cx())).collect();
         let mut ports: Vec<_> =
             sockets.iter().map(|socket| udp.port(socket.unwrap()).unwrap()).collect();
-        let follows = ports.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
+        let consecutive_count =
+            ports.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
         ports.sort_unstable();
         ports.dedup();
-        assert!(ports.len() == 1000 && ports[0] >= EPHEMERAL_MIN && follows < 5, "{follows}");
+        assert!(
+            ports.len() == 1000 && ports[0] >= EPHEMERAL_MIN && consecutive_count < 5,
+            "{consecutive_count}"
+        );
     }
 
     #[test]
@@ -699,18 +709,19 @@ mod tests {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         let packet = host.packet(b"data");
-        let long = host.packet(&[0; 0x1_0000]);
+        let long_packet = host.packet(&[0; 0x1_0000]);
         let Host { internet, pool, context } = &mut host;
-        let nowhere = SocketAddr::from((THEIRS, 0));
-        let refused = udp.send(socket, packet, nowhere, internet, pool, &mut context.cx());
+        let port_zero = SocketAddr::from((THEIRS, 0));
+        let refused = udp.send(socket, packet, port_zero, internet, pool, &mut context.cx());
         assert_eq!(refused.unwrap_err(), SendError::Port);
-        let somewhere = SocketAddr::from((THEIRS, 9));
-        let refused = udp.send(socket, long, somewhere, internet, pool, &mut context.cx());
+        let valid_remote = SocketAddr::from((THEIRS, 9));
+        let refused =
+            udp.send(socket, long_packet, valid_remote, internet, pool, &mut context.cx());
         let too_big = internet::SendError::TooBig { mtu: 1500 };
         assert_eq!(refused.unwrap_err(), SendError::Internet(too_big));
         udp.close(socket, pool);
         let packet = pool.take(&mut context.meter).unwrap();
-        let refused = udp.send(socket, packet, somewhere, internet, pool, &mut context.cx());
+        let refused = udp.send(socket, packet, valid_remote, internet, pool, &mut context.cx());
         assert_eq!((refused.unwrap_err(), pool.lent()), (SendError::NoSocket, 0));
     }
 
@@ -719,7 +730,7 @@ mod tests {
         let mut host = Host::default();
         let (mut udp, socket) = bound(&mut host);
         host.context.meter.enter(Account::Telnet);
-        feed(&mut host, &mut udp, &to_us(b"data"));
+        feed(&mut host, &mut udp, &datagram_to_us(b"data"));
         assert_eq!(host.context.meter.enter(Account::Telnet), Account::Telnet);
         send(&mut host, &udp, socket, b"data");
         assert_eq!(host.context.meter.enter(Account::Outside), Account::Telnet);

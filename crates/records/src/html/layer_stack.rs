@@ -56,8 +56,8 @@ impl LayerStack {
         let mut y = 0.0;
         for bar in &self.bars {
             let total = duration(bar.total());
-            let room = window.width() - width_of(&total) - 12.0;
-            svg.text("start name", 0.0, y + 15.0, &fit(&bar.label, room));
+            let label_width = window.width() - width_of(&total) - 12.0;
+            svg.text("start name", 0.0, y + 15.0, &fit(&bar.label, label_width));
             svg.text("end number", window.width(), y + 15.0, &total);
             draw_bar(&mut svg, bar, y + 22.0, window.width());
             y += ROW_HEIGHT;
@@ -97,12 +97,12 @@ fn draw_bar(svg: &mut Svg, bar: &StackedBar, y: f64, width: f64) {
         let tip = format!("{}: {} ({share})", part.layer.text(), duration(part.ns));
         // The gap separates neighboring parts even without color.
         svg.rect(layer_class(part.layer), [x, y, (wide - 1.0).max(0.5), BAR_HEIGHT], &tip);
-        let named = format!("{} {share}", part.layer.text());
-        let on = text_class(part.layer);
-        if wide > width_of(&named) + 10.0 {
-            svg.text(on, x + wide / 2.0, y + 19.5, &named);
+        let named_share = format!("{} {share}", part.layer.text());
+        let label_class = text_class(part.layer);
+        if wide > width_of(&named_share) + 10.0 {
+            svg.text(label_class, x + wide / 2.0, y + 19.5, &named_share);
         } else if wide > width_of(&share) + 4.0 {
-            svg.text(on, x + wide / 2.0, y + 19.5, &share);
+            svg.text(label_class, x + wide / 2.0, y + 19.5, &share);
         }
         x += wide;
     }

@@ -7,7 +7,7 @@ use crate::table::Table;
 
 const TOP_MARGIN: f64 = 34.0;
 const BOTTOM_MARGIN: f64 = 46.0;
-/// Pixels for the sample of a line before its label.
+/// Width of the line sample before a label, in pixels.
 const KEY_LINE_WIDTH: f64 = 26.0;
 /// Maximum value drawn; larger values are not plausible measurements.
 const MAX_VALUE: f64 = 1e18;
@@ -52,7 +52,7 @@ pub enum LineStyle {
 }
 
 impl Line {
-    fn shown(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+    fn visible_points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let is_shown = |value: f64| (0.0..=MAX_VALUE).contains(&value);
         self.points.iter().copied().filter(move |(x, y)| is_shown(*x) && is_shown(*y))
     }
@@ -93,9 +93,9 @@ impl ChartLayout {
             Window::Wide => (430.0, 7.0, 7.0),
             Window::Narrow => (340.0, 3.0, 6.0),
         };
-        let shown = || chart.lines.iter().flat_map(Line::shown);
-        let x = Ticks::up_to(shown().map(|point| point.0).fold(0.0, f64::max), most_x);
-        let y = Ticks::up_to(shown().map(|point| point.1).fold(0.0, f64::max), most_y);
+        let visible_points = || chart.lines.iter().flat_map(Line::visible_points);
+        let x = Ticks::up_to(visible_points().map(|point| point.0).fold(0.0, f64::max), most_x);
+        let y = Ticks::up_to(visible_points().map(|point| point.1).fold(0.0, f64::max), most_y);
         let left = widest(y.at.iter().map(|tick| y.text(*tick))) + 10.0;
         let names = widest(chart.lines.iter().map(|line| line.name.clone()));
         let name_width = names.min(window.width() * 0.3);
@@ -104,9 +104,9 @@ impl ChartLayout {
     }
 
     fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let across = x / self.x.end() * (self.right - self.left);
-        let up = y / self.y.end() * (self.bottom - TOP_MARGIN);
-        (self.left + across, self.bottom - up)
+        let x_offset = x / self.x.end() * (self.right - self.left);
+        let y_offset = y / self.y.end() * (self.bottom - TOP_MARGIN);
+        (self.left + x_offset, self.bottom - y_offset)
     }
 
     fn axes(&self, svg: &mut Svg, chart: &LineChart) {
@@ -127,7 +127,7 @@ impl ChartLayout {
 
     /// Draws the names of all lines beside their ends, spread where they would overlap.
     fn names(&self, svg: &mut Svg, chart: &LineChart) {
-        let end = |line: &Line| line.shown().last().map(|end| self.place(end));
+        let end = |line: &Line| line.visible_points().last().map(|end| self.place(end));
         let ends = chart.lines.iter().filter_map(|line| Some((line, end(line)?)));
         let mut ends: Vec<(&Line, f64, f64)> = ends.map(|(line, (x, y))| (line, x, y)).collect();
         ends.sort_by(|a, b| a.2.total_cmp(&b.2));
@@ -161,10 +161,11 @@ impl LineChart {
         let mut svg = Svg::new(window);
         plot.axes(&mut svg, self);
         for line in &self.lines {
-            let points: Vec<(f64, f64)> = line.shown().map(|point| plot.place(point)).collect();
+            let points: Vec<(f64, f64)> =
+                line.visible_points().map(|point| plot.place(point)).collect();
             svg.polyline([line.style_class(), line.hue_class().1], &points);
             if line.style == LineStyle::Solid {
-                for (value, place) in line.shown().zip(&points) {
+                for (value, place) in line.visible_points().zip(&points) {
                     let tip = format!("{}: {} at {}", line.name, plain(value.1), plain(value.0));
                     svg.mark(line.hue_class(), *place, &tip);
                 }
@@ -176,13 +177,15 @@ impl LineChart {
     }
 
     fn figures(&self) -> Table {
-        let mut xs: Vec<f64> = self.lines.iter().flat_map(Line::shown).map(|(x, _)| x).collect();
+        let points = self.lines.iter().flat_map(Line::visible_points);
+        let mut xs: Vec<f64> = points.map(|(x, _)| x).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
         let names = self.lines.iter().map(|line| line.name.as_str());
         let mut table = names.fold(Table::new().number(&self.x_label), Table::number);
         for x in xs {
-            let at = |line: &Line| line.shown().find(|point| point.0 == x).map(|point| point.1);
+            let at =
+                |line: &Line| line.visible_points().find(|point| point.0 == x).map(|point| point.1);
             let ys = self.lines.iter().map(|line| at(line).map_or(UNKNOWN.to_owned(), plain));
             table.row([plain(x)].into_iter().chain(ys));
         }
@@ -194,7 +197,8 @@ fn widest(texts: impl Iterator<Item = String>) -> f64 {
     texts.map(|text| width_of(&text)).fold(0.0, f64::max)
 }
 
-/// Returns the sorted `heights`, spread so that labels fit between them and above `bottom`.
+/// Returns the vertical positions of labels at the sorted `heights`, moved apart so that the labels
+/// do not overlap and stay above `bottom`.
 fn spread_labels(heights: &[f64], bottom: f64) -> Vec<f64> {
     let mut floor = TOP_MARGIN - MIN_LABEL_DISTANCE;
     let mut spread_heights: Vec<f64> = heights
@@ -227,7 +231,7 @@ mod tests {
     fn points_that_are_not_finite_are_omitted() {
         let points = vec![(0.0, f64::NAN), (1.0, 2.0), (f64::INFINITY, 1.0), (-1.0, 1.0)];
         let line = Line { name: "x".to_owned(), points, hue: 0, style: LineStyle::Solid };
-        assert_eq!(line.shown().collect::<Vec<_>>(), [(1.0, 2.0)]);
+        assert_eq!(line.visible_points().collect::<Vec<_>>(), [(1.0, 2.0)]);
     }
 
     #[test]

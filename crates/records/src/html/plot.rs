@@ -11,10 +11,10 @@ use crate::table::Table;
 const TOP_MARGIN: f64 = 12.0;
 const BOTTOM_MARGIN: f64 = 46.0;
 const LEGEND_ROW: f64 = 18.0;
-/// Pixels for the name of the vertical axis above its last tick.
+/// Height of the name of the vertical axis above its last tick, in pixels.
 const LABEL_HEIGHT: f64 = 26.0;
 const KEY_WIDTH: f64 = 24.0;
-/// Maximum points drawn per series; more would not be distinguishable.
+/// Maximum number of points drawn per series; more would not be distinguishable.
 const POINTS_MAX: usize = 600;
 /// Maximum value drawn; larger values are not plausible measurements.
 const MAX_VALUE: f64 = 1e18;
@@ -117,17 +117,17 @@ impl Series {
     }
 
     /// Returns the points within the scales of `plot`, thinned to about [`POINTS_MAX`].
-    fn shown<'a>(&'a self, plot: &'a Plot) -> Vec<(f64, f64)> {
+    fn visible_points<'a>(&'a self, plot: &'a Plot) -> Vec<(f64, f64)> {
         let has_place = |axis: &PlotAxis, value: f64| match axis.scale {
             Scale::Logarithmic => value > 1e-9 && value <= MAX_VALUE,
             Scale::FromZero => (0.0..=MAX_VALUE).contains(&value),
             Scale::Linear => value.abs() <= MAX_VALUE,
         };
         let is_vertical = self.shape == SeriesShape::Verticals;
-        let shown = self.points.iter().copied();
-        let shown = shown
+        let visible_points = self.points.iter().copied();
+        let visible_points = visible_points
             .filter(|(x, y)| has_place(&plot.x, *x) && (is_vertical || has_place(&plot.y, *y)));
-        thinned(&shown.collect::<Vec<_>>(), POINTS_MAX)
+        thinned(&visible_points.collect::<Vec<_>>(), POINTS_MAX)
     }
 }
 
@@ -204,7 +204,7 @@ impl Ruler {
     fn logarithmic(unit: Unit, low: f64, high: f64, max_steps: f64) -> Self {
         let low = low.clamp(1e-9, MAX_VALUE);
         let high = high.clamp(1e-9, MAX_VALUE);
-        // From fine to coarse divisions, until the tick labels fit.
+        // Try divisions from fine to coarse until the tick labels fit.
         let bases = [10.0, 100.0, 1e3, 1e6];
         let divisions = [[1.0, 2.0, 5.0].as_slice(), &[1.0]];
         let mut found = None;
@@ -224,7 +224,8 @@ impl Ruler {
         Self::with(unit, found.unwrap_or_default())
     }
 
-    /// Returns a ruler with ticks at powers of two that starts and ends at the range of its values.
+    /// Returns a ruler with ticks at powers of two, of which the first and the last enclose `low`
+    /// and `high`.
     fn binary(low: f64, high: f64, max_steps: f64) -> Self {
         let low = low.clamp(1e-9, MAX_VALUE);
         let high = high.clamp(1e-9, MAX_VALUE);
@@ -260,8 +261,8 @@ impl Ruler {
     }
 }
 
-/// Returns the products of powers of `base` with `factors`, from the last product at or below `low`
-/// to the first product at or above `high`; at least two products.
+/// Returns the products of powers of `base` with `factors`, in ascending order. The first product
+/// is at or below `low`, and the last is at or above `high`. There are at least two products.
 fn log_ticks(base: f64, factors: &[f64], low: f64, high: f64) -> Vec<f64> {
     let first = (low.ln() / base.ln()).floor() - 1.0;
     let mut all = Vec::new();
@@ -328,8 +329,8 @@ struct Frame {
 
 impl Frame {
     fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let across = self.x.position(x) * (self.right - self.left);
-        (self.left + across, self.bottom - self.y.position(y) * (self.bottom - self.top))
+        let x_offset = self.x.position(x) * (self.right - self.left);
+        (self.left + x_offset, self.bottom - self.y.position(y) * (self.bottom - self.top))
     }
 }
 
@@ -340,13 +341,14 @@ impl Plot {
     }
 
     fn draw(&self, window: Window) -> String {
-        let shown: Vec<_> = self.series.iter().map(|series| series.shown(self)).collect();
+        let visible_points: Vec<_> =
+            self.series.iter().map(|series| series.visible_points(self)).collect();
         let (height, most_x, most_y) = match window {
             Window::Wide => (320.0, 8.0, 6.0),
             Window::Narrow => (270.0, 3.0, 5.0),
         };
-        let x = Ruler::of(&self.x, shown.iter().flatten().map(|point| point.0), most_x);
-        let not_vertical = self.series.iter().zip(&shown);
+        let x = Ruler::of(&self.x, visible_points.iter().flatten().map(|point| point.0), most_x);
+        let not_vertical = self.series.iter().zip(&visible_points);
         let not_vertical =
             not_vertical.filter(|(series, _)| series.shape != SeriesShape::Verticals);
         let ys = not_vertical.flat_map(|(_, points)| points).map(|point| point.1);
@@ -357,7 +359,7 @@ impl Plot {
         let right = window.width() - 24.0;
         let frame = Frame { left, right, top, bottom: top + height, x, y };
         self.axes(&mut svg, &frame);
-        for (series, points) in self.series.iter().zip(&shown) {
+        for (series, points) in self.series.iter().zip(&visible_points) {
             self.series(&mut svg, &frame, series, points);
         }
         let label = format!("{}: {} against {}", self.title, self.y.label, self.x.label);

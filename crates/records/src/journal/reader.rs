@@ -39,8 +39,8 @@ pub fn segments(directory: &Path) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let is_lines = path.extension().is_some_and(|extension| extension == "jsonl");
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_lines);
+        let is_segment_file = path.extension().is_some_and(|extension| extension == "jsonl");
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_segment_file);
         if let Some(number) = stem.and_then(|stem| stem.parse().ok()) {
             segments.push(Segment { number, path });
         }

@@ -63,16 +63,16 @@ impl WriteBuffer {
     fn remove_written(&mut self, written: usize) {
         let was_torn = self.is_torn;
         let (head, rest) = self.lines.split_at_checked(written).unwrap_or_default();
-        let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let complete_bytes = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if written > 0 {
-            self.is_torn = whole < written;
+            self.is_torn = complete_bytes < written;
         }
         let is_all = rest.is_empty() && !self.is_torn;
         if is_all {
             self.lines.clear();
         } else {
-            // The newline that terminates a torn line was only inserted and is not kept.
-            let start = if was_torn { whole.max(1) } else { whole };
+            // The newline that terminates a torn line belongs to no record, so it is not kept.
+            let start = if was_torn { complete_bytes.max(1) } else { complete_bytes };
             self.lines.drain(..start);
         }
     }

@@ -31,14 +31,14 @@ pub struct Settings {
 pub struct Population {
     settings: Settings,
     random: u64,
-    generated: u64,
+    generated_count: u64,
 }
 
 impl Population {
     /// Returns the transfers of `settings`, in order of their start.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, random: settings.seed, generated: 0 }
+        Self { settings, random: settings.seed, generated_count: 0 }
     }
 
     /// Returns the next random number below `limit`, which must not be 0 (SplitMix64).
@@ -70,8 +70,8 @@ impl Iterator for Population {
 
     fn next(&mut self) -> Option<Transfer> {
         let Settings { hosts, users, every_ns, .. } = self.settings;
-        let start = START_UNIX_NS + self.generated * every_ns;
-        self.generated += 1;
+        let start = START_UNIX_NS + self.generated_count * every_ns;
+        self.generated_count += 1;
         let mut transfer = Transfer::new(Identifier::new(start, self.next_below(u64::MAX)));
         let host = self.next_below(hosts);
         let user = self.next_below(users);
@@ -80,8 +80,8 @@ impl Iterator for Population {
         let is_get = self.next_below(3) > 0;
         let identity = &mut transfer.identity;
         identity.role = Some(if role == 0 { Role::User } else { Role::Server });
-        identity.session_id = Some(Identifier(u128::from(self.generated / 8)));
-        identity.seq = Some(self.generated % 8 + 1);
+        identity.session_id = Some(Identifier(u128::from(self.generated_count / 8)));
+        identity.seq = Some(self.generated_count % 8 + 1);
         identity.program = Some(Text::from("plumb"));
         identity.stack = Some(Stack::Kernel);
         let remote_ip = Ipv4Addr::from(0x0a00_0000 | host);
@@ -98,7 +98,8 @@ impl Iterator for Population {
         request.byte_size = Some(8);
         request.mode = Some(Mode::Stream);
         request.structure = Some(Structure::File);
-        request.path_requested = Some(Text::from(&format!("pub/file-{}.tar", self.generated)));
+        let path = format!("pub/file-{}.tar", self.generated_count);
+        request.path_requested = Some(Text::from(&path));
         let outcome = self.outcome();
         transfer.result.outcome = Some(outcome);
         transfer.result.final_reply = Some(if outcome == Outcome::Complete { 226 } else { 426 });

@@ -120,8 +120,8 @@ const NAMED: [NamedTransfer; 30] = [
     named(SERVER_IMAGE, BBN, Command::Retr, (14, 50_000), (28_008, 1_007, 1)),
     named(USER_IMAGE, AI, Command::Stor, (14, 52_000), (5_029_992, 498_000, 1)),
     named(USER_TEXT, ML, Command::Mlfl, (14, 54_000), (80, 7_000, 60)),
-    // Table III, in the row order of the scan, where the columns have shifted. Rates are computed
-    // from whole seconds, except the second: 5,336 bit/s are 50,688 bits in 9.5 s.
+    // Table III, in the row order of the scan. The columns of the scan are shifted. Rates are
+    // computed from whole seconds, except in the second row: 5,336 bit/s are 50,688 bits in 9.5 s.
     named(USER_IMAGE, NIC, Command::Stor, (9, 65_989), (121_392, 87_000, 21)),
     named(USER_IMAGE, ML, Command::Stor, (15, 54_030), (50_688, 9_500, 8)),
     named(USER_IMAGE, ML, Command::Retr, (15, 54_074), (50_688, 5_000, 12)),
@@ -179,8 +179,8 @@ struct Figures {
     cpu_ns: u64,
 }
 
-/// Adds the transfers of `stratum` that the paper does not name, so that all add up to its sums;
-/// `at` is the index of the stratum.
+/// Adds the transfers of `stratum` that the paper does not name, so that all transfers of the
+/// stratum add up to its sums; `at` is the index of the stratum.
 ///
 /// Sizes grow quadratically. A fifth of the time is the same for each transfer, and the rest is
 /// proportional to the bits.

@@ -10,21 +10,21 @@
 //! first byte and after its last one is the median over all transfers. The arrivals of the largest
 //! transfer show how it continues:
 //!
-//! * *Settled*: the last periods of a round trip or more are alike. The rest arrives at their mean
-//!   rate, which includes all recurring effects: windows, losses, timeouts, the pauses of a slow
-//!   disk.
+//! * *Settled*: the last periods of a round trip or more are alike. The remaining bytes arrive at
+//!   the mean rate of these periods, which includes all recurring effects: windows, losses,
+//!   timeouts, the pauses of a slow disk.
 //! * *Growing*: the transfer took no longer than slow start does, or each third of its time brought
-//!   far more than the previous one, as in the startup of BBR. Round trips continue to double up to
-//!   the rate of the slowest link, if packets show that, or else up to the usual limits of hosts.
-//! * *Short*: the transfer arrived within two round trips. The rate explains why larger transfers
-//!   take longer than smaller ones, beyond the initial window (RFC 6928) and the doubling of slow
-//!   start ([`Model`]). If slow start explains all of the difference there is no rate, and no
-//!   prediction.
+//!   far more bytes than the previous one, as in the startup of BBR. Round trips continue to
+//!   double. The limit is the rate of the slowest link, if packets show that rate, or else the
+//!   usual limits of hosts.
+//! * *Short*: the transfer arrived within two round trips. The initial window (RFC 6928) and the
+//!   doubling of slow start ([`Model`]) explain a part of the difference between larger and smaller
+//!   transfers. The rate explains the rest. If nothing is left, there is no rate and no prediction.
 //!
 //! The range of a settled flow follows from the deviation of its arrivals from a straight line. The
-//! range of a growing flow extends from faster growth to no growth beyond the mean of the second
-//! half of its time. No range covers a token bucket that is still not empty when the largest
-//! transfer ends, or losses that the largest transfer did not have.
+//! range of a growing flow extends from faster growth to no growth: the lowest rate is the mean of
+//! the second half of its time. No range covers a token bucket that is still not empty when the
+//! largest transfer ends, or losses that the largest transfer did not have.
 
 use super::periods::{self, Periods, Settled};
 use super::{Model, rate};
@@ -43,13 +43,14 @@ pub struct Estimate {
 /// Model of the time of files over one path, in one direction.
 #[derive(Clone, Debug)]
 pub struct FileModel {
-    /// Size of the largest transfer, and its time, ns.
+    /// Size of the largest transfer.
     bytes: u64,
     ns: u64,
     trip_ns: u64,
     /// Time of the first bytes of the largest transfer, ns.
     first_ns: u64,
-    /// Deviation of the size-independent part downwards and upwards, ns.
+    /// Possible deviations of the size-independent time: towards a shorter and towards a longer
+    /// time, ns.
     fixed_ns: [u64; 2],
     final_phase: FinalPhase,
 }
@@ -75,7 +76,7 @@ struct Growing {
     max_cost: f64,
 }
 
-/// A flow whose time is within this factor of slow start's is still in slow start.
+/// A flow is still in slow start if its time is at most this many times the time of slow start.
 const SLOW_START_FACTOR: f64 = 1.3;
 /// Maximum bytes in flight with the default limits of Linux: the send buffer grows to 4 MiB, and
 /// holds twice the congestion window.
@@ -94,7 +95,7 @@ const SAMPLING_INTERVAL_NS: u64 = 6_000_000;
 /// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
 
-/// Margin for scheduling delays on both hosts, and for rate differences between transfers a minute
+/// Margin for scheduling delays on both hosts, and for the difference between transfers a minute
 /// apart: this fraction of the time, plus [`MARGIN_NS`].
 const MARGIN_FRACTION: f64 = 0.03;
 const MARGIN_NS: f64 = 2e6;
@@ -109,8 +110,8 @@ impl FileModel {
         let trip_ns = trips.into_iter().flatten().min()?.max(1);
         let flows = &probe.transfers;
         let largest = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
-        let as_large = flows.iter().filter(|flow| flow.bytes == largest.bytes);
-        let ns = median(&as_large.map(|flow| flow.elapsed_ns).collect::<Vec<_>>())?;
+        let largest_flows = flows.iter().filter(|flow| flow.bytes == largest.bytes);
+        let ns = median(&largest_flows.map(|flow| flow.elapsed_ns).collect::<Vec<_>>())?;
         let final_phase = Self::final_phase(probe, largest, trip_ns);
         let final_phase = match final_phase {
             Some(final_phase) => final_phase,
@@ -133,8 +134,8 @@ impl FileModel {
         Some(Self { bytes: largest.bytes, ns, trip_ns, first_ns, fixed_ns, final_phase })
     }
 
-    /// Builds the model from the beginning of a file, for a protocol that waits for an answer after
-    /// each of its windows and has no slow start; `None` for less than two windows of
+    /// Builds the model from the beginning of a file, for a protocol without slow start that waits
+    /// for an acknowledgment after each of its windows. Returns `None` for less than two windows of
     /// `window_bytes`.
     #[must_use]
     pub fn in_lock_step(arrivals: &[Arrival], window_bytes: u64) -> Option<Self> {
@@ -191,8 +192,8 @@ impl FileModel {
         let is_growing = span <= slow_start_ns.max(paced_ns) + min_ns as f64
             || (span <= paced_ns * 2.0 && rounds >= 3.0 && periods::is_growing_by_thirds(arrivals));
         let counts = &largest.counts;
-        let lost = counts.retransmissions.max(counts.out_of_order_in);
-        let is_lossy = lost.is_some_and(|lost| lost > 0);
+        let loss_count = counts.retransmissions.max(counts.out_of_order_in);
+        let is_lossy = loss_count.is_some_and(|count| count > 0);
         if is_sent
             && !is_lossy
             && let Some(settled) = late_store_rate(probe, largest, trip_ns)
@@ -228,15 +229,15 @@ impl FileModel {
     /// is less than the size of the largest transfer.
     #[must_use]
     pub fn estimate(&self, bytes: u64) -> Option<Estimate> {
-        let more = bytes.checked_sub(self.bytes)?;
+        let more_bytes = bytes.checked_sub(self.bytes)?;
         let [ns, min, max] = match &self.final_phase {
-            FinalPhase::Settled(settled) => self.settled(settled, more),
-            FinalPhase::Growing(growing) => self.growing(growing, more),
+            FinalPhase::Settled(settled) => self.settled(settled, more_bytes),
+            FinalPhase::Growing(growing) => self.growing(growing, more_bytes),
             FinalPhase::Short(model) => self.short(model, bytes),
         };
         let margin = ns * MARGIN_FRACTION + MARGIN_NS;
-        // Add a round trip, because the client that transfers the file may wait for one more reply
-        // than the probe did.
+        // Add a round trip, because the transfer of the file may wait for one more reply than the
+        // probe.
         let [shorter, longer] = self.fixed_ns.map(|ns| ns as f64);
         let max = max + margin + longer.max(self.trip_ns as f64);
         let min = (min - margin - shorter).max(self.ns as f64 / 2.0);
@@ -246,33 +247,34 @@ impl FileModel {
         })
     }
 
-    fn settled(&self, settled: &Settled, more: u64) -> [f64; 3] {
+    fn settled(&self, settled: &Settled, more_bytes: u64) -> [f64; 3] {
         let cost = settled.ns as f64 / settled.bytes.max(1) as f64;
         let base = self.ns as f64;
-        let ns = base + more as f64 * cost;
+        let ns = base + more_bytes as f64 * cost;
         let data_ns = ns - self.first_ns as f64;
         let share = settled.ns as f64 / data_ns.max(1.0);
         let spread = data_ns * settled.error * (1.0 + share).sqrt();
         // A token bucket that was full at the start of the largest transfer may be empty at the
         // start of the next.
-        let even = self.first_ns as f64 + (self.bytes + more) as f64 * cost;
-        [ns, ns - spread, ns.max(even) + spread]
+        let even_ns = self.first_ns as f64 + (self.bytes + more_bytes) as f64 * cost;
+        [ns, ns - spread, ns.max(even_ns) + spread]
     }
 
-    fn growing(&self, growing: &Growing, more: u64) -> [f64; 3] {
+    fn growing(&self, growing: &Growing, more_bytes: u64) -> [f64; 3] {
         let base = self.ns as f64;
         let trip = self.trip_ns as f64;
-        let all = self.bytes + more;
+        let all = self.bytes + more_bytes;
         let rounds = |bytes| rounds(bytes, growing.first_bytes);
         let doubled = (rounds(all) - rounds(self.bytes)) * trip;
         let window = MAX_BYTES_IN_FLIGHT as f64 / trip * 8e9;
         let max_bps = growing.max_bps.map_or(f64::MAX, |rate| rate as f64).min(window);
         let max_bps = max_bps.min(ASSUMED_LINK_BPS.max(8e9 / growing.late_cost));
-        let late_rate_ns = more as f64 * growing.late_cost;
-        let ns = doubled.max(more as f64 * 8e9 / max_bps).max(late_rate_ns / 8.0);
+        let late_rate_ns = more_bytes as f64 * growing.late_cost;
+        let ns = doubled.max(more_bytes as f64 * 8e9 / max_bps).max(late_rate_ns / 8.0);
         // The lower limit takes half of the doubled round trips, because a round trip may bring
         // more than twice as much as the previous one.
-        [base + ns, base + doubled / 2.0, base + (more as f64 * growing.max_cost).max(ns * 1.1)]
+        let max_ns = (more_bytes as f64 * growing.max_cost).max(ns * 1.1);
+        [base + ns, base + doubled / 2.0, base + max_ns]
     }
 
     fn short(&self, (model, range): &(Model, Vec<Flow>), bytes: u64) -> [f64; 3] {
@@ -335,7 +337,7 @@ fn half_size_transfer(probe: &Observation, bytes: u64) -> Option<&Flow> {
 }
 
 /// Returns the number of round trips that slow start takes for `bytes` if the first round trip
-/// brings `first`.
+/// transfers `first` bytes.
 fn rounds(bytes: u64, first: u64) -> f64 {
     (1.0 + bytes as f64 / first.max(1) as f64).log2()
 }
@@ -427,19 +429,20 @@ mod tests {
 
     #[test]
     fn a_slow_start_of_one_transfer_affects_only_the_range() {
-        let from = |ms: u64, packets: u64| probe((0..packets).map(move |at| (ms + at, 1_000)));
+        let transfer_from =
+            |ms: u64, packets: u64| probe((0..packets).map(move |at| (ms + at, 1_000)));
         for (largest_ms, small_ms) in [(560, 60), (60, 560)] {
-            let mut observed = from(largest_ms, 400);
+            let mut observed = transfer_from(largest_ms, 400);
             for (ms, packets) in [(small_ms, 1), (60, 4), (60, 16)] {
-                observed.transfers.push(from(ms, packets).transfers[0].clone());
+                observed.transfers.push(transfer_from(ms, packets).transfers[0].clone());
             }
             let forecast = estimate(&observed, 1_600_000);
             assert_eq!(forecast.ns / MS, 60 + 1_599 + 10);
             assert!(forecast.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{forecast:?}");
         }
-        let mut observed = from(560, 400);
+        let mut observed = transfer_from(560, 400);
         for (ms, packets) in [(60, 1), (560, 4), (560, 16)] {
-            observed.transfers.push(from(ms, packets).transfers[0].clone());
+            observed.transfers.push(transfer_from(ms, packets).transfers[0].clone());
         }
         let forecast = estimate(&observed, 1_600_000);
         assert!(forecast.range_ns[0] / MS < 60 + 1_599 + 10, "{forecast:?}");
@@ -480,14 +483,14 @@ mod tests {
         };
         // 2 MiB in each round trip of 20 ms.
         assert_eq!(more_ms(&paced_flow(8, 20)), 20_000_000 * 20 / (2 << 20));
-        let mut near = paced_flow(5, 2);
-        near.path.min_rtt_ns = Some(2 * MS);
-        assert_eq!(more_ms(&near), 160);
+        let mut near_flow = paced_flow(5, 2);
+        near_flow.path.min_rtt_ns = Some(2 * MS);
+        assert_eq!(more_ms(&near_flow), 160);
     }
 
     /// Returns uploads of `sizes` packets, acknowledged every `ack_us`, which take 70 ms plus 4 ms
     /// per packet.
-    fn stored<const COUNT: usize>(sizes: [u64; COUNT], ack_us: u64) -> Observation {
+    fn late_uploads<const COUNT: usize>(sizes: [u64; COUNT], ack_us: u64) -> Observation {
         let mut all = probe([]);
         all.transfers = sizes
             .map(|packets| {
@@ -507,11 +510,11 @@ mod tests {
     #[test]
     fn a_server_that_stores_acknowledged_data_late_has_the_rate_of_its_last_replies() {
         // All data is acknowledged within 3 round trips.
-        assert_eq!(estimate(&stored([4, 16, 64], 780), 256_000).ns / MS, 70 + 256 * 4);
+        assert_eq!(estimate(&late_uploads([4, 16, 64], 780), 256_000).ns / MS, 70 + 256 * 4);
         // Two sizes are not enough to recognize the delay, but the range includes it.
-        assert!(estimate(&stored([16, 64], 780), 256_000).range_ns[1] / MS >= 70 + 256 * 4);
+        assert!(estimate(&late_uploads([16, 64], 780), 256_000).range_ns[1] / MS >= 70 + 256 * 4);
         // Two sizes are enough if data is acknowledged more slowly than by slow start.
-        assert_eq!(estimate(&stored([16, 64], 2_500), 256_000).ns / MS, 70 + 256 * 4);
+        assert_eq!(estimate(&late_uploads([16, 64], 2_500), 256_000).ns / MS, 70 + 256 * 4);
     }
 
     #[test]

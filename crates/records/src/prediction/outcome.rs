@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_range_includes_its_ends() {
         let forecast = Forecast { range_ns: Some([100, 120]), ..FORECAST };
-        let held = [99, 100, 120, 121].map(|ns| forecast.with_measured(ns).is_in_range());
-        assert_eq!(held, [Some(false), Some(true), Some(true), Some(false)]);
+        let results = [99, 100, 120, 121].map(|ns| forecast.with_measured(ns).is_in_range());
+        assert_eq!(results, [Some(false), Some(true), Some(true), Some(false)]);
         assert_eq!(forecast.unmeasured().is_in_range(), None);
         assert_eq!(FORECAST.with_measured(110).is_in_range(), None);
     }

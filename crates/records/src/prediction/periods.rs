@@ -3,12 +3,12 @@
 
 use crate::verdict::Arrival;
 
-/// Maximum number of periods; above it, periods become longer than a round trip.
+/// Maximum number of periods; to avoid more, periods become longer than a round trip.
 const PERIODS_MAX: u64 = 48;
-/// Minimum size of the settled tail: the bytes of the flow divided by this number, or
-/// [`MIN_TAIL_BYTES`] if that is less.
+/// Minimum size of the final part in which periods are alike: the bytes of the flow divided by this
+/// number, or [`MIN_TAIL_BYTES`] if that is less.
 const MIN_TAIL_DIVISOR: u64 = 4;
-/// Size of a settled tail that is enough for a flow of any length, bytes.
+/// Size of a final part that is enough for a flow of any length, bytes.
 const MIN_TAIL_BYTES: u64 = 12_000;
 /// Relative rate difference up to which two parts of a flow are alike, regardless of the spread of
 /// the periods.
@@ -22,7 +22,7 @@ pub(super) struct Periods {
     /// Length of a period, ns.
     ns: u64,
     /// Bytes of each period that is over when the last byte arrives.
-    whole: Vec<u64>,
+    complete_periods: Vec<u64>,
     /// Bytes of the period in which the last byte arrives.
     last: u64,
     span_ns: u64,
@@ -46,16 +46,16 @@ impl Periods {
         let span_ns = last.at_ns.checked_sub(first.at_ns)?;
         let ns = trip_ns.max(span_ns / PERIODS_MAX).max(1);
         let count = usize::try_from(span_ns / ns).ok().filter(|count| *count >= 2)?;
-        let mut whole = vec![0_u64; count + 1];
+        let mut complete_periods = vec![0_u64; count + 1];
         for arrival in arrivals {
-            let at = arrival.at_ns.saturating_sub(first.at_ns) / ns;
-            let at = usize::try_from(at).unwrap_or(count);
-            if let Some(bytes) = whole.get_mut(at.min(count)) {
+            let index = arrival.at_ns.saturating_sub(first.at_ns) / ns;
+            let index = usize::try_from(index).unwrap_or(count);
+            if let Some(bytes) = complete_periods.get_mut(index.min(count)) {
                 *bytes = bytes.saturating_add(arrival.bytes);
             }
         }
-        let last = whole.pop()?;
-        Some(Self { first_ns: first.at_ns, ns, whole, last, span_ns })
+        let last = complete_periods.pop()?;
+        Some(Self { first_ns: first.at_ns, ns, complete_periods, last, span_ns })
     }
 
     /// Returns the time from the first arrival to the last, ns.
@@ -70,9 +70,9 @@ impl Periods {
         let last_ns = arrivals.last()?.at_ns;
         let from_ns = self.settled_ns();
         let half = self.ns / 2;
-        let near = [from_ns.saturating_sub(half), from_ns.saturating_add(half)];
-        let after = || arrivals.iter().position(|one| one.at_ns >= from_ns);
-        let start = burst(arrivals, near).or_else(after).unwrap_or(0);
+        let search_range = [from_ns.saturating_sub(half), from_ns.saturating_add(half)];
+        let first_after = || arrivals.iter().position(|one| one.at_ns >= from_ns);
+        let start = burst(arrivals, search_range).or_else(first_after).unwrap_or(0);
         let end = burst(arrivals, [last_ns.saturating_sub(self.ns), last_ns])?;
         let burst = arrivals.get(start..=end)?;
         let first = burst.first()?;
@@ -83,20 +83,20 @@ impl Periods {
         (bytes > 0).then_some(Settled { bytes, ns, error })
     }
 
-    /// Returns the start of the longest final part whose periods are alike, or else of the last
-    /// half, ns.
+    /// Returns the start of the longest final part whose periods are alike, ns. Without such a
+    /// part, returns the start of the last half.
     fn settled_ns(&self) -> u64 {
-        let count = self.whole.len();
+        let count = self.complete_periods.len();
         let sum = |from: usize| {
-            let late = self.whole.get(from..).unwrap_or_default();
-            late.iter().fold(self.last, |sum, one| sum.saturating_add(*one))
+            let later_periods = self.complete_periods.get(from..).unwrap_or_default();
+            later_periods.iter().fold(self.last, |sum, one| sum.saturating_add(*one))
         };
         let is_enough =
             |from: &usize| sum(*from) >= (sum(0) / MIN_TAIL_DIVISOR).min(MIN_TAIL_BYTES);
-        // A settled tail that follows a faster part takes most of the time, so it begins in the
+        // If the final part follows a faster part, it takes most of the time, so it begins in the
         // first half. A later start is not tried, because a congestion window varies periodically.
         let latest = count / 2;
-        let is_steady = |from: &usize| self.whole.get(*from..).is_some_and(is_steady);
+        let is_steady = |from: &usize| self.complete_periods.get(*from..).is_some_and(is_steady);
         let steady = (0..=latest).take_while(is_enough).find(is_steady);
         let from = steady.or_else(|| (0..=latest).rev().find(is_enough)).unwrap_or(0);
         let from = u64::try_from(from).unwrap_or(u64::MAX);
@@ -108,13 +108,13 @@ fn bytes_of(arrivals: &[Arrival]) -> u64 {
     arrivals.iter().fold(0, |sum, one| sum.saturating_add(one.bytes))
 }
 
-/// Returns the relative error of the time of `arrivals`, with respect to as many other bytes of the
-/// same flow, at 90 % confidence.
+/// Returns the relative error of the time of `arrivals`, at 90 % confidence, if it is used to
+/// predict the time of as many other bytes of the same flow.
 ///
 /// If the times between bursts were independent, the arrivals would deviate from the straight line
-/// between the first and the last like a Brownian bridge, whose mean square is a sixth of the
-/// variance at the end of a free path. A silence that is followed by all the data it delayed, as
-/// behind a hole in the data of a full link, causes less deviation and does not change the rate.
+/// between the first and the last like a Brownian bridge. Its mean square is a sixth of the
+/// variance at the end of a free path. Behind a hole in the data of a full link, all delayed data
+/// follows the silence. Such a silence causes less deviation and does not change the rate.
 pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
     let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return UNKNOWN_ERROR };
     let span_ns = last.at_ns.saturating_sub(first.at_ns).max(1);
@@ -155,8 +155,8 @@ pub(super) fn late_cost(arrivals: &[Arrival]) -> Option<f64> {
     let first = arrivals.first()?;
     let last = arrivals.last()?;
     let half_ns = last.at_ns.checked_sub(first.at_ns)? / 2;
-    let late = arrivals.iter().filter(|one| one.at_ns > first.at_ns + half_ns);
-    let bytes = late.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+    let later_arrivals = arrivals.iter().filter(|one| one.at_ns > first.at_ns + half_ns);
+    let bytes = later_arrivals.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
     (bytes > 0).then(|| half_ns as f64 / bytes as f64)
 }
 
@@ -176,15 +176,15 @@ pub(super) fn is_growing_by_thirds(arrivals: &[Arrival]) -> bool {
     late / 3 >= middle / 2 && middle >= early
 }
 
-/// Returns the arrival that follows the longest silence between two times.
+/// Returns the index of the arrival that follows the longest silence between two times.
 fn burst(arrivals: &[Arrival], [from_ns, to_ns]: [u64; 2]) -> Option<usize> {
     let before = std::iter::once(None).chain(arrivals.iter().map(Some));
     let silence = |(before, one): (Option<&Arrival>, &Arrival)| {
         before.map_or(u64::MAX, |before| one.at_ns.saturating_sub(before.at_ns))
     };
     let all = before.zip(arrivals).enumerate();
-    let near = all.filter(|(_, (_, one))| (from_ns..=to_ns).contains(&one.at_ns));
-    near.max_by_key(|(at, pair)| (silence(*pair), std::cmp::Reverse(*at))).map(|(at, _)| at)
+    let candidates = all.filter(|(_, (_, one))| (from_ns..=to_ns).contains(&one.at_ns));
+    candidates.max_by_key(|(at, pair)| (silence(*pair), std::cmp::Reverse(*at))).map(|(at, _)| at)
 }
 
 fn mean(values: &[u64]) -> f64 {
@@ -234,8 +234,8 @@ mod tests {
     #[test]
     fn a_burst_after_a_hole_compensates_for_the_silence_before_it() {
         // Packets every 10 ms, of which a third waits for a lost one.
-        let late = |at: u64| if (20..40).contains(&at) { 400 } else { at * 10 };
-        let observed_arrivals = arrivals((0..60).map(|at| (late(at), 1_000)));
+        let arrival_ms = |at: u64| if (20..40).contains(&at) { 400 } else { at * 10 };
+        let observed_arrivals = arrivals((0..60).map(|at| (arrival_ms(at), 1_000)));
         assert!(
             error_of_mean(&observed_arrivals, true)
                 < error_of_mean(&observed_arrivals, false) / 2.0

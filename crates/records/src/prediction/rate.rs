@@ -1,14 +1,17 @@
 //! The rate of the link and the window, derived from the arrivals of one flow.
 //!
 //! The data in flight at one time arrives as a train: its bytes follow each other at the rate of
-//! the slowest link. Between two trains the link is idle for the rest of a round trip. A process
-//! may read several packets at once, or one slightly late, so single gaps are unreliable; the
-//! longest train as a whole is reliable. Its first half is omitted: a token bucket may have let it
-//! pass at once, and at the beginning slow start has not filled the link. If the link is nearly
-//! full, idle times are as short as the delays of a busy host, so only the densest half of the
-//! second half counts. If the last round trips brought equal amounts, less than the capacity of the
-//! link and less than slow start would have sent by then, a limit on the bytes in flight is
-//! assumed.
+//! the slowest link. Between two trains the link is idle for the rest of a round trip.
+//!
+//! A process may read several packets at once, or read one packet late. Single gaps are therefore
+//! unreliable, but the longest train as a whole is reliable. The first half of the train is
+//! omitted: a token bucket may have let it pass at once, and slow start does not fill the link at
+//! the beginning. If the link is nearly full, idle times are as short as the delays of a busy host.
+//! Therefore only the densest half of the second half counts.
+//!
+//! A limit on the bytes in flight is assumed if the last round trips brought equal amounts of data.
+//! These amounts must be less than the capacity of the link, and less than slow start would have
+//! sent by then.
 
 use crate::verdict::Arrival;
 
@@ -25,13 +28,13 @@ pub(super) struct Train {
     pub(super) window_bytes: Option<u64>,
 }
 
-/// Minimum arrivals of a train.
+/// Minimum number of arrivals of a train.
 const MIN_ARRIVALS: usize = 4;
 /// Minimum ratio of the gap between two trains to the usual gap.
 const TRAIN_GAP_FACTOR: u64 = 4;
 /// Initial congestion window in segments (RFC 6928).
 pub(super) const INITIAL_SEGMENTS: u64 = 10;
-/// Number of round trips with equal amounts that excludes slow start.
+/// Minimum number of round trips with equal amounts that excludes slow start.
 const MIN_ALIKE_ROUND_TRIPS: u64 = 3;
 
 /// Analyzes `arrivals` over a network of `trip_ns`, in segments of at most `mss_bytes`; `None` if
@@ -42,7 +45,7 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
         _ => 0,
     };
     let gaps: Vec<u64> = arrivals.windows(2).map(gap).collect();
-    // Weighted by bytes, so that a run of small arrivals does not determine the usual gap.
+    // Weight the gaps by bytes, so that many small arrivals do not determine the usual gap.
     let usual_ns = weighted_median_gap_ns(&gaps, arrivals)?;
     let between_ns = (trip_ns / 4).max(usual_ns.saturating_mul(TRAIN_GAP_FACTOR)).max(1);
     let trains = arrivals
@@ -54,24 +57,25 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
     let steady_bps = steady_bps(arrivals, step_ns, mss_bytes);
     // A rate slightly below the rate of the link is the rate of a nearly full link, reduced by its
     // idle time.
-    let limited = steady_bps.filter(|steady| *steady < rate_bps - rate_bps / 5);
+    let window_bps = steady_bps.filter(|steady| *steady < rate_bps - rate_bps / 5);
     let window = |steady: u64| {
         let bytes = u128::from(steady) * u128::from(trip_ns) / 8_000_000_000;
         u64::try_from(bytes).ok().filter(|bytes| *bytes > 0)
     };
-    Some(Train { rate_bps, window_bytes: limited.and_then(window) })
+    Some(Train { rate_bps, window_bytes: window_bps.and_then(window) })
 }
 
-/// Returns the rate of the slowest link, bit/s, if packets follow each other as densely at first as
-/// later.
+/// Returns the rate of the slowest link, bit/s, if the packets are spaced as densely at the
+/// beginning as later.
 pub(super) fn line_bps(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
-    let within = |arrivals: &[Arrival]| train(arrivals, trip_ns, 1).map(|train| train.rate_bps);
-    let max = within(arrivals)?;
+    let rate_within =
+        |arrivals: &[Arrival]| train(arrivals, trip_ns, 1).map(|train| train.rate_bps);
+    let max = rate_within(arrivals)?;
     let first = arrivals.first()?;
     let last = arrivals.last()?;
-    let until = first.at_ns.saturating_add(last.at_ns.saturating_sub(first.at_ns) / 3 * 2);
-    let count = arrivals.iter().take_while(|one| one.at_ns <= until).count();
-    let early = within(arrivals.get(..count)?)?;
+    let two_thirds_ns = first.at_ns.saturating_add(last.at_ns.saturating_sub(first.at_ns) / 3 * 2);
+    let count = arrivals.iter().take_while(|one| one.at_ns <= two_thirds_ns).count();
+    let early = rate_within(arrivals.get(..count)?)?;
     (early > max / 10 * 7).then_some(max)
 }
 
@@ -93,8 +97,8 @@ fn weighted_median_gap_ns(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
     middle.map(|(gap, _)| *gap)
 }
 
-/// Returns the rate of the densest half of the second half of a train or, if the train is short, of
-/// all of the train except the first arrival.
+/// Returns the rate of the densest half of the second half of a train. For a short train, returns
+/// the rate of all arrivals except the first.
 fn rate_bps(train: &[Arrival]) -> Option<u64> {
     let rate = if train.len() >= 4 * MIN_ARRIVALS {
         densest_bps(train.get(train.len() / 2..)?)?
@@ -130,8 +134,8 @@ fn densest_bps(train: &[Arrival]) -> Option<u64> {
     best
 }
 
-/// Returns the rate of the last steps of `step_ns`, including the idle time in them, bit/s. `None`
-/// if the steps brought different amounts, or as much as slow start permits.
+/// Returns the rate over the last intervals of `step_ns`, including idle time, bit/s. Returns
+/// `None` if the intervals brought different amounts, or as much as slow start permits.
 fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64> {
     let first = arrivals.first()?;
     let last = arrivals.last()?;
@@ -151,9 +155,10 @@ fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64>
     let rate = u64::try_from(bits / u128::from(span)).ok()?;
     // In slow start each acknowledged byte permits one more in flight (RFC 5681 §3.1).
     let before = arrivals.iter().filter(|arrival| arrival.at_ns <= from);
-    let acknowledged = before.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes));
-    let allowed = mss_bytes.saturating_mul(INITIAL_SEGMENTS).saturating_add(acknowledged);
-    let is_held_back = sum / MIN_ALIKE_ROUND_TRIPS < allowed - allowed / 4;
+    let acknowledged_bytes = before.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes));
+    let initial_bytes = mss_bytes.saturating_mul(INITIAL_SEGMENTS);
+    let allowed_bytes = initial_bytes.saturating_add(acknowledged_bytes);
+    let is_held_back = sum / MIN_ALIKE_ROUND_TRIPS < allowed_bytes - allowed_bytes / 4;
     (*min > 0 && max - min <= max / 4 && is_held_back).then_some(rate)
 }
 
@@ -195,8 +200,8 @@ mod tests {
         let slow = train(&arrivals, 100 * MS, 1_000).unwrap();
         assert_eq!(slow.window_bytes, None);
         arrivals.extend(trains(&[(500, 40)]));
-        let held = train(&arrivals, 100 * MS, 1_000).unwrap();
-        assert_eq!(held.window_bytes, Some(40_000));
+        let limited_train = train(&arrivals, 100 * MS, 1_000).unwrap();
+        assert_eq!(limited_train.window_bytes, Some(40_000));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The phases of one transfer, which add up to its time exactly.
 //!
-//! Phases follow each other on one time line: a phase ends at its mark, and begins where the
-//! previous one ended. Marks can be out of order, for example if a command is sent while the data
-//! connection is still opening, or if a reply is read after the first byte of data. A phase that
-//! would end before its predecessor has zero length. The time after the last mark is a phase of its
-//! own.
+//! Each phase ends at a mark, the time of an event, and begins where the previous phase ended.
+//! Marks can be out of order, for example if a command is sent while the data connection is still
+//! opening, or if a reply is read after the first byte of data. A phase that would end before its
+//! predecessor has zero length. The time after the last mark is a phase of its own.
 
 use super::{Direction, Sample};
 

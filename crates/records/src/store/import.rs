@@ -103,10 +103,10 @@ impl Store {
     /// that another file was read.
     fn saved_offset(&self, number: u64, head: &[u8], len: u64) -> Result<u64, StoreError> {
         let select = "SELECT head, end FROM segment WHERE number = ?1";
-        let saved = self.connection.query_row(select, [number.cast_signed()], |row| {
+        let saved_offset = self.connection.query_row(select, [number.cast_signed()], |row| {
             Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
         });
-        let Some((known_head, end)) = saved.optional()? else { return Ok(0) };
+        let Some((known_head, end)) = saved_offset.optional()? else { return Ok(0) };
         let is_same = head.starts_with(&known_head) && end <= len;
         Ok(if is_same { end } else { 0 })
     }

@@ -157,16 +157,16 @@ impl Store {
         let mut groups: Vec<BTreeMap<Group, Aggregate>> = vec![BTreeMap::new(); axes.len()];
         for view in [Some(View::Class), Some(View::Host), Some(View::User), None] {
             let is_of_view = |axis: &DivisionAxis| resolved.view(*axis, source) == view;
-            let mut chosen: Vec<(DivisionAxis, &mut BTreeMap<Group, Aggregate>)> = axes
+            let mut axis_groups: Vec<(DivisionAxis, &mut BTreeMap<Group, Aggregate>)> = axes
                 .iter()
                 .copied()
                 .zip(&mut groups)
                 .filter(|(axis, _)| is_of_view(axis))
                 .collect();
             match view {
-                _ if chosen.is_empty() => {}
-                Some(view) => self.add_cells(view, &resolved, &mut chosen)?,
-                None => self.add_rows(&resolved, &mut chosen)?,
+                _ if axis_groups.is_empty() => {}
+                Some(view) => self.add_cells(view, &resolved, &mut axis_groups)?,
+                None => self.add_rows(&resolved, &mut axis_groups)?,
             }
         }
         let strings =
@@ -276,7 +276,7 @@ impl Store {
         &self,
         view: View,
         resolved: &Resolved<'_>,
-        chosen: &mut [(DivisionAxis, &mut BTreeMap<Group, Aggregate>)],
+        axis_groups: &mut [(DivisionAxis, &mut BTreeMap<Group, Aggregate>)],
     ) -> Result<(), StoreError> {
         let select = "SELECT key, tally FROM rollup WHERE view = ?1";
         let mut select = self.connection.prepare_cached(select)?;
@@ -294,7 +294,7 @@ impl Store {
                 continue;
             }
             let aggregate = blob(1)?;
-            for (axis, groups) in chosen.iter_mut() {
+            for (axis, groups) in axis_groups.iter_mut() {
                 let sum = groups.entry(group(*axis, &row_key)).or_default();
                 sum.merge_encoded(aggregate).ok_or(StoreError::Damaged)?;
             }
@@ -305,7 +305,7 @@ impl Store {
     fn add_rows(
         &self,
         resolved: &Resolved<'_>,
-        chosen: &mut [(DivisionAxis, &mut BTreeMap<Group, Aggregate>)],
+        axis_groups: &mut [(DivisionAxis, &mut BTreeMap<Group, Aggregate>)],
     ) -> Result<(), StoreError> {
         let (conditions, values) = resolved.conditions();
         let select = format!("SELECT {NARROW_COLUMNS} FROM transfer t WHERE {conditions}");
@@ -314,7 +314,7 @@ impl Store {
         while let Some(row) = rows.next()? {
             let (row_key, measures) = split_narrow_row(row)?;
             let id = row.get::<_, i64>(0)?.cast_unsigned();
-            for (axis, groups) in chosen.iter_mut() {
+            for (axis, groups) in axis_groups.iter_mut() {
                 groups.entry(group(*axis, &row_key)).or_default().add(id, &measures);
             }
         }

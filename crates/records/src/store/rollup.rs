@@ -1,10 +1,11 @@
 //! Roll-ups: the totals of the transfers of each class, updated as they are added.
 //!
-//! A cell is a day, a program, a command, a type, a byte size, an outcome and a size class, and has
-//! the [`Aggregate`](crate::aggregate::Aggregate) of its transfers. There are three views: all
-//! transfers by class; by host and class; by user and class. The views by host and by user omit the
-//! size, because with the size they would have almost as many cells as there are transfers. A query
-//! is answered from the first view that has all the properties it uses.
+//! A cell is identified by a day, a program, a command, a type, a byte size, an outcome and a size
+//! class. It contains the [`Aggregate`](crate::aggregate::Aggregate) of its transfers. There are
+//! three views of all transfers: by class, by host and class, and by user and class. The views by
+//! host and by user omit the size, because with the size they would have almost as many cells as
+//! there are transfers. A query is answered from the first view that has all the properties it
+//! uses.
 
 use crate::aggregate::Measures;
 use crate::calendar::NS_PER_DAY;

@@ -161,7 +161,7 @@ fn a_store_of_schema_1_gets_new_roll_ups() {
     let mut store = Store::open(&directory.store()).unwrap();
     store.append(&transfers).unwrap();
     let expected = from_both_sources(&store, &Filter::default());
-    // As schema 1 had it: with the fastest transfer regardless of its duration.
+    // Restore the roll-ups of schema 1, where the fastest transfer may have any duration.
     store.connection.execute("DELETE FROM rollup", []).unwrap();
     store.connection.pragma_update(None, "user_version", 1).unwrap();
     drop(store);
@@ -303,10 +303,10 @@ fn a_truncated_write_ahead_log_leaves_complete_batches() {
     let log = std::fs::read(&log_path).unwrap();
     drop(store);
     for cut in (0..log.len()).step_by(997).chain([log.len()]) {
-        let crashed = TestDirectory::new();
-        std::fs::write(crashed.store(), &main).unwrap();
-        std::fs::write(crashed.0.join("transfers.sqlite-wal"), &log[..cut]).unwrap();
-        let mut store = Store::open(&crashed.store()).unwrap();
+        let crashed_store = TestDirectory::new();
+        std::fs::write(crashed_store.store(), &main).unwrap();
+        std::fs::write(crashed_store.0.join("transfers.sqlite-wal"), &log[..cut]).unwrap();
+        let mut store = Store::open(&crashed_store.store()).unwrap();
         assert!([0, 20, 40].contains(&files(&store, &Filter::default())), "cut at {cut}");
         store.import(&directory.journal()).unwrap();
         let [fastest, records] = from_both_sources(&store, &Filter::default());

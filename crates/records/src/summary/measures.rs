@@ -8,17 +8,17 @@ use crate::table::Table;
 /// Maximum number of tries displayed; if there are more, only failed ones are displayed.
 const TRIES_MAX: usize = 20;
 
-/// Texts that name the data to which the rates and the CPU time apply.
-struct Of {
+/// Texts that name the data from which the rates and the CPU time were measured.
+struct DataTexts {
     peak: String,
     average: String,
     cpu: &'static str,
 }
 
-/// Returns the texts: for files, or for the screenful and keystrokes of a login.
-fn of(measured: &Measurement) -> Of {
+/// Returns the texts for file transfers, or for the screenful and keystrokes of a login.
+fn data_texts(measured: &Measurement) -> DataTexts {
     if measured.transfers.is_some() {
-        return Of {
+        return DataTexts {
             peak: "the fastest transfer".to_owned(),
             average: "all transfers together".to_owned(),
             cpu: "this program, all transfers together",
@@ -29,29 +29,29 @@ fn of(measured: &Measurement) -> Of {
         rate += &format!("; the line does not run at {} bit/s", count(bps));
     }
     let cpu = "this program, for keys typed one at a time, without the screenful";
-    Of { peak: rate.clone(), average: rate, cpu }
+    DataTexts { peak: rate.clone(), average: rate, cpu }
 }
 
 /// Returns the six measures, one per row.
 pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     let mut table = Table::new().text("measure").number("value").text("of");
-    let of = of(measured);
-    table.row(["rate, peak", &rate_or_unknown(measures.rate_peak_bps), &of.peak]);
-    table.row(["rate, average", &rate_or_unknown(measures.rate_average_bps), &of.average]);
+    let texts = data_texts(measured);
+    table.row(["rate, peak", &rate_or_unknown(measures.rate_peak_bps), &texts.peak]);
+    table.row(["rate, average", &rate_or_unknown(measures.rate_average_bps), &texts.average]);
     let response = duration_or_unknown(measures.response_ns);
     table.row(["response", &response, "median time until the target is usable"]);
     let cpu = duration_or_unknown(measures.cpu_ns_per_megabit);
-    table.row(["CPU per megabit", &cpu, of.cpu]);
+    table.row(["CPU per megabit", &cpu, texts.cpu]);
     let word = if measures.tries == 1 { "try" } else { "tries" };
     let all = count(measures.tries);
     let failed = count(measures.tries_failed);
     let tries = format!("{all} {word}, {failed} failed");
-    let between = match (measures.between_failures_ns, measures.tries) {
+    let failure_interval = match (measures.between_failures_ns, measures.tries) {
         (Some(ns), _) => duration(ns),
         (None, 0) => UNKNOWN.to_owned(),
         (None, _) => "none".to_owned(),
     };
-    table.row(["between failures to connect", &between, &tries]);
+    table.row(["between failures to connect", &failure_interval, &tries]);
     let available = measures.availability.map_or_else(
         || UNKNOWN.to_owned(),
         |available| {
@@ -79,9 +79,9 @@ pub(super) fn tries(tries: &[Attempt]) -> Table {
     let mut table = Table::new().number("after").text("try").number("response").text("why");
     let is_shown = |one: &&Attempt| tries.len() <= TRIES_MAX || one.outcome != AttemptOutcome::Ok;
     for one in tries.iter().filter(is_shown).take(TRIES_MAX) {
-        let why = one.error.as_deref().unwrap_or_default();
+        let reason = one.error.as_deref().unwrap_or_default();
         let response = duration_or_unknown(one.response_ns);
-        table.row([&duration(one.at_ns), one.outcome.text(), &response, why]);
+        table.row([&duration(one.at_ns), one.outcome.text(), &response, reason]);
     }
     table
 }

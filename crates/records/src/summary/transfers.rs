@@ -28,8 +28,8 @@ pub(super) fn sizes(transfers: &Transfers) -> Table {
 /// Returns the phases of the smallest and the largest transfer of each direction. The phases are
 /// those of the transfer of median time, and add up to its time.
 pub(super) fn phases(transfers: &Transfers) -> Vec<(String, Table)> {
-    let both = [Direction::Received, Direction::Sent];
-    let tables = both.into_iter().filter_map(|direction| {
+    let directions = [Direction::Received, Direction::Sent];
+    let tables = directions.into_iter().filter_map(|direction| {
         let table = phases_of(transfers, direction)?;
         Some((format!("Where the time of a transfer went, {}", direction.text()), table))
     });
@@ -37,19 +37,19 @@ pub(super) fn phases(transfers: &Transfers) -> Vec<(String, Table)> {
 }
 
 fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
-    let whole = transfers.samples.iter().filter(|one| !one.is_partial);
+    let complete_samples = transfers.samples.iter().filter(|one| !one.is_partial);
     let sizes: Vec<u64> =
-        whole.filter(|one| one.direction == direction).map(|one| one.bytes).collect();
+        complete_samples.filter(|one| one.direction == direction).map(|one| one.bytes).collect();
     let min = *sizes.iter().min()?;
     let max = *sizes.iter().max()?;
-    let ends = if min == max { vec![max] } else { vec![min, max] };
-    let chosen: Vec<&Sample> = ends
+    let extreme_sizes = if min == max { vec![max] } else { vec![min, max] };
+    let typical_samples: Vec<&Sample> = extreme_sizes
         .into_iter()
         .filter_map(|bytes| median_sample(&transfers.samples, direction, bytes))
         .collect();
-    let headers = chosen.iter().map(|one| format!("{} bytes", count(one.bytes)));
+    let headers = typical_samples.iter().map(|one| format!("{} bytes", count(one.bytes)));
     let mut table = headers.fold(Table::new().text("phase"), |table, header| table.number(&header));
-    let split: Vec<_> = chosen.iter().map(|one| (one.total_ns, one.phases())).collect();
+    let split: Vec<_> = typical_samples.iter().map(|one| (one.total_ns, one.phases())).collect();
     for phase in Phase::ALL {
         let in_direction = |phases: &[(Phase, u64)]| {
             phases.iter().find(|(one, _)| *one == phase).map(|(_, ns)| *ns)

@@ -89,8 +89,8 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        let part = u64::from(byte & 0x7f);
-        number |= part.checked_shl(shift).filter(|moved| moved >> shift == part)?;
+        let low_bits = u64::from(byte & 0x7f);
+        number |= low_bits.checked_shl(shift).filter(|moved| moved >> shift == low_bits)?;
         if byte & 0x80 == 0 {
             return Some(number);
         }

@@ -64,7 +64,7 @@ impl Transfer {
     pub fn limit(&self) -> Option<TransferLimit> {
         let real = u128::from(self.real_ns().filter(|real| *real > 0)?);
         let is_most = |ns: Option<u64>| u128::from(ns.unwrap_or(0)) * 2 >= real;
-        let us = |time: Option<u64>| time.map(|us| us.saturating_mul(1_000));
+        let us_to_ns = |time: Option<u64>| time.map(|us| us.saturating_mul(1_000));
         if u128::from(self.cpu_ns().unwrap_or(0)) * 5 >= real * 4 {
             return Some(TransferLimit::Processor);
         }
@@ -72,9 +72,9 @@ impl Transfer {
             (None, None) => self.time.disk_wait_ns,
             (read, write) => Some(read.unwrap_or(0).saturating_add(write.unwrap_or(0))),
         };
-        let peer = us(self.tcp.rwnd_limited_us);
-        let buffer = us(self.tcp.sndbuf_limited_us);
-        let busy = us(self.tcp.busy_us);
+        let peer = us_to_ns(self.tcp.rwnd_limited_us);
+        let buffer = us_to_ns(self.tcp.sndbuf_limited_us);
+        let busy = us_to_ns(self.tcp.busy_us);
         let network = busy
             .map(|busy| busy.saturating_sub(peer.unwrap_or(0)).saturating_sub(buffer.unwrap_or(0)));
         let is_sending = self.is_sending();

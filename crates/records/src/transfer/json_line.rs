@@ -48,22 +48,22 @@ impl Transfer {
         if lines.len() - start <= LINE_MAX_BYTES {
             return;
         }
-        let mut short = self.clone();
-        short.identity.truncated = Some(true);
+        let mut short_record = self.clone();
+        short_record.identity.truncated = Some(true);
         for limit in TEXT_LIMITS {
             lines.truncate(start);
-            truncate_texts(&mut short, limit);
-            json_writer::push(&short, lines);
+            truncate_texts(&mut short_record, limit);
+            json_writer::push(&short_record, lines);
             if lines.len() - start <= LINE_MAX_BYTES {
                 return;
             }
         }
-        short.host = Host::default();
-        short.tcp = Tcp::default();
-        short.own_stack = OwnStack::default();
-        short.ncp = Ncp::default();
+        short_record.host = Host::default();
+        short_record.tcp = Tcp::default();
+        short_record.own_stack = OwnStack::default();
+        short_record.ncp = Ncp::default();
         lines.truncate(start);
-        json_writer::push(&short, lines);
+        json_writer::push(&short_record, lines);
     }
 
     /// Parses a line of a journal, of this schema or of schema 1.
@@ -79,15 +79,15 @@ impl Transfer {
 
 /// Truncates every text of `transfer` that is longer than `limit` bytes.
 fn truncate_texts(transfer: &mut Transfer, limit: usize) {
-    let mut long = Vec::new();
+    let mut long_texts = Vec::new();
     transfer.visit(|at, _, value| {
         if let Value::Text(bytes) = value
             && let Some(head) = bytes.get(..limit)
         {
-            long.push((at, Text::from(head)));
+            long_texts.push((at, Text::from(head)));
         }
     });
-    for (at, text) in long {
+    for (at, text) in long_texts {
         transfer.put_bytes(at.into(), text.as_bytes());
     }
 }

@@ -185,13 +185,13 @@ schema! {
         41 wire_bytes: u64,
         /// Bits of the file, as RFC 573 counts them: bytes times their size.
         42 bits: u64,
-        /// Words of 36 bits.
+        /// Number of words of 36 bits.
         43 words_36bit formerly "words36": u64,
-        /// Records, if the file has record structure.
+        /// Number of records, if the file has record structure.
         44 records: u64,
-        /// Restart markers.
+        /// Number of restart markers.
         45 restart_markers: u64,
-        /// Line endings converted.
+        /// Number of line endings converted.
         46 crlf_conversions: u64,
         /// Algorithm of `hash`.
         47 hash_algorithm formerly "hash_alg": Text,
@@ -248,7 +248,7 @@ schema! {
         70 cpu_user_ns: u64,
         /// System CPU time.
         71 cpu_sys_ns: u64,
-        /// Processor cycles.
+        /// Number of processor cycles.
         72 cpu_cycles: u64,
         /// System calls that moved bytes between file and connection.
         73 syscalls: u64,
@@ -330,9 +330,9 @@ schema! {
 
     /// Values available only with plumbline's own TCP/IP stack.
     own_stack: OwnStack {
-        /// Acknowledgments sent without data.
+        /// Number of acknowledgments sent without data.
         120 acks_out: u64,
-        /// Zero-window probes.
+        /// Number of zero-window probes.
         121 window_probes: u64,
         /// Time spent on checksums, ns.
         122 checksum_ns: u64,
@@ -340,7 +340,7 @@ schema! {
         123 link: Text,
         /// Link rate, bit/s.
         124 link_bps: u64,
-        /// Frames.
+        /// Number of link frames.
         125 frames: u64,
         /// Framing overhead around the datagrams, bytes.
         126 frame_overhead_bytes: u64,
@@ -348,15 +348,15 @@ schema! {
 
     /// Values available only with the NCP.
     ncp: Ncp {
-        /// RFNMs.
+        /// Number of RFNMs (Ready For Next Message).
         130 rfnms: u64,
         /// Time spent waiting for RFNMs, ns.
         131 rfnm_wait_ns: u64,
         /// Time spent waiting for allocations, ns.
         132 allocation_wait_ns formerly "alloc_wait_ns": u64,
-        /// Messages.
+        /// Number of NCP messages.
         133 messages formerly "msgs": u64,
-        /// Bits allocated.
+        /// Number of bits allocated.
         134 allocated_bits formerly "bits_alloc": u64,
     }
 
@@ -368,7 +368,7 @@ schema! {
         151 window_blocks: u64,
         /// Blocks sent or received more than once.
         152 repeated_blocks: u64,
-        /// Timeouts at this end.
+        /// Number of timeouts at this end.
         153 timeouts: u64,
     }
 

@@ -278,8 +278,8 @@ pub struct Cause {
     pub operation: Operation,
     /// Waiting time due to the cause, ns.
     pub cost_ns: u64,
-    /// Time saved if the cause were removed, ns: at most `cost_ns`, and less where another wait
-    /// would take its place.
+    /// Time saved if the cause were removed, ns. It is less than `cost_ns` if another wait would
+    /// take the place of the removed one.
     pub gain_ns: u64,
     /// Total duration of the operation, ns.
     pub total_ns: u64,
@@ -303,8 +303,8 @@ const GAIN_TOLERANCE_DIVISOR: u64 = 20;
 const MIN_DISTANT_TRIP_NS: u64 = 50_000_000;
 
 impl Cause {
-    /// Returns whether the cause exceeds the unnoticed delay, and is a significant part of its
-    /// total.
+    /// Returns whether the cost exceeds the delay that users do not notice, and is a significant
+    /// part of the total.
     pub(super) fn stands_out(&self) -> bool {
         let min_ns = if self.kind == CauseKind::Distance {
             MIN_DISTANT_TRIP_NS
@@ -320,16 +320,20 @@ impl Cause {
         let gain = u128::from(self.gain_ns);
         let total = u128::from(self.total_ns.max(1));
         let share = (gain * 1_000_000 / total).min(1_000_000);
-        let noticed = share * gain / (gain + u128::from(self.operation.unnoticeable_delay_ns()));
-        let noticed = u64::try_from(noticed).unwrap_or(u64::MAX);
-        if self.kind.is_limit() { noticed / LIMIT_WEIGHT_DIVISOR } else { noticed }
+        let unnoticeable_ns = u128::from(self.operation.unnoticeable_delay_ns());
+        let noticeable_share = share * gain / (gain + unnoticeable_ns);
+        let noticeable_share = u64::try_from(noticeable_share).unwrap_or(u64::MAX);
+        match self.kind.is_limit() {
+            true => noticeable_share / LIMIT_WEIGHT_DIVISOR,
+            false => noticeable_share,
+        }
     }
 
     /// Returns the cause in at most two sentences: the cause, its cost and the total, the gain if
     /// that is less than the cost, the evidence, and the remedy.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let hidden = match self.masks_another() {
+        let gain_clause = match self.masks_another() {
             false => String::new(),
             true => format!(
                 ", but removing it saves only {}, because other waits remain",
@@ -337,7 +341,7 @@ impl Cause {
             ),
         };
         format!(
-            "{} costs {} of the {} of {} ({}){hidden}: {}.",
+            "{} costs {} of the {} of {} ({}){gain_clause}: {}.",
             self.subject,
             duration(self.cost_ns),
             duration(self.total_ns),
@@ -357,9 +361,11 @@ impl Cause {
 pub(super) fn rank(candidates: Vec<Cause>) -> Vec<Cause> {
     let mut ranking: Vec<Cause> = candidates.into_iter().filter(Cause::stands_out).collect();
     ranking.sort_by_key(|cause| std::cmp::Reverse(cause.weight()));
-    // Small segments come before the line rate, because their headers are the removable part of it.
-    let place = |kind| ranking.iter().position(|cause: &Cause| cause.kind == kind);
-    if let (Some(line), Some(small)) = (place(CauseKind::LineRate), place(CauseKind::SmallPackets))
+    // Small segments come before the line rate: the time of their headers on the line can be
+    // removed.
+    let rank_of = |kind| ranking.iter().position(|cause: &Cause| cause.kind == kind);
+    let ranks = (rank_of(CauseKind::LineRate), rank_of(CauseKind::SmallPackets));
+    if let (Some(line), Some(small)) = ranks
         && line < small
     {
         let small = ranking.remove(small);

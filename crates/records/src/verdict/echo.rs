@@ -59,18 +59,20 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut causes = idle_causes(observed, echo, median_ns);
     if let Some(turns) = half_duplex::turnaround_cause(observed, &net_ns).filter(Cause::stands_out)
     {
-        // The turnarounds of the path also explain all other waits of keys, also in a train.
+        // The turnarounds of the path also explain all other waits of keys, even in a train of
+        // keys.
         causes.push(turns);
         return causes;
     }
     let is_disordered = super::flows::is_disordered(observed);
     if let Some(late) = late_echoes(observed, &net_ns, median_ns) {
-        // If packets are occasionally lost, later keys only wait for their repair.
+        // If packets are occasionally lost, later keys only wait for the retransmission of the lost
+        // packets.
         causes.push(if is_disordered { as_reordering(late) } else { late });
         return causes;
     }
     if has_processor_wait(echo) {
-        // The following keys were delayed locally, too.
+        // The keys of the other measurements were delayed locally, too.
         return causes;
     }
     let key_waits = queue_under_load(observed, median_ns).into_iter();
@@ -220,8 +222,8 @@ const MIN_LATE_ECHOES: usize = 3;
 /// session, due to a pausing program.
 fn late_echoes(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
     let echo = observed.echo.as_ref()?;
-    // Keys alternate with keys that erase them, so a regular pause may affect only one of the two
-    // kinds: a pause at every tenth answer delays none of the typed keys, or one in five of them.
+    // Typed keys alternate with keys that erase them, so a regular pause may affect only one of the
+    // two kinds. For example, a pause at every tenth answer may delay none of the typed keys.
     let mut all = lateness_ns(net_ns);
     all.extend(lateness_ns(&echo.erasures_ns));
     let late: Vec<u64> = all.iter().copied().filter(|ns| *ns > 0).collect();
@@ -282,8 +284,8 @@ const fn late_by_pauses() -> Late {
     }
 }
 
-/// Output in the send buffer of the remote host is mentioned if it causes at least the additional
-/// time of an echo divided by this number.
+/// Output in the send buffer of the remote host is mentioned if its delay is at least the
+/// additional time of an echo divided by this number.
 const MIN_HELD_DIVISOR: u64 = 5;
 
 /// A queue is the cause if TCP's round-trip time grows by at least the additional time of an echo
@@ -291,8 +293,8 @@ const MIN_HELD_DIVISOR: u64 = 5;
 /// acknowledgments of a few keys only.
 const MIN_QUEUED_DIVISOR: u64 = 8;
 
-/// Echoes during an output are charged to the local processor if the local host waited for it for
-/// at least the time of the output divided by this number.
+/// Echoes during an output are charged to the local processor if the local host waited for its
+/// processor for at least the time of the output divided by this number.
 const MIN_WAIT_DIVISOR: u64 = 4;
 
 /// Returns the cost of the wait for the local processor in echoes during the longest output. If the
@@ -337,8 +339,8 @@ pub(super) fn first_flight_ns(observed: &Observation) -> Option<u64> {
 
 /// Returns the cost of a queue that other data of this session fills.
 fn queue_under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
-    let loaded = observed.echo_under_load.as_ref()?;
-    let total_ns = loaded.settled_ns()?;
+    let loaded_echo = observed.echo_under_load.as_ref()?;
+    let total_ns = loaded_echo.settled_ns()?;
     let gain_ns = total_ns.saturating_sub(idle_ns);
     if let Some(cause) = processor_wait_during_output(observed, gain_ns, total_ns) {
         return Some(cause);
@@ -365,7 +367,7 @@ fn queue_under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let held_clause = match held_ns >= gain_ns / MIN_HELD_DIVISOR {
         false => String::new(),
         true => format!(
-            "; the remote host delays it by another {}, behind output that it has not sent",
+            "; the remote host delays it by another {}, because it sends earlier output first",
             duration(held_ns)
         ),
     };
@@ -386,7 +388,8 @@ fn queue_under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     })
 }
 
-/// With fewer quick echoes, a pause cannot be distinguished from keys that wait for each other.
+/// Minimum number of quick echoes; with fewer, a pause cannot be distinguished from keys that wait
+/// for each other.
 const MIN_QUICK_ECHOES: usize = 3;
 /// An echo counts as quick if it exceeds the idle echo by at most the idle echo divided by this
 /// number, or by [`QUICK_TOLERANCE_NS`] if that is more.

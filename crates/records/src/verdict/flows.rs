@@ -30,13 +30,13 @@ pub(super) struct View<'a> {
     pub(super) stalls: Vec<Stall>,
     /// Time that has a cause already, ns.
     pub(super) explained_ns: u64,
-    /// Packets were lost in this session, as far as this can be observed.
+    /// True if packets were lost in this session, as far as this can be observed.
     pub(super) has_losses: bool,
-    /// Packets were also lost between single keys, when no queue can have been full.
+    /// True if packets were also lost between single keys, when no queue can have been full.
     pub(super) has_losses_at_rest: bool,
     /// Average cost of lost packets for this flow, from the whole session, if known, ns.
     pub(super) expected_loss_ns: Option<u64>,
-    /// Data of the local host was overtaken by later data.
+    /// True if data of the local host was overtaken by later data.
     pub(super) has_reordering: bool,
     /// Time of the first byte in a second measurement of the same operation, ns.
     pub(super) other_first_ns: Option<u64>,
@@ -46,12 +46,12 @@ pub(super) struct View<'a> {
     pub(super) black_hole_segment_bytes: Option<u64>,
 }
 
-/// A rule that is applied to a flow exclusively.
+/// The only rule that is applied to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Test whether long packets vanish.
-    Hole,
-    /// Test whether the flow arrives in windows of one round trip each.
+    /// Tests whether long packets vanish.
+    BlackHole,
+    /// Tests whether the flow arrives in windows of one round trip each.
     Windows,
 }
 
@@ -59,8 +59,8 @@ pub(super) enum Rule {
 const MIN_STALL_NS: u64 = 5_000_000;
 
 impl View<'_> {
-    /// Makes a cause that stalled this flow for `cost_ns`. Without the cause, the flow takes the
-    /// minimum time that the other known limits permit.
+    /// Makes a cause that stalled this flow for `cost_ns`. The gain is limited: without the cause,
+    /// the flow still takes the minimum time that the other known limits permit.
     pub(super) fn cause(
         &self,
         kind: CauseKind,
@@ -86,9 +86,9 @@ impl View<'_> {
         self.stalls.iter().filter(|stall| is_included(stall)).copied().collect()
     }
 
-    /// If `cause` stands out, assigns `stalls` to it, so that no other cause gets these stalls, and
-    /// returns it.
-    pub(super) fn settle(&mut self, cause: Cause, stalls: &[Stall]) -> Option<Cause> {
+    /// Assigns `stalls` to `cause` if the cause stands out, and returns the cause. No other cause
+    /// can get these stalls afterwards.
+    pub(super) fn assign_stalls(&mut self, cause: Cause, stalls: &[Stall]) -> Option<Cause> {
         if !cause.stands_out() {
             return None;
         }
@@ -166,14 +166,14 @@ pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
     views(observed)
         .iter()
         .filter(|view| view.only.is_none())
-        .find_map(|view| rates::seen_line_bps(view))
+        .find_map(|view| rates::observed_line_bps(view))
 }
 
 fn views(observed: &Observation) -> Vec<View<'_>> {
     let screenful = observed.screenful.iter().map(|flow| (flow, Operation::Screenful));
     let transfers = observed.transfers.iter().map(|flow| (flow, Operation::Transfer));
     let blocked =
-        observed.blocked.iter().map(|flow| (flow, Operation::Screenful, Some(Rule::Hole)));
+        observed.blocked.iter().map(|flow| (flow, Operation::Screenful, Some(Rule::BlackHole)));
     let sustained = observed.sustained.iter();
     let sustained = sustained.map(|flow| (flow, Operation::Transfer, Some(Rule::Windows)));
     let trip_ns = round_trip_ns(observed);
@@ -219,21 +219,23 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
 /// Minimum number of gaps; with fewer, a stall looks like a slow link.
 const MIN_GAPS: usize = 4;
 
-/// Returns whether `seen_bps` may be the rate of a link. On a link the first bytes also take their
-/// transmission time, whereas the first segment of a window arrives at once. This is only checked
-/// if there are few gaps, or if the gaps are as long as a round trip, because windows of one
-/// segment each are spaced as evenly as packets on a link.
-fn can_be_link_rate(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
+/// Returns whether `observed_bps` may be the rate of a link. The alternative is a flow that arrives
+/// in windows of one segment each: such windows are spaced as evenly as packets on a link.
+///
+/// On a link the first bytes also take their transmission time, whereas the first segment of a
+/// window arrives at once. This is checked only if there are few gaps, or if the gaps are as long
+/// as a round trip.
+fn can_be_link_rate(flow: &Flow, observed_bps: u64, trip_ns: Option<u64>) -> bool {
     let arrivals = &flow.arrivals;
     let mut times: Vec<u64> = gaps(arrivals).map(|(_, gap, _)| gap).collect();
     times.sort_unstable();
     let typical = statistics::nearest_rank(&times, 50).copied().unwrap_or(0);
     let is_round_trip_gap = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
-    // A window sent in one or a few round trips, for example in segments of half its size,
-    // determines the rate.
+    // One window per round trip determines the rate. The window may also take a few round trips,
+    // for example if segments have half of its size.
     let is_window_rate = |window: u64| {
         let trip_rate = rate_bps(window, trip_ns.unwrap_or(0)).unwrap_or(u64::MAX);
-        window < flow.bytes && seen_bps.saturating_mul(4) > trip_rate
+        window < flow.bytes && observed_bps.saturating_mul(4) > trip_rate
     };
     if is_round_trip_gap && flow.counts.window_bytes.is_some_and(is_window_rate) {
         return false;
@@ -251,14 +253,14 @@ fn can_be_link_rate(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     let Some(first) = arrivals.get(at) else { return false };
     let before = at.checked_sub(1).and_then(|at| arrivals.get(at));
     let waited_ns = first.at_ns.saturating_sub(before.map_or(0, |before| before.at_ns));
-    let needed_ns = serial_ns(first.bytes, seen_bps);
+    let needed_ns = serial_ns(first.bytes, observed_bps);
     // Tolerate a quarter less, because the observed rate includes the headers of other packets.
     needed_ns - needed_ns / 4 <= waited_ns
 }
 
 fn causes_of_flow(mut view: View<'_>) -> Vec<Cause> {
     match view.only {
-        Some(Rule::Hole) => return losses::black_hole(&mut view).into_iter().collect(),
+        Some(Rule::BlackHole) => return losses::black_hole(&mut view).into_iter().collect(),
         Some(Rule::Windows) if view.window_bytes.is_none() => return Vec::new(),
         Some(Rule::Windows) => {
             return round_trip_waits::small_window(&mut view).into_iter().collect();
@@ -328,7 +330,7 @@ const QUEUE_SEGMENTS: u64 = 5;
 /// round-trip time during the output shows a queue; and no packet was lost between single keys,
 /// when the queue was empty.
 fn rate_of_a_full_queue(view: &View<'_>) -> Option<u64> {
-    let rate_bps = rates::seen_line_bps(view)
+    let rate_bps = rates::observed_line_bps(view)
         .filter(|_| view.operation == Operation::Transfer && !view.has_losses_at_rest)?;
     let line_ns = serial_ns(view.flow.bytes, rate_bps);
     let mss_bytes = view.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
@@ -384,7 +386,7 @@ fn processor_wait(view: &mut View<'_>) -> Option<Cause> {
     let cause = view.cause(CauseKind::LocalProcessor, waited_ns, subject, advice.to_owned());
     let explains_all = waited_ns >= sum_ns(&view.stalls) / 2;
     let selected = view.select(|_| explains_all);
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Returns whether the request for an incoming flow, or its first packet, was retransmitted: other
@@ -421,8 +423,8 @@ pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
 
 /// Returns the time of the remote host until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
-    // If long packets vanish, the first packet vanished. If packets are lost, the request may have
-    // been lost. If packets are reordered, the first packet may have been late.
+    // The path may have delayed the first byte: long packets vanish, the request was lost, or the
+    // first packet was overtaken by others.
     let is_path_delay = view.black_hole_segment_bytes.is_some()
         || view.has_reordering
         || is_request_retransmitted(view);

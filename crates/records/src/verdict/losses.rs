@@ -114,7 +114,7 @@ pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
     let mss = view.path.mss_bytes?;
     let long_ns = long_ns(view);
     let selected = view.select(|stall| stall.ns >= long_ns);
-    // The very first packet may already have been too long.
+    // The first packet of the flow may already have been too long.
     let first = view.flow.arrivals.first()?;
     let first_ns = first.at_ns.saturating_sub(view.trip_or_zero());
     let gain_ns = sum_ns(&selected).saturating_add(first_ns);
@@ -126,7 +126,7 @@ pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
     );
     let subject = "A path MTU black hole";
     let cause = view.cause(CauseKind::PathMtuBlackHole, gain_ns, subject, advice);
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Minimum number of reorderings; fewer may be coincidence.
@@ -147,8 +147,9 @@ pub(super) fn is_reordered(view: &View<'_>) -> bool {
             let duplicates = counts.duplicates_in.unwrap_or(0);
             let is_round_trip =
                 |stall: &Stall| stall.ns.saturating_mul(10) >= view.trip_or_zero() * 8;
-            let repairs = u64::try_from(view.select(is_round_trip).len()).unwrap_or(u64::MAX);
-            duplicates >= MIN_REORDERINGS && duplicates.saturating_mul(2) >= repairs
+            let round_trip_stalls =
+                u64::try_from(view.select(is_round_trip).len()).unwrap_or(u64::MAX);
+            duplicates >= MIN_REORDERINGS && duplicates.saturating_mul(2) >= round_trip_stalls
         }
     }
 }
@@ -175,7 +176,7 @@ pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
     );
     let subject = "Reordering on the path";
     let cause = view.cause(CauseKind::Reordering, sum_ns(&selected), subject, advice);
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Minimum wait that indicates a timeout, ns. On current hosts, timers expire 200 ms after the
@@ -218,7 +219,7 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
         );
         let subject = "Waiting for retransmission timeouts";
         let cause = view.cause(CauseKind::RetransmissionTimeouts, gain_ns, subject, advice);
-        return view.settle(cause.clone(), &selected).or(Some(cause));
+        return view.assign_stalls(cause.clone(), &selected).or(Some(cause));
     }
     let counts = &view.flow.counts;
     let evidence =
@@ -233,5 +234,5 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
         "{evidence}. Check the links of the path for errors, and for buffers that are too small"
     );
     let cause = view.cause(CauseKind::Loss, gain_ns, "Packet loss", advice);
-    view.settle(cause.clone(), &selected).or(Some(cause))
+    view.assign_stalls(cause.clone(), &selected).or(Some(cause))
 }

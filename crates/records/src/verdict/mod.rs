@@ -63,10 +63,12 @@ fn is_small_loss(cause: &Cause) -> bool {
     cause.kind.is_loss() && cause.cost_ns > 0 && is_large_share
 }
 
-/// Returns `candidates` without causes that only follow from others: on a half-duplex path, with an
-/// empty token bucket or with a small window, a key waits behind other data in any case. The
-/// turnarounds of a half-duplex path are included in its round-trip time, in each wait for the
-/// remote host, and in the rate of an output whose acknowledgments turn the medium.
+/// Returns `candidates` without the causes that only follow from other causes.
+///
+/// On a half-duplex path, with an empty token bucket or with a small window, a key always waits
+/// behind other data. The turnarounds of a half-duplex path are included in its round-trip time, in
+/// each wait for the remote host, and in the rate of an output whose acknowledgments turn the
+/// medium.
 fn without_consequences(mut candidates: Vec<Cause>) -> Vec<Cause> {
     let is_turnaround = |cause: &Cause| cause.kind == CauseKind::HalfDuplex && cause.stands_out();
     if candidates.iter().any(is_turnaround) {

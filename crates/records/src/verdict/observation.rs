@@ -61,27 +61,28 @@ pub struct Unfinished {
     pub largest_complete_bytes: u64,
     /// Time without further data, ns.
     pub waited_ns: u64,
-    /// Whether the peer's TCP acknowledged all data sent, if known.
+    /// Whether the peer's TCP acknowledged all sent data, if known.
     pub is_acknowledged: Option<bool>,
 }
 
-/// Steps up to the shell's prompt or the first command, each from the end of the previous one.
+/// Times of the steps up to the shell's prompt or the first command. Each step begins at the end of
+/// the previous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Name resolution, ns.
+    /// Time of the name resolution, ns.
     pub resolve_ns: Option<u64>,
-    /// First SYN to established connection, ns.
+    /// Time from the first SYN to the established connection, ns.
     pub connect_ns: Option<u64>,
-    /// From the established connection to the first byte of the server, ns; part of the negotiation
-    /// or, if nothing is negotiated, of the wait for the prompt.
+    /// Time from the established connection to the first byte of the server, ns. It is part of the
+    /// negotiation or, if nothing is negotiated, of the wait for the prompt.
     pub greeting_ns: Option<u64>,
     /// TLS handshake, ns; `None` without TLS.
     pub tls_ns: Option<u64>,
     /// Part of the TLS handshake in which the local processor worked, ns.
     pub tls_cpu_ns: Option<u64>,
-    /// Negotiation, or the greeting if the protocol has one, ns.
+    /// Time of the negotiation, or of the greeting if the protocol has one, ns.
     pub negotiation_ns: Option<u64>,
-    /// Until the prompt for a user name, ns.
+    /// Time until the prompt for a user name, ns.
     pub prompt_ns: Option<u64>,
     /// From the last answer of the user to the acceptance or rejection of the login, ns.
     pub login_ns: Option<u64>,
@@ -107,9 +108,9 @@ pub struct Echoes {
 }
 
 impl Echoes {
-    /// Returns the time of an echo during other output once the queue has filled, ns: the queue is
+    /// Returns the time of an echo during other output while the queue is full, ns. The queue is
     /// not yet full at the first keys, and is emptier again at the last key. With few samples, the
-    /// longer samples are those with a full queue.
+    /// longer samples are taken as those with a full queue.
     #[must_use]
     pub fn settled_ns(&self) -> Option<u64> {
         let samples = &self.samples_ns;
@@ -177,8 +178,9 @@ pub struct Flow {
     pub origin: Origin,
     /// Data bytes, without headers.
     pub bytes: u64,
-    /// From the request (a command, a key) to the end: the last byte displayed or stored for an
-    /// incoming flow, acknowledged or confirmed for an outgoing one; ns.
+    /// Time from the request (a command or a key) to the end of the flow, ns. An incoming flow ends
+    /// when its last byte was displayed or stored. An outgoing flow ends when its last byte was
+    /// acknowledged or confirmed.
     pub elapsed_ns: u64,
     /// Arrivals or, for an outgoing flow, acknowledgments, in order, with times since the request.
     /// Empty if unknown.

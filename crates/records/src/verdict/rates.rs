@@ -27,15 +27,15 @@ pub(super) fn rate_limiter(view: &mut View<'_>) -> Option<Cause> {
     if evenness_percent(arrivals, knee.bytes)? < EVEN_PERCENT {
         return None;
     }
-    // A window produces steps of a round trip, and is even over many of them; a bucket produces no
-    // steps.
+    // A window produces steps of a round trip, whose rate is even in the long run. A token bucket
+    // produces no steps.
     let trip_ns = view.trip_or_zero();
     let steps = super::traffic::stalls(view.flow, Some(knee.after_bps), trip_ns / 2);
     let in_steps: u64 = steps.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns));
     let rest_ns = serial_ns(view.flow.bytes.saturating_sub(knee.bytes), knee.after_bps);
-    // Losses in a bucket that drops packets also appear as steps, but such a bucket loses nothing
-    // at rest. If the path also loses packets at rest, the steps are those of a small congestion
-    // window.
+    // A token bucket that drops packets also produces steps, but it drops nothing between single
+    // keys. If the path loses packets between single keys too, the steps are those of a small
+    // congestion window.
     let allowed_ns = match (view.has_losses, view.has_losses_at_rest) {
         (true, false) => u64::MAX,
         (_, false) => rest_ns / 2,
@@ -59,7 +59,7 @@ pub(super) fn rate_limiter(view: &mut View<'_>) -> Option<Cause> {
         count(knee.after_bps)
     );
     let cause = view.cause(CauseKind::RateLimiter, gain_ns, "A rate limiter on the path", advice);
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Returns the bytes of headers and framing per packet.
@@ -80,15 +80,16 @@ fn header_ns(view: &View<'_>, packets: u64) -> Option<u64> {
     Some(serial_ns(header, u64::try_from(wire_bps).ok()?))
 }
 
-/// Packets are small if there are this many times more than necessary.
+/// Packets are small if there are at least this many times as many packets as necessary.
 const SMALL_PACKETS_FACTOR: u64 = 3;
 
 /// Returns the cost of the headers of segments that are small because of a small MSS.
 fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
     // The announced MSS may exceed what the sender's route permits: Linux announces at least 256
     // bytes.
-    let needed = view.flow.bytes.div_ceil(mss.max(1));
-    let packets = data_packets(view.flow, view.path).map_or(needed, |packets| packets.max(needed));
+    let needed_packets = view.flow.bytes.div_ceil(mss.max(1));
+    let packets = data_packets(view.flow, view.path);
+    let packets = packets.map_or(needed_packets, |packets| packets.max(needed_packets));
     let min_packets = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
     let gain_ns = header_ns(view, packets)?.saturating_mul(packets.saturating_sub(min_packets));
     let advice = format!(
@@ -132,9 +133,9 @@ pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     ))
 }
 
-/// Returns the rate of the slowest link, if the flow shows one: at that rate, a packet's headers
-/// take at most one round trip.
-pub(super) fn seen_line_bps(view: &View<'_>) -> Option<u64> {
+/// Returns the rate of the slowest link, if the flow shows one. At the rate of a link, a packet's
+/// headers take at most one round trip.
+pub(super) fn observed_line_bps(view: &View<'_>) -> Option<u64> {
     let rate = view.burst_bps?;
     let header_ns = serial_ns(header_bytes(view.path), rate);
     (header_ns <= view.trip_ns?).then_some(rate)
@@ -148,14 +149,15 @@ pub(super) fn full_bps(view: &View<'_>) -> Option<u64> {
 /// Returns whether nearly all segments of the flow were full. Then TCP always had more to send than
 /// the path carried, which does not hold for a program that writes slowly.
 fn has_full_segments(view: &View<'_>) -> bool {
-    let counted = view.flow.data_packets.zip(view.path.mss_bytes);
-    counted.is_some_and(|(packets, mss)| {
+    let packets_and_mss = view.flow.data_packets.zip(view.path.mss_bytes);
+    packets_and_mss.is_some_and(|(packets, mss)| {
         packets > 1 && packets.saturating_mul(mss) <= view.flow.bytes.saturating_mul(10) / 9
     })
 }
 
-/// Behind an empty token bucket, at most the bytes of the output divided by this number may arrive
-/// faster than the bucket permits: a reader that is late reads several packets at once.
+/// Maximum number of bytes that may arrive faster than an empty token bucket permits: the bytes of
+/// the output divided by this number. Some bytes do, because a reader that is late reads several
+/// packets at once.
 const MAX_EARLY_DIVISOR: u64 = 6;
 /// Minimum ratio of the rate of a screenful that passes a full token bucket to the rate of a long
 /// output behind the empty bucket.
@@ -164,8 +166,8 @@ const MIN_BUCKET_RATE_FACTOR: u64 = 4;
 /// coincidence.
 const MIN_BUCKET_SAVING_NS: u64 = 3_000_000;
 
-/// Returns the cost of a token bucket that every screenful finds full, and a long output empty from
-/// its beginning, so that the knee of [`rate_limiter`] is not visible.
+/// Returns the cost of a token bucket that is full for every screenful, but empty during the whole
+/// long output. In this case the knee that [`rate_limiter`] detects is not visible.
 pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let mss = observed.path.mss_bytes?;
     let is_incoming_flow = |flow: &&Flow| flow.direction == Direction::Incoming;
@@ -175,8 +177,8 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     {
         return None;
     }
-    // A small window also gives an even rate in the long run, and also lets a screenful pass at
-    // once.
+    // A small window has the same effects: the rate is even in the long run, and a screenful passes
+    // at once.
     if super::round_trip_waits::in_windows(long_output, trip_ns, observed.path.mss_bytes).is_some()
     {
         return None;
@@ -254,7 +256,7 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
     let line_ns = serial_ns(bytes, rate);
     // At the rate of a link, the headers of a packet take at most one round trip. A lower rate is
     // that of a program that writes slowly.
-    if seen_line_bps(view).is_none() && !has_full_segments(view) {
+    if observed_line_bps(view).is_none() && !has_full_segments(view) {
         let advice = format!(
             "it sends at {} bit/s, and the path carries more. Check the program and the load there",
             count(rate)

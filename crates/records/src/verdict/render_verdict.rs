@@ -216,7 +216,7 @@ fn bound_ns(measured: &Measurement) -> u64 {
     echo.error.map_or(0, |error| error.error_ns).max(WAKEUP_NS).max(spread_ns)
 }
 
-/// Returns whether the largest part of an echo exceeds the next one only within the error: another
+/// Returns whether the two largest parts of an echo differ by less than the error, so that another
 /// run may reverse their order.
 fn is_undecided(measured: &Measurement, timing: Timing<'_>) -> bool {
     let mut groups = timing.groups();
@@ -227,8 +227,9 @@ fn is_undecided(measured: &Measurement, timing: Timing<'_>) -> bool {
             || network_and_host_parts(measured, timing).is_some())
 }
 
-/// Returns the network's part and the remote host's part of a short wait for the remote host, if
-/// that is the largest part of an echo and the two differ only within the error.
+/// Splits a short wait for the remote host into the part of the network and the part of the host.
+/// Returns `None` if the wait is not the largest part of an echo, or if the two parts differ by
+/// more than the error.
 fn network_and_host_parts(measured: &Measurement, timing: Timing<'_>) -> Option<(u64, u64)> {
     let remote_ns = timing.of(Layer::RemoteHostAndNetwork);
     let is_most = timing.groups().into_iter().all(|group| group <= remote_ns);
@@ -283,7 +284,7 @@ fn stall(measured: &Measurement) -> Option<u64> {
     let timing = screenful_of(measured)?;
     let of_that_length = DELAYED_ACK_NS.iter().any(|range| range.contains(&gap));
     let by_the_line = timing.is_mostly(timing.of(Layer::Line));
-    // A network as slow as the gap explains it equally well.
+    // A network with a round trip as long as the gap also explains the gap.
     let by_the_network = round_trip(measured).is_some_and(|trip| trip > gap / 2);
     (of_that_length && !by_the_line && !by_the_network).then_some(gap)
 }
@@ -293,8 +294,8 @@ fn too_few(measured: &Measurement) -> String {
     let (samples, p50_ns) = echo.map_or((0, 0), |echo| (echo.samples, echo.p50_ns));
     let plural = if samples == 1 { "echo was" } else { "echoes were" };
     format!(
-        "Only {samples} {plural} measured, with a median of {}: a verdict requires at least \
-         {MIN_SAMPLES}, and a 99th percentile 200.",
+        "Only {samples} {plural} measured, with a median of {}. A verdict requires at least \
+         {MIN_SAMPLES}, and a 99th percentile requires 200.",
         duration(p50_ns)
     )
 }
@@ -402,7 +403,7 @@ fn own_processor(timing: Timing<'_>) -> String {
 fn round_trip_clause(measured: &Measurement, timing: Timing<'_>) -> String {
     let remote_ns = timing.of(Layer::RemoteHostAndNetwork);
     let trip = round_trip(measured).unwrap_or(remote_ns).min(remote_ns);
-    // A host needs as long to answer a packet as a near network to carry it.
+    // A host takes about as long to answer a packet as a near network takes to transmit it.
     let subject = match trip < NEAR_NS {
         true => "The round-trip time of the network and the remote host",
         false => "The round-trip time of the network",

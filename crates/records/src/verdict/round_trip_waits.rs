@@ -19,7 +19,7 @@ const MIN_LONG_WAIT_TRIPS: u64 = 3;
 /// Minimum time after which a timer of TCP expires, ns.
 const LONG_NS: u64 = 190_000_000;
 
-/// Returns the length from which on a stall of `view` is not due to round trips, ns.
+/// Returns the minimum length of a stall of `view` that is not due to round trips, ns.
 pub(super) fn long_ns(view: &View<'_>) -> u64 {
     view.trip_or_zero().saturating_mul(MIN_LONG_WAIT_TRIPS).max(LONG_NS)
 }
@@ -37,7 +37,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
     }
     let trip_ns = view.trip_or_zero();
     let own_ns = view.path.own_ack_delay_ns;
-    // A network as slow as the wait explains it equally well.
+    // A network with a round trip as long as the wait also explains the wait.
     let is_long = |ns: u64| ns / 2 > trip_ns;
     let is_wait = |stall: &Stall| match own_ns {
         Some(0) => false,
@@ -61,7 +61,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
     );
     let subject = "Nagle's algorithm on the remote host";
     let cause = view.cause(CauseKind::Nagle, sum_ns(&selected), subject, advice);
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Returns the cost of Nagle's algorithm on the remote host for programs that delay
@@ -70,8 +70,8 @@ pub(super) fn nagle_with_delayed_ack(
     observed: &Observation,
     trip_ns: Option<u64>,
 ) -> Option<Cause> {
-    let late = observed.screenful_delayed_ack.as_ref()?;
-    let early = observed.screenful.as_ref()?;
+    let delayed_screenful = observed.screenful_delayed_ack.as_ref()?;
+    let quick_screenful = observed.screenful.as_ref()?;
     // Short answers are better evidence than one screenful.
     let has_enough_answers = |answers: &Answers| {
         answers.quick_ack_ns.len().min(answers.delayed_ack_ns.len()) >= MIN_ANSWERS
@@ -81,7 +81,7 @@ pub(super) fn nagle_with_delayed_ack(
     {
         return None;
     }
-    let gain_ns = late.elapsed_ns.checked_sub(early.elapsed_ns)?;
+    let gain_ns = delayed_screenful.elapsed_ns.checked_sub(quick_screenful.elapsed_ns)?;
     let max = KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2 + trip_ns?;
     if gain_ns < KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8 || gain_ns > max {
         return None;
@@ -91,7 +91,7 @@ pub(super) fn nagle_with_delayed_ack(
         operation: Operation::Screenful,
         cost_ns: gain_ns,
         gain_ns,
-        total_ns: late.elapsed_ns,
+        total_ns: delayed_screenful.elapsed_ns,
         subject: "Nagle's algorithm on the remote host".to_owned(),
         advice:
             "it waits for an acknowledgment, which plumb delayed here as most programs do. Set \
@@ -120,8 +120,9 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
     let takes_two_trips = usual_ns <= acknowledged_ns.saturating_add(acknowledged_ns / 8);
     let saved_ns = trip_ns.filter(|_| takes_two_trips).unwrap_or(0);
     let gain_ns = delay_ns.saturating_add(saved_ns).min(total_ns);
-    // A timer expires early only by its granularity, and late because of the scheduler. The first
-    // piece takes one round trip, and the acknowledgment with the second piece another.
+    // A timer expires early only by its granularity, and late because of the scheduler. Two round
+    // trips are added: one for the first piece, and one for the acknowledgment and the second
+    // piece.
     let trips_ns = trip_ns?.saturating_mul(2);
     let min_ns = (trips_ns - trips_ns / 8).saturating_add(KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8);
     let max_ns = trips_ns.saturating_add(KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2);
@@ -155,8 +156,8 @@ fn second_in_order(times: &[u64], order: impl Fn(&u64, &u64) -> std::cmp::Orderi
     times.get(1).copied()
 }
 
-/// Returns the cost of Nagle's algorithm on the remote host if the local host acknowledges at once:
-/// one round trip, within data that would fit into the first flight.
+/// Returns the cost of Nagle's algorithm on the remote host if the local host acknowledges at once.
+/// The cost is one round trip, in a flow that would fit into the first flight.
 pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     let trip_ns = view.trip_ns?;
     let mss = view.path.mss_bytes?;
@@ -185,7 +186,7 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
                   acknowledged. Set TCP_NODELAY there";
     let subject = "Nagle's algorithm on the remote host";
     let cause = view.cause(CauseKind::Nagle, stall.ns, subject, advice.to_owned());
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Minimum number of waits; fewer may be coincidence.
@@ -200,25 +201,25 @@ pub(super) fn delayed_ack(view: &mut View<'_>) -> Option<Cause> {
     let trip_ns = view.trip_ns?;
     let waits: Vec<u64> = gaps(&view.flow.arrivals).map(|(_, gap, _)| gap).collect();
     let is_wait = |ns: u64| ns > trip_ns.saturating_mul(2) && is_of_delayed_ack(ns, trip_ns);
-    let alike: Vec<u64> = waits.iter().copied().filter(|ns| is_wait(*ns)).collect();
-    let typical = statistics::median(&alike)?;
+    let similar_waits_ns: Vec<u64> = waits.iter().copied().filter(|ns| is_wait(*ns)).collect();
+    let typical = statistics::median(&similar_waits_ns)?;
     // A timer always takes the same time; a loss or a computing host does not.
-    let near = typical / 6;
-    let is_alike = |ns: u64| ns.abs_diff(typical) <= near;
-    if alike.iter().filter(|ns| is_alike(**ns)).count() < MIN_WAITS {
+    let tolerance_ns = typical / 6;
+    let is_alike = |ns: u64| ns.abs_diff(typical) <= tolerance_ns;
+    if similar_waits_ns.iter().filter(|ns| is_alike(**ns)).count() < MIN_WAITS {
         return None;
     }
-    let gain_ns = alike.iter().fold(0_u64, |sum, ns| sum.saturating_add(ns - trip_ns));
+    let gain_ns = similar_waits_ns.iter().fold(0_u64, |sum, ns| sum.saturating_add(ns - trip_ns));
     let advice = format!(
         "{} times it delayed an acknowledgment by about {} while this host could send no more \
          data. Use larger buffers on this host, or set TCP_QUICKACK there",
-        alike.len(),
+        similar_waits_ns.len(),
         duration(typical.saturating_sub(trip_ns))
     );
     let subject = "The remote host's delayed acknowledgment";
     let cause = view.cause(CauseKind::DelayedAck, gain_ns, subject, advice);
     let selected = view.select(|_| true);
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Returns the cost of a receiver that closes its window because its program does not read.
@@ -236,7 +237,7 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
                 .to_owned(),
         );
         let selected = view.select(|_| true);
-        return view.settle(cause, &selected);
+        return view.assign_stalls(cause, &selected);
     }
     let limited_ns = counts.limited_by_window_ns.filter(|ns| *ns > 0)?;
     let long_ns = long_ns(view);
@@ -256,7 +257,7 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
     let gain_ns = sum_ns(&selected).min(limited_ns.max(long));
     let subject = "The remote host's closed receive window";
     let cause = view.cause(CauseKind::ZeroWindow, gain_ns, subject, advice.to_owned());
-    view.settle(cause, &selected)
+    view.assign_stalls(cause, &selected)
 }
 
 /// Slow start: ten segments initially (RFC 6928), and twice as many each round trip.
@@ -268,8 +269,8 @@ fn slow_start_waits(bytes: u64, mss: u64) -> u64 {
     u64::from(u64::BITS - windows.leading_zeros())
 }
 
-/// Returns the bytes of a window if an incoming flow arrives in windows: the local window if it has
-/// that size, or several segments.
+/// Returns the bytes of a window if an incoming flow arrives in windows. A window must explain the
+/// local receive window, or have at least two segments.
 pub(super) fn in_windows(flow: &Flow, trip_ns: Option<u64>, mss_bytes: Option<u64>) -> Option<u64> {
     let bytes = window_bytes(&flow.arrivals, trip_ns?)?;
     let is_own = flow.counts.window_bytes.is_some_and(|own| is_window_of(own, bytes));
@@ -299,22 +300,21 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let is_round_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
     let selected = view.select(is_round_trip);
     let waits = u64::try_from(selected.len()).unwrap_or(u64::MAX);
-    // Average bytes between two waits.
     let bytes_per_wait = bytes / (waits + 1);
     let counts = &view.flow.counts;
     let is_own = counts.window_bytes.is_some_and(|own| is_window_of(own, bytes_per_wait));
     // A constant window is not due to slow start.
-    let allowed = match view.window_bytes.is_some() || is_own {
+    let allowed_waits = match view.window_bytes.is_some() || is_own {
         true => 0,
         false => slow_start_waits(bytes, mss),
     };
-    let excess = waits.checked_sub(allowed).filter(|excess| *excess > 0)?;
-    let gain_ns = sum_ns(&selected) / waits * excess;
+    let excess_waits = waits.checked_sub(allowed_waits).filter(|excess| *excess > 0)?;
+    let gain_ns = sum_ns(&selected) / waits * excess_waits;
     if view.flow.direction == Direction::Outgoing {
         // For an outgoing flow, TCP itself reports the limit.
-        let limited = [counts.limited_by_window_ns, counts.limited_by_buffer_ns];
-        let known = limited.into_iter().flatten().max();
-        if known.is_some_and(|ns| ns < gain_ns / 2) {
+        let limit_times_ns = [counts.limited_by_window_ns, counts.limited_by_buffer_ns];
+        let longest_limit_ns = limit_times_ns.into_iter().flatten().max();
+        if longest_limit_ns.is_some_and(|ns| ns < gain_ns / 2) {
             return None;
         }
     }
@@ -340,9 +340,9 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
         if waits == 1 { "once".to_owned() } else { format!("{} times", count(waits)) }
     );
     let cause = view.cause(kind, gain_ns, subject, advice);
-    let settled = view.settle(cause, &selected);
-    // A window of the usual size is not small; only a smaller one is a setting to change.
-    settled.filter(|_| !is_own || size < USUAL_WINDOW_BYTES)
+    let cause = view.assign_stalls(cause, &selected);
+    // A local window of the usual size is not a cause; only a smaller one is a setting to change.
+    cause.filter(|_| !is_own || size < USUAL_WINDOW_BYTES)
 }
 
 /// Initial receive buffer of Linux, the second value of `tcp_rmem`.

@@ -13,7 +13,7 @@ use crate::statistics;
 /// Returns the causes that delay the steps until the session is usable.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let steps = &observed.steps;
-    let known = [
+    let known_steps = [
         steps.resolve_ns,
         steps.connect_ns,
         steps.tls_ns,
@@ -21,7 +21,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         steps.prompt_ns,
         steps.login_ns,
     ];
-    let total_ns = known.into_iter().flatten().fold(0_u64, u64::saturating_add);
+    let total_ns = known_steps.into_iter().flatten().fold(0_u64, u64::saturating_add);
     let cause = |kind, gain_ns, subject, advice| cause_of(kind, gain_ns, total_ns, subject, advice);
     let mut causes = Vec::new();
     let trip = round_trip_ns(observed).unwrap_or(0);
@@ -147,9 +147,9 @@ fn greeting_ns(observed: &Observation) -> Option<u64> {
     let trip_ns = round_trip_ns(observed)?;
     let silent_ns = steps.greeting_ns?.min(steps.negotiation_ns?);
     let rest_ns = steps.negotiation_ns?.saturating_sub(silent_ns);
-    let beyond = |ns: u64, trips: u64| ns.saturating_sub(trip_ns.saturating_mul(trips));
-    let silent_ns = beyond(silent_ns, GREETING_TRIPS);
-    let negotiating_ns = beyond(rest_ns, NEGOTIATION_TRIPS);
+    let beyond_trips = |ns: u64, trips: u64| ns.saturating_sub(trip_ns.saturating_mul(trips));
+    let silent_ns = beyond_trips(silent_ns, GREETING_TRIPS);
+    let negotiating_ns = beyond_trips(rest_ns, NEGOTIATION_TRIPS);
     let delay_ns = packet_delay_ns(observed).saturating_add(steps.own_wait_ns.unwrap_or(0));
     Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(delay_ns))
 }

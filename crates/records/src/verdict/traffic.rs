@@ -13,7 +13,7 @@ use crate::statistics;
 pub(super) struct Stall {
     /// Index of the arrival that ended the stall.
     pub(super) index: usize,
-    /// Length, ns.
+    /// Length of the stall, ns.
     pub(super) ns: u64,
     /// Bytes of the arrival that ended the stall.
     pub(super) bytes: u64,
@@ -155,7 +155,7 @@ struct Window {
 
 /// Minimum number of windows.
 const MIN_WINDOWS: usize = 4;
-/// Minimum percentage of windows that follow each other after a round trip.
+/// Minimum percentage of windows that begin one round trip after the previous one.
 const PERIODIC_PERCENT: usize = 75;
 
 /// Returns the bytes of a window if the flow arrives in windows: each window has about as many
@@ -184,8 +184,8 @@ pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let starts = windows.iter().zip(windows.iter().skip(1));
     let is_round_trip = |ns: u64| (trip_ns - trip_ns / 8..=trip_ns + trip_ns / 4).contains(&ns);
     let is_next = |from: &Window, to: &Window| {
-        let since = |ns: u64| to.begin_ns.saturating_sub(ns);
-        is_round_trip(since(from.begin_ns)) || is_round_trip(since(from.end_ns))
+        let time_since = |ns: u64| to.begin_ns.saturating_sub(ns);
+        is_round_trip(time_since(from.begin_ns)) || is_round_trip(time_since(from.end_ns))
     };
     let periodic = starts.filter(|(from, to)| is_next(from, to)).count();
     let is_periodic = percent(periodic, windows.len().saturating_sub(1));
@@ -226,8 +226,9 @@ pub(super) fn knee(arrivals: &[Arrival]) -> Option<Knee> {
     let mut highest_point: Option<(u128, u64, u64)> = None;
     for arrival in arrivals.iter().skip(1) {
         cumulative_bytes += arrival.bytes;
-        let since = u128::from(arrival.at_ns.saturating_sub(first.at_ns));
-        let height = (u128::from(cumulative_bytes) * span).saturating_sub(u128::from(all) * since);
+        let elapsed_ns = u128::from(arrival.at_ns.saturating_sub(first.at_ns));
+        let height =
+            (u128::from(cumulative_bytes) * span).saturating_sub(u128::from(all) * elapsed_ns);
         if highest_point.is_none_or(|(highest, ..)| height > highest) {
             highest_point = Some((height, cumulative_bytes, arrival.at_ns));
         }

@@ -172,7 +172,7 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     if let Some([held, queue]) = held.filter(|[held, _]| held.stands_out()) {
         return vec![held, queue];
     }
-    let loaded = loaded_ns.map(|total_ns| echo_during_output(observed, idle_ns, total_ns));
+    let loaded_echo = loaded_ns.map(|total_ns| echo_during_output(observed, idle_ns, total_ns));
     let screenful = observed.screenful.as_ref().map(|flow| {
         let advice =
             "repeat the measurement to see whether it recurs, and capture packets on both hosts";
@@ -185,13 +185,15 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
             advice.to_owned(),
         )
     });
-    let longest = [loaded, screenful].into_iter().flatten().max_by_key(|cause| cause.cost_ns);
+    let longest = [loaded_echo, screenful].into_iter().flatten().max_by_key(|cause| cause.cost_ns);
     longest.filter(|cause| cause.cost_ns >= LONG_NS).into_iter().collect()
 }
 
 /// Returns two causes, the queue of the link and the remote host, if an echo waits behind output
-/// that the remote host has not sent yet, because a window keeps the queue of the link short.
-/// Acknowledgments show the length of that queue, and the rest of the wait is in the remote host.
+/// that the remote host has not sent yet.
+///
+/// In this case a window keeps the queue of the link short. Acknowledgments show the length of that
+/// queue. The rest of the wait is in the remote host.
 fn unsent_output_behind_queue(
     observed: &Observation,
     idle_ns: u64,
@@ -236,7 +238,7 @@ fn delay_by_held_output(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) ->
         subject: "Unsent output on the remote host".to_owned(),
         advice: format!(
             "its TCP responds in {} meanwhile, but the echo waits behind this output in the send \
-             buffer, and takes {idle} without it. Reduce the unsent data there \
+             buffer; without this output, an echo takes {idle}. Reduce the unsent data there \
              (net.ipv4.tcp_notsent_lowat)",
             duration(rtt_ns)
         ),
@@ -259,8 +261,8 @@ fn echo_during_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Ca
             kind: CauseKind::Loss,
             subject: "Packet loss or unsent output on the remote host".to_owned(),
             advice: format!(
-                "packets were lost in this session, and an echo takes {idle} without other output. \
-                 To tell them apart, fix the errors of the links and measure again"
+                "packets were lost in this session; without other output, an echo takes {idle}. To \
+                 tell them apart, fix the errors of the links and measure again"
             ),
             ..held
         },
@@ -271,9 +273,9 @@ fn echo_during_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Ca
             cost_ns,
             "an unexplained wait",
             format!(
-                "an echo takes {idle} without other output, which is ahead of it in a queue of the \
-                 path or in the send buffer of the remote host. To tell them apart, capture \
-                 packets on the remote host"
+                "without other output, an echo takes only {idle}. During output, the echo waits for \
+                 this output in a queue of the path or in the send buffer of the remote host. To \
+                 tell them apart, capture packets on the remote host"
             ),
         ),
     }

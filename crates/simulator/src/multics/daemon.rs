@@ -113,33 +113,33 @@ impl<'a> Model<'a> {
             session.is_a_character_at_a_time &= !switches.line_at_a_time;
             for _ in 0..session.people {
                 people += 1;
-                let passed = messages(scenario, &session, scenario.seed + people);
-                model.connect(&passed, session.typed_chars.max(1));
+                let messages_of_session = messages(scenario, &session, scenario.seed + people);
+                model.connect(&messages_of_session, session.typed_chars.max(1));
             }
         }
-        let asked = scenario.network.asked_an_hour * scenario.minutes / 60;
-        let every =
-            Duration::from_secs(scenario.minutes * 60) / u32::try_from(asked.max(1)).unwrap_or(1);
-        for turn in 0..u32::try_from(asked).unwrap_or(0) {
-            model.schedule(Instant::ZERO + every * turn, Event::Request);
+        let request_count = scenario.network.asked_an_hour * scenario.minutes / 60;
+        let request_interval = Duration::from_secs(scenario.minutes * 60)
+            / u32::try_from(request_count.max(1)).unwrap_or(1);
+        for turn in 0..u32::try_from(request_count).unwrap_or(0) {
+            model.schedule(Instant::ZERO + request_interval * turn, Event::Request);
         }
         model
     }
 
-    fn connect(&mut self, passed: &[Message], typed_chars: usize) {
+    fn connect(&mut self, messages_of_session: &[Message], typed_chars: usize) {
         let connection = self.connections.len();
         let allocated = self.allocation();
         self.connections.push(Connection { waiting: VecDeque::new(), allocated });
-        let mut of_line = 0;
-        for Message { at, from, chars } in passed.iter().copied() {
+        let mut line_chars = 0;
+        for Message { at, from, chars } in messages_of_session.iter().copied() {
             self.usage.messages += 1;
             match from {
                 Side::Server => self.schedule(at, Event::Write { connection, chars }),
                 Side::User => {
-                    of_line += chars;
-                    let is_line = of_line >= typed_chars;
+                    line_chars += chars;
+                    let is_line = line_chars >= typed_chars;
                     self.schedule(at, Event::Data { chars, is_line });
-                    of_line = if is_line { 0 } else { of_line };
+                    line_chars = if is_line { 0 } else { line_chars };
                 }
             }
         }
@@ -161,36 +161,41 @@ impl<'a> Model<'a> {
         match event {
             Event::Write { connection, chars } => {
                 self.write(chars);
-                self.wait_to_send(connection, chars);
+                self.enqueue_chars(connection, chars);
                 self.send(connection, at);
             }
             Event::Data { chars, is_line } => {
-                self.take(Cause::Data, self.switches.daemon_elimination, at);
+                self.process_cause(Cause::Data, self.switches.daemon_elimination, at);
                 self.wake_process();
                 self.read(chars, is_line);
                 // The space of consumed data is allocated again, by a control message that has its
                 // own RFNM.
-                self.plan_rfnm(at);
+                self.schedule_rfnm(at);
             }
             Event::Rfnm => {
-                self.take(Cause::Rfnm, self.switches.takes_rfnms_at_interrupt(), at);
+                self.process_cause(Cause::Rfnm, self.switches.processes_rfnms_at_interrupt(), at);
             }
             Event::Allocate { connection, chars } => {
-                self.take(Cause::Allocate, self.switches.takes_allocates_at_interrupt(), at);
+                self.process_cause(
+                    Cause::Allocate,
+                    self.switches.processes_allocates_at_interrupt(),
+                    at,
+                );
                 if let Some(it) = self.connections.get_mut(connection) {
                     it.allocated += chars;
                 }
-                self.send_rest(connection, at);
+                self.send_waiting(connection, at);
             }
             Event::Request => {
-                // Without a daemon, the request costs the Answering Service the same.
+                // Without a daemon, the request costs the Answering Service the same processor
+                // time.
                 self.wake_daemon(Cause::Request, at);
-                self.plan_rfnm(at);
+                self.schedule_rfnm(at);
             }
         }
     }
 
-    fn take(&mut self, cause: Cause, at_interrupt: bool, at: Instant) {
+    fn process_cause(&mut self, cause: Cause, at_interrupt: bool, at: Instant) {
         if at_interrupt {
             self.usage.interrupt_ms += self.scenario.costs.interrupt_ms;
         } else {
@@ -198,20 +203,20 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn plan_rfnm(&mut self, at: Instant) {
+    fn schedule_rfnm(&mut self, at: Instant) {
         self.schedule(at + Duration::from_millis(self.scenario.network.rfnm_ms), Event::Rfnm);
     }
 
-    fn wait_to_send(&mut self, connection: usize, chars: usize) {
+    fn enqueue_chars(&mut self, connection: usize, chars: usize) {
         if let Some(it) = self.connections.get_mut(connection) {
             it.waiting.push_back(chars);
         }
     }
 
-    /// Sends the data of a connection that was waiting for an allocation. With `write_force` the
-    /// daemon sends it, or the interrupt handler if the daemon is eliminated. Without
+    /// Sends the data of a connection that was waiting for an allocation. With `write_force`, the
+    /// daemon sends the data; if the daemon is eliminated, the interrupt handler does. Without
     /// `write_force`, the process is woken and writes again.
-    fn send_rest(&mut self, connection: usize, at: Instant) {
+    fn send_waiting(&mut self, connection: usize, at: Instant) {
         let waiting = self.connections.get(connection).and_then(|it| it.waiting.front().copied());
         let Some(chars) = waiting else { return };
         if !self.switches.write_force {
@@ -236,9 +241,9 @@ impl<'a> Model<'a> {
             if *first == 0 {
                 it.waiting.pop_front();
             }
-            self.plan_rfnm(at);
-            let room_at = at + Duration::from_millis(network.allocate_ms);
-            self.schedule(room_at, Event::Allocate { connection, chars });
+            self.schedule_rfnm(at);
+            let allocate_at = at + Duration::from_millis(network.allocate_ms);
+            self.schedule(allocate_at, Event::Allocate { connection, chars });
         }
     }
 
@@ -248,8 +253,8 @@ impl<'a> Model<'a> {
         self.usage.while_busy += u64::from(at < self.daemon_busy_until);
         let ms = transaction_ms(&self.scenario.costs, self.switches);
         self.usage.daemon_ms += ms;
-        let begins = at.max(self.daemon_busy_until);
-        self.daemon_busy_until = begins + Duration::from_secs_f64(ms / 1_000.0);
+        let begins_at = at.max(self.daemon_busy_until);
+        self.daemon_busy_until = begins_at + Duration::from_secs_f64(ms / 1_000.0);
     }
 
     fn wake_process(&mut self) {
@@ -283,8 +288,8 @@ pub(super) fn transaction_ms(costs: &Costs, switches: Switches) -> f64 {
     let is_in_one_ring = switches.ring_1_daemon || switches.ring_0_ncp || switches.wait;
     let third_ring = costs.transaction_ms * costs.third_ring_part;
     let rest = costs.transaction_ms - costs.block_ms - third_ring;
-    let give_up = if switches.wait { costs.wait_ms } else { costs.block_ms };
-    rest + give_up + if is_in_one_ring { 0.0 } else { third_ring }
+    let yield_ms = if switches.wait { costs.wait_ms } else { costs.block_ms };
+    rest + yield_ms + if is_in_one_ring { 0.0 } else { third_ring }
 }
 
 /// Returns the cost of a read or write call of a process, in ms, without the cost per character.
@@ -292,8 +297,8 @@ pub(super) fn io_ms(costs: &Costs, switches: Switches) -> f64 {
     if !switches.ring_0_ncp {
         return costs.io_ms;
     }
-    let walls = costs.wall_to_ring_1_ms - costs.wall_to_ring_0_ms;
-    costs.io_ms * (1.0 - costs.third_ring_part) - walls
+    let wall_saving_ms = costs.wall_to_ring_1_ms - costs.wall_to_ring_0_ms;
+    costs.io_ms * (1.0 - costs.third_ring_part) - wall_saving_ms
 }
 
 #[cfg(test)]
@@ -301,7 +306,7 @@ mod tests {
     use super::super::session_scenario::tests::built_in;
     use super::*;
 
-    fn short() -> Scenario {
+    fn short_scenario() -> Scenario {
         let mut scenario = built_in();
         scenario.minutes = 10;
         scenario
@@ -309,7 +314,8 @@ mod tests {
 
     #[test]
     fn every_sent_message_has_one_rfnm_and_every_character_its_allocate() {
-        let usage = simulate(&short(), Switches { write_force: true, ..Switches::default() });
+        let usage =
+            simulate(&short_scenario(), Switches { write_force: true, ..Switches::default() });
         let sent = usage.wakeups_by(Cause::Allocate);
         let received = usage.wakeups_by(Cause::Data) + usage.wakeups_by(Cause::Request);
         assert_eq!(usage.wakeups_by(Cause::Rfnm), sent + received);
@@ -318,29 +324,29 @@ mod tests {
     #[test]
     fn a_waiting_daemon_pays_for_no_block_and_no_third_ring() {
         let costs = built_in().costs;
-        let waits = Switches { wait: true, ..Switches::default() };
-        let ms = transaction_ms(&costs, waits);
+        let waiting_daemon = Switches { wait: true, ..Switches::default() };
+        let ms = transaction_ms(&costs, waiting_daemon);
         assert!((ms - (250.0 - 100.0 - 62.5 + costs.wait_ms)).abs() < 1e-9, "{ms}");
     }
 
     #[test]
     fn without_a_daemon_only_requests_of_remote_hosts_wake_a_process() {
-        let scenario = short();
+        let scenario = short_scenario();
         let switches = Switches { daemon_elimination: true, ..Switches::default() };
         let [with, without] = [Switches::default(), switches].map(|one| simulate(&scenario, one));
-        let asked = with.wakeups_by(Cause::Request);
-        assert!(asked > 0);
-        assert_eq!(without.wakeups, BTreeMap::from([(Cause::Request, asked)]));
-        let taken = with.total_wakeups() - asked;
+        let request_count = with.wakeups_by(Cause::Request);
+        assert!(request_count > 0);
+        assert_eq!(without.wakeups, BTreeMap::from([(Cause::Request, request_count)]));
+        let taken = with.total_wakeups() - request_count;
         let interrupts = without.interrupt_ms / scenario.costs.interrupt_ms;
         assert!((interrupts - taken as f64).abs() < 1e-6, "{interrupts} {taken}");
-        // The processes are woken as often as with a daemon, but by the interrupt side.
+        // The processes are woken as often as with a daemon, but by the interrupt handler.
         assert_eq!(with.process_ms.to_bits(), without.process_ms.to_bits());
     }
 
     #[test]
     fn a_repeated_simulation_has_the_same_costs() {
-        let run = || simulate(&short(), Switches::default()).total_ms().to_bits();
+        let run = || simulate(&short_scenario(), Switches::default()).total_ms().to_bits();
         assert_eq!(run(), run());
     }
 }

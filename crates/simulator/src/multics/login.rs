@@ -8,28 +8,28 @@ use super::daemon::{io_ms, transaction_ms};
 use super::session_scenario::Scenario;
 use super::switches::Switches;
 
-/// Senders of the messages: RTS and STR, the allocation, the socket number, CLS from both, and STR
-/// and RTS of the two resulting connections.
-const FROM: [usize; 10] = [USER, SERVER, USER, SERVER, SERVER, USER, USER, SERVER, USER, SERVER];
+/// Sender of each message, in order: RTS and STR, the allocation, the socket number, CLS in both
+/// directions, and STR and RTS of each of the two resulting connections.
+const SENDERS: [usize; 10] = [USER, SERVER, USER, SERVER, SERVER, USER, USER, SERVER, USER, SERVER];
 const USER: usize = 0;
 const SERVER: usize = 1;
 
 /// Returns the time from the first message to the last one, in seconds.
-pub(super) fn seconds(scenario: &Scenario, switches: Switches) -> f64 {
+pub(super) fn login_seconds(scenario: &Scenario, switches: Switches) -> f64 {
     let transaction = transaction_ms(&scenario.costs, switches);
     let process = scenario.costs.block_ms + io_ms(&scenario.costs, switches);
     let rfnm = scenario.network.rfnm_ms as f64;
     let mut busy_until = [0.0_f64; 2];
     let mut now = 0.0_f64;
-    for from in FROM {
+    for from in SENDERS {
         let [user, server] = &mut busy_until;
         let (sender, receiver) = if from == USER { (user, server) } else { (server, user) };
-        let taken = receiver.max(now + rfnm / 2.0) + transaction;
-        *receiver = taken;
-        if !switches.takes_rfnms_at_interrupt() {
+        let processed_at = receiver.max(now + rfnm / 2.0) + transaction;
+        *receiver = processed_at;
+        if !switches.processes_rfnms_at_interrupt() {
             *sender = sender.max(now + rfnm) + transaction;
         }
-        now = taken + process;
+        now = processed_at + process;
     }
     now / 1_000.0
 }
@@ -46,13 +46,16 @@ mod tests {
         let switches = Switches { rfnm_at_interrupt: true, ..Switches::default() };
         let costs = scenario.costs;
         let message_ms = costs.transaction_ms + costs.block_ms + costs.io_ms;
-        assert!((seconds(&scenario, switches) - message_ms / 100.0).abs() < 1e-9);
+        assert!((login_seconds(&scenario, switches) - message_ms / 100.0).abs() < 1e-9);
     }
 
     #[test]
     fn daemons_that_wait_and_do_not_block_log_in_sooner() {
-        let waits = Switches { wait: true, ..Switches::default() };
+        let waiting_daemon = Switches { wait: true, ..Switches::default() };
         let scenario = built_in();
-        assert!(seconds(&scenario, waits) < seconds(&scenario, Switches::default()));
+        assert!(
+            login_seconds(&scenario, waiting_daemon)
+                < login_seconds(&scenario, Switches::default())
+        );
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! The messages are those of sessions between two simulated stations in virtual time: users type a
 //! character or a line at a time, and programs answer. A model of the memo's Network Daemon and of
-//! its server process then processes the messages: every RFNM, every allocate and every received
-//! message wakes the daemon, which wakes the process, and each of these operations has the cost
-//! that the memo states. For each proposal, a switch of the scenario determines whether it is in
-//! force in all tables; some tables add the other proposals, individually and cumulatively. Only
-//! the accounting of the NCP is modeled: messages, RFNMs and allocations, without the protocol.
+//! its server processes then processes the messages. Every RFNM, every allocate and every received
+//! message wakes the daemon, which wakes the process. Each of these operations has the cost that
+//! the memo states. A switch of the scenario puts a proposal in force in all tables; some tables
+//! add the other proposals, individually and cumulatively. Only the accounting of the NCP is
+//! modeled: messages, RFNMs and allocations, without the protocol.
 //!
 //! Values that the memo does not state are parameters of the scenario: the delays of RFNMs and
 //! allocates, the allocation of a remote host, the work at interrupt time. The tables show the

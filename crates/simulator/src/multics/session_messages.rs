@@ -32,12 +32,12 @@ pub(super) struct Message {
 
 /// A network without faults that records the messages it delivers.
 #[derive(Debug)]
-struct Tap {
+struct RecordingMedium {
     delay: Duration,
-    passed: Rc<RefCell<Vec<Message>>>,
+    delivered: Rc<RefCell<Vec<Message>>>,
 }
 
-impl Medium for Tap {
+impl Medium for RecordingMedium {
     fn carry(
         &mut self,
         from: Side,
@@ -47,7 +47,7 @@ impl Medium for Tap {
     ) -> Vec<Arrival> {
         let chars = data_len(&bytes).unwrap_or(0);
         if chars > 0 {
-            self.passed.borrow_mut().push(Message { at: sent_at, from, chars });
+            self.delivered.borrow_mut().push(Message { at: sent_at, from, chars });
         }
         vec![Arrival { to: from.other(), at: sent_at + self.delay, bytes }]
     }
@@ -84,10 +84,13 @@ pub(super) fn messages(scenario: &Scenario, session: &Session, seed: u64) -> Vec
         path,
         seed,
     );
-    let passed = Rc::default();
-    world.set_medium(Box::new(Tap { delay: path.delay, passed: Rc::clone(&passed) }));
+    let delivered = Rc::default();
+    world.set_medium(Box::new(RecordingMedium {
+        delay: path.delay,
+        delivered: Rc::clone(&delivered),
+    }));
     world.run_until(Instant::ZERO + Duration::from_secs(scenario.minutes * 60));
-    passed.take()
+    delivered.take()
 }
 
 #[cfg(test)]
@@ -105,8 +108,8 @@ mod tests {
         session.typed_chars = 4;
         session.answer_lines = 3;
         session.answer_chars = 70;
-        let passed = messages(&scenario, &session, 1);
-        let first: Vec<_> = passed.iter().take(7).map(|m| (m.from, m.chars)).collect();
+        let delivered = messages(&scenario, &session, 1);
+        let first: Vec<_> = delivered.iter().take(7).map(|m| (m.from, m.chars)).collect();
         let typed = (Side::User, 1);
         let answered = (Side::Server, 70);
         assert_eq!(first, [typed, typed, typed, typed, answered, answered, answered]);

@@ -32,7 +32,7 @@ pub struct Costs {
     pub block_ms: f64,
     /// Replacement for `block_ms` if the daemon waits in ring 0 instead of blocking.
     pub wait_ms: f64,
-    /// Fraction of a transaction that the third ring takes.
+    /// Fraction of a transaction's time that is spent on the third ring.
     pub third_ring_part: f64,
     /// Total time of a read or write call of a process.
     pub io_ms: f64,
@@ -40,7 +40,7 @@ pub struct Costs {
     pub wall_to_ring_1_ms: f64,
     /// Time of a crossing from ring 4 to ring 0.
     pub wall_to_ring_0_ms: f64,
-    /// Time of the work at interrupt time that replaces a wakeup of the daemon.
+    /// Processor time at interrupt level that replaces a wakeup of the daemon.
     pub interrupt_ms: f64,
     /// Number of characters that `telnet_` processes per millisecond.
     pub telnet_per_ms: f64,
@@ -62,8 +62,8 @@ pub struct Network {
     pub allocation_chars: usize,
     /// Minimum allocation of a remote host according to the memo's proposal, in characters.
     pub minimum_allocation_chars: usize,
-    /// Number of requests from remote hosts for the daemon itself, such as surveys and echoes, per
-    /// hour.
+    /// Number of requests per hour from remote hosts to the daemon itself, such as surveys and
+    /// echoes.
     pub asked_an_hour: u64,
 }
 

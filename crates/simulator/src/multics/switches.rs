@@ -52,18 +52,18 @@ pub(super) const PROPOSALS: [Proposal; 10] = [
 ];
 
 impl Switches {
-    /// Returns whether RFNMs are processed at interrupt time, by one of several proposals.
-    pub(super) const fn takes_rfnms_at_interrupt(self) -> bool {
+    /// Returns whether any proposal in force processes RFNMs at interrupt time.
+    pub(super) const fn processes_rfnms_at_interrupt(self) -> bool {
         self.rfnm_at_interrupt || self.daemon_elimination
     }
 
-    /// Returns whether allocates are processed at interrupt time, by one of several proposals.
-    pub(super) const fn takes_allocates_at_interrupt(self) -> bool {
+    /// Returns whether any proposal in force processes allocates at interrupt time.
+    pub(super) const fn processes_allocates_at_interrupt(self) -> bool {
         self.allocate_at_interrupt || self.daemon_elimination
     }
 
     /// Returns the set with `proposal` switched on.
-    pub(super) fn and(mut self, proposal: &Proposal) -> Self {
+    pub(super) fn with_proposal(mut self, proposal: &Proposal) -> Self {
         (proposal.switch)(&mut self);
         self
     }

@@ -11,49 +11,49 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct SessionEndpoint {
     session: Session,
-    part: Part,
+    role: Role,
     output: Vec<u8>,
     is_open: bool,
 }
 
 #[derive(Debug)]
-enum Part {
+enum Role {
     /// A user who types the next line a think time after the answer to the previous line.
-    Typist { next_at: Option<Instant>, left_of_line: usize, answered: usize },
+    Typist { next_at: Option<Instant>, remaining_chars: usize, answered: usize },
     /// A program that answers each typed line with several lines, each in a separate write.
     Program { lines: VecDeque<Vec<u8>>, has_just_read: bool },
 }
 
 impl SessionEndpoint {
     pub(super) fn typist(session: &Session) -> Self {
-        let part = Part::Typist { next_at: None, left_of_line: 0, answered: 0 };
-        Self { session: session.clone(), part, output: Vec::new(), is_open: false }
+        let role = Role::Typist { next_at: None, remaining_chars: 0, answered: 0 };
+        Self { session: session.clone(), role, output: Vec::new(), is_open: false }
     }
 
     pub(super) fn program(session: &Session) -> Self {
-        let part = Part::Program { lines: VecDeque::new(), has_just_read: false };
-        Self { session: session.clone(), part, output: Vec::new(), is_open: false }
+        let role = Role::Program { lines: VecDeque::new(), has_just_read: false };
+        Self { session: session.clone(), role, output: Vec::new(), is_open: false }
     }
 
     /// Schedules the next line after the think time.
     fn think(&mut self, cx: &mut Cx<'_>) {
-        let thought = exponential_time(Duration::from_secs(self.session.think_s), cx.rng);
-        if let Part::Typist { next_at, left_of_line, answered } = &mut self.part {
-            *next_at = Some(cx.now + thought);
-            *left_of_line = self.session.typed_chars.max(1);
+        let think_time = exponential_time(Duration::from_secs(self.session.think_s), cx.rng);
+        if let Role::Typist { next_at, remaining_chars, answered } = &mut self.role {
+            *next_at = Some(cx.now + think_time);
+            *remaining_chars = self.session.typed_chars.max(1);
             *answered = 0;
         }
     }
 
     /// Types the characters that are due.
-    fn type_on(&mut self, now: Instant) {
-        let Part::Typist { next_at, left_of_line, .. } = &mut self.part else { return };
+    fn type_due_characters(&mut self, now: Instant) {
+        let Role::Typist { next_at, remaining_chars, .. } = &mut self.role else { return };
         if next_at.is_none_or(|at| at > now) {
             return;
         }
-        let count = if self.session.is_a_character_at_a_time { 1 } else { *left_of_line };
-        *left_of_line = left_of_line.saturating_sub(count);
-        let is_end = *left_of_line == 0;
+        let count = if self.session.is_a_character_at_a_time { 1 } else { *remaining_chars };
+        *remaining_chars = remaining_chars.saturating_sub(count);
+        let is_end = *remaining_chars == 0;
         self.output.extend((1..=count).map(|at| if is_end && at == count { b'\r' } else { b'x' }));
         let key = Duration::from_millis(self.session.key_ms.max(1));
         *next_at = (!is_end).then(|| now + key);
@@ -69,8 +69,8 @@ impl Stream for SessionEndpoint {
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let wanted = self.session.answer_lines;
         let width = self.session.answer_chars.max(1);
-        match &mut self.part {
-            Part::Program { lines, has_just_read } => {
+        match &mut self.role {
+            Role::Program { lines, has_just_read } => {
                 *has_just_read = true;
                 let ended = data.iter().filter(|byte| **byte == b'\r').count();
                 let line = || {
@@ -80,7 +80,7 @@ impl Stream for SessionEndpoint {
                 };
                 lines.extend((0..ended * wanted).map(|_| line()));
             }
-            Part::Typist { answered, .. } => {
+            Role::Typist { answered, .. } => {
                 *answered += data.iter().filter(|byte| **byte == b'\n').count();
                 if *answered >= wanted {
                     self.think(cx);
@@ -106,18 +106,18 @@ impl Stream for SessionEndpoint {
     }
 
     fn wants_to_run(&self) -> bool {
-        // One line is one write: each is sent before the next one is passed to TCP.
-        matches!(&self.part, Part::Program { lines, .. } if !lines.is_empty() && self.output.is_empty())
+        // Each line is a separate write: it is sent before the next line is passed to TCP.
+        matches!(&self.role, Role::Program { lines, .. } if !lines.is_empty() && self.output.is_empty())
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         if !self.is_open {
             return;
         }
-        self.type_on(cx.now);
-        if let Part::Program { lines, has_just_read } = &mut self.part
-            // The first line waits for a separate step, because otherwise it would be sent together
-            // with the second line.
+        self.type_due_characters(cx.now);
+        if let Role::Program { lines, has_just_read } = &mut self.role
+            // The first line waits for a separate step. Otherwise it would be sent together with
+            // the second line.
             && !std::mem::take(has_just_read)
             && self.output.is_empty()
             && let Some(line) = lines.pop_front()
@@ -127,9 +127,9 @@ impl Stream for SessionEndpoint {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        match &self.part {
-            Part::Typist { next_at, .. } => *next_at,
-            Part::Program { .. } => None,
+        match &self.role {
+            Role::Typist { next_at, .. } => *next_at,
+            Role::Program { .. } => None,
         }
     }
 }

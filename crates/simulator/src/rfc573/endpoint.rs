@@ -1,9 +1,9 @@
 //! One endpoint of a replayed transfer: the FTP and TCP of `protocols` on a host with other work.
 //!
 //! The FTP program shares the processor with other programs. It notices events only at its next
-//! turn on the processor, which comes after an exponentially distributed time; the host's TCP
-//! acknowledges at once. In its turn the program does all possible work, and each byte of the file
-//! has a processing cost.
+//! turn on the processor, which comes after an exponentially distributed time. The host's TCP
+//! acknowledges without this delay. In its turn the program does all possible work, and each byte
+//! of the file has a processing cost.
 
 use crate::sample::exponential_time;
 use protocols::Cx;
@@ -30,9 +30,9 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Role and parameters of an endpoint.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct EndpointParameters {
     /// Local address and remote address.
-    pub(super) ends: [Ipv4Addr; 2],
+    pub(super) addresses: [Ipv4Addr; 2],
     /// Task of the user program; `None` for a server.
     pub(super) task: Option<Task>,
     /// Content of the file that is sent, or the expected content of the file that is received.
@@ -47,23 +47,28 @@ pub(super) struct Part {
     pub(super) profile: Profile,
 }
 
-impl Part {
+impl EndpointParameters {
     /// Returns how many of `len` bytes are converted and ready to be sent at `now`, and the time at
     /// which more bytes will be ready.
     ///
     /// Bytes are converted one message at a time.
-    fn converted(&self, len: usize, began_at: Instant, now: Instant) -> (usize, Option<Instant>) {
+    fn converted_len(
+        &self,
+        len: usize,
+        began_at: Instant,
+        now: Instant,
+    ) -> (usize, Option<Instant>) {
         if self.conversion.is_zero() {
             return (len, None);
         }
         let piece = self.profile.mss_max.map_or(len, usize::from).max(1);
         let conversion_time =
             |bytes: usize| self.conversion * u32::try_from(bytes).unwrap_or(u32::MAX);
-        let passed = now.since(began_at);
+        let elapsed = now.since(began_at);
         let pieces = (1..=len.div_ceil(piece)).map(|count| len.min(count * piece));
         let ready = pieces
             .clone()
-            .take_while(|bytes| conversion_time(*bytes) <= passed)
+            .take_while(|bytes| conversion_time(*bytes) <= elapsed)
             .last()
             .unwrap_or(0);
         (
@@ -86,7 +91,7 @@ enum Engine {
 
 /// Activity of the data connection.
 #[derive(Debug, Default)]
-enum Moving {
+enum DataActivity {
     #[default]
     Nothing,
     Out {
@@ -111,7 +116,7 @@ enum TransferHandle {
 /// The FTP client or server of a replayed transfer.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    part: Part,
+    parameters: EndpointParameters,
     engine: Engine,
     is_started: bool,
     turn_at: Option<Instant>,
@@ -123,7 +128,7 @@ pub(super) struct Endpoint {
     transfer: Option<TransferHandle>,
     /// Whether the server receives the file.
     is_incoming: bool,
-    moving: Moving,
+    data_activity: DataActivity,
     /// Time of the transfer command.
     began_at: Option<Instant>,
     ended_at: Option<Instant>,
@@ -132,9 +137,9 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(part: Part) -> Self {
+    pub(super) fn new(parameters: EndpointParameters) -> Self {
         Self {
-            part,
+            parameters,
             engine: Engine::None,
             is_started: false,
             turn_at: None,
@@ -144,7 +149,7 @@ impl Endpoint {
             data_has_ended: false,
             transfer: None,
             is_incoming: false,
-            moving: Moving::Nothing,
+            data_activity: DataActivity::Nothing,
             began_at: None,
             ended_at: None,
             wire_bytes: 0,
@@ -167,13 +172,13 @@ impl Endpoint {
 
     /// Returns whether it is the program's turn on the processor. If not, schedules its next turn.
     fn has_turn(&mut self, cx: &mut Cx<'_>) -> bool {
-        if !self.is_started || self.part.turn.is_zero() {
+        if !self.is_started || self.parameters.turn.is_zero() {
             self.is_started = true;
             return true;
         }
         match self.turn_at {
             None => {
-                self.turn_at = Some(cx.now + exponential_time(self.part.turn, cx.rng));
+                self.turn_at = Some(cx.now + exponential_time(self.parameters.turn, cx.rng));
                 false
             }
             Some(at) if cx.now < at => false,
@@ -185,13 +190,13 @@ impl Endpoint {
     }
 
     fn open(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        let [local, remote] = self.part.ends;
-        if self.part.task.is_some() {
+        let [local, remote] = self.parameters.addresses;
+        if self.parameters.task.is_some() {
             let remote = SocketAddr::new(remote.into(), CONTROL_PORT);
-            let opened = layers.tcp.open(local.into(), remote, self.part.profile, cx);
+            let opened = layers.tcp.open(local.into(), remote, self.parameters.profile, cx);
             self.control = opened.ok();
         } else {
-            let listening = layers.tcp.listen(CONTROL_PORT, self.part.profile);
+            let listening = layers.tcp.listen(CONTROL_PORT, self.parameters.profile);
             self.has_failed |= listening.is_err();
         }
     }
@@ -207,7 +212,7 @@ impl Endpoint {
 
     fn on_established(&mut self, id: ConnectionId, layers: &Layers, cx: &mut Cx<'_>) {
         let Ok(status) = layers.tcp.status(id) else { return };
-        match (&mut self.engine, self.part.task.is_some()) {
+        match (&mut self.engine, self.parameters.task.is_some()) {
             (Engine::None, true) => {
                 let (Ok(user), Ok(password)) = (Name::new("akb"), Secret::new("calico")) else {
                     return;
@@ -289,17 +294,17 @@ impl Endpoint {
         match event {
             UserEvent::LoggedIn => {
                 self.began_at = Some(cx.meter.busy_until().max(cx.now));
-                let asked = self.part.task.clone().and_then(|task| user.run(task, cx));
+                let asked = self.parameters.task.clone().and_then(|task| user.run(task, cx));
                 self.has_failed |= asked.is_none();
             }
             UserEvent::ListenData(_) => {
-                let [local, _] = self.part.ends;
-                let listening = layers.tcp.listen(DATA_PORT, self.part.profile);
+                let [local, _] = self.parameters.addresses;
+                let listening = layers.tcp.listen(DATA_PORT, self.parameters.profile);
                 let address = SocketAddr::new(local.into(), DATA_PORT);
-                user.listening(listening.is_ok().then_some(address), cx);
+                user.on_listening(listening.is_ok().then_some(address), cx);
             }
             UserEvent::StartData(id, _) => {
-                let is_incoming = self.part.task.as_ref().and_then(Task::is_incoming);
+                let is_incoming = self.parameters.task.as_ref().and_then(Task::is_incoming);
                 self.start(TransferHandle::Task(id), is_incoming == Some(true), cx);
             }
             UserEvent::Finished(_, result) => self.end(result.is_ok(), cx),
@@ -326,8 +331,8 @@ impl Endpoint {
                 server.login(LoginAnswer::Accepted(account), cx);
             }
             ServerEvent::Connect(to) => {
-                let [local, _] = self.part.ends;
-                self.data = layers.tcp.open(local.into(), to, self.part.profile, cx).ok();
+                let [local, _] = self.parameters.addresses;
+                self.data = layers.tcp.open(local.into(), to, self.parameters.profile, cx).ok();
                 if self.data.is_none() {
                     server.data_failed(cx);
                 }
@@ -338,15 +343,15 @@ impl Endpoint {
             }
             ServerEvent::Commit(id) => {
                 // The received data was compared with the sent file once it was complete.
-                server.committed(id, Ok(()), cx);
+                server.on_committed(id, Ok(()), cx);
             }
             ServerEvent::Finished(finished) => self.end(finished.result.is_ok(), cx),
-            ServerEvent::Listen(_) => server.listening(None, cx),
-            ServerEvent::Perform(operation) => server.performed(Ok(performed(&operation)), cx),
+            ServerEvent::Listen(_) => server.on_listening(None, cx),
+            ServerEvent::Perform(operation) => server.on_performed(Ok(performed(&operation)), cx),
             ServerEvent::Discard(_) => self.has_failed = true,
             ServerEvent::Place(id) => {
                 // The grace is zero, so each upload is committed at once.
-                server.placed(id, Ok(Placement::Unsupported), cx);
+                server.on_placed(id, Ok(Placement::Unsupported), cx);
             }
             ServerEvent::StartTls
             | ServerEvent::StopTls
@@ -357,29 +362,29 @@ impl Endpoint {
 
     fn open_file(&mut self, server: &mut Server, transfer: &Transfer, cx: &mut Cx<'_>) {
         self.began_at = Some(cx.meter.busy_until().max(cx.now));
-        self.has_failed |= transfer.representation != self.part.representation;
+        self.has_failed |= transfer.representation != self.parameters.representation;
         self.is_incoming = transfer.kind.is_incoming();
-        server.opened(transfer.id, Ok(Opened::default()), cx);
+        server.on_opened(transfer.id, Ok(Opened::default()), cx);
     }
 
     /// Prepares the transfer of the file in the given direction.
     fn start(&mut self, transfer: TransferHandle, is_incoming: bool, cx: &Cx<'_>) {
         self.transfer = Some(transfer);
-        let representation = &self.part.representation;
+        let representation = &self.parameters.representation;
         if is_incoming {
             let Ok(decoder) = Decoder::new(representation) else { return };
             let decoder = Box::new(decoder);
             let file = Vec::new();
-            self.moving = Moving::In { decoder, file, received: 0 };
+            self.data_activity = DataActivity::In { decoder, file, received: 0 };
             return;
         }
         let mut wire = Vec::new();
         let encoded = Encoder::new(representation, None).ok().and_then(|mut encoder| {
-            encoder.encode(&self.part.file, &mut wire).ok()?;
+            encoder.encode(&self.parameters.file, &mut wire).ok()?;
             encoder.finish(&mut wire).ok()
         });
         self.has_failed |= encoded.is_none();
-        self.moving = Moving::Out { wire, sent: 0, began_at: cx.now };
+        self.data_activity = DataActivity::Out { wire, sent: 0, began_at: cx.now };
     }
 
     fn end(&mut self, is_good: bool, cx: &Cx<'_>) {
@@ -391,10 +396,10 @@ impl Endpoint {
     /// cost.
     fn move_data(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let (Some(data), Some(transfer)) = (self.data, self.transfer) else { return };
-        let over = match &mut self.moving {
-            Moving::Nothing => return,
-            Moving::Out { wire, sent, began_at } => {
-                let (ready, next_at) = self.part.converted(wire.len(), *began_at, cx.now);
+        let over = match &mut self.data_activity {
+            DataActivity::Nothing => return,
+            DataActivity::Out { wire, sent, began_at } => {
+                let (ready, next_at) = self.parameters.converted_len(wire.len(), *began_at, cx.now);
                 self.converted_at = next_at;
                 let rest = wire.get(*sent..ready).unwrap_or_default();
                 let Ok(taken) = layers.tcp.send(data, rest) else { return };
@@ -408,7 +413,7 @@ impl Endpoint {
                 let is_delivered = layers.tcp.status(data).is_ok_and(|it| it.send_queue == 0);
                 is_delivered.then_some(true)
             }
-            Moving::In { decoder, file, received } => {
+            DataActivity::In { decoder, file, received } => {
                 while let Ok(mut piece) = layers.tcp.received(data) {
                     let count = piece.len();
                     cx.meter.work(Work::FileByte, count);
@@ -428,11 +433,11 @@ impl Endpoint {
                 }
                 self.wire_bytes = *received;
                 let is_all = self.data_has_ended && layers.tcp.received(data) == Ok(&[]);
-                is_all.then(|| decoder.finish(file).is_ok() && *file == self.part.file)
+                is_all.then(|| decoder.finish(file).is_ok() && *file == self.parameters.file)
             }
         };
         let Some(is_good) = over else { return };
-        self.moving = Moving::Nothing;
+        self.data_activity = DataActivity::Nothing;
         _ = layers.tcp.close(data);
         let bytes = self.wire_bytes;
         match (&mut self.engine, transfer) {

@@ -10,8 +10,8 @@ const HOUR_S: f64 = 3_600.0;
 /// Mean durations of the up and down phases of a host or a logger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PhaseDurations {
-    pub(super) up: Duration,
-    pub(super) down: Duration,
+    pub(super) mean_up: Duration,
+    pub(super) mean_down: Duration,
 }
 
 impl PhaseDurations {
@@ -21,8 +21,8 @@ impl PhaseDurations {
         let cycle_s = (cycle_hours * HOUR_S).max(1.0);
         let down_part = down_part.clamp(0.0, 1.0);
         Self {
-            up: Duration::from_secs_f64(cycle_s * (1.0 - down_part)),
-            down: Duration::from_secs_f64(cycle_s * down_part),
+            mean_up: Duration::from_secs_f64(cycle_s * (1.0 - down_part)),
+            mean_down: Duration::from_secs_f64(cycle_s * down_part),
         }
     }
 
@@ -30,9 +30,9 @@ impl PhaseDurations {
     pub(super) fn outages(self, end: Instant, rng: &mut Rng) -> Outages {
         let mut now = Instant::ZERO;
         let mut outages = Vec::new();
-        while now < end && !self.down.is_zero() {
-            let fails = now + exponential_time(self.up, rng);
-            now = fails + exponential_time(self.down, rng);
+        while now < end && !self.mean_down.is_zero() {
+            let fails = now + exponential_time(self.mean_up, rng);
+            now = fails + exponential_time(self.mean_down, rng);
             if fails < end {
                 outages.push((fails, now.min(end)));
             }
@@ -47,7 +47,7 @@ pub(super) struct Outages(Vec<(Instant, Instant)>);
 
 impl Outages {
     /// Returns whether `at` lies within an outage.
-    pub(super) fn contain(&self, at: Instant) -> bool {
+    pub(super) fn includes(&self, at: Instant) -> bool {
         let after = self.0.partition_point(|(_, ends)| *ends <= at);
         self.0.get(after).is_some_and(|(begins, _)| *begins <= at)
     }
@@ -63,17 +63,17 @@ impl Outages {
     }
 
     /// Returns the union of both sets of outages.
-    pub(super) fn or(&self, other: &Self) -> Self {
+    pub(super) fn union(&self, other: &Self) -> Self {
         let mut all: Vec<_> = self.0.iter().chain(&other.0).copied().collect();
         all.sort_unstable();
-        let mut joined: Vec<(Instant, Instant)> = Vec::new();
+        let mut joined_outages: Vec<(Instant, Instant)> = Vec::new();
         for (begins, ends) in all {
-            match joined.last_mut() {
+            match joined_outages.last_mut() {
                 Some((_, last)) if begins <= *last => *last = ends.max(*last),
-                _ => joined.push((begins, ends)),
+                _ => joined_outages.push((begins, ends)),
             }
         }
-        Self(joined)
+        Self(joined_outages)
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Host {
     /// Times at which login is impossible, because the host is dead or its logger does not answer.
     pub(super) login_outages: Outages,
     /// Mean response time minus the minimum response time.
-    further_response: Duration,
+    mean_extra_response: Duration,
     least_response: Duration,
 }
 
@@ -96,29 +96,29 @@ impl Host {
         let dead_part = 1.0 - rates.host_availability / 100.0;
         let dead =
             PhaseDurations::failing_every(rates.host_failure_hours, dead_part).outages(end, rng);
-        let login_outages = match logger_alone(rates) {
-            Some(phases) => dead.or(&phases.outages(end, rng)),
+        let login_outages = match logger_phases(rates) {
+            Some(phases) => dead.union(&phases.outages(end, rng)),
             None => dead.clone(),
         };
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
         Self {
             dead,
             login_outages,
-            further_response: seconds(rates.response_s - scenario.least_response_s),
+            mean_extra_response: seconds(rates.response_s - scenario.least_response_s),
             least_response: seconds(scenario.least_response_s),
         }
     }
 
     /// Returns a random response time.
     pub(super) fn response(&self, rng: &mut Rng) -> Duration {
-        self.least_response + exponential_time(self.further_response, rng)
+        self.least_response + exponential_time(self.mean_extra_response, rng)
     }
 }
 
 /// Returns the failures of the logger that occur while its host is up, derived from the difference
 /// between the failure rates of logger and host. Returns `None` if the logger does not fail more
 /// often, or is not less available, than its host.
-fn logger_alone(rates: &Rates) -> Option<PhaseDurations> {
+fn logger_phases(rates: &Rates) -> Option<PhaseDurations> {
     let failures = 1.0 / rates.logger_failure_hours - 1.0 / rates.host_failure_hours;
     let down_part = 1.0 - rates.logger_availability / rates.host_availability;
     (failures > 0.0 && down_part > 0.0)
@@ -142,9 +142,9 @@ mod tests {
     fn the_pair_is_down_when_either_host_is_down() {
         let a = Outages(vec![(at(1), at(3)), (at(10), at(11))]);
         let b = Outages(vec![(at(2), at(5)), (at(20), at(21))]);
-        let either = a.or(&b);
+        let either = a.union(&b);
         assert_eq!((either.count(), either.total()), (3, Duration::from_secs(6)));
-        assert!(either.contain(at(4)) && !either.contain(at(5)) && either.contain(at(20)));
+        assert!(either.includes(at(4)) && !either.includes(at(5)) && either.includes(at(20)));
     }
 
     #[test]

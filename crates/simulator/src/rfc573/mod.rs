@@ -3,10 +3,13 @@
 //!
 //! A host alternates between up and down for exponentially distributed times, and so does its
 //! logger (the login server), independently. The mean times are derived from the paper's table I,
-//! as if its values were the true ones; the survey then measures availability and failures by the
-//! paper's own rules. A try succeeds if the logger answers within the time limit; the outcome of a
-//! try applies until the next try; a host counts as available if it is not dead; a failure to
-//! connect is counted if a failed try follows a successful one.
+//! as if its values were the true ones. The survey then measures availability and failures by the
+//! paper's own rules:
+//!
+//! - A try succeeds if the logger answers within the time limit.
+//! - The outcome of a try applies until the next try.
+//! - A host counts as available if it is not dead.
+//! - A failure to connect is counted if a failed try follows a successful one.
 //!
 //! The module also replays the paper's transfers: each is repeated with the FTP and TCP of
 //! `protocols` between two simulated hosts of 1973.

@@ -8,10 +8,11 @@
 //! the local CPU time per bit, which is also assumed for the remote host. The output is the
 //! duration. The slowest part of the path is simulated as a line with its rate, and the other parts
 //! delay every datagram by the time of one packet. A TCP window represents an allocation of the
-//! NCP, and a segment represents a message. The headers are those of TCP and IP, 320 bits per
-//! message; the NCP had 72, and its IMP 152 per packet.
+//! NCP, and a segment represents a message. The headers are those of TCP and IP, with 320 bits per
+//! message. The headers of the NCP had 72 bits per message, and those of its IMP 152 bits per
+//! packet.
 
-use super::endpoint::{Endpoint, Part};
+use super::endpoint::{Endpoint, EndpointParameters};
 use super::scenario::{Allocates, Network, Remote};
 use crate::faults::Faults;
 use crate::host::{Host, seed_of};
@@ -230,15 +231,15 @@ impl Network {
     fn host(&self, side: Side, script: &Script<'_>, remote: &Remote) -> Host<Endpoint> {
         let is_ours = script.ours == side;
         let allocation_bits = if is_ours { self.allocation_bits } else { remote.allocation_bits };
-        let ends = if side == Side::User { [USER, SERVER] } else { [SERVER, USER] };
+        let addresses = if side == Side::User { [USER, SERVER] } else { [SERVER, USER] };
         let representation = match script.form {
             Form::Words => {
                 Representation { data_type: Type::Local(ByteSize::WORD36), ..Representation::IMAGE }
             }
             Form::Text => Representation::default(),
         };
-        let part = Part {
-            ends,
+        let part = EndpointParameters {
+            addresses,
             task: (side == Side::User).then(|| script.task(representation)).flatten(),
             file: script.file(),
             representation,
@@ -247,7 +248,7 @@ impl Network {
             profile: self.profile(allocation_bits),
         };
         let costs = Costs::default().with(Work::FileByte, script.cpu_ps_per_bit * 8 / 1_000);
-        let [address, _] = ends;
+        let [address, _] = addresses;
         let settings = Settings { address, prefix_len: 24, ..Settings::default() };
         let link = Link::Datagram(Datagram::new(MTU_BYTES));
         Host::new(link, settings, costs, seed_of(script.seed, side), Endpoint::new(part))
@@ -333,26 +334,26 @@ mod tests {
     fn text_converted_in_transit_adds_elapsed_time_and_no_local_cost() {
         let network = built_in().network.idle();
         let text = Script { verb: Verb::Retrieve, form: Form::Text, remote: "sri-arc", ..STORE };
-        let [converted, straight] =
+        let [converted, unconverted] =
             [&network, &network.converting_nothing()].map(|one| one.replay(&text).unwrap());
         let per_bit = network.remotes.iter().find(|remote| remote.name == "sri-arc").unwrap();
         let took = Duration::from_nanos(per_bit.conversion_ns_per_bit * text.bits);
         assert!(converted.elapsed >= took, "{converted:?}");
-        assert!(converted.elapsed <= took + straight.elapsed, "{converted:?} {straight:?}");
-        assert_eq!((converted.bits, converted.cpu), (straight.bits, straight.cpu));
+        assert!(converted.elapsed <= took + unconverted.elapsed, "{converted:?} {unconverted:?}");
+        assert_eq!((converted.bits, converted.cpu), (unconverted.bits, unconverted.cpu));
     }
 
     #[test]
     fn only_text_retrieved_by_the_local_user_is_converted() {
         let network = built_in().network;
-        let straight = network.converting_nothing();
+        let unconverted = network.converting_nothing();
         let text = Script { form: Form::Text, remote: "sri-arc", ..STORE };
         let server = Script { ours: Side::Server, verb: Verb::Retrieve, ..text };
         for script in [text, Script { verb: Verb::Mail, ..text }, server] {
-            assert_eq!(network.replay(&script), straight.replay(&script));
+            assert_eq!(network.replay(&script), unconverted.replay(&script));
         }
         let words = Script { form: Form::Words, verb: Verb::Retrieve, ..text };
-        assert_eq!(network.replay(&words), straight.replay(&words));
+        assert_eq!(network.replay(&words), unconverted.replay(&words));
     }
 
     #[test]
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_with_nothing_else_to_do_are_faster() {
+    fn hosts_without_other_work_are_faster() {
         let network = built_in().network;
         let [busy, idle] = [&network, &network.idle()].map(|one| one.replay(&STORE).unwrap());
         assert!(idle.elapsed * 3 < busy.elapsed, "{idle:?} {busy:?}");
@@ -371,13 +372,13 @@ mod tests {
     #[test]
     fn earlier_reallocation_speeds_up_a_large_file() {
         let network = built_in().network;
-        let large = Script { remote: "bbn-tenexa", bits: 10_000 * 36, ..STORE };
+        let large_file = Script { remote: "bbn-tenexa", bits: 10_000 * 36, ..STORE };
         let all = [Allocates::AsRead, Allocates::WhenHalfUsed, Allocates::WhenUsedUp];
-        let [as_read, half, used_up] =
-            all.map(|allocates| Network { allocates, ..network.idle() }.replay(&large).unwrap());
+        let [as_read, half, used_up] = all
+            .map(|allocates| Network { allocates, ..network.idle() }.replay(&large_file).unwrap());
         assert!(as_read.elapsed < half.elapsed, "{as_read:?} {half:?}");
         assert!(half.elapsed < used_up.elapsed, "{half:?} {used_up:?}");
-        assert_eq!(network.idle().allocating_as_read().replay(&large).unwrap(), as_read);
+        assert_eq!(network.idle().allocating_as_read().replay(&large_file).unwrap(), as_read);
     }
 
     #[test]

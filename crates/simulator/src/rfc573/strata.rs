@@ -59,8 +59,8 @@ pub struct Kind {
 const FILES_MAX: u64 = 1_000;
 /// Maximum number of bits of a stratum. A single file of this size takes hours of virtual time.
 const BITS_MAX: u64 = 100_000_000;
-/// Maximum CPU time of a stratum, in milliseconds. A transfer has a time limit of one day, in which
-/// the CPU time is spent on both hosts.
+/// Maximum CPU time of a stratum, in milliseconds. Both hosts spend this time, and a transfer must
+/// end within one day.
 const CPU_MS_MAX: u64 = 10_000_000;
 
 impl Strata {
@@ -87,8 +87,8 @@ impl Strata {
 }
 
 impl Stratum {
-    /// Returns an error if a value of the stratum `key` is below `least`, or too large for the
-    /// experiment to terminate.
+    /// Returns an error if a value of the stratum `key` is below `least`, or so large that the
+    /// experiment might not terminate.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ impl Answer {
 
 /// The values of table I for one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Line {
+pub(super) struct HostValues {
     /// Mean response time of the successful tries; `None` if no try was successful.
     pub(super) response_s: Option<f64>,
     /// Availability of the host in percent of the time.
@@ -50,7 +50,7 @@ pub(super) fn survey(host: &Host, scenario: &Scenario, rng: &mut Rng) -> Vec<Ans
     let mut answers = Vec::new();
     while now < end {
         let response = host.response(rng);
-        answers.push(match (host.dead.contain(now), host.login_outages.contain(now)) {
+        answers.push(match (host.dead.includes(now), host.login_outages.includes(now)) {
             (true, _) => Answer::Dead,
             (false, true) => Answer::NotResponding,
             (false, false) if response > limit => Answer::NotResponding,
@@ -62,7 +62,7 @@ pub(super) fn survey(host: &Host, scenario: &Scenario, rng: &mut Rng) -> Vec<Ans
 }
 
 /// Computes the values of table I from consecutive answers.
-pub(super) fn line(answers: &[Answer], scenario: &Scenario) -> Line {
+pub(super) fn host_values(answers: &[Answer], scenario: &Scenario) -> HostValues {
     let hours = answers.len() as f64 * scenario.every_s as f64 / 3_600.0;
     let per_cent = |is_up: fn(Answer) -> bool| {
         let up = answers.iter().filter(|answer| is_up(**answer)).count();
@@ -83,7 +83,7 @@ pub(super) fn line(answers: &[Answer], scenario: &Scenario) -> Line {
             Answer::Dead | Answer::NotResponding => None,
         })
         .collect();
-    Line {
+    HostValues {
         response_s: (!responses.is_empty())
             .then(|| responses.iter().sum::<f64>() / responses.len() as f64),
         host_availability: per_cent(Answer::is_host_up),
@@ -118,15 +118,15 @@ mod tests {
     #[test]
     fn a_failure_during_three_polls_is_one_failure_of_one_hour() {
         let answers = [UP, UP, Answer::Dead, Answer::Dead, Answer::Dead, UP];
-        let line = line(&answers, &built_in());
-        assert_eq!((line.host_availability, line.host_failure_hours), (50.0, Some(2.0)));
-        assert_eq!(line.response_s, Some(2.0));
+        let values = host_values(&answers, &built_in());
+        assert_eq!((values.host_availability, values.host_failure_hours), (50.0, Some(2.0)));
+        assert_eq!(values.response_s, Some(2.0));
     }
 
     #[test]
     fn a_host_whose_logger_does_not_respond_counts_as_available() {
-        let line = line(&[UP, Answer::NotResponding], &built_in());
-        assert_eq!((line.host_availability, line.logger_availability), (100.0, 50.0));
-        assert_eq!(line.host_failure_hours, None);
+        let values = host_values(&[UP, Answer::NotResponding], &built_in());
+        assert_eq!((values.host_availability, values.logger_availability), (100.0, 50.0));
+        assert_eq!(values.host_failure_hours, None);
     }
 }

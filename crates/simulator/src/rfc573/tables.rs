@@ -2,34 +2,34 @@
 
 use super::host::{Host, days};
 use super::scenario::{Rates, Scenario};
-use super::survey::{Answer, Line, days_of, line, survey};
+use super::survey::{Answer, HostValues, days_of, host_values, survey};
 use crate::table::{Extent, Figure, Row, Table};
 use protocols::rng::Rng;
 
 /// The paper's values in table I for one host: response time in seconds, availability of host and
 /// logger in percent, hours between failures of host and logger.
-struct Printed {
+struct PaperValues {
     name: &'static str,
     figures: [f64; 5],
 }
 
-const TABLE_I: [Printed; 3] = [
-    Printed { name: "NIC", figures: [2.7, 93.0, 91.0, 18.2, 16.0] },
-    Printed { name: "BBN", figures: [2.4, 85.0, 79.0, 9.4, 6.0] },
-    Printed { name: "ISI", figures: [3.0, 87.0, 83.0, 18.1, 10.0] },
+const TABLE_I: [PaperValues; 3] = [
+    PaperValues { name: "NIC", figures: [2.7, 93.0, 91.0, 18.2, 16.0] },
+    PaperValues { name: "BBN", figures: [2.4, 85.0, 79.0, 9.4, 6.0] },
+    PaperValues { name: "ISI", figures: [3.0, 87.0, 83.0, 18.1, 10.0] },
 ];
 /// The paper's averages of all hosts in section II: "about 2.7 seconds", "about 85 %", "about once
 /// every 10 hours".
 const ALL_HOSTS: [f64; 3] = [2.7, 85.0, 10.0];
 
 /// Returns the values that the paper prints in table I for a host.
-fn printed(name: &str) -> [Option<f64>; 5] {
+fn paper_values(name: &str) -> [Option<f64>; 5] {
     let host = TABLE_I.iter().find(|host| host.name == name);
     host.map_or([None; 5], |host| host.figures.map(Some))
 }
 
 /// A host of table I and the results of its simulated year.
-struct Surveyed<'a> {
+struct SurveyedHost<'a> {
     rates: &'a Rates,
     host: Host,
     answers: Vec<Answer>,
@@ -39,13 +39,13 @@ struct Surveyed<'a> {
 #[must_use]
 pub fn tables(scenario: &Scenario) -> Vec<Table> {
     let mut rng = Rng::from_seed(scenario.seed);
-    let hosts: Vec<Surveyed<'_>> = scenario
+    let hosts: Vec<SurveyedHost<'_>> = scenario
         .hosts
         .iter()
         .map(|rates| {
             let host = Host::new(rates, scenario, &mut rng);
             let answers = survey(&host, scenario, &mut rng);
-            Surveyed { rates, host, answers }
+            SurveyedHost { rates, host, answers }
         })
         .collect();
     vec![
@@ -53,21 +53,21 @@ pub fn tables(scenario: &Scenario) -> Vec<Table> {
         week(&hosts, scenario),
         weeks(&hosts, scenario),
         missed_failures(&hosts, scenario),
-        crowd(scenario, &mut rng),
+        all_hosts(scenario, &mut rng),
     ]
 }
 
 /// Adds the five values of table I for a host. All are random samples with the scenario's
 /// parameters. A row is omitted if its value is undefined because a week has no failure.
-fn add_host_rows(rows: &mut Vec<Row>, rates: &Rates, line: &Line) {
+fn add_host_rows(rows: &mut Vec<Row>, rates: &Rates, values: &HostValues) {
     let figures = [
-        ("response, s", line.response_s, 1),
-        ("host available, %", Some(line.host_availability), 0),
-        ("logger available, %", Some(line.logger_availability), 0),
-        ("hours to host failure", line.host_failure_hours, 1),
-        ("hours to logger failure", line.logger_failure_hours, 1),
+        ("response, s", values.response_s, 1),
+        ("host available, %", Some(values.host_availability), 0),
+        ("logger available, %", Some(values.logger_availability), 0),
+        ("hours until host failure", values.host_failure_hours, 1),
+        ("hours until logger failure", values.logger_failure_hours, 1),
     ];
-    for ((what, ours, digits), theirs) in figures.into_iter().zip(printed(&rates.name)) {
+    for ((what, ours, digits), theirs) in figures.into_iter().zip(paper_values(&rates.name)) {
         if let Some(ours) = ours {
             let row = Row::input(format!("{}, {what}", rates.name), ours, digits);
             rows.push(row.measured_if(theirs));
@@ -75,60 +75,60 @@ fn add_host_rows(rows: &mut Vec<Row>, rates: &Rates, line: &Line) {
     }
 }
 
-fn year(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
+fn year(hosts: &[SurveyedHost<'_>], scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
     for host in hosts {
-        add_host_rows(&mut rows, host.rates, &line(&host.answers, scenario));
+        add_host_rows(&mut rows, host.rates, &host_values(&host.answers, scenario));
     }
     Table {
         number: "I, a year",
         title: "the survey of a generated year",
         unit: "as named",
         rows,
-        why: "The hosts fail as often and for as long as table I states, so that no figure of this \
-              table confirms the paper's. The survey finds them somewhat more available: a short \
+        why: "The hosts fail as often and for as long as table I states, so no figure of this table \
+              confirms the paper's. The survey finds them somewhat more available, because a short \
               failure can begin and end between two tries, which are twenty minutes apart. A \
-              failure is counted if a failed try follows a successful one; if every failed try \
+              failure is counted if a failed try follows a successful one. If every failed try were \
               counted, the paper's 93 % would be one failure in 4.8 hours and not in 18.2.",
     }
 }
 
-fn week(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
+fn week(hosts: &[SurveyedHost<'_>], scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
     let first = scenario.week_begins_day;
     let count = scenario.week_days;
     for host in hosts {
         let answers = days_of(&host.answers, scenario, first, count);
-        add_host_rows(&mut rows, host.rates, &line(answers, scenario));
+        add_host_rows(&mut rows, host.rates, &host_values(answers, scenario));
     }
     Table {
         number: "I, its week",
         title: "the survey of 25 to 31 August alone",
         unit: "as named",
         rows,
-        why: "A week has 504 tries of a host and some ten failures: chance alone makes a week \
-              differ from its year by this much. The paper's week is one of 52 (see the next \
-              table). The paper's text gives 26 to 31 August, its table 25 to 31.",
+        why: "A week has 504 tries of a host and some ten failures. By chance alone, a week differs \
+              from its year by this much. The paper's week is one of 52 (see the next table). The \
+              paper's text gives 26 to 31 August, its table 25 to 31.",
     }
 }
 
-fn weeks(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
+fn weeks(hosts: &[SurveyedHost<'_>], scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
     for host in hosts {
         let mut all: Vec<f64> = (0..scenario.days / 7)
             .map(|week| {
                 let answers = days_of(&host.answers, scenario, week * 7, 7);
-                line(answers, scenario).logger_availability
+                host_values(answers, scenario).logger_availability
             })
             .collect();
         all.sort_by(f64::total_cmp);
-        let part = |of: usize| all.get(all.len().saturating_sub(1) * of / 10).copied();
-        for (what, of) in [("tenth lowest", 1), ("median", 5), ("tenth highest", 9)] {
+        let quantile = |tenths: usize| all.get(all.len().saturating_sub(1) * tenths / 10).copied();
+        for (what, tenths) in [("tenth lowest", 1), ("median", 5), ("tenth highest", 9)] {
             let what = format!("{}, {what}", host.rates.name);
-            let ours = part(of).unwrap_or(f64::NAN);
-            let [_, _, logger, ..] = printed(&host.rates.name);
-            // The median is an input; the spread of the weeks is an output.
-            rows.push(match of {
+            let ours = quantile(tenths).unwrap_or(f64::NAN);
+            let [_, _, logger, ..] = paper_values(&host.rates.name);
+            // The median is an input; the lowest and the highest tenth are outputs.
+            rows.push(match tenths {
                 5 => Row::input(what, ours, 0).measured_if(logger),
                 _ => Row::output(what, ours, 0),
             });
@@ -144,14 +144,14 @@ fn weeks(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
     }
 }
 
-fn missed_failures(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
+fn missed_failures(hosts: &[SurveyedHost<'_>], scenario: &Scenario) -> Table {
     let year_s = days(scenario.days).as_secs_f64();
     let mut rows = Vec::new();
-    for Surveyed { rates, host, answers } in hosts {
-        let seen = line(answers, scenario);
+    for SurveyedHost { rates, host, answers } in hosts {
+        let observed = host_values(answers, scenario);
         let name = &rates.name;
         let hours = year_s / 3_600.0;
-        let count_seen = seen.logger_failure_hours.map_or(0.0, |between| hours / between);
+        let count_seen = observed.logger_failure_hours.map_or(0.0, |between| hours / between);
         let count = host.login_outages.count() as f64;
         let available = 100.0 * (1.0 - host.login_outages.total().as_secs_f64() / year_s);
         rows.push(Row::input(format!("{name}, failures, true"), count, 0));
@@ -159,7 +159,7 @@ fn missed_failures(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
         rows.push(Row::input(format!("{name}, available, true, %"), available, 1));
         rows.push(Row::output(
             format!("{name}, available, observed, %"),
-            seen.logger_availability,
+            observed.logger_availability,
             1,
         ));
     }
@@ -175,7 +175,7 @@ fn missed_failures(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
     }
 }
 
-fn crowd(scenario: &Scenario, rng: &mut Rng) -> Table {
+fn all_hosts(scenario: &Scenario, rng: &mut Rng) -> Table {
     let crowd = scenario.crowd;
     let mut lines = Vec::new();
     for _ in 0..crowd.hosts {
@@ -190,10 +190,10 @@ fn crowd(scenario: &Scenario, rng: &mut Rng) -> Table {
             logger_failure_hours: crowd.failure_hours * factor,
         };
         let host = Host::new(&rates, scenario, rng);
-        lines.push(line(&survey(&host, scenario, rng), scenario));
+        lines.push(host_values(&survey(&host, scenario, rng), scenario));
     }
     let count = lines.len().max(1) as f64;
-    let mean = |of: fn(&Line) -> f64| lines.iter().map(of).sum::<f64>() / count;
+    let mean = |value_of: fn(&HostValues) -> f64| lines.iter().map(value_of).sum::<f64>() / count;
     let failures_an_hour = mean(|line| line.logger_failure_hours.map_or(0.0, f64::recip));
     let [response_s, availability, failure_hours] =
         ALL_HOSTS.map(|figure| Figure::new(Extent::About(figure)));
@@ -246,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn the_survey_of_hosts_that_fail_as_table_i_says_agrees_with_nothing() {
+    fn inputs_of_the_survey_do_not_count_as_agreement() {
         for table in tables(&built_in()) {
             for row in table.rows.iter().filter(|row| row.measured.is_some()) {
-                assert_eq!(row.from_measured(), None, "{row:?}");
+                assert_eq!(row.difference_from_measured(), None, "{row:?}");
             }
         }
     }

@@ -6,18 +6,18 @@ use protocols::time::Duration;
 /// a part per foot of cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
-    ends_ns: u64,
-    foot_ns: u64,
+    handshake_ns: u64,
+    per_foot_ns: u64,
 }
 
 /// Host to IMP: a two-way handshake (RFC 594, II).
-const HOST_TO_IMP: Cable = Cable { ends_ns: 2_225, foot_ns: 3 };
+const HOST_TO_IMP: Cable = Cable { handshake_ns: 2_225, per_foot_ns: 3 };
 /// IMP to host: a four-way handshake, so the cable counts twice (RFC 594, II).
-const IMP_TO_HOST: Cable = Cable { ends_ns: 1_350, foot_ns: 6 };
+const IMP_TO_HOST: Cable = Cable { handshake_ns: 1_350, per_foot_ns: 6 };
 /// Delay of a distant driver-receiver pair per pass of a signal (RFC 594, II).
 const DISTANT_PAIR_NS: u64 = 250;
-/// Twice the delay of one foot of cable per pass of a signal. A two-way handshake passes the cable
-/// twice per bit, a four-way handshake four times.
+/// Twice the signal delay of one foot of cable. A signal passes the cable twice per bit in a
+/// two-way handshake, and four times in a four-way handshake.
 const PASSAGE_FOOT_NS_X2: u64 = 3;
 /// Time per bit before the speedup, at 100 kbit/s.
 const BEFORE_NS: u64 = 10_000;
@@ -26,14 +26,14 @@ impl Cable {
     /// Returns the time of a bit over `feet` of cable.
     #[must_use]
     pub(crate) const fn bit_ns(&self, feet: u64) -> u64 {
-        self.ends_ns + self.foot_ns * feet
+        self.handshake_ns + self.per_foot_ns * feet
     }
 
     /// Returns the time of a bit over `feet` of cable without the delays of distant driver-receiver
     /// pairs.
     #[must_use]
     pub(crate) const fn local_bit_ns(&self, feet: u64) -> u64 {
-        let passages = 2 * self.foot_ns / PASSAGE_FOOT_NS_X2;
+        let passages = 2 * self.per_foot_ns / PASSAGE_FOOT_NS_X2;
         self.bit_ns(feet).saturating_sub(passages * DISTANT_PAIR_NS)
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foot_of_cable_costs_the_four_way_handshake_twice_as_much() {
+    fn a_foot_of_cable_delays_the_four_way_handshake_twice_as_much() {
         let short = Interface::distant(0);
         let long = Interface::distant(1000);
         assert_eq!(long.to_host_ns - short.to_host_ns, 2 * (long.to_imp_ns - short.to_imp_ns));

@@ -20,6 +20,6 @@ mod subnet_scenario;
 mod tables;
 
 pub use interface::{Cable, Interface};
-pub use subnet::{Path, Split, Subnet};
+pub use subnet::{Path, Subnet, TimeSplit};
 pub use subnet_scenario::Scenario;
 pub use tables::{Measured, TRANSFERS, tables};

@@ -70,18 +70,18 @@ impl Path {
     /// packet the time at which it is complete in the first IMP, and its length in bits.
     fn carry(&self, mut packets: Vec<(Instant, u64)>) -> Vec<(Instant, u64)> {
         for _ in 0..self.hops {
-            let mut line_free = Instant::ZERO;
+            let mut line_free_at = Instant::ZERO;
             for (ready, bits) in &mut packets {
-                let begins = (*ready + self.subnet.processing).max(line_free);
-                line_free = begins + self.subnet.time_of(*bits + PACKET_OVERHEAD_BITS);
-                *ready = line_free + self.propagation;
+                let begins_at = (*ready + self.subnet.processing).max(line_free_at);
+                line_free_at = begins_at + self.subnet.time_of(*bits + PACKET_OVERHEAD_BITS);
+                *ready = line_free_at + self.propagation;
             }
         }
         packets
     }
 
     /// Returns the time of one packet of `bits` bits from the first IMP to the last.
-    fn short(&self, bits: u64) -> Duration {
+    fn packet_time(&self, bits: u64) -> Duration {
         self.carry(vec![(Instant::ZERO, bits)])
             .first()
             .map_or(Duration::ZERO, |(ready, _)| ready.since(Instant::ZERO))
@@ -90,7 +90,7 @@ impl Path {
 
 /// The parts of the time from one message to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct TimeSplit {
     /// Time on the two hosts' cables.
     pub interfaces: Duration,
     /// Time in the IMPs and on the lines between them.
@@ -99,7 +99,7 @@ pub struct Split {
     pub hosts: Duration,
 }
 
-impl Split {
+impl TimeSplit {
     /// Returns the total time per message.
     #[must_use]
     pub fn total(&self) -> Duration {
@@ -116,36 +116,37 @@ impl Split {
 /// Returns the time from one full message to the next over `path`. Both hosts have the interface
 /// `interface`, and together they need the processing time `hosts` per message.
 #[must_use]
-pub(crate) fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Split {
+pub(crate) fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> TimeSplit {
     let processing = path.subnet.processing;
-    // A packet is in the IMP as soon as its last bit is.
+    // The IMP has a packet when the last bit of the packet has arrived.
     let mut packets = Vec::new();
-    let mut sent = LEADER_BITS;
-    while sent < LEADER_BITS + MESSAGE_BITS {
-        let bits = PACKET_BITS.min(LEADER_BITS + MESSAGE_BITS - sent);
-        sent += bits;
-        packets.push((Instant::ZERO + interface.to_imp(sent), bits));
+    let mut sent_bits = LEADER_BITS;
+    while sent_bits < LEADER_BITS + MESSAGE_BITS {
+        let bits = PACKET_BITS.min(LEADER_BITS + MESSAGE_BITS - sent_bits);
+        sent_bits += bits;
+        packets.push((Instant::ZERO + interface.to_imp(sent_bits), bits));
     }
-    let in_source = interface.to_imp(sent);
+    let in_source = interface.to_imp(sent_bits);
     let last_ready_at = path.carry(packets).iter().map(|(ready, _)| *ready + processing).max();
     let transit_time = last_ready_at.map_or(in_source, |at| at.since(Instant::ZERO));
     let to_host = interface.to_host(LEADER_BITS + MESSAGE_BITS);
-    // The RFNM is sent with the first packet; the allocation, when the host has the message.
-    let rfnm = interface.to_host(LEADER_BITS + PACKET_BITS)
-        + path.short(0)
+    // The destination IMP sends the RFNM after the first packet has crossed the host's cable. The
+    // host sends the allocation after it has received the whole message.
+    let rfnm_time = interface.to_host(LEADER_BITS + PACKET_BITS)
+        + path.packet_time(0)
         + processing
         + interface.to_host(LEADER_BITS);
     let allocate_cables = interface.to_imp(ALLOCATE_BITS) + interface.to_host(ALLOCATE_BITS);
-    let allocate_subnet = path.short(ALLOCATE_BITS) + processing;
-    let answered = rfnm.max(to_host + allocate_cables + allocate_subnet);
+    let allocate_subnet = path.packet_time(ALLOCATE_BITS) + processing;
+    let reply_time = rfnm_time.max(to_host + allocate_cables + allocate_subnet);
     let interfaces = in_source + to_host + allocate_cables;
-    // The next message may be too late for the buffer reservation that the RFNM of this message
-    // brought.
-    let idle = answered + hosts + interface.to_imp(LEADER_BITS + PACKET_BITS);
-    let is_reservation_lost = idle.saturating_sub(rfnm) > path.subnet.reservation_lifetime;
+    // The buffer reservation in the RFNM may expire before the next message arrives.
+    let next_packet_time = reply_time + hosts + interface.to_imp(LEADER_BITS + PACKET_BITS);
+    let is_reservation_lost =
+        next_packet_time.saturating_sub(rfnm_time) > path.subnet.reservation_lifetime;
     let request_time =
-        if is_reservation_lost { path.short(0) * 2 + processing } else { Duration::ZERO };
-    Split { interfaces, subnet: request_time + transit_time + answered - interfaces, hosts }
+        if is_reservation_lost { path.packet_time(0) * 2 + processing } else { Duration::ZERO };
+    TimeSplit { interfaces, subnet: request_time + transit_time + reply_time - interfaces, hosts }
 }
 
 #[cfg(test)]
@@ -155,7 +156,7 @@ mod tests {
     const NO_WORK: Duration = Duration::ZERO;
 
     #[test]
-    fn a_message_holds_an_interface_of_100_kbit_for_81_ms() {
+    fn a_message_occupies_a_100_kbit_interface_for_81_ms() {
         assert_eq!(Interface::BEFORE.to_imp(MESSAGE_BITS), Duration::from_micros(80_630));
     }
 
@@ -164,9 +165,10 @@ mod tests {
         let time = |hops| message_time(&Interface::BEFORE, &Path::of_hops(hops), NO_WORK).total();
         let full = Subnet::ARPANET.time_of(PACKET_BITS + PACKET_OVERHEAD_BITS);
         for hops in 1..8 {
-            let more = time(hops + 1) - time(hops);
-            // One packet, and the returning allocation, but not the whole message.
-            assert!(more > full && more < full * 2, "{hops}: {more:?}");
+            let added_time = time(hops + 1) - time(hops);
+            // A hop adds the time of one packet and of the returning allocation, not of the whole
+            // message.
+            assert!(added_time > full && added_time < full * 2, "{hops}: {added_time:?}");
         }
     }
 

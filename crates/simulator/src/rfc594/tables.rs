@@ -48,7 +48,7 @@ pub fn tables(scenario: &Scenario) -> Vec<Table> {
         hops(scenario),
         transfers(scenario),
         processors(scenario),
-        left_over(scenario),
+        unexplained_times(scenario),
         parts(scenario),
     ]
 }
@@ -59,7 +59,7 @@ fn millis(time: Duration) -> f64 {
 
 fn interfaces(scenario: &Scenario) -> Table {
     let kbps = |bit_ns: u64| 1e6 / bit_ns as f64;
-    let here = Interface::distant(scenario.cable_feet);
+    let configured = Interface::distant(scenario.cable_feet);
     let rest = |interface: &Interface| millis(interface.to_host(MESSAGE_BITS - 1_008));
     let local = Interface::local(LOCAL_FEET);
     let message = |interface: &Interface| millis(interface.to_host(MESSAGE_BITS));
@@ -70,26 +70,26 @@ fn interfaces(scenario: &Scenario) -> Table {
         title: "host interface, distant, with 342 feet of cable",
         unit: "as named",
         rows: vec![
-            Row::fit("host to IMP, kbit/s", kbps(here.to_imp_ns), 0).measured(310.0),
-            Row::fit("IMP to host, kbit/s", kbps(here.to_host_ns), 0).measured(290.0),
+            Row::fit("host to IMP, kbit/s", kbps(configured.to_imp_ns), 0).measured(310.0),
+            Row::fit("IMP to host, kbit/s", kbps(configured.to_host_ns), 0).measured(290.0),
             Row::output("host to IMP, local, 30 feet, kbit/s", kbps(local.to_imp_ns), 0)
                 .predicted(faster),
             Row::output("IMP to host, local, 30 feet, kbit/s", kbps(local.to_host_ns), 0)
                 .predicted(faster),
             Row::output("full message, before, ms", message(&Interface::BEFORE), 0)
                 .predicted(Extent::About(100.0)),
-            Row::fit("full message, now, ms", message(&here), 0).predicted(30.0),
+            Row::fit("full message, now, ms", message(&configured), 0).predicted(30.0),
             Row::output("RFNM after all packets, before, ms", rest(&Interface::BEFORE), 0)
                 .predicted(80.0),
-            Row::fit("RFNM after all packets, now, ms", rest(&here), 0),
+            Row::fit("RFNM after all packets, now, ms", rest(&configured), 0),
         ],
-        why: "The RFC's two rates are not those of one cable: 310 kbit/s belong to 334 feet and \
-              290 to 350. The RFC states \"almost 100\" and 80 ms where the bits alone take 81 and \
-              71. A local interface is modeled as one without the 250 ns of a distant \
-              driver-receiver pair. The RFC does not state how often a bit passes such a pair; its \
-              3 and 6 ns per foot are two and four passages of a cable at 1.5 ns per foot, so that \
-              a bit takes 500 and 1,000 ns less. The time of a local pair is assumed to be zero, \
-              so the two local rates are upper limits.",
+        why: "The RFC's two rates are not those of one cable: 310 kbit/s are the rate of 334 feet, \
+              and 290 kbit/s that of 350 feet. The RFC states \"almost 100\" and 80 ms, but the \
+              bits alone take 81 and 71 ms. A local interface is modeled without the 250 ns of a \
+              distant driver-receiver pair. The RFC does not state how often a bit passes such a \
+              pair. Its 3 and 6 ns per foot are two and four passages of a cable at 1.5 ns per \
+              foot, so that a bit takes 500 and 1,000 ns less. The time of a local pair is assumed \
+              to be zero, so the two local rates are upper limits.",
     }
 }
 
@@ -119,19 +119,20 @@ fn hops(scenario: &Scenario) -> Table {
 }
 
 /// Returns the CPU time for one message.
-fn cpu(seconds_a_megabit: f64) -> Duration {
-    Duration::from_secs_f64(seconds_a_megabit * MESSAGE_BITS as f64 / 1e6)
+fn message_cpu_time(seconds_per_megabit: f64) -> Duration {
+    Duration::from_secs_f64(seconds_per_megabit * MESSAGE_BITS as f64 / 1e6)
 }
 
 fn transfers(scenario: &Scenario) -> Table {
     let rows = TRANSFERS.iter().map(|transfer| {
-        let hosts = cpu(transfer.user_cpu) + cpu(transfer.server_cpu);
+        let hosts = message_cpu_time(transfer.user_cpu) + message_cpu_time(transfer.server_cpu);
         let split =
             message_time(&Interface::distant(scenario.cable_feet), &scenario.path(0), hosts);
         Row::output(transfer.what, split.kbps(), 0).measured(transfer.kbps)
     });
-    // For transfers before the speedup, the RFC has one typical value; get and send weigh equally.
-    let hosts = cpu(IMAGE_CPU_BOTH);
+    // The RFC has one typical value for all transfers before the speedup, so the CPU times of get
+    // and send are averaged.
+    let hosts = message_cpu_time(IMAGE_CPU_BOTH);
     let before = message_time(&Interface::BEFORE, &scenario.path(0), hosts).kbps();
     let before =
         Row::output("36 bit, image, before the speedup", before, 0).measured(Extent::About(25.0));
@@ -140,13 +141,13 @@ fn transfers(scenario: &Scenario) -> Table {
         title: "RFC 594's transfers, if only cables, IMP and both processors took time",
         unit: "kbit/s",
         rows: rows.chain([before]).collect(),
-        why: "The server's processor was not measured: it is charged the user's time for the same \
-              work. With 8 bits the model is slower than the hosts were: if the server's time is \
-              right, both processors worked at the same time; if it is too high, they need not \
-              have. With 36 bits 16 and 23 ms per message are unexplained, and with 32 bits 103 \
-              and 127 ms, during which no processor worked. The RFC does not give the reason, and \
-              plumbline does not model one. Before the speedup the system was also an older one \
-              (TENEX 1.31), of which the RFC states only that it took more processor time.",
+        why: "The processor time of the server was not measured: it is assumed to be the user's \
+              time for the same work. With 8 bits the model is slower than the hosts were. If the \
+              server's time is right, both processors worked at the same time; if it is too high, \
+              this need not be so. With 36 bits 16 and 23 ms per message are unexplained, and with \
+              32 bits 103 and 127 ms. No processor worked during these times. The RFC does not give \
+              the reason, and plumbline does not model one. Before the speedup the system was also \
+              an older one (TENEX 1.31). The RFC states only that it took more processor time.",
     }
 }
 
@@ -156,7 +157,7 @@ fn processors(scenario: &Scenario) -> Table {
         let split = message_time(
             &Interface::distant(scenario.cable_feet),
             &scenario.path(0),
-            cpu(transfer.user_cpu),
+            message_cpu_time(transfer.user_cpu),
         );
         let charged = split.hosts.as_secs_f64() * 1e6 / MESSAGE_BITS as f64;
         Row::input(transfer.what, charged, 2).measured(transfer.user_cpu)
@@ -172,31 +173,35 @@ fn processors(scenario: &Scenario) -> Table {
 }
 
 /// Returns the time per message, and the part that cables, IMP and processors do not explain.
-fn left_over(scenario: &Scenario) -> Table {
+fn unexplained_times(scenario: &Scenario) -> Table {
     let interface = Interface::distant(scenario.cable_feet);
     let split = message_time(&interface, &scenario.path(0), Duration::ZERO);
     let mut rows = Vec::new();
     for transfer in &TRANSFERS {
-        let taken = MESSAGE_BITS as f64 / transfer.kbps;
-        let known = millis(split.total() + cpu(transfer.user_cpu) + cpu(transfer.server_cpu));
+        let measured_ms = MESSAGE_BITS as f64 / transfer.kbps;
+        let explained_ms = millis(
+            split.total()
+                + message_cpu_time(transfer.user_cpu)
+                + message_cpu_time(transfer.server_cpu),
+        );
         let what = transfer.what;
-        let message = Row::output(format!("{what}: time per message"), known, 0);
-        rows.push(message.measured(Figure::derived(taken)));
-        rows.push(Row::output(format!("{what}: unexplained"), taken - known, 0));
+        let message = Row::output(format!("{what}: time per message"), explained_ms, 0);
+        rows.push(message.measured(Figure::derived(measured_ms)));
+        rows.push(Row::output(format!("{what}: unexplained"), measured_ms - explained_ms, 0));
     }
     Table {
         number: "3, unexplained",
         title: "time per message, and the unexplained part of the wait",
         unit: "ms",
         rows,
-        why: "The measured time of a message is 8,063 bits at RFC 594's rate; the computed time \
-              includes cables, IMP and both processors. With 32 bits more than half of the \
-              measured time is a wait that the RFC does not mention. No processor was busy during \
-              this wait, because the RFC gives 1.7 and 1.8 s of processor time per megabit, and \
-              the cables are those of the 36 bits. The wait is shown, and no parameter is tuned to \
-              remove it. A negative value means that two processors worked at the same time, or \
-              that the server's processor time is too high: it was not measured and is assumed to \
-              be the user's for the same work.",
+        why: "The measured time of a message is 8,063 bits at RFC 594's rate. The computed time \
+              includes cables, IMP and both processors. With 32 bits more than half of the measured \
+              time is a wait that the RFC does not mention. No processor was busy during this wait, \
+              because the RFC gives 1.7 and 1.8 s of processor time per megabit, and the cables are \
+              those of the 36 bits. The wait is shown, and no parameter is tuned to remove it. A \
+              negative value has one of two reasons. Either two processors worked at the same time, \
+              or the server's processor time is too high: it was not measured and is assumed to be \
+              the user's for the same work.",
     }
 }
 
@@ -205,10 +210,10 @@ fn parts(scenario: &Scenario) -> Table {
     for transfer in &TRANSFERS {
         let interface = Interface::distant(scenario.cable_feet);
         let split = message_time(&interface, &scenario.path(0), Duration::ZERO);
-        let user = cpu(transfer.user_cpu);
-        let server = cpu(transfer.server_cpu);
-        let taken = MESSAGE_BITS as f64 / transfer.kbps;
-        let known = millis(split.total() + user + server);
+        let user = message_cpu_time(transfer.user_cpu);
+        let server = message_cpu_time(transfer.server_cpu);
+        let measured_ms = MESSAGE_BITS as f64 / transfer.kbps;
+        let explained_ms = millis(split.total() + user + server);
         let mut part = |what: &str, origin, ours: f64| {
             rows.push(Row::new(format!("{}: {what}", transfer.what), origin, ours, 1));
         };
@@ -216,16 +221,16 @@ fn parts(scenario: &Scenario) -> Table {
         part("IMP", Origin::Output, millis(split.subnet));
         part("user's processor", Origin::Input, millis(user));
         part("server's processor, assumed", Origin::Input, millis(server));
-        part("left over", Origin::Output, taken - known);
-        part("total, as measured", Origin::Input, taken);
+        part("left over", Origin::Output, measured_ms - explained_ms);
+        part("total, as measured", Origin::Input, measured_ms);
     }
     Table {
         number: "4",
         title: "parts of the time of one message of 8,063 bits",
         unit: "ms",
         rows,
-        why: "The value left over is negative where both processors worked at the same time, or \
-              where the processor time of the server, which was not measured, is too high.",
+        why: "The unexplained value is negative if both processors worked at the same time, or if \
+              the processor time of the server, which was not measured, is too high.",
     }
 }
 
@@ -246,7 +251,7 @@ mod tests {
     #[test]
     fn the_model_reproduces_the_measurements_between_local_and_distant_hosts() {
         let table = hops(&built_in());
-        let difference = |at: usize| table.rows[at].from_measured().unwrap();
+        let difference = |at: usize| table.rows[at].difference_from_measured().unwrap();
         assert_eq!((difference(0), difference(1)), (0.0, 0.0), "{table:?}");
     }
 
@@ -254,7 +259,7 @@ mod tests {
     fn a_local_interface_is_substantially_faster_as_the_rfc_expects() {
         let rows = interfaces(&built_in()).rows;
         let local: Vec<&Row> = rows.iter().filter(|row| row.what.contains("local")).collect();
-        // 2225 - 500 + 90 ns and 1350 - 1000 + 180 ns.
+        // Times per bit: 2225 - 500 + 90 ns to the IMP, and 1350 - 1000 + 180 ns to the host.
         let kbps: Vec<String> = local.iter().map(|row| format!("{:.0}", row.ours)).collect();
         assert_eq!(kbps, ["551", "1887"]);
         assert!(local.iter().all(|row| row.predicted.unwrap().permits(row.ours)), "{rows:?}");

@@ -13,8 +13,8 @@ pub(super) struct Bulk {
     sent: usize,
     /// Number of bytes of the file that are available for sending. The file becomes available in
     /// pieces, so that several small lost segments may be retransmitted as one large segment.
-    ready: usize,
-    more_at: Instant,
+    ready_len: usize,
+    next_piece_at: Instant,
     pace: Pace,
     rng: Rng,
     pub(super) expected: Vec<u8>,
@@ -45,8 +45,8 @@ impl Bulk {
             rng: Rng::from_seed(file.len() as u64),
             file,
             sent: 0,
-            ready: 0,
-            more_at: Instant::ZERO,
+            ready_len: 0,
+            next_piece_at: Instant::ZERO,
             pace,
             expected,
             received: 0,
@@ -64,10 +64,10 @@ impl Stream for Bulk {
     fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
         let expected = self.expected.get(self.received..).unwrap_or_default();
         if !expected.starts_with(data) {
-            let same = expected.iter().zip(data).take_while(|(a, b)| a == b).count();
-            self.differs_at.get_or_insert(self.received + same);
-            for (place, (got, wanted)) in (self.received..).zip(data.iter().zip(expected)) {
-                let weight = if place % 2 == 0 { 256 } else { 1 };
+            let same_len = expected.iter().zip(data).take_while(|(a, b)| a == b).count();
+            self.differs_at.get_or_insert(self.received + same_len);
+            for (offset, (got, wanted)) in (self.received..).zip(data.iter().zip(expected)) {
+                let weight = if offset % 2 == 0 { 256 } else { 1 };
                 self.excess += weight * (i64::from(*got) - i64::from(*wanted));
             }
         }
@@ -77,7 +77,7 @@ impl Stream for Bulk {
     fn urgent(&mut self, _is_ahead: bool) {}
 
     fn output(&self) -> &[u8] {
-        self.file.get(self.sent..self.ready).unwrap_or_default()
+        self.file.get(self.sent..self.ready_len).unwrap_or_default()
     }
 
     fn sent(&mut self, count: usize) {
@@ -89,26 +89,26 @@ impl Stream for Bulk {
     }
 
     fn is_closing(&self) -> bool {
-        self.ready == self.file.len() && (self.peer_has_closed || !self.closes_second)
+        self.ready_len == self.file.len() && (self.peer_has_closed || !self.closes_second)
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if self.deadline().is_some_and(|more_at| more_at <= cx.now) {
+        if self.deadline().is_some_and(|next_piece_at| next_piece_at <= cx.now) {
             let piece = self.rng.below(self.pace.piece_max) + 1;
             let piece = usize::try_from(piece).unwrap_or(usize::MAX);
-            self.ready = self.file.len().min(self.ready + piece);
+            self.ready_len = self.file.len().min(self.ready_len + piece);
             let pause_ms = self.rng.below(self.pace.pause_max_ms) + 1;
-            self.more_at = cx.now + Duration::from_millis(pause_ms);
+            self.next_piece_at = cx.now + Duration::from_millis(pause_ms);
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (self.ready < self.file.len()).then_some(self.more_at)
+        (self.ready_len < self.file.len()).then_some(self.next_piece_at)
     }
 }
 
-/// The application on its connection, which sometimes stops reading, so that received data fills
-/// the window.
+/// The application with its connection. It sometimes stops reading, so that received data fills the
+/// window.
 #[derive(Debug)]
 pub(super) struct PausingReader {
     pub(super) tcp_app: TcpStreamApp<Bulk>,

@@ -23,9 +23,9 @@ const LIMIT: Duration = Duration::from_secs(86_400);
 const EVENTS_MAX: u64 = 10_000_000;
 /// Maximum number of timeouts in the calm phase before data is acknowledged.
 const TIMEOUTS_MAX: u32 = 3;
-/// Like [`TIMEOUTS_MAX`] on a path that silently drops long datagrams: three timeouts until the
-/// sender reduces its segments, three more if segments of the base length are dropped too, and one
-/// for a probe whose loss is not detected otherwise.
+/// Like [`TIMEOUTS_MAX`], for a path that silently drops long datagrams. The sender reduces its
+/// segments after three timeouts. Three more occur if segments of the base length are dropped too,
+/// and one if the loss of a probe is not detected otherwise.
 const SILENT_TIMEOUTS_MAX: u32 = 7;
 /// Maximum retransmission timeout (RFC 6298 (2.5)).
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ struct ProgressDeadline {
     /// Whether data was outstanding.
     is_waiting: bool,
     acknowledged: u64,
-    until: Instant,
+    deadline: Instant,
 }
 
 /// Duration of the TIME-WAIT of one end, measured by its own clock.
@@ -74,7 +74,7 @@ struct Trial<'a> {
 /// Function that creates a control structure.
 type ControlFactory<'a> = &'a dyn Fn() -> Box<dyn Control>;
 
-fn begin(scenario: &Scenario) -> (Pair, Trial<'_>) {
+fn create_trial(scenario: &Scenario) -> (Pair, Trial<'_>) {
     let (world, observations) = scenario.world();
     let progress_deadlines = Vec::new();
     let time_waits = Default::default();
@@ -101,7 +101,7 @@ fn begin(scenario: &Scenario) -> (Pair, Trial<'_>) {
 ///
 /// Returns a description of the violated invariant.
 pub(super) fn check(scenario: &Scenario) -> Result<Duration, String> {
-    let (mut world, mut trial) = begin(scenario);
+    let (mut world, mut trial) = create_trial(scenario);
     let checked = trial.run(&mut world).and_then(|()| trial.verdict(&mut world));
     let duration = world.now() - Instant::ZERO;
     checked.map(|()| duration).map_err(|violation| report(&world, &violation))
@@ -113,7 +113,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<Duration, String> {
 ///
 /// Returns a description of the violated invariant.
 pub(super) fn traffic(scenario: &Scenario, control: ControlFactory<'_>) -> Result<Traffic, String> {
-    let (mut world, trial) = begin(scenario);
+    let (mut world, trial) = create_trial(scenario);
     let mut trial = Trial { control: Some(control), ..trial };
     world.user.set_control(control());
     world.server.set_control(control());
@@ -127,7 +127,7 @@ pub(super) fn traffic(scenario: &Scenario, control: ControlFactory<'_>) -> Resul
 /// another run.
 #[cfg(test)]
 pub(super) fn traces(scenario: &Scenario) -> (Instant, String) {
-    let (mut world, mut trial) = begin(scenario);
+    let (mut world, mut trial) = create_trial(scenario);
     trial.run(&mut world).expect("it ends");
     (world.now(), format!("{:?} {:?}", world.user.meter, world.server.meter))
 }
@@ -135,7 +135,7 @@ pub(super) fn traces(scenario: &Scenario) -> (Instant, String) {
 /// Runs a scenario, and returns the number of black holes that its two hosts have detected.
 #[cfg(test)]
 pub(super) fn black_holes(scenario: &Scenario) -> u64 {
-    let (mut world, mut trial) = begin(scenario);
+    let (mut world, mut trial) = create_trial(scenario);
     trial.run(&mut world).expect("it ends");
     [&world.user, &world.server].map(|host| host.meter.counted(Counter::TcpBlackHoles)).iter().sum()
 }
@@ -160,15 +160,15 @@ impl Trial<'_> {
 
     fn run_until(&mut self, world: &mut Pair, end: Instant) -> Result<(), String> {
         loop {
-            let driven = world.drive(|world| {
+            let drive_result = world.drive(|world| {
                 self.event_count += 1;
                 self.check_progress(world);
                 self.record_time_waits(world);
-                let is_endless = self.event_count > EVENTS_MAX || self.first_violation.is_some();
-                let is_done = is_endless || world.now() >= end || self.is_over(world);
+                let must_stop = self.event_count > EVENTS_MAX || self.first_violation.is_some();
+                let is_done = must_stop || world.now() >= end || self.is_over(world);
                 is_done || side_with_dead_line(world).is_some()
             });
-            driven.map_err(|stuck| stuck.to_string())?;
+            drive_result.map_err(|stuck| stuck.to_string())?;
             let Some(side) = side_with_dead_line(world) else { break };
             world.reopen(side);
         }
@@ -178,8 +178,8 @@ impl Trial<'_> {
         self.first_violation.take().map_or(Ok(()), Err)
     }
 
-    /// Returns whether the connection has ended at both ends. A server that has restarted need not
-    /// have ended, because it waits for a new connection.
+    /// Returns whether the connection has ended at both ends. A restarted server counts as ended,
+    /// because it waits for a new connection.
     fn is_over(&self, world: &Pair) -> bool {
         let is_server_over =
             world.server.application.tcp_app.is_over() || self.scenario.restarts_at.is_some();
@@ -194,25 +194,26 @@ impl Trial<'_> {
             return None;
         }
         let timeouts = if self.scenario.conditions.is_silent {
-            let doubled = (0..SILENT_TIMEOUTS_MAX).map(|count| status.rto * (1 << count));
-            doubled.map(|timeout| timeout.min(TIMEOUT_MAX)).sum()
+            let backed_off = (0..SILENT_TIMEOUTS_MAX).map(|count| status.rto * (1 << count));
+            backed_off.map(|timeout| timeout.min(TIMEOUT_MAX)).sum()
         } else {
             status.rto * TIMEOUTS_MAX
         };
         let allowance = timeouts + self.scenario.conditions.round_trip_max() + SLACK;
         let is_waiting = status.recovery.outstanding > 0;
         let acknowledged = status.statistics.bytes_acknowledged;
-        Some(ProgressDeadline { side, is_waiting, acknowledged, until: world.now() + allowance })
+        Some(ProgressDeadline { side, is_waiting, acknowledged, deadline: world.now() + allowance })
     }
 
     fn check_progress(&mut self, world: &Pair) {
         let now = world.now();
-        if self.progress_deadlines.iter().all(|progress_deadline| now <= progress_deadline.until) {
+        if self.progress_deadlines.iter().all(|progress_deadline| now <= progress_deadline.deadline)
+        {
             return;
         }
         let due: Vec<ProgressDeadline> = self
             .progress_deadlines
-            .extract_if(.., |progress_deadline| progress_deadline.until < now)
+            .extract_if(.., |progress_deadline| progress_deadline.deadline < now)
             .collect();
         for ProgressDeadline { side, is_waiting, acknowledged, .. } in due {
             let Some(status) = status(world, side) else { continue };
@@ -227,8 +228,8 @@ impl Trial<'_> {
     /// Records for each end how long it is in TIME-WAIT.
     fn record_time_waits(&mut self, world: &Pair) {
         let hosts = [(Side::User, &world.user), (Side::Server, &world.server)];
-        let places = hosts.into_iter().zip(&mut self.time_waits).zip(&self.scenario.clocks);
-        for (((side, host), time_wait), clock) in places {
+        let records = hosts.into_iter().zip(&mut self.time_waits).zip(&self.scenario.clocks);
+        for (((side, host), time_wait), clock) in records {
             let reading = clock.reading(world.now());
             if let Some(began_at) = time_wait.began_at {
                 if host.application.tcp_app.close_reason().is_some() {
@@ -243,30 +244,30 @@ impl Trial<'_> {
     }
 
     fn verdict(&self, world: &mut Pair) -> Result<(), String> {
-        // Data in flight arrives, and queued data is sent or given up.
-        let rest = self.scenario.conditions.round_trip_max() + Duration::from_secs(1);
-        world.run_until(world.now() + rest);
+        // Data in flight arrives in this time, and queued data is sent or given up.
+        let drain_time = self.scenario.conditions.round_trip_max() + Duration::from_secs(1);
+        world.run_until(world.now() + drain_time);
         let last_at = world.now() + QUEUES_EMPTY_AFTER;
-        while world.user.station.packets_lent() + world.server.station.packets_lent() > 0
+        while world.user.station.packets_in_use() + world.server.station.packets_in_use() > 0
             && world.now() < last_at
         {
             world.run_until(world.now() + Duration::from_secs(1));
         }
         let is_restarted = self.scenario.restarts_at.is_some();
-        let [of_user, of_server] =
+        let [user_time_wait, server_time_wait] =
             self.time_waits.map(|wait| wait.measured_duration.unwrap_or_default());
         let user = &world.user;
         let server = &world.server;
         for (name, host, peer, peer_time_wait) in
-            [("user", user, server, of_server), ("server", server, user, of_user)]
+            [("user", user, server, server_time_wait), ("server", server, user, user_time_wait)]
         {
             self.check_content(host)
                 .and_then(|()| {
-                    let is_forgiven =
+                    let may_be_incomplete =
                         is_restarted || is_after_time_wait(host, peer, peer_time_wait);
-                    if is_forgiven { Ok(()) } else { check_complete(host) }
+                    if may_be_incomplete { Ok(()) } else { check_complete(host) }
                 })
-                .and_then(|()| accounts(host))
+                .and_then(|()| check_accounts(host))
                 .map_err(|violation| format!("{name}: {violation}"))?;
         }
         if is_restarted {
@@ -329,13 +330,13 @@ fn check_complete(host: &SoakHost) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether `host` failed only because the acknowledgments for it were lost until the peer's
-/// TIME-WAIT was over; all data was received at both ends.
+/// Returns whether `host` was reset only because the peer's TIME-WAIT was over before an
+/// acknowledgment arrived. All data was received at both ends.
 fn is_after_time_wait(host: &SoakHost, peer: &SoakHost, peer_time_wait: Duration) -> bool {
     let tcp_app = &host.application.tcp_app;
-    let lacks_nothing = tcp_app.stream.received == tcp_app.stream.expected.len();
+    let has_all_data = tcp_app.stream.received == tcp_app.stream.expected.len();
     tcp_app.close_reason() == Some(CloseReason::Reset)
-        && lacks_nothing
+        && has_all_data
         && tcp_app.has_closed()
         && tcp_app.peer_has_closed()
         && check_complete(peer).is_ok()
@@ -344,9 +345,9 @@ fn is_after_time_wait(host: &SoakHost, peer: &SoakHost, peer_time_wait: Duration
 
 /// Checks that no packet buffer has leaked, and that the layer accounts of the meter add up to the
 /// elapsed time.
-fn accounts(host: &SoakHost) -> Result<(), String> {
-    if host.station.packets_lent() != 0 {
-        return Err(format!("{} packet buffers have leaked", host.station.packets_lent()));
+fn check_accounts(host: &SoakHost) -> Result<(), String> {
+    if host.station.packets_in_use() != 0 {
+        return Err(format!("{} packet buffers have leaked", host.station.packets_in_use()));
     }
     if host.meter.accounts().iter().sum::<u64>() != host.meter.total() {
         return Err("the layer accounts of the meter do not add up to the elapsed time".to_owned());
@@ -354,8 +355,8 @@ fn accounts(host: &SoakHost) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the user's connection ended in a permitted way after the server has restarted
-/// without it.
+/// Checks that the user's connection ended in a permitted way after the server restarted and lost
+/// the connection.
 fn check_after_restart(user: &SoakHost) -> Result<(), String> {
     match user.application.tcp_app.close_reason() {
         Some(CloseReason::Closed) => check_complete(user),

@@ -2,7 +2,7 @@
 //! random faults. Then the faults end (the calm phase), and the connection must terminate by
 //! itself.
 //!
-//! The seed determines all parameters of a run, to the nanosecond, so a failure is reported as its
+//! The seed determines all parameters of a run, to the nanosecond, so a failure report contains the
 //! seed. `soak_scenario` draws the parameters, `network` applies the faults, `packet_injection`
 //! generates router messages, and `invariants` checks the following:
 //!
@@ -10,8 +10,8 @@
 //!   the TIME-WAIT of the other end is over;
 //! - a peer that has lost the connection by a restart resets it;
 //! - after the faults end, data is acknowledged within three retransmission timeouts, or within
-//!   seven if the path silently drops long datagrams, because the search for the path MTU takes as
-//!   many;
+//!   seven if the path silently drops long datagrams, because TCP must then search for the path
+//!   MTU;
 //! - no host leaks a packet buffer, and the layer accounts of each meter add up to the elapsed
 //!   time;
 //! - the number of events is bounded, and at least one event is pending until the end.

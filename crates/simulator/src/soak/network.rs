@@ -52,7 +52,7 @@ impl Conditions {
         let line_queue = 2 * QUEUE_LIMIT as u64 * u64::from(self.mtus[0]);
         let queue = if self.is_serial { line_queue } else { self.queue_bytes as u64 };
         let waiting = serial_time(queue + u64::from(self.mtus[0]), self.rate_bps);
-        (self.delay + self.jitter + self.faults.held_back + waiting) * 2
+        (self.delay + self.jitter + self.faults.reordering_delay_max + waiting) * 2
     }
 }
 
@@ -66,8 +66,7 @@ fn serial_time(len: u64, rate_bps: u64) -> Duration {
 pub(super) struct Observations {
     /// Initial sequence number of each side, as soon as the network has received its SYN.
     pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
-    /// Number of ICMP errors about datagrams that were really received by the sender of the error,
-    /// unlike forged errors.
+    /// Number of genuine ICMP errors, whose sender has really received the reported datagram.
     pub(super) reported_errors: Rc<Cell<u64>>,
     /// Size and digest of the data sent by both sides.
     pub(super) traffic: Rc<Cell<Traffic>>,
@@ -84,7 +83,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    fn with(mut self, from: Side, sent_at: Instant, bytes: &[u8]) -> Self {
+    fn with_data(mut self, from: Side, sent_at: Instant, bytes: &[u8]) -> Self {
         self.bytes += bytes.len() as u64;
         let head = sent_at.as_nanos() << 1 | from as u64;
         for byte in head.to_le_bytes().iter().chain(bytes) {
@@ -103,7 +102,7 @@ struct Direction {
     /// Time at which the queue of the bottleneck link is empty.
     free_at: Instant,
     /// Arrival time of the last datagram that was not reordered.
-    last_at: Instant,
+    last_arrival_at: Instant,
 }
 
 /// The network between the two hosts.
@@ -120,14 +119,14 @@ impl Network {
     }
 
     fn direction(&mut self, from: Side) -> &mut Direction {
-        let [there, back] = &mut self.directions;
+        let [to_server, to_user] = &mut self.directions;
         match from {
-            Side::User => there,
-            Side::Server => back,
+            Side::User => to_server,
+            Side::Server => to_user,
         }
     }
 
-    fn note_isn(&self, from: Side, datagram: &[u8]) {
+    fn record_isn(&self, from: Side, datagram: &[u8]) {
         let mut isns = self.observations.isns.get();
         let own = isns.get_mut(from as usize);
         if let (Some(own @ None), Some(isn)) = (own, packet_injection::isn(datagram)) {
@@ -140,14 +139,15 @@ impl Network {
     fn is_down(&mut self, from: Side, now: Instant, rng: &mut Rng) -> bool {
         let Conditions { bursts_ppm, burst_max, flaps, .. } = self.conditions;
         if let Some([period, down]) = flaps {
-            let into = now.as_nanos() % u64::try_from(period.as_nanos()).unwrap_or(1).max(1);
-            if u128::from(into) < down.as_nanos() {
+            let time_in_period =
+                now.as_nanos() % u64::try_from(period.as_nanos()).unwrap_or(1).max(1);
+            if u128::from(time_in_period) < down.as_nanos() {
                 return true;
             }
         }
         let direction = self.direction(from);
         if now >= direction.burst_until && rng.random_bool(bursts_ppm) {
-            direction.burst_until = now + part_of(burst_max, rng);
+            direction.burst_until = now + random_part_of(burst_max, rng);
         }
         now < direction.burst_until
     }
@@ -159,7 +159,7 @@ impl Network {
 
     /// Returns the time at which the bottleneck link has sent the last bit of a datagram, or `None`
     /// if the datagram is dropped.
-    fn pass(&mut self, from: Side, now: Instant, bytes: &mut [u8]) -> Option<Instant> {
+    fn enqueue(&mut self, from: Side, now: Instant, bytes: &mut [u8]) -> Option<Instant> {
         let Conditions { rate_bps, queue_bytes, marks, .. } = self.conditions;
         let direction = self.direction(from);
         let waiting = direction.free_at - now;
@@ -206,17 +206,17 @@ impl Network {
         let is_calm = left_link_at >= calm_at;
         let (faults, jitter) =
             if is_calm { (Faults::default(), Duration::ZERO) } else { (faults, jitter) };
-        let arrives =
-            (left_link_at + delay + part_of(jitter, rng)).max(self.direction(from).last_at);
-        self.direction(from).last_at = arrives;
+        let arrives_at = (left_link_at + delay + random_part_of(jitter, rng))
+            .max(self.direction(from).last_arrival_at);
+        self.direction(from).last_arrival_at = arrives_at;
         let copies = faults.apply(bytes, rng).into_iter();
         copies
-            .map(|(late, bytes)| Arrival { to: from.other(), at: arrives + late, bytes })
+            .map(|(late, bytes)| Arrival { to: from.other(), at: arrives_at + late, bytes })
             .collect()
     }
 }
 
-fn part_of(longest: Duration, rng: &mut Rng) -> Duration {
+fn random_part_of(longest: Duration, rng: &mut Rng) -> Duration {
     Duration::from_nanos(rng.below(u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX)))
 }
 
@@ -229,9 +229,11 @@ impl Medium for Network {
         rng: &mut Rng,
     ) -> Vec<Arrival> {
         let is_calm = sent_at >= self.conditions.calm_at;
-        self.observations.traffic.set(self.observations.traffic.get().with(from, sent_at, &bytes));
+        self.observations
+            .traffic
+            .set(self.observations.traffic.get().with_data(from, sent_at, &bytes));
         if !self.conditions.is_serial {
-            self.note_isn(from, &bytes);
+            self.record_isn(from, &bytes);
         }
         if !is_calm && self.is_down(from, sent_at, rng) {
             return Vec::new();
@@ -239,23 +241,25 @@ impl Medium for Network {
         if self.conditions.is_serial {
             return self.deliver(from, sent_at, bytes, rng);
         }
-        let back = |bytes| Arrival { to: from, at: sent_at + self.conditions.delay, bytes };
+        let reply_arrival =
+            |bytes| Arrival { to: from, at: sent_at + self.conditions.delay, bytes };
         let mtu = self.mtu(sent_at);
-        let pieces =
-            match (bytes.len() > usize::from(mtu)).then(|| packet_injection::cut(&bytes, mtu)) {
-                None => vec![bytes],
-                Some(Some(pieces)) => pieces,
-                Some(None) if self.conditions.is_silent => return Vec::new(),
-                Some(None) => {
-                    let error = self.reported_error(&bytes, IcmpError::TooBig(mtu));
-                    return error.map(back).into_iter().collect();
-                }
-            };
+        let pieces = match (bytes.len() > usize::from(mtu))
+            .then(|| packet_injection::split_into_fragments(&bytes, mtu))
+        {
+            None => vec![bytes],
+            Some(Some(pieces)) => pieces,
+            Some(None) if self.conditions.is_silent => return Vec::new(),
+            Some(None) => {
+                let error = self.reported_error(&bytes, IcmpError::TooBig(mtu));
+                return error.map(reply_arrival).into_iter().collect();
+            }
+        };
         let forged_error =
             pieces.first().filter(|_| !is_calm).and_then(|first| self.forged_error(first, rng));
-        let mut arrivals: Vec<Arrival> = forged_error.map(back).into_iter().collect();
+        let mut arrivals: Vec<Arrival> = forged_error.map(reply_arrival).into_iter().collect();
         for mut bytes in pieces {
-            if let Some(left_link_at) = self.pass(from, sent_at, &mut bytes) {
+            if let Some(left_link_at) = self.enqueue(from, sent_at, &mut bytes) {
                 arrivals.extend(self.deliver(from, left_link_at, bytes, rng));
             }
         }

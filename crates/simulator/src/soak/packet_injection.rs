@@ -74,7 +74,7 @@ fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
 
 /// Fragments an IPv4 datagram for links of `mtu` bytes (RFC 791 §3.2). Returns `None` if the DF
 /// flag is set or the datagram is itself a fragment.
-pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
+pub(super) fn split_into_fragments(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
     let (header, data) = datagram.split_at_checked(HEADER_LEN_V4)?;
     let is_unfragmented = header.get(6..8)? == [0, 0];
     if version(datagram)? != Version::V4 || !is_unfragmented {
@@ -88,8 +88,12 @@ pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
             let mut fragment = [header, piece].concat();
             let total_len = u16::try_from(fragment.len()).ok()?;
             put(&mut fragment, 2, &total_len.to_be_bytes());
-            let more = if offset < last_at { 0x2000 } else { 0 };
-            put(&mut fragment, 6, &(u16::try_from(offset / 8).ok()? | more).to_be_bytes());
+            let more_fragments = if offset < last_at { 0x2000 } else { 0 };
+            put(
+                &mut fragment,
+                6,
+                &(u16::try_from(offset / 8).ok()? | more_fragments).to_be_bytes(),
+            );
             seal_v4(&mut fragment);
             Some(fragment)
         })
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn the_concatenated_fragments_contain_the_data_of_the_datagram() {
         let whole = datagram(1_000);
-        let pieces = cut(&whole, 68).unwrap();
+        let pieces = split_into_fragments(&whole, 68).unwrap();
         assert_eq!(pieces.len(), 21);
         let data: Vec<u8> = pieces.iter().flat_map(|piece| piece[20..].to_vec()).collect();
         assert_eq!(data, whole[20..]);
@@ -192,7 +196,7 @@ mod tests {
     fn a_datagram_with_dont_fragment_is_not_fragmented() {
         let mut whole = datagram(1_000);
         whole[6] = 0x40;
-        assert_eq!(cut(&whole, 68), None);
+        assert_eq!(split_into_fragments(&whole, 68), None);
     }
 
     #[test]

@@ -94,16 +94,16 @@ impl Draw {
     }
 
     /// Returns with probability 1/3 a random number from 1 to `maximum`, and otherwise 0.
-    fn at_times(&mut self, maximum: u64) -> u64 {
+    fn sometimes_up_to(&mut self, maximum: u64) -> u64 {
         if self.one_in(3) { self.below(maximum) + 1 } else { 0 }
     }
 
     fn ppm(&mut self, maximum: u64) -> u32 {
-        u32::try_from(self.at_times(maximum)).unwrap_or(0)
+        u32::try_from(self.sometimes_up_to(maximum)).unwrap_or(0)
     }
 
     fn millis(&mut self, maximum: u64) -> Duration {
-        Duration::from_millis(self.at_times(maximum))
+        Duration::from_millis(self.sometimes_up_to(maximum))
     }
 
     /// Returns a random number from `minimum` to `maximum`; every order of magnitude is equally
@@ -114,7 +114,7 @@ impl Draw {
         (minimum + self.below(minimum)).min(maximum)
     }
 
-    fn moment(&mut self, limit_s: u64) -> Instant {
+    fn random_instant(&mut self, limit_s: u64) -> Instant {
         Instant::from_nanos(self.below(limit_s * 1_000_000_000))
     }
 }
@@ -135,13 +135,13 @@ impl Scenario {
             _ => serial(&mut draw, carrier),
         };
         let profiles = [profile(&mut draw), profile(&mut draw)];
-        let restarts_at = draw.one_in(8).then(|| draw.moment(20));
+        let restarts_at = draw.one_in(8).then(|| draw.random_instant(20));
         let file_lens = [0, 1].map(|_| file_len(&mut draw, &conditions, &profiles));
         let first_to_close = draw.below(3);
         let isn = |draw: &mut Draw| {
-            let turn = if draw.one_in(2) { 1 << 31 } else { 0_u32 };
+            let wraparound = if draw.one_in(2) { 1 << 31 } else { 0_u32 };
             let before = u32::try_from(draw.below(FILE_MAX)).unwrap_or(0);
-            draw.one_in(3).then_some(turn.wrapping_sub(before))
+            draw.one_in(3).then_some(wraparound.wrapping_sub(before))
         };
         Self {
             seed,
@@ -152,7 +152,7 @@ impl Scenario {
             mtu: conditions.mtus[0],
             file_lens,
             profiles: profiles
-                .map(|profile| lasting(profile, restarts_at.is_some()))
+                .map(|profile| with_long_timeouts(profile, restarts_at.is_some()))
                 .map(|profile| limit_path_search(profile, &conditions, seed)),
             paces: [0; 2].map(|_| pace(&mut draw)),
             closes_second: [first_to_close == 1, first_to_close == 2],
@@ -160,7 +160,7 @@ impl Scenario {
             clocks: [0; 2].map(|_| clock(&mut draw)),
             isns: [isn(&mut draw), isn(&mut draw)],
             restarts_at,
-            read_pause_max_ms: [0; 2].map(|_| draw.at_times(READ_PAUSE_MAX_MS)),
+            read_pause_max_ms: [0; 2].map(|_| draw.sometimes_up_to(READ_PAUSE_MAX_MS)),
         }
     }
 
@@ -170,17 +170,17 @@ impl Scenario {
         if self.isns.iter().all(Option::is_none) || self.carrier != Carrier::Datagrams {
             return (world, observations);
         }
-        // The hosts draw their initial sequence numbers themselves, so a trial run of the same
-        // world determines them.
+        // The hosts draw their initial sequence numbers themselves. A trial run of the same world
+        // determines these numbers, so that they can be changed to the wanted ones.
         let mut event_count = 0;
-        let seen = world.drive(|_| {
+        let drive_result = world.drive(|_| {
             event_count += 1;
             observations.isns.get().iter().all(Option::is_some) || event_count > 10_000
         });
-        let drawn = if seen.is_ok() { observations.isns.get() } else { [None; 2] };
+        let chosen_isns = if drive_result.is_ok() { observations.isns.get() } else { [None; 2] };
         let (mut world, observations) = self.build();
         let hosts = [&mut world.user.station, &mut world.server.station];
-        for ((station, drawn), wanted) in hosts.into_iter().zip(drawn).zip(self.isns) {
+        for ((station, drawn), wanted) in hosts.into_iter().zip(chosen_isns).zip(self.isns) {
             if let (Some(drawn), Some(wanted)) = (drawn, wanted) {
                 station.layers.tcp.advance_isn_clock(wanted.wrapping_sub(drawn));
             }
@@ -203,17 +203,17 @@ impl Scenario {
         (world, observations)
     }
 
-    /// Creates the host of `side`. `life` is the number of restarts so far.
-    pub(super) fn host(&self, side: Side, life: u64) -> Host<PausingReader> {
+    /// Creates the host of `side`. `restart_count` is the number of restarts so far.
+    pub(super) fn host(&self, side: Side, restart_count: u64) -> Host<PausingReader> {
         let own = side as usize;
         let at = |pair: [usize; 2]| pair.get(own).copied().unwrap_or_default();
-        let seed = seed_of(self.seed, side) ^ life;
+        let seed = seed_of(self.seed, side) ^ restart_count;
         // A change of control takes no time, so that a run does not depend on the control
         // structure.
         let costs = Work::ALL.iter().fold(Costs::default(), |costs, work| costs.with(*work, 7));
         let costs = costs.with(Work::Switch, 0);
-        let [v4, _] = ends(V4, side);
-        let [v6, _] = ends(V6, side);
+        let [v4, _] = local_and_remote(V4, side);
+        let [v6, _] = local_and_remote(V6, side);
         let settings = Settings {
             address: v4,
             prefix_len: 24,
@@ -222,7 +222,7 @@ impl Scenario {
         };
         let mut host = Host::new(self.link(v4), settings, costs, seed, self.application(side));
         // The address table has space for one more address.
-        _ = host.station.internet_mut().add_address(Address::lasting(v6.into(), 64));
+        _ = host.station.internet_mut().add_address(Address::permanent(v6.into(), 64));
         host
     }
 
@@ -230,20 +230,20 @@ impl Scenario {
         let mut rng = Rng::from_seed(!self.seed);
         let mut file = |len: u64| (0..len).map(|_| rng.next_u64().to_le_bytes()[0]).collect();
         let files: [Vec<u8>; 2] = self.file_lens.map(&mut file);
-        let [file, expected] = ends(files, side);
-        let [pace, _] = ends(self.paces, side);
-        let [closes_second, _] = ends(self.closes_second, side);
-        let [profile, _] = ends(self.profiles, side);
+        let [file, expected] = local_and_remote(files, side);
+        let [pace, _] = local_and_remote(self.paces, side);
+        let [closes_second, _] = local_and_remote(self.closes_second, side);
+        let [profile, _] = local_and_remote(self.profiles, side);
         let bulk = Bulk::new(file, expected, pace, closes_second);
         let addresses: [IpAddr; 2] =
             if self.is_v6 { V6.map(IpAddr::from) } else { V4.map(IpAddr::from) };
-        let [local, remote] = ends(addresses, side);
+        let [local, remote] = local_and_remote(addresses, side);
         let remote = SocketAddr::new(remote, PORT);
         let opening = match side {
             Side::User => Opening::Active { local, remote },
             Side::Server => Opening::Passive { port: PORT },
         };
-        let [read_pause_max_ms, _] = ends(self.read_pause_max_ms, side);
+        let [read_pause_max_ms, _] = local_and_remote(self.read_pause_max_ms, side);
         PausingReader::new(TcpStreamApp::new(bulk, opening, profile), read_pause_max_ms)
     }
 
@@ -270,7 +270,7 @@ impl Scenario {
 }
 
 /// Returns the two values in the order local, remote, as seen from `side`.
-fn ends<T>([user, server]: [T; 2], side: Side) -> [T; 2] {
+fn local_and_remote<T>([user, server]: [T; 2], side: Side) -> [T; 2] {
     match side {
         Side::User => [user, server],
         Side::Server => [server, user],
@@ -305,7 +305,7 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
             loss_ppm: draw.ppm(300_000),
             duplication_ppm: draw.ppm(100_000),
             reordering_ppm: draw.ppm(300_000),
-            held_back: Duration::from_millis(draw.magnitude(1, 1_000)),
+            reordering_delay_max: Duration::from_millis(draw.magnitude(1, 1_000)),
             bit_error_ppm: draw.ppm(1),
         },
         bursts_ppm: draw.ppm(20_000),
@@ -316,7 +316,7 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
         queue_bytes: usize::try_from(packets * mtus[0]).unwrap_or(usize::MAX),
         marks: draw.one_in(3),
         mtus: mtus.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)),
-        mtu_changes_at: draw.moment(10),
+        mtu_changes_at: draw.random_instant(10),
         is_silent,
         forged_ppm: draw.ppm(20_000),
         flaps: flaps(draw),
@@ -373,8 +373,8 @@ fn serial(draw: &mut Draw, carrier: Carrier) -> Conditions {
 
 fn flaps(draw: &mut Draw) -> Option<[Duration; 2]> {
     let period = Duration::from_millis(draw.magnitude(1_000, 60_000));
-    let down = period * u32::try_from(draw.below(50)).unwrap_or(0) / 100;
-    draw.one_in(4).then_some([period, down])
+    let downtime = period * u32::try_from(draw.below(50)).unwrap_or(0) / 100;
+    draw.one_in(4).then_some([period, downtime])
 }
 
 fn profile(draw: &mut Draw) -> Profile {
@@ -431,7 +431,7 @@ fn buffer(draw: &mut Draw) -> Option<[usize; 2]> {
 
 /// Returns `profile` with timeouts so long that TCP never closes a connection itself, and with
 /// keep-alives if `keeps_alive` is true.
-fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
+fn with_long_timeouts(profile: Profile, keeps_alive: bool) -> Profile {
     let idle = Duration::from_secs(60);
     let interval = Duration::from_secs(30);
     let keep_alive = keeps_alive.then_some(KeepAlive { idle, interval, probes: 1_000 });
@@ -456,7 +456,7 @@ fn limit_path_search(profile: Profile, conditions: &Conditions, seed: u64) -> Pr
 
 /// Returns a file length that can be transferred within a day on this path and with these windows.
 fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -> u64 {
-    let carried = conditions.rate_bps / 8 * 120;
+    let path_bytes = conditions.rate_bps / 8 * 120;
     let windows = profiles.iter().map(|profile| match profile.send_limit {
         SendLimit::Bytes(bytes) | SendLimit::Tuned { start: bytes, .. } => {
             profile.receive_window.start().min(bytes)
@@ -465,7 +465,7 @@ fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -
     });
     let window = windows.min().unwrap_or(1) as u64;
     let maximum = if conditions.is_serial { FILE_MAX / 5 } else { FILE_MAX };
-    draw.below(maximum.min(carried).min(window * 500))
+    draw.below(maximum.min(path_bytes).min(window * 500))
 }
 
 /// Returns the number of packet buffers of a host: few in some runs, but enough for all fragments
@@ -484,11 +484,11 @@ fn pace(draw: &mut Draw) -> Pace {
 }
 
 fn clock(draw: &mut Draw) -> LocalClock {
-    let gain_ppm = i32::try_from(draw.at_times(14)).map_or(0, |octave| 1 << octave.min(13));
+    let gain_ppm = i32::try_from(draw.sometimes_up_to(14)).map_or(0, |octave| 1 << octave.min(13));
     let gain_ppm = if gain_ppm == 1 { 0 } else { gain_ppm.min(10_000) };
     let gain_ppm = if draw.one_in(2) { -gain_ppm } else { gain_ppm };
     let jump = if draw.one_in(6) { draw.magnitude(1, 600_000) } else { 0 };
-    LocalClock { gain_ppm, jumps_at: draw.moment(30), jump: Duration::from_millis(jump) }
+    LocalClock { gain_ppm, jumps_at: draw.random_instant(30), jump: Duration::from_millis(jump) }
 }
 
 #[cfg(test)]

@@ -19,15 +19,15 @@ pub const PROCEDURE_NS: u64 = 70_000;
 /// Time of a change of control between two empty tasks (§4.2.4).
 pub const TASK_NS: u64 = 135_000;
 /// Number of changes of control that the thesis's cost OOF includes: one for a received packet, and
-/// two for a sent one, to the user task and to the send task (§4.2.4). OOF is the cost of one
-/// packet of each kind; half of it is charged to each side.
+/// two for a sent packet, to the user task and to the send task (§4.2.4). OOF is the cost of one
+/// received and one sent packet; half of it is charged to each side.
 const SWITCHES_IN_OOF: u64 = 3;
 
 /// Function that creates the control structure of one host.
 pub(crate) type ControlFactory<'a> = &'a dyn Fn() -> Box<dyn Control>;
 
 /// Returns the costs of 1982, with `switch_ns` per change of control. The changes of control that
-/// OOF includes are subtracted from it, because they are counted and charged separately.
+/// OOF includes are counted and charged separately, so their cost is subtracted from OOF.
 #[must_use]
 pub fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
     let segment_ns = SEGMENT_NS - SWITCHES_IN_OOF * TASK_NS / 2;
@@ -61,20 +61,21 @@ pub fn measure_control(
     control: ControlFactory<'_>,
 ) -> Result<ControlTimes, Stuck> {
     let users = [ScriptedUser::typist(b"x".to_vec(), keys, true), ScriptedUser::echoer(true)];
-    let mut world = controlled(users, line, costs, control);
+    let mut world = world_with_control(users, line, costs, control);
     open(&mut world)?;
     let before = switches(&world);
     world.drive(|world| world.user.application.stream.is_done())?;
     let echo = world.user.application.stream.round_trip();
     let after = switches(&world);
-    let each = |side: usize| {
-        let passed = after.get(side).zip(before.get(side)).map(|(after, before)| after - before);
-        passed.unwrap_or(0) as f64 / keys as f64
+    let switches_per_key = |side: usize| {
+        let switch_count =
+            after.get(side).zip(before.get(side)).map(|(after, before)| after - before);
+        switch_count.unwrap_or(0) as f64 / keys as f64
     };
-    let echo_switches = [each(0), each(1)];
+    let echo_switches = [switches_per_key(0), switches_per_key(1)];
 
     let users = [ScriptedUser::reader(), ScriptedUser::writer(text(SCREENFUL), false)];
-    let mut world = controlled(users, line, costs, control);
+    let mut world = world_with_control(users, line, costs, control);
     open(&mut world)?;
     let [before, _] = switches(&world);
     world.drive(|world| world.user.application.stream.console.bytes == SCREENFUL)?;
@@ -84,7 +85,7 @@ pub fn measure_control(
     Ok(ControlTimes { echo, echo_switches, screenful, screenful_switches: after - before })
 }
 
-fn controlled(
+fn world_with_control(
     users: [ScriptedUser; 2],
     line: Line,
     costs: Costs,
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn if_only_context_switches_cost_time_an_echo_takes_those_on_its_path() {
+    fn an_echo_takes_the_time_of_the_context_switches_on_its_path() {
         let line = Line::path(Duration::ZERO);
         let costs = Costs::default().with(Work::Switch, 1_000);
         let times = measure_control(line, costs, 100, &scheduler).unwrap();

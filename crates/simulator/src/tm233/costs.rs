@@ -11,9 +11,9 @@ const LINE_BYTE_NS: u64 = 231_000;
 pub(super) const SEGMENT_NS: u64 = 10_000_000 / 2;
 /// OOV: 154 µs per data byte for one packet sent and received; half of it is charged to each side.
 /// Each side processes (touches) every byte twice, once in the TCP checksum and once in Telnet
-/// (TM-233 §3.4). Both touches are assumed to have the same cost: table 6-3 has only their sum, and
-/// in table 6-5 the division determines how long before its last byte a packet begins to be
-/// printed.
+/// (TM-233 §3.4). Both touches are assumed to have the same cost, since table 6-3 has only the sum
+/// of their costs. The assumption affects table 6-5, because printing begins between the two
+/// touches.
 const TOUCH_NS: u64 = 154_000 / 4;
 /// PCO: 692 µs for each byte sent to the screen, including carriage return and line feed.
 const TERMINAL_BYTE_NS: u64 = 692_000;
@@ -21,10 +21,10 @@ const TERMINAL_BYTE_NS: u64 = 692_000;
 /// s for 23 carriage returns. Together with PCO a screenful takes 2.13 s, which the thesis verified
 /// with a program that only prints.
 ///
-/// The thesis also states 32 ms for a carriage return: its slope of 392 µs per byte times the 82
-/// bytes of a line. That value charges a carriage return for the last line of a screenful, which
-/// has none, and the result of table 6-3 would be 2.769 s instead of 2.799 s. The cost used here is
-/// therefore fitted to table 6-3, not taken from table 6-1 alone.
+/// The thesis also states 32 ms for a carriage return: its slope of 392 µs per byte, times the 82
+/// bytes of a line. With that value, the last line of a screenful is charged too, although it has
+/// no carriage return, and the result of table 6-3 would be 2.769 s instead of 2.799 s. The cost
+/// used here is therefore fitted to table 6-3, not taken from table 6-1 alone.
 const NEW_LINE_NS: u64 = (3 * 195_900_000 + 182_500_000) / 23;
 
 /// Returns the costs of the software of TM-233 on the IBM Personal Computer.

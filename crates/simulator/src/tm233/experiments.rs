@@ -141,7 +141,7 @@ pub(super) fn text(len: usize) -> Vec<u8> {
 ///
 /// Returns an error if no event is left before the end of the run.
 pub fn echo(rate_bps: u64, keys: usize) -> Result<Duration, Stuck> {
-    Ok(echo_by(Equipment::of_1982(), rate_bps, keys)?.time)
+    Ok(echo_with(Equipment::of_1982(), rate_bps, keys)?.time)
 }
 
 /// Results of an echo measurement.
@@ -159,7 +159,7 @@ pub struct Echo {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub(crate) fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo, Stuck> {
+pub(crate) fn echo_with(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo, Stuck> {
     let typist = ScriptedUser::typist(b"x".to_vec(), keys, true);
     let profile = personal_computer(WINDOW);
     let users = [typist, ScriptedUser::echoer(true)];
@@ -183,7 +183,7 @@ pub fn packet_transfer(
     data_bytes: usize,
     content: Content,
 ) -> Result<Duration, Stuck> {
-    packet_transfer_by(Equipment::of_1982(), rate_bps, data_bytes, content)
+    packet_transfer_with(Equipment::of_1982(), rate_bps, data_bytes, content)
 }
 
 /// Like [`packet_transfer`], with the given equipment.
@@ -191,7 +191,7 @@ pub fn packet_transfer(
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub(crate) fn packet_transfer_by(
+pub(crate) fn packet_transfer_with(
     equipment: Equipment,
     rate_bps: u64,
     data_bytes: usize,
@@ -202,12 +202,12 @@ pub(crate) fn packet_transfer_by(
         Content::Printable | Content::NotPrinted => vec![b'x'; data_bytes],
     };
     let prints = content != Content::NotPrinted;
-    let world = typed(equipment, rate_bps, payload, TRANSFERS, prints, SEED)?;
+    let world = world_after_echoes(equipment, rate_bps, payload, TRANSFERS, prints, SEED)?;
     Ok(world.user.application.stream.round_trip() / 2)
 }
 
 /// Returns the world after `count` packets with `payload` were sent and echoed.
-fn typed(
+fn world_after_echoes(
     equipment: Equipment,
     rate_bps: u64,
     payload: Vec<u8>,
@@ -261,7 +261,7 @@ impl Screenful {
 ///
 /// Returns an error if no event is left before the end of the run.
 pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
-    screenful_by(Equipment::of_1982(), rate_bps, WINDOW, SEED)
+    screenful_with(Equipment::of_1982(), rate_bps, WINDOW, SEED)
 }
 
 /// Runs until the connection is established: the user has sent two packets, and the END of the
@@ -275,21 +275,21 @@ pub(super) fn open(world: &mut UserWorld) -> Result<(), Stuck> {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub(crate) fn screenful_by(
+pub(crate) fn screenful_with(
     equipment: Equipment,
     rate_bps: u64,
     window: usize,
     seed: u64,
 ) -> Result<Screenful, Stuck> {
-    text_by(equipment, rate_bps, window, seed, SCREENFUL)
+    text_with(equipment, rate_bps, window, seed, SCREENFUL)
 }
 
-/// Like [`screenful_by`], for a text of `len` bytes.
+/// Like [`screenful_with`], for a text of `len` bytes.
 ///
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub(super) fn text_by(
+pub(super) fn text_with(
     equipment: Equipment,
     rate_bps: u64,
     window: usize,
@@ -342,7 +342,7 @@ pub struct Transfer {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub(crate) fn maximum_transfer_by(
+pub(crate) fn maximum_transfer_with(
     equipment: Equipment,
     rate_bps: u64,
     time: Duration,
@@ -355,7 +355,7 @@ pub(crate) fn maximum_transfer_by(
     // The ACK of the three-way handshake does not acknowledge data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);
-    let before = [busy(&world.user.meter), layers(&world.server.meter)];
+    let before = [busy(&world.user.meter), layer_time(&world.server.meter)];
     let end = world.now() + time;
     world.run_until(end);
     Ok(Transfer {
@@ -364,16 +364,16 @@ pub(crate) fn maximum_transfer_by(
         data_bytes: world.user.application.stream.console.bytes as u64,
         retransmissions: world.server.meter.counted(Counter::TcpRetransmissions),
         receiver_busy: busy(&world.user.meter) - before[0],
-        sender_layers: layers(&world.server.meter) - before[1],
+        sender_layers: layer_time(&world.server.meter) - before[1],
     })
 }
 
 fn busy(meter: &Meter) -> Duration {
-    layers(meter) + Duration::from_nanos(meter.charged(Account::Interrupt))
+    layer_time(meter) + Duration::from_nanos(meter.charged(Account::Interrupt))
 }
 
 /// Returns the processor time in the layers above the interrupt level.
-fn layers(meter: &Meter) -> Duration {
+fn layer_time(meter: &Meter) -> Duration {
     let outside = [Account::Interrupt, Account::Outside];
     let layers = Account::ALL.iter().filter(|account| !outside.contains(account));
     Duration::from_nanos(layers.map(|account| meter.charged(*account)).sum())
@@ -387,7 +387,7 @@ mod tests {
 
     fn key(seed: u64) -> Duration {
         let equipment = Equipment::of_1982();
-        let world = typed(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
+        let world = world_after_echoes(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
         world.user.application.stream.round_trip()
     }
 
@@ -395,7 +395,7 @@ mod tests {
     /// LLP escapes header bytes.
     fn key_without_escapes(seed: u64) -> Duration {
         let equipment = Equipment::of_1982();
-        let world = typed(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
+        let world = world_after_echoes(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();
         let meters = [&world.user.meter, &world.server.meter];
         let escapes: u64 = meters.iter().map(|meter| meter.counted(Counter::LinkEscapesOut)).sum();
         let byte_ns = 1_041_667;
@@ -404,7 +404,7 @@ mod tests {
     }
 
     fn screenful_time(rate_bps: u64, seed: u64) -> Duration {
-        let screenful = screenful_by(Equipment::of_1982(), rate_bps, WINDOW, seed);
+        let screenful = screenful_with(Equipment::of_1982(), rate_bps, WINDOW, seed);
         screenful.unwrap().first_to_last
     }
 
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn the_maximum_transfer_has_no_retransmission_and_one_acknowledgment_per_eight_packets() {
         let transfer =
-            maximum_transfer_by(Equipment::of_1982(), 9_600, Duration::from_secs(60)).unwrap();
+            maximum_transfer_with(Equipment::of_1982(), 9_600, Duration::from_secs(60)).unwrap();
         assert_eq!(transfer.retransmissions, 0);
         assert_eq!(transfer.packets_out, transfer.packets_in / 8);
     }

@@ -2,9 +2,9 @@
 //!
 //! The foreign host is a simulated station whose processing takes no time. The times of the host
 //! and of the networks are modeled as one delay, half of it before and half after the host. The
-//! host has a modern TCP. If the window permits a whole screenful, the host sends it at once in
-//! packets of its own size, as the hosts of 1982 did. If the window is smaller, its maximum segment
-//! size is that packet size, so that the host does not combine small packets.
+//! host has a modern TCP. If the window permits a whole screenful, the host sends the screenful at
+//! once in packets of the host's own size, as the hosts of 1982 did. If the window is smaller, the
+//! maximum segment size is set to this packet size, so that TCP does not combine small packets.
 
 use super::experiments::{
     Equipment, MTU, SCREENFUL, SERVER, TELNET_PORT, USER, UserWorld, WINDOW, computer, open,

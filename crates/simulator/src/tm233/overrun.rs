@@ -1,12 +1,12 @@
-//! Bytes lost by the interrupt routine when they arrive faster than it processes them (TM-233
+//! Bytes that are lost because they arrive faster than the interrupt routine processes them (TM-233
 //! §6.2.3).
 //!
-//! A byte that arrives while the routine is busy with the previous one waits in the serial adapter,
-//! which holds one byte; the next byte overwrites it (§1.1). Most bytes have the cost of table 6-1.
-//! Some take longer, as the thesis concludes from its observations; the scenario specifies how
-//! many, and by how much. Packets are sent with the LLP of `protocols`. A packet counts as received
-//! correctly if its bytes are the same at both ends, because a checksum would detect any
-//! difference.
+//! A byte that arrives while the routine is busy with the previous one waits in the serial adapter.
+//! The adapter holds one byte, and the next byte overwrites it (§1.1). Most bytes have the cost of
+//! table 6-1. Some bytes take longer, as the thesis concludes from its observations; the scenario
+//! specifies the fraction of these bytes and their additional time. Packets are sent with the LLP
+//! of `protocols`. A packet counts as received correctly if its bytes are the same at both ends,
+//! because a checksum would detect any difference.
 
 use super::experiments::{MTU, text};
 use super::scenario::Scenario;
@@ -24,7 +24,7 @@ const HEADER_LEN: usize = 40;
 
 /// The sender and the receiver of a line; only the receiver's interrupt routine may be too slow.
 #[derive(Debug)]
-struct Ends {
+struct LineEnds {
     sender: Llp,
     receiver: Llp,
     pool: Pool,
@@ -39,13 +39,14 @@ struct Ends {
 
 /// Returns the fraction of packets that are received incorrectly at `rate_bps`.
 pub(super) fn damaged_fraction(scenario: &Scenario, rate_bps: u64) -> f64 {
-    let mut ends = Ends::new(scenario.seed);
+    let mut line_ends = LineEnds::new(scenario.seed);
     let packets = scenario.interrupt.packets.max(1);
-    let wrong = (0..packets).filter(|_| !ends.carry(scenario, Line::serial(rate_bps))).count();
-    wrong as f64 / packets as f64
+    let damaged_count =
+        (0..packets).filter(|_| !line_ends.send_packet(scenario, Line::serial(rate_bps))).count();
+    damaged_count as f64 / packets as f64
 }
 
-impl Ends {
+impl LineEnds {
     fn new(seed: u64) -> Self {
         Self {
             sender: Llp::new(MTU),
@@ -60,7 +61,7 @@ impl Ends {
     }
 
     /// Sends one packet and returns whether it arrived unchanged.
-    fn carry(&mut self, scenario: &Scenario, line: Line) -> bool {
+    fn send_packet(&mut self, scenario: &Scenario, line: Line) -> bool {
         let mut datagram: Vec<u8> = Vec::new();
         datagram.resize_with(HEADER_LEN, || self.rng.next_u64().to_le_bytes()[0]);
         datagram.extend(text(scenario.interrupt.data_bytes));
@@ -71,15 +72,15 @@ impl Ends {
             self.pool.put(packet);
             return false;
         }
-        while !self.is_sent() && self.exchange(scenario, line) {}
-        self.finish(scenario);
-        let mut is_right = false;
+        while !self.is_sent() && self.transfer_byte(scenario, line) {}
+        self.finish_interrupts(scenario);
+        let mut is_unchanged = false;
         while let Some(event) = self.receiver.event() {
             let Some(packet) = event.into_packet() else { continue };
-            is_right |= packet.data() == datagram;
+            is_unchanged |= packet.data() == datagram;
             self.pool.put(packet);
         }
-        is_right
+        is_unchanged
     }
 
     fn is_sent(&mut self) -> bool {
@@ -93,16 +94,16 @@ impl Ends {
 
     /// Transfers one byte in one of the two directions. Returns false if neither end had a byte to
     /// send.
-    fn exchange(&mut self, scenario: &Scenario, line: Line) -> bool {
+    fn transfer_byte(&mut self, scenario: &Scenario, line: Line) -> bool {
         let mut byte = Vec::new();
         let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
         if self.sender.transmit_into(&mut byte, 1, &mut cx) > 0 {
             self.now = self.now + line.serial_time(1);
-            byte.drain(..).for_each(|byte| self.arrive(byte, scenario));
+            byte.drain(..).for_each(|byte| self.receive_byte(byte, scenario));
             return true;
         }
         if self.adapter_byte.is_some() {
-            self.finish(scenario);
+            self.finish_interrupts(scenario);
             return true;
         }
         if self.receiver.transmit_into(&mut byte, 1, &mut cx) == 0 {
@@ -115,15 +116,15 @@ impl Ends {
         }
         self.now = self.now + line.serial_time(1);
         cx.now = self.now;
-        // The other end has no other work, so it keeps up.
+        // The sender has no other work, so it processes every byte in time.
         self.sender.receive(&byte, &mut self.pool, &mut cx);
         true
     }
 
     /// Stores an arriving byte in the receiver's serial adapter.
-    fn arrive(&mut self, byte: u8, scenario: &Scenario) {
+    fn receive_byte(&mut self, byte: u8, scenario: &Scenario) {
         if self.now >= self.busy_until {
-            self.take_kept(scenario);
+            self.process_adapter_byte(scenario);
         }
         if self.now >= self.busy_until {
             self.interrupt(byte, self.now, scenario);
@@ -134,13 +135,13 @@ impl Ends {
     }
 
     /// Waits until the interrupt routine has processed all received bytes.
-    fn finish(&mut self, scenario: &Scenario) {
+    fn finish_interrupts(&mut self, scenario: &Scenario) {
         self.now = self.now.max(self.busy_until);
-        self.take_kept(scenario);
+        self.process_adapter_byte(scenario);
     }
 
     /// Runs the interrupt routine for the byte in the serial adapter, if any.
-    fn take_kept(&mut self, scenario: &Scenario) {
+    fn process_adapter_byte(&mut self, scenario: &Scenario) {
         if let Some(byte) = self.adapter_byte.take() {
             self.interrupt(byte, self.busy_until, scenario);
         }
@@ -150,12 +151,12 @@ impl Ends {
     fn interrupt(&mut self, byte: u8, now: Instant, scenario: &Scenario) {
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         self.receiver.receive(&[byte], &mut self.pool, &mut cx);
-        self.busy_until = now + routine(scenario, &mut self.rng);
+        self.busy_until = now + routine_time(scenario, &mut self.rng);
     }
 }
 
 /// Returns a random duration of the interrupt routine for one byte.
-fn routine(scenario: &Scenario, rng: &mut Rng) -> Duration {
+fn routine_time(scenario: &Scenario, rng: &mut Rng) -> Duration {
     let price = Duration::from_nanos(scenario.costs.line_byte_ns);
     if !rng.random_bool(scenario.interrupt.long_ppm) {
         return price;
@@ -188,14 +189,15 @@ mod tests {
     #[test]
     fn a_byte_is_lost_if_the_next_one_arrives_before_the_routine_starts() {
         let scenario = without_long_bytes();
-        let mut ends = Ends::new(scenario.seed);
+        let mut line_ends = LineEnds::new(scenario.seed);
         let at = |us| Instant::ZERO + Duration::from_micros(us);
         for (us, adapter_byte) in [(0, None), (100, Some(2)), (240, Some(3)), (300, Some(4))] {
-            ends.now = at(us);
-            ends.arrive(adapter_byte.unwrap_or(1), &scenario);
-            // The routine took the second byte at 231 µs, and the third is lost at 300 µs.
-            assert_eq!(ends.adapter_byte, adapter_byte);
+            line_ends.now = at(us);
+            line_ends.receive_byte(adapter_byte.unwrap_or(1), &scenario);
+            // At 231 µs the routine has read the second byte. At 300 µs the fourth byte overwrites
+            // the third.
+            assert_eq!(line_ends.adapter_byte, adapter_byte);
         }
-        assert_eq!(ends.busy_until, at(2 * 231));
+        assert_eq!(line_ends.busy_until, at(2 * 231));
     }
 }

@@ -16,19 +16,19 @@ const KEYS: usize = 20;
 /// those of TM-233.
 const INJECTED_NS: [u64; 2] = [100_000, 1_000_000];
 
-fn laboratory(costs: Costs) -> UserWorld {
+fn create_world(costs: Costs) -> UserWorld {
     let users = [ScriptedUser::typist(b"x\r\n".to_vec(), KEYS, true), ScriptedUser::echoer(true)];
     let equipment = Equipment { costs, ..Equipment::of_1982() };
     world(users, equipment, Line::serial(9_600), personal_computer(WINDOW), SEED)
 }
 
 fn run(costs: Costs) -> UserWorld {
-    let mut world = laboratory(costs);
+    let mut world = create_world(costs);
     world.drive(|world| world.user.application.stream.is_done()).unwrap();
     world
 }
 
-fn charged_beyond(work: Work, costs: &Costs, meter: &Meter) -> u64 {
+fn charge_error(work: Work, costs: &Costs, meter: &Meter) -> u64 {
     let others = Work::ALL.iter().filter(|other| other.account() == work.account());
     let expected: u64 = others.map(|other| costs.unit_ns(*other) * meter.units(*other)).sum();
     meter.charged(work.account()).abs_diff(expected)
@@ -37,8 +37,8 @@ fn charged_beyond(work: Work, costs: &Costs, meter: &Meter) -> u64 {
 #[test]
 fn a_delay_injected_into_one_activity_is_charged_to_its_layer_only() {
     // A session moves no file; `rfc573::replay` injects delays there.
-    let works = Work::ALL.iter().filter(|work| **work != Work::FileByte);
-    for (work, injected_ns) in works.flat_map(|work| INJECTED_NS.map(|ns| (*work, ns))) {
+    let work_kinds = Work::ALL.iter().filter(|work| **work != Work::FileByte);
+    for (work, injected_ns) in work_kinds.flat_map(|work| INJECTED_NS.map(|ns| (*work, ns))) {
         let costs = ibm_pc().with(work, ibm_pc().unit_ns(work) + injected_ns);
         let world = run(costs);
         for meter in [&world.user.meter, &world.server.meter] {
@@ -47,7 +47,7 @@ fn a_delay_injected_into_one_activity_is_charged_to_its_layer_only() {
             for other in Work::ALL {
                 // The goal for the error is a twentieth of the delay; in virtual time the error is
                 // zero.
-                assert_eq!(charged_beyond(*other, &costs, meter), 0, "{work:?} in {other:?}");
+                assert_eq!(charge_error(*other, &costs, meter), 0, "{work:?} in {other:?}");
             }
             assert!(meter.charged(work.account()) >= injected);
             assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
@@ -57,7 +57,7 @@ fn a_delay_injected_into_one_activity_is_charged_to_its_layer_only() {
 
 #[test]
 fn the_accounts_add_up_to_the_elapsed_time() {
-    let mut world = laboratory(ibm_pc());
+    let mut world = create_world(ibm_pc());
     open(&mut world).unwrap();
     for _ in 0..100 {
         let at = world.now() + Duration::from_millis(7);
@@ -65,8 +65,8 @@ fn the_accounts_add_up_to_the_elapsed_time() {
         for meter in [&world.user.meter, &world.server.meter] {
             assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total());
             let idle = world.now() - meter.busy_until();
-            let known = meter.busy_until() - Instant::ZERO;
-            assert_eq!(u128::from(meter.total()), known.as_nanos(), "idle for {idle:?}");
+            let elapsed = meter.busy_until() - Instant::ZERO;
+            assert_eq!(u128::from(meter.total()), elapsed.as_nanos(), "idle for {idle:?}");
         }
     }
 }
@@ -74,8 +74,8 @@ fn the_accounts_add_up_to_the_elapsed_time() {
 /// Returns the times that both hosts have measured, and the number of measurements: round trips
 /// measured by the user and by TCP, the wait for the link's acknowledgment, and the charges to each
 /// account except waiting.
-fn measured(server_is_ahead_by: Duration) -> (Vec<u64>, Vec<u64>) {
-    let mut world = laboratory(ibm_pc());
+fn measurements(server_is_ahead_by: Duration) -> (Vec<u64>, Vec<u64>) {
+    let mut world = create_world(ibm_pc());
     let clock = LocalClock { jump: server_is_ahead_by, ..LocalClock::default() };
     world.set_clock(Side::Server, clock);
     world.drive(|world| world.user.application.stream.is_done()).unwrap();
@@ -103,10 +103,9 @@ proptest! {
     ) {
         // If a timestamp of one host were subtracted from one of the other, the times would differ
         // by the whole offset, or be zero. The initial sequence number depends on the clock (RFC
-        // 6528 §3), and LLP may have to escape a byte of it, which takes some milliseconds of a
-        // run.
-        let (times, counts) = measured(Duration::from_secs(ahead_s));
-        let (expected, expected_counts) = measured(Duration::ZERO);
+        // 6528 §3). LLP may have to escape one of its bytes, which takes some milliseconds.
+        let (times, counts) = measurements(Duration::from_secs(ahead_s));
+        let (expected, expected_counts) = measurements(Duration::ZERO);
         prop_assert_eq!(counts, expected_counts);
         prop_assert_eq!(times.len(), expected.len());
         for (time, expected) in times.iter().zip(&expected) {

@@ -9,8 +9,8 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// A Telnet connection and the screen on which received data is printed. Both ends of every test in
-/// the thesis have one.
+/// A Telnet connection, and the screen on which received data is printed. In every test of the
+/// thesis, both ends have a console.
 #[derive(Debug)]
 pub(super) struct Console {
     telnet: Telnet,
@@ -70,7 +70,7 @@ fn server_telnet() -> Telnet {
 
 /// Activity at one of the computers.
 #[derive(Debug)]
-enum Part {
+enum Activity {
     /// Sends a packet, waits until all of it was echoed and printed, and sends the next one.
     Type { payload: Vec<u8>, wanted: usize, typed_at: Instant },
     /// Echoes printed data.
@@ -87,31 +87,31 @@ enum Part {
 #[derive(Debug)]
 pub(super) struct ScriptedUser {
     pub(super) console: Console,
-    part: Part,
+    activity: Activity,
     /// Time from each typed packet to its echo.
     round_trips: Vec<Duration>,
 }
 
 impl ScriptedUser {
-    fn new(telnet: Telnet, prints: bool, part: Part) -> Self {
-        Self { console: Console::new(telnet, prints), part, round_trips: Vec::new() }
+    fn new(telnet: Telnet, prints: bool, activity: Activity) -> Self {
+        Self { console: Console::new(telnet, prints), activity, round_trips: Vec::new() }
     }
 
     pub(super) fn typist(payload: Vec<u8>, wanted: usize, prints: bool) -> Self {
-        let part = Part::Type { payload, wanted, typed_at: Instant::ZERO };
-        Self::new(user_telnet(), prints, part)
+        let activity = Activity::Type { payload, wanted, typed_at: Instant::ZERO };
+        Self::new(user_telnet(), prints, activity)
     }
 
     pub(super) fn echoer(prints: bool) -> Self {
-        Self::new(server_telnet(), prints, Part::Echo)
+        Self::new(server_telnet(), prints, Activity::Echo)
     }
 
     pub(super) fn reader() -> Self {
-        Self::new(user_telnet(), true, Part::Read)
+        Self::new(user_telnet(), true, Activity::Read)
     }
 
     pub(super) fn writer(text: Vec<u8>, repeats: bool) -> Self {
-        Self::new(server_telnet(), false, Part::Write { text, repeats })
+        Self::new(server_telnet(), false, Activity::Write { text, repeats })
     }
 
     /// Creates a sender that splits `text` into packets of `packet_bytes`, regardless of the MSS.
@@ -120,7 +120,7 @@ impl ScriptedUser {
         Self::new(
             server_telnet(),
             false,
-            Part::WritePieces { pieces, is_open: false, has_just_opened: false },
+            Activity::WritePieces { pieces, is_open: false, has_just_opened: false },
         )
     }
 
@@ -131,7 +131,7 @@ impl ScriptedUser {
 
     /// Returns whether all typed data was echoed.
     pub(super) fn is_done(&self) -> bool {
-        matches!(&self.part, Part::Type { wanted, .. } if self.round_trips.len() == *wanted)
+        matches!(&self.activity, Activity::Type { wanted, .. } if self.round_trips.len() == *wanted)
     }
 
     /// Returns the mean time from a typed packet to its echo.
@@ -141,8 +141,8 @@ impl ScriptedUser {
         total.checked_div(count).unwrap_or_default()
     }
 
-    fn strike(&mut self, cx: &mut Cx<'_>) {
-        if let Part::Type { payload, typed_at, .. } = &mut self.part {
+    fn type_packet(&mut self, cx: &mut Cx<'_>) {
+        if let Activity::Type { payload, typed_at, .. } = &mut self.activity {
             *typed_at = cx.meter.busy_until().max(cx.now);
             self.console.telnet.send(payload, cx);
         }
@@ -151,9 +151,9 @@ impl ScriptedUser {
 
 impl Stream for ScriptedUser {
     fn opened(&mut self, cx: &mut Cx<'_>) {
-        self.strike(cx);
+        self.type_packet(cx);
         self.run(cx);
-        if let Part::WritePieces { is_open, has_just_opened, .. } = &mut self.part {
+        if let Activity::WritePieces { is_open, has_just_opened, .. } = &mut self.activity {
             *is_open = true;
             *has_just_opened = true;
         }
@@ -162,19 +162,19 @@ impl Stream for ScriptedUser {
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let mut printed = Vec::new();
         self.console.receive(data, &mut printed, cx);
-        match &self.part {
-            Part::Echo => {
+        match &self.activity {
+            Activity::Echo => {
                 self.console.telnet.send(&printed, cx);
             }
-            Part::Type { payload, typed_at, .. } => {
+            Activity::Type { payload, typed_at, .. } => {
                 if self.console.bytes == payload.len() * (self.round_trips.len() + 1) {
                     self.round_trips.push(self.console.last_cell_at - *typed_at);
                     if !self.is_done() {
-                        self.strike(cx);
+                        self.type_packet(cx);
                     }
                 }
             }
-            Part::Read | Part::Write { .. } | Part::WritePieces { .. } => {}
+            Activity::Read | Activity::Write { .. } | Activity::WritePieces { .. } => {}
         }
     }
 
@@ -189,7 +189,7 @@ impl Stream for ScriptedUser {
 
     fn sent(&mut self, count: usize) {
         self.console.telnet.sent(count);
-        if let Part::Write { repeats: false, text } = &mut self.part {
+        if let Activity::Write { repeats: false, text } = &mut self.activity {
             text.clear();
         }
     }
@@ -201,14 +201,14 @@ impl Stream for ScriptedUser {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if let Part::Write { text, .. } = &self.part
+        if let Activity::Write { text, .. } = &self.activity
             && self.console.telnet.output().is_empty()
         {
             self.console.telnet.send(text, cx);
         }
-        if let Part::WritePieces { pieces, is_open: true, has_just_opened } = &mut self.part
-            // The first piece waits for a separate step, because otherwise it would be sent
-            // together with the second piece.
+        if let Activity::WritePieces { pieces, is_open: true, has_just_opened } = &mut self.activity
+            // The first piece waits for a separate step. Otherwise it would be sent together with
+            // the second piece.
             && !std::mem::take(has_just_opened)
             && self.console.telnet.output().is_empty()
             && let Some(piece) = pieces.pop_front()
@@ -219,7 +219,7 @@ impl Stream for ScriptedUser {
 
     fn wants_to_run(&self) -> bool {
         // Each piece is sent before the next one is passed to TCP.
-        matches!(&self.part, Part::WritePieces { pieces, is_open: true, .. }
+        matches!(&self.activity, Activity::WritePieces { pieces, is_open: true, .. }
             if !pieces.is_empty() && self.console.telnet.output().is_empty())
     }
 }

@@ -85,20 +85,20 @@ fn slip() -> Link {
     Link::Slip(Slip::new(576))
 }
 
-const CALLS: Opening =
+const ACTIVE_OPEN: Opening =
     Opening::Active { local: IpAddr::V4(USER), remote: SocketAddr::new(IpAddr::V4(SERVER), PORT) };
 
-/// Faults that damage one full-size packet in eight. With more bit errors, two inverted bits in the
-/// same column of the checksum could cancel out, and TCP could time out.
+/// Faults that damage one full-size packet in eight. With more bit errors, two of them could cancel
+/// out in the checksum, and TCP could time out.
 const BAD_LINE: Faults = Faults {
     loss_ppm: 100,
     duplication_ppm: 50,
     reordering_ppm: 0,
-    held_back: Duration::ZERO,
+    reordering_delay_max: Duration::ZERO,
     bit_error_ppm: 10,
 };
 
-fn finish(world: &mut Pair) {
+fn run_to_end(world: &mut Pair) {
     world
         .drive(|world| world.user.application.is_over() && world.server.application.is_over())
         .unwrap();
@@ -106,44 +106,45 @@ fn finish(world: &mut Pair) {
     world.run_until(world.now() + Duration::from_secs(60));
 }
 
-fn figures(world: &Pair) -> (Instant, String, String) {
-    let figures = |meter: &Meter| format!("{meter:?}");
-    (world.now(), figures(&world.user.meter), figures(&world.server.meter))
+fn trace(world: &Pair) -> (Instant, String, String) {
+    let trace = |meter: &Meter| format!("{meter:?}");
+    (world.now(), trace(&world.user.meter), trace(&world.server.meter))
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run_to_the_nanosecond_on_a_bad_line() {
     let run = |seed| {
-        let mut world = world(llp, CALLS, BAD_LINE, seed);
-        finish(&mut world);
-        figures(&world)
+        let mut world = world(llp, ACTIVE_OPEN, BAD_LINE, seed);
+        run_to_end(&mut world);
+        trace(&world)
     };
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }
 
 #[test]
-fn a_run_in_several_calls_is_the_same_run() {
+fn the_result_of_a_run_does_not_depend_on_the_number_of_calls() {
     let end = Instant::ZERO + Duration::from_secs(8);
-    let mut whole = world(llp, CALLS, Faults::default(), 1);
-    whole.run_until(end);
-    let mut pieces = world(llp, CALLS, Faults::default(), 1);
-    while pieces.now() < end {
-        pieces.run_until(pieces.now() + Duration::from_micros(700).min(end - pieces.now()));
+    let mut uninterrupted = world(llp, ACTIVE_OPEN, Faults::default(), 1);
+    uninterrupted.run_until(end);
+    let mut interrupted = world(llp, ACTIVE_OPEN, Faults::default(), 1);
+    while interrupted.now() < end {
+        interrupted
+            .run_until(interrupted.now() + Duration::from_micros(700).min(end - interrupted.now()));
     }
-    assert_eq!(figures(&whole), figures(&pieces));
+    assert_eq!(trace(&uninterrupted), trace(&interrupted));
 }
 
-fn crosses_a_bad_line(link: fn() -> Link) {
+fn assert_files_cross_a_bad_line(link: fn() -> Link) {
     for seed in 0..20 {
-        let mut world = world(link, CALLS, BAD_LINE, seed);
-        finish(&mut world);
+        let mut world = world(link, ACTIVE_OPEN, BAD_LINE, seed);
+        run_to_end(&mut world);
         let user = &world.user;
         let server = &world.server;
         assert!(user.application.stream.received == file(3_000), "seed {seed}");
         assert!(server.application.stream.received == file(300), "seed {seed}");
-        let lent = (user.station.packets_lent(), server.station.packets_lent());
-        assert_eq!(lent, (0, 0), "seed {seed}");
+        let packet_counts = (user.station.packets_in_use(), server.station.packets_in_use());
+        assert_eq!(packet_counts, (0, 0), "seed {seed}");
         for meter in [&user.meter, &server.meter] {
             assert_eq!(meter.accounts().iter().sum::<u64>(), meter.total(), "seed {seed}");
             assert!(meter.charged(Account::TcpFixed) > 0);
@@ -153,17 +154,17 @@ fn crosses_a_bad_line(link: fn() -> Link) {
 
 #[test]
 fn files_arrive_complete_over_a_bad_line_with_llp_and_leak_no_packet() {
-    crosses_a_bad_line(llp);
+    assert_files_cross_a_bad_line(llp);
 }
 
 #[test]
 fn files_arrive_complete_over_a_bad_line_with_slip_and_leak_no_packet() {
-    crosses_a_bad_line(slip);
+    assert_files_cross_a_bad_line(slip);
 }
 
 #[test]
 fn the_accounts_of_a_host_add_up_to_the_time_of_its_world() {
-    let mut world = world(llp, CALLS, Faults::default(), 1);
+    let mut world = world(llp, ACTIVE_OPEN, Faults::default(), 1);
     world.run_until(Instant::ZERO + Duration::from_secs(3));
     let now = world.now();
     let meter = &mut world.user.meter;
@@ -174,8 +175,8 @@ fn the_accounts_of_a_host_add_up_to_the_time_of_its_world() {
 
 #[test]
 fn two_hosts_waiting_for_each_other_are_reported_as_stuck() {
-    let waits = Opening::Passive { port: PORT };
-    let mut world = world(llp, waits, Faults::default(), 42);
+    let passive_open = Opening::Passive { port: PORT };
+    let mut world = world(llp, passive_open, Faults::default(), 42);
     let stuck = world.drive(|world| world.user.application.is_open()).unwrap_err();
     assert_eq!(stuck, Stuck { at: Instant::ZERO, seed: 42 });
     assert_eq!(stuck.to_string(), "no event and no timer is left at 0.000000000 s (seed 42)");
@@ -183,15 +184,15 @@ fn two_hosts_waiting_for_each_other_are_reported_as_stuck() {
 
 #[test]
 fn a_finished_world_is_stuck_if_a_condition_is_not_met() {
-    let mut world = world(llp, CALLS, Faults::default(), 1);
-    finish(&mut world);
+    let mut world = world(llp, ACTIVE_OPEN, Faults::default(), 1);
+    run_to_end(&mut world);
     assert!(world.drive(|_| false).is_err());
 }
 
 #[test]
 fn a_timer_superseded_by_an_earlier_one_has_no_effect() {
-    let mut world = world(llp, CALLS, Faults::default(), 1);
-    // The SYN is sent, and its link and its TCP wait for an answer that takes 50 ms.
+    let mut world = world(llp, ACTIVE_OPEN, Faults::default(), 1);
+    // The SYN is on the line. The user's link and TCP wait for an answer, which takes 50 ms.
     world.run_until(Instant::from_nanos(6_000_000));
     for millis in 7..27 {
         let at = Instant::from_nanos(millis * 1_000_000);
@@ -204,7 +205,7 @@ fn a_timer_superseded_by_an_earlier_one_has_no_effect() {
 
 #[test]
 fn time_is_monotonic() {
-    let mut world = world(llp, CALLS, Faults::default(), 1);
+    let mut world = world(llp, ACTIVE_OPEN, Faults::default(), 1);
     world.run_until(Instant::from_nanos(2_000_000_000));
     world.run_until(Instant::from_nanos(1_000_000_000));
     assert_eq!(world.now(), Instant::from_nanos(2_000_000_000));
@@ -212,8 +213,8 @@ fn time_is_monotonic() {
 
 #[test]
 fn output_is_on_the_line_only_after_its_step_has_ended() {
-    let mut world = world(llp, CALLS, Faults::default(), 1);
-    // The user's first step opens the connection, and its second, of 5 ms, makes the SYN.
+    let mut world = world(llp, ACTIVE_OPEN, Faults::default(), 1);
+    // The user's first step opens the connection. The second step takes 5 ms and generates the SYN.
     for millis in 1..=4 {
         world.run_until(Instant::from_nanos(millis * 1_000_000));
     }

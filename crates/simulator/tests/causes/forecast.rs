@@ -1,15 +1,15 @@
-//! Predictions from a short probe, compared with a longer session, on random paths: fifty paths of
-//! 19 kbit/s to 20 Mbit/s and 2 to 150 ms, and fifty paths from wider ranges (9,600 bit/s to 100
-//! Mbit/s and 1 to 300 ms) that were not used in the development of the model.
+//! Predictions from a short probe, compared with a longer session, on a hundred random paths. Fifty
+//! paths have 19 kbit/s to 20 Mbit/s and 2 to 150 ms. The other fifty have wider ranges (9,600
+//! bit/s to 100 Mbit/s and 1 to 300 ms) that were not used in the development of the model.
 //!
 //! A second test predicts file transfers over fifty long fast paths (40 to 200 Mbit/s, 50 to 200
 //! ms) between hosts whose buffers grow. The probe is a sixteenth of each file in a separate
 //! connection, and spends most of its time in slow start.
 //!
-//! Like the probe of `plumb measure`, the probe prints outputs of one, six and eighteen lines. The
-//! loaded part of the probe transfers four times as many bytes as the buffers of both ends can
-//! hold: a shorter transfer does not fill the buffers, and its echo times are not representative.
-//! The predicted transfer is five times as long.
+//! Like the probe of `plumb measure`, the probe downloads one, six and eighteen lines of text. It
+//! also measures echoes during a transfer. This transfer has four times as many bytes as the
+//! buffers of both ends can hold, because a shorter one does not fill the buffers and its echo
+//! times would not be representative. The predicted transfer is five times as long.
 
 use crate::observed_session::Session;
 use crate::probe::Stage;
@@ -62,20 +62,20 @@ fn trial(seed: u64, ranges: &PathRanges) -> Trial {
     session.client.receive_window = ReceiveWindow::Bytes(window);
     let send_buffer = log_uniform(&mut rng, 4_000.0, 32_000.0) as usize;
     session.server.profile.send_limit = SendLimit::Bytes(send_buffer);
-    let with = |stages: Vec<Stage>| Session { stages, ..session.clone() }.observe();
+    let observe_stages = |stages: Vec<Stage>| Session { stages, ..session.clone() }.observe();
     let opening = [Stage::Prompt, Stage::Login, Stage::Echo(10)];
     let pieces = [1, 6, 18].map(|lines| Stage::Download { bytes: lines * 82 });
     let load = [Stage::Load { bytes: (window + send_buffer) * 4 }];
     let probe_stages = [pieces.as_slice(), &load].concat();
     let long_bytes = (window + send_buffer) * 20;
-    let probe = with([opening.as_slice(), &probe_stages].concat());
+    let probe = observe_stages([opening.as_slice(), &probe_stages].concat());
     let model = Model::of(&probe).unwrap();
     let stages = [
         Stage::Screenful,
         Stage::Load { bytes: long_bytes },
         Stage::Download { bytes: long_bytes },
     ];
-    let observation = with([opening.as_slice(), &stages].concat());
+    let observation = observe_stages([opening.as_slice(), &stages].concat());
     let screen = observation.screenful.as_ref().unwrap();
     let transfer = &observation.transfers[1];
     let loaded = observation.echo_under_load.as_ref().and_then(|echo| median(&echo.samples_ns));
@@ -115,17 +115,17 @@ fn errors(first_seed: u64, ranges: &PathRanges) -> (Vec<u64>, String) {
 
 /// Returns a row of the table of errors.
 fn row(name: &str, errors: &[u64]) -> String {
-    let middle = median(errors).unwrap();
+    let median_error = median(errors).unwrap();
     let count = errors.len();
-    let worse = errors.iter().filter(|error| **error > MEDIAN_ERROR_MAX).count();
-    let percent = middle / 10;
-    let tenth = middle % 10;
-    format!("{name:20}   {percent:>4}.{tenth} %          {worse} of {count}\n")
+    let large_errors = errors.iter().filter(|error| **error > MEDIAN_ERROR_MAX).count();
+    let percent = median_error / 10;
+    let tenth = median_error % 10;
+    format!("{name:20}   {percent:>4}.{tenth} %          {large_errors} of {count}\n")
 }
 
 /// Returns the predicted and the measured time of a file transfer over a random long fast path, in
 /// ns. The prediction is based on a transfer of a sixteenth of the file in a separate connection.
-fn long_and_fast(seed: u64) -> [u64; 2] {
+fn predict_on_long_fast_path(seed: u64) -> [u64; 2] {
     let mut rng = Rng::from_seed(seed);
     let rate_bps = log_uniform(&mut rng, 40e6, 200e6);
     let trip_s = log_uniform(&mut rng, 0.05, 0.2);
@@ -151,19 +151,20 @@ const MEDIAN_ERROR_MAX: u64 = 100;
 fn predictions_from_a_short_probe_are_within_a_tenth_of_the_measurement() {
     let (medians, table) = errors(1, &DEVELOPMENT_RANGES);
     println!("{table}");
-    assert!(medians.iter().all(|middle| *middle <= MEDIAN_ERROR_MAX), "{table}");
+    assert!(medians.iter().all(|median_error| *median_error <= MEDIAN_ERROR_MAX), "{table}");
 }
 
 #[test]
 fn predictions_hold_on_paths_beyond_the_development_ranges() {
     let (medians, table) = errors(1_001, &WIDER_RANGES);
     println!("{table}");
-    assert!(medians.iter().all(|middle| *middle <= MEDIAN_ERROR_MAX), "{table}");
+    assert!(medians.iter().all(|median_error| *median_error <= MEDIAN_ERROR_MAX), "{table}");
 }
 
 #[test]
 fn predictions_hold_for_files_over_long_fast_paths() {
-    let errors: Vec<u64> = (1..=TRIALS).map(|seed| error(long_and_fast(seed))).collect();
+    let errors: Vec<u64> =
+        (1..=TRIALS).map(|seed| error(predict_on_long_fast_path(seed))).collect();
     let table = row("a long fast path", &errors);
     println!("{table}");
     assert!(median(&errors).unwrap() <= MEDIAN_ERROR_MAX, "{table}");

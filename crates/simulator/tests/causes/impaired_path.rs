@@ -20,7 +20,7 @@ pub(crate) struct PathSettings {
     /// million.
     pub(crate) reordering_ppm: u32,
     /// Additional delay of reordered packets.
-    pub(crate) held_back: Duration,
+    pub(crate) reordering_delay: Duration,
     /// Maximum length in bytes of a packet that passes a black hole; longer packets are dropped
     /// silently. `None` for no black hole.
     pub(crate) hole_bytes: Option<usize>,
@@ -39,7 +39,7 @@ impl PathSettings {
             queue_bytes: 25_000,
             loss_ppm: 0,
             reordering_ppm: 0,
-            held_back: Duration::ZERO,
+            reordering_delay: Duration::ZERO,
             hole_bytes: None,
             turnaround: None,
             bucket: None,
@@ -51,16 +51,15 @@ impl PathSettings {
 #[derive(Debug)]
 pub(crate) struct ImpairedPath {
     path: PathSettings,
-    /// Times at which the bottleneck link becomes idle, in the direction of the server and of the
-    /// user.
+    /// Times at which the bottleneck link becomes idle: toward the server, and toward the user.
     free_at: [Instant; 2],
     /// The side that sent last, for a half-duplex path.
-    direction: Side,
-    /// Tokens in the bucket, in millionths of a byte, as of the time in the next field.
+    last_sender: Side,
+    /// Number of tokens in the bucket at the time `filled_at`, in millionths of a byte.
     tokens: u128,
     filled_at: Instant,
     /// Arrival time of the last packet that was not delayed, per direction.
-    latest: [Instant; 2],
+    last_arrival_at: [Instant; 2],
 }
 
 const MILLION: u128 = 1_000_000;
@@ -71,44 +70,44 @@ impl ImpairedPath {
         Self {
             path,
             free_at: [Instant::ZERO; 2],
-            direction: Side::User,
+            last_sender: Side::User,
             tokens,
             filled_at: Instant::ZERO,
-            latest: [Instant::ZERO; 2],
+            last_arrival_at: [Instant::ZERO; 2],
         }
     }
 
-    fn serial(&self, bytes: usize) -> Duration {
+    fn transmission_time(&self, bytes: usize) -> Duration {
         Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.path.rate_bps)
     }
 
     /// Returns the time at which the bottleneck link has sent the last bit of a packet of `bytes`
     /// bytes, or `None` if the queue is full.
-    fn through(&mut self, from: Side, bytes: usize, now: Instant) -> Option<Instant> {
-        let serial = self.serial(bytes);
-        let both = self.path.turnaround.is_some();
-        let at = if both { 0 } else { from as usize };
-        let waiting = self.free_at[at] - now;
-        let bits = waiting.as_nanos() * u128::from(self.path.rate_bps) / 1_000_000_000;
+    fn enqueue(&mut self, from: Side, bytes: usize, now: Instant) -> Option<Instant> {
+        let transmission_time = self.transmission_time(bytes);
+        let is_half_duplex = self.path.turnaround.is_some();
+        let at = if is_half_duplex { 0 } else { from as usize };
+        let queueing_delay = self.free_at[at] - now;
+        let bits = queueing_delay.as_nanos() * u128::from(self.path.rate_bps) / 1_000_000_000;
         if bits / 8 + bytes as u128 > u128::from(self.path.queue_bytes.max(bytes as u64)) {
             return None;
         }
         let mut start = self.free_at[at].max(now);
-        if let Some(turnaround) = self.path.turnaround.filter(|_| self.direction != from) {
+        if let Some(turnaround) = self.path.turnaround.filter(|_| self.last_sender != from) {
             start = start + turnaround;
-            self.direction = from;
+            self.last_sender = from;
         }
-        self.free_at[at] = start + serial;
+        self.free_at[at] = start + transmission_time;
         Some(self.free_at[at])
     }
 
     /// Returns the time at which enough tokens are available for a packet, or `None` if it would
     /// wait longer than [`BUCKET_WAIT`].
-    fn with_tokens(&mut self, bytes: usize, at: Instant) -> Option<Instant> {
+    fn time_with_tokens(&mut self, bytes: usize, at: Instant) -> Option<Instant> {
         let Some((size, rate_bps)) = self.path.bucket else { return Some(at) };
         let now = at.max(self.filled_at);
-        let fresh = (now - self.filled_at).as_nanos() * u128::from(rate_bps) / 8_000;
-        self.tokens = (self.tokens + fresh).min(u128::from(size) * MILLION);
+        let new_tokens = (now - self.filled_at).as_nanos() * u128::from(rate_bps) / 8_000;
+        self.tokens = (self.tokens + new_tokens).min(u128::from(size) * MILLION);
         self.filled_at = now;
         let needed = bytes as u128 * MILLION;
         let missing = needed.saturating_sub(self.tokens);
@@ -137,20 +136,25 @@ impl Medium for ImpairedPath {
         if self.path.hole_bytes.is_some_and(|longest| bytes.len() > longest) {
             return Vec::new();
         }
-        let Some(left_at) = self.through(from, bytes.len(), sent_at) else { return Vec::new() };
+        let Some(left_at) = self.enqueue(from, bytes.len(), sent_at) else { return Vec::new() };
         let passed_at = match from {
             Side::User => Some(left_at),
-            Side::Server => self.with_tokens(bytes.len(), left_at),
+            Side::Server => self.time_with_tokens(bytes.len(), left_at),
         };
         let Some(passed_at) = passed_at else { return Vec::new() };
         if rng.random_bool(self.path.loss_ppm) {
             return Vec::new();
         }
-        let in_order = (passed_at + self.path.delay).max(self.latest[from as usize]);
+        let undelayed_arrival =
+            (passed_at + self.path.delay).max(self.last_arrival_at[from as usize]);
         if rng.random_bool(self.path.reordering_ppm) {
-            return vec![Arrival { to: from.other(), at: in_order + self.path.held_back, bytes }];
+            return vec![Arrival {
+                to: from.other(),
+                at: undelayed_arrival + self.path.reordering_delay,
+                bytes,
+            }];
         }
-        self.latest[from as usize] = in_order;
-        vec![Arrival { to: from.other(), at: in_order, bytes }]
+        self.last_arrival_at[from as usize] = undelayed_arrival;
+        vec![Arrival { to: from.other(), at: undelayed_arrival, bytes }]
     }
 }

@@ -34,17 +34,17 @@ pub(crate) fn inject(kind: CauseKind, size: usize, trip_ms: u64, seed: u64) -> (
         | CauseKind::RetransmissionTimeouts
         | CauseKind::Reordering
         | CauseKind::PathMtuBlackHole
-        | CauseKind::HalfDuplex => on_the_path(kind, size, &healthy),
+        | CauseKind::HalfDuplex => inject_into_path(kind, size, &healthy),
         CauseKind::Nagle
         | CauseKind::DelayedAck
         | CauseKind::SmallWindow
         | CauseKind::ZeroWindow
-        | CauseKind::SmallPackets => in_tcp(kind, size, &healthy),
-        _ => at_a_host(kind, size, &healthy),
+        | CauseKind::SmallPackets => inject_into_tcp(kind, size, &healthy),
+        _ => inject_into_host(kind, size, &healthy),
     }
 }
 
-fn on_the_path(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
+fn inject_into_path(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
     let mut injected = healthy.clone();
     let mut control = healthy.clone();
     let path = &mut injected.path;
@@ -99,10 +99,10 @@ fn on_the_path(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Ses
             }
         }
         CauseKind::Reordering => {
-            // The window is full before the delayed packet arrives: with less reordering, TCP
+            // The delayed packet arrives after the window is full. With less reordering, TCP
             // recovers without cost.
             path.reordering_ppm = [40_000, 50_000, 60_000][size];
-            path.held_back = [ms(120), ms(140), ms(160)][size];
+            path.reordering_delay = [ms(120), ms(140), ms(160)][size];
         }
         CauseKind::PathMtuBlackHole => path.hole_bytes = Some([1_400, 1_280, 1_000][size]),
         _ => path.turnaround = Some([ms(30), ms(60), ms(120)][size]),
@@ -110,7 +110,7 @@ fn on_the_path(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Ses
     (injected, control)
 }
 
-fn in_tcp(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
+fn inject_into_tcp(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
     let mut injected = healthy.clone();
     let mut control = healthy.clone();
     match kind {
@@ -159,7 +159,7 @@ fn in_tcp(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session)
     (injected, control)
 }
 
-fn at_a_host(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
+fn inject_into_host(kind: CauseKind, size: usize, healthy: &Session) -> (Session, Session) {
     let mut injected = healthy.clone();
     let costs = |work, ns| Costs::default().with(work, ns);
     match kind {

@@ -90,7 +90,7 @@ impl LoginServer {
         self.answers.push_back((at + after, text.to_vec()));
     }
 
-    fn command(&mut self, byte: u8, cx: &Cx<'_>) {
+    fn process_command(&mut self, byte: u8, cx: &Cx<'_>) {
         let think = self.settings.think;
         match byte {
             b'n' => self.answer(b"L", self.settings.login, cx),
@@ -111,7 +111,7 @@ impl LoginServer {
     fn take(&mut self, bytes: &[u8], cx: &Cx<'_>) {
         for byte in bytes {
             match &mut self.reading {
-                Reading::Commands => self.command(*byte, cx),
+                Reading::Commands => self.process_command(*byte, cx),
                 Reading::Length { value, remaining, is_upload } => {
                     *value = *value << 8 | u32::from(*byte);
                     *remaining -= 1;

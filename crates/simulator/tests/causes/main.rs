@@ -124,7 +124,7 @@ const INJECTED: [CauseKind; 21] = [
 #[test]
 fn all_but_one_injected_cause_are_named_first_in_nine_trials_of_ten() {
     println!("injected                   first of   listed  gain named / true  named instead");
-    let mut missed = Vec::new();
+    let mut missed_causes = Vec::new();
     for kind in INJECTED {
         let score = score(kind);
         let ratio = median(&score.gain_percents).unwrap_or(0);
@@ -138,11 +138,15 @@ fn all_but_one_injected_cause_are_named_first_in_nine_trials_of_ten() {
         );
         println!("    {}", score.sentence);
         if score.first * 10 < score.trials * 9 {
-            missed.push(kind);
+            missed_causes.push(kind);
         }
     }
-    println!("{} of {} named first in nine of ten", INJECTED.len() - missed.len(), INJECTED.len());
-    assert!(missed.len() <= 1, "{missed:?}");
+    println!(
+        "{} of {} named first in nine of ten",
+        INJECTED.len() - missed_causes.len(),
+        INJECTED.len()
+    );
+    assert!(missed_causes.len() <= 1, "{missed_causes:?}");
 }
 
 #[test]

@@ -79,9 +79,9 @@ impl Session {
         }
     }
 
-    /// Returns the session without the stages for which `is_meant` returns true.
-    pub(crate) fn without(mut self, is_meant: impl Fn(Stage) -> bool) -> Self {
-        self.stages.retain(|stage| !is_meant(*stage));
+    /// Returns the session without the stages for which `is_excluded` returns true.
+    pub(crate) fn without(mut self, is_excluded: impl Fn(Stage) -> bool) -> Self {
+        self.stages.retain(|stage| !is_excluded(*stage));
         self
     }
 
@@ -106,12 +106,12 @@ impl Session {
     pub(crate) fn observe(&self) -> Observation {
         let mut world = self.world();
         let mut recorder = Recorder::default();
-        let driven = world.drive(|world| {
+        let drive_result = world.drive(|world| {
             recorder.record(world);
             matches!(world.user.application.stream.stage(), Stage::Done)
                 || world.now() > Instant::ZERO + LIMIT
         });
-        driven.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
+        drive_result.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
         assert!(world.now() < Instant::ZERO + LIMIT, "no end: {self:?}");
         recorder.record(&world);
         self.observation(&world.user.application.stream, &recorder)
@@ -124,7 +124,7 @@ impl Session {
         for (index, stage) in probe.stages().iter().enumerate() {
             let results = &probe.results[index];
             let elapsed_ns = nanos(results.ended.unwrap() - results.began.unwrap());
-            let [before, after] = [&recorder.marks[index], &recorder.marks[index + 1]];
+            let [before, after] = [&recorder.snapshots[index], &recorder.snapshots[index + 1]];
             let flow = |direction, bytes: usize| Flow {
                 direction,
                 origin: Origin::Program,
@@ -132,7 +132,7 @@ impl Session {
                 elapsed_ns,
                 arrivals: match direction {
                     Direction::Incoming => results.arrivals.clone(),
-                    Direction::Outgoing => recorder.acknowledged(results.began.unwrap()),
+                    Direction::Outgoing => recorder.acknowledgments_since(results.began.unwrap()),
                 },
                 data_packets: None,
                 layers: split(elapsed_ns, &parts(before, after, 1)),
@@ -177,7 +177,7 @@ impl Session {
     }
 
     fn path(&self, recorder: &Recorder) -> Path {
-        let last = recorder.marks.iter().rev().find_map(|mark| mark.status);
+        let last = recorder.snapshots.iter().rev().find_map(|mark| mark.status);
         let own_ack_delay = match self.client.acknowledgment {
             Acknowledgment::AtOutput => Duration::ZERO,
             Acknowledgment::Delayed(delay) => delay,
@@ -202,7 +202,7 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 
 /// Snapshot of the counters and the state of TCP and the meter.
 #[derive(Clone, Debug)]
-struct Mark {
+struct CounterSnapshot {
     status: Option<Status>,
     accounts: [u64; Account::COUNT],
     out_of_order: u64,
@@ -214,7 +214,7 @@ struct Mark {
 #[derive(Debug, Default)]
 struct Recorder {
     opened_at: Option<Instant>,
-    marks: Vec<Mark>,
+    snapshots: Vec<CounterSnapshot>,
     /// Number of acknowledged bytes at each time.
     acknowledged: Vec<(Instant, u64)>,
     /// Maximum segment size at the start of the connection, in bytes.
@@ -233,14 +233,14 @@ impl Recorder {
         if let Some(status) = status.filter(|_| probe.is_open()) {
             self.mss_bytes.get_or_insert(status.send_mss.into());
             self.window_bytes = self.window_bytes.max(status.send_window);
-            let sum = status.statistics.bytes_acknowledged;
-            if self.acknowledged.last().is_none_or(|(_, before)| *before < sum) {
-                self.acknowledged.push((world.now(), sum));
+            let acknowledged_bytes = status.statistics.bytes_acknowledged;
+            if self.acknowledged.last().is_none_or(|(_, before)| *before < acknowledged_bytes) {
+                self.acknowledged.push((world.now(), acknowledged_bytes));
             }
         }
-        while self.marks.len() <= probe.index() {
+        while self.snapshots.len() <= probe.index() {
             let meter = &world.user.meter;
-            self.marks.push(Mark {
+            self.snapshots.push(CounterSnapshot {
                 status,
                 accounts: meter.accounts(),
                 out_of_order: meter.counted(Counter::TcpOutOfOrder),
@@ -254,19 +254,19 @@ impl Recorder {
     }
 
     /// Returns the acknowledgments received since `began`.
-    fn acknowledged(&self, began: Instant) -> Vec<Arrival> {
+    fn acknowledgments_since(&self, began: Instant) -> Vec<Arrival> {
         let pairs = self.acknowledged.iter().zip(self.acknowledged.iter().skip(1));
         let since = pairs.filter(|(_, (at, _))| *at > began);
         since
-            .map(|((_, before), (at, sum))| Arrival {
+            .map(|((_, before), (at, acknowledged_bytes))| Arrival {
                 at_ns: nanos(*at - began),
-                bytes: sum - before,
+                bytes: acknowledged_bytes - before,
             })
             .collect()
     }
 }
 
-fn parts(before: &Mark, after: &Mark, keys: u64) -> Vec<LayerTime> {
+fn parts(before: &CounterSnapshot, after: &CounterSnapshot, keys: u64) -> Vec<LayerTime> {
     let layers = [
         (Account::Link, Layer::Link),
         (Account::Internet, Layer::Internet),
@@ -282,12 +282,12 @@ fn parts(before: &Mark, after: &Mark, keys: u64) -> Vec<LayerTime> {
     layers.map(part).into_iter().filter(|part| part.ns > 0).collect()
 }
 
-fn counts(before: &Mark, after: &Mark, direction: Direction) -> FlowCounts {
+fn counts(before: &CounterSnapshot, after: &CounterSnapshot, direction: Direction) -> FlowCounts {
     let (Some(old), Some(new)) = (&before.status, &after.status) else {
         return FlowCounts::default();
     };
-    let was = &old.statistics;
-    let is = &new.statistics;
+    let previous = &old.statistics;
+    let current = &new.statistics;
     let was_limited = &old.recovery.limited;
     let is_limited = &new.recovery.limited;
     let window = match direction {
@@ -295,17 +295,17 @@ fn counts(before: &Mark, after: &Mark, direction: Direction) -> FlowCounts {
         Direction::Outgoing => u64::from(new.send_window.max(old.send_window)),
     };
     FlowCounts {
-        segments_out: Some(is.segments_out - was.segments_out),
-        retransmissions: Some(is.retransmissions - was.retransmissions),
-        timeouts: Some((is.timeouts - was.timeouts).into()),
+        segments_out: Some(current.segments_out - previous.segments_out),
+        retransmissions: Some(current.retransmissions - previous.retransmissions),
+        timeouts: Some((current.timeouts - previous.timeouts).into()),
         out_of_order_in: Some(after.out_of_order - before.out_of_order),
         duplicates_in: Some(
             after.duplicates - before.duplicates
                 + (after.duplicate_bytes - before.duplicate_bytes).div_ceil(1_460),
         ),
         reorderings: Some(after.reorderings - before.reorderings),
-        duplicate_reports: Some((is.duplicate_reports - was.duplicate_reports).into()),
-        window_probes: Some((is.window_probes - was.window_probes).into()),
+        duplicate_reports: Some((current.duplicate_reports - previous.duplicate_reports).into()),
+        window_probes: Some((current.window_probes - previous.window_probes).into()),
         limited_by_window_ns: Some(nanos(is_limited.peer_window - was_limited.peer_window)),
         limited_by_buffer_ns: Some(nanos(is_limited.send_buffer - was_limited.send_buffer)),
         own_window_closed_ns: None,

@@ -20,7 +20,7 @@ enum Mode {
     Echo,
 }
 
-/// The command line, as docs/benchmarks/stack.md describes it.
+/// Options of the command line (see docs/benchmarks/stack.md).
 struct Options {
     interface: String,
     address: IpAddress,

@@ -1,7 +1,7 @@
 //! Processor time of a program and its descendants.
 //!
-//! A control group reports the time to the microsecond. If no control group can be created, the
-//! time is that of the process and its ended children, in hundredths of a second.
+//! A control group reports the time in microseconds. If no control group can be created, the time
+//! is that of the process and its ended children, in hundredths of a second.
 
 use anyhow::{Context, Result, bail};
 use std::fs;

@@ -1,12 +1,12 @@
 //! `bench files`: transfers of whole files with plumb and third-party programs at both ends.
 //!
-//! Every row transfers the same files with every server and every client program, interleaved. Each
-//! measured time runs from the start of the client to its end. All files are in memory, so no disk
-//! is measured.
+//! For each row of the report, every client program transfers the same files with every server,
+//! interleaved. Each measured time runs from the start of the client to its end. All files are in
+//! memory, so no disk is measured.
 //!
-//! All programs run with ordinary scheduling. In real time a process that waits for its child may
-//! spin forever: the kernel removes the child's `/proc` entry, and to do so waits for a process
-//! that is reading the entry; the spinning process keeps that reader from running.
+//! All programs run with ordinary scheduling. A process with real-time priority that waits for its
+//! child may spin forever: the kernel removes the child's `/proc` entry, and waits for a process
+//! that is reading this entry. The spinning process prevents the reading process from running.
 
 mod account;
 mod ftp;
@@ -16,7 +16,7 @@ use super::conditions::{Conditions, ProgramSet};
 use super::{Report, USAGE};
 use anyhow::{Result, bail};
 
-/// Amount of measurement.
+/// Number and size of the measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Amount {
     pub(super) rounds: usize,
@@ -26,28 +26,27 @@ pub(super) struct Amount {
     pub(super) files: u32,
     /// Number of idle logins.
     pub(super) logins: usize,
-    /// Rows to measure; all if empty.
+    /// Names of the selected rows of the report; all rows if empty.
     pub(super) rows: Vec<String>,
 }
 
 impl Default for Amount {
-    /// Everything in a quarter of an hour on an idle machine.
+    /// Returns the amount of a complete run: a quarter of an hour on an idle machine.
     fn default() -> Self {
         Self { rounds: 5, size_mib: 1024, files: 4_000, logins: 10_000, rows: Vec::new() }
     }
 }
 
 impl Amount {
-    /// Returns whether a row is to be measured.
+    /// Returns whether this row of the report is selected.
     fn wants(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|name| name == row)
     }
 }
 
-/// Name of the TFTP row.
+/// Name of the row of the report with the TFTP transfers.
 const TFTP: &str = "tftp";
 
-/// Runs the measurements.
 pub(super) fn run(conditions: &Conditions, amount: &Amount) -> Result<Report> {
     for row in &amount.rows {
         let known: Vec<_> = ftp::names().chain([TFTP]).collect();

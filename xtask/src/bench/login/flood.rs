@@ -99,9 +99,10 @@ pub(in crate::bench) fn run(
                 let session = harness.open(path);
                 let session = session.with_context(|| format!("cannot log in: {}", path.label))?;
                 let time = interrupt(session, rate)?;
-                let of = measured.iter_mut().find(|it| it.label == path.label && it.rate == rate);
-                if let Some(of) = of {
-                    of.rounds_ms.push(time);
+                let entry =
+                    measured.iter_mut().find(|it| it.label == path.label && it.rate == rate);
+                if let Some(entry) = entry {
+                    entry.rounds_ms.push(time);
                 }
             }
         }
@@ -155,7 +156,7 @@ fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
         verdicts.push(Verdict {
             what: format!("{} at {} KB/s", ours.label, ours.rate / 1000),
             goal: goal as f64,
-            found: ours.median_ms().map(|time| time as f64),
+            actual: ours.median_ms().map(|time| time as f64),
             unit: " ms",
         });
     }

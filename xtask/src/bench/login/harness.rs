@@ -23,7 +23,7 @@ pub(super) struct Harness {
 }
 
 impl Harness {
-    /// Creates an empty directory.
+    /// Creates a harness with an empty directory.
     pub(super) fn new(pinning: Option<(usize, usize)>) -> Result<Self> {
         let directory = TemporaryDirectory::make()?;
         Ok(Self { directory, listeners: Vec::new(), pinning, has_tun: false })
@@ -45,7 +45,6 @@ impl Harness {
         self.open(path).map(drop)
     }
 
-    /// Opens a session.
     pub(super) fn open(&self, path: &Path) -> Result<Session> {
         if let Some((_, listener)) =
             self.listeners.iter().find(|(server, _)| *server == path.server)

@@ -29,8 +29,7 @@ const TUN_GOAL: f64 = 1.30;
 
 type Figure = fn(&Round) -> Option<u64>;
 
-/// Creates the report.
-pub(super) fn of(
+pub(super) fn create(
     paths: &[Path],
     measured: &[Rounds],
     amount: Amount,
@@ -106,7 +105,7 @@ fn verdicts(paths: &[Path], measured: &[Rounds]) -> Vec<Verdict> {
         Verdict {
             what: format!("{PLUMB}, screenful from Enter"),
             goal: SCREENFUL_GOAL_MS,
-            found: ms,
+            actual: ms,
             unit: " ms",
         },
         ratio("screenful from Enter", ours, inetutils, screen, SCREENFUL_GOAL),
@@ -136,15 +135,15 @@ fn find<'a>(measured: &'a [Rounds], label: &str) -> Option<&'a Rounds> {
 }
 
 fn ratio(what: &str, path: &Rounds, peer: Option<&Rounds>, figure: Figure, goal: f64) -> Verdict {
-    let found = peer.and_then(|peer| path.ratio_to(peer, figure));
-    let spread = found.map_or_else(String::new, |ratio: Ratio| {
+    let ratio_to_peer = peer.and_then(|peer| path.ratio_to(peer, figure));
+    let spread = ratio_to_peer.map_or_else(String::new, |ratio: Ratio| {
         format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest)
     });
     let peer = peer.map_or(UNKNOWN, |peer| peer.label.as_str());
     Verdict {
         what: format!("{}, {what}, as a ratio to {peer}{spread}", path.label),
         goal,
-        found: found.map(|ratio| ratio.median),
+        actual: ratio_to_peer.map(|ratio| ratio.median),
         unit: "",
     }
 }
@@ -175,9 +174,9 @@ mod tests {
             path(SOCAT, 100, 50),
         ];
         let verdicts = verdicts(&Path::all(), &measured);
-        assert_eq!(verdicts[0].found, Some(0.9));
+        assert_eq!(verdicts[0].actual, Some(0.9));
         assert!(verdicts[0].what.contains("ratio to busybox > busybox"));
-        assert_eq!(verdicts[4].found, Some(0.8));
+        assert_eq!(verdicts[4].actual, Some(0.8));
     }
 
     #[test]
@@ -186,6 +185,6 @@ mod tests {
         let verdicts = verdicts(&Path::all(), &measured);
         assert_eq!(verdicts[0].is_met(), None);
         assert_eq!(verdicts[2].is_met(), Some(true));
-        assert_eq!(verdicts.last().unwrap().found, Some(1.0));
+        assert_eq!(verdicts.last().unwrap().actual, Some(1.0));
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount, filters: &[String]) -
     }
     ensure!(!paths.is_empty(), "no path can be measured: {}", notes.join(" "));
     let measured = measure(&harness, &paths, amount, conditions)?;
-    Ok(login_report::of(&paths, &measured, amount, notes))
+    Ok(login_report::create(&paths, &measured, amount, notes))
 }
 
 /// File with the congestion control of the bench's network namespace.

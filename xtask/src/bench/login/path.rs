@@ -7,7 +7,6 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::process::Command;
 
-/// Client program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClientProgram {
     /// telnet of GNU inetutils.
@@ -28,7 +27,6 @@ pub(super) enum ClientProgram {
     Mosh,
 }
 
-/// Server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerProgram {
     /// telnetd of GNU inetutils.
@@ -52,9 +50,7 @@ pub(super) enum ServerProgram {
 pub(super) struct Path {
     /// Client, an arrow, and server.
     pub(super) label: &'static str,
-    /// The client.
     pub(super) client: ClientProgram,
-    /// The server.
     pub(super) server: ServerProgram,
 }
 

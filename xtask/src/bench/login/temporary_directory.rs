@@ -10,15 +10,12 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::{self, Command, Stdio};
 
-/// The bench's temporary directory.
 #[derive(Debug)]
 pub(super) struct TemporaryDirectory {
-    /// Path of the directory.
     pub(super) path: PathBuf,
 }
 
 impl TemporaryDirectory {
-    /// Creates the directory.
     pub(super) fn make() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("plumb-login-{}", process::id()));
         fs::create_dir_all(&path).with_context(|| format!("cannot create {path:?}"))?;

@@ -39,8 +39,7 @@ fn relay(client: &TcpStream, to: u16, delay: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Carries one direction in two threads, so that no piece waits for the delay of the previous
-/// piece.
+/// Forwards one direction in two threads, so that data does not wait for the delay of earlier data.
 fn carry(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {

@@ -51,7 +51,7 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    fn of(samples_ns: &[u64]) -> Option<Self> {
+    fn from_samples(samples_ns: &[u64]) -> Option<Self> {
         Some(Self {
             least_ns: *samples_ns.iter().min()?,
             p50_ns: percentile(samples_ns, 50)?,
@@ -61,7 +61,6 @@ impl Echo {
     }
 }
 
-/// Connects to `server`.
 pub(super) fn connect(server: &Server) -> Result<TcpStream> {
     let stream = connect_with_congestion_control(server.address(), CONGESTION_CONTROL);
     let stream = stream.context("the server does not answer")?;
@@ -71,16 +70,16 @@ pub(super) fn connect(server: &Server) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// State of a stream at one moment.
+/// Counters of a stream at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct StreamSample {
     at: Instant,
     bytes: u64,
     processor_ns: u64,
 }
 
 /// Runs a transfer for `warm_up`, then measures it for `window`.
-pub(super) fn bulk(
+pub(super) fn measure_bulk(
     server: &Server,
     direction: Direction,
     warm_up: Duration,
@@ -90,7 +89,7 @@ pub(super) fn bulk(
     let clock = Monotonic::start();
     let mut piece = vec![0; PIECE_BYTES];
     let mut received = 0;
-    let mut run_until = |until: Instant| -> Result<Mark> {
+    let mut run_until = |until: Instant| -> Result<StreamSample> {
         while clock.now() < until {
             match direction {
                 Direction::In => stream.write_all(&piece)?,
@@ -106,15 +105,15 @@ pub(super) fn bulk(
             Direction::Out => received,
         };
         let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
-        Ok(Mark { at: clock.now(), bytes: received_bytes, processor_ns })
+        Ok(StreamSample { at: clock.now(), bytes: received_bytes, processor_ns })
     };
     let start = run_until(clock.now() + warm_up)?;
     let end = run_until(start.at + window)?;
     let retransmissions = TcpInfo::of(&stream)?.total_retransmissions;
-    figure(start, end, retransmissions).context("nothing has arrived")
+    bulk_between(start, end, retransmissions).context("nothing has arrived")
 }
 
-fn figure(start: Mark, end: Mark, retransmissions: u32) -> Option<Bulk> {
+fn bulk_between(start: StreamSample, end: StreamSample, retransmissions: u32) -> Option<Bulk> {
     let bits = u128::from(end.bytes.checked_sub(start.bytes)?) * 8;
     let processor_time_ns = u128::from(end.processor_ns.checked_sub(start.processor_ns)?);
     let bits_per_second = (bits * 1_000_000_000).checked_div((end.at - start.at).as_nanos())?;
@@ -127,7 +126,7 @@ fn figure(start: Mark, end: Mark, retransmissions: u32) -> Option<Bulk> {
 }
 
 /// Sends one byte back and forth `count` times. With `spins` the client polls instead of sleeping.
-pub(super) fn echo(server: &Server, count: usize, spins: bool) -> Result<Echo> {
+pub(super) fn measure_echo(server: &Server, count: usize, spins: bool) -> Result<Echo> {
     let mut stream = connect(server)?;
     let clock = Monotonic::start();
     // The first echoes run with cold caches.
@@ -136,7 +135,7 @@ pub(super) fn echo(server: &Server, count: usize, spins: bool) -> Result<Echo> {
     }
     stream.set_nonblocking(spins)?;
     let samples: Result<Vec<u64>> = (0..count).map(|_| echo_byte(&mut stream, &clock)).collect();
-    Echo::of(&samples?).context("no sample")
+    Echo::from_samples(&samples?).context("no sample")
 }
 
 /// Sends one byte, waits for its echo, and returns the time in nanoseconds.
@@ -175,7 +174,7 @@ pub(super) struct IdleConnections {
 }
 
 /// Opens connections up to each of `steps`, exchanges a byte on each, and measures at each step.
-pub(super) fn idle_connections(
+pub(super) fn measure_idle_connections(
     server: &Server,
     steps: &[usize],
     count: usize,
@@ -239,16 +238,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bulk_figures_cover_the_data_between_two_marks() {
-        let mark = |seconds, bytes, processor_ns| Mark {
+    fn bulk_figures_cover_the_data_between_two_samples() {
+        let sample = |seconds, bytes, processor_ns| StreamSample {
             at: Instant::ZERO + Duration::from_secs(seconds),
             bytes,
             processor_ns,
         };
-        let bulk = figure(mark(1, 1_000, 5), mark(3, 250_001_000, 60_000_005), 7).unwrap();
+        let bulk =
+            bulk_between(sample(1, 1_000, 5), sample(3, 250_001_000, 60_000_005), 7).unwrap();
         assert_eq!(bulk.bits_per_second, 1_000_000_000);
         assert_eq!(bulk.processor_ns_per_gbit, 30_000_000);
         assert_eq!(bulk.retransmissions, 7);
-        assert_eq!(figure(mark(1, 5, 5), mark(2, 5, 6), 0), None);
+        assert_eq!(bulk_between(sample(1, 5, 5), sample(2, 5, 6), 0), None);
     }
 }

@@ -2,10 +2,10 @@
 //! packet and for servers that handle each datagram individually.
 //!
 //! UDP has no window, so the client limits the outstanding datagrams to [`WINDOW`] bursts of
-//! [`BURST`] datagrams each. Towards a server, the server reports the number of received datagrams
-//! once per burst. From a server, the client requests each burst. A burst that does not arrive
-//! within [`LOSS_TIMEOUT`] counts as lost. The kernel's sockets split and coalesce datagrams where
-//! possible (`UDP_SEGMENT`, `UDP_GRO`).
+//! [`BURST`] datagrams each. If the client sends, the server reports the number of received
+//! datagrams once per burst. If the server sends, the client requests each burst. A burst that does
+//! not arrive within [`LOSS_TIMEOUT`] counts as lost. The kernel's sockets split and coalesce
+//! datagrams where possible (`UDP_SEGMENT`, `UDP_GRO`).
 
 use super::client::Direction;
 use super::rows::Side;
@@ -53,16 +53,16 @@ struct Client {
     consecutive_losses: u32,
 }
 
-/// State of a flow at one moment.
+/// Counters of a flow at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct FlowSample {
     at: Instant,
     arrived: u64,
     processor_ns: u64,
 }
 
 /// Runs a flow for `warm_up`, then measures it for `window`.
-pub(super) fn flow(
+pub(super) fn measure_flow(
     server: &Server,
     direction: Direction,
     warm_up: Duration,
@@ -82,19 +82,19 @@ pub(super) fn flow(
         consecutive_losses: 0,
     };
     let clock = Monotonic::start();
-    let mut run_until = |until: Instant| -> Result<(Mark, u64)> {
+    let mut run_until = |until: Instant| -> Result<(FlowSample, u64)> {
         while clock.now() < until {
-            client.turn(direction, &clock)?;
+            client.exchange_datagrams(direction, &clock)?;
         }
         let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
-        Ok((Mark { at: clock.now(), arrived: client.arrived, processor_ns }, client.lost))
+        Ok((FlowSample { at: clock.now(), arrived: client.arrived, processor_ns }, client.lost))
     };
     let (start, lost_before) = run_until(clock.now() + warm_up)?;
     let (end, lost) = run_until(start.at + window)?;
-    figure(start, end, lost - lost_before).context("nothing has arrived")
+    flow_between(start, end, lost - lost_before).context("nothing has arrived")
 }
 
-fn figure(start: Mark, end: Mark, lost: u64) -> Option<Side> {
+fn flow_between(start: FlowSample, end: FlowSample, lost: u64) -> Option<Side> {
     let arrived = end.arrived.checked_sub(start.arrived)?;
     let used = end.processor_ns.checked_sub(start.processor_ns)?;
     let rate = u128::from(arrived) * 1_000_000_000;
@@ -103,7 +103,7 @@ fn figure(start: Mark, end: Mark, lost: u64) -> Option<Side> {
 }
 
 impl Client {
-    fn turn(&mut self, direction: Direction, clock: &Monotonic) -> Result<()> {
+    fn exchange_datagrams(&mut self, direction: Direction, clock: &Monotonic) -> Result<()> {
         while self.expected.saturating_sub(self.arrived) < WINDOW * BURST as u64 {
             match direction {
                 Direction::In => self.send_burst()?,
@@ -159,14 +159,14 @@ impl Client {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ServedCounts {
     received: u64,
-    reported: u64,
+    reported_count: u64,
     /// Number of requested bytes that have not been sent yet.
     owed_bytes: usize,
 }
 
 impl ServedCounts {
     /// Counts `count` datagrams from the client.
-    fn note(&mut self, mode: Mode, count: usize) {
+    fn count_datagrams(&mut self, mode: Mode, count: usize) {
         match mode {
             Mode::DatagramSource => self.owed_bytes += count * BURST_BYTES,
             _ => self.received += count as u64,
@@ -175,19 +175,19 @@ impl ServedCounts {
 
     /// Returns the count to report to the client, if a report is due.
     fn pending_report(&self) -> Option<[u8; 8]> {
-        (self.received - self.reported >= BURST as u64).then(|| self.received.to_be_bytes())
+        (self.received - self.reported_count >= BURST as u64).then(|| self.received.to_be_bytes())
     }
 
     fn mark_reported(&mut self) {
-        self.reported = self.received;
+        self.reported_count = self.received;
     }
 }
 
 /// Serves on the kernel's sockets until standard input ends.
 pub(super) fn serve_kernel(arguments: Arguments<'_>) -> Result<()> {
-    let place = (arguments.address()?, PORT).into();
+    let server_address = (arguments.address()?, PORT).into();
     let mode = arguments.mode()?;
-    let socket = DatagramSocket::bind(place)?;
+    let socket = DatagramSocket::bind(server_address)?;
     socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
     // If the exchange fails, the client gets no answer and reports an error.
     thread::spawn(move || exchange(&socket, mode));
@@ -211,7 +211,7 @@ fn exchange(socket: &DatagramSocket, mode: Mode) -> std::io::Result<()> {
         }
         let mut client = None;
         for datagram in inbox.datagrams() {
-            served_counts.note(mode, 1);
+            served_counts.count_datagrams(mode, 1);
             client = Some(datagram.from);
         }
         let Some(client) = client else { continue };
@@ -256,7 +256,7 @@ impl Datagrams {
             let count = if is_single { 1 } else { waiting.data.len().div_ceil(size) };
             self.client = Some(waiting.source);
             layers.udp.drop_first(self.socket, count, &mut layers.pool);
-            self.served_counts.note(self.mode, count);
+            self.served_counts.count_datagrams(self.mode, count);
         }
     }
 }
@@ -297,23 +297,23 @@ mod tests {
     #[test]
     fn reports_are_sent_once_per_burst() {
         let mut served_counts = ServedCounts::default();
-        served_counts.note(Mode::DatagramSink, BURST - 1);
+        served_counts.count_datagrams(Mode::DatagramSink, BURST - 1);
         assert_eq!(served_counts.pending_report(), None);
-        served_counts.note(Mode::DatagramSink, 2);
+        served_counts.count_datagrams(Mode::DatagramSink, 2);
         assert_eq!(served_counts.pending_report(), Some(45_u64.to_be_bytes()));
         served_counts.mark_reported();
         assert_eq!(served_counts.pending_report(), None);
     }
 
     #[test]
-    fn flow_figures_cover_the_datagrams_between_two_marks() {
-        let mark = |seconds, arrived, processor_ns| Mark {
+    fn flow_figures_cover_the_datagrams_between_two_samples() {
+        let sample = |seconds, arrived, processor_ns| FlowSample {
             at: Instant::ZERO + Duration::from_secs(seconds),
             arrived,
             processor_ns,
         };
-        let side = figure(mark(1, 100, 7), mark(3, 2_100, 4_000_007), 3).unwrap();
+        let side = flow_between(sample(1, 100, 7), sample(3, 2_100, 4_000_007), 3).unwrap();
         assert_eq!(side, Side { rate: 1_000, cost_ns: 2_000, lost: 3 });
-        assert_eq!(figure(mark(1, 5, 5), mark(2, 5, 6), 0), None);
+        assert_eq!(flow_between(sample(1, 5, 5), sample(2, 5, 6), 0), None);
     }
 }

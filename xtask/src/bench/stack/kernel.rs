@@ -67,7 +67,7 @@ fn exchange(mut stream: TcpStream, mode: Mode, spins: bool) -> std::io::Result<(
 mod tests {
     use super::*;
 
-    fn connected(mode: Mode, spins: bool) -> TcpStream {
+    fn connect(mode: Mode, spins: bool) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn an_echo_server_returns_received_data_with_and_without_spinning() {
         for spins in [false, true] {
-            let mut client = connected(Mode::Echo, spins);
+            let mut client = connect(Mode::Echo, spins);
             client.write_all(b"there and back").unwrap();
             let mut answer = [0; 14];
             client.read_exact(&mut answer).unwrap();
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn a_source_sends_without_a_request() {
         let mut piece = [1; 1000];
-        connected(Mode::Source, false).read_exact(&mut piece).unwrap();
+        connect(Mode::Source, false).read_exact(&mut piece).unwrap();
         assert_eq!(piece, [0; 1000]);
     }
 
     #[test]
     fn a_sink_sends_nothing_and_closes_after_its_client() {
-        let mut client = connected(Mode::Sink, false);
+        let mut client = connect(Mode::Sink, false);
         client.write_all(&[0; 100_000]).unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(client.read(&mut [0; 10]).unwrap(), 0);

@@ -16,7 +16,7 @@ pub(super) struct KernelComparison<'a> {
     pub(super) contenders: &'a [Contender],
     /// The network namespaces of the client and the servers.
     pub(super) networks: &'a Networks,
-    /// Amount of measurement.
+    /// Duration and number of the measurements.
     pub(super) amount: &'a Amount,
 }
 
@@ -54,7 +54,11 @@ const PLACEMENTS: [PlacementRow; 5] = [
 
 impl<'a> KernelComparison<'a> {
     /// Measures datagrams.
-    pub(super) fn datagrams(self, rounds: usize, notes: &mut Vec<String>) -> Result<Section> {
+    pub(super) fn measure_datagrams(
+        self,
+        rounds: usize,
+        notes: &mut Vec<String>,
+    ) -> Result<Section> {
         let mut rows = FLOWS.map(|(label, ..)| Row::new(label));
         for round in 1..=rounds {
             for (row, (label, name, arguments)) in rows.iter_mut().zip(FLOWS) {
@@ -62,8 +66,11 @@ impl<'a> KernelComparison<'a> {
                 for (mode, direction) in
                     [(Mode::DatagramSink, Direction::In), (Mode::DatagramSource, Direction::Out)]
                 {
-                    let options = ServerOptions { arguments, ..ServerOptions::of(mode) };
-                    row.add(direction, noted(self.flow(name, options, direction), label, notes));
+                    let options = ServerOptions { arguments, ..ServerOptions::for_mode(mode) };
+                    row.add(
+                        direction,
+                        ok_or_note(self.measure_flow(name, options, direction), label, notes),
+                    );
                 }
             }
         }
@@ -73,17 +80,26 @@ impl<'a> KernelComparison<'a> {
         Ok(section(heading, units, &rows))
     }
 
-    fn flow(self, name: &str, options: ServerOptions, direction: Direction) -> Result<Side> {
-        let contender = self.named(name)?;
+    fn measure_flow(
+        self,
+        name: &str,
+        options: ServerOptions,
+        direction: Direction,
+    ) -> Result<Side> {
+        let contender = self.contender_named(name)?;
         let server = Server::start(contender, options, self.networks)?;
         let Amount { warm_up, window, .. } = *self.amount;
-        let side = datagrams::flow(&server, direction, warm_up, window)?;
+        let side = datagrams::measure_flow(&server, direction, warm_up, window)?;
         server.stop()?;
         Ok(side)
     }
 
     /// Measures many streams on one and on two processors.
-    pub(super) fn processors(self, rounds: usize, notes: &mut Vec<String>) -> Result<Section> {
+    pub(super) fn measure_processors(
+        self,
+        rounds: usize,
+        notes: &mut Vec<String>,
+    ) -> Result<Section> {
         let mut rows = PLACEMENTS.map(|(label, ..)| Row::new(label));
         for round in 1..=rounds {
             for (row, (label, name, arguments, placement)) in rows.iter_mut().zip(PLACEMENTS) {
@@ -91,9 +107,9 @@ impl<'a> KernelComparison<'a> {
                 for (mode, direction) in
                     [(Mode::Sink, Direction::In), (Mode::Source, Direction::Out)]
                 {
-                    let options = ServerOptions { arguments, ..ServerOptions::of(mode) };
-                    let side = self.streams(name, options, direction, placement);
-                    row.add(direction, noted(side, label, notes));
+                    let options = ServerOptions { arguments, ..ServerOptions::for_mode(mode) };
+                    let side = self.measure_streams(name, options, direction, placement);
+                    row.add(direction, ok_or_note(side, label, notes));
                 }
             }
         }
@@ -103,14 +119,14 @@ impl<'a> KernelComparison<'a> {
         Ok(section(heading, units, &rows))
     }
 
-    fn streams(
+    fn measure_streams(
         self,
         name: &str,
         options: ServerOptions,
         direction: Direction,
         placement: Placement,
     ) -> Result<Side> {
-        let contender = self.named(name)?;
+        let contender = self.contender_named(name)?;
         let own_processor = schedule::processors()?
             .first()
             .copied()
@@ -134,18 +150,18 @@ impl<'a> KernelComparison<'a> {
             }
         };
         let times = (self.amount.warm_up, self.amount.window);
-        let side = streams::flow(&server, direction, &clients, times)?;
+        let side = streams::measure_flow(&server, direction, &clients, times)?;
         server.stop()?;
         Ok(side)
     }
 
-    fn named(self, name: &str) -> Result<&'a Contender> {
+    fn contender_named(self, name: &str) -> Result<&'a Contender> {
         let found = self.contenders.iter().find(|contender| contender.name == name);
         found.with_context(|| format!("{name} is left out"))
     }
 }
 
 /// Returns the figures of one direction, or adds the error to `notes`.
-fn noted(side: Result<Side>, label: &str, notes: &mut Vec<String>) -> Option<Side> {
+fn ok_or_note(side: Result<Side>, label: &str, notes: &mut Vec<String>) -> Option<Side> {
     side.map_err(|error| notes.push(format!("{label}: {error:#}"))).ok()
 }

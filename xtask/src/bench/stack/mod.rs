@@ -41,7 +41,6 @@ usage: ./x bench stack [--quick] [--rounds N] [--only NAME] [--figures NAME] [--
   --figures NAME servers, datagrams or processors; may be repeated (default: all three)
   --json         print all data as JSON instead of tables";
 
-/// Options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     rounds: usize,
@@ -70,7 +69,7 @@ impl Figures {
     ];
 }
 
-/// Amount of measurement per round.
+/// Duration and number of the measurements in each round.
 #[derive(Clone, Debug)]
 struct Amount {
     warm_up: Duration,
@@ -125,10 +124,10 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         amount: &amount,
     };
     if has(Figures::Datagrams) {
-        report.sections.push(bench.datagrams(options.rounds, &mut report.notes)?);
+        report.sections.push(bench.measure_datagrams(options.rounds, &mut report.notes)?);
     }
     if has(Figures::Processors) {
-        report.sections.push(bench.processors(options.rounds, &mut report.notes)?);
+        report.sections.push(bench.measure_processors(options.rounds, &mut report.notes)?);
     }
     report.print(&conditions, options.as_json)
 }
@@ -136,8 +135,8 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
 /// Runs one of the project's own servers, which [`run`] has started.
 pub(super) fn serve(arguments: &[&str]) -> Result<()> {
     match arguments {
-        ["kernel", rest @ ..] => kernel::serve(Arguments::of(rest)),
-        ["plumb", rest @ ..] => ours::serve(Arguments::of(rest)),
+        ["kernel", rest @ ..] => kernel::serve(Arguments::new(rest)),
+        ["plumb", rest @ ..] => ours::serve(Arguments::new(rest)),
         _ => bail!("there is no such server"),
     }
 }
@@ -280,7 +279,7 @@ fn measure(
     for (contender, results) in contenders.iter().zip(&mut results).filter(|_| rounds > 0) {
         eprintln!("idle connections: {}", contender.name);
         let idle_connections =
-            ContenderRun { contender, networks, amount, conditions }.idle_connections();
+            ContenderRun { contender, networks, amount, conditions }.measure_idle_connections();
         results.idle_connections =
             ok_or_note(idle_connections, "idle connections", &mut results.failures)
                 .unwrap_or_default();
@@ -313,31 +312,43 @@ impl ContenderRun<'_> {
     fn round(self, spinning: Option<usize>, failures: &mut Vec<String>) -> Round {
         let spinning = spinning.filter(|_| self.contender.can_spin);
         Round {
-            into: ok_or_note(self.bulk(Mode::Sink, Direction::In), "bulk in", failures),
-            out: ok_or_note(self.bulk(Mode::Source, Direction::Out), "bulk out", failures),
+            to_server: ok_or_note(
+                self.measure_bulk(Mode::Sink, Direction::In),
+                "bulk in",
+                failures,
+            ),
+            from_server: ok_or_note(
+                self.measure_bulk(Mode::Source, Direction::Out),
+                "bulk out",
+                failures,
+            ),
             echo: ok_or_note(self.echo(), "echo", failures),
-            spun: spinning.and_then(|far| ok_or_note(self.spun(far), "spinning echo", failures)),
+            spun: spinning.and_then(|processor| {
+                ok_or_note(self.measure_spinning_echo(processor), "spinning echo", failures)
+            }),
         }
     }
 
-    fn bulk(self, mode: Mode, direction: Direction) -> Result<client::Bulk> {
-        let server = Server::start(self.contender, ServerOptions::of(mode), self.networks)?;
-        let bulk = client::bulk(&server, direction, self.amount.warm_up, self.amount.window)?;
+    fn measure_bulk(self, mode: Mode, direction: Direction) -> Result<client::Bulk> {
+        let server = Server::start(self.contender, ServerOptions::for_mode(mode), self.networks)?;
+        let bulk =
+            client::measure_bulk(&server, direction, self.amount.warm_up, self.amount.window)?;
         server.stop()?;
         Ok(bulk)
     }
 
     fn echo(self) -> Result<client::Echo> {
-        let server = Server::start(self.contender, ServerOptions::of(Mode::Echo), self.networks)?;
-        let echo = client::echo(&server, self.amount.echoes, false)?;
+        let server =
+            Server::start(self.contender, ServerOptions::for_mode(Mode::Echo), self.networks)?;
+        let echo = client::measure_echo(&server, self.amount.echoes, false)?;
         server.stop()?;
         Ok(echo)
     }
 
     /// Measures echoes while client and server poll instead of sleeping, with the server on another
     /// processor.
-    fn spun(self, processor: usize) -> Result<client::Echo> {
-        let options = ServerOptions { spins: true, ..ServerOptions::of(Mode::Echo) };
+    fn measure_spinning_echo(self, processor: usize) -> Result<client::Echo> {
+        let options = ServerOptions { spins: true, ..ServerOptions::for_mode(Mode::Echo) };
         // A spinning real-time server would not yield the processor to the bench: it starts as an
         // ordinary process, and is pinned and promoted once it is ready.
         self.conditions.run_as_ordinary()?;
@@ -346,17 +357,20 @@ impl ContenderRun<'_> {
         let server = server?;
         schedule::pin_process_to(server.id(), &[processor])?;
         self.conditions.promote(server.id())?;
-        let echo = client::echo(&server, self.amount.echoes, true)?;
+        let echo = client::measure_echo(&server, self.amount.echoes, true)?;
         server.stop()?;
         Ok(echo)
     }
 
-    fn idle_connections(self) -> Result<Vec<client::IdleConnections>> {
+    fn measure_idle_connections(self) -> Result<Vec<client::IdleConnections>> {
         let connections = self.amount.idle_connections.iter().copied().max().unwrap_or(1);
-        let options = ServerOptions { connections, ..ServerOptions::of(Mode::Echo) };
+        let options = ServerOptions { connections, ..ServerOptions::for_mode(Mode::Echo) };
         let server = Server::start(self.contender, options, self.networks)?;
-        let idle_connections =
-            client::idle_connections(&server, self.amount.idle_connections, self.amount.echoes)?;
+        let idle_connections = client::measure_idle_connections(
+            &server,
+            self.amount.idle_connections,
+            self.amount.echoes,
+        )?;
         server.stop()?;
         Ok(idle_connections)
     }

@@ -195,7 +195,7 @@ fn end_with_input() {
 #[derive(Debug)]
 struct Service {
     mode: Mode,
-    /// `true` if source mode copies its data into the stack.
+    /// Whether source mode copies its data into the stack.
     copies: bool,
     zeros: Arc<[u8]>,
     /// Buffer for echoed data.
@@ -230,24 +230,24 @@ impl Service {
 
     fn serve(&mut self, id: ConnectionId, layers: &mut Layers) {
         match self.mode {
-            Mode::Sink => while let Some(1..) = drop_piece(id, layers) {},
+            Mode::Sink => while let Some(1..) = discard_received(id, layers) {},
             Mode::Source if self.copies => while let Ok(1..) = layers.tcp.send(id, &self.zeros) {},
             Mode::Source => while let Ok(1..) = layers.tcp.send_shared(id, &self.zeros, 0) {},
-            Mode::Echo => while let Some(1..) = echo_piece(id, &mut self.piece, layers) {},
+            Mode::Echo => while let Some(1..) = echo_received(id, &mut self.piece, layers) {},
             Mode::DatagramSink | Mode::DatagramSource => {}
         }
     }
 }
 
 /// Discards readable data, and returns the number of bytes.
-fn drop_piece(id: ConnectionId, layers: &mut Layers) -> Option<usize> {
+fn discard_received(id: ConnectionId, layers: &mut Layers) -> Option<usize> {
     let count = layers.tcp.received(id).ok()?.len();
     layers.tcp.consume(id, count).ok()?;
     Some(count)
 }
 
 /// Echoes as much data as is readable and can be sent now, and returns the number of bytes.
-fn echo_piece(id: ConnectionId, piece: &mut [u8], layers: &mut Layers) -> Option<usize> {
+fn echo_received(id: ConnectionId, piece: &mut [u8], layers: &mut Layers) -> Option<usize> {
     let data = layers.tcp.received(id).ok()?;
     if data.is_empty() {
         return None;

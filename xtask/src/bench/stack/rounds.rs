@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round {
     /// Bulk stream to the server.
-    pub(super) into: Option<Bulk>,
+    pub(super) to_server: Option<Bulk>,
     /// Bulk stream from the server.
-    pub(super) out: Option<Bulk>,
+    pub(super) from_server: Option<Bulk>,
     /// Echo of one byte.
     pub(super) echo: Option<Echo>,
     /// Echo of one byte on two processors, while client and server poll instead of sleeping.
@@ -44,7 +44,7 @@ impl Results {
     ) -> Option<Ratio> {
         let pairs = self.rounds.iter().zip(&other.rounds);
         let pairs: Vec<_> = pairs.filter_map(|(a, b)| Some((figure(a)?, figure(b)?))).collect();
-        Ratio::of(&pairs)
+        Ratio::from_pairs(&pairs)
     }
 
     /// Returns the ratio of the median echo time on changing connections at the last step to that
@@ -76,8 +76,8 @@ impl Results {
     pub(super) fn to_json(&self, name: &str) -> Value {
         let rounds = self.rounds.iter().map(|round| {
             json!({
-                "in": round.into.map(bulk_to_json),
-                "out": round.out.map(bulk_to_json),
+                "in": round.to_server.map(bulk_to_json),
+                "out": round.from_server.map(bulk_to_json),
                 "echo": round.echo.map(echo_to_json),
                 "echo_spinning": round.spun.map(echo_to_json),
             })
@@ -103,22 +103,22 @@ impl Results {
 
 /// Returns the bits per second to the server.
 pub(super) fn rate_in(round: &Round) -> Option<u64> {
-    Some(round.into?.bits_per_second)
+    Some(round.to_server?.bits_per_second)
 }
 
 /// Returns the bits per second from the server.
 pub(super) fn rate_out(round: &Round) -> Option<u64> {
-    Some(round.out?.bits_per_second)
+    Some(round.from_server?.bits_per_second)
 }
 
 /// Returns both ends' processor time per gigabit to the server.
 pub(super) fn cost_in(round: &Round) -> Option<u64> {
-    Some(round.into?.processor_ns_per_gbit)
+    Some(round.to_server?.processor_ns_per_gbit)
 }
 
 /// Returns both ends' processor time per gigabit from the server.
 pub(super) fn cost_out(round: &Round) -> Option<u64> {
-    Some(round.out?.processor_ns_per_gbit)
+    Some(round.from_server?.processor_ns_per_gbit)
 }
 
 /// Returns the median echo.

@@ -25,9 +25,9 @@ pub(super) struct Row {
     /// Label in the table.
     pub(super) label: &'static str,
     /// Results towards the server, one per round.
-    pub(super) into: Vec<Option<Side>>,
+    pub(super) to_server: Vec<Option<Side>>,
     /// Results from the server, one per round.
-    pub(super) out: Vec<Option<Side>>,
+    pub(super) from_server: Vec<Option<Side>>,
 }
 
 /// Units of the printed figures.
@@ -50,8 +50,8 @@ impl Row {
     /// Adds the result of a round in one direction.
     pub(super) fn add(&mut self, direction: Direction, side: Option<Side>) {
         match direction {
-            Direction::In => self.into.push(side),
-            Direction::Out => self.out.push(side),
+            Direction::In => self.to_server.push(side),
+            Direction::Out => self.from_server.push(side),
         }
     }
 }
@@ -71,14 +71,14 @@ pub(super) fn section(heading: String, units: Units, rows: &[Row]) -> Section {
         let label = [row.label.to_owned()];
         let cells = label
             .into_iter()
-            .chain(cells(&row.into, &first.into, units))
-            .chain(cells(&row.out, &first.out, units));
+            .chain(cells(&row.to_server, &first.to_server, units))
+            .chain(cells(&row.from_server, &first.from_server, units));
         table.row(cells);
     }
     let data = rows.iter().map(|row| {
-        let into = to_json(&row.into);
-        let out = to_json(&row.out);
-        json!({"server": row.label, "in": into, "out": out})
+        let to_server = to_json(&row.to_server);
+        let from_server = to_json(&row.from_server);
+        json!({"server": row.label, "in": to_server, "out": from_server})
     });
     let data = Value::Array(data.collect());
     Section { heading, table, data }
@@ -86,17 +86,18 @@ pub(super) fn section(heading: String, units: Units, rows: &[Row]) -> Section {
 
 fn cells(sides: &[Option<Side>], first: &[Option<Side>], units: Units) -> [String; 4] {
     let known: Vec<Side> = sides.iter().flatten().copied().collect();
-    let of = |figure: fn(&Side) -> u64| median(&known.iter().map(figure).collect::<Vec<_>>());
+    let median_of =
+        |figure: fn(&Side) -> u64| median(&known.iter().map(figure).collect::<Vec<_>>());
     let pairs = sides.iter().zip(first).filter_map(|(a, b)| Some(((*a)?.rate, (*b)?.rate)));
-    let ratio = Ratio::of(&pairs.collect::<Vec<_>>());
+    let ratio = Ratio::from_pairs(&pairs.collect::<Vec<_>>());
     let text = |figure: Option<u64>, one: f64, places: usize| {
         figure.map_or_else(unknown, |figure| format!("{:.places$}", figure as f64 / one))
     };
     [
-        text(of(|side| side.rate), units.rate.1, 2),
+        text(median_of(|side| side.rate), units.rate.1, 2),
         ratio.map_or_else(unknown, |ratio| format!("{:.2}", ratio.median)),
-        text(of(|side| side.cost_ns), units.cost.1, 4),
-        text(of(|side| side.lost), 1.0, 0),
+        text(median_of(|side| side.cost_ns), units.cost.1, 4),
+        text(median_of(|side| side.lost), 1.0, 0),
     ]
 }
 

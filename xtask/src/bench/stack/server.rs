@@ -45,7 +45,7 @@ pub(super) struct Contender {
     pub(super) attachment: Attachment,
     /// Further arguments.
     pub(super) arguments: &'static [&'static str],
-    /// `true` if it supports `--spin`.
+    /// Whether the server supports `--spin`.
     pub(super) can_spin: bool,
     /// Number of the server, from which its interface name and address are derived.
     pub(super) number: u8,
@@ -79,7 +79,7 @@ impl Mode {
     }
 
     /// Parses the argument of `--mode`.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         let streams = [Self::Sink, Self::Source, Self::Echo];
         let datagrams = [Self::DatagramSink, Self::DatagramSource];
         streams.into_iter().chain(datagrams).find(|mode| mode.name() == name)
@@ -98,7 +98,7 @@ pub(super) struct ServerOptions {
     pub(super) mode: Mode,
     /// Number of connections that it must support.
     pub(super) connections: usize,
-    /// `true` if it polls instead of sleeping.
+    /// Whether the server polls instead of sleeping.
     pub(super) spins: bool,
     /// Further arguments.
     pub(super) arguments: &'static [&'static str],
@@ -106,7 +106,7 @@ pub(super) struct ServerOptions {
 
 impl ServerOptions {
     /// Returns options for one connection or one flow of datagrams, without spinning.
-    pub(super) const fn of(mode: Mode) -> Self {
+    pub(super) const fn for_mode(mode: Mode) -> Self {
         Self { mode, connections: 1, spins: false, arguments: &[] }
     }
 }
@@ -141,7 +141,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the server's process id.
     pub(super) fn id(&self) -> u32 {
         self.program.id()
     }
@@ -229,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_mode_is_found_by_its_name() {
-        assert_eq!(Mode::named("source"), Some(Mode::Source));
-        assert_eq!(Mode::named("datagram-sink"), Some(Mode::DatagramSink));
-        assert_eq!(Mode::named("drain"), None);
+        assert_eq!(Mode::from_name("source"), Some(Mode::Source));
+        assert_eq!(Mode::from_name("datagram-sink"), Some(Mode::DatagramSink));
+        assert_eq!(Mode::from_name("drain"), None);
     }
 }

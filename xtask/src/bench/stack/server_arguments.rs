@@ -14,7 +14,7 @@ pub(super) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Wraps the arguments without checking them.
-    pub(super) fn of(words: &'a [&'a str]) -> Self {
+    pub(super) fn new(words: &'a [&'a str]) -> Self {
         Self { words }
     }
 
@@ -38,14 +38,12 @@ impl<'a> Arguments<'a> {
         text.parse().map_err(|error| anyhow::anyhow!("{name} {}: {error}", text.escape_debug()))
     }
 
-    /// Returns the server's address.
     pub(super) fn address(self) -> Result<Ipv4Addr> {
         self.text("--address").context("--address is missing")?.parse().context("no address")
     }
 
-    /// Returns the server's mode.
     pub(super) fn mode(self) -> Result<Mode> {
-        self.text("--mode").and_then(Mode::named).context("--mode needs sink, source or echo")
+        self.text("--mode").and_then(Mode::from_name).context("--mode needs sink, source or echo")
     }
 }
 
@@ -56,7 +54,7 @@ mod tests {
     #[test]
     fn options_are_found_in_any_position() {
         let words = ["--spin", "--mode", "sink", "--address", "10.0.0.1", "--mtu", "1500"];
-        let arguments = Arguments::of(&words);
+        let arguments = Arguments::new(&words);
         assert_eq!(arguments.mode().unwrap(), Mode::Sink);
         assert_eq!(arguments.address().unwrap(), Ipv4Addr::new(10, 0, 0, 1));
         assert_eq!(arguments.number("--mtu", 0).unwrap(), 1500);
@@ -66,7 +64,7 @@ mod tests {
 
     #[test]
     fn missing_values_and_invalid_numbers_are_errors() {
-        let arguments = Arguments::of(&["--mtu", "many", "--mode"]);
+        let arguments = Arguments::new(&["--mtu", "many", "--mode"]);
         assert!(arguments.number("--mtu", 0).is_err());
         assert!(arguments.mode().is_err() && arguments.address().is_err());
     }

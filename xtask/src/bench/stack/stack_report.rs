@@ -15,7 +15,6 @@ struct Measured<'a> {
     all: Vec<(&'a Contender, &'a Results)>,
 }
 
-/// Creates the report.
 pub(super) fn report(
     contenders: &[Contender],
     results: &[Results],
@@ -53,12 +52,12 @@ pub(super) fn report(
 }
 
 impl Measured<'_> {
-    fn named(&self, name: &str) -> Option<&Results> {
+    fn results_of(&self, name: &str) -> Option<&Results> {
         self.all.iter().find(|(contender, _)| contender.name == name).map(|(_, results)| *results)
     }
 
     fn kernel(&self) -> Results {
-        self.named("kernel").cloned().unwrap_or_default()
+        self.results_of("kernel").cloned().unwrap_or_default()
     }
 
     fn one_processor(&self, method: &str) -> Section {
@@ -155,7 +154,7 @@ impl Measured<'_> {
             Table::new().text("figure").text("goal").number("ours").text("").text("best peer");
         let mut data = Vec::new();
         for goal in GOALS {
-            let ours = self.named(goal.ours).and_then(|ours| (goal.figure)(self, ours));
+            let ours = self.results_of(goal.ours).and_then(|ours| (goal.figure)(self, ours));
             let best = self.best_peer(&goal);
             let bound = if goal.is_least { "at least" } else { "at most" };
             table.row([
@@ -324,7 +323,7 @@ const GOALS: [Goal; 14] = [
         bound: 1.03,
         is_least: false,
         ours: "plumb-tun",
-        figure: |all, one| Some(one.ratio_to(all.named("plumb-unmetered")?, echo_p50)?.median),
+        figure: |all, one| Some(one.ratio_to(all.results_of("plumb-unmetered")?, echo_p50)?.median),
     },
 ];
 

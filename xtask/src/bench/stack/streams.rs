@@ -17,9 +17,9 @@ use std::thread;
 /// Number of concurrent streams.
 pub(super) const STREAMS: usize = 8;
 
-/// State of all streams at one moment.
+/// Counters of all streams at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct StreamsSample {
     at: Instant,
     bytes: u64,
     processor_ns: u64,
@@ -27,7 +27,7 @@ struct Mark {
 
 /// Runs [`STREAMS`] streams for `warm_up`, then measures them for `window`. The client has a thread
 /// for each stream, distributed over `processors` in turn.
-pub(super) fn flow(
+pub(super) fn measure_flow(
     server: &Server,
     direction: Direction,
     processors: &[usize],
@@ -38,13 +38,13 @@ pub(super) fn flow(
     let received = AtomicU64::new(0);
     let has_ended = AtomicBool::new(false);
     let clock = Monotonic::start();
-    let mark = || -> Result<Mark> {
+    let sample = || -> Result<StreamsSample> {
         let bytes = match direction {
-            Direction::In => acknowledged(&streams)?,
+            Direction::In => acknowledged_bytes(&streams)?,
             Direction::Out => received.load(Ordering::Relaxed),
         };
         let processor_ns = nanos(process_cpu_time()) + server.processor_ns()?;
-        Ok(Mark { at: clock.now(), bytes, processor_ns })
+        Ok(StreamsSample { at: clock.now(), bytes, processor_ns })
     };
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -53,23 +53,23 @@ pub(super) fn flow(
             let has_ended = &has_ended;
             threads.push(scope.spawn(move || {
                 schedule::pin_to(*processor)?;
-                carry(stream, direction, received, has_ended)
+                transfer_data(stream, direction, received, has_ended)
             }));
         }
         thread::sleep(warm_up);
-        let start = mark();
+        let start = sample();
         thread::sleep(window);
-        let end = mark();
+        let end = sample();
         has_ended.store(true, Ordering::Relaxed);
         for thread in threads {
             thread.join().map_err(|_| anyhow!("a stream's thread has panicked"))??;
         }
-        figure(start?, end?).context("nothing has arrived")
+        flow_between(start?, end?).context("nothing has arrived")
     })
 }
 
 /// Keeps one stream busy until `has_ended` is set.
-fn carry(
+fn transfer_data(
     mut stream: &TcpStream,
     direction: Direction,
     received: &AtomicU64,
@@ -90,13 +90,13 @@ fn carry(
 }
 
 /// Returns the number of bytes of all streams that have arrived at the server.
-fn acknowledged(streams: &[TcpStream]) -> Result<u64> {
+fn acknowledged_bytes(streams: &[TcpStream]) -> Result<u64> {
     let each =
         streams.iter().map(|stream| TcpInfo::of(stream)?.bytes_acknowledged.context("no TCP_INFO"));
     each.sum()
 }
 
-fn figure(start: Mark, end: Mark) -> Option<Side> {
+fn flow_between(start: StreamsSample, end: StreamsSample) -> Option<Side> {
     let bits = u128::from(end.bytes.checked_sub(start.bytes)?) * 8;
     let used = u128::from(end.processor_ns.checked_sub(start.processor_ns)?);
     let rate = (bits * 1_000_000_000).checked_div((end.at - start.at).as_nanos())?;

@@ -153,9 +153,9 @@ fn go() -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> = env::split_paths(&path).collect();
     directories.push("/usr/local/go/bin".into());
-    let found =
+    let go_path =
         directories.into_iter().map(|directory| directory.join("go")).find(|go| go.is_file());
-    found.context("there is no Go: install it (apt-get install golang-go)")
+    go_path.context("there is no Go: install it (apt-get install golang-go)")
 }
 
 /// Finds a package in the text of a Cargo.lock.

@@ -1,8 +1,8 @@
 //! `bench terminal`: plumb's terminal and alacritty's, in one process and on the same bytes.
 //!
-//! Both terminals receive the stream in pieces of [`READ_BYTES`] bytes, and neither terminal keeps
-//! scrollback. The compared figure is processor time of the single thread. Each round measures both
-//! terminals, one directly after the other, and ratios are taken within a round. The benchmark
+//! Both terminals receive [`READ_BYTES`] bytes of the stream at a time, and neither terminal keeps
+//! scrollback. The compared figure is the processor time of the single thread. Each round measures
+//! both terminals, one directly after the other, and ratios are taken within a round. The benchmark
 //! checks that both terminals end with the cursor at the same position.
 
 mod stream;
@@ -31,12 +31,14 @@ use stream::Kind;
 
 const COLUMNS: u16 = 80;
 const ROWS: u16 = 24;
-/// Bytes per piece.
+/// Number of bytes that a terminal receives at a time.
 const READ_BYTES: usize = 16 * 1024;
-/// Bytes generated for each kind, and how many times each terminal processes them per round.
+/// Length of the stream of one kind of output, and number of times that each terminal processes the
+/// stream per round.
 const KIND_BYTES: usize = 4_000_000;
 const KIND_TIMES: usize = 5;
-/// Bytes generated of all kinds mixed, and how many times each terminal processes them per round.
+/// Length of the stream with all kinds of output mixed, and number of times that each terminal
+/// processes the stream per round.
 const MIXED_BYTES: usize = 5_000_000;
 const MIXED_TIMES: usize = 20;
 /// Largest ratio of the time: 1.5 times the speed.
@@ -132,12 +134,12 @@ impl Rounds {
     /// Returns the speed of plumb as a ratio to alacritty's.
     fn speed(&self) -> Option<Ratio> {
         let pairs: Vec<_> = self.times_ns.iter().map(|(ours, theirs)| (*theirs, *ours)).collect();
-        Ratio::of(&pairs)
+        Ratio::from_pairs(&pairs)
     }
 
     /// Returns the time of plumb as a ratio to alacritty's.
     fn time(&self) -> Option<f64> {
-        Ratio::of(&self.times_ns).map(|ratio| ratio.median)
+        Ratio::from_pairs(&self.times_ns).map(|ratio| ratio.median)
     }
 
     fn rate(&self, time_ns: Option<u64>) -> String {
@@ -193,7 +195,7 @@ fn verdicts(measured: &[Rounds]) -> Vec<Verdict> {
     let verdict = |rounds: &Rounds| Verdict {
         what: format!("{}, CPU time to alacritty's", rounds.name),
         goal: GOAL,
-        found: rounds.time(),
+        actual: rounds.time(),
         unit: "",
     };
     judged.map(verdict).collect()

@@ -36,7 +36,7 @@ pub(super) struct Answer {
     pub(super) causes: Vec<NamedCause>,
     pub(super) predictions: Vec<Prediction>,
     pub(super) exit_code: Option<i32>,
-    /// `true` if the bench interrupted `plumb measure` at the time limit.
+    /// Whether the bench interrupted `plumb measure` at the time limit.
     pub(super) was_ended: bool,
     pub(super) stderr: String,
 }
@@ -80,7 +80,7 @@ fn cause(value: &Value) -> NamedCause {
     let operation = text("operation").or_else(|| text("whole"));
     NamedCause {
         sentence: text("sentence").unwrap_or_default().to_owned(),
-        user_wait: UserWait::named(operation.unwrap_or_default()),
+        user_wait: UserWait::from_name(operation.unwrap_or_default()),
         gain_ms: millis(value.get("gain_ns")),
         user_wait_ms: millis(value.get("operation_ns").or_else(|| value.get("whole_ns"))),
     }

@@ -1,4 +1,5 @@
-//! One case: a service of a peer over a path, with no cause, one or two.
+//! A benchmark case: a service of a server program over a path, with no injected cause, one cause
+//! or two causes.
 
 use super::cause::{Cause, Kind};
 use std::fmt;
@@ -156,7 +157,7 @@ impl Peer {
 
     /// Returns the server programs that `Generator::First` may use for `service` with the causes
     /// `kinds`.
-    pub(super) fn of(service: Service, kinds: &[Kind]) -> Vec<Self> {
+    pub(super) fn for_service(service: Service, kinds: &[Kind]) -> Vec<Self> {
         let all: &[Self] = match service {
             // plumb serve sets TCP_NODELAY.
             Service::Login | Service::LoginOwnTcp if kinds.contains(&Kind::Nagle) => {
@@ -240,9 +241,9 @@ pub(super) struct Case {
     /// Injected causes: none for a healthy case, one, or two.
     pub(super) causes: Vec<Cause>,
     pub(super) healthy: Option<Healthy>,
-    /// `true` if the server is given by name instead of by address.
+    /// Whether the server is given by name instead of by address.
     pub(super) by_name: bool,
-    /// `true` if the server asks for a user name and a password.
+    /// Whether the server asks for a user name and a password.
     pub(super) asks_password: bool,
     pub(super) shell: Shell,
     /// Size of the largest file, bytes; 0 for a login.

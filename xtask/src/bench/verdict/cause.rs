@@ -103,7 +103,11 @@ pub(super) const fn row(
 }
 
 impl Row {
-    pub(super) const fn of(self, size: Option<Quantity>, second: Option<Quantity>) -> Self {
+    pub(super) const fn with_quantities(
+        self,
+        size: Option<Quantity>,
+        second: Option<Quantity>,
+    ) -> Self {
         Self { size, second, ..self }
     }
 }
@@ -114,7 +118,7 @@ const LOGINS: &[Service] = &[Login, LoginOwnTcp];
 /// Every cause that the first case generator (`super::generate`) injects.
 pub(super) const ROWS: [Row; 30] = [
     row(Kind::SlowResolver, "slow resolver", ALL_SERVICES, &[Class::Resolver], Resource::Opening)
-        .of(quantity("answer after", "ms", 400, 3_000), None),
+        .with_quantities(quantity("answer after", "ms", 400, 3_000), None),
     row(
         Kind::LostSyn,
         "lost SYN",
@@ -129,9 +133,9 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerGreeting],
         Resource::Opening,
     )
-    .of(quantity("silent for", "ms", 500, 4_000), None),
+    .with_quantities(quantity("silent for", "ms", 500, 4_000), None),
     row(Kind::SlowPrompt, "slow prompt", LOGINS, &[Class::ServerGreeting], Resource::Opening)
-        .of(quantity("prompt after", "ms", 500, 4_000), None),
+        .with_quantities(quantity("prompt after", "ms", 500, 4_000), None),
     row(
         Kind::SlowLogin,
         "slow login",
@@ -139,11 +143,11 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerLogin],
         Resource::Server,
     )
-    .of(quantity("login takes", "ms", 500, 4_000), None),
+    .with_quantities(quantity("login takes", "ms", 500, 4_000), None),
     row(Kind::SlowReplies, "slow server", LOGINS, &[Class::ServerProcessing], Resource::Server)
-        .of(quantity("each reply after", "ms", 40, 400), None),
+        .with_quantities(quantity("each reply after", "ms", 40, 400), None),
     row(Kind::Stalls, "stalling server", LOGINS, &[Class::ServerProcessing], Resource::Server)
-        .of(quantity("stall", "ms", 400, 1_500), quantity("one reply in", "", 6, 20)),
+        .with_quantities(quantity("stall", "ms", 400, 1_500), quantity("one reply in", "", 6, 20)),
     row(
         Kind::SlowFirstByte,
         "slow first byte",
@@ -151,7 +155,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerProcessing],
         Resource::Server,
     )
-    .of(quantity("first byte after", "ms", 300, 3_000), None),
+    .with_quantities(quantity("first byte after", "ms", 300, 3_000), None),
     row(
         Kind::SlowCommand,
         "slow data command",
@@ -159,7 +163,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerProcessing],
         Resource::Server,
     )
-    .of(quantity("EPSV reply after", "ms", 300, 2_000), None),
+    .with_quantities(quantity("EPSV reply after", "ms", 300, 2_000), None),
     row(
         Kind::SlowDisk,
         "slow disk, reading",
@@ -167,7 +171,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerProcessing],
         Resource::Server,
     )
-    .of(quantity("each block of 16 KiB after", "ms", 15, 80), None),
+    .with_quantities(quantity("each block of 16 KiB after", "ms", 15, 80), None),
     row(
         Kind::LateLastReply,
         "late last reply",
@@ -175,7 +179,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerLastReply],
         Resource::Server,
     )
-    .of(quantity("226 after", "ms", 300, 3_000), None),
+    .with_quantities(quantity("226 after", "ms", 300, 3_000), None),
     row(
         Kind::SlowReader,
         "slow disk, writing",
@@ -183,7 +187,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerReader, Class::ServerProcessing],
         Resource::Server,
     )
-    .of(quantity("each 16 KiB read after", "ms", 20, 80), None),
+    .with_quantities(quantity("each 16 KiB read after", "ms", 20, 80), None),
     row(
         Kind::ServerProcessor,
         "starved server",
@@ -191,7 +195,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerProcessing],
         Resource::Processor,
     )
-    .of(quantity("busy for", "ms", 100, 400), None),
+    .with_quantities(quantity("busy for", "ms", 100, 400), None),
     row(
         Kind::OwnProcessor,
         "starved client",
@@ -199,7 +203,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::LocalProcessor],
         Resource::Processor,
     )
-    .of(quantity("busy for", "ms", 100, 400), None),
+    .with_quantities(quantity("busy for", "ms", 100, 400), None),
     row(
         Kind::Distance,
         "distance",
@@ -207,11 +211,14 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::PathDelay, Class::LockStep],
         Resource::Delay,
     )
-    .of(quantity("added round trip", "ms", 120, 400), None),
+    .with_quantities(quantity("added round trip", "ms", 120, 400), None),
     row(Kind::Rate, "low rate", ALL_SERVICES, &[Class::PathRate], Resource::Flow)
-        .of(quantity("rate", "kbit/s", 300, 4_000), None),
+        .with_quantities(quantity("rate", "kbit/s", 300, 4_000), None),
     row(Kind::DeepQueue, "deep queue", LOGINS, &[Class::PathQueue], Resource::Flow)
-        .of(quantity("rate", "kbit/s", 1_000, 6_000), quantity("queue", "ms", 300, 1_500)),
+        .with_quantities(
+            quantity("rate", "kbit/s", 1_000, 6_000),
+            quantity("queue", "ms", 300, 1_500),
+        ),
     row(
         Kind::ShortQueue,
         "short queue",
@@ -219,7 +226,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ShortQueue, Class::PathLoss],
         Resource::Flow,
     )
-    .of(quantity("rate", "kbit/s", 4_000, 20_000), quantity("queue", "packets", 3, 8)),
+    .with_quantities(quantity("rate", "kbit/s", 4_000, 20_000), quantity("queue", "packets", 3, 8)),
     row(
         Kind::Loss,
         "random loss",
@@ -227,7 +234,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::PathLoss, Class::ConnectionSetup],
         Resource::Packets,
     )
-    .of(quantity("loss", "per mille", 15, 80), None),
+    .with_quantities(quantity("loss", "per mille", 15, 80), None),
     row(
         Kind::BurstLoss,
         "burst loss",
@@ -235,7 +242,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::PathLoss, Class::ConnectionSetup],
         Resource::Packets,
     )
-    .of(quantity("loss", "per mille", 15, 60), quantity("burst", "packets", 3, 8)),
+    .with_quantities(quantity("loss", "per mille", 15, 60), quantity("burst", "packets", 3, 8)),
     row(
         Kind::Reordering,
         "reordering",
@@ -243,7 +250,10 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::PathReordering],
         Resource::Packets,
     )
-    .of(quantity("late packets", "per mille", 20, 200), quantity("late by", "ms", 30, 120)),
+    .with_quantities(
+        quantity("late packets", "per mille", 20, 200),
+        quantity("late by", "ms", 30, 120),
+    ),
     row(
         Kind::Shaper,
         "token bucket, shaper",
@@ -251,7 +261,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::RateLimiter],
         Resource::Flow,
     )
-    .of(quantity("rate", "kbit/s", 500, 4_000), quantity("bucket", "kB", 20, 150)),
+    .with_quantities(quantity("rate", "kbit/s", 500, 4_000), quantity("bucket", "kB", 20, 150)),
     row(
         Kind::Policer,
         "token bucket, policer",
@@ -259,7 +269,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::RateLimiter],
         Resource::Flow,
     )
-    .of(quantity("rate", "kbit/s", 1_000, 8_000), quantity("bucket", "kB", 15, 100)),
+    .with_quantities(quantity("rate", "kbit/s", 1_000, 8_000), quantity("bucket", "kB", 15, 100)),
     row(
         Kind::BlackHole,
         "MTU black hole",
@@ -267,9 +277,12 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::PathMtu],
         Resource::Packets,
     )
-    .of(quantity("longest packet", "bytes", 600, 1_400), None),
+    .with_quantities(quantity("longest packet", "bytes", 600, 1_400), None),
     row(Kind::HalfDuplex, "half duplex", LOGINS, &[Class::HalfDuplex], Resource::Flow)
-        .of(quantity("turnaround", "ms", 20, 100), quantity("rate", "kbit/s", 64, 512)),
+        .with_quantities(
+            quantity("turnaround", "ms", 20, 100),
+            quantity("rate", "kbit/s", 64, 512),
+        ),
     row(Kind::Nagle, "Nagle", LOGINS, &[Class::Nagle], Resource::Flow),
     row(
         Kind::ReceiveWindow,
@@ -278,7 +291,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::LocalWindow],
         Resource::Flow,
     )
-    .of(quantity("buffer", "bytes", 4_096, 16_384), None),
+    .with_quantities(quantity("buffer", "bytes", 4_096, 16_384), None),
     row(
         Kind::ServerWindow,
         "small receive buffer, server",
@@ -286,7 +299,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::ServerWindow],
         Resource::Flow,
     )
-    .of(quantity("buffer", "bytes", 4_096, 16_384), None),
+    .with_quantities(quantity("buffer", "bytes", 4_096, 16_384), None),
     row(
         Kind::SendBuffer,
         "small send buffer, server",
@@ -294,7 +307,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::SendBuffer],
         Resource::Flow,
     )
-    .of(quantity("buffer", "bytes", 4_096, 16_384), None),
+    .with_quantities(quantity("buffer", "bytes", 4_096, 16_384), None),
     row(
         Kind::SmallSegments,
         "small segments",
@@ -302,7 +315,7 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::SmallSegments],
         Resource::Flow,
     )
-    .of(
+    .with_quantities(
         quantity("MTU of the server's route", "bytes", 128, 240),
         quantity("rate", "kbit/s", 128, 600),
     ),

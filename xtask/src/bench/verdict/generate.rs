@@ -17,7 +17,8 @@ const PERMUTATION: u64 = u64::MAX;
 pub(super) fn case(seed: u64, number: u64) -> Case {
     let mut rng = Rng::new(seed, number);
     match number % 5 {
-        // The positions of healthy cases and of pairs within each five cases differ between seeds.
+        // The positions of the healthy case and of the case with two causes in each group of five
+        // cases depend on the seed.
         turn if turn == seed % 5 => healthy(seed, number, &mut rng),
         turn if turn == (seed + 2) % 5 => case_with_two_causes(seed, number, &mut rng),
         _ => {
@@ -127,7 +128,7 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
 
 fn build(seed: u64, number: u64, service: Service, causes: Vec<Cause>, rng: &mut Rng) -> Case {
     let kinds: Vec<Kind> = causes.iter().map(|cause| cause.kind).collect();
-    let peers = Peer::of(service, &kinds);
+    let peers = Peer::for_service(service, &kinds);
     let peer = *rng.pick(&peers).unwrap_or(&Peer::PlumbLogin);
     let path = path(service, &kinds, rng);
     let asks_password = service.is_login() && (kinds.contains(&Kind::SlowLogin) || rng.is(0.3));

@@ -33,7 +33,7 @@ pub(super) enum Loss {
 pub(super) struct Bucket {
     pub(super) bits_per_second: u64,
     pub(super) bytes: u64,
-    /// `true` if a packet without tokens is dropped (policer) instead of delayed (shaper).
+    /// Whether a packet without tokens is dropped (policer) instead of delayed (shaper).
     pub(super) drops: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Settings {
     pub(super) loss: Loss,
     pub(super) policer_or_shaper: Option<Bucket>,
     pub(super) link: Option<Link>,
-    /// Probability that a packet is held back, and for how long, ns.
+    /// Probability that a packet is held back, and its additional delay, ns.
     pub(super) reordering: Option<(f64, u64)>,
     pub(super) duplication: f64,
     /// Packets with more bytes are dropped.
@@ -288,14 +288,15 @@ impl Direction {
     /// Returns whether the packet is the first SYN of a connection, and the settings drop that SYN.
     fn is_first_syn(&mut self, packet: &[u8]) -> bool {
         let to = self.settings.drops_first_syn_to;
-        let beside = self.settings.variation.drops_first_syn_beside;
+        let exempt_port = self.settings.variation.drops_first_syn_beside;
         let Some((ports, port, is_syn)) = segment(packet) else { return false };
-        let is_to_port = to == Some(port) || beside.is_some_and(|beside| beside != port);
+        let is_to_port =
+            to == Some(port) || exempt_port.is_some_and(|exempt_port| exempt_port != port);
         is_to_port && is_syn && self.seen_syns.insert(ports)
     }
 
     /// Returns the time for which a firewall holds the packet back, ns.
-    fn held_ns(&self, packet: &[u8]) -> u64 {
+    fn firewall_delay_ns(&self, packet: &[u8]) -> u64 {
         let Some((held, for_ns)) = self.settings.variation.held_port else { return 0 };
         if segment(packet).is_some_and(|(_, port, _)| port == held) { for_ns } else { 0 }
     }
@@ -327,7 +328,7 @@ impl Direction {
         let Settings { delay_ns, jitter_ns, reordering, duplication, .. } = self.settings;
         let jitter_ns = rounded(self.rng.unit() * jitter_ns as f64);
         let longer_ns = self.settings.variation.longer_by_ns(at_ns);
-        let held_ns = self.held_ns(&packet);
+        let held_ns = self.firewall_delay_ns(&packet);
         let mut due_ns = at_ns + delay_ns + longer_ns + jitter_ns;
         if held_ns > 0 {
             // Later packets overtake this one.
@@ -555,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_firewall_drops_the_first_syn_beside_a_port_and_holds_everything_to_another() {
+    fn a_firewall_drops_first_syns_except_to_one_port_and_delays_segments_to_a_port() {
         let variation = Variation {
             drops_first_syn_beside: Some(2121),
             held_port: Some((2121, 10)),

@@ -24,8 +24,13 @@ pub(super) enum Protocol {
 }
 
 /// Starts a relay at `port` of the server's address, in the network namespace of the calling
-/// thread; the real server is at `behind` on the loopback.
-pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) -> Result<Stop> {
+/// thread; the real server is at `server_port` on the loopback.
+pub(super) fn start(
+    protocol: Protocol,
+    port: u16,
+    server_port: u16,
+    delays: Delays,
+) -> Result<Stop> {
     let listener = TcpListener::bind((SERVER, port)).context("the interposer cannot listen")?;
     listener.set_nonblocking(true)?;
     Ok(Stop::start(move |stop| {
@@ -38,7 +43,7 @@ pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) 
             thread::spawn(move || {
                 // If this connection fails, the client's connection closes, and the client reports
                 // an error.
-                _ = serve(protocol, client, behind, delays, &stop);
+                _ = serve(protocol, client, server_port, delays, &stop);
             });
         }
     }))
@@ -47,21 +52,21 @@ pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) 
 fn serve(
     protocol: Protocol,
     client: TcpStream,
-    behind: u16,
+    server_port: u16,
     delays: Delays,
     stop: &Flag,
 ) -> Result<()> {
     client.set_nonblocking(false)?;
     sleep(delays.greeting_ms, stop);
-    let server = TcpStream::connect(("127.0.0.1", behind))?;
+    let server = TcpStream::connect(("127.0.0.1", server_port))?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
         // The timeout lets the threads check the stop flag, so that they end soon after the case.
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
     }
     match protocol {
-        Protocol::Login => telnet_relay::pass(client, server, delays, stop),
-        Protocol::Ftp => ftp::pass(client, server, delays, stop),
+        Protocol::Login => telnet_relay::relay_session(client, server, delays, stop),
+        Protocol::Ftp => ftp::relay_session(client, server, delays, stop),
     }
 }
 

@@ -86,33 +86,33 @@ struct Arguments {
 /// verdict is not an error.
 pub(super) fn run(arguments: &[&str]) -> Result<()> {
     if arguments.contains(&"--help") {
-        return say(USAGE);
+        return print_text(USAGE);
     }
     if arguments.contains(&"--rule") {
-        return say(&markdown_lists().join("\n"));
+        return print_text(&markdown_lists().join("\n"));
     }
     let arguments = parse(arguments)?;
     let numbers = match arguments.case {
         Some(number) => number..number + 1,
         None => 0..arguments.cases,
     };
-    let cases: Vec<Case> = numbers.map(|number| draw(&arguments, number)).collect();
+    let cases: Vec<Case> = numbers.map(|number| generate_case(&arguments, number)).collect();
     if arguments.is_list {
         let lines: Vec<String> =
             cases.iter().map(|case| format!("case {} {case}", case.number)).collect();
-        return say(&lines.join("\n"));
+        return print_text(&lines.join("\n"));
     }
     let load_before = load_average();
-    say(&head(&arguments))?;
-    let began = Instant::now();
+    print_text(&conditions_text(&arguments))?;
+    let started_at = Instant::now();
     let mut done = run_all(cases, arguments.jobs)?;
     done.sort_by_key(|(case, _)| case.number);
-    let seconds = began.elapsed().as_secs();
+    let seconds = started_at.elapsed().as_secs();
     let loads = [load_before, load_average()].map(|load| {
         load.map_or_else(|| "?".to_owned(), |[one, five, _]| format!("{one:.1} {five:.1}"))
     });
     let [before, after] = &loads;
-    say(&format!(
+    print_text(&format!(
         "{}\n{} generator, seed {}, {} cases, {seconds} s; load before {before}, after {after} (1, 5 min)",
         verdict_tables::text(&done),
         arguments.generator.name(),
@@ -136,7 +136,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn draw(arguments: &Arguments, number: u64) -> Case {
+fn generate_case(arguments: &Arguments, number: u64) -> Case {
     match arguments.generator {
         Generator::First => generate::case(arguments.seed, number),
         Generator::Second => second::case(arguments.seed, number),
@@ -190,12 +190,12 @@ fn parse(arguments: &[&str]) -> Result<Arguments> {
     Ok(parsed)
 }
 
-fn say(text: &str) -> Result<()> {
+fn print_text(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("the report cannot be written")
 }
 
 /// Returns the conditions: the seed, the machine, and the peers with their versions.
-fn head(arguments: &Arguments) -> String {
+fn conditions_text(arguments: &Arguments) -> String {
     let machine = Machine::this();
     let load = load_average().map_or_else(|| "?".to_owned(), |[one, ..]| format!("{one:.1}"));
     let controls = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
@@ -240,7 +240,7 @@ fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(case) = next else { return };
-            let ended = if case.is_exclusive() {
+            let case_result = if case.is_exclusive() {
                 let _turn = turn.write().unwrap_or_else(PoisonError::into_inner);
                 run_one(&case, &options)
             } else {
@@ -248,8 +248,8 @@ fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
                 run_one(&case, &options)
             };
             // A closed stdout does not stop the cases.
-            _ = say(&verdict_tables::progress(&case, &ended));
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((case, ended));
+            _ = print_text(&verdict_tables::progress(&case, &case_result));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((case, case_result));
         }
     };
     thread::scope(|scope| {

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 /// Read buffer, larger than the MTU of a TUN.
 const PACKET_BYTES: usize = 2_048;
-/// Number of packets read from one side before the other side is served.
+/// Number of packets read from one TUN device before the other one is served.
 const BATCH: usize = 64;
 /// Priority of the relay, higher than that of the threads that starve a processor.
 const PRIORITY: u8 = 20;
@@ -37,7 +37,7 @@ impl TunRelay {
         let thread = thread::spawn(move || {
             // Without permission, the delays are only as exact as ordinary scheduling.
             _ = schedule::set_real_time(PRIORITY);
-            carry(&client, &server, wire, &flag, &late);
+            forward_packets(&client, &server, wire, &flag, &late);
         });
         Self { stop, late_ns, thread: Some(thread) }
     }
@@ -58,7 +58,13 @@ impl Drop for TunRelay {
     }
 }
 
-fn carry(client: &Tun, server: &Tun, mut wire: Wire, stop: &AtomicBool, late: &AtomicU64) {
+fn forward_packets(
+    client: &Tun,
+    server: &Tun,
+    mut wire: Wire,
+    stop: &AtomicBool,
+    late: &AtomicU64,
+) {
     let clock = Monotonic::start();
     let mut buffer = vec![0; PACKET_BYTES];
     while !stop.load(Ordering::Relaxed) {

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 /// Host name of the server.
 pub(super) const NAME: &str = "server.example";
-/// Address of the resolver.
 const ADDRESS: &str = "127.0.0.1:53";
 /// Maximum size of a query without EDNS.
 const QUERY_BYTES: usize = 512;
@@ -90,7 +89,7 @@ pub(super) fn with_file(program: &Path, file: &Path) -> Command {
 
 /// Queries the resolver for the address of the server, and waits for the answer; repeats the query
 /// after `timeout`.
-pub(super) fn ask(timeout: Duration) -> Result<()> {
+pub(super) fn resolve_server(timeout: Duration) -> Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_read_timeout(Some(timeout))?;
     let mut query = vec![0x13, 0x37, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];

@@ -307,7 +307,7 @@ impl Class {
     }
 }
 
-struct Compiled {
+struct CompiledTerms {
     class: Class,
     component: Regex,
     mechanism: Regex,
@@ -315,8 +315,8 @@ struct Compiled {
 }
 
 struct Rule {
-    classes: Vec<Compiled>,
-    second: Vec<Compiled>,
+    classes: Vec<CompiledTerms>,
+    second: Vec<CompiledTerms>,
     ignored_phrases: Regex,
     nothing: Regex,
     hedge: Regex,
@@ -328,7 +328,7 @@ fn rule() -> &'static Rule {
     static RULE: OnceLock<Rule> = OnceLock::new();
     RULE.get_or_init(|| {
         let words = |terms: &str| compile(&format!(r"\b({terms})\b"));
-        let compiled = |terms: &Terms| Compiled {
+        let compiled = |terms: &Terms| CompiledTerms {
             class: terms.class,
             component: words(terms.component),
             mechanism: words(terms.mechanism),
@@ -384,7 +384,7 @@ pub(super) fn read(sentence: &str, generator: Generator) -> Reading {
 /// Splits `text` into sentences, each ended by a full stop, white space, and a capital letter, a
 /// digit or the end of the text.
 pub(super) fn sentences(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
+    let mut parts = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
         let ends = rest.match_indices(['.', '!', '?']).map(|(at, _)| at + 1);
@@ -396,10 +396,10 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
         });
         let end = ends.next().unwrap_or(rest.len());
         let (sentence, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        found.push(sentence.trim());
+        parts.push(sentence.trim());
         rest = after.trim_start();
     }
-    found
+    parts
 }
 
 #[cfg(test)]
@@ -438,7 +438,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_further_class_is_read_in_cases_of_the_second_generator_alone() {
+    fn a_further_class_is_read_only_in_cases_of_the_second_generator() {
         for (class, sentences) in SECOND_CORRECT_SENTENCES {
             for sentence in sentences {
                 let classes = super::read(sentence, Generator::Second).classes;

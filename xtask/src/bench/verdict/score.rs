@@ -94,7 +94,6 @@ const MIN_EFFECTIVE_SHARE: f64 = 0.1;
 /// the larger.
 const MIN_COMPARABLE_RATIO: f64 = 0.5;
 
-/// Scores `answer`.
 pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score {
     let readings: Vec<Reading> =
         answer.sentences.iter().map(|sentence| rule::read(sentence, case.generator)).collect();
@@ -189,7 +188,7 @@ pub(super) fn share(case: &Case, evidence: &Evidence, number: usize) -> f64 {
 
 /// Returns the predicted and the measured gain of each injected cause.
 fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
-    let mut found = Vec::new();
+    let mut all_gains = Vec::new();
     for (number, cause) in case.causes.iter().enumerate() {
         let classes = cause.kind.row().classes;
         let named = answer.causes.iter().find(|named| {
@@ -225,9 +224,9 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
                 reported_run_ms: user_wait_ms.map(|user_wait_ms| user_wait_ms - without.ms),
             })
         });
-        found.extend(gain);
+        all_gains.extend(gain);
     }
-    found
+    all_gains
 }
 
 #[cfg(test)]
@@ -242,9 +241,9 @@ mod tests {
     }
 
     fn evidence(with: f64, without: &[f64]) -> Evidence {
-        let of = |ms: f64| truth(UserWait::Transfer, ms);
-        let without = without.iter().map(|ms| of(*ms)).collect();
-        Evidence { with: of(with), without, relay_late_ms: 0.0 }
+        let transfer_truth = |ms: f64| truth(UserWait::Transfer, ms);
+        let without = without.iter().map(|ms| transfer_truth(*ms)).collect();
+        Evidence { with: transfer_truth(with), without, relay_late_ms: 0.0 }
     }
 
     fn case_with(kinds: &[Kind]) -> Case {
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_predicted_gain_is_compared_in_its_own_whole() {
+    fn a_predicted_gain_is_compared_in_its_own_waiting_time() {
         let case = case_with(&[Kind::Loss]);
         let record = serde_json::json!({
             "verdict": LOSS,
@@ -372,8 +371,12 @@ mod tests {
     fn shares_are_compared_if_the_client_sends_other_commands() {
         let mut case = case_with(&[Kind::Distance]);
         case.service = super::super::case::Service::FtpGet;
-        let of = |ms: f64| truth(UserWait::Login, ms);
-        let evidence = Evidence { with: of(640.0), without: vec![of(13.0)], relay_late_ms: 0.0 };
+        let transfer_truth = |ms: f64| truth(UserWait::Login, ms);
+        let evidence = Evidence {
+            with: transfer_truth(640.0),
+            without: vec![transfer_truth(13.0)],
+            relay_late_ms: 0.0,
+        };
         let sentence =
             "The round-trip time of the path costs 852 ms of the 871 ms of connection set-up.";
         let record = serde_json::json!({

@@ -1,9 +1,9 @@
 //! Settings of the relay, the kernels, the interposer and the servers for a case: a pure function
 //! of the case and of the cause that is removed, if any.
 //!
-//! A run without a cause has the same path, peers and sizes: a deep queue becomes one of suitable
-//! length at the same rate, a half-duplex link a full-duplex one, and small segments become full
-//! ones.
+//! A run without one of the causes has the same path, peers and sizes. A deep queue is replaced by
+//! a queue of suitable length at the same rate, a half-duplex link by a full-duplex link, and small
+//! segments by full segments.
 
 use super::case::{Case, Service};
 use super::cause::{Cause, Kind};
@@ -39,15 +39,15 @@ pub(super) struct Delays {
     pub(super) write_block_ms: u64,
     /// Login: delay of all server output after the first key.
     pub(super) reply_ms: u64,
-    /// Login: `(n, ms)`: one reply in n is held for this time.
+    /// Login: `(n, ms)`: one reply in `n` is delayed by `ms`.
     pub(super) stall: Option<(u64, u64)>,
-    /// Login: `(bytes, ms)`: the output is split into pieces of this length, with a pause after
-    /// each.
+    /// Login: `(bytes, ms)`: the output is sent `bytes` bytes at a time, with a pause of `ms` after
+    /// each write.
     pub(super) pieces: Option<(u64, u64)>,
     /// FTP: delay of every reply.
     pub(super) each_reply_ms: u64,
-    /// FTP: `(bytes, ms)`: a pause after each such number of bytes read; `write_pause` is the same
-    /// for bytes written.
+    /// FTP: `(bytes, ms)`: a pause of `ms` after every `bytes` bytes that are read from the disk.
+    /// `write_pause` applies to bytes that are written.
     pub(super) read_pause: Option<(u64, u64)>,
     pub(super) write_pause: Option<(u64, u64)>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Setup {
     pub(super) control: &'static str,
     pub(super) resolver_ms: u64,
     pub(super) delays: Delays,
-    /// `true` if the Telnet server's sockets keep Nagle's algorithm enabled.
+    /// Whether the Telnet server's sockets keep Nagle's algorithm enabled.
     pub(super) has_nagle: bool,
     /// Delays of the login program before its prompt, and after the password.
     pub(super) prompt_ms: u64,
@@ -89,7 +89,7 @@ pub(super) struct Setup {
 
 impl Setup {
     /// Returns the settings for `case`, without the cause number `removed`.
-    pub(super) fn of(case: &Case, removed: Option<usize>) -> Self {
+    pub(super) fn for_case(case: &Case, removed: Option<usize>) -> Self {
         let path = &case.path;
         let direction = Settings {
             delay_ns: path.rtt_us * 500,
@@ -248,7 +248,7 @@ impl Setup {
     }
 }
 
-/// Returns a duty cycle of `busy_ms` busy and a sixth of that idle.
+/// Returns a duty cycle: busy for `busy_ms`, then idle for a sixth of this time.
 const fn busy(busy_ms: u64) -> Busy {
     Busy { busy_ms, idle_ms: busy_ms / 6 }
 }
@@ -267,8 +267,8 @@ mod tests {
     fn a_cause_changes_the_setup_and_its_removal_leaves_the_path() {
         for row in &super::super::cause::ROWS {
             let case = first_with(row.kind);
-            let with = Setup::of(&case, None);
-            let without = Setup::of(&case, Some(0));
+            let with = Setup::for_case(&case, None);
+            let without = Setup::for_case(&case, Some(0));
             assert_ne!(with, without, "{case}");
             assert_eq!(with.control, without.control);
         }
@@ -277,8 +277,8 @@ mod tests {
     #[test]
     fn a_deep_queue_becomes_a_short_one_at_the_same_rate() {
         let case = first_with(Kind::DeepQueue);
-        let with = Setup::of(&case, None);
-        let without = Setup::of(&case, Some(0));
+        let with = Setup::for_case(&case, None);
+        let without = Setup::for_case(&case, Some(0));
         let deep = with.to_client.link.unwrap();
         let short = without.to_client.link.unwrap();
         assert_eq!(deep.bits_per_second, short.bits_per_second);
@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn distance_is_added_to_both_directions() {
         let case = first_with(Kind::Distance);
-        let with = Setup::of(&case, None);
-        let without = Setup::of(&case, Some(0));
+        let with = Setup::for_case(&case, None);
+        let without = Setup::for_case(&case, Some(0));
         let added = with.to_client.delay_ns - without.to_client.delay_ns;
         assert_eq!(added, case.causes[0].size * 500_000);
         assert_eq!(with.to_client.delay_ns, with.to_server.delay_ns);
@@ -299,7 +299,7 @@ mod tests {
     fn a_healthy_case_needs_nothing_but_its_path() {
         let mut cases = (0..).map(|number| generate::case(1, number));
         let case = cases.find(|case| case.healthy.is_some()).unwrap();
-        let setup = Setup::of(&case, None);
+        let setup = Setup::for_case(&case, None);
         assert!(!setup.needs_interposer() && !setup.has_nagle && setup.resolver_ms == 0);
         assert_eq!(setup.to_client.loss, Loss::None);
     }

@@ -72,9 +72,10 @@ pub(super) fn run(case: &Case, options: &Options) -> CaseResult {
     if let Err(error) = trial_servers::path_of(case.peer) {
         return CaseResult::NotConfigured(format!("{error:#}"));
     }
-    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let available_controls =
+        fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let control = case.path.control.name();
-    if !available.unwrap_or_default().split_whitespace().any(|name| name == control) {
+    if !available_controls.unwrap_or_default().split_whitespace().any(|name| name == control) {
         return CaseResult::NotConfigured(format!(
             "the kernel has no congestion control {control}"
         ));
@@ -107,7 +108,7 @@ fn run_in_namespaces(
 ) -> Result<(Truth, Option<Answer>, f64)> {
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            let setup = Setup::of(case, removed);
+            let setup = Setup::for_case(case, removed);
             let networks = Networks::make(case, &setup)?;
             let directory = Directory::make(case, &setup)?;
             let processors = schedule::processors()?;
@@ -160,7 +161,7 @@ fn serve(
     networks: &Networks,
     processor: usize,
 ) -> Result<RunningServices> {
-    let place = trial_servers::place_of(case, setup);
+    let place = trial_servers::server_address_of(case, setup);
     let resolver_ms = setup.second.server_resolver_ms;
     let resolver = resolver_ms.map(|_| networks.in_server_namespace(|| Resolver::start(0, false)));
     let resolver = resolver.transpose()?;

@@ -367,7 +367,7 @@ fn await_answer(program: &mut Program, service: Service, place: (&str, u16)) -> 
         if answers {
             return Ok(());
         }
-        if let Some(status) = program.has_ended()? {
+        if let Some(status) = program.exit_status()? {
             bail!("the server has ended: {status}");
         }
         ensure!(
@@ -478,7 +478,7 @@ pub(super) const fn user_of(peer: Peer) -> (&'static str, &'static str) {
 }
 
 /// Returns the address and port at which the server itself listens.
-pub(super) fn place_of(case: &Case, setup: &Setup) -> (&'static str, u16) {
+pub(super) fn server_address_of(case: &Case, setup: &Setup) -> (&'static str, u16) {
     match setup.needs_interposer() {
         true => ("127.0.0.1", BEHIND_PORT),
         false => (SERVER, port_of(case.service)),

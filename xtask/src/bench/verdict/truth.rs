@@ -66,7 +66,7 @@ impl UserWait {
     }
 
     /// Parses the name of a waiting time as printed in a report.
-    pub(super) fn named(text: &str) -> Option<Self> {
+    pub(super) fn from_name(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
         if has(&["echo", "key"]) {
@@ -87,7 +87,7 @@ impl UserWait {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Time {
     pub(super) ms: f64,
-    /// `true` if the time limit was reached, so that the time is a lower bound.
+    /// Whether the time limit was reached, so that the time is a lower bound.
     pub(super) timed_out: bool,
 }
 
@@ -111,7 +111,7 @@ impl Truth {
         let started_at = Instant::now();
         if case.by_name {
             let timeout = setup.second.query_timeout_s.map_or(LIMIT, Duration::from_secs);
-            resolver::ask(timeout)?;
+            resolver::resolve_server(timeout)?;
         }
         let run = Run { case, setup, started_at, is_random };
         match case.service {
@@ -220,9 +220,9 @@ mod tests {
             ("the download", UserWait::Transfer),
         ];
         for (text, user_wait) in user_waits {
-            assert_eq!(UserWait::named(text), Some(user_wait), "{text}");
+            assert_eq!(UserWait::from_name(text), Some(user_wait), "{text}");
         }
-        assert_eq!(UserWait::named(""), None);
+        assert_eq!(UserWait::from_name(""), None);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(super) struct Variation {
     pub(super) wake: Option<RadioSleep>,
     /// Packet length and loss rate: longer packets are lost with this probability, per mille.
     pub(super) loss_above: Option<(usize, u64)>,
-    /// TCP destination port whose segments are held back, and for how long, ns.
+    /// TCP destination port whose segments are held back, and their additional delay, ns.
     pub(super) held_port: Option<(u16, u64)>,
     /// The first SYN of each connection to any port other than this one is dropped.
     pub(super) drops_first_syn_beside: Option<u16>,

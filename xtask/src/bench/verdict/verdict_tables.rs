@@ -1,4 +1,4 @@
-//! The report: named causes against injected ones, in tables and as JSON.
+//! The report: the named causes compared with the injected ones, in tables and as JSON.
 
 use super::case::{Case, Service};
 use super::cause::ROWS;
@@ -12,22 +12,21 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Width of the tables, columns.
+/// Width of the tables in columns.
 const WIDTH: usize = 120;
 /// A predicted gain counts as correct if its relative error is smaller than this.
 const MAX_RELATIVE_ERROR: f64 = 0.2;
 
-/// If the relay forwarded a packet later than computed by more than this, it has affected the
-/// measurement, ms.
+/// Lateness of a packet in the relay above which the relay has affected the measurement, ms.
 const MAX_RELAY_LATENESS_MS: f64 = 20.0;
 
 /// A case with its result.
 pub(super) type Done = (Case, CaseResult);
 
 /// Returns the line printed when a case ends.
-pub(super) fn progress(case: &Case, ended: &CaseResult) -> String {
+pub(super) fn progress(case: &Case, case_result: &CaseResult) -> String {
     let head = format!("case {} {case}", case.number);
-    match ended {
+    match case_result {
         CaseResult::Scored { evidence, answer, score } => {
             let mut text = format!("{head}\n  {}: \"{}\"", score.outcome.name(), answer.first());
             // Writing to a String cannot fail.
@@ -82,7 +81,7 @@ pub(super) fn text(done: &[Done]) -> String {
     add("First cause named, by injected cause", &confusion(done));
     add("Predicted gain, compared with the measured gain without the cause", &gains(done));
     add("Predictions", &predictions(done));
-    let missing = done.iter().filter_map(|(case, ended)| match ended {
+    let missing = done.iter().filter_map(|(case, case_result)| match case_result {
         CaseResult::NotConfigured(why) => {
             Some(format!("not configured: case {}: {why}\n", case.number))
         }
@@ -97,8 +96,8 @@ pub(super) fn text(done: &[Done]) -> String {
     text
 }
 
-fn outcome_of(ended: &CaseResult) -> Option<Outcome> {
-    match ended {
+fn outcome_of(case_result: &CaseResult) -> Option<Outcome> {
+    match case_result {
         CaseResult::Scored { score, .. } => Some(score.outcome),
         CaseResult::NotConfigured(_) | CaseResult::Failed(_) => None,
     }
@@ -123,15 +122,18 @@ fn services(done: &[Done]) -> Table {
     table = table.number("both of two").number("ineffective").number("not run");
     let named = Service::ALL.iter().map(|service| (service.name(), Some(*service)));
     for (name, service) in named.chain([("all", None)]) {
-        let of_it = done.iter().filter(|(case, _)| {
+        let matching_cases = done.iter().filter(|(case, _)| {
             case.healthy.is_none() && service.is_none_or(|service| case.service == service)
         });
-        let of_it: Vec<&Done> = of_it.collect();
+        let matching_cases: Vec<&Done> = matching_cases.collect();
         let count = |outcome: Outcome| {
-            of_it.iter().filter(|(_, ended)| outcome_of(ended) == Some(outcome)).count()
+            matching_cases
+                .iter()
+                .filter(|(_, case_result)| outcome_of(case_result) == Some(outcome))
+                .count()
         };
         let counted: usize = COLUMNS.iter().map(|outcome| count(*outcome)).sum();
-        let both = of_it.iter().filter_map(|(_, ended)| match ended {
+        let both = matching_cases.iter().filter_map(|(_, case_result)| match case_result {
             CaseResult::Scored { score, .. } if score.outcome != Outcome::Ineffective => score.both,
             _ => None,
         });
@@ -141,7 +143,10 @@ fn services(done: &[Done]) -> Table {
         let both_named = both.iter().filter(|both| **both).count();
         row.push(format!("{both_named} of {}", both.len()));
         row.push(count(Outcome::Ineffective).to_string());
-        let not_run = of_it.iter().filter(|(_, ended)| outcome_of(ended).is_none()).count();
+        let not_run = matching_cases
+            .iter()
+            .filter(|(_, case_result)| outcome_of(case_result).is_none())
+            .count();
         row.push(not_run.to_string());
         table.row(row);
     }
@@ -152,9 +157,10 @@ fn healthy(done: &[Done]) -> Table {
     let mut table = Table::new().text("service").number("cases").number("quiet");
     table = table.number("path named").number("accused");
     for service in Service::ALL {
-        let of_it =
+        let matching_cases =
             done.iter().filter(|(case, _)| case.healthy.is_some() && case.service == service);
-        let outcomes: Vec<Outcome> = of_it.filter_map(|(_, ended)| outcome_of(ended)).collect();
+        let outcomes: Vec<Outcome> =
+            matching_cases.filter_map(|(_, case_result)| outcome_of(case_result)).collect();
         let count =
             |outcome: Outcome| outcomes.iter().filter(|one| **one == outcome).count().to_string();
         table.row([
@@ -173,8 +179,9 @@ fn confusion(done: &[Done]) -> Table {
     table = table.number("in the list").text("first sentence instead");
     let names = ROWS.iter().chain(&second::ROWS).map(|row| row.name).chain(["two causes"]);
     for name in names {
-        let of_it = done.iter().filter(|(case, ended)| {
-            let is_counted = outcome_of(ended).is_some_and(|outcome| COLUMNS.contains(&outcome));
+        let matching_cases = done.iter().filter(|(case, case_result)| {
+            let is_counted =
+                outcome_of(case_result).is_some_and(|outcome| COLUMNS.contains(&outcome));
             let is_name = match case.causes.as_slice() {
                 [cause] => cause.kind.name() == name,
                 [_, _] => name == "two causes",
@@ -182,16 +189,19 @@ fn confusion(done: &[Done]) -> Table {
             };
             is_counted && is_name
         });
-        let of_it: Vec<&Done> = of_it.collect();
-        if of_it.is_empty() {
+        let matching_cases: Vec<&Done> = matching_cases.collect();
+        if matching_cases.is_empty() {
             continue;
         }
         let count = |outcome: Outcome| {
-            of_it.iter().filter(|(_, ended)| outcome_of(ended) == Some(outcome)).count()
+            matching_cases
+                .iter()
+                .filter(|(_, case_result)| outcome_of(case_result) == Some(outcome))
+                .count()
         };
         let mut other_verdicts: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, ended) in &of_it {
-            let CaseResult::Scored { score, .. } = ended else { continue };
+        for (_, case_result) in &matching_cases {
+            let CaseResult::Scored { score, .. } = case_result else { continue };
             if score.outcome == Outcome::Named {
                 continue;
             }
@@ -207,7 +217,7 @@ fn confusion(done: &[Done]) -> Table {
             other_verdicts.iter().map(|(text, count)| format!("{text} x{count}")).collect();
         table.row([
             name.to_owned(),
-            of_it.len().to_string(),
+            matching_cases.len().to_string(),
             count(Outcome::Named).to_string(),
             count(Outcome::Listed).to_string(),
             other_verdicts.join(", "),
@@ -216,14 +226,14 @@ fn confusion(done: &[Done]) -> Table {
     table
 }
 
-fn scored(done: &[Done]) -> impl Iterator<Item = (&Case, &CaseResult)> {
-    done.iter().filter_map(|(case, ended)| {
-        matches!(ended, CaseResult::Scored { .. }).then_some((case, ended))
+fn scored_cases(done: &[Done]) -> impl Iterator<Item = (&Case, &CaseResult)> {
+    done.iter().filter_map(|(case, case_result)| {
+        matches!(case_result, CaseResult::Scored { .. }).then_some((case, case_result))
     })
 }
 
 fn gains_of(done: &[Done]) -> Vec<Gain> {
-    let all = scored(done).filter_map(|(_, ended)| match ended {
+    let all = scored_cases(done).filter_map(|(_, case_result)| match case_result {
         CaseResult::Scored { score, .. } if score.outcome != Outcome::Ineffective => {
             Some(&score.gains)
         }
@@ -299,8 +309,8 @@ struct Errors {
 
 fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
     let mut all: BTreeMap<String, Errors> = BTreeMap::new();
-    for (case, ended) in scored(done) {
-        let CaseResult::Scored { evidence, answer, .. } = ended else { continue };
+    for (case, case_result) in scored_cases(done) {
+        let CaseResult::Scored { evidence, answer, .. } = case_result else { continue };
         for prediction in &answer.predictions {
             let is_large =
                 prediction.bytes == Some(case.bytes * super::trial_servers::LARGE_FACTOR);
@@ -312,14 +322,14 @@ fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
             let entry = all.entry(name.to_owned()).or_default();
             let error = |truth: f64| (prediction.predicted_ms / truth - 1.0).abs();
             entry.own.extend(prediction.measured_ms.map(error));
-            let is_held =
+            let is_in_range =
                 |ms: f64| prediction.range_ms.map(|(least, most)| (least..=most).contains(&ms));
-            entry.range_hits.extend(prediction.measured_ms.and_then(is_held));
+            entry.range_hits.extend(prediction.measured_ms.and_then(is_in_range));
             if name == "estimate" {
                 let truth =
                     evidence.with.times.get(&UserWait::Large).filter(|time| !time.timed_out);
                 entry.truth.extend(truth.map(|time| error(time.ms)));
-                entry.range_hits.extend(truth.and_then(|time| is_held(time.ms)));
+                entry.range_hits.extend(truth.and_then(|time| is_in_range(time.ms)));
             }
         }
     }
@@ -350,10 +360,11 @@ fn predictions(done: &[Done]) -> Table {
 
 /// Returns all results as JSON.
 pub(super) fn to_json(done: &[Done]) -> Value {
-    let cases: Vec<Value> = done.iter().map(|(case, ended)| case_json(case, ended)).collect();
+    let cases: Vec<Value> =
+        done.iter().map(|(case, case_result)| case_json(case, case_result)).collect();
     let counts = COLUMNS.iter().map(|outcome| {
-        let is_it = |(_, ended): &&Done| outcome_of(ended) == Some(*outcome);
-        (outcome.name().to_owned(), Value::from(done.iter().filter(is_it).count()))
+        let has_outcome = |(_, case_result): &&Done| outcome_of(case_result) == Some(*outcome);
+        (outcome.name().to_owned(), Value::from(done.iter().filter(has_outcome).count()))
     });
     json!({ "outcomes": counts.collect::<serde_json::Map<String, Value>>(), "cases": cases })
 }
@@ -365,7 +376,7 @@ fn truth_json(truth: &Truth) -> Value {
     Value::Object(times.collect())
 }
 
-fn case_json(case: &Case, ended: &CaseResult) -> Value {
+fn case_json(case: &Case, case_result: &CaseResult) -> Value {
     let mut value = json!({
         "generator": case.generator.name(),
         "seed": case.seed,
@@ -377,7 +388,7 @@ fn case_json(case: &Case, ended: &CaseResult) -> Value {
         "bytes": case.bytes,
     });
     let Some(object) = value.as_object_mut() else { return value };
-    match ended {
+    match case_result {
         CaseResult::Scored { evidence, answer, score } => {
             let classes: Vec<&str> = score.named.iter().map(|class| class.name()).collect();
             let gains = score.gains.iter().map(|gain| {
@@ -424,9 +435,9 @@ mod tests {
 
     fn done(number: u64, outcome: Outcome) -> Done {
         let score = Score { outcome, named: Vec::new(), both: None, gains: Vec::new() };
-        let ended =
+        let case_result =
             CaseResult::Scored { evidence: Evidence::default(), answer: Answer::default(), score };
-        (generate::case(1, number), ended)
+        (generate::case(1, number), case_result)
     }
 
     #[test]

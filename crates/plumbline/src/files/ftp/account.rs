@@ -56,7 +56,7 @@ impl FtpCredentials {
         let password = match password {
             Some(password) => password,
             None if is_anonymous => b"plumb@".to_vec(),
-            None => ask(&user, &url.target.host)?,
+            None => ask_for_password(&user, &url.target.host)?,
         };
         let invalid_credentials =
             "the user name is empty, or the user name or password has a line break";
@@ -134,13 +134,13 @@ struct EchoOff<'a>(&'a File, Termios);
 
 impl Drop for EchoOff<'_> {
     fn drop(&mut self) {
-        // On failure the terminal no longer exists.
+        // Ignored: restoring the modes fails only if the terminal no longer exists.
         _ = termios::tcsetattr(self.0, OptionalActions::Flush, &self.1);
     }
 }
 
 /// Asks for the password on the terminal.
-fn ask(user: &[u8], host: &str) -> Result<Vec<u8>> {
+fn ask_for_password(user: &[u8], host: &str) -> Result<Vec<u8>> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let Ok(terminal) = terminal else {
         bail!(

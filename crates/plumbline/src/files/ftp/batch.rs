@@ -12,7 +12,7 @@ use super::run_command::{ProgressDisplay, report_error, run_command};
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::files::get_put_arguments::{CommonOptions, Get, Links, Put};
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::files::url::{Url, UrlScheme, UrlType};
 use crate::transfer_recorder::{Record, summary, time_breakdown, timed};
 use anyhow::Context;
@@ -47,14 +47,14 @@ pub(super) struct BatchOptions {
     /// Whether the file is written to the standard output.
     pub(super) is_stdout: bool,
     /// Text about earlier actions, such as deletions, for the final message.
-    pub(super) also: String,
+    pub(super) earlier_actions: String,
 }
 
 impl BatchOptions {
     fn of(options: FtpOptions, jobs: u32, common: &CommonOptions, is_stdout: bool) -> Self {
         let is_json = common.connection.json;
         let is_quiet = common.connection.quiet || common.connection.json;
-        Self { options, jobs, is_json, is_quiet, is_stdout, also: String::new() }
+        Self { options, jobs, is_json, is_quiet, is_stdout, earlier_actions: String::new() }
     }
 }
 
@@ -86,7 +86,7 @@ pub(in crate::files) fn get_files(
     options.segments = arguments.segments.unwrap_or(1);
     if let Some(other) = urls.iter().find(|url| url.target != first.target) {
         let sentence = format!("{other} is not on the host of {first}: use one host per command");
-        return Err(report_error(&FtpError::Wrong(sentence)));
+        return Err(report_error(&FtpError::InvalidRequest(sentence)));
     }
     let is_of_names = |url: &Url| matches!(url.scheme, UrlScheme::Ftp(_, Some(UrlType::Directory)));
     if let Some(url) = urls.iter().find(|url| is_of_names(url)) {
@@ -109,23 +109,25 @@ pub(in crate::files) fn get_files(
                 size: None,
                 modified: None,
                 has_rough_time: false,
-                has_no_part: false,
+                is_part_name_taken: false,
                 destination: destination_of(url, to)?,
             })],
             _ if is_stdout => {
-                return Err(FtpError::Wrong("only one file can be written to '-'".to_owned()));
+                return Err(FtpError::InvalidRequest(
+                    "only one file can be written to '-'".to_owned(),
+                ));
             }
             _ => resolve_urls(&mut client, urls, to, transfer.recursive).await?,
         };
         let batch_options = BatchOptions::of(options, transfer.jobs(), common, is_stdout);
-        finish(&connector, client, items, &batch_options, "downloaded").await
+        run_batch(&connector, client, items, &batch_options, "downloaded").await
     })
 }
 
 /// Prints the names that a URL with `;type=d` denotes (RFC 1738 §3.2.2).
 fn get_names(url: &Url, connection: &ConnectionOptions, is_printed: bool) -> exit::Result {
     if !is_printed {
-        return Err(report_error(&FtpError::Wrong(format!(
+        return Err(report_error(&FtpError::InvalidRequest(format!(
             "{url} requests a list of names, which is printed: use this URL alone, without a \
                 local file"
         ))));
@@ -154,7 +156,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
             let path = match file.file_name().filter(|_| is_directory) {
                 Some(name) if file != Path::new("-") => join(&url.name, name.as_bytes()),
                 _ if is_directory => {
-                    return Err(FtpError::Wrong("the URL has no file name".to_owned()));
+                    return Err(FtpError::InvalidRequest("the URL has no file name".to_owned()));
                 }
                 _ => url.name.clone(),
             };
@@ -166,10 +168,10 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
         }
         if links > 0 && !connector.is_quiet {
             let links = if links == 1 { "1 link".to_owned() } else { format!("{links} links") };
-            say(&format!("skipped {links}: see --links"));
+            print_message(&format!("skipped {links}: see --links"));
         }
         let batch_options = BatchOptions::of(options, transfer.jobs(), common, false);
-        finish(&connector, client, items, &batch_options, "uploaded").await
+        run_batch(&connector, client, items, &batch_options, "uploaded").await
     })
 }
 
@@ -178,13 +180,13 @@ fn transfer_options(
     url: &Url,
     existing: Existing,
 ) -> Result<FtpOptions, exit::Failure> {
-    transfer.to_options(url, existing).map_err(|error| report_error(&wrong(error)))
+    transfer.to_options(url, existing).map_err(|error| report_error(&invalid_request(error)))
 }
 
-fn wrong(error: anyhow::Error) -> FtpError {
+fn invalid_request(error: anyhow::Error) -> FtpError {
     let sentence = format!("{error:#}");
     drop(error);
-    FtpError::Wrong(sentence)
+    FtpError::InvalidRequest(sentence)
 }
 
 /// Returns the destination of a single file.
@@ -192,7 +194,7 @@ fn destination_of(url: &Url, to: Option<&Path>) -> Result<Destination, FtpError>
     let file_name = url.last_component();
     let path_in_current_directory = || {
         let name = LocalName::new(file_name).map_err(|_| {
-            FtpError::Wrong(format!("'{}' is not a valid local name", escaped(file_name)))
+            FtpError::InvalidRequest(format!("'{}' is not a valid local name", escaped(file_name)))
         })?;
         Ok::<_, FtpError>(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
     };
@@ -217,7 +219,7 @@ async fn resolve_urls(
     }
     if !directory.is_dir() {
         let name = directory.display();
-        return Err(FtpError::Wrong(format!(
+        return Err(FtpError::InvalidRequest(format!(
             "{name} is not a directory: several files need one; create it first, or use -r"
         )));
     }
@@ -238,8 +240,8 @@ async fn resolve_urls(
                     "{url} is a directory: list it with plumb ls, or use -r to download it"
                 )));
             }
-            let below = url.last_component().to_vec();
-            vec![RemoteEntry { path: url.name.clone(), below, entry }]
+            let relative_path = url.last_component().to_vec();
+            vec![RemoteEntry { path: url.name.clone(), relative_path, entry }]
         };
         if matches.is_empty() {
             let sentence = format!("nothing on the server matches {url}");
@@ -266,7 +268,7 @@ async fn add_tree(
     root_dir: &Arc<RootDir>,
     items: &mut Vec<BatchItem>,
 ) -> Result<(), FtpError> {
-    let top = &entry_found.below;
+    let top = &entry_found.relative_path;
     let create_local_directory = |name: &[u8]| match root_dir.create_directory(name) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             let sentence = format!("cannot create the directory '{}'", escaped(name));
@@ -279,9 +281,9 @@ async fn add_tree(
     }
     let found = client.list_tree(&entry_found.path, |_, _| true).await?;
     for mut found in client.retain_valid_local_names(found) {
-        found.below = join(top, &found.below);
+        found.relative_path = join(top, &found.relative_path);
         match found.entry.kind {
-            Kind::Directory => create_local_directory(&found.below)?,
+            Kind::Directory => create_local_directory(&found.relative_path)?,
             Kind::File => items.push(fetch(found, client.has_rough_times, root_dir)),
             // Links, which may point anywhere, and devices are not transferred.
             _ => {}
@@ -296,8 +298,8 @@ fn fetch(found: RemoteEntry, has_rough_time: bool, root_dir: &Arc<RootDir>) -> B
         size: found.entry.size.filter(|_| found.entry.kind == Kind::File),
         modified: found.entry.modified,
         has_rough_time,
-        has_no_part: false,
-        destination: Destination::Beneath(Arc::clone(root_dir), found.below),
+        is_part_name_taken: false,
+        destination: Destination::Beneath(Arc::clone(root_dir), found.relative_path),
     })
 }
 
@@ -348,7 +350,7 @@ async fn put_tree(
 }
 
 /// Runs all transfers of a batch, and prints the result.
-pub(super) async fn finish(
+pub(super) async fn run_batch(
     connector: &Arc<Connector>,
     client: FtpClient,
     items: Vec<BatchItem>,
@@ -368,7 +370,7 @@ pub(super) async fn finish(
     let totals = run_all(connector, client, items, batch_options, single_path.is_some()).await;
     display.end().await;
     let totals = totals?;
-    let suffix = &batch_options.also;
+    let suffix = &batch_options.earlier_actions;
     if let Some(worst) = totals.worst {
         return Err(match (totals.failed, &single_path) {
             (_, Some(_)) => worst,
@@ -403,10 +405,10 @@ pub(super) async fn finish(
                 count(u64::try_from(rate).unwrap_or(u64::MAX)),
             )
         });
-        say(&format!("{verb} {subject}{suffix}: {figures}"));
+        print_message(&format!("{verb} {subject}{suffix}: {figures}"));
         let is_verbose = connector.shared.is_verbose.load(Ordering::Relaxed);
         if let Some(breakdown) = totals.time_breakdown.filter(|_| is_verbose) {
-            say(&breakdown);
+            print_message(&breakdown);
         }
     }
     check_complete(left_out, unparsed)
@@ -514,7 +516,7 @@ impl Batch {
 
     fn report(&self, record: &Record, error: Option<&FtpError>) -> Result<(), FtpError> {
         if let Some(error) = error.filter(|error| !self.is_single && !error.ends_all()) {
-            say(&error.sentence());
+            print_message(&error.sentence());
         }
         if !self.batch_options.is_json {
             return Ok(());

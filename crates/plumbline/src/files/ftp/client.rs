@@ -3,8 +3,8 @@
 //!
 //! Transient failures are retried: four attempts by default, with delays of one, two and four
 //! seconds. Insufficient storage on the server is retried only if the user gives a number of
-//! attempts. Permanent failures are returned at once. A refused connection is also permanent if no
-//! earlier connection succeeded: the host or port is wrong, or the server is not running.
+//! attempts. Permanent failures are returned at once. Until a connection has succeeded, a refused
+//! connection counts as permanent: the host or port is wrong, or the server is not running.
 
 use super::client_session::{FtpClientSession, Shared};
 use super::control_stream::ByteStream;
@@ -15,7 +15,7 @@ use super::remote::{Audit, name_of, now};
 use super::session_timing::{Opening, SessionTiming};
 use crate::carrier::{self, HostTarget, TlsFailure, Trust, TrustedBy};
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::transfer_recorder::{Record, TransferRecorder};
 use protocols::application::ftp::Name;
 use protocols::application::ftp::listing::{Collector, Dialect, UnknownLines};
@@ -87,7 +87,7 @@ pub(super) struct Connector {
     pub(super) cancellation: Arc<CancellationToken>,
     /// Maximum number of attempts per operation.
     pub(super) attempts: u32,
-    /// Whether an operation is retried also after insufficient storage on the server.
+    /// Whether operations are also retried after insufficient storage on the server.
     pub(super) retries_full_storage: bool,
     pub(super) is_quiet: bool,
     pub(super) recorder: TransferRecorder,
@@ -194,11 +194,11 @@ impl Connector {
 
     fn print_certificate_notice(&self, session: &FtpClientSession) {
         match &session.trusted_by {
-            Some((TrustedBy::FirstUse, fingerprint)) => say(&format!(
+            Some((TrustedBy::FirstUse, fingerprint)) => print_message(&format!(
                 "new certificate of {}, saved to known_hosts: SHA-256 {fingerprint}",
                 self.target
             )),
-            Some((TrustedBy::FirstUseNotPinned(why), fingerprint)) => say(&format!(
+            Some((TrustedBy::FirstUseNotPinned(why), fingerprint)) => print_message(&format!(
                 "new certificate of {}, not saved ({why}): SHA-256 {fingerprint}",
                 self.target
             )),
@@ -211,7 +211,7 @@ impl Connector {
     pub(super) fn print_no_resume_notice(&self, options: &FtpOptions) {
         let FtpOptions { continues, representation, .. } = options;
         if *continues && !representation.keeps_octets() && !self.is_quiet {
-            say(&format!(
+            print_message(&format!(
                 "cannot resume because remote and local sizes are not comparable: whole files \
                      are transferred in TYPE {}, MODE {} and STRU {}",
                 representation.data_type, representation.mode, representation.structure
@@ -230,7 +230,11 @@ impl Connector {
             FIRST_RETRY_DELAY.saturating_mul(1 << (attempt - 1).min(5)).min(MAX_RETRY_DELAY);
         if !self.is_quiet {
             let sentence = error.sentence();
-            say(&format!("{sentence}; attempt {} follows in {} s", attempt + 1, delay.as_secs()));
+            print_message(&format!(
+                "{sentence}; attempt {} follows in {} s",
+                attempt + 1,
+                delay.as_secs()
+            ));
         }
         let mut stop = self.shared.stop.clone();
         tokio::select! {
@@ -258,7 +262,7 @@ pub(super) struct FtpClient {
     pub(super) unparsed: UnknownLines,
     /// Whether a reply of the server said that the last listed directory has no files.
     pub(super) is_reported_empty: bool,
-    /// Audit of the listings, if names that are missing in the listings are deleted.
+    /// Audit of the listings; `None` if no deletion depends on a listing.
     pub(super) audit: Option<Audit>,
     /// Whether the times of listings come from LIST. LIST reports times to the minute or day, in an
     /// unknown time zone; MDTM reports times to the second, in UTC (RFC 3659 §3).
@@ -315,8 +319,8 @@ impl FtpClient {
         }
     }
 
-    /// Returns the number of the open session. State agreed in a session is valid as long as the
-    /// number is the same.
+    /// Returns the number of the open session. Parameters agreed in a session are valid only while
+    /// this number stays the same.
     pub(super) fn session_number(&self) -> Option<u64> {
         let is_open = self.session.as_ref().is_some_and(|session| !session.is_closed());
         is_open.then_some(self.sessions)
@@ -355,7 +359,7 @@ impl FtpClient {
             }
         });
         if let Some(mut record) = self.listing_record.take() {
-            record.take(self, moved.as_ref(), 0);
+            record.add_attempt(self, moved.as_ref(), 0);
             self.listing_record = Some(record);
         }
         if is_cancelled {
@@ -380,8 +384,9 @@ impl FtpClient {
         }
     }
 
-    /// Changes to a directory and lists it without a name, since the server may expand the name as
-    /// a pattern. Then changes back to the working directory; if that fails, the session ends.
+    /// Changes to a directory, lists it without an argument, and changes back to the working
+    /// directory. As an argument, the name of the directory might be expanded by the server like a
+    /// pattern. If the change back fails, the session ends.
     async fn list_by_changing_directory(
         &mut self,
         context: &str,
@@ -427,7 +432,7 @@ impl FtpClient {
 
     async fn working_directory(&mut self, context: &str) -> Option<Name> {
         let result = self.run_once(context, Task::WorkingDirectory, None).await.0;
-        Name::new(result.ok()?.reply.quoted()?).ok()
+        Name::new(result.ok()?.reply.quoted_name()?).ok()
     }
 
     /// Changes back to `directory`. If that fails, the session ends.
@@ -490,15 +495,15 @@ impl FtpClient {
     }
 
     /// Returns whether the server advertises a feature. The session must be open.
-    pub(super) fn has(&self, feature: &str) -> bool {
+    pub(super) fn advertises(&self, feature: &str) -> bool {
         self.session.as_ref().is_some_and(|session| session.features.has(feature))
     }
 
     /// Returns whether the server may support a feature: the server advertises this feature, or no
     /// features at all.
-    pub(super) fn may_have(&self, feature: &str) -> bool {
+    pub(super) fn may_support(&self, feature: &str) -> bool {
         let has_no_features = |session: &FtpClientSession| session.features.is_empty();
-        self.session.as_ref().is_some_and(has_no_features) || self.has(feature)
+        self.session.as_ref().is_some_and(has_no_features) || self.advertises(feature)
     }
 
     /// Ends the session with QUIT. The next task opens a new session.

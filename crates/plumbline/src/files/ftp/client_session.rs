@@ -93,7 +93,7 @@ pub(super) struct FtpClientSession {
     pub(super) features: Features,
     /// Whether the login, including FEAT, is complete.
     is_open: bool,
-    /// Reason for trusting the server, and the fingerprint of its certificate.
+    /// Reason for trusting the server, and the fingerprint of the server's certificate.
     pub(super) trusted_by: Option<(TrustedBy, String)>,
     /// Reason for a TLS failure.
     pub(super) refusal: Option<TlsFailure>,
@@ -189,7 +189,7 @@ impl FtpClientSession {
         self.user.is_closed()
     }
 
-    /// Runs a task; `local_end` is the local end of its data.
+    /// Runs a task. `local_end` is the source or the destination of the task's data.
     pub(super) async fn run(&mut self, task: Task, local_end: Option<LocalEnd>) -> TaskOutcome {
         (self.representation, self.expected_bytes) = match &task {
             Task::Retrieve { representation, expected_bytes, offset_bytes, .. } => {
@@ -220,8 +220,8 @@ impl FtpClientSession {
             (&mut result, &moved)
             && let Err((DataFailure::File, _)) = &moved.result
         {
-            // The server's reply to the end of the data may arrive before the data thread reports
-            // the cause.
+            // The local file caused the failure. The server's refusal only arrived before the data
+            // thread reported this cause.
             *why = FailureReason::Data(DataFailure::File);
         }
         TaskOutcome { result, moved }
@@ -337,7 +337,7 @@ impl FtpClientSession {
                 let received = input.get(..count).unwrap_or_default();
                 self.user.receive(received, &mut self.engine_context.cx());
             }
-            SessionEvent::Connected(Ok(byte_stream), from) => self.connected(byte_stream, from),
+            SessionEvent::Connected(Ok(byte_stream), from) => self.on_connected(byte_stream, from),
             SessionEvent::Connected(Err(_), _) => {
                 self.data = Data::None;
                 self.user.data_failed(&mut self.engine_context.cx());
@@ -402,7 +402,7 @@ impl FtpClientSession {
         }
     }
 
-    fn connected(&mut self, byte_stream: ByteStream, from: Option<SocketAddr>) {
+    fn on_connected(&mut self, byte_stream: ByteStream, from: Option<SocketAddr>) {
         let Some(peer) = from.or_else(|| byte_stream.peer().ok()) else {
             self.data = Data::None;
             return self.user.data_failed(&mut self.engine_context.cx());
@@ -442,11 +442,11 @@ impl FtpClientSession {
             UserEvent::Reply(reply) => {
                 self.timing.record_reply(reply.code.number());
                 if self.shared.is_verbose.load(Ordering::Relaxed) {
-                    crate::files::progress::say(&format!("< {reply}"));
+                    crate::files::progress::print_message(&format!("< {reply}"));
                 }
                 // After the login, a 211 reply answers STAT, not FEAT (RFC 959 §4.2.2).
                 if !self.is_open && reply.code.number() == 211 && reply.lines.len() > 1 {
-                    self.features = Features::of(&reply);
+                    self.features = Features::from_reply(&reply);
                 }
             }
             UserEvent::StartTls => {
@@ -499,7 +499,7 @@ impl FtpClientSession {
             DataListener::Userspace(listener) => Some((self.local.ip(), listener.port()).into()),
         });
         self.data = listener.map_or(Data::None, Data::Listening);
-        self.user.listening(address, &mut self.engine_context.cx());
+        self.user.on_listening(address, &mut self.engine_context.cx());
     }
 
     fn start_data(&mut self, id: TaskId, protection: Protection) {
@@ -524,7 +524,7 @@ impl FtpClientSession {
         };
         let cancellation = Arc::new(Cancellation::default());
         let local_end = self.local_end.take().unwrap_or(LocalEnd::Memory(Vec::new()));
-        let is_sending = matches!(local_end, LocalEnd::From(_));
+        let is_sending = matches!(local_end, LocalEnd::ReadFrom(_));
         let transfer = DataTransfer {
             connection,
             cancellation: Arc::clone(&cancellation),
@@ -551,7 +551,7 @@ impl FtpClientSession {
         moved: &Arc<AtomicU64>,
     ) -> Option<TcpStream> {
         let local_end = self.local_end.take().unwrap_or(LocalEnd::Memory(Vec::new()));
-        if let LocalEnd::From(file) = &local_end {
+        if let LocalEnd::ReadFrom(file) = &local_end {
             let (count, ended) = send_small_file(&stream, file);
             moved.store(count, Ordering::Relaxed);
             self.shared.total_bytes.fetch_add(count, Ordering::Relaxed);

@@ -45,7 +45,7 @@ pub(in crate::files) struct ConnectionOptions {
     pub(in crate::files) ca: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::files) record_options: RecordOptions,
-    /// Print the result as JSON, on the standard output unless the file goes there
+    /// Print the result as JSON
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(in crate::files) json: bool,
     /// Print nothing but errors
@@ -59,9 +59,9 @@ pub(in crate::files) struct ConnectionOptions {
 /// Options of FTP transfers.
 #[derive(Debug, clap::Args)]
 pub(in crate::files) struct TransferArguments {
-    /// Resume a partial file if it is the beginning of the same file, and skip files that are
-    /// complete. Before put appends, it compares the part on the server: by HASH, or else by size,
-    /// time and the last bytes
+    /// Resume partial files, and skip complete files. An upload is resumed only if the remote file
+    /// is the beginning of the local file, as compared by HASH, or else by size, time and last
+    /// bytes
     #[arg(short, long = "continue", help_heading = heading::TRANSFER)]
     pub(in crate::files) continues: bool,
     /// Transfer whole directories; links on the server are skipped
@@ -75,9 +75,9 @@ pub(in crate::files) struct TransferArguments {
     #[arg(long, help_heading = heading::TRANSFER)]
     pub(in crate::files) no_keep_time: bool,
     /// Data type: I (as stored on the host: octets, or the type in config.toml), A (text), E
-    /// (EBCDIC), or L with the bits of a word, such as L36 (L8 means octets on any host); A and E
-    /// may be followed by N, T or C; auto queries the server's system type and selects L36 for a
-    /// 36-bit system [default: I]
+    /// (EBCDIC), or L with the number of bits of a word, such as L36 (L8 means octets on any host).
+    /// A and E may be followed by N, T or C. auto queries the server's system type and selects L36
+    /// for a 36-bit system [default: I]
     #[arg(long = "type", value_name = "I|A|E|Lbits|auto", value_parser = parse_requested_type,
           help_heading = heading::REPRESENTATION)]
     pub(in crate::files) data_type: Option<RequestedType>,
@@ -175,7 +175,7 @@ impl TransferArguments {
 /// Returns an error if the configuration is invalid.
 pub(super) fn host_transfer_options(url: &Url, existing: Existing) -> Result<FtpOptions, FtpError> {
     let host = HostSettings::of(&url.target.host);
-    let host = host.map_err(|error| FtpError::Wrong(format!("{error:#}")))?;
+    let host = host.map_err(|error| FtpError::InvalidRequest(format!("{error:#}")))?;
     let image = host.image();
     let word_format = host.store.unwrap_or_default();
     let mut representation = Representation { word_format, ..Representation::IMAGE };
@@ -196,7 +196,7 @@ pub(super) fn host_transfer_options(url: &Url, existing: Existing) -> Result<Ftp
 /// Returns an error that states the violated rule.
 pub(super) fn check(representation: &Representation) -> Result<()> {
     let Representation { data_type, mode, structure, word_format } = *representation;
-    if data::supported(representation).is_ok() {
+    if data::check_supported(representation).is_ok() {
         return Ok(());
     }
     let size = match data_type {
@@ -217,7 +217,7 @@ pub(super) fn check(representation: &Representation) -> Result<()> {
             "TYPE {data_type} marks the beginnings of lines itself and excludes STRU R: omit one \
              of the two"
         ),
-        _ if !word_format.holds(size) => bail!(
+        _ if !word_format.can_store(size) => bail!(
             "this --store format is for words of 36 bits, not for TYPE {data_type}: use h36, data8 \
              or oct"
         ),

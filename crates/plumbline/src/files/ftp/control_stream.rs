@@ -125,8 +125,8 @@ impl ControlStream {
         }
     }
 
-    /// Switches to TLS. Returns the reason for trusting the server, and the fingerprint of its
-    /// certificate.
+    /// Switches to TLS. Returns the reason for trusting the server, and the fingerprint of the
+    /// server's certificate.
     pub(super) async fn start_tls(
         &mut self,
         client: &TlsClient,
@@ -143,7 +143,7 @@ impl ControlStream {
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let digest = certificate.map(fingerprint).unwrap_or_default();
         *self = Self::Tls(Box::new(stream));
-        Ok((client.accepted(&digest), digest))
+        Ok((client.trust_basis(&digest), digest))
     }
 
     /// Ends the stream.

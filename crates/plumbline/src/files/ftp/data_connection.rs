@@ -98,9 +98,9 @@ impl Canceller {
         }
     }
 
-    /// Resets the connection, so that the peer cannot take a truncated file for a complete file.
-    /// Returns whether the reset succeeded; it fails while a thread is blocked in a call on the
-    /// connection.
+    /// Resets the connection, so that the peer cannot mistake a truncated file for a complete file.
+    /// Returns whether the reset succeeded. A reset fails while a thread is blocked in a call on
+    /// the connection.
     pub(super) fn reset(&self) -> bool {
         self.socket().is_some_and(|socket| rustix::net::connect_unspec(socket).is_ok())
     }
@@ -234,8 +234,8 @@ impl DataConnection {
         }
     }
 
-    /// Resets the connection and omits close_notify, so that the peer cannot take a truncated file
-    /// for a complete file.
+    /// Resets the connection and omits close_notify, so that the peer cannot mistake a truncated
+    /// file for a complete file.
     pub(super) fn abort(&self) {
         match self.tcp() {
             // A broken connection needs no reset.

@@ -40,9 +40,9 @@ pub(super) enum LocalEnd {
     /// Writes to a file from offset `at` on, or to a stream without offsets. The transfer ends
     /// after `stop_after` bytes, if given. More than `max_bytes` bytes are an error and are not
     /// written.
-    Into { file: File, at: Option<u64>, stop_after: Option<u64>, max_bytes: Option<u64> },
+    WriteTo { file: File, at: Option<u64>, stop_after: Option<u64>, max_bytes: Option<u64> },
     /// Reads from a file or a stream.
-    From(File),
+    ReadFrom(File),
     /// Appends to memory.
     Memory(Vec<u8>),
     /// Parses the entries of a listing as they arrive.
@@ -79,7 +79,7 @@ pub(super) struct ArrivalLog {
     /// was observed.
     pub(super) first_loss_bytes: Option<u64>,
     bytes: u64,
-    /// Run-queue wait of the sampling thread, caused by the sampling. It does not delay the
+    /// Run-queue wait of the sampling thread while it sampled. This wait does not delay the
     /// transfer.
     pub(super) sampling_wait: Duration,
     sampled_wait: Option<Duration>,
@@ -163,8 +163,8 @@ impl ArrivalLog {
     /// Adds the run-queue wait of the calling thread since the last sample.
     pub(super) fn account_sampling(&mut self) {
         let now = thread_run_queue_wait();
-        let since = now.zip(self.sampled_wait).map(|(now, before)| now.saturating_sub(before));
-        self.sampling_wait += since.unwrap_or(Duration::ZERO);
+        let added_wait = now.zip(self.sampled_wait).map(|(now, before)| now.saturating_sub(before));
+        self.sampling_wait += added_wait.unwrap_or(Duration::ZERO);
         self.sampled_wait = now;
     }
 
@@ -175,7 +175,7 @@ impl ArrivalLog {
 }
 
 /// Cancels a transfer that waits for its rate limit. Closing the connection is not enough: the
-/// kernel still returns its buffered data, and the transfer reads that data at the limited rate.
+/// transfer would read the data in the kernel's buffers to the end, at the limited rate.
 #[derive(Debug, Default)]
 pub(super) struct Cancellation {
     is_cancelled: Mutex<bool>,
@@ -250,7 +250,7 @@ impl DataTransfer {
         let began = Instant::now();
         let cpu = thread_cpu_time();
         let switches = ContextSwitches::of_thread();
-        let waited = thread_run_queue_wait();
+        let run_queue_wait_before = thread_run_queue_wait();
         let mut transfer_result = TransferResult::empty();
         transfer_result.result = match self.connection.begin() {
             Err(error) => Err((DataFailure::Tls, error)),
@@ -258,7 +258,7 @@ impl DataTransfer {
                 transfer_result.stats.tls = tls;
                 transfer_result.stats.tls_time = tls.map(|_| began.elapsed());
                 match self.local_end {
-                    LocalEnd::From(_) => {
+                    LocalEnd::ReadFrom(_) => {
                         transfer_result.stats.first_byte = Some(Instant::now());
                         transfer_result.stats.is_sending = true;
                         let result = self.send(&mut transfer_result);
@@ -282,11 +282,12 @@ impl DataTransfer {
                 window.map(u64::from);
         }
         transfer_result.stats.cpu = thread_cpu_time().saturating_sub(cpu);
-        transfer_result.stats.run_queue_wait =
-            thread_run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
+        transfer_result.stats.run_queue_wait = thread_run_queue_wait()
+            .zip(run_queue_wait_before)
+            .map(|(now, before)| now.saturating_sub(before));
         // All context switches of this thread belong to the transfer: the thread has no other work.
         transfer_result.stats.switches =
-            ContextSwitches::of_thread().zip(switches).map(|(now, before)| now.since(before));
+            ContextSwitches::of_thread().zip(switches).map(|(now, old)| now.switches_since(old));
         if let DataConnection::Tls(secured) = &self.connection {
             transfer_result.stats.crypto = Some(secured.crypto_time());
         }
@@ -297,7 +298,7 @@ impl DataTransfer {
         transfer_result
     }
 
-    /// Counts moved bytes, and waits if they exceed the rate limit.
+    /// Counts moved bytes. If the bytes exceed the rate limit, waits.
     fn count(&mut self, bytes: usize) -> Result<(), TransferError> {
         let bytes_u64 = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.moved.fetch_add(bytes_u64, Ordering::Relaxed);
@@ -328,7 +329,7 @@ impl DataTransfer {
     /// data.
     fn receive_by_splice(&mut self, ended: &mut TransferResult) -> Result<bool, TransferError> {
         let is_small = self.expected_bytes.is_some_and(|size| size < SPLICE_MIN_BYTES);
-        let LocalEnd::Into { file, at, stop_after: None, max_bytes } = &self.local_end else {
+        let LocalEnd::WriteTo { file, at, stop_after: None, max_bytes } = &self.local_end else {
             return Ok(false);
         };
         let max_bytes = *max_bytes;
@@ -389,7 +390,7 @@ impl DataTransfer {
         loop {
             let mut write_result = Ok(());
             let Self { connection, local_end, .. } = self;
-            let mut take = |wire: &[u8], ended: &mut TransferResult| {
+            let mut process = |wire: &[u8], ended: &mut TransferResult| {
                 if write_result.is_ok() {
                     write_result =
                         local_end.process_wire_bytes(wire, decoder.as_mut(), &mut content, ended);
@@ -399,14 +400,14 @@ impl DataTransfer {
             let read_result = match connection {
                 // With TLS one call both waits and decrypts, so the wait alone is not timed.
                 DataConnection::Tls(secured) => {
-                    secured.receive(piece.len(), |wire| take(wire, ended))
+                    secured.receive(piece.len(), |wire| process(wire, ended))
                 }
                 DataConnection::Plaintext(tcp) => {
                     let read = tcp.read(&mut piece);
                     add_since(&mut ended.stats.waiting, began);
                     ended.stats.count_call();
                     if let Ok(count @ 1..) = read {
-                        take(piece.get(..count).unwrap_or_default(), ended);
+                        process(piece.get(..count).unwrap_or_default(), ended);
                     }
                     read
                 }
@@ -469,7 +470,7 @@ impl DataTransfer {
         }
         let mut piece = vec![0; self.buffer_len()];
         let mut wire = Vec::new();
-        while let LocalEnd::From(file) = &mut self.local_end {
+        while let LocalEnd::ReadFrom(file) = &mut self.local_end {
             let began = Instant::now();
             let read = file.read(&mut piece);
             add_since(&mut ended.stats.reading, began);
@@ -515,7 +516,7 @@ impl DataTransfer {
 
     /// Lets the kernel send the file by `sendfile`. Returns whether the kernel sent the file.
     fn send_by_sendfile(&mut self, ended: &mut TransferResult) -> Result<bool, TransferError> {
-        let LocalEnd::From(file) = &self.local_end else { return Ok(false) };
+        let LocalEnd::ReadFrom(file) = &self.local_end else { return Ok(false) };
         if !file.metadata().is_ok_and(|about| about.is_file()) {
             return Ok(false);
         }
@@ -545,7 +546,7 @@ impl DataTransfer {
     }
 }
 
-/// Checks that `count` bytes after the first `before` do not exceed `max_bytes`.
+/// Returns an error if `before + count` bytes exceed `max_bytes`.
 fn check_limit(max_bytes: Option<u64>, before: u64, count: usize) -> Result<(), TransferError> {
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     match max_bytes {
@@ -557,12 +558,12 @@ fn check_limit(max_bytes: Option<u64>, before: u64, count: usize) -> Result<(), 
 }
 
 impl TransferResult {
-    /// Moves the content of `local_end`, if in memory or a listing, into the result.
+    /// Moves data received into memory, or a received listing, from `local_end` into the result.
     pub(super) fn store_content(&mut self, local_end: LocalEnd) {
         match local_end {
             LocalEnd::Memory(memory) => self.memory = memory,
             LocalEnd::Listing(listing) => self.listing = Some(listing),
-            LocalEnd::Into { .. } | LocalEnd::From(_) => {}
+            LocalEnd::WriteTo { .. } | LocalEnd::ReadFrom(_) => {}
         }
     }
 }
@@ -570,7 +571,7 @@ impl TransferResult {
 impl LocalEnd {
     /// Returns the number of bytes between the position and the end of a regular file.
     fn remaining_bytes(&self) -> Option<u64> {
-        let Self::From(file) = self else { return None };
+        let Self::ReadFrom(file) = self else { return None };
         let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
         Some(metadata.len().saturating_sub(rustix::fs::tell(file).ok()?))
     }
@@ -617,7 +618,7 @@ impl LocalEnd {
     ) -> Result<(), TransferError> {
         let mut bytes = bytes;
         match self {
-            Self::Into { file, at, stop_after, max_bytes } => {
+            Self::WriteTo { file, at, stop_after, max_bytes } => {
                 if stop_after.is_none() {
                     check_limit(*max_bytes, ended.file_bytes, bytes.len())?;
                 }
@@ -648,7 +649,7 @@ impl LocalEnd {
             Self::Listing(listing) => {
                 listing.push(bytes).map_err(|error| limit_exceeded(error.to_string()))?;
             }
-            Self::From(_) => {}
+            Self::ReadFrom(_) => {}
         }
         ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);
         Ok(())
@@ -669,7 +670,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (data, _) = listener.accept().unwrap();
-        // Takes more than an hour at ten bytes per second, and fits into the kernel's buffers.
+        // At ten bytes per second the transfer takes more than an hour. All bytes fit into the
+        // kernel's buffers.
         server.write_all(&[7; 40_000]).unwrap();
         let cancellation = Arc::new(Cancellation::default());
         let transfer = DataTransfer {

@@ -37,7 +37,7 @@ pub(super) struct Download {
     /// Whether `modified` comes from LIST, so that the time reported by MDTM replaces it.
     pub(super) has_rough_time: bool,
     /// Whether a remote file has the name that the partial download of this file would get.
-    pub(super) has_no_part: bool,
+    pub(super) is_part_name_taken: bool,
     pub(super) destination: Destination,
 }
 
@@ -76,7 +76,8 @@ impl Download {
             .is_some_and(|((len, time), (size, remote_time))| len <= size && time == remote_time)
     }
 
-    /// Returns whether the user requested this file alone, not as one of many files from a listing.
+    /// Returns whether the user requested this file by its own name, and not as a part of a pattern
+    /// or a directory.
     pub(super) fn is_single(&self) -> bool {
         !matches!(self.destination, Destination::Beneath(..))
     }
@@ -107,7 +108,8 @@ pub(super) fn open_parent(path: &Path) -> io::Result<(OwnedFd, Vec<u8>)> {
     Ok((directory, name))
 }
 
-/// Creates the draft of the download; with a key it can be resumed after plumb was killed.
+/// Creates the draft of the download. If plumb is killed, a later process with the same `key`
+/// resumes the draft.
 pub(super) fn begin(
     download: &Download,
     existing: Existing,

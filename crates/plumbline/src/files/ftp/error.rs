@@ -14,7 +14,7 @@ use std::io;
 pub(super) enum FtpError {
     /// The host name has no address.
     NoAddress(String),
-    /// No control connection could be established, or it was lost.
+    /// The control connection could not be established or was lost.
     NoConnection(String),
     /// No program listens at the address, or the file does not exist.
     NotFound(String),
@@ -37,7 +37,7 @@ pub(super) enum FtpError {
     /// Error of the local system.
     Local(anyhow::Error),
     /// The request is invalid.
-    Wrong(String),
+    InvalidRequest(String),
     /// The local and the remote file differ.
     Differs(String),
     /// All possible transfers or removals succeeded, but some names were left out.
@@ -59,9 +59,11 @@ impl FtpError {
             Self::Tls(TlsFailure::HandshakeTimeout(_) | TlsFailure::Closed) => true,
             Self::NoAddress(_) | Self::NotFound(_) | Self::IsDirectory(_) => false,
             Self::Mismatch(_) | Self::Declined => false,
-            Self::Tls(_) | Self::Local(_) | Self::Wrong(_) | Self::LeftOut(_) | Self::Stopped => {
-                false
-            }
+            Self::Tls(_)
+            | Self::Local(_)
+            | Self::InvalidRequest(_)
+            | Self::LeftOut(_)
+            | Self::Stopped => false,
         }
     }
 
@@ -188,7 +190,7 @@ impl FtpError {
                 Outcome::Protocol
             }
             Self::Mismatch(_) => Outcome::Refused,
-            Self::Local(_) | Self::Wrong(_) | Self::LeftOut(_) => Outcome::Local,
+            Self::Local(_) | Self::InvalidRequest(_) | Self::LeftOut(_) => Outcome::Local,
             Self::Stopped | Self::Declined => Outcome::AbortedByUser,
         }
     }
@@ -200,7 +202,7 @@ impl FtpError {
             Self::Step { failure, .. } if failure.why == FailureReason::Data(DataFailure::File) => {
                 exit::Failure::ThisMachine
             }
-            Self::Wrong(_) => exit::Failure::WrongArguments,
+            Self::InvalidRequest(_) => exit::Failure::WrongArguments,
             Self::Stopped | Self::Declined => exit::Failure::NothingMeasured,
             _ => exit::Failure::RemoteHost,
         }
@@ -213,7 +215,7 @@ impl FtpError {
             | Self::NoConnection(sentence)
             | Self::NotFound(sentence)
             | Self::IsDirectory(sentence)
-            | Self::Wrong(sentence)
+            | Self::InvalidRequest(sentence)
             | Self::LeftOut(sentence)
             | Self::Mismatch(sentence)
             | Self::Differs(sentence) => sentence.clone(),

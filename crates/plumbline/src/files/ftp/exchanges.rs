@@ -7,7 +7,7 @@ use std::time::Instant;
 /// Maximum number of commands recorded per task; later commands are not recorded.
 const COMMANDS_MAX: usize = 64;
 
-/// The commands of one task.
+/// The commands of one task, with their replies.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
     greeting: Option<Instant>,
@@ -48,7 +48,7 @@ impl Exchanges {
     }
 
     /// Removes the commands that were answered.
-    pub(super) fn forget_answered(&mut self) {
+    pub(super) fn remove_answered(&mut self) {
         self.commands.retain(|command| command.replied_at.is_none());
     }
 
@@ -58,7 +58,7 @@ impl Exchanges {
     }
 
     /// Returns the commands, with times since `began`.
-    pub(super) fn since(&self, began: Instant) -> Vec<verdict::Exchange> {
+    pub(super) fn exchanges_since(&self, began: Instant) -> Vec<verdict::Exchange> {
         let since = |at: Instant| nanos(at.saturating_duration_since(began));
         let exchange = |command: &Command| verdict::Exchange {
             verb: command.verb.clone(),
@@ -87,11 +87,11 @@ mod tests {
         exchanges.record_reply(150, at(40));
         exchanges.record_reply(226, at(50));
         assert_eq!(exchanges.greeting_since(began), Some(Duration::from_millis(10)));
-        let [epsv, retr] = exchanges.since(began).try_into().unwrap();
+        let [epsv, retr] = exchanges.exchanges_since(began).try_into().unwrap();
         assert_eq!((epsv.verb.as_str(), epsv.replied_ns), ("EPSV", Some(30_000_000)));
         assert_eq!(retr.preliminary_ns, Some(40_000_000));
         assert_eq!(retr.replied_ns, Some(50_000_000));
-        exchanges.forget_answered();
-        assert!(exchanges.since(began).is_empty());
+        exchanges.remove_answered();
+        assert!(exchanges.exchanges_since(began).is_empty());
     }
 }

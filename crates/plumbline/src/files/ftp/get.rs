@@ -3,9 +3,9 @@
 //! A temporary file (draft) receives the data and takes the final name when the download is
 //! complete. If a transfer breaks off, the next attempt resumes at the last received byte, provided
 //! that the remote file still has the same size and time. When all attempts have failed, the
-//! received part is kept as the partial download `name.part`. Its time is the time of the remote
-//! file, so that `--continue` recognizes the partial download. A file assembled from several
-//! transfers is compared by HASH if the server supports HASH.
+//! received part is kept as the partial download `name.part`. The partial download gets the time of
+//! the remote file, so that `--continue` recognizes it. A file assembled from several transfers is
+//! compared by HASH if the server supports HASH.
 //!
 //! Resuming requires a file that has the same octets on both hosts. For text, or for words that are
 //! not octets, the server may store the file in another form and of another size. Such a file is
@@ -21,7 +21,7 @@ use super::remote::{name_of, split};
 use super::remote_hash::compare;
 use super::tail_sample::TailSample;
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::transfer_recorder::Record;
 use anyhow::Context;
 use os::beneath::{AtomicFile, Existing, sweep};
@@ -183,7 +183,9 @@ async fn fetch(
 /// Empties a partial download that is not the beginning of the remote file `path`.
 fn discard_partial(file: &File, path: &[u8]) -> Result<(), FtpError> {
     let escaped = escaped(path);
-    say(&format!("the partial download of '{escaped}' is of another file: downloading it again"));
+    print_message(&format!(
+        "the partial download of '{escaped}' is of another file: downloading it again"
+    ));
     Ok(file.set_len(0).map_err(anyhow::Error::new)?)
 }
 
@@ -197,7 +199,7 @@ fn commit(
     match atomic_file.commit_soon() {
         Ok(()) => Ok(FileOutcome::Transferred),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(exists(download, options))
+            Err(existing_file_error(download, options))
         }
         Err(error) => Err(anyhow::Error::new(error).context("cannot save the file").into()),
     }
@@ -315,7 +317,7 @@ async fn download_in_place(
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let local_end = LocalEnd::Into {
+        let local_end = LocalEnd::WriteTo {
             file: file.try_clone().map_err(anyhow::Error::new)?,
             at: None,
             stop_after: None,
@@ -324,7 +326,7 @@ async fn download_in_place(
         let task = retrieve(download, options, 0)?;
         let (result, moved) =
             client.run_once(&download_context(download), task, Some(local_end)).await;
-        record.take(client, moved.as_ref(), 0);
+        record.add_attempt(client, moved.as_ref(), 0);
         let is_begun = moved.is_some_and(|moved| moved.file_bytes > 0);
         match result {
             Ok(_) => return Ok(FileOutcome::Transferred),
@@ -390,7 +392,7 @@ impl Segment<'_> {
                 *at = 0;
                 self.file.set_len(0).map_err(anyhow::Error::new)?;
             }
-            let local_end = LocalEnd::Into {
+            let local_end = LocalEnd::WriteTo {
                 file: self.file.try_clone().map_err(anyhow::Error::new)?,
                 at: Some(*at),
                 stop_after: self.end.map(|end| end - *at),
@@ -399,7 +401,7 @@ impl Segment<'_> {
             let task = retrieve(self.download, self.options, *at)?;
             let (result, moved) =
                 client.run_once(&download_context(self.download), task, Some(local_end)).await;
-            record.take(client, moved.as_ref(), *at);
+            record.add_attempt(client, moved.as_ref(), *at);
             let mut has_enough = false;
             if let Some(moved) = moved {
                 *at += moved.file_bytes;
@@ -511,11 +513,12 @@ fn open(
         return Ok(None);
     }
     if options.existing == Existing::Keep && download.local_size_and_time().is_some() {
-        return Err(exists(download, options));
+        return Err(existing_file_error(download, options));
     }
     connector.sweep_beside(&download.destination);
     let key = resume_key(download, options, connector);
-    let has_part = options.continues && !download.has_no_part && download.has_matching_part();
+    let has_part =
+        options.continues && !download.is_part_name_taken && download.has_matching_part();
     if has_part && let Ok(atomic_file) = resume_part(download, options.existing, key) {
         let at = atomic_file.file().metadata().map_err(anyhow::Error::new)?.len();
         return Ok(Some((atomic_file, at)));
@@ -531,7 +534,7 @@ fn open(
             Ok(Some((atomic_file, at)))
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(exists(download, options))
+            Err(existing_file_error(download, options))
         }
         Err(error) => {
             let sentence = format!("cannot write {}", download.local_name());
@@ -567,7 +570,7 @@ fn resume_key(download: &Download, options: &FtpOptions, connector: &Connector) 
 
 /// Returns the error for an existing file. If the file may be the beginning of the remote file,
 /// left by another program, the message explains how to resume.
-fn exists(download: &Download, options: &FtpOptions) -> FtpError {
+fn existing_file_error(download: &Download, options: &FtpOptions) -> FtpError {
     let name = download.local_name();
     let remote = download.size.zip(download.modified).zip(download.local_size_and_time());
     if let (true, Destination::File(path), Some(((size, modified), (len, _)))) =
@@ -578,13 +581,15 @@ fn exists(download: &Download, options: &FtpOptions) -> FtpError {
         let seconds = modified.seconds;
         let len = count(len);
         let size = count(size);
-        return FtpError::Wrong(format!(
+        return FtpError::InvalidRequest(format!(
             "{name} exists, with {len} of {size} bytes: if it is the beginning of the remote file, \
              run mv '{local}' '{local}.part' && touch -d @{seconds} '{local}.part' and then use \
              --continue; or use --force to download the whole file"
         ));
     }
-    FtpError::Wrong(format!("{name} exists: use --force to replace it, or name another file"))
+    FtpError::InvalidRequest(format!(
+        "{name} exists: use --force to replace it, or name another file"
+    ))
 }
 
 /// Minimum size of a file whose download is resumed after plumb was killed; our own choice.
@@ -649,8 +654,8 @@ fn keep_partial(
     };
     // If the data cannot be kept, the next download starts at 0. An existing `name.part` may belong
     // to the user, so it is not replaced.
-    if !download.has_no_part && atomic_file.keep_as(&part).is_ok() && !connector.is_quiet {
-        say(&format!(
+    if !download.is_part_name_taken && atomic_file.keep_as(&part).is_ok() && !connector.is_quiet {
+        print_message(&format!(
             "saved {} bytes of '{}' in '{}': resume with --continue or the next mirror",
             count(received_bytes),
             escaped(&name),

@@ -1,9 +1,9 @@
 //! `plumb mail`: sends a text to a mailbox on an FTP server (RFC 354).
 //!
-//! MLFL sends the text over a data connection, like a file. A server that only knows MAIL gets the
-//! text line by line over the control connection; a line with a single period ends the text. Such a
-//! line in the text itself gets a space after its period. The text is sent only once: if its
-//! arrival is uncertain, the command fails.
+//! MLFL sends the text over a data connection, like a file. To a server that only knows MAIL, the
+//! text is sent line by line over the control connection. There a line with a single period ends
+//! the text, so a space is appended to such a line of the text itself. The text is sent only once:
+//! if its arrival is uncertain, the command fails.
 
 use super::client::FtpClient;
 use super::command_options::ConnectionOptions;
@@ -13,7 +13,7 @@ use super::remote::name_of;
 use super::run_command::run_command;
 use crate::exit;
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::files::url::Url;
 use anyhow::Context;
 use protocols::application::ftp::user::Task;
@@ -59,7 +59,7 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
         let context = format!("cannot mail to '{}'", escaped(&url.name));
         let mut client = FtpClient::new(&connector);
         client.ready().await?;
-        let local_end = LocalEnd::From(in_memory(&text).map_err(anyhow::Error::new)?);
+        let local_end = LocalEnd::ReadFrom(in_memory(&text).map_err(anyhow::Error::new)?);
         let by_file = Task::MailFile(mailbox.clone());
         let (sent, _) = client.run_once(&context, by_file, Some(local_end)).await;
         let command_name = match sent {
@@ -76,7 +76,10 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
             super::manage::print(format!("{line}\n").as_bytes())?;
         } else if !connection.quiet {
             let bytes = count(u64::try_from(text.len()).unwrap_or(u64::MAX));
-            say(&format!("mailed {bytes} bytes to '{}' by {command_name}", escaped(&url.name)));
+            print_message(&format!(
+                "mailed {bytes} bytes to '{}' by {command_name}",
+                escaped(&url.name)
+            ));
         }
         Ok(())
     })
@@ -93,7 +96,9 @@ fn read(path: &Path) -> Result<Vec<u8>, FtpError> {
     };
     let count = read_result.with_context(|| format!("cannot read {}", path.display()))?;
     if u64::try_from(count).unwrap_or(u64::MAX) > TEXT_MAX_BYTES {
-        return Err(FtpError::Wrong("the text exceeds the limit of 16,777,216 bytes".to_owned()));
+        return Err(FtpError::InvalidRequest(
+            "the text exceeds the limit of 16,777,216 bytes".to_owned(),
+        ));
     }
     Ok(text)
 }

@@ -11,7 +11,7 @@ use super::removal::{Removal, RemoveOptions, check_named, confirm};
 use super::run_command::{report_error, run_command};
 use crate::exit;
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::files::url::{Url, UrlScheme, UrlType};
 use crate::transfer_recorder::{Record, timed};
 use anyhow::Context;
@@ -154,8 +154,8 @@ pub(super) async fn entries(
     Ok(entries)
 }
 
-/// Lists a directory; `found` is its entry, if known. Some servers list a directory that does not
-/// exist as an empty directory.
+/// Lists a directory. `found` is the directory's entry in its parent, if known. Some servers list a
+/// directory that does not exist as an empty directory.
 async fn list_directory(
     client: &mut FtpClient,
     path: &[u8],
@@ -164,7 +164,7 @@ async fn list_directory(
     let entries = client.list_recorded(path).await?;
     let is_certain = found.is_some() || path.iter().all(|&byte| byte == b'/');
     let is_silent = entries.is_empty() && client.unparsed.lines == 0 && !client.is_reported_empty;
-    if is_silent && !is_certain && !client.has("MLST") && !client.is_directory(path).await? {
+    if is_silent && !is_certain && !client.advertises("MLST") && !client.is_directory(path).await? {
         let escaped = escaped(path);
         return Err(FtpError::NotFound(format!("there is no directory '{escaped}' on the server")));
     }
@@ -236,9 +236,9 @@ pub(crate) fn remove(arguments: &Remove) -> exit::Result {
             is_quiet: connection.quiet,
         };
         if removal.is_many() && !arguments.dry_run {
-            let amount = removal.amount();
+            let amount = removal.amount_text();
             if !connection.quiet && !connection.json {
-                say(&format!("removing {amount}"));
+                print_message(&format!("removing {amount}"));
             }
             if !arguments.force {
                 confirm(&client, &format!("remove {amount}?")).await?;
@@ -302,7 +302,7 @@ impl NewName {
         };
         let is_same_user = url.login.user.is_none() || url.login.user == from.login.user;
         if url.target != from.target || !is_same_user {
-            return Err(FtpError::Wrong(format!(
+            return Err(FtpError::InvalidRequest(format!(
                 "{from} and {url} differ in host, port or user: mv renames files within one server"
             )));
         }
@@ -347,7 +347,9 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
         client.choose_type(&mut image).await?;
         for url in &arguments.urls {
             if url.target != first.target {
-                return Err(FtpError::Wrong(format!("{url} is not on the host of {first}")));
+                return Err(FtpError::InvalidRequest(format!(
+                    "{url} is not on the host of {first}"
+                )));
             }
             let representation = match url.scheme {
                 UrlScheme::Ftp(_, Some(UrlType::Text)) => Representation::default(),
@@ -398,11 +400,11 @@ pub(super) async fn print_file(
         expected_bytes: None,
     };
     let local_end =
-        LocalEnd::Into { file: File::from(stdout), at: None, stop_after: None, max_bytes: None };
+        LocalEnd::WriteTo { file: File::from(stdout), at: None, stop_after: None, max_bytes: None };
     let context = format!("cannot download '{}'", escaped(path));
     let mut record = Record::begin(client, true, path, representation);
     let ((result, moved), cpu) = timed(client.run_once(&context, task, Some(local_end))).await;
-    record.take(client, moved.as_ref(), 0);
+    record.add_attempt(client, moved.as_ref(), 0);
     record.add_cpu(cpu);
     client.connector.keep(&mut record, result.as_ref().map(|_| FileOutcome::Transferred));
     result.map(|_| ())

@@ -9,7 +9,7 @@
 //! A name is deleted because it is missing in the listings of the other host. These listings are
 //! audited: if a listing cannot be read completely, nothing is deleted.
 
-use super::batch::{BatchItem, BatchOptions, finish, make_remote_directory};
+use super::batch::{BatchItem, BatchOptions, make_remote_directory, run_batch};
 use super::client::FtpClient;
 use super::command_options::{ConnectionOptions, host_transfer_options};
 use super::download::{Destination, Download, PART_SUFFIX};
@@ -17,13 +17,14 @@ use super::error::FtpError;
 use super::manage::print;
 use super::put;
 use super::remote::{Audit, join, name_of, unparsed_text};
-use super::removal::{amount, check_named, confirm, remove_directory, remove_file};
+use super::removal::{amount_text, check_named, confirm, remove_directory, remove_file};
 use super::rules::Rules;
 use super::run_command::{report_error, run_command};
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::files::get_put_arguments::{Location, rate};
-use crate::files::progress::say;
+use crate::files::progress::print_message;
+use crate::files::url::Url;
 use crate::heading;
 use anyhow::Context;
 use os::beneath::{Existing, Kind as LocalKind, RootDir};
@@ -39,15 +40,15 @@ pub(crate) const MIRROR_ABOUT: &str = "\
 Mirror a directory to or from an FTP server.
 
 One of the source and the destination is an FTP URL, the other a local directory. A file is \
-transferred if the destination does not have it, if the sizes differ, or if the source is newer; \
-the copy gets the time of the source.
+transferred if the destination does not have it, if the sizes differ, or if the source is newer. \
+The copy gets the time of the source.
 
-The --include and --exclude rules are read from left to right, and the last one that matches a \
-name decides; names that match no rule are mirrored, unless the first rule is --include. A glob \
-without a slash is compared with the last component of a name, one with a slash with the whole \
-name below the directory; one that ends with a slash matches directories only. Excluded names are \
-not deleted, nor are directories that contain them; if the first rule is --include, no directory \
-is deleted. Links and devices are skipped on both hosts.";
+The --include and --exclude rules are read from left to right, and the last rule that matches a \
+name decides. Names that match no rule are mirrored, unless the first rule is --include. A glob \
+without a slash is compared with the last component of a name. A glob with a slash is compared \
+with the whole name below the directory. A glob that ends with a slash matches directories only. \
+Excluded names and the directories that contain them are not deleted. If the first rule is \
+--include, no directory is deleted. Links and devices are skipped on both hosts.";
 
 /// Maximum number of entries in a local directory.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -113,13 +114,13 @@ type Names = BTreeSet<Vec<u8>>;
 
 /// Content of the mirrored directory on one host.
 #[derive(Debug, Default)]
-struct Side {
+struct MirrorSide {
     tree: Tree,
     /// Names that exist but are not in `tree`, and are left alone on both hosts.
     left_out: Names,
 }
 
-impl Side {
+impl MirrorSide {
     /// Keeps the selected names in `tree`, and moves the other names to `left_out`.
     fn retain(&mut self, mut is_selected: impl FnMut(&[u8], &EntryInfo) -> bool) {
         let left_out = &mut self.left_out;
@@ -143,7 +144,8 @@ struct MirrorPlan {
     deleted: Vec<(Vec<u8>, bool)>,
     directories: Vec<Vec<u8>>,
     files: Vec<Vec<u8>>,
-    /// Names that are a directory on one host and not on the other host. Both are left alone.
+    /// Names that are a directory on one host and not on the other host. Neither host's entry is
+    /// changed.
     kind_conflicts: Vec<Vec<u8>>,
 }
 
@@ -161,57 +163,62 @@ fn ancestors(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     slashes.filter_map(|(at, _)| name.get(..at))
 }
 
-fn plan(from: &Side, to: &Side, allowed: AllowedChanges) -> MirrorPlan {
+fn plan(from: &MirrorSide, to: &MirrorSide, allowed: AllowedChanges) -> MirrorPlan {
     let mut plan = MirrorPlan::default();
     let left_alone =
         [from, to].into_iter().flat_map(|side| side.links_and_devices().chain(&side.left_out));
     let left_alone: BTreeSet<&[u8]> = left_alone.map(Vec::as_slice).collect();
     // Names below the name of a link are left alone like the link itself.
-    let is_alone = |name: &[u8]| {
+    let is_left_alone = |name: &[u8]| {
         left_alone.contains(name) || ancestors(name).any(|name| left_alone.contains(name))
     };
     // A directory that contains a name to leave alone is not deleted.
-    let kept_names = to.left_out.iter().chain(to.tree.keys().filter(|name| is_alone(name)));
+    let kept_names = to.left_out.iter().chain(to.tree.keys().filter(|name| is_left_alone(name)));
     let parents_of_kept: BTreeSet<&[u8]> = kept_names.flat_map(|name| ancestors(name)).collect();
-    let is_gone = |name: &[u8], target: &EntryInfo| {
+    let is_deleted = |name: &[u8], target: &EntryInfo| {
         let may_be_deleted = !target.is_directory()
             || allowed.deletes_directories && !parents_of_kept.contains(name);
-        allowed.deletes && may_be_deleted && !is_alone(name)
+        allowed.deletes && may_be_deleted && !is_left_alone(name)
     };
     let mut blocked_directories = BTreeSet::new();
-    for (name, source) in from.tree.iter().filter(|(name, _)| !is_alone(name)) {
+    for (name, source) in from.tree.iter().filter(|(name, _)| !is_left_alone(name)) {
         let target = to.tree.get(name);
-        let is_other = target.is_some_and(|target| target.kind != source.kind);
+        let has_other_kind = target.is_some_and(|target| target.kind != source.kind);
         if ancestors(name).any(|directory| blocked_directories.contains(directory)) {
             continue;
         }
-        if is_other && !target.is_some_and(|target| is_gone(name, target)) {
+        if has_other_kind && !target.is_some_and(|target| is_deleted(name, target)) {
             // The destination has a file with the name of a directory, or a directory with the name
-            // of a file. That entry stays, because it may not be deleted.
+            // of a file. The entry at the destination stays, because it may not be deleted.
             plan.kind_conflicts.push(name.clone());
             blocked_directories.insert(name.as_slice());
             continue;
         }
-        match (source.is_directory(), target.filter(|_| !is_other)) {
+        match (source.is_directory(), target.filter(|_| !has_other_kind)) {
             (true, Some(_)) => {}
             (true, None) => plan.directories.push(name.clone()),
             (false, Some(target)) if !is_newer(source, target, allowed.compares_sizes) => {}
             (false, _) => plan.files.push(name.clone()),
         }
     }
-    let is_elsewhere = |name: &[u8], target: &EntryInfo| {
+    let is_missing_at_source = |name: &[u8], target: &EntryInfo| {
         from.tree.get(name).is_none_or(|source| source.kind != target.kind)
     };
     // The content of a directory is deleted before the directory.
     let candidates = to.tree.iter().rev();
-    let candidates =
-        candidates.filter(|(name, target)| is_elsewhere(name, target) && is_gone(name, target));
+    let candidates = candidates
+        .filter(|(name, target)| is_missing_at_source(name, target) && is_deleted(name, target));
     plan.deleted = candidates.map(|(name, target)| (name.clone(), target.is_directory())).collect();
     plan
 }
 
 /// Returns the plan. If the rules select files, directories that receive no file are left out.
-fn plan_with_rules(rules: &Rules, from: &Side, to: &Side, allowed: AllowedChanges) -> MirrorPlan {
+fn plan_with_rules(
+    rules: &Rules,
+    from: &MirrorSide,
+    to: &MirrorSide,
+    allowed: AllowedChanges,
+) -> MirrorPlan {
     let mut plan = plan(from, to, allowed);
     if rules.select_files() {
         leave_out_empty(&mut plan);
@@ -225,17 +232,23 @@ fn is_newer(from: &EntryInfo, to: &EntryInfo, compares_sizes: bool) -> bool {
     differs || newer
 }
 
-/// Runs `plumb mirror`.
-pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
-    let (url, directory, is_incoming) = match (&arguments.from, &arguments.to) {
-        (Location::Remote(url), Location::Local(directory)) => (url, directory, true),
-        (Location::Local(directory), Location::Remote(url)) => (url, directory, false),
+/// Returns the remote directory, the local directory, and whether the local one is the destination.
+fn locations(arguments: &Mirror) -> Result<(&Url, &Path, bool), FtpError> {
+    match (&arguments.from, &arguments.to) {
+        (Location::Remote(url), Location::Local(directory)) => Ok((url, directory, true)),
+        (Location::Local(directory), Location::Remote(url)) => Ok((url, directory, false)),
         _ => {
             let sentence = "use one URL, such as ftp://host/directory, and one local directory: \
                             the source, then the destination";
-            return Err(report_error(&FtpError::Wrong(sentence.to_owned())));
+            Err(FtpError::InvalidRequest(sentence.to_owned()))
         }
-    };
+    }
+}
+
+/// Runs `plumb mirror`.
+pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
+    let (url, directory, is_incoming) =
+        locations(arguments).map_err(|error| report_error(&error))?;
     let to = if is_incoming { directory.as_os_str().as_bytes() } else { &url.name };
     check_destination(arguments, to).map_err(|error| report_error(&error))?;
     let mut options =
@@ -254,7 +267,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         let mut remote = list_remote(&mut client, root, is_incoming, rules).await?;
         refuse_unparsed(client.audit.take(), &client)?;
         let is_missing = is_incoming && !directory.is_dir();
-        let mut local = if is_missing { Side::default() } else { list_local(directory)? };
+        let mut local = if is_missing { MirrorSide::default() } else { list_local(directory)? };
         local.retain(|name, info| rules.selects_path(name, info.is_directory()));
         client.skipped_names += leave_out_untransferable(&mut local);
         if is_incoming {
@@ -290,9 +303,15 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         client.skipped_names = client.skipped_names.saturating_add(not_deleted);
         let suffix = if deleted > 0 { format!(", and deleted {deleted}") } else { String::new() };
         let jobs = arguments.jobs;
-        let batch =
-            BatchOptions { options, jobs, is_json, is_quiet, is_stdout: false, also: suffix };
-        finish(&connector, client, items, &batch, "mirrored").await
+        let batch = BatchOptions {
+            options,
+            jobs,
+            is_json,
+            is_quiet,
+            is_stdout: false,
+            earlier_actions: suffix,
+        };
+        run_batch(&connector, client, items, &batch, "mirrored").await
     })
 }
 
@@ -304,7 +323,7 @@ fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), FtpError> {
     }
     let with_remedy = |error: FtpError| {
         let sentence = error.sentence();
-        FtpError::Wrong(format!("{sentence}, or use --force"))
+        FtpError::InvalidRequest(format!("{sentence}, or use --force"))
     };
     check_named(to, "delete in the destination").map_err(with_remedy)
 }
@@ -319,9 +338,9 @@ async fn confirm_deletion(
     if plan.deleted.is_empty() {
         return Ok(());
     }
-    let amount = amount(&plan.deleted);
+    let amount = amount_text(&plan.deleted);
     if !is_quiet {
-        say(&format!("deleting {amount} at the destination"));
+        print_message(&format!("deleting {amount} at the destination"));
     }
     if is_forced {
         return Ok(());
@@ -332,10 +351,10 @@ async fn confirm_deletion(
 async fn list_remote(
     client: &mut FtpClient,
     root: &[u8],
-    must_be: bool,
+    must_exist: bool,
     rules: &Rules,
-) -> Result<Side, FtpError> {
-    let mut side = Side::default();
+) -> Result<MirrorSide, FtpError> {
+    let mut side = MirrorSide::default();
     let is_selected = |name: &[u8], is_directory: bool| {
         let is_selected = rules.selects(name, is_directory);
         if !is_selected {
@@ -345,12 +364,13 @@ async fn list_remote(
     };
     let entries = match client.list_tree(root, is_selected).await {
         Ok(found) => found,
-        Err(error) if error.is_refusal() && !must_be => return Ok(Side::default()),
+        Err(error) if error.is_refusal() && !must_exist => return Ok(MirrorSide::default()),
         Err(error) => return Err(error),
     };
-    let names: Names = entries.iter().map(|found| found.below.clone()).collect();
-    let entries = if must_be { client.retain_valid_local_names(entries) } else { entries };
-    let kept_names: BTreeSet<&[u8]> = entries.iter().map(|found| found.below.as_slice()).collect();
+    let names: Names = entries.iter().map(|found| found.relative_path.clone()).collect();
+    let entries = if must_exist { client.retain_valid_local_names(entries) } else { entries };
+    let kept_names: BTreeSet<&[u8]> =
+        entries.iter().map(|found| found.relative_path.as_slice()).collect();
     side.left_out.extend(names.into_iter().filter(|name| !kept_names.contains(name.as_slice())));
     side.tree.extend(entries.into_iter().map(|found| {
         let kind = match found.entry.kind {
@@ -360,13 +380,14 @@ async fn list_remote(
         };
         let size = found.entry.size;
         let modified = found.entry.modified;
-        (found.below, EntryInfo { kind, size, modified })
+        (found.relative_path, EntryInfo { kind, size, modified })
     }));
     Ok(side)
 }
 
-/// Replaces the times reported by LIST with the times reported by MDTM. Does so only for files
-/// whose times are compared: files on both hosts whose sizes are equal or not compared.
+/// Replaces the times reported by LIST with the times reported by MDTM, for files whose times are
+/// compared. The times of a file are compared if both hosts have the file, and its sizes are equal
+/// or not compared.
 async fn exact_times(
     client: &mut FtpClient,
     root: &[u8],
@@ -399,19 +420,19 @@ fn refuse_unparsed(audit: Option<Audit>, client: &FtpClient) -> Result<(), FtpEr
 }
 
 /// Returns the content of a local directory.
-fn list_local(directory: &Path) -> Result<Side, FtpError> {
+fn list_local(directory: &Path) -> Result<MirrorSide, FtpError> {
     let root_dir = RootDir::open(directory)
         .with_context(|| format!("cannot read the directory {}", directory.display()))?;
-    let mut side = Side::default();
+    let mut side = MirrorSide::default();
     let mut pending_directories = vec![Vec::new()];
-    while let Some(below) = pending_directories.pop() {
-        let name: &[u8] = if below.is_empty() { b"." } else { &below };
+    while let Some(relative_path) = pending_directories.pop() {
+        let name: &[u8] = if relative_path.is_empty() { b"." } else { &relative_path };
         let entries = root_dir.list(name, ENTRIES_MAX).with_context(|| {
-            let path = directory.join(std::ffi::OsStr::from_bytes(&below));
+            let path = directory.join(std::ffi::OsStr::from_bytes(&relative_path));
             format!("cannot read the directory {}", path.display())
         })?;
         for entry in entries {
-            let path = join(&below, &entry.name);
+            let path = join(&relative_path, &entry.name);
             let kind = match entry.status.kind {
                 LocalKind::Directory => EntryKind::Directory,
                 LocalKind::File => EntryKind::File,
@@ -429,13 +450,13 @@ fn list_local(directory: &Path) -> Result<Side, FtpError> {
 
 /// Moves names that FTP cannot transfer to `left_out`, so that these names are neither sent nor
 /// treated as missing on the server. Prints and returns the number of names.
-fn leave_out_untransferable(local: &mut Side) -> u64 {
+fn leave_out_untransferable(local: &mut MirrorSide) -> u64 {
     let count_before = local.tree.len();
     local.retain(|name, _| name_of(name).is_ok());
     let count = count_before - local.tree.len();
     if count > 0 {
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
-        say(&format!(
+        print_message(&format!(
             "skipped {names} in the local directory: FTP cannot transfer names with line breaks"
         ));
     }
@@ -444,7 +465,7 @@ fn leave_out_untransferable(local: &mut Side) -> u64 {
 
 /// Moves the partial downloads of remote files to `left_out`, because partial downloads are resumed
 /// and not deleted.
-fn leave_out_partials(local: &mut Side, remote: &Tree) {
+fn leave_out_partials(local: &mut MirrorSide, remote: &Tree) {
     local.retain(|name, _| remote.contains_key(name) || !is_part_of_remote(name, remote));
 }
 
@@ -463,20 +484,20 @@ fn leave_out_empty(plan: &mut MirrorPlan) {
 }
 
 /// Prints which links and devices are left alone.
-fn print_skipped(local: &Side, remote: &Side) {
+fn print_skipped(local: &MirrorSide, remote: &MirrorSide) {
     for (side, other, host) in [(local, remote, "local"), (remote, local, "remote")] {
         let (on_both, alone): (Vec<_>, Vec<_>) =
             side.links_and_devices().partition(|name| other.tree.contains_key(*name));
         for name in on_both {
             let escaped = escaped(name);
-            say(&format!(
+            print_message(&format!(
                 "skipped '{escaped}' on both hosts: the {host} one is a link or a device"
             ));
         }
         match alone.len() {
             0 => {}
-            1 => say(&format!("skipped 1 {host} link or device")),
-            count => say(&format!("skipped {count} {host} links or devices")),
+            1 => print_message(&format!("skipped 1 {host} link or device")),
+            count => print_message(&format!("skipped {count} {host} links or devices")),
         }
     }
 }
@@ -484,9 +505,9 @@ fn print_skipped(local: &Side, remote: &Side) {
 fn print_kind_conflicts(plan: &MirrorPlan) {
     for name in &plan.kind_conflicts {
         let escaped = escaped(name);
-        say(&format!(
-            "skipped '{escaped}', which is a directory on one host only: it is replaced only with \
-             --delete, and only if the directory contains no excluded name"
+        print_message(&format!(
+            "skipped '{escaped}': it is a directory on one host only; --delete replaces it if the \
+             directory contains no excluded name"
         ));
     }
 }
@@ -525,12 +546,16 @@ struct MirrorRun<'a> {
 
 impl MirrorRun<'_> {
     /// Reports a deleted name.
-    fn deleted(&self, name: &[u8], is_directory: bool) -> Result<(), FtpError> {
+    fn report_deleted(&self, name: &[u8], is_directory: bool) -> Result<(), FtpError> {
         if self.is_json {
             return print(format!("{}\n", as_json("deleted", name, is_directory)).as_bytes());
         }
         if !self.is_quiet {
-            say(&format!("deleted '{}{}'", escaped(name), if is_directory { "/" } else { "" }));
+            print_message(&format!(
+                "deleted '{}{}'",
+                escaped(name),
+                if is_directory { "/" } else { "" }
+            ));
         }
         Ok(())
     }
@@ -555,9 +580,11 @@ impl MirrorRun<'_> {
             match result {
                 Ok(()) => {
                     deleted += 1;
-                    self.deleted(name, *is_directory)?;
+                    self.report_deleted(name, *is_directory)?;
                 }
-                Err(error) => say(&format!("'{}' was not deleted: {error}", escaped(name))),
+                Err(error) => {
+                    print_message(&format!("'{}' was not deleted: {error}", escaped(name)));
+                }
             }
         }
         for name in &plan.directories {
@@ -571,7 +598,7 @@ impl MirrorRun<'_> {
                 size: info.and_then(|info| info.size),
                 modified: info.and_then(|info| info.modified),
                 has_rough_time: self.has_rough_times,
-                has_no_part: remote.contains_key(&[name.as_slice(), PART_SUFFIX].concat()),
+                is_part_name_taken: remote.contains_key(&[name.as_slice(), PART_SUFFIX].concat()),
                 destination: Destination::Beneath(Arc::clone(&root_dir), name.clone()),
             })
         };
@@ -597,12 +624,16 @@ impl MirrorRun<'_> {
             match removed {
                 // A deletion that the server refuses does not end the mirror.
                 Err(error) if error.is_refusal() => {
-                    say(&format!("'{}' was not deleted: {}", escaped(name), error.sentence()));
+                    print_message(&format!(
+                        "'{}' was not deleted: {}",
+                        escaped(name),
+                        error.sentence()
+                    ));
                 }
                 removed => {
                     removed?;
                     deleted += 1;
-                    self.deleted(name, *is_directory)?;
+                    self.report_deleted(name, *is_directory)?;
                 }
             }
         }
@@ -627,7 +658,7 @@ mod tests {
 
     /// Returns a side of names with sizes and times: size 0 is a directory, and a name that ends
     /// with `@` is a link.
-    fn side(names: &[(&str, u64, i64)]) -> Side {
+    fn side(names: &[(&str, u64, i64)]) -> MirrorSide {
         let info = |(name, size, seconds): &(&str, u64, i64)| {
             let kind = match (name.strip_suffix('@'), size) {
                 (Some(_), _) => EntryKind::Other,
@@ -638,7 +669,7 @@ mod tests {
             let name = name.trim_end_matches('@').as_bytes().to_vec();
             (name, EntryInfo { kind, size: Some(*size), modified })
         };
-        Side { tree: names.iter().map(info).collect(), left_out: Names::new() }
+        MirrorSide { tree: names.iter().map(info).collect(), left_out: Names::new() }
     }
 
     fn deleted(plan: &MirrorPlan) -> Vec<String> {
@@ -659,14 +690,14 @@ mod tests {
     fn names_that_ftp_cannot_transfer_are_not_deleted() {
         let mut local = side(&[("a\nb", 1, 1), ("d\re", 0, 1), ("c", 1, 1)]);
         assert_eq!(leave_out_untransferable(&mut local), 2);
-        assert_eq!(deleted(&plan(&Side::default(), &local, DELETES)), ["c"]);
+        assert_eq!(deleted(&plan(&MirrorSide::default(), &local, DELETES)), ["c"]);
     }
 
     #[test]
     fn extra_names_are_deleted_bottom_up_if_deletion_is_enabled() {
         let to = side(&[("x", 0, 1), ("x/y", 1, 1)]);
-        assert!(plan(&Side::default(), &to, ADDS).deleted.is_empty());
-        assert_eq!(deleted(&plan(&Side::default(), &to, DELETES)), ["x/y", "x"]);
+        assert!(plan(&MirrorSide::default(), &to, ADDS).deleted.is_empty());
+        assert_eq!(deleted(&plan(&MirrorSide::default(), &to, DELETES)), ["x/y", "x"]);
     }
 
     #[test]
@@ -681,7 +712,7 @@ mod tests {
         let mut to =
             side(&[("d", 0, 1), ("d/e", 0, 1), ("d/f", 1, 1), ("g", 0, 1), ("g/l@", 1, 1)]);
         to.left_out.insert(b"d/e/x.o".to_vec());
-        assert_eq!(deleted(&plan(&Side::default(), &to, DELETES)), ["d/f"]);
+        assert_eq!(deleted(&plan(&MirrorSide::default(), &to, DELETES)), ["d/f"]);
     }
 
     #[test]
@@ -701,6 +732,6 @@ mod tests {
     fn no_directory_is_deleted_if_the_rules_select_files() {
         let to = side(&[("x", 0, 1), ("x/y", 1, 1)]);
         let allowed = AllowedChanges { deletes_directories: false, ..DELETES };
-        assert_eq!(deleted(&plan(&Side::default(), &to, allowed)), ["x/y"]);
+        assert_eq!(deleted(&plan(&MirrorSide::default(), &to, allowed)), ["x/y"]);
     }
 }

@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 const ARRIVALS_MAX: usize = 4096;
 /// Transfer duration beyond which no larger size is tried.
 const SLOW_TRANSFER_TIME: Duration = Duration::from_secs(10);
-/// Number of bytes requested if no byte of a longer file arrived: few enough for a packet of any
-/// size.
+/// Number of bytes requested if no byte of a longer file arrived. This many bytes fit into a short
+/// packet.
 const SHORT_READ_BYTES: u64 = 256;
 /// Bytes of a pattern written at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -54,7 +54,7 @@ pub(crate) struct ProbeOptions {
     pub(crate) family: AddressFamilies,
     /// Timeout in seconds for the connection, for each reply and for a stalled transfer.
     pub(crate) timeout_s: u32,
-    /// User name for a URL without one.
+    /// User name, if the URL has none.
     pub(crate) user: Option<String>,
     /// File of trusted certificate authorities (PEM).
     pub(crate) ca: Option<PathBuf>,
@@ -97,7 +97,7 @@ pub(crate) struct SetupTimes {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommandOffsets {
     /// Time at which the command for a data connection was sent.
-    pub(crate) before: Option<Duration>,
+    pub(crate) data_command_at: Option<Duration>,
     /// Time at which the transfer command was sent.
     pub(crate) command_at: Option<Duration>,
 }
@@ -135,11 +135,11 @@ pub(crate) struct ProbeResult {
     pub(crate) transfers: Vec<(Direction, Transfer)>,
     /// Arrivals of the largest download.
     pub(crate) sequence: Vec<Arrival>,
-    /// Offsets that the records do not contain, one entry per transfer, in the order of
-    /// `transfers`.
-    pub(crate) spans: Vec<CommandOffsets>,
+    /// Times of the commands of each transfer, in the order of `transfers`. The records do not
+    /// contain these times.
+    pub(crate) command_offsets: Vec<CommandOffsets>,
     /// Observations of each transfer, in the order of `transfers`.
-    pub(crate) seen: Vec<FileTransfer>,
+    pub(crate) observations: Vec<FileTransfer>,
     /// Transfer that stopped before its end.
     pub(crate) aborted: Option<Aborted>,
     /// Result of comparing the written files with the data read back.
@@ -166,8 +166,8 @@ pub(crate) fn probe_availability(
     })
 }
 
-/// Runs the transfers of `plan` with the server of `url`, and reports progress to `say`. A failed
-/// transfer may end the probe early.
+/// Runs the transfers of `plan` with the server of `url`, and passes progress messages to
+/// `report_progress`. A failed transfer may end the probe early.
 ///
 /// # Errors
 ///
@@ -176,7 +176,7 @@ pub(crate) fn probe(
     url: &Url,
     probe_options: &ProbeOptions,
     plan: &ProbePlan,
-    say: impl FnMut(&str),
+    report_progress: impl FnMut(&str),
 ) -> Result<ProbeResult, ProbeError> {
     let arrival_log = Arc::new(Mutex::new(ArrivalLog::begin(ARRIVALS_MAX)));
     let shared_log = Some(Arc::clone(&arrival_log));
@@ -184,8 +184,15 @@ pub(crate) fn probe(
         let mut client = FtpClient::new(&connector);
         client.ready().await?;
         let probe_result = setup_result(&mut client);
-        let mut probe =
-            Probe { client, arrival_log, plan, probe_result, largest: 0, largest_sent: 0, say };
+        let mut probe = Probe {
+            client,
+            arrival_log,
+            plan,
+            probe_result,
+            largest_download_bytes: 0,
+            largest_upload_bytes: 0,
+            report_progress,
+        };
         let result = match plan.writes {
             true => probe.write(&url.name).await,
             false => probe.read(&url.name).await,
@@ -194,7 +201,7 @@ pub(crate) fn probe(
             probe.read_short_tail(&url.name).await;
         }
         match result {
-            Err(FtpError::Wrong(why)) => return Err(FtpError::Wrong(why)),
+            Err(FtpError::InvalidRequest(why)) => return Err(FtpError::InvalidRequest(why)),
             Err(error)
                 if probe.probe_result.transfers.is_empty()
                     && probe.probe_result.aborted.is_none() =>
@@ -269,19 +276,19 @@ struct Part<'a> {
     is_compared: bool,
 }
 
-struct Probe<'a, Say> {
+struct Probe<'a, ReportProgress> {
     client: FtpClient,
     arrival_log: Arc<Mutex<ArrivalLog>>,
     plan: &'a ProbePlan,
     probe_result: ProbeResult,
     /// Size in bytes of the largest download so far.
-    largest: u64,
+    largest_download_bytes: u64,
     /// Size in bytes of the largest upload so far.
-    largest_sent: u64,
-    say: Say,
+    largest_upload_bytes: u64,
+    report_progress: ReportProgress,
 }
 
-impl<Say: FnMut(&str)> Probe<'_, Say> {
+impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
     /// Reads the file or directory at `path`.
     async fn read(&mut self, path: &[u8]) -> Result<(), FtpError> {
         if path.is_empty() || path.ends_with(b"/") {
@@ -291,7 +298,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             Some(Entry { kind: Kind::Directory, .. }) => return self.read_directory(path).await,
             None => {
                 let escaped = escaped(path);
-                return Err(FtpError::Wrong(format!(
+                return Err(FtpError::InvalidRequest(format!(
                     "the server has no '{escaped}': use the name of an existing file or directory"
                 )));
             }
@@ -349,16 +356,16 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     /// largest file.
     async fn read_directory(&mut self, directory: &[u8]) -> Result<(), FtpError> {
         let entries = self.client.list(directory).await?;
-        let nearest_files = nearest(&entries, &self.plan.sizes);
+        let nearest_files = nearest_files(&entries, &self.plan.sizes);
         let Some((largest, whole)) = nearest_files.last().cloned() else {
             let escaped = escaped(directory);
-            return Err(FtpError::Wrong(format!(
+            return Err(FtpError::InvalidRequest(format!(
                 "there is no readable file in the directory '/{escaped}': use another directory or \
                  --write"
             )));
         };
         let files = nearest_files.iter().map(|(name, size)| (name.clone(), *size, *size));
-        let missing = missing(&nearest_files, &self.plan.sizes).into_iter();
+        let missing = missing_sizes(&nearest_files, &self.plan.sizes).into_iter();
         let missing = missing.map(|part| (largest.clone(), whole, part));
         let mut all: Vec<_> = files.chain(missing).collect();
         all.sort_by_key(|(_, _, part)| *part);
@@ -383,7 +390,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     /// deletes the file.
     async fn write(&mut self, directory: &[u8]) -> Result<(), FtpError> {
         if !directory.is_empty() && !directory.ends_with(b"/") {
-            return Err(FtpError::Wrong(
+            return Err(FtpError::InvalidRequest(
                 "--write requires a directory, whose name ends with '/': files are created and \
                  removed there"
                     .to_owned(),
@@ -413,7 +420,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     async fn write_and_read(&mut self, path: &[u8], size: u64) -> Result<(), FtpError> {
         let file = pattern_file(size)?;
         for _ in 0..self.plan.rounds {
-            (self.say)(&format!("writing {} bytes", records::format::count(size)));
+            (self.report_progress)(&format!("writing {} bytes", records::format::count(size)));
             self.send(path, &file, size).await?;
         }
         let is_compared = self.plan.compares;
@@ -425,7 +432,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         for _ in 0..self.plan.rounds {
             let bytes = part.whole.map(|whole| whole - part.from);
             let bytes = records::format::count_or_unknown(bytes);
-            (self.say)(&format!("reading {bytes} bytes"));
+            (self.report_progress)(&format!("reading {bytes} bytes"));
             self.receive(part).await?;
         }
         Ok(())
@@ -438,7 +445,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
                 let null_device = File::options().write(true).open("/dev/null");
                 let file = null_device.map_err(anyhow::Error::new)?;
                 let max_bytes = part.whole.map(|whole| whole.saturating_sub(part.from));
-                LocalEnd::Into { file, at: None, stop_after: None, max_bytes }
+                LocalEnd::WriteTo { file, at: None, stop_after: None, max_bytes }
             }
         };
         let task = Task::Retrieve {
@@ -456,7 +463,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             let mut comparison = Comparison::new(pattern, whole);
             comparison.compare(&moved.map(|moved| moved.memory).unwrap_or_default());
             let accuracy = self.probe_result.accuracy.unwrap_or_default();
-            self.probe_result.accuracy = Some(accuracy.and(comparison.finish()));
+            self.probe_result.accuracy = Some(accuracy.plus(comparison.finish()));
         }
         Ok(())
     }
@@ -470,10 +477,10 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             representation: Representation::IMAGE,
             offset_bytes: 0,
             // ALLO is sent only if the server advertises SITE PARTIAL, as in `plumb put`.
-            allocation_bytes: Some(size).filter(|_| self.client.has("SITE PARTIAL")),
+            allocation_bytes: Some(size).filter(|_| self.client.advertises("SITE PARTIAL")),
         };
         let context = format!("cannot upload '{}'", escaped(path));
-        let local_end = LocalEnd::From(file);
+        let local_end = LocalEnd::ReadFrom(file);
         self.run_transfer(Direction::Sent, (&context, path), task, local_end, Some(size))
             .await
             .map(|_| ())
@@ -494,8 +501,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             Task::Retrieve { offset_bytes, .. } => *offset_bytes,
             _ => 0,
         };
-        let is_largest = is_received && bytes > Some(self.largest);
-        let is_largest_sent = !is_received && bytes > Some(self.largest_sent);
+        let is_largest = is_received && bytes > Some(self.largest_download_bytes);
+        let is_largest_sent = !is_received && bytes > Some(self.largest_upload_bytes);
         let counters_before = CountersBefore::read();
         *self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner) =
             ArrivalLog::begin(ARRIVALS_MAX);
@@ -503,48 +510,50 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let began = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).began;
         let mut record = Record::begin(&self.client, is_received, path, representation);
         let (result, moved) = self.client.run_once(context, task, Some(local_end)).await;
-        record.take(&mut self.client, moved.as_ref(), offset);
+        record.add_attempt(&mut self.client, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
-        let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &counters_before);
+        let mut observations =
+            self.observations(direction, bytes, began, moved.as_ref(), &counters_before);
         let sampled = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
         let tcp = &record.transfer.tcp;
         // For an upload the last sample may be newer than the counters read after the last write.
         let sampled = sampled.filter(|sampled| !is_received && sampled.segs_out >= tcp.segs_out);
-        seen.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
+        observations.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
         if let Err(error) = result {
             // Only a stalled or lost transfer is kept for the analysis, not a transfer that the
             // server refused.
-            let is_stopped = match seen.connected_ns {
+            let is_stopped = match observations.connected_ns {
                 Some(_) => !error.is_refusal(),
                 None => error.is_without_data_connection(),
             };
             let why = error.sentence();
             self.probe_result.aborted =
-                is_stopped.then_some(Aborted { transfer: seen, reason: why });
+                is_stopped.then_some(Aborted { transfer: observations, reason: why });
             return Err(error);
         }
         if !is_largest && !is_largest_sent {
-            seen.arrivals.clear();
-            seen.segments.clear();
+            observations.arrivals.clear();
+            observations.segments.clear();
         }
-        self.probe_result.seen.push(seen);
+        self.probe_result.observations.push(observations);
         if is_largest_sent {
-            self.largest_sent = bytes.unwrap_or(0);
+            self.largest_upload_bytes = bytes.unwrap_or(0);
         }
         if is_largest {
             let log = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
-            self.largest = bytes.unwrap_or(0);
+            self.largest_download_bytes = bytes.unwrap_or(0);
             self.probe_result.sequence = log.into_arrivals();
         }
         let session = self.client.open_session();
-        let spans = session.map(|session| session.timing.spans_since(began)).unwrap_or_default();
-        self.probe_result.spans.push(spans);
+        let offsets =
+            session.map(|session| session.timing.command_offsets_since(began)).unwrap_or_default();
+        self.probe_result.command_offsets.push(offsets);
         self.probe_result.transfers.push((direction, record.transfer));
         Ok(moved)
     }
 
     /// Returns the observations of the transfer that has just ended.
-    fn seen(
+    fn observations(
         &mut self,
         direction: Direction,
         bytes: Option<u64>,
@@ -555,8 +564,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let total_ns = nanos(began.elapsed());
         let session = self.client.open_session();
         let data = moved.map(|moved| &moved.stats);
-        let seen = session.map(|session| session.timing.transfer_since(began, data));
-        let seen = seen.unwrap_or_default();
+        let observations = session.map(|session| session.timing.transfer_since(began, data));
+        let observations = observations.unwrap_or_default();
         let arrival_log = self.arrival_log.lock().unwrap_or_else(PoisonError::into_inner);
         let arrivals = arrival_log.log.clone().into_arrivals();
         let segments = arrival_log.segments.clone().into_arrivals();
@@ -576,7 +585,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
                 let data_wait = data.and_then(|data| data.run_queue_wait).unwrap_or_default();
                 nanos(wait.saturating_sub(arrival_log.sampling_wait).saturating_add(data_wait))
             }),
-            ..seen
+            ..observations
         }
     }
 
@@ -617,7 +626,7 @@ impl CountersBefore {
 
 /// Returns the requested sizes below the size of the largest file that are not within a factor of 2
 /// of the size of any file.
-fn missing(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
+fn missing_sizes(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
     let largest = files.last().map_or(0, |(_, size)| *size);
     let is_similar =
         |one: u64, other: u64| one <= other.saturating_mul(2) && other <= one.saturating_mul(2);
@@ -626,7 +635,7 @@ fn missing(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
 }
 
 /// Returns names and sizes of the files nearest to the requested sizes, in ascending order of size.
-fn nearest(entries: &[Entry], sizes: &[u64]) -> Vec<(Vec<u8>, u64)> {
+fn nearest_files(entries: &[Entry], sizes: &[u64]) -> Vec<(Vec<u8>, u64)> {
     let largest_size = sizes.last().copied().unwrap_or(u64::MAX);
     let files = entries.iter().filter(|entry| entry.kind == Kind::File);
     let files = files.filter(|entry| LocalName::new(&entry.name).is_ok());
@@ -678,7 +687,7 @@ mod tests {
         let directory = Entry { kind: Kind::Directory, ..file("d", 1_000) };
         let entries =
             [file("large", 900_000), file("small", 900), file("huge", 1 << 40), directory];
-        let chosen = nearest(&entries, &[1_024, 4_096, 1_048_576]);
+        let chosen = nearest_files(&entries, &[1_024, 4_096, 1_048_576]);
         let names: Vec<_> = chosen.iter().map(|(name, _)| name.as_slice()).collect();
         assert_eq!(names, [b"small".as_slice(), b"large"]);
     }
@@ -687,12 +696,12 @@ mod tests {
     fn missing_sizes_become_parts_of_the_largest_file() {
         let files = [(b"small".to_vec(), 900), (b"large".to_vec(), 300_000)];
         let sizes = [1_024, 4_096, 16_384, 262_144, 1_048_576];
-        assert_eq!(missing(&files, &sizes), [4_096, 16_384]);
+        assert_eq!(missing_sizes(&files, &sizes), [4_096, 16_384]);
     }
 
     #[test]
     fn empty_files_are_not_chosen() {
-        assert!(nearest(&[file("empty", 0)], &[1_024]).is_empty());
+        assert!(nearest_files(&[file("empty", 0)], &[1_024]).is_empty());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::get::{FileOutcome, FtpOptions};
 use super::remote::name_of;
 use super::remote_hash::{compare, compare_prefix};
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::transfer_recorder::Record;
 use anyhow::Context;
 use os::beneath::Existing;
@@ -49,7 +49,9 @@ fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), FtpError>
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
     let metadata = file.metadata().map_err(anyhow::Error::new)?;
     if metadata.is_dir() {
-        return Err(FtpError::Wrong(format!("{name} is a directory: use -r to upload it")));
+        return Err(FtpError::InvalidRequest(format!(
+            "{name} is a directory: use -r to upload it"
+        )));
     }
     let modified = Timestamp { seconds: metadata.mtime(), nanos: 0 };
     let size = metadata.is_file().then_some(metadata.len());
@@ -78,7 +80,7 @@ enum RemotePart {
     Complete,
 }
 
-/// Verifies the remote file before anything is appended to it.
+/// Verifies the content of the remote file before an upload appends to the file.
 ///
 /// # Errors
 ///
@@ -121,9 +123,10 @@ async fn verify_remote_part(
     if is_same { Ok(remote_part) } else { Err(mismatch(upload)) }
 }
 
-/// Queries an interrupted upload that the server stores separately from the final file (SITE
-/// PARTIAL of `plumb serve`). Returns its length in bytes; `None` if there is none or it differs
-/// from the local file. REST and STOR continue it in the same session.
+/// Returns the number of bytes of an interrupted upload that the server stores separately from the
+/// final file (SITE PARTIAL of `plumb serve`). Returns `None` if the server has no such upload, or
+/// if its content differs from the local file. REST and STOR continue the upload in the same
+/// session.
 async fn separate_part_bytes(
     client: &mut FtpClient,
     upload: &Upload,
@@ -131,7 +134,7 @@ async fn separate_part_bytes(
     size: u64,
 ) -> Result<Option<u64>, FtpError> {
     client.ready().await?;
-    if !client.has("SITE PARTIAL") {
+    if !client.advertises("SITE PARTIAL") {
         return Ok(None);
     }
     let context = format!("cannot query the partial upload of '{}'", escaped(&upload.path));
@@ -156,7 +159,7 @@ async fn separate_part_bytes(
 
 fn mismatch(upload: &Upload) -> FtpError {
     FtpError::Mismatch(format!(
-        "'{}' on the server is not known to be the beginning of {}: it was not changed; to \
+        "cannot confirm that '{}' on the server is the beginning of {}: it was not changed; to \
          replace it, use --force, or omit --continue",
         escaped(&upload.path),
         upload.from.display()
@@ -212,14 +215,14 @@ impl Position {
             RemotePart::Part(at) => (at, false),
             RemotePart::Separate(at) => (at, true),
         };
-        let has_restart = is_separate || client.has("REST STREAM");
+        let has_restart = is_separate || client.advertises("REST STREAM");
         Self { at, is_separate, has_restart, session: client.session_number() }
     }
 
-    /// Returns the task that sends a file from this offset on. Before the file, ALLO sends the size
+    /// Returns the task that sends a file from this offset on. First, ALLO announces the size
     /// `announced`. A server that stores partial uploads publishes a file when the announced size
     /// has arrived, and a file of any other size at the end of the control connection.
-    fn store(
+    fn store_task(
         self,
         upload: &Upload,
         options: &FtpOptions,
@@ -334,12 +337,12 @@ async fn send(
         if size.is_some() {
             file.seek(SeekFrom::Start(position.at)).map_err(anyhow::Error::new)?;
         }
-        let local_end = LocalEnd::From(file.try_clone().map_err(anyhow::Error::new)?);
-        let announced = size.filter(|_| is_image && client.has("SITE PARTIAL"));
-        let task = position.store(upload, options, announced)?;
+        let local_end = LocalEnd::ReadFrom(file.try_clone().map_err(anyhow::Error::new)?);
+        let announced = size.filter(|_| is_image && client.advertises("SITE PARTIAL"));
+        let task = position.store_task(upload, options, announced)?;
         client.connector.shared.total_bytes.fetch_add(position.at, Ordering::Relaxed);
         let (result, moved) = client.run_once(&context, task, Some(local_end)).await;
-        record.take(client, moved.as_ref(), position.at);
+        record.add_attempt(client, moved.as_ref(), position.at);
         let sent_bytes = moved.map_or(0, |moved| moved.file_bytes);
         let Err(error) = result else { break };
         subtract_progress(client, position.at + sent_bytes);
@@ -384,9 +387,9 @@ async fn has_size(
 }
 
 /// Sets the time of the remote file: by MFMT if the server advertises MFMT, otherwise by SITE
-/// UTIME. Several servers support SITE UTIME without advertising it. Its three times are the times
-/// of access, modification and creation. After a refusal, SITE UTIME is not sent again. A refusal
-/// is not an error.
+/// UTIME. Several servers support SITE UTIME without advertising it. The arguments of SITE UTIME
+/// are the times of access, modification and creation. After a refusal, SITE UTIME is not sent
+/// again. A refusal is not an error.
 async fn set_time(
     client: &mut FtpClient,
     path: &[u8],
@@ -394,7 +397,7 @@ async fn set_time(
 ) -> Result<(), FtpError> {
     let context = format!("cannot set the time of '{}'", escaped(path));
     let connector = Arc::clone(&client.connector);
-    let has_command = client.has("MFMT");
+    let has_command = client.advertises("MFMT");
     let mut why = "the server does not set modification times".to_owned();
     if has_command || !connector.is_utime_refused.load(Ordering::Relaxed) {
         let task = match has_command {
@@ -414,7 +417,10 @@ async fn set_time(
         }
     }
     if connector.shared.is_verbose.load(Ordering::Relaxed) {
-        say(&format!("'{}' has the time of the upload: {why}", escaped(path)));
+        print_message(&format!(
+            "the modification time of '{}' is the time of the upload: {why}",
+            escaped(path)
+        ));
     }
     Ok(())
 }

@@ -1,16 +1,16 @@
 //! Queries about the remote host: listings, the facts of one name, patterns and directory trees.
 //!
 //! If the server advertises MLSD and MLST, these commands are used; otherwise LIST in any of its
-//! dialects. A name in a listing must be one path component. Names that would lead out of the
+//! formats. A name in a listing must be one path component. Names that would lead out of the
 //! directory are left out.
 //!
-//! A tree is listed with the names that Unix hides. If names that are missing in a listing are
-//! deleted, the listing is audited ([`Audit`]): the lines that could not be parsed are counted.
+//! Listings of a tree include the names that Unix hides. If deletions depend on a listing, the
+//! listing is audited ([`Audit`]): the lines that could not be parsed are counted.
 
 use super::client::FtpClient;
 use super::error::FtpError;
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use protocols::application::ftp::listing::{Entry, Kind, Pattern, UnknownLines};
 use protocols::application::ftp::user::{ListKind, Task};
 use protocols::application::ftp::{LocalName, Name, Reply, Timestamp};
@@ -29,7 +29,7 @@ pub(super) struct RemoteEntry {
     /// Path to send to the server.
     pub(super) path: Vec<u8>,
     /// Path relative to the listed directory tree, or the name of the entry.
-    pub(super) below: Vec<u8>,
+    pub(super) relative_path: Vec<u8>,
     pub(super) entry: Entry,
 }
 
@@ -55,7 +55,7 @@ enum Facts {
 pub(super) fn name_of(bytes: &[u8]) -> Result<Name, FtpError> {
     Name::new(bytes).map_err(|_| {
         let escaped = escaped(bytes);
-        FtpError::Wrong(match bytes {
+        FtpError::InvalidRequest(match bytes {
             b"" => "no file name is given".to_owned(),
             _ => format!("'{escaped}': FTP cannot transfer a file name that contains a line break"),
         })
@@ -118,7 +118,7 @@ impl FtpClient {
         let context = format!("cannot list '{}'", escaped(directory));
         let name = if directory.is_empty() { None } else { Some(name_of(directory)?) };
         self.ready().await?;
-        if self.has("MLST") || self.has("MLSD") {
+        if self.advertises("MLST") || self.advertises("MLSD") {
             let fetched = self.fetch_listing(&context, ListKind::Facts, name.clone(), entries_max);
             match fetched.await {
                 // The reply to MLSD is not in the MLSD format: fall back to LIST.
@@ -193,7 +193,7 @@ impl FtpClient {
 
     fn note_unparsed(&mut self, unparsed: UnknownLines) {
         self.note_uncertain(unparsed.lines);
-        self.unparsed.absorb(unparsed);
+        self.unparsed.merge(unparsed);
     }
 
     /// Counts uncertain entries, on which no deletion may be based.
@@ -219,15 +219,18 @@ impl FtpClient {
     /// omitted names.
     fn note_skipped(&mut self, directory: &[u8], reply: &Reply) {
         // pure-ftpd: `226 Output truncated to 10000 matches`.
-        if reply.has_any(&[b"truncated"]) {
+        if reply.contains_any(&[b"truncated"]) {
             self.skipped_names = self.skipped_names.saturating_add(1);
             self.note_uncertain(1);
-            say(&format!("the listing of '{}' is incomplete: {reply}", escaped(directory)));
+            print_message(&format!(
+                "the listing of '{}' is incomplete: {reply}",
+                escaped(directory)
+            ));
         }
         let Some(count) = skipped_count(reply) else { return };
         self.skipped_names = self.skipped_names.saturating_add(count);
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
-        say(&format!(
+        print_message(&format!(
             "skipped {names} of '{}' on the server: FTP cannot transfer names with line breaks",
             escaped(directory)
         ));
@@ -241,14 +244,19 @@ impl FtpClient {
     ) -> Vec<RemoteEntry> {
         let is_valid = |found: &RemoteEntry| {
             // The relative path of the listed directory itself is empty.
-            let mut parts = found.below.split(|&byte| byte == b'/');
-            found.below.is_empty() || parts.all(|part| LocalName::new(part).is_ok())
+            let mut parts = found.relative_path.split(|&byte| byte == b'/');
+            found.relative_path.is_empty() || parts.all(|part| LocalName::new(part).is_ok())
         };
         let first_invalid = found.iter().find(|found| !is_valid(found));
-        let Some(example) = first_invalid.map(|found| escaped(&found.below)) else { return found };
+        let Some(example) = first_invalid.map(|found| escaped(&found.relative_path)) else {
+            return found;
+        };
         if self.connector.shared.is_verbose.load(Ordering::Relaxed) {
             for name in found.iter().filter(|found| !is_valid(found)) {
-                say(&format!("'{}' on the server is not a valid local name", escaped(&name.below)));
+                print_message(&format!(
+                    "'{}' on the server is not a valid local name",
+                    escaped(&name.relative_path)
+                ));
             }
         }
         let count_before = found.len();
@@ -256,7 +264,7 @@ impl FtpClient {
         let count = count_before - found.len();
         self.skipped_names =
             self.skipped_names.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
-        say(&match count {
+        print_message(&match count {
             1 => format!("skipped '{example}': it is not a valid local name"),
             _ => {
                 format!("skipped {count} names that are not valid local names, such as '{example}'")
@@ -302,7 +310,7 @@ impl FtpClient {
         if last.is_empty() {
             return Ok(Some(Entry { kind: Kind::Directory, ..Entry::default() }));
         }
-        if self.has("MLST") {
+        if self.advertises("MLST") {
             match self.facts(path).await? {
                 Facts::Known(entry) => return Ok(Some(Entry { name: last.to_vec(), ..*entry })),
                 Facts::Nothing => return Ok(None),
@@ -321,8 +329,8 @@ impl FtpClient {
     }
 
     /// Returns whether a directory exists, for servers that list a missing directory as an empty
-    /// directory. Changes to the directory and then ends the session, because its working directory
-    /// has changed.
+    /// directory. Changes to the directory and then ends the session, because the working directory
+    /// of the session has changed.
     pub(super) async fn is_directory(&mut self, path: &[u8]) -> Result<bool, FtpError> {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let context = format!("cannot change to '{}'", escaped(path));
@@ -342,7 +350,7 @@ impl FtpClient {
     ) -> Result<(Option<u64>, Option<Timestamp>), FtpError> {
         let context = format!("cannot read the size of '{}'", escaped(path));
         self.ready().await?;
-        if self.has("MLST") {
+        if self.advertises("MLST") {
             match self.facts(path).await? {
                 Facts::Known(entry) => return Ok((entry.size, entry.modified)),
                 Facts::Nothing => return Ok((None, None)),
@@ -350,7 +358,7 @@ impl FtpClient {
             }
         }
         let mut size = None;
-        if self.may_have("SIZE") {
+        if self.may_support("SIZE") {
             match self.run(&context, Task::Size(name_of(path)?)).await {
                 Ok(done) => size = done.reply.number(),
                 Err(error) if error.is_refusal() => {}
@@ -360,15 +368,15 @@ impl FtpClient {
         Ok((size, self.modification_time(path).await?))
     }
 
-    /// Returns the size of a file, if MLST reports it, and its time, if requested. SIZE is not
-    /// used: it is the size in TYPE I, and some servers refuse SIZE.
+    /// Returns the size of a text file, if MLST reports it, and the time of the file, if requested.
+    /// SIZE is not used: it reports the size in TYPE I, and some servers refuse it.
     pub(super) async fn text_size_and_time(
         &mut self,
         path: &[u8],
         wants_time: bool,
     ) -> Result<(Option<u64>, Option<Timestamp>), FtpError> {
         self.ready().await?;
-        if self.has("MLST") {
+        if self.advertises("MLST") {
             match self.facts(path).await? {
                 Facts::Known(entry) => return Ok((entry.size, entry.modified)),
                 Facts::Nothing => return Ok((None, None)),
@@ -384,7 +392,7 @@ impl FtpClient {
         &mut self,
         path: &[u8],
     ) -> Result<Option<Timestamp>, FtpError> {
-        if !self.may_have("MDTM") {
+        if !self.may_support("MDTM") {
             return Ok(None);
         }
         let context = format!("cannot read the time of '{}'", escaped(path));
@@ -413,14 +421,18 @@ impl FtpClient {
         let parts: Vec<_> =
             pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect();
         let mut candidates =
-            vec![RemoteEntry { path: root, below: Vec::new(), entry: Entry::default() }];
+            vec![RemoteEntry { path: root, relative_path: Vec::new(), entry: Entry::default() }];
         for (index, part) in parts.iter().enumerate() {
             let is_last = index + 1 == parts.len();
             let mut found = Vec::new();
             for candidate in &candidates {
                 if !is_pattern(part) && !is_last {
                     let path = join(&candidate.path, part);
-                    found.push(RemoteEntry { path, below: Vec::new(), entry: Entry::default() });
+                    found.push(RemoteEntry {
+                        path,
+                        relative_path: Vec::new(),
+                        entry: Entry::default(),
+                    });
                     continue;
                 }
                 let entries = self.list(&candidate.path).await?;
@@ -436,7 +448,7 @@ impl FtpClient {
                 };
                 found.extend(entries.into_iter().filter(is_match).map(|entry| RemoteEntry {
                     path: join(&candidate.path, &entry.name),
-                    below: entry.name.clone(),
+                    relative_path: entry.name.clone(),
                     entry,
                 }));
             }
@@ -469,7 +481,7 @@ impl FtpClient {
         if entries.is_empty() && !is_readable {
             self.note_uncertain(1);
             self.skipped_names = self.skipped_names.saturating_add(1);
-            say(&format!("skipped '{}' on the server: permission denied", escaped(path)));
+            print_message(&format!("skipped '{}' on the server: permission denied", escaped(path)));
         }
         Ok(entries)
     }
@@ -484,12 +496,12 @@ impl FtpClient {
     ) -> Result<Vec<RemoteEntry>, FtpError> {
         let mut found = Vec::new();
         let mut pending_directories = vec![(directory.to_vec(), Vec::new(), 0, true)];
-        while let Some((path, below, depth, is_readable)) = pending_directories.pop() {
+        while let Some((path, relative_path, depth, is_readable)) = pending_directories.pop() {
             let remaining_entries = ENTRIES_MAX.saturating_sub(found.len());
             let mut entries = match self.list_verified(&path, remaining_entries, is_readable).await
             {
                 Err(error) if depth > 0 && error.is_refusal() => {
-                    say(&format!("skipped '{}': {}", escaped(&path), error.sentence()));
+                    print_message(&format!("skipped '{}': {}", escaped(&path), error.sentence()));
                     self.skipped_names = self.skipped_names.saturating_add(1);
                     self.note_uncertain(1);
                     continue;
@@ -500,25 +512,25 @@ impl FtpClient {
             for entry in entries {
                 let child = RemoteEntry {
                     path: join(&path, &entry.name),
-                    below: join(&below, &entry.name),
+                    relative_path: join(&relative_path, &entry.name),
                     entry,
                 };
                 let is_directory = child.entry.kind == Kind::Directory;
-                if !is_selected(&child.below, is_directory) {
+                if !is_selected(&child.relative_path, is_directory) {
                     continue;
                 }
                 if is_directory && depth < DEPTH_MAX {
                     let may_be_read = may_be_read(&child.entry);
                     pending_directories.push((
                         child.path.clone(),
-                        child.below.clone(),
+                        child.relative_path.clone(),
                         depth + 1,
                         may_be_read,
                     ));
                 } else if is_directory {
                     self.note_uncertain(1);
                     self.skipped_names = self.skipped_names.saturating_add(1);
-                    say(&format!(
+                    print_message(&format!(
                         "skipped '{}': it is more than {DEPTH_MAX} directories deep",
                         escaped(&child.path)
                     ));
@@ -540,7 +552,8 @@ fn may_be_read(entry: &Entry) -> bool {
 /// Returns the number of names that `plumb serve` reports as left out of a listing.
 fn skipped_count(reply: &Reply) -> Option<u64> {
     let text = String::from_utf8_lossy(reply.text()).into_owned();
-    let before = text.split(" left out").next().filter(|before| before.len() < text.len())?;
+    // Earlier versions of the server wrote "left out".
+    let (before, _) = text.split_once(" omitted").or_else(|| text.split_once(" left out"))?;
     let count_text = before.strip_suffix(" names").or(before.strip_suffix(" name"))?;
     count_text.rsplit(' ').next()?.parse().ok().filter(|count| *count > 0)
 }

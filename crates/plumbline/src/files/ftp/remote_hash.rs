@@ -23,7 +23,7 @@ pub(super) async fn compare(
     record: &mut Record,
 ) -> Result<(), FtpError> {
     let Some(remote) = remote_hash(client, path).await? else { return Ok(()) };
-    let local = remote.of_local(file, None).await?;
+    let local = remote.hash_local(file, None).await?;
     record.note_hash(&remote.name, &local);
     if local == remote.digest {
         return Ok(());
@@ -43,7 +43,7 @@ pub(super) async fn compare_prefix(
     len: u64,
 ) -> Result<Option<bool>, FtpError> {
     let Some(remote) = remote_hash(client, path).await? else { return Ok(None) };
-    Ok(Some(remote.of_local(file, Some(len)).await? == remote.digest))
+    Ok(Some(remote.hash_local(file, Some(len)).await? == remote.digest))
 }
 
 /// Hash of a remote file (draft-bryan-ftp-hash).
@@ -57,7 +57,7 @@ struct RemoteHash {
 /// algorithm.
 async fn remote_hash(client: &mut FtpClient, path: &[u8]) -> Result<Option<RemoteHash>, FtpError> {
     client.ready().await?;
-    if !client.has("HASH") {
+    if !client.advertises("HASH") {
         return Ok(None);
     }
     let context = format!("cannot query the hash of '{}'", escaped(path));
@@ -82,7 +82,7 @@ async fn remote_hash(client: &mut FtpClient, path: &[u8]) -> Result<Option<Remot
 
 impl RemoteHash {
     /// Returns the hash of the local file, or of its first `len` bytes, by the server's algorithm.
-    async fn of_local(&self, file: &File, len: Option<u64>) -> Result<String, FtpError> {
+    async fn hash_local(&self, file: &File, len: Option<u64>) -> Result<String, FtpError> {
         let file = file.try_clone().map_err(anyhow::Error::new)?;
         let algorithm = self.algorithm;
         let hash_result = tokio::task::spawn_blocking(move || hash(&file, algorithm, len)).await;

@@ -1,8 +1,8 @@
 //! Removal on the server, in the required order, and the check of paths to remove or rename.
 //!
-//! The root, and a path whose last component is empty, `.` or `..`, denote more than their text
-//! shows. Such a path is refused, as by rm(1), before anything is removed. The names to remove are
-//! first listed, counted, and confirmed on a terminal.
+//! The root, and a path whose last component is empty, `.` or `..`, do not name the directory that
+//! would be removed. Like rm(1), plumb refuses such a path before it removes anything. The names to
+//! remove are first listed, counted, and confirmed on a terminal.
 
 use super::client::FtpClient;
 use super::error::FtpError;
@@ -10,7 +10,7 @@ use super::manage::print;
 use super::mirror::as_json;
 use super::remote::{RemoteEntry, is_pattern, name_of};
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::Task;
 use records::format::count;
@@ -36,7 +36,9 @@ pub(super) fn check_named(path: &[u8], verb: &str) -> Result<(), FtpError> {
         b"~" if path == b"~" => "'~' is the home directory".to_owned(),
         _ => return Ok(()),
     };
-    Err(FtpError::Wrong(format!("refusing to {verb}: {why}; use the name of a file or directory")))
+    Err(FtpError::InvalidRequest(format!(
+        "refusing to {verb}: {why}; use the name of a file or directory"
+    )))
 }
 
 /// Options of a removal.
@@ -56,7 +58,7 @@ pub(super) struct Removal {
     /// Names, each with `true` for a directory; the content of a directory precedes the directory.
     names: Vec<(Vec<u8>, bool)>,
     /// Directories that stay, because the removal is not recursive.
-    directories_left: Vec<Vec<u8>>,
+    remaining_directories: Vec<Vec<u8>>,
 }
 
 impl Removal {
@@ -94,7 +96,7 @@ impl Removal {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let entry = if is_recursive { client.find_entry(path).await? } else { None };
         let entry = entry.unwrap_or_default();
-        let entry_found = RemoteEntry { path: path.to_vec(), below: Vec::new(), entry };
+        let entry_found = RemoteEntry { path: path.to_vec(), relative_path: Vec::new(), entry };
         self.add(client, &entry_found, is_recursive).await
     }
 
@@ -111,7 +113,7 @@ impl Removal {
             return Ok(());
         }
         if !is_recursive {
-            self.directories_left.push(entry_found.path.clone());
+            self.remaining_directories.push(entry_found.path.clone());
             return Ok(());
         }
         let found = client.list_tree(&entry_found.path, |_, _| true).await?;
@@ -128,8 +130,8 @@ impl Removal {
     }
 
     /// Returns the number of names as text: `3 files and 1 directory`.
-    pub(super) fn amount(&self) -> String {
-        amount(&self.names)
+    pub(super) fn amount_text(&self) -> String {
+        amount_text(&self.names)
     }
 
     /// Removes all names. If the server refuses to remove a name, reports the refusal and continues
@@ -139,8 +141,8 @@ impl Removal {
         client: &mut FtpClient,
         options: RemoveOptions,
     ) -> Result<(), FtpError> {
-        for name in &self.directories_left {
-            say(&format!("'{}' is a directory: use -r to remove it", escaped(name)));
+        for name in &self.remaining_directories {
+            print_message(&format!("'{}' is a directory: use -r to remove it", escaped(name)));
         }
         if options.is_dry_run {
             self.show_dry_run(options)?;
@@ -161,13 +163,13 @@ impl Removal {
                 }
                 Err(error) => {
                     failure_count += 1;
-                    say(&error.sentence());
+                    print_message(&error.sentence());
                     first_error.get_or_insert(error);
                 }
             }
         }
         if self.is_many() && !options.is_quiet && !options.is_json {
-            say(&format!("removed {}", amount(&removed_names)));
+            print_message(&format!("removed {}", amount_text(&removed_names)));
         }
         self.check_complete(failure_count, first_error, client)
     }
@@ -199,7 +201,7 @@ impl Removal {
                 "{failed} of {total} names were not removed; the first error: {sentence}"
             )));
         }
-        match self.directories_left.as_slice() {
+        match self.remaining_directories.as_slice() {
             [] => client.report_unparsed(),
             [_] => Err(FtpError::LeftOut("1 directory was not removed".to_owned())),
             all => Err(FtpError::LeftOut(format!("{} directories were not removed", all.len()))),
@@ -233,7 +235,7 @@ impl Removal {
 }
 
 /// Returns the number of files and directories in `names` as text: `3 files and 1 directory`.
-pub(super) fn amount(names: &[(Vec<u8>, bool)]) -> String {
+pub(super) fn amount_text(names: &[(Vec<u8>, bool)]) -> String {
     let directories = names.iter().filter(|(_, is_directory)| *is_directory).count();
     let counted_text = |number: usize, one: &str, many: &str| {
         let number = u64::try_from(number).unwrap_or(u64::MAX);
@@ -253,7 +255,7 @@ fn report_removed(path: &[u8], is_directory: bool, options: RemoveOptions) -> Re
     }
     if options.is_verbose && !options.is_quiet {
         let end = if is_directory { "/" } else { "" };
-        say(&format!("removed '{}{end}'", escaped(path)));
+        print_message(&format!("removed '{}{end}'", escaped(path)));
     }
     Ok(())
 }
@@ -326,7 +328,7 @@ mod tests {
         ];
         for path in refused {
             let refusal = check_named(path, "remove");
-            assert!(matches!(refusal, Err(FtpError::Wrong(_))), "{}", path.escape_ascii());
+            assert!(matches!(refusal, Err(FtpError::InvalidRequest(_))), "{}", path.escape_ascii());
         }
         for path in [&b"a"[..], b"/a", b"a/", b"../a", b"a/../b", b"..a", b"...", b".a", b"~lock"] {
             assert!(check_named(path, "remove").is_ok(), "{}", path.escape_ascii());
@@ -336,8 +338,8 @@ mod tests {
     #[test]
     fn the_amount_counts_files_and_directories_separately() {
         let name = |is_directory| (b"x".to_vec(), is_directory);
-        assert_eq!(amount(&[name(false)]), "1 file");
-        assert_eq!(amount(&[name(false), name(false), name(true)]), "2 files and 1 directory");
-        assert_eq!(amount(&[name(true), name(true)]), "0 files and 2 directories");
+        assert_eq!(amount_text(&[name(false)]), "1 file");
+        assert_eq!(amount_text(&[name(false), name(false), name(true)]), "2 files and 1 directory");
+        assert_eq!(amount_text(&[name(true), name(true)]), "0 files and 2 directories");
     }
 }

@@ -51,7 +51,7 @@ impl Rule {
             false => name.rsplit(|&byte| byte == b'/').next().unwrap_or_default(),
         };
         let is_match = match &self.pattern {
-            Glob::Pattern(pattern) => pattern.matches_all(part),
+            Glob::Pattern(pattern) => pattern.matches_including_hidden(part),
             Glob::Name(name) => name == part,
         };
         is_match && (is_directory || !self.directories_only)

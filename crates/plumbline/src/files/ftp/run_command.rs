@@ -29,9 +29,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Scope of an interrupt (SIGINT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// The whole command.
+    /// An interrupt cancels the whole command.
     CancelsCommand,
-    /// The operation in progress.
+    /// An interrupt cancels the operation in progress.
     CancelsOperation,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn run_command_unreported<T>(
         signal_watcher.abort();
         server.abort();
         if let Some(host) = &connector.shared.host {
-            // Data that the user-space host has not sent within the time limit is abandoned.
+            // After the time limit, unsent data of the user-space host is discarded.
             _ = tokio::time::timeout(connector.timeout, host.drained()).await;
         }
         result
@@ -113,7 +113,8 @@ pub(super) fn run_command_unreported<T>(
     result
 }
 
-/// Prints an error and returns its failure class. A closed standard output is not printed.
+/// Prints an error and returns its failure class. The error of a closed standard output is not
+/// printed.
 pub(super) fn report_error(error: &FtpError) -> exit::Failure {
     if !error.is_closed_stdout() {
         exit::print_error(&anyhow::Error::msg(error.sentence()));
@@ -128,7 +129,7 @@ fn new_connector(
     arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
 ) -> Result<Connector, FtpError> {
     let UrlScheme::Ftp(tls, _) = url.scheme else {
-        return Err(FtpError::Wrong(format!(
+        return Err(FtpError::InvalidRequest(format!(
             "{url} is not an FTP URL: only plumb get and plumb put support TFTP"
         )));
     };

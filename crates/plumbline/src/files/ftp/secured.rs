@@ -48,12 +48,12 @@ impl Secured {
         while self.process(TlsWrite::Nothing, &mut store_early)? == Progress::Again {}
         self.flush()?;
         self.early = early;
-        Ok(DataTls::of(self.layer.agreed()))
+        Ok(DataTls::of(self.layer.negotiated_state()))
     }
 
     /// Returns the time spent on encryption and decryption.
     pub(super) fn crypto_time(&self) -> Duration {
-        self.layer.spent()
+        self.layer.library_time()
     }
 
     /// Returns the underlying connection.
@@ -95,12 +95,12 @@ impl Secured {
 
     /// Sends all of `bytes`.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.say(TlsWrite::Data(bytes))
+        self.send_record(TlsWrite::Data(bytes))
     }
 
     /// Sends close_notify.
     pub(super) fn send_end(&mut self) -> io::Result<()> {
-        self.say(TlsWrite::CloseNotify)
+        self.send_record(TlsWrite::CloseNotify)
     }
 
     /// Shuts down the sending direction of the underlying connection.
@@ -108,11 +108,11 @@ impl Secured {
         self.stream.shut_down()
     }
 
-    fn say(&mut self, write: TlsWrite<'_>) -> io::Result<()> {
+    fn send_record(&mut self, write: TlsWrite<'_>) -> io::Result<()> {
         loop {
             match self.process(write, &mut |_| {})? {
                 Progress::Done => return self.flush(),
-                // The peer may have ended its own direction and still receive data.
+                // A peer that has ended its sending direction may still receive data.
                 Progress::Again | Progress::PeerClosed => {}
                 Progress::NeedsInput => return Err(ErrorKind::NotConnected.into()),
             }
@@ -135,7 +135,7 @@ impl Secured {
         let output = self.layer.output();
         let len = output.len();
         self.stream.write_all(output)?;
-        self.layer.sent(len);
+        self.layer.mark_sent(len);
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl Secured {
             match self.stream.read(self.layer.room(at_most)) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
-                    self.layer.filled(count);
+                    self.layer.mark_received(count);
                     return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

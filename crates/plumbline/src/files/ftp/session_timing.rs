@@ -108,13 +108,13 @@ impl SessionTiming {
     /// Starts a task.
     pub(super) fn begin(&mut self) {
         self.steps = StepTimes::default();
-        self.exchanges.forget_answered();
+        self.exchanges.remove_answered();
     }
 
     /// Stores the times of the login, which began at `began`.
     pub(super) fn end_login(&mut self, began: Instant) {
         self.opening.greeting = self.exchanges.greeting_since(began);
-        self.opening.exchanges = self.exchanges.since(began);
+        self.opening.exchanges = self.exchanges.exchanges_since(began);
     }
 
     /// Returns the observations of the last transfer, with times since `began`.
@@ -125,7 +125,7 @@ impl SessionTiming {
     ) -> records::verdict::FileTransfer {
         let since = |at: Instant| nanos(at.saturating_duration_since(began));
         records::verdict::FileTransfer {
-            exchanges: self.exchanges.since(began),
+            exchanges: self.exchanges.exchanges_since(began),
             connected_ns: self.steps.data_connected.map(since),
             first_byte_ns: data.and_then(|data| data.first_byte).map(since),
             last_byte_ns: data.and_then(|data| data.ended).map(since),
@@ -161,10 +161,10 @@ impl SessionTiming {
     }
 
     /// Returns the command times of a task, relative to its start `began`.
-    pub(super) fn spans_since(&self, began: Instant) -> CommandOffsets {
+    pub(super) fn command_offsets_since(&self, began: Instant) -> CommandOffsets {
         let since = |at: Instant| at.saturating_duration_since(began);
         CommandOffsets {
-            before: self.steps.data_requested.map(|(_, at)| since(at)),
+            data_command_at: self.steps.data_requested.map(|(_, at)| since(at)),
             command_at: self.steps.command.map(|(_, at)| since(at)),
         }
     }
@@ -220,8 +220,8 @@ impl FtpTransferStats {
         };
         self.tcp = tcp;
         let arrived = Instant::now().checked_sub(ago + TICK);
-        // TCP reports the arrival time in ticks: keep the more precise time if both times are
-        // within a tick.
+        // The arrival time that TCP reports is rounded to ticks. If both times are within a tick,
+        // the more precise time is kept.
         self.ended = if arrived > self.ended { arrived } else { self.ended };
     }
 }
@@ -261,7 +261,7 @@ impl Record {
     }
 
     /// Adds the result of an attempt.
-    pub(super) fn take(
+    pub(super) fn add_attempt(
         &mut self,
         client: &mut FtpClient,
         moved: Option<&TransferResult>,
@@ -291,19 +291,19 @@ impl Record {
     fn set_step_times(&mut self, steps: &StepTimes, moved: Option<&TransferResult>) {
         let request = &mut self.transfer.request;
         let time = &mut self.transfer.time;
-        let between = |from: Option<Instant>, to: Option<Instant>| {
+        let elapsed_between_ns = |from: Option<Instant>, to: Option<Instant>| {
             Some(nanos(to?.checked_duration_since(from?)?))
         };
         request.command = steps.command.map(|(command, _)| command).or(request.command);
         request.data_style = steps.data_requested.map(|(style, _)| style);
         let command = steps.command.map(|(_, at)| at);
-        time.command_to_150_ns = between(command, steps.preliminary);
+        time.command_to_150_ns = elapsed_between_ns(command, steps.preliminary);
         time.data_connect_ns =
-            between(steps.data_requested.map(|(_, at)| at), steps.data_connected);
+            elapsed_between_ns(steps.data_requested.map(|(_, at)| at), steps.data_connected);
         let data = moved.map(|moved| &moved.stats);
         let first_byte_at = data.and_then(|data| data.first_byte);
         let last_byte_at = data.and_then(|data| data.ended);
-        time.first_byte_ns = between(command, first_byte_at);
+        time.first_byte_ns = elapsed_between_ns(command, first_byte_at);
         // The session may read the reply before the thread has reported the end of the data.
         let reply = last_byte_at
             .zip(steps.ended)
@@ -400,7 +400,7 @@ impl Connector {
         }
     }
 
-    /// Like [`Self::keep`], for one of many records: the record is written after a short delay,
+    /// Like [`Self::keep`], for one of many records. The record is written after a short delay,
     /// together with the records that follow.
     pub(super) fn write_soon(
         self: &Arc<Self>,
@@ -423,7 +423,7 @@ impl Connector {
         record.conclude(result.err());
         // An existing complete file and invalid arguments are not transfers.
         let is_no_transfer =
-            matches!(result, Ok(FileOutcome::AlreadyComplete) | Err(FtpError::Wrong(_)));
+            matches!(result, Ok(FileOutcome::AlreadyComplete) | Err(FtpError::InvalidRequest(_)));
         if !is_no_transfer {
             self.recorder.keep(record);
         }

@@ -20,10 +20,10 @@ const SMALL_BYTES: u64 = 64 * 1024;
 /// Minimum size of the receive buffer.
 const PIECE_BYTES: u64 = 16 * 1024;
 
-/// Sends as much of a small file as the socket accepts at once, from the current position of the
-/// file, and returns the number of bytes. If the socket accepts the whole file, ends the stream and
-/// also returns the completed transfer. An error is ignored here, because sending the rest of the
-/// file reports it.
+/// Sends a small file from its current position, as far as the socket accepts the data at once, and
+/// returns the number of bytes sent. If the socket accepts the whole file, ends the stream and also
+/// returns the completed transfer. Errors are ignored here: the caller sends the rest of the file
+/// and gets the same error.
 pub(super) fn send_small_file(stream: &TcpStream, file: &File) -> (u64, Option<TransferResult>) {
     let metadata = file.metadata().ok().filter(|about| about.is_file());
     let Some(size) = metadata.map(|metadata| metadata.len()).filter(|size| *size <= SMALL_BYTES)
@@ -77,8 +77,8 @@ impl SmallDownload {
     pub(super) fn is_small(local_end: &LocalEnd, expected_bytes: Option<u64>) -> bool {
         match local_end {
             LocalEnd::Memory(_) | LocalEnd::Listing(_) => true,
-            LocalEnd::Into { .. } => expected_bytes.is_some_and(|size| size <= SMALL_BYTES),
-            LocalEnd::From(_) => false,
+            LocalEnd::WriteTo { .. } => expected_bytes.is_some_and(|size| size <= SMALL_BYTES),
+            LocalEnd::ReadFrom(_) => false,
         }
     }
 
@@ -149,7 +149,7 @@ mod tests {
     use std::net::TcpListener;
 
     /// Returns the two ends of a connection.
-    fn connected() -> (TcpStream, std::net::TcpStream) {
+    fn connected_sockets() -> (TcpStream, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         client.set_nonblocking(true).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_small_file_is_sent_from_its_position_with_the_end_of_the_stream() {
         run(async {
-            let (client, mut server) = connected();
+            let (client, mut server) = connected_sockets();
             let mut file = file_of(5000);
             file.seek(SeekFrom::Start(1000)).unwrap();
             let (count, moved) = send_small_file(&client, &file);
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_large_file_is_not_sent_as_a_small_one() {
         run(async {
-            let (client, _server) = connected();
+            let (client, _server) = connected_sockets();
             let mut file = file_of(100_000);
             assert!(matches!(send_small_file(&client, &file), (0, None)));
             assert_eq!(file.stream_position().unwrap(), 0);
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn more_bytes_than_expected_are_received() {
         run(async {
-            let (stream, mut server) = connected();
+            let (stream, mut server) = connected_sockets();
             let sender = std::thread::spawn(move || server.write_all(&vec![3; 300_000]).unwrap());
             let moved = Arc::<AtomicU64>::default();
             let total_bytes = Arc::<AtomicU64>::default();
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_download_that_waits_for_data_can_be_cancelled() {
         run(async {
-            let (stream, _server) = connected();
+            let (stream, _server) = connected_sockets();
             let cancelled = Arc::new(Notify::new());
             cancelled.notify_one();
             let moved = Arc::<AtomicU64>::default();

@@ -1,15 +1,16 @@
-//! System of the server by SYST (RFC 959 §5.4), and the meaning of TYPE I on that system.
+//! System of the server as reported by SYST (RFC 959 §5.4), and the meaning of TYPE I on that
+//! system.
 //!
 //! The first word of the reply is an official system name. Some servers append the number of bits
-//! of their bytes, as in `UNIX Type: L8`. On a host whose words have 36 bits, TYPE I denotes such
-//! words; TYPE L 36 denotes 36-bit words on every host.
+//! of their bytes, as in `UNIX Type: L8`. On a host with 36-bit words, TYPE I means 36-bit words.
+//! TYPE L 36 means 36-bit words on every host.
 
 use super::client::FtpClient;
 use super::command_options::check;
 use super::error::FtpError;
 use super::get::FtpOptions;
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{ByteSize, Representation, Type};
 
@@ -56,12 +57,16 @@ impl FtpClient {
             || "the server does not report its system type".to_owned(),
             |name| format!("the server is {name}"),
         );
-        check(&representation).map_err(|error| FtpError::Wrong(format!("{server}: {error}")))?;
+        check(&representation)
+            .map_err(|error| FtpError::InvalidRequest(format!("{server}: {error}")))?;
         options.representation = representation;
         if !self.connector.is_quiet {
-            say(&match size.map(ByteSize::bits) {
+            print_message(&match size.map(ByteSize::bits) {
                 Some(bits) => {
-                    format!("{server}: its words have {bits} bits, transferred as TYPE L {bits}")
+                    format!(
+                        "{server} with words of {bits} bits: files are transferred as TYPE L \
+                             {bits}"
+                    )
                 }
                 None => format!("{server}: files are transferred as TYPE I"),
             });

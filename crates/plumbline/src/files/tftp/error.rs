@@ -27,12 +27,12 @@ pub(crate) enum TftpError {
     /// The network or the host reports that the port is unreachable.
     Unreachable(io::Error),
     /// The peer sent more bytes than its announced file size.
-    Long {
+    TooLong {
         /// Announced number of bytes.
         announced_bytes: u64,
     },
     /// The peer sent fewer bytes than its announced file size.
-    Short {
+    TooShort {
         /// Announced number of bytes.
         announced_bytes: u64,
     },
@@ -73,9 +73,10 @@ impl TftpError {
                 | ErrorCode::NoSuchUser,
                 _,
             ) => Outcome::Refused,
-            Self::Refused(..) | Self::Short { .. } | Self::Long { .. } | Self::Protocol(_) => {
-                Outcome::Protocol
-            }
+            Self::Refused(..)
+            | Self::TooShort { .. }
+            | Self::TooLong { .. }
+            | Self::Protocol(_) => Outcome::Protocol,
             Self::Unreachable(_) => Outcome::AbortedByPeer,
             Self::NoAnswer { .. } | Self::Silence { .. } => Outcome::Timeout,
             Self::Local(error) => local_outcome(error),
@@ -119,12 +120,13 @@ impl TftpError {
             Self::Unreachable(error) => {
                 format!("no route to {peer}: check the address and your routes: {error}")
             }
-            Self::Long { announced_bytes } => format!(
+            Self::TooLong { announced_bytes } => format!(
                 "{peer} sent more than the announced {} bytes: the file was discarded",
                 count(*announced_bytes)
             ),
-            Self::Short { announced_bytes } => format!(
-                "{peer} ended {progress}, but announced {}: the file was discarded; try again",
+            Self::TooShort { announced_bytes } => format!(
+                "{peer} ended the transfer {progress}, but announced {} bytes: the file was \
+                 discarded; try again",
                 count(*announced_bytes)
             ),
             Self::Protocol(why) => format!("{peer} violated the protocol: {why}"),

@@ -1,9 +1,9 @@
 //! TFTP measurements for `plumb measure`: the first block of a file, or transfers.
 //!
-//! TFTP cannot start within a file, so the probe observes a smaller size as the beginning of a
-//! larger transfer. These bytes take as long as in a transfer of the smaller size, except for the
-//! last acknowledgment. A written file stays on the server, since TFTP cannot delete files; the
-//! file always has the same name.
+//! TFTP cannot start within a file. Therefore the probe observes the beginning of a larger transfer
+//! instead of a transfer of a smaller size. The beginning takes as long as a transfer of the
+//! smaller size without its last acknowledgment. A written file stays on the server, since TFTP
+//! cannot delete files; the file always has the same name.
 
 use super::error::TftpError;
 use super::transfer::{Stop, TftpTransferStats};
@@ -39,7 +39,7 @@ const DEFAULT_FILE_NAME: &[u8] = b"plumb-measure";
 /// Transfer duration beyond which no larger size is tried.
 const SLOW_TRANSFER_NS: u64 = 10_000_000_000;
 
-/// A transfer with its arrivals.
+/// Direction, record and arrivals of a transfer.
 pub(crate) type Run = (Direction, Transfer, Vec<Arrival>);
 
 /// Result of a probe.
@@ -53,8 +53,8 @@ pub(crate) struct ProbeResult {
     pub(crate) transfers: Vec<Run>,
     /// Time at which the options of each transfer were agreed, ns.
     pub(crate) agreed_ns: Vec<Option<u64>>,
-    /// Control transfer: the beginning of the file in shorter blocks, and the time at which its
-    /// options were agreed, ns.
+    /// Control transfer, which reads the beginning of the file in shorter blocks; with the time at
+    /// which the options of this transfer were agreed, ns.
     pub(crate) control: Option<(Run, Option<u64>)>,
     /// Run-queue wait of this process during each transfer, ns.
     pub(crate) own_waits_ns: Vec<Option<u64>>,
@@ -95,9 +95,9 @@ pub(crate) fn probe_availability(spec: &TransferSpec) -> Result<ProbeResult, Pro
     })
 }
 
-/// Reads the file of `spec` `rounds` times. With `sizes`, instead writes a file of each size
-/// `rounds` times and reads it back each time. If `compares`, compares the data read back with the
-/// written data.
+/// Reads the file of `spec` `rounds` times. If `sizes` is given, instead writes and reads back a
+/// file of each size `rounds` times. If `compares`, compares the data read back with the written
+/// data.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ pub(crate) fn probe(
     sizes: Option<&[u64]>,
     rounds: u32,
     compares: bool,
-    say: impl FnMut(&str),
+    report_progress: impl FnMut(&str),
 ) -> Result<ProbeResult, ProbeError> {
     let mut spec = spec.clone();
     if sizes.is_some() && (spec.name.is_empty() || spec.name.ends_with(b"/")) {
@@ -115,7 +115,8 @@ pub(crate) fn probe(
     }
     in_runtime(async {
         let result = ProbeResult::default();
-        let mut probe = Probe { spec: &spec, probe_result: result, stop: stop_by_signals()?, say };
+        let mut probe =
+            Probe { spec: &spec, probe_result: result, stop: stop_by_signals()?, report_progress };
         let outcome = match sizes {
             None => probe.read(rounds).await,
             Some(sizes) => probe.write(sizes, rounds, compares).await,
@@ -131,25 +132,25 @@ pub(crate) fn probe(
     })
 }
 
-struct Probe<'a, Say> {
+struct Probe<'a, ReportProgress> {
     spec: &'a TransferSpec,
     probe_result: ProbeResult,
     stop: Arc<Stop>,
-    say: Say,
+    report_progress: ReportProgress,
 }
 
-impl<Say: FnMut(&str)> Probe<'_, Say> {
+impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
     async fn read(&mut self, rounds: u32) -> Result<(), ProbeError> {
         for round in 1..=rounds {
-            (self.say)(&format!("reading the file, {round} of {rounds}"));
+            (self.report_progress)(&format!("reading the file, {round} of {rounds}"));
             self.run(Operation::Get(discard()?), Direction::Received).await?;
         }
         self.measure_short_blocks().await;
         Ok(())
     }
 
-    /// Reads the beginning of the file in shorter blocks, one at a time. Compared with long blocks,
-    /// shorter blocks take less time on a slow link, and the same time at a slow server. A failure
+    /// Reads the beginning of the file in shorter blocks, one at a time. On a slow link shorter
+    /// blocks take less time than long blocks; at a slow server they take the same time. A failure
     /// is ignored.
     async fn measure_short_blocks(&mut self) {
         let is_long = self.probe_result.transfers.last().is_some_and(|(_, last, _)| {
@@ -159,7 +160,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         if !is_long || self.stop.is_requested() {
             return;
         }
-        (self.say)("reading the file in shorter blocks");
+        (self.report_progress)("reading the file in shorter blocks");
         let spec =
             TransferSpec { block_size: CONTROL_BLOCK_BYTES, window_size: 1, ..self.spec.clone() };
         let arrival_recorder = ArrivalRecorder::begin();
@@ -192,11 +193,11 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             let file = pattern_file(*size).map_err(local_error)?;
             let count = records::format::count(*size);
             for _ in 0..rounds {
-                (self.say)(&format!("writing {count} bytes"));
+                (self.report_progress)(&format!("writing {count} bytes"));
                 let file = reopened_at_start(&file).map_err(local_error)?;
                 let operation = Operation::Put(LocalSource::File(file), Some(*size));
                 self.run(operation, Direction::Sent).await?;
-                (self.say)(&format!("reading {count} bytes"));
+                (self.report_progress)(&format!("reading {count} bytes"));
                 self.read_back(*size, compares).await?;
             }
             let last =
@@ -216,7 +217,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let memory = memfd_create("plumb-measure", MemfdFlags::CLOEXEC)
             .map_err(|e| local_error(e.into()))?;
         let memory = File::from(memory);
-        let sink = Sink::plain(memory.try_clone().map_err(|error| local_error(error.into()))?);
+        let sink = Sink::from_file(memory.try_clone().map_err(|error| local_error(error.into()))?);
         self.run(Operation::Get(sink), Direction::Received).await?;
         if compares {
             let mut received = Vec::new();
@@ -226,7 +227,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             let mut comparison = Comparison::new(pattern, size);
             comparison.compare(&received);
             let accuracy = self.probe_result.accuracy.unwrap_or_default();
-            self.probe_result.accuracy = Some(accuracy.and(comparison.finish()));
+            self.probe_result.accuracy = Some(accuracy.plus(comparison.finish()));
         }
         Ok(())
     }
@@ -300,7 +301,7 @@ fn reopened_at_start(file: &File) -> Result<File> {
 
 fn discard() -> Result<Sink, ProbeError> {
     let file = File::options().write(true).open("/dev/null");
-    file.map(Sink::plain).map_err(|error| local_error(error.into()))
+    file.map(Sink::from_file).map_err(|error| local_error(error.into()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]

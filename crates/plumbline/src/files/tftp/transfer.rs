@@ -1,7 +1,8 @@
 //! One TFTP transfer, from its first datagram to its last: the engine between a file and a socket.
 //!
-//! Each turn fills the engine from the file, sends its output, processes its events, and waits: for
-//! a datagram, the engine's deadline, a slow pipe, the rate limit, or a request to stop.
+//! Each iteration of the transfer loop fills the engine from the file, sends the engine's output,
+//! processes the engine's events, and waits. The wait ends with a datagram, the engine's deadline,
+//! a ready pipe, the rate limit, or a request to stop.
 
 use super::error::{TftpError, is_full};
 use super::outbox::Outbox;
@@ -13,7 +14,7 @@ use crate::transfer_recorder::timed;
 use os::datagram::Inbox;
 use protocols::Instant;
 use protocols::application::tftp::{
-    Agreed, Direction, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender,
+    AgreedParameters, Direction, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender,
     UNKNOWN_TRANSFER_ID,
 };
 use protocols::meter::{Account, Counter};
@@ -66,7 +67,7 @@ pub(crate) struct TftpOptions {
     /// Time without an answer after which the transfer fails. The engine has the same value.
     pub(crate) answer_timeout: Duration,
     /// Maximum time until the first answer, if shorter than `answer_timeout`.
-    pub(crate) opening: Option<Duration>,
+    pub(crate) first_answer_timeout: Option<Duration>,
     /// Maximum number of retransmissions to a client that has never answered.
     pub(crate) unanswered_max: Option<u32>,
     /// Rate limit.
@@ -86,7 +87,7 @@ pub(crate) struct TftpTransferStats {
     pub(crate) remote: SocketAddr,
     /// Direction, from the client's point of view.
     pub(crate) direction: Direction,
-    pub(crate) agreed: Option<Agreed>,
+    pub(crate) agreed: Option<AgreedParameters>,
     pub(crate) file_bytes: u64,
     pub(crate) wire_bytes: u64,
     pub(crate) datagrams_in: u64,
@@ -100,7 +101,7 @@ pub(crate) struct TftpTransferStats {
     pub(crate) cpu: Option<Duration>,
 }
 
-/// Stops transfers from outside.
+/// Handle that stops transfers of other tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     is_requested: AtomicBool,
@@ -119,7 +120,7 @@ impl Stop {
         self.is_requested.load(Ordering::Relaxed)
     }
 
-    async fn requested(&self) {
+    async fn wait_for_request(&self) {
         let notified = self.notify.notified();
         if !self.is_requested.load(Ordering::Relaxed) {
             notified.await;
@@ -191,7 +192,7 @@ impl TransferEngine {
 }
 
 /// Result of a wait.
-enum TurnWake {
+enum WaitResult {
     Received(io::Result<()>),
     Stopped,
     SourceReady(io::Result<()>),
@@ -243,8 +244,8 @@ impl Transfer {
     /// Runs the transfer to its end. Returns the statistics, any error, and the engine. If no
     /// parameters were agreed, the source or sink of the engine is unused.
     ///
-    /// The transfer runs in its own task: tokio wakes a spawned task without a system call, but
-    /// needs one for a local task or a future in `block_on`.
+    /// The transfer runs in its own task, because tokio wakes a spawned task without a system call.
+    /// To wake a local task or a future in `block_on`, tokio needs a system call.
     ///
     /// # Errors
     ///
@@ -254,15 +255,15 @@ impl Transfer {
         stop: Arc<Stop>,
         progress: impl Fn(&TftpTransferStats) + Send + Sync + 'static,
     ) -> Result<(TftpTransferStats, Option<TftpError>, TransferEngine), JoinError> {
-        let turns = async {
-            let ((mut stats, error, engine), cpu) = timed(self.run_turns(stop, progress)).await;
+        let transfer_loop = async {
+            let ((mut stats, error, engine), cpu) = timed(self.run_loop(stop, progress)).await;
             stats.cpu = Some(cpu);
             (stats, error, engine)
         };
-        tokio::spawn(turns).await
+        tokio::spawn(transfer_loop).await
     }
 
-    async fn run_turns(
+    async fn run_loop(
         mut self,
         stop: Arc<Stop>,
         progress: impl Fn(&TftpTransferStats) + Send + Sync + 'static,
@@ -379,9 +380,9 @@ impl Transfer {
             }
             self.stats.wire_bytes += self.outbox.bytes.len() as u64;
             for attempt in 0.. {
-                let left = self.engine_context.meter.enter(Account::Interrupt);
+                let previous_account = self.engine_context.meter.enter(Account::Interrupt);
                 let send_result = self.transport.send(&mut self.outbox, self.stats.remote).await;
-                self.engine_context.meter.enter(left);
+                self.engine_context.meter.enter(previous_account);
                 match send_result {
                     Ok(()) => break,
                     Err(error) => {
@@ -444,10 +445,10 @@ impl Transfer {
         let announced = self.stats.agreed.and_then(|agreed| agreed.transfer_size);
         let announced = announced.filter(|_| self.options.mode == Mode::Octet);
         if let Some(announced_bytes) = announced.filter(|bytes| *bytes > self.stats.file_bytes) {
-            return self.fail(TOO_SHORT, TftpError::Short { announced_bytes });
+            return self.fail(TOO_SHORT, TftpError::TooShort { announced_bytes });
         }
         if let Some(announced_bytes) = announced.filter(|bytes| *bytes < self.stats.file_bytes) {
-            return self.fail(TOO_LONG, TftpError::Long { announced_bytes });
+            return self.fail(TOO_LONG, TftpError::TooLong { announced_bytes });
         }
         let TransferEngine::Receive(receiver, sink) = &mut self.engine else { return };
         let finish_result = match sink.take() {
@@ -472,7 +473,8 @@ impl Transfer {
             return self.fail(STOPPED, TftpError::Stopped);
         }
         let now = self.engine_context.clock.now();
-        let opening_timeout = self.options.opening.filter(|_| self.stats.agreed.is_none());
+        let opening_timeout =
+            self.options.first_answer_timeout.filter(|_| self.stats.agreed.is_none());
         let give_up = opening_timeout.map(|timeout| self.began + timeout);
         let pace = self.options.pace.waits_until(now);
         let linger = self.lingers_until();
@@ -494,35 +496,35 @@ impl Transfer {
         self.engine_context.meter.enter(Account::Outside);
         let woken = tokio::select! {
             biased;
-            received = transport.receive(inbox) => TurnWake::Received(received),
-            () = stop.requested() => TurnWake::Stopped,
-            ready = ready, if is_starved => TurnWake::SourceReady(ready),
-            () = timer.expired() => TurnWake::Deadline,
+            received = transport.receive(inbox) => WaitResult::Received(received),
+            () = stop.wait_for_request() => WaitResult::Stopped,
+            ready = ready, if is_starved => WaitResult::SourceReady(ready),
+            () = timer.wait() => WaitResult::Deadline,
         };
         self.engine_context.meter.enter(Account::Application);
         self.engine_context.meter.count(Counter::Wakeups);
         match woken {
-            TurnWake::Received(Ok(())) => {
+            WaitResult::Received(Ok(())) => {
                 self.take_datagrams();
                 let now = self.engine_context.clock.now();
                 if self.engine.deadline().into_iter().chain(give_up).any(|at| at <= now) {
                     self.timeout(give_up);
                 }
             }
-            TurnWake::Received(Err(error)) => self.on_network_error(error),
-            TurnWake::Stopped => self.fail(STOPPED, TftpError::Stopped),
-            TurnWake::SourceReady(Ok(())) => self.is_starved = false,
-            TurnWake::SourceReady(Err(error)) => self.fail(NO_READ, TftpError::Local(error)),
-            TurnWake::Deadline => self.timeout(give_up),
+            WaitResult::Received(Err(error)) => self.on_network_error(error),
+            WaitResult::Stopped => self.fail(STOPPED, TftpError::Stopped),
+            WaitResult::SourceReady(Ok(())) => self.is_starved = false,
+            WaitResult::SourceReady(Err(error)) => self.fail(NO_READ, TftpError::Local(error)),
+            WaitResult::Deadline => self.timeout(give_up),
         }
     }
 
     fn timeout(&mut self, give_up: Option<Instant>) {
         let now = self.engine_context.clock.now();
-        if let Some(opening) = self.options.opening
+        if let Some(first_answer_timeout) = self.options.first_answer_timeout
             && give_up.is_some_and(|at| now >= at)
         {
-            self.error = Some(TftpError::NoAnswer { seconds: opening.as_secs() });
+            self.error = Some(TftpError::NoAnswer { seconds: first_answer_timeout.as_secs() });
         }
         let is_due = self.engine.deadline().is_some_and(|at| now >= at);
         if is_due && self.stats.datagrams_in == 0 {
@@ -638,7 +640,7 @@ fn same_host(one: IpAddr, other: IpAddr) -> bool {
 }
 
 /// A timer that is reset only if the set time is later than the new deadline. If the timer fires
-/// early, the transfer only makes one turn more.
+/// early, the transfer loop only runs once more.
 #[derive(Debug)]
 struct DeadlineTimer {
     sleep: Pin<Box<Sleep>>,
@@ -659,7 +661,7 @@ impl DeadlineTimer {
         }
     }
 
-    async fn expired(&mut self) {
+    async fn wait(&mut self) {
         if self.fires_at.is_none() {
             return std::future::pending().await;
         }

@@ -1,7 +1,7 @@
-//! Entries of a TFTP transfer in its record.
+//! Values of a TFTP transfer in its record.
 //!
-//! TFTP has no session and no connection. Addresses and sizes are the addresses and sizes of the
-//! datagrams, and the real time of a transfer lasts from its first block to its end.
+//! TFTP has no session and no connection. The record has the addresses and sizes of the datagrams.
+//! The real time of a transfer lasts from its first block to its end.
 
 use super::error::TftpError;
 use super::transfer::TftpTransferStats;

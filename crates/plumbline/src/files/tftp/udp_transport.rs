@@ -41,7 +41,7 @@ impl UdpTransport {
     }
 
     /// Creates a socket of the user-space `host`; without `host`, a kernel socket.
-    pub(crate) fn to(peer: SocketAddr, host: Option<&Host>) -> Result<Self> {
+    pub(crate) fn open(peer: SocketAddr, host: Option<&Host>) -> Result<Self> {
         match host {
             None => Self::kernel(None, peer).context("cannot open a UDP socket"),
             Some(host) => host.bind(0).map(Self::Userspace).context("no local UDP port is free"),

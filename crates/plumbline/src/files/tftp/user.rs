@@ -106,8 +106,9 @@ pub(crate) async fn run(
             host.addressed(address.ip()).await?;
         }
         let is_last = spec.addresses.last() == Some(&address);
-        let opening = (!is_last).then_some(NEXT_ADDRESS_DELAY);
-        let attempt = Attempt { spec, address, opening, has_options, host: host.as_ref() };
+        let first_answer_timeout = (!is_last).then_some(NEXT_ADDRESS_DELAY);
+        let attempt =
+            Attempt { spec, address, first_answer_timeout, has_options, host: host.as_ref() };
         let (stats, error, engine, size) = attempt.run(now, stop, progress).await?;
         let is_unopened = stats.agreed.is_none();
         let is_options = matches!(
@@ -149,7 +150,7 @@ fn unused_operation(engine: TransferEngine, size: Option<u64>) -> Option<Operati
 struct Attempt<'a> {
     spec: &'a TransferSpec,
     address: SocketAddr,
-    opening: Option<Duration>,
+    first_answer_timeout: Option<Duration>,
     has_options: bool,
     host: Option<&'a Host>,
 }
@@ -162,7 +163,7 @@ impl Attempt<'_> {
         progress: &Arc<impl Fn(&TftpTransferStats) + Send + Sync + 'static>,
     ) -> Result<(TftpTransferStats, Option<TftpError>, TransferEngine, Option<u64>)> {
         let spec = self.spec;
-        let transport = UdpTransport::to(self.address, self.host)?;
+        let transport = UdpTransport::open(self.address, self.host)?;
         let engine_context = EngineContext::published(&spec.registry, "TFTP")?;
         let pace = RateLimit::new(spec.bytes_per_second);
         let size = match &operation {
@@ -191,7 +192,7 @@ impl Attempt<'_> {
             direction: request.direction,
             mode: spec.mode,
             answer_timeout: spec.answer_timeout,
-            opening: self.opening,
+            first_answer_timeout: self.first_answer_timeout,
             unanswered_max: None,
             pace,
             lingers: false,

@@ -17,12 +17,13 @@ const PROCEDURE_GOAL_NS: f64 = 5.0;
 /// Goal for a change of control between tasks, in nanoseconds.
 const TASK_GOAL_NS: f64 = 20.0;
 
-const HEAD: &str = "The same engines with several control structures. The scheduler is the one \
-                    that plumb uses; the rings are those of TM-233, in addition to futures. 'User \
-                    sends' and the one-call switch are the improvements of section 7.1 of TM-233. \
-                    The order of the steps, and every byte on the line, is the same with all \
-                    structures. A time measured on this machine is an output; the times of 1982 \
-                    beside it are those of another machine and have no difference.";
+const HEAD: &str = "The same protocol code runs with several control structures. The scheduler is \
+                    the structure that plumb uses. The rings of procedures and tasks are those of \
+                    TM-233; the rings of futures are added here. 'User sends' and the one-call \
+                    switch are the improvements of section 7.1 of TM-233. The order of the steps \
+                    and every byte on the line are the same with all structures. A time measured on \
+                    this machine is an output. The times of 1982 in the same table are those of \
+                    another machine, so no difference is computed.";
 
 /// Returns all results as tables, each at most `width` columns wide.
 pub(super) fn text(findings: &ControlResults, width: usize) -> String {
@@ -48,8 +49,8 @@ pub(super) fn text(findings: &ControlResults, width: usize) -> String {
     text.push_str(&paragraph(&comparison_tables::census(&census(findings)), width));
     section(
         &mut text,
-        "An empty change of control: two steps wake each other, both in the same code or each in \
-         its own",
+        "Cost of an empty change of control: two steps wake each other, both in the same code or \
+         each in its own code",
         width,
     );
     text.push_str(&empty_table(&findings.empty).render(width));
@@ -59,11 +60,11 @@ pub(super) fn text(findings: &ControlResults, width: usize) -> String {
         "1982",
         width,
     ));
-    let title = "Two hosts in one process, without system calls: time from a key until both are idle, \
-             sum of both";
+    let title = "Two hosts in one process, without system calls: time that both hosts together need \
+                 from a key until both are idle";
     section(&mut text, title, width);
     text.push_str(&real_table(&findings.in_process).render(width));
-    section(&mut text, "Over a TUN: from the kernel's socket to the station and back", width);
+    section(&mut text, "Over a TUN: time from the kernel's socket to the station and back", width);
     match &findings.on_tun {
         Ok(real) => text.push_str(&real_table(real).render(width)),
         Err(why) => text.push_str(&paragraph(&format!("Not measured: {why}"), width)),
@@ -167,7 +168,7 @@ fn real_table(rows: &[RealTimeResult]) -> Table {
         .number("screenful (µs)")
         .number("to scheduler");
     if has_switches {
-        table = table.number("changes for an echo: user").number("server");
+        table = table.number("changes of control for an echo: user").number("server");
     }
     for row in rows {
         let micros = |ns: u64| format!("{:.3}", ns as f64 / 1_000.0);

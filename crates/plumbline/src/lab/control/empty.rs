@@ -1,5 +1,5 @@
-//! Cost of an empty change of control in a ring of two tasks, procedures or futures: each only sets
-//! the event flag of the other (TM-233 §4.2.4).
+//! Cost of an empty change of control in a ring of two tasks, procedures or futures. Each of the
+//! two only sets the event flag of the other (TM-233 §4.2.4).
 
 use super::structure::ControlStructure;
 use os::clock::{TickRate, ticks};
@@ -22,14 +22,14 @@ pub(super) struct EmptySwitch {
     pub(super) own: BatchCost,
 }
 
-/// Minimum and median of several batches.
+/// Minimum and median cost of a change of control in several batches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchCost {
-    /// Fastest batch, in thousandths of a tick of the counter.
+    /// Cost in the fastest batch, in thousandths of a tick of the counter.
     pub(super) best_milliticks: u64,
-    /// Fastest batch, in picoseconds.
+    /// Cost in the fastest batch, in picoseconds.
     pub(super) best_ps: u64,
-    /// Median batch, in picoseconds.
+    /// Cost in the median batch, in picoseconds.
     pub(super) median_ps: u64,
 }
 
@@ -134,7 +134,7 @@ async fn distinct_future<const OTHER: usize>(mut handle: FutureHandle<Remaining>
     }
 }
 
-/// Measures `rounds` batches of each kind, in turn.
+/// Measures `rounds` batches of each kind. Each round measures one batch of each kind.
 ///
 /// # Errors
 ///

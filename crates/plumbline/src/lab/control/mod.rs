@@ -1,9 +1,13 @@
 //! `plumb lab control`: control structures compared (TM-233 chapter 4 and 7.1).
 //!
-//! Four experiments use the same engines: an empty change of control; a key and a screenful in
-//! virtual time with the costs of 1982; a key and a screenful between two hosts in one process; and
-//! a key and a screenful over a TUN. Experiments in real time are interleaved: each round measures
-//! one block of each structure.
+//! Four experiments use the same engines:
+//!
+//! - an empty change of control
+//! - a key and a screenful in virtual time, with the costs of 1982
+//! - a key and a screenful between two hosts in one process
+//! - a key and a screenful over a TUN
+//!
+//! Experiments in real time are interleaved: each round measures one block of each structure.
 
 mod control_report;
 mod empty;
@@ -62,10 +66,12 @@ struct RealTimeResult {
     /// Medians of the rounds.
     echo_ns: u64,
     screenful_ns: u64,
-    /// Median over the rounds of the ratio to the echo time of the scheduler in the same round.
+    /// Echo time relative to the echo time of the scheduler in the same round: the median of all
+    /// rounds.
     echo_ratio: f64,
     screenful_ratio: f64,
-    /// Changes of control for each key, of user and server, where both use plumbline's TCP.
+    /// Changes of control per key, of the user and of the server; `None` if the kernel's TCP is the
+    /// user.
     echo_switches: Option<[f64; 2]>,
 }
 
@@ -114,7 +120,7 @@ fn show_progress(progress: &mut ProgressLine, experiment: &str) {
 }
 
 /// Results of a block of one structure: echo time in ns, screenful time in ns, and changes of
-/// control for each key (user, server).
+/// control per key (user, server).
 type BlockSample = (u64, u64, Option<[f64; 2]>);
 
 fn in_process(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<RealTimeResult>> {

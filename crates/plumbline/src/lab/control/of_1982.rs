@@ -12,34 +12,34 @@ use simulator::tm233::control::{ibm_pc_switching_in, measure_control};
 use simulator::transmission_line::Line;
 use std::time::Duration;
 
-/// Results of a structure in virtual time, with its cost of 1982.
+/// Results of a structure in virtual time, with the structure's cost of 1982.
 #[derive(Debug)]
 pub(super) struct VirtualTimeResult {
     pub(super) structure: ControlStructure,
     /// Cost of a change of control, in nanoseconds.
     pub(super) switch_ns: u64,
     /// Results without a line, where only changes of control take time.
-    pub(super) alone: ControlTimes,
+    pub(super) without_line: ControlTimes,
     /// Results by line rate, in bits per second.
     pub(super) on_lines: Vec<(u64, ControlTimes)>,
 }
 
 /// Measurements of the thesis on one line, with tasking.
-struct Measured {
+struct ThesisMeasurement {
     rate_bps: u64,
-    /// Table 6-4.
+    /// Echo time of a key (table 6-4).
     echo_ms: f64,
-    /// Table 6-5.
+    /// Time of a screenful (table 6-5).
     screenful_ms: f64,
 }
 
-const MEASURED: [Measured; 2] = [
-    Measured { rate_bps: 9_600, echo_ms: 121.9, screenful_ms: 2_820.0 },
-    Measured { rate_bps: 19_200, echo_ms: 71.8, screenful_ms: 2_830.0 },
+const THESIS_MEASUREMENTS: [ThesisMeasurement; 2] = [
+    ThesisMeasurement { rate_bps: 9_600, echo_ms: 121.9, screenful_ms: 2_820.0 },
+    ThesisMeasurement { rate_bps: 19_200, echo_ms: 71.8, screenful_ms: 2_830.0 },
 ];
-/// Section 4.2.4, in microseconds.
-const PROCEDURE_US: f64 = 70.0;
-const TASK_US: f64 = 135.0;
+/// Costs of a change of control between procedures and between tasks (section 4.2.4), in µs.
+const PROCEDURE_SWITCH_US: f64 = 70.0;
+const TASK_SWITCH_US: f64 = 135.0;
 
 /// Simulates `keys` keys and a screenful with each structure that has a cost of 1982.
 ///
@@ -66,7 +66,12 @@ pub(super) fn measure(keys: usize) -> Result<Vec<VirtualTimeResult>> {
                 Ok((rate_bps, measure_control(Line::serial(rate_bps), costs, keys, &control)?))
             });
             let on_lines = on_lines.collect::<Result<_>>()?;
-            Ok(VirtualTimeResult { structure, switch_ns, alone: times_without_line, on_lines })
+            Ok(VirtualTimeResult {
+                structure,
+                switch_ns,
+                without_line: times_without_line,
+                on_lines,
+            })
         })
         .collect()
 }
@@ -75,32 +80,37 @@ pub(super) fn measure(keys: usize) -> Result<Vec<VirtualTimeResult>> {
 pub(super) fn table(results: &[VirtualTimeResult]) -> Table {
     Table {
         number: "6-4 and 6-5 by structure",
-        title: "on a line, in virtual time, with the costs of 1982",
+        title: "echo and screenful on a line, in virtual time, with the costs of 1982",
         unit: "as named",
         rows: results.iter().flat_map(rows).collect(),
-        why: "The cost of a change of control is the thesis's; the other costs are those of table \
-              6-1 minus the changes of control that they include. The thesis measured the echo and \
-              the screenful with tasking only, so the other structures have no figure to compare \
-              with. The thesis could not explain 0.15 s of its screenful.",
+        why: "The cost of a change of control is that of the thesis. The other costs are those of \
+              table 6-1 minus the changes of control that they include. The thesis measured the \
+              echo and the screenful with tasking only, so the results of the other structures \
+              cannot be compared. The thesis could not explain 0.15 s of its screenful.",
     }
 }
 
 fn rows(result: &VirtualTimeResult) -> Vec<Row> {
-    let VirtualTimeResult { structure, switch_ns, alone, on_lines } = result;
+    let VirtualTimeResult { structure, switch_ns, without_line, on_lines } = result;
     let name = structure.name();
     let millis = |time: Duration| time.as_secs_f64() * 1_000.0;
-    let printed_us = if structure.is_tasking() { TASK_US } else { PROCEDURE_US };
-    let changes = alone.echo_switches.iter().sum();
+    let printed_us = if structure.is_tasking() { TASK_SWITCH_US } else { PROCEDURE_SWITCH_US };
+    let changes = without_line.echo_switches.iter().sum();
     let mut rows = vec![
-        Row::input(format!("{name}: a change, µs"), *switch_ns as f64 / 1e3, 0)
+        Row::input(format!("{name}: a change of control, µs"), *switch_ns as f64 / 1e3, 0)
             .measured(printed_us),
-        Row::output(format!("{name}: changes for an echo"), changes, 2),
-        Row::output(format!("{name}: changes alone, ms"), millis(alone.echo), 2),
+        Row::output(format!("{name}: changes of control for an echo"), changes, 2),
+        Row::output(
+            format!("{name}: echo, only changes of control, ms"),
+            millis(without_line.echo),
+            2,
+        ),
     ];
-    // Only the tasking of the thesis, without the improvements of its section 7.1.
+    // Only tasking as measured in the thesis, without the improvements of the thesis's section 7.1.
     let is_of_thesis = structure.name() == ControlStructure::TASKING;
     for (rate_bps, course) in on_lines {
-        let measured = MEASURED.iter().find(|entry| is_of_thesis && entry.rate_bps == *rate_bps);
+        let measured =
+            THESIS_MEASUREMENTS.iter().find(|entry| is_of_thesis && entry.rate_bps == *rate_bps);
         let echo = format!("{name}: echo at {rate_bps} bit/s, ms");
         let screenful = format!("{name}: screenful at {rate_bps} bit/s, ms");
         rows.extend([
@@ -126,8 +136,8 @@ pub(super) fn json(result: &VirtualTimeResult) -> Value {
     json!({
         "structure": result.structure.name(),
         "switch_ns": result.switch_ns,
-        "echo_switches": result.alone.echo_switches,
-        "switches_alone_echo_ns": result.alone.echo.as_nanos(),
+        "echo_switches": result.without_line.echo_switches,
+        "switches_alone_echo_ns": result.without_line.echo.as_nanos(),
         "on_lines": on_lines.collect::<Vec<_>>(),
     })
 }

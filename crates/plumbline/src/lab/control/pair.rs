@@ -23,12 +23,12 @@ pub(super) struct HostPair {
 /// Results of one block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
-    /// Time from a key to its echo, until both hosts are idle; the sum of both hosts.
+    /// Time in which both hosts process a key and its echo, until both are idle.
     pub(super) echo_ns: u64,
-    /// Time from a key to the screenful that answers it, until both hosts are idle; the sum of both
-    /// hosts.
+    /// Time in which both hosts process a key and the screenful that answers it, until both are
+    /// idle.
     pub(super) screenful_ns: u64,
-    /// Changes of control for each key, of user and server.
+    /// Changes of control per key, of the user and of the server.
     pub(super) echo_switches: [f64; 2],
 }
 
@@ -39,22 +39,22 @@ impl HostPair {
         let user = host(EndpointRole::User, USER)?;
         let server = host(EndpointRole::Server, SERVER)?;
         let mut pair = Self { user, server, clock };
-        pair.settle();
+        pair.run_until_idle();
         ensure!(pair.user.tcp_app.is_open(), "the two hosts do not connect: {}", structure.name());
         Ok(pair)
     }
 
-    /// Sends a key and carries datagrams until both hosts are idle.
-    fn key(&mut self, key: u8, answer_len: usize) -> Result<()> {
+    /// Sends a key, and transfers datagrams until both hosts are idle.
+    fn send_key_and_wait(&mut self, key: u8, answer_len: usize) -> Result<()> {
         let bytes_before = self.user.tcp_app.stream.bytes;
         self.user.send_key(key);
-        self.settle();
+        self.run_until_idle();
         let received_bytes = self.user.tcp_app.stream.bytes - bytes_before;
         ensure!(received_bytes == answer_len, "received {received_bytes} of {answer_len} bytes");
         Ok(())
     }
 
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         // 64 iterations are more than any exchange of this experiment needs.
         for _ in 0..64 {
             let user_has_sent = deliver(&mut self.user, &mut self.server);
@@ -85,7 +85,7 @@ impl HostPair {
     fn time_operations(&mut self, count: u64, key: u8, answer_len: usize) -> Result<u64> {
         let started = self.clock.now();
         for _ in 0..count {
-            self.key(key, answer_len)?;
+            self.send_key_and_wait(key, answer_len)?;
         }
         let elapsed = self.clock.now() - started;
         Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / count)
@@ -111,8 +111,8 @@ mod tests {
         for structure in ControlStructure::all() {
             let mut pair = HostPair::connect(structure).unwrap();
             for _ in 0..50 {
-                pair.key(b'x', 1).unwrap();
-                pair.key(SCREEN_KEY, SCREENFUL).unwrap();
+                pair.send_key_and_wait(b'x', 1).unwrap();
+                pair.send_key_and_wait(SCREEN_KEY, SCREENFUL).unwrap();
             }
         }
     }
@@ -125,13 +125,14 @@ mod tests {
                 .find(|structure| structure.name() == name)
                 .unwrap();
             let mut pair = HostPair::connect(structure).unwrap();
-            (0..10).for_each(|_| pair.key(b'x', 1).unwrap());
+            (0..10).for_each(|_| pair.send_key_and_wait(b'x', 1).unwrap());
             let before = pair.switches();
-            (0..100).for_each(|_| pair.key(b'x', 1).unwrap());
+            (0..100).for_each(|_| pair.send_key_and_wait(b'x', 1).unwrap());
             let after = pair.switches();
             after[1] - before[1]
         };
-        // Three for the key, and three for the acknowledgment of its echo, which carries no data.
+        // Each of 100 keys takes three changes of control, and the acknowledgment of its echo,
+        // which carries no data, takes three more.
         assert_eq!(switches("tasking"), 600);
         assert_eq!(switches("tasking, user sends"), 400);
     }

@@ -28,7 +28,7 @@ pub(super) enum EndpointRole {
     Server,
 }
 
-/// Application on a host.
+/// Telnet application at one end of the session.
 #[derive(Debug)]
 pub(super) struct TelnetEnd {
     pub(super) telnet: Telnet,

@@ -36,13 +36,13 @@ fn at_the_costs_of_1982_the_control_structure_is_not_noticeable_to_the_user() {
 #[test]
 fn tasking_adds_65_microseconds_per_control_change_and_an_echo_needs_six() {
     let rows = of_1982::measure(100).unwrap();
-    let alone = |name| {
+    let echo_without_line = |name| {
         let row = rows.iter().find(|row| row.structure.name() == name).unwrap();
-        row.alone.echo
+        row.without_line.echo
     };
-    assert_eq!(alone("ring of procedures"), Duration::from_micros(6 * 70));
-    assert_eq!(alone("tasking"), Duration::from_micros(6 * 135));
-    assert_eq!(alone("tasking, user sends"), Duration::from_micros(4 * 135));
+    assert_eq!(echo_without_line("ring of procedures"), Duration::from_micros(6 * 70));
+    assert_eq!(echo_without_line("tasking"), Duration::from_micros(6 * 135));
+    assert_eq!(echo_without_line("tasking, user sends"), Duration::from_micros(4 * 135));
 }
 
 #[test]
@@ -70,9 +70,13 @@ fn prices_of_1982_are_inputs_and_only_tasking_is_compared_with_the_thesis() {
     let inputs: Vec<_> = rows.iter().filter(|row| row.origin == Origin::Input).collect();
     assert_eq!(inputs.len(), 5);
     for row in inputs {
-        assert!(row.what.ends_with("a change, µs") && row.from_measured().is_none(), "{row:?}");
+        assert!(
+            row.what.ends_with("a change of control, µs")
+                && row.difference_from_measured().is_none(),
+            "{row:?}"
+        );
     }
-    let compared_rows = rows.iter().filter(|row| row.from_measured().is_some());
+    let compared_rows = rows.iter().filter(|row| row.difference_from_measured().is_some());
     let compared: Vec<_> = compared_rows.map(|row| (row.what.as_str(), row.measured)).collect();
     let figure = |value: f64| Some(Extent::Exactly(value).into());
     let expected = [
@@ -88,10 +92,14 @@ fn prices_of_1982_are_inputs_and_only_tasking_is_compared_with_the_thesis() {
 fn every_row_of_the_report_is_counted_before_the_first_table() {
     let findings = findings();
     let text = control_report::text(&findings, 1_000);
-    let (head, _) = text.split_once("An empty change of control").unwrap();
-    // Five structures with seven figures each, five of them costs; four kinds of an empty change
-    // and nine structures in one process.
-    assert!(head.contains("Of 48 rows 5 are input, 0 fit and 43 output. 4 outputs"), "{head}");
+    let (head, _) = text.split_once("Cost of an empty change of control").unwrap();
+    // The report has 48 rows: seven figures for each of five structures in virtual time, four kinds
+    // of an empty change of control, and nine structures in one process. The inputs are the five
+    // costs of the structures in virtual time.
+    assert!(
+        head.contains("The tables have 48 rows: 5 input, 0 fit, 43 output. 4 outputs"),
+        "{head}"
+    );
     let json: serde_json::Value = serde_json::from_str(&control_report::json(&findings)).unwrap();
     assert_eq!(json["census"]["rows"], serde_json::json!({"input": 5, "fit": 0, "output": 43}));
     assert_eq!(json["tables"][0]["rows"][0]["origin"], "input");

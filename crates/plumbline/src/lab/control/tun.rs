@@ -63,14 +63,14 @@ impl TunSession {
         let until = clock.now() + ANSWER_TIMEOUT;
         while !session.host.tcp_app.is_open() {
             ensure!(clock.now() < until, "the kernel cannot connect over {}", session.tun.name());
-            session.turn(Duration::from_millis(10))?;
+            session.run_once(Duration::from_millis(10))?;
         }
         session.socket.set_nodelay(true)?;
         Ok(session)
     }
 
     /// Waits for a signal, receives the datagrams, runs the station and writes its output.
-    fn turn(&mut self, timeout: Duration) -> Result<()> {
+    fn run_once(&mut self, timeout: Duration) -> Result<()> {
         let mut signals = Signals::default();
         ensure!(signals.watch(&self.tun, PollFlags::IN, 0), "cannot watch the TUN");
         signals.set_timer(1, self.host.station.deadline());
@@ -96,12 +96,12 @@ impl TunSession {
     }
 
     /// Sends a key and returns the time until `answer_len` bytes have come back.
-    fn key(&mut self, key: u8, answer_len: usize) -> Result<u64> {
+    fn send_key_and_wait(&mut self, key: u8, answer_len: usize) -> Result<u64> {
         let started = self.clock.now();
         self.socket.write_all(&[key])?;
         let mut received_bytes = 0;
         while received_bytes < answer_len {
-            self.turn(ANSWER_TIMEOUT)?;
+            self.run_once(ANSWER_TIMEOUT)?;
             received_bytes += self.read_echo()?;
             ensure!(
                 self.clock.now() - started < ANSWER_TIMEOUT,
@@ -126,10 +126,10 @@ impl TunSession {
     pub(super) fn block(&mut self) -> Result<Block> {
         let mut sums = [0, 0];
         for _ in 0..ECHOES_PER_BLOCK {
-            sums[0] += self.key(b'x', 1)?;
+            sums[0] += self.send_key_and_wait(b'x', 1)?;
         }
         for _ in 0..SCREENFULS_PER_BLOCK {
-            sums[1] += self.key(SCREEN_KEY, SCREENFUL)?;
+            sums[1] += self.send_key_and_wait(SCREEN_KEY, SCREENFUL)?;
         }
         let [echoes, screenfuls] = sums;
         Ok(Block {

@@ -83,8 +83,8 @@ impl KeyReader {
     /// Removes the first key from `keys`. An incomplete sequence is treated as separate characters:
     /// terminals send each sequence in one piece, and ESC alone must not wait.
     pub(in crate::login) fn next(&self, keys: &mut &[u8]) -> Option<KeyPress> {
-        let found = SEQUENCES.iter().find(|(sequence, _)| keys.starts_with(sequence));
-        if let Some((sequence, meaning)) = found {
+        let sequence_and_key = SEQUENCES.iter().find(|(sequence, _)| keys.starts_with(sequence));
+        if let Some((sequence, meaning)) = sequence_and_key {
             *keys = keys.get(sequence.len()..).unwrap_or_default();
             return Some(match meaning {
                 Sequence::Plain(key) => KeyPress::plain(*key),

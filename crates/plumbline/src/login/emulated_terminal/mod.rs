@@ -38,8 +38,8 @@ pub(super) enum Emulation {
     None,
     /// A Heath-19 that ignores the private sequences (`ESC [ ?`) of modern programs.
     Heath19,
-    /// A Heath-19 that handles private sequences like its ROM: it holds the screen, and displays
-    /// the rest.
+    /// A Heath-19 that handles these sequences like its ROM: they hold the screen, and the
+    /// remaining characters of each sequence are displayed.
     Heath19Strict,
 }
 
@@ -61,7 +61,7 @@ const HELD_MESSAGE_MIN_COLUMNS: u16 = 64;
 pub(super) struct EmulatedTerminal {
     model: Model,
     /// Picture on the local terminal; `None` if other output may have overwritten it.
-    shown: Option<Picture>,
+    displayed_picture: Option<Picture>,
     modes: InputModes,
     /// Window title, once a program has set one.
     title: Option<String>,
@@ -98,7 +98,7 @@ impl EmulatedTerminal {
         let modes = InputModes::default();
         let bells = 0;
         let is_active = false;
-        Self { model, shown: None, modes, title: None, bells, is_active }
+        Self { model, displayed_picture: None, modes, title: None, bells, is_active }
     }
 
     /// Returns whether the emulated terminal is a Heath-19.
@@ -111,7 +111,7 @@ impl EmulatedTerminal {
         if let Model::Ansi(terminal) = &mut self.model {
             terminal.resize(columns, rows);
         }
-        self.shown = None;
+        self.displayed_picture = None;
     }
 
     /// Processes output of the remote host.
@@ -165,7 +165,7 @@ impl EmulatedTerminal {
 
     /// Invalidates the known content of the local terminal after other output.
     pub(super) fn invalidate_shown(&mut self) {
-        self.shown = None;
+        self.displayed_picture = None;
     }
 
     /// Returns the bytes that draw the current screen in a `window` of this number of columns and
@@ -190,14 +190,14 @@ impl EmulatedTerminal {
         if self.is_held() {
             put_held(&mut picture, columns, rows);
         }
-        match &self.shown {
-            Some(shown) if shown.size() == picture.size() => {
-                bytes.extend_from_slice(&draw(shown, &picture));
+        match &self.displayed_picture {
+            Some(displayed_picture) if displayed_picture.size() == picture.size() => {
+                bytes.extend_from_slice(&draw(displayed_picture, &picture));
             }
             // The size has changed, so everything is drawn.
             _ => bytes.extend_from_slice(&draw(&Picture::new(0, 0), &picture)),
         }
-        self.shown = Some(picture);
+        self.displayed_picture = Some(picture);
         self.put_modes(&mut bytes);
         self.put_title(&mut bytes);
         self.put_bell(&mut bytes);
@@ -211,7 +211,7 @@ impl EmulatedTerminal {
         }
         let reset = self.reset();
         self.title = None;
-        self.shown = None;
+        self.displayed_picture = None;
         self.modes = InputModes::default();
         reset
     }
@@ -243,13 +243,13 @@ impl EmulatedTerminal {
             return picture;
         }
         let cursor = picture.cursor();
-        let place = cursor.map_or((0, 0), |cursor| (cursor.row, cursor.column));
-        let skips = |at: u16, all: u16, room: u16| {
+        let cursor_position = cursor.map_or((0, 0), |cursor| (cursor.row, cursor.column));
+        let first_visible = |at: u16, all: u16, room: u16| {
             (at + 1).saturating_sub(room).min(all.saturating_sub(room))
         };
-        let first_column = skips(place.1, all_columns, columns);
+        let first_column = first_visible(cursor_position.1, all_columns, columns);
         // The last rows are the relevant ones, unless the cursor is above them.
-        let first_row = all_rows.saturating_sub(rows).min(place.0);
+        let first_row = all_rows.saturating_sub(rows).min(cursor_position.0);
         let mut view = Picture::new(columns, rows);
         for (row, from_row) in (0..rows).zip(first_row..all_rows) {
             for (column, from_column) in (0..columns).zip(first_column..all_columns) {
@@ -268,7 +268,7 @@ impl EmulatedTerminal {
         view
     }
 
-    /// Sets the key and mouse modes of the local terminal that the remote host requests.
+    /// Sets the key and mouse modes that the remote host requests.
     fn put_modes(&mut self, bytes: &mut Vec<u8>) {
         let Model::Ansi(terminal) = &self.model else { return };
         let old = self.modes;
@@ -345,8 +345,8 @@ fn put_held(picture: &mut Picture, columns: u16, rows: u16) {
     let text = if columns < HELD_MESSAGE_MIN_COLUMNS { HELD_MESSAGE_SHORT } else { HELD_MESSAGE };
     let style = Style { attributes: Attributes::REVERSE, ..Style::PLAIN };
     let length = u16::try_from(text.len()).unwrap_or(columns);
-    let places = columns.saturating_sub(length)..columns;
-    for (column, character) in places.zip(text.chars()) {
+    let message_columns = columns.saturating_sub(length)..columns;
+    for (column, character) in message_columns.zip(text.chars()) {
         picture.set_cell(rows - 1, column, character, style);
     }
 }

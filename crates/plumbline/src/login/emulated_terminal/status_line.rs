@@ -19,7 +19,7 @@ const SLOW_SERVER_MIN_ROUND_TRIPS: u64 = 2;
 /// State of the status line.
 #[derive(Debug)]
 pub(in crate::login) struct StatusLine {
-    /// Time at which the key was sent whose echo is outstanding.
+    /// Time at which the key with the outstanding echo was sent.
     key_sent_at: Option<Instant>,
     echoes_ns: VecDeque<u64>,
     next_request_at: Instant,
@@ -44,7 +44,7 @@ impl StatusLine {
     }
 
     /// Records that a key was sent.
-    pub(in crate::login) fn key(&mut self, now: Instant) {
+    pub(in crate::login) fn key_sent(&mut self, now: Instant) {
         self.key_sent_at.get_or_insert(now);
     }
 
@@ -64,7 +64,7 @@ impl StatusLine {
     }
 
     /// Requests the carrier's status if it is due.
-    pub(in crate::login) fn tick(&mut self, now: Instant) {
+    pub(in crate::login) fn request_if_due(&mut self, now: Instant) {
         if now >= self.next_request_at {
             self.next_request_at = now + UPDATE_INTERVAL;
             self.is_requested = true;
@@ -77,7 +77,7 @@ impl StatusLine {
     }
 
     /// Processes the status of the carrier.
-    pub(in crate::login) fn take(&mut self, status: &CarrierStatus) {
+    pub(in crate::login) fn update(&mut self, status: &CarrierStatus) {
         self.is_requested = false;
         let (round_trip_ns, retransmissions) = match status {
             CarrierStatus::Kernel(info, _) => (
@@ -112,11 +112,11 @@ impl StatusLine {
         parts.push(format!("{} out", count(traffic.bytes_out)));
         let mut text = String::new();
         for part in parts {
-            let added = if text.is_empty() { format!(" {part}") } else { format!(" | {part}") };
-            if text.chars().count() + added.chars().count() > usize::from(columns) {
+            let addition = if text.is_empty() { format!(" {part}") } else { format!(" | {part}") };
+            if text.chars().count() + addition.chars().count() > usize::from(columns) {
                 continue;
             }
-            text.push_str(&added);
+            text.push_str(&addition);
         }
         text
     }

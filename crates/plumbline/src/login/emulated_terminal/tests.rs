@@ -46,7 +46,7 @@ fn a_window_of_40_columns_displays_the_part_around_the_cursor() {
 }
 
 #[test]
-fn the_status_line_stays_whatever_the_remote_host_does_to_the_screen() {
+fn output_of_the_remote_host_does_not_change_the_status_line() {
     let mut fixture = Fixture::new(EmulatedTerminal::ansi((80, 23)), (80, 24));
     for text in [&b"one\r\n"[..], b"\x1b[2J", b"\x1b[r\x1b[99;99Hx", b"\x1bc", b"\n\n\n\n"] {
         fixture.receive_and_render(text, Some("status"));
@@ -111,14 +111,14 @@ fn the_keys_of_a_modern_terminal_are_mapped_to_the_heath_19() {
 #[test]
 fn the_status_line_shows_the_main_figures_at_40_columns() {
     let mut line = StatusLine::new(Instant::ZERO);
-    line.key(Instant::ZERO);
+    line.key_sent(Instant::ZERO);
     line.output_received(Instant::ZERO + Duration::from_micros(1_500));
-    line.take(&CarrierStatus::None);
+    line.update(&CarrierStatus::None);
     let traffic = LoginTraffic { bytes_in: 1_234, bytes_out: 56, ..LoginTraffic::default() };
-    let narrow = line.text(&traffic, 40);
-    assert_eq!(narrow, " echo 1.50 ms | p99 1.50 ms | 1,234 B in");
-    assert!(narrow.len() <= 40);
-    assert_eq!(line.text(&traffic, 80), format!("{narrow} | 56 out"));
+    let narrow_line = line.text(&traffic, 40);
+    assert_eq!(narrow_line, " echo 1.50 ms | p99 1.50 ms | 1,234 B in");
+    assert!(narrow_line.len() <= 40);
+    assert_eq!(line.text(&traffic, 80), format!("{narrow_line} | 56 out"));
     assert_eq!(StatusLine::new(Instant::ZERO).text(&traffic, 13), " no echo yet");
 }
 

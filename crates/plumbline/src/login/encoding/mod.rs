@@ -197,11 +197,11 @@ enum FirstElement {
 }
 
 fn first_character(text: &[u8]) -> FirstElement {
-    let head = text.get(..4).unwrap_or(text);
-    let valid = match std::str::from_utf8(head) {
+    let first_bytes = text.get(..4).unwrap_or(text);
+    let valid = match std::str::from_utf8(first_bytes) {
         Ok(valid) => valid,
         Err(error) if error.valid_up_to() > 0 => {
-            let valid = head.get(..error.valid_up_to()).unwrap_or_default();
+            let valid = first_bytes.get(..error.valid_up_to()).unwrap_or_default();
             std::str::from_utf8(valid).unwrap_or_default()
         }
         Err(error) if error.error_len().is_none() => return FirstElement::Incomplete,
@@ -221,6 +221,6 @@ fn put(character: char, text: &mut Vec<u8>) {
 
 /// Returns the byte of a character: its position in `table` plus `first`.
 fn find(character: char, table: &str, first: u8) -> Option<u8> {
-    let place = table.chars().position(|other| other == character)?;
-    first.checked_add(u8::try_from(place).ok()?)
+    let index = table.chars().position(|other| other == character)?;
+    first.checked_add(u8::try_from(index).ok()?)
 }

@@ -1,13 +1,14 @@
-//! PETSCII, the character encoding of the Commodore 64. It has two character sets, of which one is
-//! active at a time: lower and upper case letters, the initial set of bulletin boards; or upper
-//! case letters and graphics.
+//! PETSCII, the character encoding of the Commodore 64. It has two character sets, and one of them
+//! is active at a time. The first set has lower case and upper case letters; bulletin boards begin
+//! with this set. The second set has upper case letters and graphics.
 //!
 //! Color codes, reverse video and cursor movements are converted to those of a modern terminal. A
 //! return ends reverse video, as on the Commodore 64.
 
 use super::{SpecialKey, find, put};
 
-/// Characters of 0xa0 to 0xbf in the set with graphics. The other set differs in two of them.
+/// Characters of 0xa0 to 0xbf in the set with graphics. In the other set, two of these characters
+/// differ.
 const GRAPHICS_A0: &str = "\u{a0}▌▄▔▁▏▒▕🮏◤🮇├▗└┐▂┌┴┬┤▎▍🮈🮂🮃▃🭿▖▝┘▘▚";
 /// Characters of 0xc0 to 0xdf in the set with graphics.
 const GRAPHICS_C0: &str = "─♠🭲🭸🭷🭶🭺🭱🭴╮╰╯🭼╲╱🭽🭾●🭻♥🭰╭╳○♣🭵♦┼🮌│π◥";

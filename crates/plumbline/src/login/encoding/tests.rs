@@ -15,8 +15,8 @@ fn encoded(encoding: Encoding, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes that decode to a character with a different encoding.
-fn not_reversible(
+/// Returns the bytes whose character is encoded as a different byte.
+fn irreversible_bytes(
     character: impl Fn(u8) -> Option<char>,
     byte: impl Fn(char) -> Option<u8>,
 ) -> Vec<u8> {
@@ -25,17 +25,18 @@ fn not_reversible(
 
 #[test]
 fn each_byte_of_cp437_has_a_character_of_its_own() {
-    assert_eq!(not_reversible(|byte| Some(cp437::character(byte)), cp437::byte), b"");
+    assert_eq!(irreversible_bytes(|byte| Some(cp437::character(byte)), cp437::byte), b"");
     assert_eq!(decoded(Encoding::Cp437, b"\xc9\xcd\xbb \x01\x1b[0m"), "╔═╗ ☺\x1b[0m");
     assert_eq!(encoded(Encoding::Cp437, "naïve €"), b"na\x8bve ?");
 }
 
 #[test]
 fn duplicate_codes_of_petscii_are_encoded_as_one_byte() {
-    let not_reversible = not_reversible(|byte| petscii::character(byte, false), petscii::byte);
-    assert_eq!(not_reversible, (0x60..=0x7f).chain(0xe0..=0xff).collect::<Vec<_>>());
+    let irreversible_bytes =
+        irreversible_bytes(|byte| petscii::character(byte, false), petscii::byte);
+    assert_eq!(irreversible_bytes, (0x60..=0x7f).chain(0xe0..=0xff).collect::<Vec<_>>());
     let graphics = |byte| (0xa0..=0xdf).contains(&byte).then(|| petscii::character(byte, true));
-    assert_eq!(self::not_reversible(|byte| graphics(byte).flatten(), petscii::byte), b"");
+    assert_eq!(self::irreversible_bytes(|byte| graphics(byte).flatten(), petscii::byte), b"");
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn petscii_swaps_the_cases_and_moves_the_cursor() {
 #[test]
 fn each_glyph_of_atascii_has_a_byte_of_its_own() {
     let glyph = |byte| (byte < 0x80).then(|| atascii::character(byte)).flatten();
-    assert_eq!(not_reversible(glyph, atascii::byte), b"");
+    assert_eq!(irreversible_bytes(glyph, atascii::byte), b"");
 }
 
 #[test]
@@ -88,13 +89,13 @@ proptest! {
             Encoding::Latin1, Encoding::Cp437, Encoding::Petscii, Encoding::Atascii,
         ])
     ) {
-        let whole = decoded(encoding, &bytes);
+        let unsplit_text = decoded(encoding, &bytes);
         let (head, tail) = bytes.split_at(at.index(bytes.len() + 1));
         let mut decoder = Decoder::new(encoding);
         let mut text = Vec::new();
         decoder.decode(head, &mut text);
         decoder.decode(tail, &mut text);
-        prop_assert_eq!(String::from_utf8(text).unwrap(), whole);
+        prop_assert_eq!(String::from_utf8(text).unwrap(), unsplit_text);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Script {
     ) -> Result<Self, ScriptError> {
         let mut compiler = Compiler {
             instructions: Vec::new(),
-            defined: environment.keys().cloned().collect(),
+            defined_names: environment.keys().cloned().collect(),
             open: Vec::new(),
         };
         for (number, line) in (1..).zip(text.lines()) {
@@ -57,7 +57,7 @@ struct OpenIf {
 
 struct Compiler {
     instructions: Vec<(usize, Instruction)>,
-    defined: Vec<String>,
+    defined_names: Vec<String>,
     open: Vec<OpenIf>,
 }
 
@@ -99,7 +99,7 @@ impl Compiler {
                 let name = tokens.token().filter(|name| is_name(name));
                 let name = name.ok_or("set requires a name and a quoted text")?.to_owned();
                 let text = self.text(&mut tokens)?;
-                self.defined.push(name.clone());
+                self.defined_names.push(name.clone());
                 Instruction::Set(name, text)
             }
             "interact" => Instruction::Interact,
@@ -118,14 +118,14 @@ impl Compiler {
     }
 
     fn close(&mut self, number: usize, is_else: bool) -> Result<(), String> {
-        let open = self.open.last_mut().ok_or("no matching if")?;
-        let branch_index = open.branch_index;
-        let jump_index = open.jump_index;
+        let open_if = self.open.last_mut().ok_or("no matching if")?;
+        let branch_index = open_if.branch_index;
+        let jump_index = open_if.jump_index;
         if is_else {
             if jump_index.is_some() {
                 return Err("this if already has an else".to_owned());
             }
-            open.jump_index = Some(self.instructions.len());
+            open_if.jump_index = Some(self.instructions.len());
             self.instructions.push((number, Instruction::Jump(0)));
             return self.set_target(branch_index);
         }
@@ -151,7 +151,7 @@ impl Compiler {
         for piece in &template.0 {
             if let Piece::Variable(name) = piece
                 && !name.chars().all(|c| c.is_ascii_digit())
-                && !self.defined.contains(name)
+                && !self.defined_names.contains(name)
             {
                 return Err(format!(
                     "${{{name}}} is not defined: set it in an earlier line, or pass the \
@@ -311,9 +311,9 @@ fn escape(text: &str) -> Result<(Vec<u8>, usize), String> {
                 .ok_or_else(|| "\\x requires two hexadecimal digits".to_owned());
         }
         other => {
-            let shown = other.map(|other| other.escape_debug().to_string()).unwrap_or_default();
+            let escaped = other.map(|other| other.escape_debug().to_string()).unwrap_or_default();
             return Err(format!(
-                "unknown escape sequence '\\{shown}': use \\r \\n \\t \\e \\\" \\\\ \\$ \\xHH"
+                "unknown escape sequence '\\{escaped}': use \\r \\n \\t \\e \\\" \\\\ \\$ \\xHH"
             ));
         }
     };

@@ -73,13 +73,13 @@ impl MatchBuffer {
 
 /// Converts a length of the text without carriage returns into the corresponding index in `raw`.
 fn raw_index(raw: &str, plain_end: usize) -> usize {
-    let mut left = plain_end;
+    let mut remaining_bytes = plain_end;
     for (at, character) in raw.char_indices() {
-        if left == 0 {
+        if remaining_bytes == 0 {
             return at;
         }
         if character != '\r' {
-            left = left.saturating_sub(character.len_utf8());
+            remaining_bytes = remaining_bytes.saturating_sub(character.len_utf8());
         }
     }
     raw.len()

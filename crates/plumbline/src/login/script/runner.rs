@@ -33,14 +33,14 @@ pub(in crate::login) enum ScriptAction {
 pub(in crate::login) struct Runner {
     name: String,
     script: Script,
-    next: usize,
+    next_index: usize,
     variables: BTreeMap<String, Vec<u8>>,
     buffer: MatchBuffer,
     has_ended: bool,
     timeout: Duration,
     failure_status: u8,
     /// Deadline of the current `expect` or `if`.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
     is_done: bool,
 }
 
@@ -53,12 +53,12 @@ impl Runner {
             name,
             variables: variables.collect(),
             script,
-            next: 0,
+            next_index: 0,
             buffer: MatchBuffer::default(),
             has_ended: false,
             timeout: DEFAULT_TIMEOUT,
             failure_status: DEFAULT_FAILURE_STATUS,
-            until: None,
+            deadline: None,
             is_done: false,
         }
     }
@@ -75,17 +75,18 @@ impl Runner {
 
     /// Returns the time at which the script must run even without new output.
     pub(in crate::login) fn deadline(&self) -> Option<Instant> {
-        self.until
+        self.deadline
     }
 
     /// Returns the next action, or `None` while the script waits.
     pub(in crate::login) fn next_action(&mut self, now: Instant) -> Option<ScriptAction> {
         while !self.is_done {
-            let Some((line, instruction)) = self.script.instructions.get(self.next).cloned() else {
+            let Some((line, instruction)) = self.script.instructions.get(self.next_index).cloned()
+            else {
                 self.is_done = true;
                 return Some(ScriptAction::Exit(0, None));
             };
-            let mut next = self.next + 1;
+            let mut next_index = self.next_index + 1;
             if let Some(missing) = self.missing_group(&instruction) {
                 self.is_done = true;
                 let why = format!(
@@ -103,12 +104,12 @@ impl Runner {
                 }
                 Instruction::BranchUnless { expectation, timeout, target } => {
                     if !self.has_occurred(&expectation, timeout, now)? {
-                        next = target;
+                        next_index = target;
                     }
                     None
                 }
                 Instruction::Jump(target) => {
-                    next = target;
+                    next_index = target;
                     None
                 }
                 Instruction::Send(text) => Some(ScriptAction::Send(self.expand(&text))),
@@ -133,7 +134,7 @@ impl Runner {
                 Instruction::Interact => Some(ScriptAction::Interact),
                 Instruction::Exit(code) => Some(ScriptAction::Exit(code, None)),
             };
-            self.next = next;
+            self.next_index = next_index;
             self.is_done |= matches!(action, Some(ScriptAction::Interact | ScriptAction::Exit(..)));
             if action.is_some() {
                 return action;
@@ -150,7 +151,7 @@ impl Runner {
         timeout: Option<Duration>,
         now: Instant,
     ) -> Option<bool> {
-        let until = *self.until.get_or_insert(now + timeout.unwrap_or(self.timeout));
+        let deadline = *self.deadline.get_or_insert(now + timeout.unwrap_or(self.timeout));
         let has_occurred = match expectation {
             Expectation::End => self.has_ended,
             Expectation::Pattern(pattern) => match self.buffer.find(pattern) {
@@ -164,10 +165,10 @@ impl Runner {
                 }
             },
         };
-        if !has_occurred && !self.has_ended && now < until {
+        if !has_occurred && !self.has_ended && now < deadline {
             return None;
         }
-        self.until = None;
+        self.deadline = None;
         Some(has_occurred)
     }
 

@@ -34,7 +34,7 @@ fn a_script_waits_for_a_prompt_and_answers_it() {
 }
 
 #[test]
-fn a_carriage_return_in_a_pattern_matches_that_of_the_host() {
+fn a_carriage_return_in_a_pattern_matches_one_that_the_host_sent() {
     for pattern in [
         r"DONE\r",
         r"DONE\r\n",

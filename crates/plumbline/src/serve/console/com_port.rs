@@ -19,7 +19,7 @@ impl SerialConsole {
         let may_set = self.multiplexer.borrow().has_write_access(id);
         Some(match command {
             // RFC 2217 §3: an empty signature requests the signature of the server; any other
-            // signature is that of the client.
+            // signature is the signature of the client.
             ComPortCommand::Signature(text) if text.is_empty() => {
                 ComPortCommand::Signature("plumb".to_owned())
             }
@@ -79,15 +79,17 @@ impl SerialConsole {
             }
             Control::ASK_BREAK | Control::BREAK_ON | Control::BREAK_OFF => Control::BREAK_OFF,
             Control::ASK_DTR | Control::DTR_ON | Control::DTR_OFF => {
-                let requested = (control != Control::ASK_DTR).then_some(control == Control::DTR_ON);
+                let requested_state =
+                    (control != Control::ASK_DTR).then_some(control == Control::DTR_ON);
                 let is_raised =
-                    self.set_modem_line(ControlLine::Dtr, requested.filter(|_| may_set));
+                    self.set_modem_line(ControlLine::Dtr, requested_state.filter(|_| may_set));
                 if is_raised { Control::DTR_ON } else { Control::DTR_OFF }
             }
             Control::ASK_RTS | Control::RTS_ON | Control::RTS_OFF => {
-                let requested = (control != Control::ASK_RTS).then_some(control == Control::RTS_ON);
+                let requested_state =
+                    (control != Control::ASK_RTS).then_some(control == Control::RTS_ON);
                 let is_raised =
-                    self.set_modem_line(ControlLine::Rts, requested.filter(|_| may_set));
+                    self.set_modem_line(ControlLine::Rts, requested_state.filter(|_| may_set));
                 if is_raised { Control::RTS_ON } else { Control::RTS_OFF }
             }
             // Inbound flow control is the same as outbound.
@@ -111,16 +113,16 @@ impl SerialConsole {
     }
 
     fn purge(&self, id: ClientId, buffers: u8, may_set: bool) {
-        let received = buffers & 1 != 0;
-        let unsent = buffers & 2 != 0;
-        if received {
+        let purges_receive_buffer = buffers & 1 != 0;
+        let purges_transmit_buffer = buffers & 2 != 0;
+        if purges_receive_buffer {
             // The output queues of other clients remain.
             self.multiplexer.borrow_mut().discard_output(id);
         }
-        if unsent && may_set {
+        if purges_transmit_buffer && may_set {
             let mut multiplexer = self.multiplexer.borrow_mut();
-            let waiting = multiplexer.queued_input().len();
-            multiplexer.consume_input(waiting);
+            let queued_bytes = multiplexer.queued_input().len();
+            multiplexer.consume_input(queued_bytes);
             self.with_line(|line| line.purge(Purge::Unsent));
         }
     }
@@ -131,14 +133,14 @@ impl SerialConsole {
     }
 }
 
-/// Returns the settings changed by `command`, or `None` if it is a query or the value is not
-/// supported.
+/// Returns `line_settings` with the change that `command` requests. Returns `None` if `command` is
+/// a query or its value is not supported.
 fn changed_settings(line_settings: LineSettings, command: &ComPortCommand) -> Option<LineSettings> {
-    let mut wanted = line_settings;
+    let mut new_settings = line_settings;
     match command {
-        ComPortCommand::BaudRate(rate @ 1..) => wanted.bits_per_second = *rate,
+        ComPortCommand::BaudRate(rate @ 1..) => new_settings.bits_per_second = *rate,
         ComPortCommand::DataSize(bits) => {
-            wanted.data_bits = match bits {
+            new_settings.data_bits = match bits {
                 5 => DataBits::Five,
                 6 => DataBits::Six,
                 7 => DataBits::Seven,
@@ -147,7 +149,7 @@ fn changed_settings(line_settings: LineSettings, command: &ComPortCommand) -> Op
             };
         }
         ComPortCommand::Parity(parity) => {
-            wanted.parity = match parity {
+            new_settings.parity = match parity {
                 1 => Parity::None,
                 2 => Parity::Odd,
                 3 => Parity::Even,
@@ -157,14 +159,14 @@ fn changed_settings(line_settings: LineSettings, command: &ComPortCommand) -> Op
             };
         }
         ComPortCommand::StopSize(stop) => {
-            wanted.stop_bits = match stop {
+            new_settings.stop_bits = match stop {
                 1 => StopBits::One,
                 2 => StopBits::Two,
                 _ => return None,
             };
         }
         ComPortCommand::Control(control) => {
-            wanted.flow_control = match *control {
+            new_settings.flow_control = match *control {
                 Control::NO_FLOW => FlowControl::None,
                 Control::XON_XOFF => FlowControl::Software,
                 Control::HARDWARE => FlowControl::Hardware,
@@ -173,7 +175,7 @@ fn changed_settings(line_settings: LineSettings, command: &ComPortCommand) -> Op
         }
         _ => return None,
     }
-    Some(wanted)
+    Some(new_settings)
 }
 
 /// Returns the current value of the setting that `command` concerns.

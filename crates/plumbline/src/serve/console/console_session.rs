@@ -3,7 +3,7 @@
 //! Option negotiation comes first, for a limited time, because it decides whether the client uses
 //! RFC 2217. With RFC 2217, the client's data stream carries only the bytes of the line, and
 //! notices are sent as signatures. Without RFC 2217, notices appear within the output, in lines
-//! that begin with `[plumb:`, and the client has the keys of `escape`.
+//! that begin with `[plumb:`, and the client can use the escape keys (`escape`).
 
 use super::SerialConsole;
 use super::escape::{ConsoleKey, Escape, EscapeCommand, HELP};
@@ -30,11 +30,11 @@ use tokio::time::Instant;
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for starting TLS, if the client has agreed to TLS or the server requires it.
 const TLS_NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
-/// Number of bytes queued for the client from which no further line output is taken from its queue.
+/// Number of bytes queued for the client at which the session stops passing on output of the line.
 const OUTPUT_MAX_LEN: usize = 32 * 1024;
 /// Maximum number of bytes of line output taken from the queue of the client at a time.
 const CHUNK_LEN: usize = 8 * 1024;
-/// Number of queued typed bytes from which the session stops reading from the client.
+/// Number of queued typed bytes at which the session stops reading the client's input.
 const TYPED_MAX_LEN: usize = 4096;
 /// Maximum time for sending the last output, and duration of a BREAK sent by key or by Telnet.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -69,9 +69,9 @@ pub(in crate::serve) struct ConsoleSession<W> {
     telnet: Telnet,
     stage: Stage,
     /// Output that did not fit into the Telnet engine's buffer.
-    unsent: Vec<u8>,
+    unsent_output: Vec<u8>,
     /// Input that the line has not accepted yet.
-    typed: VecDeque<u8>,
+    typed_input: VecDeque<u8>,
     escape: Escape,
     masks: Masks,
     /// Whether the client has been notified of refused input since its input was last accepted.
@@ -90,12 +90,12 @@ impl<W: ClientStream> ConsoleSession<W> {
         console: Rc<SerialConsole>,
         start_tls: StartTls,
     ) -> Self {
-        let mut allows = ServerSettings::OPTIONS.with(OptionCode::COM_PORT);
+        let mut allowed_options = ServerSettings::OPTIONS.with(OptionCode::COM_PORT);
         if start_tls != StartTls::Off {
-            allows = allows.with(OptionCode::START_TLS);
+            allowed_options = allowed_options.with(OptionCode::START_TLS);
         }
         let settings = ServerSettings {
-            allows,
+            allowed_options,
             newline_to_cr: true,
             output_limit_bytes: 2 * OUTPUT_MAX_LEN,
             ..ServerSettings::default()
@@ -107,8 +107,8 @@ impl<W: ClientStream> ConsoleSession<W> {
             console,
             telnet: Telnet::server(&settings),
             stage: Stage::Negotiating,
-            unsent: Vec::new(),
-            typed: VecDeque::new(),
+            unsent_output: Vec::new(),
+            typed_input: VecDeque::new(),
             escape: Escape::default(),
             masks: MASKS,
             is_refusal_reported: false,
@@ -138,7 +138,7 @@ impl<W: ClientStream> ConsoleSession<W> {
     }
 
     /// Returns the client's stream. If the session is to continue in TLS, also returns the bytes
-    /// already read beyond the cleartext session.
+    /// that were read after the end of the cleartext session.
     pub(in crate::serve) fn into_stream(self) -> (W, Vec<u8>) {
         (self.stream, self.tls_input.unwrap_or_default())
     }
@@ -164,7 +164,7 @@ impl<W: ClientStream> ConsoleSession<W> {
                 self.take_output();
                 self.write()?;
             }
-            let is_output_sent = self.telnet.output().is_empty() && self.unsent.is_empty();
+            let is_output_sent = self.telnet.output().is_empty() && self.unsent_output.is_empty();
             if self.tls_input.is_some() && is_output_sent && !self.stream.has_unsent() {
                 return Ok(SessionEnd::StartsTls);
             }
@@ -191,8 +191,8 @@ impl<W: ClientStream> ConsoleSession<W> {
     }
 
     async fn wait(&mut self) -> Result<Woken> {
-        let wants_write = !self.telnet.output().is_empty() || !self.unsent.is_empty();
-        let wants_input = self.typed.len() < TYPED_MAX_LEN && self.tls_input.is_none();
+        let wants_write = !self.telnet.output().is_empty() || !self.unsent_output.is_empty();
+        let wants_input = self.typed_input.len() < TYPED_MAX_LEN && self.tls_input.is_none();
         let polls_stream = wants_input || wants_write || self.stream.has_unsent();
         let deadline = match self.stage {
             Stage::Negotiating => Some(self.started_at + self.negotiation_timeout()),
@@ -273,7 +273,7 @@ impl<W: ClientStream> ConsoleSession<W> {
         self.telnet.is_enabled(Side::Remote, OptionCode::COM_PORT)
     }
 
-    /// Logs the write access of this client if this client has write access.
+    /// Writes a log event if this client has write access.
     fn log_write_access(&self, id: ClientId) {
         if self.console.multiplexer.borrow().has_write_access(id) {
             let device = self.console.settings.device.display().to_string();
@@ -316,8 +316,8 @@ impl<W: ClientStream> ConsoleSession<W> {
         }
         if let Some(rest) = &mut self.tls_input {
             // An attacker may have injected the cleartext input.
-            self.typed.clear();
-            self.unsent.clear();
+            self.typed_input.clear();
+            self.unsent_output.clear();
             rest.extend_from_slice(input);
         }
         Ok(true)
@@ -341,13 +341,13 @@ impl<W: ClientStream> ConsoleSession<W> {
 
     fn on_keys(&mut self, mut keys: &[u8]) {
         if self.uses_com_port() {
-            self.typed.extend(keys);
+            self.typed_input.extend(keys);
             return;
         }
         let mut escape = self.escape;
         while let Some(key) = escape.take(&mut keys) {
             match key {
-                ConsoleKey::Line(run) => self.typed.extend(run),
+                ConsoleKey::Line(run) => self.typed_input.extend(run),
                 ConsoleKey::Incomplete => {}
                 ConsoleKey::EscapeCommand(command) => self.execute(command),
             }
@@ -424,15 +424,15 @@ impl<W: ClientStream> ConsoleSession<W> {
     /// Queues typed input for the line as far as the line's queue has space.
     fn forward_typed_input(&mut self) {
         let Stage::Attached(id, _) = self.stage else { return };
-        if self.typed.is_empty() {
+        if self.typed_input.is_empty() {
             return;
         }
         let had_write_access = self.console.multiplexer.borrow().has_write_access(id);
-        let typed = self.typed.make_contiguous();
-        let written = self.console.multiplexer.borrow_mut().enqueue_input(id, typed);
-        let notice = match written {
+        let typed_input = self.typed_input.make_contiguous();
+        let input_result = self.console.multiplexer.borrow_mut().enqueue_input(id, typed_input);
+        let notice = match input_result {
             InputResult::Accepted(count) => {
-                self.typed.drain(..count);
+                self.typed_input.drain(..count);
                 self.is_refusal_reported = false;
                 self.console.wakeup.notify_one();
                 if !had_write_access {
@@ -443,9 +443,9 @@ impl<W: ClientStream> ConsoleSession<W> {
             InputResult::NoWriteAccess => "another client has write access: ^E c f takes over",
             InputResult::Forbidden => "write access is not allowed from this address",
         };
-        let refused_bytes = self.typed.len() as u64;
+        let refused_bytes = self.typed_input.len() as u64;
         self.server.engine().meter.add(Counter::ConsoleBytesRefused, refused_bytes);
-        self.typed.clear();
+        self.typed_input.clear();
         if !std::mem::replace(&mut self.is_refusal_reported, true) {
             self.notify(notice);
         }
@@ -460,7 +460,7 @@ impl<W: ClientStream> ConsoleSession<W> {
     /// Takes pending output and notices as far as the output buffer has space.
     fn take_output(&mut self) {
         let Stage::Attached(id, _) = self.stage else { return };
-        while self.unsent.is_empty()
+        while self.unsent_output.is_empty()
             && self.telnet.output().len() < OUTPUT_MAX_LEN
             && !self.telnet.is_suspended()
         {
@@ -501,27 +501,27 @@ impl<W: ClientStream> ConsoleSession<W> {
 
     /// Queues bytes for the client.
     fn queue_output(&mut self, bytes: &[u8]) {
-        let written = match self.unsent.is_empty() {
+        let written = match self.unsent_output.is_empty() {
             true => self.telnet.send(bytes, &mut self.server.engine().cx()),
             false => 0,
         };
         let rest = bytes.get(written..).unwrap_or_default();
         // Further output is dropped if the client sends requests without reading the answers.
-        if self.unsent.len() < 4 * OUTPUT_MAX_LEN {
-            self.unsent.extend_from_slice(rest);
+        if self.unsent_output.len() < 4 * OUTPUT_MAX_LEN {
+            self.unsent_output.extend_from_slice(rest);
         }
     }
 
     /// Writes queued output to the client until it accepts no more.
     fn write(&mut self) -> Result<()> {
         loop {
-            if !self.unsent.is_empty() {
-                let unsent = std::mem::take(&mut self.unsent);
-                self.queue_output(&unsent);
+            if !self.unsent_output.is_empty() {
+                let unsent_output = std::mem::take(&mut self.unsent_output);
+                self.queue_output(&unsent_output);
                 if self.awaits_tls() {
                     // No more output is sent before TLS, so output that does not fit into the
                     // buffer is dropped.
-                    self.unsent.clear();
+                    self.unsent_output.clear();
                 }
             }
             let output = self.telnet.output();

@@ -50,16 +50,16 @@ pub(super) enum Escape {
 }
 
 impl Escape {
-    /// Interprets the first key of `keys`, or the run of keys before the next ^E, and advances
-    /// `keys` past it. Returns `None` at the end of `keys`.
+    /// Removes and interprets the next keys: one key of an escape sequence, or all keys before the
+    /// next ^E. Returns `None` at the end of `keys`.
     pub(super) fn take<'a>(&mut self, keys: &mut &'a [u8]) -> Option<ConsoleKey<'a>> {
         let (&first, rest) = keys.split_first()?;
         let all = *keys;
         if *self == Self::Plain && first != CONTROL_E {
-            let run = all.iter().position(|key| *key == CONTROL_E).unwrap_or(all.len());
-            let (run, rest) = all.split_at_checked(run)?;
+            let line_len = all.iter().position(|key| *key == CONTROL_E).unwrap_or(all.len());
+            let (line_keys, rest) = all.split_at_checked(line_len)?;
             *keys = rest;
-            return Some(ConsoleKey::Line(run));
+            return Some(ConsoleKey::Line(line_keys));
         }
         *keys = rest;
         let (next, key) = match (*self, first) {
@@ -68,7 +68,7 @@ impl Escape {
             (Self::AfterControlE | Self::AfterControlEC, CONTROL_E) => {
                 (Self::Plain, ConsoleKey::Line(&[CONTROL_E]))
             }
-            // No escape sequence: both keys are for the line.
+            // Not an escape sequence: ^E and the key after it are for the line.
             (Self::AfterControlE, _) => {
                 *keys = all;
                 (Self::Plain, ConsoleKey::Line(&[CONTROL_E]))
@@ -106,7 +106,7 @@ mod tests {
         let mut commands = Vec::new();
         while let Some(key) = escape.take(&mut keys) {
             match key {
-                ConsoleKey::Line(run) => line.extend_from_slice(run),
+                ConsoleKey::Line(keys) => line.extend_from_slice(keys),
                 ConsoleKey::EscapeCommand(command) => commands.push(command),
                 ConsoleKey::Incomplete => {}
             }
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_without_control_e_all_go_to_the_line(keys in "[^\u{5}]*") {
+        fn all_keys_go_to_the_line_without_control_e(keys in "[^\u{5}]*") {
             prop_assert_eq!(parse(keys.as_bytes()).0, keys.as_bytes());
         }
 

@@ -106,12 +106,15 @@ impl LineMultiplexer {
 
     /// Detaches a client. Returns whether it had write access.
     pub(super) fn detach(&mut self, id: ClientId) -> bool {
-        let detached = self.clients.remove(&id);
+        let detached_client = self.clients.remove(&id);
         let had_write_access = self.writer == Some(id);
         if had_write_access {
             self.writer = None;
-            if let Some(detached) = detached {
-                self.notify_all(&format!("{} left: type to get write access", detached.address));
+            if let Some(detached_client) = detached_client {
+                self.notify_all(&format!(
+                    "{} left: type to get write access",
+                    detached_client.address
+                ));
             }
         }
         had_write_access
@@ -195,9 +198,9 @@ impl LineMultiplexer {
         append_bounded(&mut self.history, bytes, HISTORY_LEN);
         let mut dropped_bytes = 0;
         for client in self.clients.values_mut() {
-            let dropped = append_bounded(&mut client.queue, bytes, QUEUE_LEN);
-            client.dropped_bytes += dropped;
-            dropped_bytes += dropped;
+            let client_dropped_bytes = append_bounded(&mut client.queue, bytes, QUEUE_LEN);
+            client.dropped_bytes += client_dropped_bytes;
+            dropped_bytes += client_dropped_bytes;
             client.wakeup.notify_one();
         }
         dropped_bytes
@@ -219,15 +222,15 @@ impl LineMultiplexer {
     }
 
     /// Records the modem lines: the upper four bits of the RFC 2217 modem state.
-    pub(super) fn set_modem_state(&mut self, now: u8) {
-        let previous = self.modem_state.replace(now);
-        let unreported = previous.map_or(0xF0, |previous| previous ^ now);
-        let changed = previous.map_or(0, |previous| (previous ^ now) >> 4);
+    pub(super) fn set_modem_state(&mut self, state: u8) {
+        let previous = self.modem_state.replace(state);
+        let unreported_bits = previous.map_or(0xF0, |previous| previous ^ state);
+        let changed_bits = previous.map_or(0, |previous| (previous ^ state) >> 4);
         for client in self.clients.values_mut() {
             let mask = client.masks.map_or(0, |masks| masks.modem);
-            if (unreported | changed) & mask != 0 {
-                let earlier = client.modem_state.map_or(0, |state| state & 0x0F);
-                client.modem_state = Some((now | changed | earlier) & mask);
+            if (unreported_bits | changed_bits) & mask != 0 {
+                let earlier = client.modem_state.map_or(0, |earlier| earlier & 0x0F);
+                client.modem_state = Some((state | changed_bits | earlier) & mask);
                 client.wakeup.notify_one();
             }
         }

@@ -137,10 +137,10 @@ async fn read(
 async fn write(console: &SerialConsole, line: &Registered<Serial>) -> io::Result<()> {
     let mut guard = line.writable().await?;
     let mut multiplexer = console.multiplexer.borrow_mut();
-    let written =
+    let write_result =
         guard.try_io(|line| or_would_block(line.get_ref().write(multiplexer.queued_input())?));
-    if let Ok(written) = written {
-        multiplexer.consume_input(written?);
+    if let Ok(write_result) = write_result {
+        multiplexer.consume_input(write_result?);
     }
     Ok(())
 }
@@ -156,8 +156,8 @@ fn poll_modem_lines(console: &SerialConsole, line: &Serial) {
     }
 }
 
-/// Returns the upper half of the RFC 2217 modem state, equal to that of a 16550's modem status
-/// register.
+/// Returns the upper half of the RFC 2217 modem state, which equals the upper half of a 16550's
+/// modem status register.
 fn modem_state(lines: ModemLines) -> u8 {
     let bit = |is_on: bool, bit: u8| if is_on { bit } else { 0 };
     bit(lines.carrier(), 0x80)
@@ -180,12 +180,12 @@ impl OutputLog {
 
     /// Appends `data`. If writing fails, logs the error and stops recording.
     fn append(&mut self, data: &[u8], server: &LoginServer) {
-        let written = match &mut self.file {
+        let write_result = match &mut self.file {
             Some(Ok(file)) => file.write_all(data),
             Some(Err(error)) => Err(std::mem::replace(error, ErrorKind::Other.into())),
             None => return,
         };
-        if let Err(error) = written {
+        if let Err(error) = write_result {
             server.log.write(&ServeEvent::NoRecord { why: error.to_string() });
             self.file = None;
         }

@@ -48,9 +48,9 @@ where
         if (&mut *stream).take(READ_BYTES as u64).read_buf(&mut records).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut new = records.get(start..).unwrap_or_default();
-        while !new.is_empty() {
-            acceptor.read_tls(&mut new)?;
+        let mut new_records = records.get(start..).unwrap_or_default();
+        while !new_records.is_empty() {
+            acceptor.read_tls(&mut new_records)?;
         }
         match acceptor.accept() {
             Ok(Some(accepted)) => return Ok(Hello { accepted, records }),
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn every_truncated_client_hello_is_malformed() {
-        let whole = hello_of(&[&TLS12, &TLS13], 1000);
-        for len in 0..whole.len() {
-            assert_eq!(offers_tls12(&whole[..len]), None, "{len}");
+        let complete_hello = hello_of(&[&TLS12, &TLS13], 1000);
+        for len in 0..complete_hello.len() {
+            assert_eq!(offers_tls12(&complete_hello[..len]), None, "{len}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::super::root::RootArguments;
 use super::mail::Spool;
 use super::partial::Limits;
 use super::passive::Ports;
-use super::rights::{Access, Granted, describe};
+use super::rights::{Access, ConfiguredRights, describe};
 use super::system::{self, SystemUserSettings};
 use super::user_files::WordFormats;
 use super::users::Users;
@@ -69,7 +69,7 @@ pub(in super::super) struct Arguments {
     /// Serve the users of this file instead of anonymous users
     #[arg(long, value_name = "file", requires = "ftp", help_heading = heading::FTP)]
     ftp_users: Option<PathBuf>,
-    /// Serve users of this machine their home directories by FTP, authenticated with PAM
+    /// Serve the home directories of this machine's users by FTP, with PAM authentication
     #[arg(long, requires = "ftp", help_heading = heading::FTP)]
     ftp_system_users: bool,
 }
@@ -91,8 +91,8 @@ pub(super) enum Protection {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct FtpTable {
     root: Option<PathBuf>,
-    rights: Option<Granted>,
-    folders: BTreeMap<String, Granted>,
+    rights: Option<ConfiguredRights>,
+    folders: BTreeMap<String, ConfiguredRights>,
     listen: Option<Vec<SocketAddr>>,
     listen_tls: Option<Vec<SocketAddr>>,
     tls: Option<Protection>,
@@ -155,14 +155,14 @@ pub(in super::super) struct FtpSettings {
     pub(super) rules: Rules,
     pub(super) passive_ports: Ports,
     pub(super) passive_address: Option<IpAddr>,
-    pub(super) grace: StdDuration,
+    pub(super) grace_period: StdDuration,
     pub(super) bytes_per_second_max: Option<u64>,
     pub(super) file_max_bytes: u64,
     /// Maximum number of bytes that one command of an anonymous user may hash.
     pub(super) anonymous_hash_max_bytes: u64,
     pub(super) partials: Limits,
-    /// Interval between recounts of quotas and checks of partial uploads.
-    pub(super) recount: StdDuration,
+    /// Interval at which quotas are recounted and old partial uploads are removed.
+    pub(super) recount_interval: StdDuration,
     /// Settings of the protocol engine. The TLS setting depends on the listener.
     pub(super) engine: ServerSettings,
 }
@@ -197,7 +197,7 @@ impl FtpSettings {
         table.allow.extend(shared.prefixes.0);
         table.deny.extend(shared.prefixes.1);
         let system = system_user_settings(&table, arguments);
-        let rights = shared.root_arguments.rights().map(Granted::from).or(table.rights);
+        let rights = shared.root_arguments.rights().map(ConfiguredRights::from).or(table.rights);
         let rights = rights.unwrap_or_default();
         let site = site_of(&mut table, arguments, shared, rights, system.is_some())?;
         let (listen, listen_tls) = listen_addresses(&mut table, arguments, shared.is_root);
@@ -235,7 +235,7 @@ impl FtpSettings {
             engine: engine(&table),
             passive_ports: passive_ports.unwrap_or_else(Ports::any),
             passive_address: table.passive_address,
-            grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(STOP_GRACE_S)),
+            grace_period: StdDuration::from_secs(table.stop_grace_s.unwrap_or(STOP_GRACE_S)),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
             anonymous_hash_max_bytes: table
@@ -248,7 +248,7 @@ impl FtpSettings {
                     table.partial_uploads_max_age_s.unwrap_or(PARTIAL_UPLOADS_MAX_AGE_S),
                 ),
             },
-            recount: StdDuration::from_secs(table.recount_s.unwrap_or(RECOUNT_S).max(1)),
+            recount_interval: StdDuration::from_secs(table.recount_s.unwrap_or(RECOUNT_S).max(1)),
             rules: admission_rules(table),
         }))
     }
@@ -315,7 +315,7 @@ impl FtpSettings {
         roots
     }
 
-    /// Returns the files and users of `host`; without a virtual host, those of the server itself.
+    /// Returns the files and users of `host`, or of the server itself if `host` is `None`.
     pub(super) fn site_of(&self, host: Option<&VirtualHost>) -> Arc<Site> {
         Arc::clone(host.map_or(&self.site, |host| &host.site))
     }
@@ -367,7 +367,7 @@ fn site_of(
     table: &mut FtpTable,
     arguments: &Arguments,
     shared: &Shared<'_>,
-    rights: Granted,
+    rights: ConfiguredRights,
     has_system_users: bool,
 ) -> Result<Site> {
     let root = shared.root_arguments.root().cloned().or(table.root.take());
@@ -507,8 +507,8 @@ mod tests {
         for text in ["", "[[host]]\nname = \"a\"\n"] {
             let text = format!("{text}unknown-key = 1");
             let error = toml::from_str::<FtpTable>(&text).err().unwrap().to_string();
-            let expected = error.split("expected one of ").nth(1).unwrap();
-            let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            let expected_keys = error.split("expected one of ").nth(1).unwrap();
+            let keys: Vec<&str> = expected_keys.split('`').skip(1).step_by(2).collect();
             assert!(keys.len() > 10, "{error}");
             let help = super::super::super::CONFIGURATION;
             let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();

@@ -224,11 +224,11 @@ impl ControlConnection {
             return Err(io::ErrorKind::InvalidData.into());
         }
         tls.send_close_notify();
-        let mut last = Vec::new();
+        let mut close_notify = Vec::new();
         while tls.wants_write() {
-            tls.write_tls(&mut last)?;
+            tls.write_tls(&mut close_notify)?;
         }
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.write_all(&last)).await??;
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.write_all(&close_notify)).await??;
         self.transport =
             Transport::LeavingTls(Box::new(LeavingTls { stream, tls, record: Vec::new() }));
         Ok(())
@@ -237,10 +237,10 @@ impl ControlConnection {
     /// Sends a last reply and closes the connection in order.
     pub(super) async fn close(&mut self, reply: &[u8]) {
         let mut rest = reply;
-        let closed = std::future::poll_fn(|context| {
+        let close_future = std::future::poll_fn(|context| {
             while !rest.is_empty() {
-                let written = std::task::ready!(self.poll_write(context, rest))?;
-                rest = rest.get(written..).unwrap_or_default();
+                let written_bytes = std::task::ready!(self.poll_write(context, rest))?;
+                rest = rest.get(written_bytes..).unwrap_or_default();
             }
             std::task::ready!(self.poll_flush(context))?;
             match &mut self.transport {
@@ -253,7 +253,7 @@ impl ControlConnection {
             }
         });
         // The time limit applies to a client that is gone or does not read.
-        _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, close_future).await;
     }
 
     fn poll_write(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
@@ -334,24 +334,25 @@ fn read_available(socket: &Socket, room: &mut ReadBuf<'_>) -> bool {
 
 impl LeavingTls {
     /// Reads the client's remaining TLS records. Returns true when TLS has ended; `room` then holds
-    /// any cleartext read. Returns false with an empty `room` at the end of the stream.
+    /// the cleartext that was read, if any. Returns false with an empty `room` at the end of the
+    /// stream.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<bool>> {
         loop {
-            let wanted = match *self.record.as_slice() {
+            let wanted_bytes = match *self.record.as_slice() {
                 [] => 1,
                 [_, _, _, high, low, ..] => {
                     RECORD_HEADER_LEN + usize::from(u16::from_be_bytes([high, low]))
                 }
                 _ => RECORD_HEADER_LEN,
             };
-            if wanted > RECORD_MAX_BYTES {
+            if wanted_bytes > RECORD_MAX_BYTES {
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
-            let mut piece = vec![0; wanted - self.record.len()];
+            let mut piece = vec![0; wanted_bytes - self.record.len()];
             let mut read = ReadBuf::new(&mut piece);
             ready!(Pin::new(&mut self.stream).poll_read(context, &mut read))?;
             if read.filled().is_empty() {
@@ -417,12 +418,12 @@ mod tests {
 
     async fn receive(control: &mut ControlConnection, len: usize) -> Vec<u8> {
         let scratch = RefCell::new(vec![0; READ_BYTES]);
-        let mut all = Vec::new();
-        while all.len() < len {
+        let mut received_bytes = Vec::new();
+        while received_bytes.len() < len {
             let progress = control.write_and_read(&[], true, &scratch).await.unwrap();
-            all.extend(progress.read.unwrap());
+            received_bytes.extend(progress.read.unwrap());
         }
-        all
+        received_bytes
     }
 
     #[tokio::test]

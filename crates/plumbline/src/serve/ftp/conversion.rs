@@ -206,9 +206,9 @@ impl Incoming {
 }
 
 /// Long work that decodes the received bytes of a file.
-pub(super) struct Decoding(pub(super) Option<Incoming>);
+pub(super) struct DecodeSteps(pub(super) Option<Incoming>);
 
-impl Steps for Decoding {
+impl Steps for DecodeSteps {
     type Output = Result<Incoming, TransferError>;
 
     fn step(&mut self) -> Option<Self::Output> {

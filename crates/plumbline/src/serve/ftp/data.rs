@@ -6,7 +6,7 @@
 
 use super::Server;
 use super::control_connection::HANDSHAKE_TIMEOUT;
-use super::conversion::{self, Decoding, EncodeStep, Incoming, Outgoing};
+use super::conversion::{self, DecodeSteps, EncodeStep, Incoming, Outgoing};
 use super::data_tls::{DataTlsParameters, DataTlsStream};
 use super::listing::{Lister, Progress};
 use super::local_channel::LocalQueue;
@@ -51,7 +51,7 @@ const SECURED_PIECE_BYTES: usize = 64 * 1024;
 /// all data. A shorter file is sent in one flight.
 const UNACKNOWLEDGED_MIN_BYTES: u64 = 64 * 1024;
 
-/// Number of received bytes from which a pipe for `splice` is worth its cost.
+/// Minimum number of received bytes for which a pipe for `splice` is worth its cost.
 const LARGE_BYTES: u64 = 1 << 20;
 /// Maximum size of a file that is transferred in the session itself, without a task for the
 /// transfer.
@@ -103,37 +103,37 @@ pub(super) fn send_immediately(
     let count = usize::try_from(count).unwrap_or(0);
     let started_at = clock.now();
     let cpu = thread_cpu_time();
-    let sent = rustix::fs::sendfile(stream, file, Some(&mut position), count).unwrap_or(0);
+    let sent_bytes = rustix::fs::sendfile(stream, file, Some(&mut position), count).unwrap_or(0);
     let ended_at = clock.now();
     stats.first_byte_at.set(Some(started_at));
     stats.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
     stats.count_call();
-    stats.add_file_bytes(sent);
-    stats.moved_bytes.set(sent as u64);
-    if sent == count {
-        stats.is_single_call.set((sent as u64) < UNACKNOWLEDGED_MIN_BYTES);
+    stats.add_file_bytes(sent_bytes);
+    stats.moved_bytes.set(sent_bytes as u64);
+    if sent_bytes == count {
+        stats.is_single_call.set((sent_bytes as u64) < UNACKNOWLEDGED_MIN_BYTES);
         stats.ended_at.set(Some(ended_at));
         stats.query_endpoints(&stream);
         stats.query_tcp(&stream);
     }
-    sent as u64
+    sent_bytes as u64
 }
 
-/// Closes a connection over which a whole file of `sent` bytes was sent since `began`. For a file
-/// of at least [`UNACKNOWLEDGED_MIN_BYTES`], stores a duplicate of the descriptor in `stats`, with
-/// which the time of arrival is queried later.
+/// Closes a connection over which a whole file of `sent_bytes` bytes was sent since `started_at`.
+/// For a file of at least [`UNACKNOWLEDGED_MIN_BYTES`], stores a duplicate of the descriptor in
+/// `stats`. The time of arrival is later queried with this duplicate.
 pub(super) fn close_after_send(
     stream: Stream,
-    sent: u64,
+    sent_bytes: u64,
     stats: &ServerTransferStats,
-    began: Instant,
+    started_at: Instant,
 ) {
-    if sent >= UNACKNOWLEDGED_MIN_BYTES
+    if sent_bytes >= UNACKNOWLEDGED_MIN_BYTES
         && let Some(stream) = stream.kernel()
         && rustix::net::shutdown(stream, rustix::net::Shutdown::Write).is_ok()
     {
         let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
-        stats.unacknowledged.replace(duplicate.map(|stream| (stream, began)));
+        stats.unacknowledged.replace(duplicate.map(|stream| (stream, started_at)));
     }
     // The FIN is sent with the last byte.
     drop(stream);
@@ -155,7 +155,7 @@ pub(super) fn receive_available(
 ) -> Result<bool> {
     let Some(stream) = stream.kernel() else { return Ok(false) };
     let cpu = thread_cpu_time();
-    let mut pieces = 0_u32;
+    let mut piece_count = 0_u32;
     let received = loop {
         let (count, received_at) =
             match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
@@ -168,11 +168,11 @@ pub(super) fn receive_available(
         if stats.first_byte_at.get().is_none() {
             stats.first_byte_at.set(Some(received_at));
         }
-        pieces = pieces.saturating_add(1);
+        piece_count = piece_count.saturating_add(1);
         stats.moved_bytes.set(stats.moved_bytes.get() + count as u64);
-        let written = upload.write(scratch.get(..count).unwrap_or_default());
+        let write_result = upload.write(scratch.get(..count).unwrap_or_default());
         stats.add_write_time(clock.now() - received_at);
-        if let Err(error) = written {
+        if let Err(error) = write_result {
             break Err(TransferError::File(error));
         }
         if stats.moved_bytes.get() >= SMALL_BYTES {
@@ -183,7 +183,7 @@ pub(super) fn receive_available(
     stats.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
     stats.file_bytes.set(Some(upload.received_bytes()));
     if received != Ok(false) {
-        stats.is_single_call.set(pieces == 1);
+        stats.is_single_call.set(piece_count == 1);
         stats.ended_at.set(Some(ended_at));
         stats.query_endpoints(&stream);
         stats.query_tcp(&stream);
@@ -253,7 +253,7 @@ impl DataTransfer {
         if !is_incoming && self.stats.first_byte_at.get().is_none() {
             self.stats.first_byte_at.set(Some(self.clock.now()));
         }
-        let since = Instant::now();
+        let sending_started_at = Instant::now();
         let result = self.move_all(&mut connection, payload, scratch).await;
         self.stats.ended_at.set(Some(self.clock.now()));
         if let Transport::Tls(tls_stream) = &connection.transport {
@@ -266,7 +266,7 @@ impl DataTransfer {
             && connection.is_over
         {
             let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
-            self.stats.unacknowledged.replace(duplicate.map(|stream| (stream, since)));
+            self.stats.unacknowledged.replace(duplicate.map(|stream| (stream, sending_started_at)));
         }
         result
     }
@@ -336,8 +336,8 @@ impl DataTransfer {
         super::user_files::seek(&mut file, offset - unsent).map_err(TransferError::File)?;
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let encoder = encoder.map_err(|_| TransferError::Malformed)?;
-        let burst = self.piece_bytes(conversion::PIECE_BYTES);
-        let mut outgoing = Outgoing::new(file, encoder, burst);
+        let piece_bytes = self.piece_bytes(conversion::PIECE_BYTES);
+        let mut outgoing = Outgoing::new(file, encoder, piece_bytes);
         loop {
             let encoded = match Outgoing::is_inline(len) {
                 true => self.server.charge(Account::Files, || outgoing.encode()),
@@ -355,12 +355,12 @@ impl DataTransfer {
             self.stats.add_file_bytes(encoded.file_bytes);
             self.stats.counts.set(encoded.counts);
             let wire = encoded.wire;
-            let skipped = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
-            unsent -= skipped as u64;
-            if skipped > 0 {
-                self.limit_rate(skipped).await;
+            let skipped_bytes = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
+            unsent -= skipped_bytes as u64;
+            if skipped_bytes > 0 {
+                self.limit_rate(skipped_bytes).await;
             }
-            self.send_bytes(to, wire.get(skipped..).unwrap_or_default()).await?;
+            self.send_bytes(to, wire.get(skipped_bytes..).unwrap_or_default()).await?;
             if encoded.is_over {
                 return match unsent {
                     0 => Ok(()),
@@ -496,8 +496,8 @@ impl DataTransfer {
             let wire = &mut incoming.wire;
             let received = std::future::poll_fn(|context| {
                 let mut scratch = scratch.borrow_mut();
-                let mut add = |data: &[u8]| wire.extend_from_slice(data);
-                from.poll_receive(context, &mut scratch, limit, &mut add)
+                let mut append = |data: &[u8]| wire.extend_from_slice(data);
+                from.poll_receive(context, &mut scratch, limit, &mut append)
             });
             let count = received.await.map_err(|_| TransferError::ConnectionLost)?;
             if count == 0 {
@@ -508,7 +508,7 @@ impl DataTransfer {
                 while !self.server.charge(Account::Files, || incoming.decode())? {}
                 incoming.decode_times.1 = Duration::ZERO;
             } else {
-                let piece = Decoding(Some(incoming));
+                let piece = DecodeSteps(Some(incoming));
                 let result = long_work::run(&self.server.long_work, self.source, piece).await;
                 incoming = result.unwrap_or(Err(TransferError::File(FileError::ServerBusy)))?;
             }
@@ -680,13 +680,13 @@ impl Connection {
         };
         let mut room = ReadBuf::new(room.get_mut(..limit).unwrap_or_default());
         while !self.has_ended && room.remaining() > 0 {
-            let before = room.filled().len();
+            let filled_before = room.filled().len();
             match Pin::new(&mut *stream).poll_read(context, &mut room) {
-                Poll::Pending if before == 0 => return Poll::Pending,
+                Poll::Pending if filled_before == 0 => return Poll::Pending,
                 Poll::Pending => break,
                 Poll::Ready(read) => read?,
             }
-            self.has_ended = room.filled().len() == before;
+            self.has_ended = room.filled().len() == filled_before;
         }
         if !room.filled().is_empty() {
             each(room.filled());

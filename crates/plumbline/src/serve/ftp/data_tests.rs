@@ -85,8 +85,8 @@ fn a_file_larger_than_the_limit_is_rejected() {
 fn the_content_of_several_records_is_written_together_and_in_order() {
     let mut room = vec![0; 100];
     let mut received = Vec::new();
-    let mut each = |data: &[u8]| received.push(data.to_vec());
-    let mut buffer = RecordBuffer { room: &mut room, len: 0, each: &mut each };
+    let mut append = |data: &[u8]| received.push(data.to_vec());
+    let mut buffer = RecordBuffer { room: &mut room, len: 0, each: &mut append };
     buffer.put(&[1; 60]);
     buffer.put(&[2; 40]);
     buffer.put(&[3; 30]);
@@ -95,7 +95,7 @@ fn the_content_of_several_records_is_written_together_and_in_order() {
     buffer.put(&[6; 10]);
     buffer.flush();
     buffer.flush();
-    let wanted =
+    let expected =
         [[vec![1; 60], vec![2; 40]].concat(), vec![3; 30], vec![4; 80], vec![5; 120], vec![6; 10]];
-    assert_eq!(received, wanted);
+    assert_eq!(received, expected);
 }

@@ -92,13 +92,14 @@ impl DataTlsStream {
                 Progress::Again | Progress::NeedsInput | Progress::Done | Progress::PeerClosed => {}
             }
         }
-        if tls_stream.layer.agreed().protocol_version() != Some(ProtocolVersion::TLSv1_3) {
+        if tls_stream.layer.negotiated_state().protocol_version() != Some(ProtocolVersion::TLSv1_3)
+        {
             // The client waits for the last flight. Tickets can be sent with the first data.
             while tls_stream.process(TlsWrite::Nothing, &mut keep)? == Progress::Again {}
             tls_stream.flush().await?;
         }
         tls_stream.early = early;
-        let tls_state = tls_stream.layer.agreed();
+        let tls_state = tls_stream.layer.negotiated_state();
         if family.is_some() && tls_state.handshake_kind() != Some(HandshakeKind::Resumed) {
             return Err(ErrorKind::PermissionDenied.into());
         }
@@ -107,12 +108,12 @@ impl DataTlsStream {
 
     /// Returns the negotiated TLS parameters.
     pub(super) fn tls(&self) -> DataTls {
-        DataTls::of(self.layer.agreed())
+        DataTls::of(self.layer.negotiated_state())
     }
 
     /// Returns the time spent on encryption and decryption.
     pub(super) fn spent(&self) -> Duration {
-        self.layer.spent()
+        self.layer.library_time()
     }
 
     /// Returns the socket below TLS.
@@ -222,7 +223,7 @@ impl DataTlsStream {
 
     /// Returns whether pending output consists of tickets that are held back.
     fn holds_tickets(&self) -> bool {
-        let tls_state = self.layer.agreed();
+        let tls_state = self.layer.negotiated_state();
         self.is_incoming
             && !tls_state.is_handshaking()
             && tls_state.protocol_version() == Some(ProtocolVersion::TLSv1_3)
@@ -235,8 +236,8 @@ impl DataTlsStream {
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.layer.output().is_empty() {
-            let written = Pin::new(&mut self.stream).poll_write(context, self.layer.output());
-            self.layer.sent(ready!(written)?);
+            let write_result = Pin::new(&mut self.stream).poll_write(context, self.layer.output());
+            self.layer.mark_sent(ready!(write_result)?);
         }
         Poll::Ready(Ok(()))
     }
@@ -258,7 +259,7 @@ impl DataTlsStream {
         if count == 0 {
             return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
         }
-        self.layer.filled(count);
+        self.layer.mark_received(count);
         Poll::Ready(Ok(()))
     }
 }

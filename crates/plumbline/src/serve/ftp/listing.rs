@@ -17,7 +17,7 @@ use std::time::SystemTime;
 /// Maximum number of names that are sorted.
 const SORTED_MAX: usize = 4096;
 
-/// Reason for the end of [`Lister::write`].
+/// Reason why [`Lister::write`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// The requested number of bytes was written; more lines may follow.
@@ -118,7 +118,7 @@ impl Lister {
         Ok(Progress::Full)
     }
 
-    /// Reads one more of the names that are sorted before the first line is written.
+    /// Reads the next name of the sorted part of the listing.
     fn collect_next(&mut self) -> Result<(), FileError> {
         let next = self.read_next()?;
         let is_last = next.is_none();
@@ -144,7 +144,7 @@ impl Lister {
         }
         // A client that mistakes a link for a directory would remove the content of the directory.
         let is_link = entry.status.kind == Kind::Other && status.kind == Kind::Directory;
-        let rights = self.access.within(&self.directory, &entry.name);
+        let rights = self.access.entry_rights(&self.directory, &entry.name);
         let mut entry = entry_of(entry.name, status, rights);
         if is_link {
             entry.kind = listing::Kind::Link;
@@ -167,13 +167,13 @@ impl Lister {
 }
 
 /// Returns the listing entry of a file.
-pub(super) fn entry_of(name: Vec<u8>, status: Status, held: PathRights) -> Entry {
+pub(super) fn entry_of(name: Vec<u8>, status: Status, path_rights: PathRights) -> Entry {
     let kind = match status.kind {
         Kind::File => listing::Kind::File,
         Kind::Directory => listing::Kind::Directory,
         Kind::Other => listing::Kind::Other,
     };
-    let (device, inode) = status.unique;
+    let (device, inode) = status.file_id;
     Entry {
         name,
         kind,
@@ -182,13 +182,13 @@ pub(super) fn entry_of(name: Vec<u8>, status: Status, held: PathRights) -> Entry
         mode: u16::try_from(status.mode & 0o7777).ok(),
         links: Some(status.links),
         unique: Some(format!("{device:x}g{inode:x}").into_bytes()),
-        permissions: Some(permissions(status.kind, held)),
+        permissions: Some(permissions(status.kind, path_rights)),
         ..Entry::default()
     }
 }
 
 /// Returns the `perm` fact (RFC 3659 §7.5.5).
-fn permissions(kind: Kind, held: PathRights) -> Permissions {
+fn permissions(kind: Kind, path_rights: PathRights) -> Permissions {
     let of_file: [(Right, &[u8]); 5] = [
         (Right::Read, b"r"),
         (Right::Append, b"a"),
@@ -207,8 +207,8 @@ fn permissions(kind: Kind, held: PathRights) -> Permissions {
     ];
     let table: &[(Right, &[u8])] = if kind == Kind::Directory { &of_directory } else { &of_file };
     let is_granted = |letters: &[u8], right| match letters {
-        b"f" | b"d" => held.name_rights.contains(right),
-        _ => held.rights.contains(right),
+        b"f" | b"d" => path_rights.name_rights.contains(right),
+        _ => path_rights.rights.contains(right),
     };
     let granted = table.iter().filter(|(right, letters)| is_granted(letters, *right));
     let letters: Vec<u8> = granted.flat_map(|(_, letters)| letters.iter().copied()).collect();
@@ -216,8 +216,8 @@ fn permissions(kind: Kind, held: PathRights) -> Permissions {
 }
 
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: 0 }
+    let unix_time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: i64::try_from(unix_time.as_secs()).unwrap_or(i64::MAX), nanos: 0 }
 }
 
 #[cfg(test)]
@@ -226,7 +226,7 @@ mod tests {
     use protocols::application::ftp::server::Rights;
     use std::path::PathBuf;
 
-    /// Makes a directory with `files` files, and a listing of those that match the pattern.
+    /// Creates a directory with `files` files, and a listing of the files that match `pattern`.
     fn lister(name: &str, files: usize, pattern: Option<&[u8]>) -> (Lister, PathBuf) {
         let path = std::env::temp_dir().join(format!("plumb-list-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -239,7 +239,7 @@ mod tests {
             requires_world_readable: false,
             space: None,
             partials: None,
-            selected: None,
+            selected_partial: None,
             file_max_bytes: u64::MAX,
             spool: None,
             word_formats: Arc::default(),

@@ -65,7 +65,7 @@ pub(super) struct LoggedInUser {
 impl LoggedInUser {
     /// Returns the account for the protocol engine.
     pub(super) fn account(&self) -> engine::Account {
-        engine::Account { rights: self.view.access.anywhere(), home: VirtualPath::root() }
+        engine::Account { rights: self.view.access.rights_anywhere(), home: VirtualPath::root() }
     }
 }
 
@@ -285,9 +285,9 @@ async fn check_system_user(
     let stop = StopOnDrop::default();
     let stop_flag = Arc::clone(&stop.0);
     let outcome = tokio::task::spawn_blocking(move || {
-        let authenticated = system.authenticate(&name, password.as_bytes(), address, &stop_flag);
+        let authentication = system.authenticate(&name, password.as_bytes(), address, &stop_flag);
         drop(permit);
-        authenticated
+        authentication
     });
     Ok(outcome.await.unwrap_or(Err(SystemUserRefusal::NoPam)))
 }
@@ -316,9 +316,9 @@ fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<RootDir>> 
     if let Some(root_dir) = &home.root_dir {
         return Some(Arc::clone(root_dir));
     }
-    let shared = server.anonymous_root.borrow().upgrade();
+    let shared_root = server.anonymous_root.borrow().upgrade();
     if let Some(root_dir) =
-        shared.filter(|root_dir| home.is_anonymous && root_dir.is_root(&home.root))
+        shared_root.filter(|root_dir| home.is_anonymous && root_dir.is_root(&home.root))
     {
         return Some(root_dir);
     }
@@ -353,7 +353,7 @@ fn log_in(
     let settings = server.settings();
     let may_mail = site.has_mail && (!home.is_anonymous || settings.has_anonymous_mail);
     let spool = settings.spool.clone().filter(|_| may_mail);
-    let access = if spool.is_some() { home.access.with(Right::Mail) } else { home.access };
+    let access = if spool.is_some() { home.access.with_right(Right::Mail) } else { home.access };
     let limits = settings.partials;
     if home.session.is_some() {
         // The server does not know the home directories of system users in advance, so partial
@@ -368,7 +368,7 @@ fn log_in(
     let view = FileView {
         root_dir,
         partials,
-        selected: None,
+        selected_partial: None,
         access: Arc::new(access),
         requires_world_readable: home.is_anonymous && server.is_root,
         space,

@@ -312,7 +312,8 @@ impl StatusLines {
     }
 }
 
-/// Next lines of a listing, of at least `min_bytes` unless it ends.
+/// Long work that writes the next lines of a listing: at least `min_bytes` bytes, unless the
+/// listing ends earlier.
 pub(super) struct ListingPiece {
     lister: Option<Box<Lister>>,
     lines: Vec<u8>,

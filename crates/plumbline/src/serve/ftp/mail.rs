@@ -90,8 +90,8 @@ impl Spool {
         let (name, mailbox) = self.mailbox(to)?;
         for directory in ["tmp", "new", "cur"] {
             // Only the owner may access mail, independent of the umask.
-            let created = mailbox.create_directory(directory.as_bytes());
-            match created.and_then(|()| mailbox.set_mode(directory.as_bytes(), 0o700)) {
+            let create_result = mailbox.create_directory(directory.as_bytes());
+            match create_result.and_then(|()| mailbox.set_mode(directory.as_bytes(), 0o700)) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(file_error(&error));
                 }

@@ -1,4 +1,5 @@
-//! FTP server: files below one root for each user, for configured, system and anonymous users.
+//! FTP server: serves files below one root for each user. Users are configured users, system users
+//! or anonymous users.
 //!
 //! ```text
 //! listener ── admission ──► session: engine ◄─► control connection (clear, AUTH TLS, implicit TLS)
@@ -301,7 +302,7 @@ impl Server {
     async fn maintain_roots(self: Rc<Self>) {
         loop {
             let settings = self.settings();
-            tokio::time::sleep(settings.recount).await;
+            tokio::time::sleep(settings.recount_interval).await;
             let spaces: HashMap<PathBuf, Arc<Space>> = {
                 let spaces = self.spaces.borrow();
                 spaces.iter().map(|((root, _), space)| (root.clone(), Arc::clone(space))).collect()
@@ -353,8 +354,9 @@ impl Server {
                 continue;
             }
             let random_ppm = self.context().rng.below(1_000_000);
-            let admitted = self.admission.borrow_mut().admit_unauthenticated(peer, random_ppm);
-            if let Err(refusal) = admitted {
+            let admission_result =
+                self.admission.borrow_mut().admit_unauthenticated(peer, random_ppm);
+            if let Err(refusal) = admission_result {
                 let why = refusal.to_string();
                 if !is_implicit_tls {
                     // One attempt without blocking: a refused client gets no more of the server's
@@ -392,12 +394,12 @@ impl Server {
     /// Replaces the settings for new sessions and logins. Listeners and open sessions are not
     /// affected.
     pub(super) fn reload(&self, settings: Result<FtpSettings>) {
-        let reloaded = settings.and_then(|settings| {
+        let reload_result = settings.and_then(|settings| {
             settings.check_roots()?;
             let tls = tls(&settings, self.log)?;
             Ok((settings, tls))
         });
-        match reloaded {
+        match reload_result {
             Ok((settings, tls)) => {
                 self.admission.borrow_mut().set_rules(settings.rules.clone());
                 self.tls.replace(tls);
@@ -411,7 +413,7 @@ impl Server {
     /// Closes all sessions; running transfers get a grace period.
     pub(super) async fn close(&self) {
         self.closing.send_replace(true);
-        let until = tokio::time::Instant::now() + self.settings().grace;
+        let until = tokio::time::Instant::now() + self.settings().grace_period;
         while self.admission.borrow().sessions() > 0 && tokio::time::Instant::now() < until {
             tokio::time::sleep(ACCEPT_RETRY_DELAY / 10).await;
         }

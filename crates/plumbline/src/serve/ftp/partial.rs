@@ -2,11 +2,12 @@
 //! continue.
 //!
 //! Partial uploads are stored by user and path, separate from the files
-//! (`os::beneath::RootDir::keep`), and appear in no listing. If no file has the name, SIZE and HASH
-//! report the partial upload of the same user, and REST with STOR continues it, as curl, lftp and
-//! others do to resume. If a file has the name, SITE PARTIAL selects the partial upload. Number,
-//! bytes and age are limited for each root; the oldest are removed first. Partial uploads count
-//! towards a quota as files do.
+//! (`os::beneath::RootDir::keep`), and appear in no listing. If no file exists at the path, SIZE
+//! and HASH report the partial upload of the same user, and REST with STOR continues the upload.
+//! This is how curl, lftp and other clients resume. If a file exists at the path, SITE PARTIAL
+//! selects the partial upload. The number, the total bytes and the age of partial uploads are
+//! limited for each root; the oldest are removed first. Partial uploads count towards a quota like
+//! files.
 
 use super::space::{Amount, Space};
 use os::beneath::{AtomicFile, InterruptedDraft, RootDir};
@@ -46,13 +47,13 @@ impl Partials {
             context.update(part);
         }
         let digest = context.finish();
-        let half = digest.as_ref().iter().take(16);
-        half.map(|octet| format!("{octet:02x}")).collect::<String>().into_bytes()
+        let key_octets = digest.as_ref().iter().take(16);
+        key_octets.map(|octet| format!("{octet:02x}")).collect::<String>().into_bytes()
     }
 
     /// Keeps the `len` bytes of `atomic_file` as the partial upload of `path` if the limits allow.
-    /// Returns whether the bytes were kept: the quota then counts them as stored, otherwise still
-    /// as those of a running upload.
+    /// Returns whether the bytes were kept. The quota counts kept bytes as stored; other bytes
+    /// still count as a running upload.
     pub(super) fn keep(&self, atomic_file: AtomicFile, path: &[u8], len: u64) -> bool {
         if self.limits.count_max == 0 || len > self.limits.bytes_max {
             return false;

@@ -92,11 +92,11 @@ impl PortShare {
 
 impl Drop for PortShare {
     fn drop(&mut self) {
-        let mut held = self.server.port_shares.borrow_mut();
-        if let Some(count) = held.get_mut(&self.source) {
+        let mut port_shares = self.server.port_shares.borrow_mut();
+        if let Some(count) = port_shares.get_mut(&self.source) {
             *count -= 1;
             if *count == 0 {
-                held.remove(&self.source);
+                port_shares.remove(&self.source);
             }
         }
     }

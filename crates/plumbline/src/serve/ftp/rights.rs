@@ -3,20 +3,22 @@
 //! ```toml
 //! rights = "read-only"                       # the name of a set
 //! rights = ["list", "read", "write"]         # or each right by its name
-//! [folders]                                  # of the user, or ftp.folders of anonymous ones
+//! [folders]                                  # for anonymous users: [ftp.folders]
 //! "/incoming" = "drop-box"
 //! "/secret" = []
 //! ```
 //!
-//! The rights of the nearest directory above a name apply and replace those of the directories
-//! above it. Names are those that the user sees: the target of a symbolic link has the rights of
-//! the link's location. A directory with rights of its own can be neither renamed nor removed, nor
-//! can a directory that contains it, because a renamed directory would no longer have these rights.
-//! Renaming from one directory to another requires the right to delete in the first and to write in
-//! the second, and never makes a file readable to a user that could not read it before.
+//! For a name, the rights of the nearest directory above it apply; the rights of higher directories
+//! do not. A directory with rights of its own cannot be renamed or removed, because it would lose
+//! these rights. For the same reason, a directory that contains it cannot be renamed or removed.
+//! Renaming a file into another directory requires the right to delete in the old directory and
+//! the right to write in the new one. A user that could not read a file before a rename cannot read
+//! it afterwards either.
 //!
-//! A symbolic link from elsewhere into a directory with rights of its own therefore bypasses these
-//! rights; the administrator must not create such a link. FTP has no command that creates links.
+//! Names are those that the user sees: the target of a symbolic link has the rights of the link's
+//! location. A link from another directory into a directory with rights of its own therefore
+//! bypasses these rights. The administrator must not create such a link; FTP has no command that
+//! creates links.
 
 use super::super::root;
 use protocols::application::ftp::server::{FileError, Rights};
@@ -41,7 +43,7 @@ const NO_DELETE: Rights =
 /// Rights in the configuration: the name of a set, or a list of rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "RightsValue")]
-pub(super) struct Granted(pub(super) Rights);
+pub(super) struct ConfiguredRights(pub(super) Rights);
 
 /// Value of `rights` in the configuration file.
 #[derive(Debug, Deserialize)]
@@ -51,13 +53,13 @@ enum RightsValue {
     List(Vec<String>),
 }
 
-impl Default for Granted {
+impl Default for ConfiguredRights {
     fn default() -> Self {
         Self(Rights::READ_ONLY)
     }
 }
 
-impl From<root::Rights> for Granted {
+impl From<root::Rights> for ConfiguredRights {
     fn from(rights: root::Rights) -> Self {
         let name = match rights {
             root::Rights::ReadOnly => "read-only",
@@ -68,7 +70,7 @@ impl From<root::Rights> for Granted {
     }
 }
 
-impl TryFrom<RightsValue> for Granted {
+impl TryFrom<RightsValue> for ConfiguredRights {
     type Error = String;
 
     fn try_from(value: RightsValue) -> Result<Self, String> {
@@ -108,8 +110,8 @@ pub(super) fn describe(rights: Rights) -> Cow<'static, str> {
         Some("writable") => "writable".into(),
         Some(name) => format!("rights {name}").into(),
         None => {
-            let held = Right::NAMED.iter().filter(|(right, _)| rights.contains(*right));
-            let names: Vec<&str> = held.map(|(_, name)| *name).collect();
+            let granted_rights = Right::NAMED.iter().filter(|(right, _)| rights.contains(*right));
+            let names: Vec<&str> = granted_rights.map(|(_, name)| *name).collect();
             format!("rights {}", names.join(", ")).into()
         }
     }
@@ -131,7 +133,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Returns the same rights for all directories.
+    /// Creates an access with the same rights in all directories.
     pub(super) const fn everywhere(rights: Rights) -> Self {
         Self { everywhere: rights, directories: Vec::new() }
     }
@@ -143,8 +145,8 @@ impl Access {
     /// Returns an error if a directory name does not begin with `/`, contains `.` or `..`, or is
     /// listed twice.
     pub(super) fn new(
-        everywhere: Granted,
-        directories: &BTreeMap<String, Granted>,
+        everywhere: ConfiguredRights,
+        directories: &BTreeMap<String, ConfiguredRights>,
     ) -> Result<Self, String> {
         let mut sorted = Vec::with_capacity(directories.len());
         for (directory, rights) in directories {
@@ -165,22 +167,22 @@ impl Access {
         Ok(Self { everywhere: everywhere.0, directories: sorted })
     }
 
-    /// Returns the rights with one more right in every directory without rights of its own.
+    /// Adds `right` in every directory without rights of its own.
     #[must_use]
-    pub(super) const fn with(self, right: Right) -> Self {
+    pub(super) const fn with_right(self, right: Right) -> Self {
         let mut access = self;
         access.everywhere = access.everywhere.with(right);
         access
     }
 
     /// Returns the union of the rights of all directories.
-    pub(super) fn anywhere(&self) -> Rights {
+    pub(super) fn rights_anywhere(&self) -> Rights {
         self.directories.iter().fold(self.everywhere, |all, (_, rights)| all.or(*rights))
     }
 
     /// Returns whether files may be written in any directory.
-    pub(super) fn writes(&self) -> bool {
-        let rights = self.anywhere();
+    pub(super) fn may_write_anywhere(&self) -> bool {
+        let rights = self.rights_anywhere();
         [Right::Write, Right::Overwrite, Right::Append].iter().any(|right| rights.contains(*right))
     }
 
@@ -190,26 +192,26 @@ impl Access {
     }
 
     /// Returns the rights to `path`.
-    pub(super) fn at(&self, path: &[u8]) -> Rights {
+    pub(super) fn rights_at(&self, path: &[u8]) -> Rights {
         let holds = |directory: &[u8]| is_in(path, directory);
         let nearest = self.directories.iter().find(|(directory, _)| holds(directory));
         nearest.map_or(self.everywhere, |(_, rights)| *rights)
     }
 
-    /// Returns the rights to `path` and to its name; see [`Self::require_for_name`].
-    pub(super) fn with_name(&self, path: &[u8]) -> PathRights {
-        let rights = self.at(path);
+    /// Returns the rights to the file at `path` and to its name; see [`Self::require_for_name`].
+    pub(super) fn path_rights(&self, path: &[u8]) -> PathRights {
+        let rights = self.rights_at(path);
         let name_rights = if self.is_protected(path) { Rights::NONE } else { rights };
         PathRights { rights, name_rights }
     }
 
-    /// Like [`Self::with_name`], for the entry `name` of a directory.
-    pub(super) fn within(&self, directory: &[u8], name: &[u8]) -> PathRights {
+    /// Like [`Self::path_rights`], for the entry `name` of a directory.
+    pub(super) fn entry_rights(&self, directory: &[u8], name: &[u8]) -> PathRights {
         if self.directories.is_empty() {
             return PathRights { rights: self.everywhere, name_rights: self.everywhere };
         }
         let directory = directory.strip_suffix(b"/").unwrap_or(directory);
-        self.with_name(&[directory, b"/", name].concat())
+        self.path_rights(&[directory, b"/", name].concat())
     }
 
     /// Checks for a right to `path`.
@@ -220,13 +222,13 @@ impl Access {
     pub(super) fn require(&self, right: Right, path: &VirtualPath) -> Result<(), FileError> {
         let rights = match self.directories.is_empty() {
             true => self.everywhere,
-            false => self.at(&path.to_bytes()),
+            false => self.rights_at(&path.to_bytes()),
         };
         if rights.contains(right) { Ok(()) } else { Err(FileError::Missing(right)) }
     }
 
-    /// Like [`Self::require`], for an operation on the name itself, which is not allowed for a
-    /// directory with rights of its own or for a directory that contains one.
+    /// Like [`Self::require`], for an operation on the name itself. Such an operation is not
+    /// allowed on a directory with rights of its own, or on a directory that contains one.
     ///
     /// # Errors
     ///
@@ -263,7 +265,7 @@ impl Access {
         // The file leaves one directory and enters another.
         self.require(Right::Delete, from)?;
         self.require(Right::Write, to)?;
-        if self.at(&to.to_bytes()).contains(Right::Read) {
+        if self.rights_at(&to.to_bytes()).contains(Right::Read) {
             self.require(Right::Read, from)?;
         }
         Ok(())
@@ -283,9 +285,9 @@ mod tests {
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]
     struct Table {
-        rights: Granted,
+        rights: ConfiguredRights,
         #[serde(default)]
-        folders: BTreeMap<String, Granted>,
+        folders: BTreeMap<String, ConfiguredRights>,
     }
 
     fn access(text: &str) -> Result<Access, String> {
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     fn named_sets_stand_for_lists_of_rights() {
-        let rights = |text: &str| access(&format!("rights = {text}")).unwrap().anywhere();
+        let rights = |text: &str| access(&format!("rights = {text}")).unwrap().rights_anywhere();
         assert_eq!(rights("\"read-only\""), rights("[\"list\", \"read\"]"));
         let once = "[\"list\", \"read\", \"write\", \"mkdir\"]";
         assert_eq!(rights("\"write-once\""), rights(once));
@@ -330,9 +332,9 @@ mod tests {
         assert_eq!(access.require(Right::Delete, &path("/in/ann/file")), Ok(()));
         assert_eq!(access.require(Right::List, &path("/no")), missing(Right::List));
         assert_eq!(access.require(Right::List, &path("/note")), Ok(()));
-        assert_eq!(access.anywhere(), Rights::ALL);
+        assert_eq!(access.rights_anywhere(), Rights::ALL);
         let drop_box = Rights::NONE.with(Right::Write);
-        let within = |directory: &[u8], name: &[u8]| access.within(directory, name).rights;
+        let within = |directory: &[u8], name: &[u8]| access.entry_rights(directory, name).rights;
         assert_eq!((within(b"/", b"in"), within(b"/in", b"x")), (drop_box, drop_box));
         assert_eq!(within(b"/", b"pub"), Rights::READ_ONLY);
     }
@@ -345,9 +347,9 @@ mod tests {
             let result = access.require_for_name(Right::Rename, &path(name));
             assert_eq!(result, Err(FileError::Missing(Right::Rename)), "{name}");
         }
-        assert_eq!(access.within(b"/", b"a").name_rights, Rights::NONE);
-        assert_eq!(access.within(b"/a", b"in").name_rights, Rights::NONE);
-        assert_eq!(access.within(b"/", b"b").name_rights, Rights::ALL);
+        assert_eq!(access.entry_rights(b"/", b"a").name_rights, Rights::NONE);
+        assert_eq!(access.entry_rights(b"/a", b"in").name_rights, Rights::NONE);
+        assert_eq!(access.entry_rights(b"/", b"b").name_rights, Rights::ALL);
         assert_eq!(access.require_for_name(Right::Rename, &path("/b")), Ok(()));
         assert_eq!(access.require_for_name(Right::Rename, &path("/a/inner")), Ok(()));
     }
@@ -389,8 +391,8 @@ mod tests {
 
     #[test]
     fn the_right_to_overwrite_counts_as_writing() {
-        assert!(access("rights = [\"overwrite\"]").unwrap().writes());
-        assert!(!access("rights = \"read-only\"").unwrap().writes());
+        assert!(access("rights = [\"overwrite\"]").unwrap().may_write_anywhere());
+        assert!(!access("rights = \"read-only\"").unwrap().may_write_anywhere());
     }
 
     #[test]

@@ -58,8 +58,7 @@ enum TaskResult {
     Login(Vec<u8>, LoginOutcome<Box<LoggedInUser>>),
     Performed(Result<Outcome, FileError>),
     Opened(TransferId, Result<(Opened, Payload), FileError>),
-    /// Number of the data route that requested an active data connection, and the result of
-    /// connecting.
+    /// Number of the data route, and the result of connecting to the client (active mode).
     Connected(u64, io::Result<Socket>),
     Ended(TransferId, Result<Option<Upload>, TransferError>),
     Committed(TransferId, Result<(), FileError>),
@@ -133,14 +132,14 @@ pub(super) struct FtpSession {
     /// Whether a transfer waits for a connection to the listener.
     awaits_data: bool,
     /// Path whose partial upload the client has selected, until the next transfer.
-    selected: Option<VirtualPath>,
+    selected_partial: Option<VirtualPath>,
     /// Path of the SIZE or SITE PARTIAL command in progress.
     size_query: Option<VirtualPath>,
     /// Data connection that no transfer uses yet.
     data_connection: Option<Stream>,
-    /// Number of data routes (listeners or requested connections) so far; identifies late
-    /// connections.
-    route: u64,
+    /// Number of the current data route. Each listener and each requested connection is a new
+    /// route, so that late connections are recognized.
+    route_number: u64,
     running: Option<Box<RunningTransfer>>,
     /// Tasks of logins and long commands of this session.
     tasks: Vec<AbortOnDrop>,
@@ -160,7 +159,7 @@ pub(super) struct FtpSession {
 /// Duration of TLS setup and login, and the kind of login.
 #[derive(Clone, Copy, Debug)]
 struct LoginTiming {
-    began: Instant,
+    started_at: Instant,
     tls: Option<Duration>,
     login: Option<Duration>,
     is_anonymous: bool,
@@ -219,10 +218,10 @@ impl FtpSession {
             data_addresses: (None, None),
             has_sent_replies: true,
             awaits_data: false,
-            selected: None,
+            selected_partial: None,
             size_query: None,
             data_connection: None,
-            route: 0,
+            route_number: 0,
             running: None,
             tasks: Vec::new(),
             input: Vec::new(),
@@ -231,7 +230,7 @@ impl FtpSession {
             markers: LocalQueue::new(MARKERS_MAX),
             closing,
             record_session,
-            login_timing: LoginTiming { began: started_at, tls, login: None, is_anonymous: true },
+            login_timing: LoginTiming { started_at, tls, login: None, is_anonymous: true },
             data_requested_at: None,
             data_connected_at: None,
         })
@@ -353,8 +352,8 @@ impl FtpSession {
         self.server.context().meter.transaction();
         let mut rest = self.input.as_slice();
         self.engine.receive(&mut rest, &mut self.server.context().cx());
-        let consumed = self.input.len() - rest.len();
-        self.input.drain(..consumed);
+        let consumed_bytes = self.input.len() - rest.len();
+        self.input.drain(..consumed_bytes);
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {
@@ -401,7 +400,7 @@ impl FtpSession {
                 ServerEvent::Start(id) => self.start(id),
                 ServerEvent::Commit(id) => self.commit(id),
                 ServerEvent::Place(id) => self.place(id),
-                ServerEvent::Keep(id) => self.settle(id),
+                ServerEvent::Keep(id) => self.make_permanent(id),
                 ServerEvent::Discard(id) => self.discard(id),
                 ServerEvent::Perform(operation) => self.perform(operation),
                 ServerEvent::Finished(finished) => self.finish(&finished),
@@ -468,7 +467,8 @@ impl FtpSession {
                     LoginOutcome::Accepted(user) => {
                         server.admission.borrow_mut().mark_authenticated(from);
                         let account = user.account();
-                        self.login_timing.login = Some(self.clock.now() - self.login_timing.began);
+                        self.login_timing.login =
+                            Some(self.clock.now() - self.login_timing.started_at);
                         self.login_timing.is_anonymous = user.is_anonymous;
                         let user_name = (!user.is_anonymous).then_some(name.as_bytes());
                         let mut families = server.families.borrow_mut();
@@ -489,16 +489,16 @@ impl FtpSession {
             }
             TaskResult::Performed(result) => self.on_performed(result),
             TaskResult::Opened(id, result) => self.on_opened(id, result),
-            TaskResult::Connected(route, result) if route == self.route => match result {
+            TaskResult::Connected(number, result) if number == self.route_number => match result {
                 Ok(stream) => {
                     self.on_data_connection(Stream::Registered(stream), self.peer);
                 }
                 Err(_) => self.engine.data_failed(&mut server.context().cx()),
             },
             TaskResult::Connected(..) => {}
-            TaskResult::Ended(id, result) => self.ended(id, result),
+            TaskResult::Ended(id, result) => self.transfer_ended(id, result),
             TaskResult::Committed(id, result) => {
-                self.engine.committed(id, result, &mut server.context().cx());
+                self.engine.on_committed(id, result, &mut server.context().cx());
             }
             TaskResult::Placed(id, upload, result) => self.on_placed(id, upload, result),
         }
@@ -520,15 +520,15 @@ impl FtpSession {
             [Some(self.local.ip()), settings.passive_address].into_iter().flatten().collect();
         let greeting = settings.hosts.greeting_for(host, self.tls_name.as_ref(), &own_addresses);
         let greeting = greeting.map(|greeting| Outcome::Greeting(greeting.to_owned()));
-        self.engine.performed(greeting, &mut self.server.context().cx());
+        self.engine.on_performed(greeting, &mut self.server.context().cx());
     }
 
     fn on_performed(&mut self, result: Result<Outcome, FileError>) {
         let size_query = self.size_query.take();
         if let Ok(Outcome::PartialSize(_)) = &result {
-            self.selected = size_query;
+            self.selected_partial = size_query;
         }
-        self.engine.performed(result, &mut self.server.context().cx());
+        self.engine.on_performed(result, &mut self.server.context().cx());
     }
 
     fn perform(&mut self, operation: Operation) {
@@ -537,7 +537,7 @@ impl FtpSession {
         }
         let Some(mut view) = self.user.as_ref().map(|user| user.view.clone()) else {
             let denied = Err(FileError::Denied);
-            return self.engine.performed(denied, &mut self.server.context().cx());
+            return self.engine.on_performed(denied, &mut self.server.context().cx());
         };
         match operation {
             Operation::Deliver { user, text } => return self.deliver(view.spool, user, text),
@@ -546,19 +546,19 @@ impl FtpSession {
         }
         match &operation {
             Operation::Partial(path) => {
-                self.selected = None;
+                self.selected_partial = None;
                 self.size_query = Some(path.clone());
             }
             Operation::Size { path, .. } => self.size_query = Some(path.clone()),
             _ => {}
         }
-        view.selected.clone_from(&self.selected);
+        view.selected_partial.clone_from(&self.selected_partial);
         let server = Rc::clone(&self.server);
         let hash_max_bytes = match self.login_timing.is_anonymous {
             true => server.settings().anonymous_hash_max_bytes,
             false => u64::MAX,
         };
-        let long = match LongOperation::new(&view, operation, hash_max_bytes) {
+        let long_operation = match LongOperation::new(&view, operation, hash_max_bytes) {
             Ok(long) => long,
             Err(short) => {
                 let result = view.perform(&short);
@@ -567,7 +567,7 @@ impl FtpSession {
         };
         let source = self.peer.ip();
         self.spawn_abortable(async move {
-            let outcome = long_work::run(&server.long_work, source, long).await;
+            let outcome = long_work::run(&server.long_work, source, long_operation).await;
             TaskResult::Performed(outcome.unwrap_or(Err(FileError::ServerBusy)))
         });
     }

@@ -8,8 +8,8 @@ use protocols::application::ftp::server::{
 };
 use protocols::application::ftp::{ByteSize, Mode, Representation, Type, WordFormat};
 
-/// Returns whether words are stored in a format other than that of the wire. The offsets of RFC
-/// 3659 count bytes on the wire.
+/// Returns whether the file and the wire have different word formats. Offsets (RFC 3659) count
+/// bytes on the wire.
 pub(super) fn converts_words(representation: &Representation) -> bool {
     let is_words = matches!(representation.data_type, Type::Local(size) if size != ByteSize::OCTET);
     is_words && representation.word_format != WordFormat::Packed

@@ -1,9 +1,9 @@
 //! Quota of one root, shared by its users.
 //!
 //! Stored files and running uploads are counted separately. Files are replaced, removed and renamed
-//! while the usage is locked, and the released amount is looked up under the same lock: of several
-//! uploads that replace one file, each releases the length of its predecessor. Symbolic links do
-//! not count. A periodic recount finds changes made outside of FTP.
+//! while the usage is locked, and the released amount is looked up under the same lock. If several
+//! uploads replace one file, each of them therefore releases the length of its predecessor.
+//! Symbolic links do not count. A periodic recount finds changes made outside of FTP.
 //!
 //! The number of files and directories is limited too, because a file system has a limited number
 //! of inodes. The limit is one entry per [`BYTES_PER_ENTRY`] bytes of the quota, but at least
@@ -86,7 +86,7 @@ impl Space {
     /// Counts the existing files; reads all directories.
     pub(super) fn open(root_dir: &RootDir, limit_bytes: u64) -> Self {
         let entries = (limit_bytes / BYTES_PER_ENTRY).max(ENTRIES_MIN);
-        let usage = Usage { stored: stored(root_dir), ..Usage::default() };
+        let usage = Usage { stored: count_stored(root_dir), ..Usage::default() };
         Self { limit: Amount { bytes: limit_bytes, entries }, usage: Mutex::new(usage) }
     }
 
@@ -94,7 +94,7 @@ impl Space {
     /// can only lower the usage. If an entry is moved, the result is discarded.
     pub(super) fn recount(&self, root_dir: &RootDir) {
         self.usage().changes = Changes::default();
-        let counted_amount = stored(root_dir);
+        let counted_amount = count_stored(root_dir);
         let mut usage = self.usage();
         let Changes { count, added, has_moved } = usage.changes;
         if count == 0 {
@@ -121,10 +121,10 @@ impl Space {
         usage.running_bytes = usage.running_bytes.saturating_sub(bytes);
     }
 
-    /// Calls `operation`, which stores an upload of `bytes` and returns the length of the replaced
-    /// file, if any; then counts the upload as stored. If no file is replaced, `operation` first
-    /// calls its argument, which fails with [`io::ErrorKind::QuotaExceeded`] if no more files are
-    /// allowed.
+    /// Calls `operation` and then counts an upload of `bytes` as stored. `operation` stores the
+    /// upload and returns the length of the file that the upload replaced, if any. Before
+    /// `operation` stores a new file, it calls its argument, which fails with
+    /// [`io::ErrorKind::QuotaExceeded`] if no more files are allowed.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl Usage {
     }
 }
 
-fn stored(root_dir: &RootDir) -> Amount {
+fn count_stored(root_dir: &RootDir) -> Amount {
     let kept = root_dir.list_interrupted().unwrap_or_default();
     let kept = kept.iter().map(|kept| Amount { bytes: kept.len, entries: 1 });
     let mut stored = kept.fold(Amount::default(), Amount::plus);
@@ -330,11 +330,11 @@ mod tests {
         assert!(!space.has_entry_left());
         let quota = |result: io::Result<()>| result.unwrap_err().kind();
         assert_eq!(quota(space.make_directory(|| Ok(()))), io::ErrorKind::QuotaExceeded);
-        let new = space.store(0, |may_add| may_add().map(|()| None));
-        assert_eq!(quota(new), io::ErrorKind::QuotaExceeded);
+        let store_result = space.store(0, |may_add| may_add().map(|()| None));
+        assert_eq!(quota(store_result), io::ErrorKind::QuotaExceeded);
         space.store(0, |_| Ok(Some(0))).unwrap();
-        let removed = Amount { bytes: 0, entries: 1 };
-        space.remove(|| root.1.remove_directory(b"7").map(|()| removed)).unwrap();
+        let removed_amount = Amount { bytes: 0, entries: 1 };
+        space.remove(|| root.1.remove_directory(b"7").map(|()| removed_amount)).unwrap();
         assert_eq!(entries_left(&space), 1);
         space.recount(&root.1);
         assert_eq!(entries_left(&space), 1, "a recount finds the same number");

@@ -6,7 +6,8 @@
 //! logged-in user has a PAM session, which that process holds open.
 //!
 //! All file accesses of the user have the user's permissions ([`os::fs_credentials`]). By default
-//! the server rejects users whose shell is not in `/etc/shells`, users in `/etc/ftpusers`, and root.
+//! the server rejects users whose shell is not in `/etc/shells`, users in `/etc/ftpusers`, and
+//! root.
 
 use anyhow::{Context, Result};
 use os::beneath::RootDir;
@@ -256,7 +257,7 @@ pub(in super::super) fn authenticate_claim() -> Result<i32> {
     }
     // A signal to the server's process group would otherwise end this process and leave the
     // session open.
-    os::process::ignore_ends();
+    os::process::ignore_termination_signals();
     if authenticated.open_session().is_err() {
         return Ok(NO_SESSION);
     }

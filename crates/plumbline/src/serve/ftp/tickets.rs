@@ -90,10 +90,11 @@ pub(super) fn limited_to_tls12(configuration: &ServerConfig) -> io::Result<Arc<S
     let provider = Arc::clone(configuration.crypto_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS12]);
     let builder = builder.map_err(io::Error::other)?.with_no_client_auth();
-    let mut limited = builder.with_cert_resolver(Arc::clone(&configuration.cert_resolver));
-    limited.ticketer = Arc::clone(&configuration.ticketer);
-    limited.session_storage = Arc::clone(&configuration.session_storage);
-    Ok(Arc::new(limited))
+    let mut limited_configuration =
+        builder.with_cert_resolver(Arc::clone(&configuration.cert_resolver));
+    limited_configuration.ticketer = Arc::clone(&configuration.ticketer);
+    limited_configuration.session_storage = Arc::clone(&configuration.session_storage);
+    Ok(Arc::new(limited_configuration))
 }
 
 /// Returns a configuration that marks all resumable state with `token`. With a family, the

@@ -125,7 +125,7 @@ pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
     request.path_real = Some(Text::from(&transfer.path.to_bytes()));
     request.restart_offset_bytes = (transfer.offset_bytes > 0).then_some(transfer.offset_bytes);
     request.announced_bytes = transfer.allocation_bytes;
-    request.data_style = transfer.data_style.map(|style| match style {
+    request.data_style = transfer.data_command.map(|style| match style {
         engine::DataCommand::Port => DataStyle::Port,
         engine::DataCommand::Eprt => DataStyle::Eprt,
         engine::DataCommand::Lprt => DataStyle::Lprt,
@@ -155,7 +155,7 @@ pub(super) fn note_result(
     finished: &Finished,
     reason: Option<&str>,
 ) {
-    let between = |from: Option<Instant>, to: Option<Instant>| Some((to? - from?).as_nanos());
+    let nanos_between = |from: Option<Instant>, to: Option<Instant>| Some((to? - from?).as_nanos());
     let ns = |time: Option<u128>| time.and_then(|ns| u64::try_from(ns).ok());
     let duration_ns = |time: Option<Duration>| ns(time.map(|time| time.as_nanos()));
     let transfer = &mut record.transfer;
@@ -163,13 +163,13 @@ pub(super) fn note_result(
     let first = stats.first_byte_at.get();
     let last = stats.ended_at.get();
     let time = &mut transfer.time;
-    time.command_to_150_ns = ns(between(command, timing.opened_at));
-    time.data_connect_ns = ns(between(timing.data_requested_at, timing.data_connected_at));
+    time.command_to_150_ns = ns(nanos_between(command, timing.opened_at));
+    time.data_connect_ns = ns(nanos_between(timing.data_requested_at, timing.data_connected_at));
     time.data_tls_ns = duration_ns(stats.tls_time.get());
-    time.first_byte_ns = ns(between(command, first));
+    time.first_byte_ns = ns(nanos_between(command, first));
     let has_duration = !stats.is_single_call.get();
-    time.transfer_ns = ns(between(first, last)).filter(|_| has_duration);
-    time.last_byte_to_226_ns = ns(between(last, Some(timing.finished_at)));
+    time.transfer_ns = ns(nanos_between(first, last)).filter(|_| has_duration);
+    time.last_byte_to_226_ns = ns(nanos_between(last, Some(timing.finished_at)));
     time.file_write_ns = duration_ns(stats.write_time.get());
     time.disk_wait_ns = duration_ns(stats.commit_time.get());
     transfer.time.crypto_ns = stats.crypto_time.get().map(nanos);

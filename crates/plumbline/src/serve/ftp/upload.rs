@@ -66,7 +66,7 @@ impl FileState {
 }
 
 impl ContinuedFile {
-    /// Prevents other uploads that continue the same file from taking its name, as long as `self`
+    /// Prevents other uploads that continue the same file from replacing it, as long as `self`
     /// exists.
     ///
     /// # Errors
@@ -105,9 +105,9 @@ pub(super) struct Upload {
     /// Name chosen by the server.
     name: Option<Vec<u8>>,
     /// File that this upload continues.
-    continued: Option<Box<ContinuedFile>>,
+    continued_file: Option<Box<ContinuedFile>>,
     /// Set while the file has its final name and the upload can still be withdrawn.
-    placed: Option<PlacedFile>,
+    placed_file: Option<PlacedFile>,
 }
 
 /// State of an upload whose file has its final name and can be withdrawn.
@@ -130,8 +130,8 @@ impl Upload {
         let waits_for_disk = true;
         let partial = None;
         let name = None;
-        let continued = None;
-        let placed = None;
+        let continued_file = None;
+        let placed_file = None;
         Self {
             atomic_file,
             space,
@@ -141,8 +141,8 @@ impl Upload {
             partial,
             waits_for_disk,
             name,
-            continued,
-            placed,
+            continued_file,
+            placed_file,
         }
     }
 
@@ -154,8 +154,9 @@ impl Upload {
         upload
     }
 
-    /// Notes that the file contains the first `len` of the `stored` bytes of a partial upload.
-    pub(super) fn resumed(self, stored: u64, len: u64) -> Self {
+    /// Records that the file already contains the first `len` of the `stored` bytes of a partial
+    /// upload.
+    pub(super) fn with_resumed_bytes(self, stored: u64, len: u64) -> Self {
         let mut upload = self;
         upload.len_bytes = len;
         if let Some(space) = &upload.space {
@@ -170,7 +171,7 @@ impl Upload {
     }
 
     /// Sets the name chosen by the server.
-    pub(super) fn named(self, name: Vec<u8>) -> Self {
+    pub(super) fn with_server_name(self, name: Vec<u8>) -> Self {
         let mut upload = self;
         upload.name = Some(name);
         upload
@@ -193,8 +194,8 @@ impl Upload {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         self.charge(bytes.len() as u64)?;
         let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
-        let written = atomic_file.write_all(bytes).map_err(|error| file_error(&error));
-        self.note_received(bytes.len(), written)
+        let write_result = atomic_file.write_all(bytes).map_err(|error| file_error(&error));
+        self.note_received(bytes.len(), write_result)
     }
 
     /// Counts received bytes. After a failed write the content may not be a prefix of the file, so
@@ -202,13 +203,13 @@ impl Upload {
     fn note_received(
         &mut self,
         count: usize,
-        written: Result<(), FileError>,
+        write_result: Result<(), FileError>,
     ) -> Result<(), FileError> {
-        match written {
+        match write_result {
             Ok(()) => self.received_bytes += count as u64,
             Err(_) => self.mark_unusable(),
         }
-        written
+        write_result
     }
 
     /// Appends the next `count` bytes of a pipe, which must contain them.
@@ -227,8 +228,8 @@ impl Upload {
             }
             Ok(())
         });
-        let written = result.map_err(|error| file_error(&error));
-        self.note_received(count, written)
+        let write_result = result.map_err(|error| file_error(&error));
+        self.note_received(count, write_result)
     }
 
     /// Copies the first `len` bytes of the file `name`. Later writes continue after the copied
@@ -248,7 +249,7 @@ impl Upload {
         self.copy(file.try_clone().map_err(to_file_error)?, len)?;
         let root_dir = Arc::clone(root_dir);
         let name = name.to_vec();
-        self.continued = Some(Box::new(ContinuedFile { file, state, root_dir, name }));
+        self.continued_file = Some(Box::new(ContinuedFile { file, state, root_dir, name }));
         Ok(())
     }
 
@@ -293,7 +294,7 @@ impl Upload {
     }
 
     /// Sets whether the file system is in memory, without a disk to wait for.
-    pub(super) const fn in_memory(self, is_in_memory: bool) -> Self {
+    pub(super) const fn with_memory_storage(self, is_in_memory: bool) -> Self {
         let mut upload = self;
         upload.waits_for_disk = !is_in_memory;
         upload
@@ -331,17 +332,18 @@ impl Upload {
         Ok(())
     }
 
-    /// Gives the file its name until [`Self::settle`] or [`Self::withdraw`]; dropping settles it.
-    /// Waits for the disk.
+    /// Gives the file its final name. [`Self::withdraw`] can undo this until
+    /// [`Self::make_permanent`] makes it permanent; dropping `self` also makes it permanent. Waits
+    /// for the disk.
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`Self::commit`].
     pub(super) fn place(&mut self) -> Result<Placement, FileError> {
         let len_bytes = self.len_bytes;
-        match self.store(AtomicFile::place)? {
+        match self.store(AtomicFile::replace_provisionally)? {
             Ok(replaced_bytes) => {
-                self.placed = Some(PlacedFile { len_bytes, replaced_bytes });
+                self.placed_file = Some(PlacedFile { len_bytes, replaced_bytes });
                 Ok(Placement::Revocable)
             }
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(Placement::Unsupported),
@@ -349,29 +351,33 @@ impl Upload {
         }
     }
 
-    /// Makes a placed file final. Returns the file that it replaced, whose blocks are freed when it
-    /// is closed.
-    pub(super) fn settle(mut self) -> Option<OwnedFd> {
+    /// Makes the name of a placed file permanent. Returns the replaced file; its blocks are freed
+    /// when this descriptor is closed.
+    pub(super) fn make_permanent(mut self) -> Option<OwnedFd> {
         if let Some(partial) = self.partial.take() {
             partial.partials.remove(&partial.path);
         }
-        self.atomic_file.take().and_then(AtomicFile::settle)
+        self.atomic_file.take().and_then(AtomicFile::confirm_replacement)
     }
 
     /// Withdraws a placed file: the name refers to the previous file again, if any, and the upload
     /// is uncommitted. If another file has taken the name meanwhile, that file remains.
     pub(super) fn withdraw(&mut self) {
-        let (Some(atomic_file), Some(placed)) = (&mut self.atomic_file, self.placed.take()) else {
+        let (Some(atomic_file), Some(placed_file)) =
+            (&mut self.atomic_file, self.placed_file.take())
+        else {
             return;
         };
         let result = match &self.space {
             Some(space) => {
-                space.withdraw(placed.len_bytes, placed.replaced_bytes, || atomic_file.withdraw())
+                space.withdraw(placed_file.len_bytes, placed_file.replaced_bytes, || {
+                    atomic_file.undo_replacement()
+                })
             }
-            None => atomic_file.withdraw(),
+            None => atomic_file.undo_replacement(),
         };
         match result {
-            Ok(()) => self.len_bytes = placed.len_bytes,
+            Ok(()) => self.len_bytes = placed_file.len_bytes,
             Err(_) => self.mark_unusable(),
         }
     }
@@ -389,8 +395,8 @@ impl Upload {
             // and the rename is short.
             atomic_file.sync().map_err(to_file_error)?;
         }
-        if let Some(continued) = &self.continued {
-            continued.lock()?;
+        if let Some(continued_file) = &self.continued_file {
+            continued_file.lock()?;
         }
         let mut replaced_bytes = None;
         let result = match &self.space {
@@ -537,7 +543,7 @@ mod tests {
             assert_eq!(std::fs::read(path.join(OsStr::from_bytes(name))).ok(), old);
         }
         for (name, left_bytes) in [(&b"new"[..], 50), (b"old", 80)] {
-            assert!(place(name).settle().is_none());
+            assert!(place(name).make_permanent().is_none());
             assert_eq!(space.left_bytes(), left_bytes);
         }
         // On drop the placed file remains too, because the client has the reply.

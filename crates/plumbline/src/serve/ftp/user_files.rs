@@ -1,4 +1,4 @@
-//! File view of one user, and the file operations of the user. All operations block on the disk.
+//! File operations of one user below the user's root directory. All operations block on the disk.
 
 use super::listing::entry_of;
 use super::mail::Spool;
@@ -17,8 +17,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-/// Word formats of directories and their descendants, by the name that users see: how words that
-/// are not octets are stored in files.
+/// Word format of each directory and of its descendants, by the name that users see. A word format
+/// specifies how files store words that are not octets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WordFormats(Vec<(Vec<u8>, WordFormat)>);
 
@@ -38,7 +38,7 @@ impl WordFormats {
     }
 }
 
-/// File view of one user.
+/// Root directory of one user, with the rights and limits of the user.
 #[derive(Clone, Debug)]
 pub(super) struct FileView {
     pub(super) root_dir: Arc<RootDir>,
@@ -49,8 +49,8 @@ pub(super) struct FileView {
     pub(super) space: Option<Arc<Space>>,
     /// Partial uploads of the user, if they are kept.
     pub(super) partials: Option<Arc<Partials>>,
-    /// Path whose partial upload is selected, even if a file has the name.
-    pub(super) selected: Option<VirtualPath>,
+    /// Path whose partial upload is selected, even if a file exists at the path.
+    pub(super) selected_partial: Option<VirtualPath>,
     pub(super) file_max_bytes: u64,
     /// Mail spool, if the user may send mail.
     pub(super) spool: Option<Arc<Spool>>,
@@ -67,7 +67,7 @@ impl FileView {
     ) -> Representation {
         let Type::Local(size) = representation.data_type else { return representation };
         let format = self.word_formats.for_path(&path.to_bytes());
-        match format.filter(|format| format.holds(size)) {
+        match format.filter(|format| format.can_store(size)) {
             Some(word_format) => Representation { word_format, ..representation },
             None => representation,
         }
@@ -92,7 +92,7 @@ impl FileView {
         path: &VirtualPath,
     ) -> Result<(File, u64, bool), FileError> {
         let name = path.to_bytes();
-        if self.selected.as_ref() != Some(path) {
+        if self.selected_partial.as_ref() != Some(path) {
             match self.root_dir.read(&name) {
                 Ok((_, status)) if self.requires_world_readable && !status.is_readable_by_all() => {
                     return Err(FileError::Denied);
@@ -114,7 +114,7 @@ impl FileView {
     /// partial upload, or REST precedes STOR of a file that does not exist.
     fn resume(&self, transfer: &Transfer) -> Result<Option<Upload>, FileError> {
         let path = transfer.path.to_bytes();
-        let is_selected = self.selected.as_ref() == Some(&transfer.path);
+        let is_selected = self.selected_partial.as_ref() == Some(&transfer.path);
         let applies = match transfer.kind {
             TransferKind::Append => is_selected,
             TransferKind::Store => transfer.offset_bytes > 0,
@@ -126,22 +126,24 @@ impl FileView {
             return Ok(None);
         }
         // A partial upload that was reported but has been removed must not become a new file.
-        let stored = partials.find(&path).map(|(_, len)| len).ok_or(FileError::BeyondEnd)?;
+        let stored_len = partials.find(&path).map(|(_, len)| len).ok_or(FileError::BeyondEnd)?;
         let is_append = transfer.kind == TransferKind::Append;
-        let kept_bytes = if is_append { stored } else { transfer.offset_bytes };
-        if kept_bytes > stored {
+        let kept_bytes = if is_append { stored_len } else { transfer.offset_bytes };
+        if kept_bytes > stored_len {
             return Err(FileError::BeyondEnd);
         }
-        let required = if exists { Right::Overwrite } else { Right::Write };
-        if !self.access.at(&path).contains(required) {
-            return Err(FileError::Missing(required));
+        let required_right = if exists { Right::Overwrite } else { Right::Write };
+        if !self.access.rights_at(&path).contains(required_right) {
+            return Err(FileError::Missing(required_right));
         }
         let existing = if exists { Existing::Replace } else { Existing::Keep };
         let atomic_file =
             self.root_dir.continue_interrupted(&partials.key(&path), kept_bytes, &path, existing);
         let atomic_file = atomic_file.map_err(|error| file_error(&error))?;
         let upload = Upload::new(atomic_file, self.space.clone(), self.file_max_bytes);
-        let upload = upload.resumed(stored, kept_bytes).in_memory(self.root_dir.is_in_memory());
+        let upload = upload
+            .with_resumed_bytes(stored_len, kept_bytes)
+            .with_memory_storage(self.root_dir.is_in_memory());
         Ok(Some(upload.with_partials(Some(partials), path)))
     }
 
@@ -156,13 +158,13 @@ impl FileView {
         self.check_space(transfer.allocation_bytes.unwrap_or(0))?;
         let offset = transfer.offset_bytes;
         let is_append = transfer.kind == TransferKind::Append;
-        let rights = self.access.at(&name);
+        let rights = self.access.rights_at(&name);
         let has_all_rights = rights.contains(Right::Write)
             && rights.contains(Right::Overwrite)
             && rights.contains(Right::Append);
         let is_new = offset == 0 && !is_append;
         let old_len = match (self.space.is_none() && is_new && has_all_rights).then_some(None) {
-            // The old length is not needed.
+            // No later check needs the old length.
             Some(old_len) => old_len,
             None => self.file_len(&name),
         };
@@ -173,7 +175,7 @@ impl FileView {
         let is_continuation = is_append || (offset > 0 && offset == old_bytes);
         let has_right = |right| rights.contains(right);
         if !has_all_rights {
-            let required = match old_len {
+            let required_right = match old_len {
                 None => Right::Write,
                 Some(_) if is_unique => Right::Write,
                 Some(_) if is_continuation && (is_append || has_right(Right::Append)) => {
@@ -181,8 +183,8 @@ impl FileView {
                 }
                 Some(_) => Right::Overwrite,
             };
-            if !has_right(required) {
-                return Err(FileError::Missing(required));
+            if !has_right(required_right) {
+                return Err(FileError::Missing(required_right));
             }
         }
         if old_len.is_none() && self.space.as_ref().is_some_and(|space| !space.has_entry_left()) {
@@ -200,13 +202,13 @@ impl FileView {
         let upload = Upload::new(atomic_file, self.space.clone(), self.file_max_bytes);
         let partials = self.partials.as_ref().filter(|_| !is_unique);
         let upload = upload.with_partials(partials, name.clone());
-        let mut upload = upload.in_memory(self.root_dir.is_in_memory());
+        let mut upload = upload.with_memory_storage(self.root_dir.is_in_memory());
         let kept_bytes = if is_append { old_bytes } else { offset };
         if kept_bytes > 0 || (is_append && old_len.is_some()) {
             let (file, _) = self.root_dir.read(&name).map_err(|error| file_error(&error))?;
             upload.continue_from(file, kept_bytes, &self.root_dir, &name)?;
         }
-        Ok(if is_unique { upload.named(name) } else { upload })
+        Ok(if is_unique { upload.with_server_name(name) } else { upload })
     }
 
     /// Checks whether the size limit, the quota and the disk allow `bytes` more bytes.
@@ -285,7 +287,7 @@ impl FileView {
             Operation::Facts(path) => {
                 let status = self.status(path)?;
                 let name = path.file_name().unwrap_or(b"/").to_vec();
-                let path_rights = self.access.with_name(&path.to_bytes());
+                let path_rights = self.access.path_rights(&path.to_bytes());
                 Ok(Outcome::Entry(entry_of(name, status, path_rights)))
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
@@ -310,7 +312,7 @@ impl FileView {
         let access = &self.access;
         match operation {
             Operation::ChangeDirectory(path) => {
-                let is_inaccessible = access.at(&path.to_bytes()) == Rights::NONE;
+                let is_inaccessible = access.rights_at(&path.to_bytes()) == Rights::NONE;
                 if is_inaccessible { Err(FileError::Missing(Right::List)) } else { Ok(()) }
             }
             Operation::MakeDirectory(path) => access.require(Right::MakeDirectory, path),
@@ -326,7 +328,7 @@ impl FileView {
             | Operation::Status { path, .. } => access.require(Right::List, path),
             Operation::SetFacts(path, _) => access.require(Right::Change, path),
             Operation::Partial(path) => {
-                let rights = access.at(&path.to_bytes());
+                let rights = access.rights_at(&path.to_bytes());
                 let writes = [Right::Write, Right::Overwrite, Right::Append];
                 let has_any = writes.iter().any(|right| rights.contains(*right));
                 if has_any { Ok(()) } else { Err(FileError::Missing(Right::Write)) }
@@ -383,12 +385,13 @@ impl FileView {
         let to = to.to_bytes();
         outcome_of(match &self.space {
             Some(space) => space.rename(|| {
-                let moved = self.root_dir.status_of_name(&from)?;
+                let moved_status = self.root_dir.status_of_name(&from)?;
                 let target_status = self.root_dir.status_of_name(&to);
                 self.root_dir.rename(&from, &to)?;
                 // If both names are links to one file, both names remain.
-                let replaced = target_status.ok().filter(|status| status.unique != moved.unique);
-                Ok(replaced.as_ref().map_or_else(Amount::default, Amount::from_status))
+                let replaced_status =
+                    target_status.ok().filter(|status| status.file_id != moved_status.file_id);
+                Ok(replaced_status.as_ref().map_or_else(Amount::default, Amount::from_status))
             }),
             None => self.root_dir.rename(&from, &to),
         })
@@ -426,9 +429,9 @@ impl FileView {
 
 /// Copies at most `len` bytes of `from` to `to`.
 pub(super) fn copy(from: File, len: u64, mut to: &File) -> io::Result<u64> {
-    let copied = io::copy(&mut from.take(len), &mut to)?;
+    let copied_bytes = io::copy(&mut from.take(len), &mut to)?;
     to.flush()?;
-    Ok(copied)
+    Ok(copied_bytes)
 }
 
 /// Sets the position in a file to `offset`.

@@ -13,7 +13,7 @@
 //! ```
 
 use super::super::user_file;
-use super::rights::{Access, Granted};
+use super::rights::{Access, ConfiguredRights};
 use anyhow::{Result, anyhow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -29,9 +29,9 @@ pub(super) struct FtpUserEntry {
     password: String,
     pub(super) root: PathBuf,
     #[serde(default)]
-    rights: Granted,
+    rights: ConfiguredRights,
     #[serde(default)]
-    folders: BTreeMap<String, Granted>,
+    folders: BTreeMap<String, ConfiguredRights>,
     pub(super) quota_bytes: Option<u64>,
     pub(super) bytes_per_second_max: Option<u64>,
 }
@@ -61,7 +61,7 @@ impl FtpUserEntry {
     }
 }
 
-/// Returns whether a login name is that of anonymous users.
+/// Returns whether `name` is a login name of anonymous users.
 pub(super) fn is_anonymous(name: &[u8]) -> bool {
     ANONYMOUS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [ftp]
-//! names = ["ftp.example.net"]        # of clients that select no host of the list
+//! names = ["ftp.example.net"]        # for clients that select no virtual host
 //! [[ftp.host]]
 //! name = "ftp.example.org"
 //! aliases = ["example.org"]
@@ -24,7 +24,7 @@
 //! does not identify the host.
 
 use super::super::certificate::{CertificatePaths, host_name};
-use super::rights::{Access, Granted};
+use super::rights::{Access, ConfiguredRights};
 use super::users::Users;
 use anyhow::{Context, Result, anyhow, bail};
 use protocols::application::ftp::Name;
@@ -49,9 +49,9 @@ pub(super) struct VirtualHostTable {
     #[serde(default)]
     aliases: Vec<String>,
     root: Option<PathBuf>,
-    rights: Option<Granted>,
+    rights: Option<ConfiguredRights>,
     #[serde(default)]
-    folders: BTreeMap<String, Granted>,
+    folders: BTreeMap<String, ConfiguredRights>,
     users: Option<PathBuf>,
     anonymous: Option<bool>,
     quota_bytes: Option<u64>,
@@ -80,8 +80,10 @@ impl Site {
     /// Returns the roots in which any user may write.
     pub(super) fn writable_roots(&self) -> impl Iterator<Item = PathBuf> {
         let users = self.users.as_deref().into_iter().flat_map(Users::accounts);
-        let users = users.filter(|account| account.access().is_ok_and(|access| access.writes()));
-        let anonymous = self.root.iter().filter(|_| self.has_anonymous && self.access.writes());
+        let users = users
+            .filter(|account| account.access().is_ok_and(|access| access.may_write_anywhere()));
+        let anonymous =
+            self.root.iter().filter(|_| self.has_anonymous && self.access.may_write_anywhere());
         anonymous.chain(users.map(|account| &account.root)).cloned()
     }
 }
@@ -196,9 +198,9 @@ impl VirtualHosts {
         let names = names.iter().map(|name| normalized_name(name)).collect::<Result<Vec<_>>>()?;
         let hosts = tables.into_iter().map(VirtualHost::complete).collect::<Result<Vec<_>>>()?;
         let of_hosts = hosts.iter().flat_map(|host| &host.names);
-        let mut all: Vec<&String> = names.iter().chain(of_hosts).collect();
-        all.sort();
-        let mut pairs = all.iter().zip(all.iter().skip(1));
+        let mut all_names: Vec<&String> = names.iter().chain(of_hosts).collect();
+        all_names.sort();
+        let mut pairs = all_names.iter().zip(all_names.iter().skip(1));
         if let Some((duplicate, _)) = pairs.find(|(a, b)| a == b) {
             bail!("duplicate host name '{duplicate}'");
         }
@@ -454,14 +456,14 @@ mod tests {
         let hosts = hosts(TWO_HOSTS).unwrap();
         let org = hosts.tls_name("ftp.example.org");
         let own_name = hosts.tls_name("localhost");
-        let unknown = hosts.tls_name("elsewhere.example");
+        let unknown_name = hosts.tls_name("elsewhere.example");
         for name in ["ftp.example.net", "localhost", "192.0.2.1", "ftp.example.com"] {
             let result = select(&hosts, Some(name), Some(&org));
             assert_eq!(result, Err(FileError::OtherHost), "{name}");
         }
         assert_eq!(select(&hosts, Some("ftp.example.net"), Some(&own_name)), Ok(None));
-        assert_eq!(select(&hosts, Some("192.0.2.1"), Some(&unknown)), Ok(None));
-        assert_eq!(select(&hosts, None, Some(&unknown)), Ok(None));
+        assert_eq!(select(&hosts, Some("192.0.2.1"), Some(&unknown_name)), Ok(None));
+        assert_eq!(select(&hosts, None, Some(&unknown_name)), Ok(None));
     }
 
     #[test]

@@ -27,10 +27,10 @@ pub(super) const DEFAULT_WINDOW: WindowSize = WindowSize { rows: 24, columns: 80
 /// Returns the window size passed to a program for the size reported by the client.
 pub(super) fn bounded_window(columns: u16, rows: u16) -> WindowSize {
     // 0 means that the size is unknown (RFC 1073).
-    let bounded = |size: u16, default| if size == 0 { default } else { size.min(WINDOW_MAX) };
+    let bounded_size = |size: u16, default| if size == 0 { default } else { size.min(WINDOW_MAX) };
     WindowSize {
-        rows: bounded(rows, DEFAULT_WINDOW.rows),
-        columns: bounded(columns, DEFAULT_WINDOW.columns),
+        rows: bounded_size(rows, DEFAULT_WINDOW.rows),
+        columns: bounded_size(columns, DEFAULT_WINDOW.columns),
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) struct GoAhead {
 
 impl GoAhead {
     /// Sets whether the client wants go-aheads. The first go-ahead is due [`GO_AHEAD_DELAY`] after
-    /// `now`, because of output sent before.
+    /// `now`, because output may have been sent before.
     pub(super) fn set_wanted(&mut self, is_wanted: bool, now: Instant) {
         self.is_wanted = is_wanted;
         self.due = is_wanted.then(|| now + GO_AHEAD_DELAY);
@@ -62,7 +62,7 @@ impl GoAhead {
         self.due
     }
 
-    /// Returns whether the go-ahead is due, and clears the timer if so.
+    /// Returns whether the go-ahead is due. A go-ahead that is due is cleared.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         self.due.take_if(|due| *due <= now).is_some()
     }

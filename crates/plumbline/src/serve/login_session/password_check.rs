@@ -25,7 +25,7 @@ type CheckedUser = (Option<(String, LoginUserEntry)>, Permit);
 pub(super) type CheckResult = (Credentials, Result<CheckedUser, Busy>);
 
 impl<W: ClientStream> LoginSession<W> {
-    /// Starts a password check, which waits for its turn in the queue of checks.
+    /// Starts a password check. The check waits in the queue of checks before it runs.
     pub(super) fn check(&mut self, credentials: Credentials) {
         let Service::Users(users) = &self.server.service else { return };
         let users = Arc::clone(&users.lock().unwrap_or_else(PoisonError::into_inner));
@@ -39,11 +39,11 @@ impl<W: ClientStream> LoginSession<W> {
             let permit = throttle::acquire(&server.checks, address, reserve, failures).await;
             let Ok(permit) = permit else { return (credentials, Err(Busy)) };
             let verification = tokio::task::spawn_blocking(move || {
-                let authenticated =
+                let authentication =
                     users.authenticate(credentials.name.as_deref(), &credentials.password);
                 // A running check cannot be interrupted, so the permit is held until the check
                 // ends.
-                (credentials, Ok((authenticated, permit)))
+                (credentials, Ok((authentication, permit)))
             });
             let busy = || (Credentials { name: None, password: Vec::new() }, Err(Busy));
             verification.await.unwrap_or_else(|_| busy())

@@ -60,8 +60,8 @@ mod tests {
         [500, 1_000, 2_000, 5_000_000].iter().for_each(|us| histogram.add(*us));
         let mut text = String::new();
         histogram.write(&mut text, "x");
-        let wanted = "x_bucket{le=\"0.001\"} 2\nx_bucket{le=\"1.0\"} 3\nx_bucket{le=\"+Inf\"} 4\n\
+        let expected = "x_bucket{le=\"0.001\"} 2\nx_bucket{le=\"1.0\"} 3\nx_bucket{le=\"+Inf\"} 4\n\
                       x_count 4\nx_sum 5.003500\n";
-        assert_eq!(text, wanted);
+        assert_eq!(text, expected);
     }
 }

@@ -44,8 +44,8 @@ pub(in super::super) fn accepted_hosts<'a>(
 ) -> Vec<String> {
     let machine = host_name();
     let label = machine.split('.').next().unwrap_or_default().to_owned();
-    let own = [machine, label, "localhost".to_owned()];
-    own.into_iter().filter(|name| !name.is_empty()).chain(configured.cloned()).collect()
+    let own_names = [machine, label, "localhost".to_owned()];
+    own_names.into_iter().filter(|name| !name.is_empty()).chain(configured.cloned()).collect()
 }
 
 /// Opens the endpoint. Returns its address, and a future that serves it indefinitely.
@@ -66,27 +66,27 @@ pub(in super::super) async fn serve(
 
 async fn accept_connections(
     listener: TcpListener,
-    served: Rc<(Vec<String>, impl Fn() -> String + 'static)>,
+    hosts_and_text: Rc<(Vec<String>, impl Fn() -> String + 'static)>,
 ) {
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut open_connections: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
-        open.retain(|connection| !connection.is_finished());
-        if open.len() >= CONNECTIONS_MAX
-            && let Some(oldest) = open.pop_front()
+        open_connections.retain(|connection| !connection.is_finished());
+        if open_connections.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = open_connections.pop_front()
         {
             oldest.abort();
         }
-        let served = Rc::clone(&served);
+        let hosts_and_text = Rc::clone(&hosts_and_text);
         let connection = tokio::task::spawn_local(async move {
-            let (hosts, text) = &*served;
+            let (hosts, text) = &*hosts_and_text;
             // A client that is gone or too slow gets no response.
             _ = timeout(EXCHANGE_TIMEOUT, answer(stream, hosts, text)).await;
         });
-        open.push_back(connection.abort_handle());
+        open_connections.push_back(connection.abort_handle());
     }
 }
 
@@ -148,10 +148,11 @@ fn requested_host(request: &[u8], version: &[u8], hosts: &[String]) -> Requested
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let address_text =
+        name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     let name = name.strip_suffix('.').unwrap_or(name);
-    let is_own =
-        bare.parse::<IpAddr>().is_ok() || hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
+    let is_own = address_text.parse::<IpAddr>().is_ok()
+        || hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
     if is_own { RequestedHost::Own } else { RequestedHost::Other }
 }
 
@@ -181,10 +182,10 @@ fn response(request: &[u8], hosts: &[String], text: &impl Fn() -> String) -> Vec
         "200 OK" => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         _ => "text/plain; charset=utf-8",
     };
-    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    let allow_field = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{allow}\
-         Connection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: \
+         {}\r\n{allow_field}Connection: close\r\n\r\n",
         body.len()
     );
     let body = if method == Some(b"HEAD") { String::new() } else { body };
@@ -208,8 +209,8 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nfigures"));
         assert!(answer.contains("Content-Length: 7\r\n"));
         assert!(status("GET / HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 404 "));
-        let posted = status("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(posted.contains("Allow: GET, HEAD\r\n"));
+        let post_status = status("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(post_status.contains("Allow: GET, HEAD\r\n"));
         assert!(status("GET /metrics\r\n\r\n").starts_with("HTTP/1.1 400 "));
     }
 

@@ -131,7 +131,8 @@ fn default_addresses(is_root: bool) -> Vec<SocketAddr> {
     vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]
 }
 
-/// Expands `[::]` to the wildcard addresses of both families, because a socket here has one family.
+/// Expands `[::]` to the wildcard addresses of both families, because each request socket has only
+/// one address family.
 fn both_families(address: SocketAddr) -> Vec<SocketAddr> {
     match address {
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => {

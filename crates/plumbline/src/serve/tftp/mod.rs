@@ -53,7 +53,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) struct Server {
     settings: TftpSettings,
     root_dir: RootDir,
-    /// Whether only files readable by every user of the machine are sent.
+    /// Whether the server runs as root. It then sends only files that every user may read.
     is_root: bool,
     admission: RefCell<Admission>,
     /// Running transfers by the client's address and port.
@@ -71,7 +71,7 @@ struct RunningTransfer {
     /// Datagram of the request.
     request: Vec<u8>,
     stop: Arc<Stop>,
-    began: Instant,
+    started_at: Instant,
     /// Whether any datagram has arrived from the client since the request.
     has_answered: Arc<AtomicBool>,
     /// Whether a new request has displaced the transfer.
@@ -83,7 +83,7 @@ impl RunningTransfer {
         Self {
             request: request.to_vec(),
             stop: Arc::default(),
-            began: Instant::now(),
+            started_at: Instant::now(),
             has_answered: Arc::default(),
             is_displaced: Cell::new(false),
         }
@@ -128,15 +128,15 @@ impl Server {
     /// Admits a transfer with `address` if a transfer slot is free or an unanswered transfer can be
     /// displaced.
     fn admit(&self, address: IpAddr) -> Result<(), AdmissionRefusal> {
-        let admitted = self.admission.borrow_mut().admit(address);
-        let same_source = match admitted {
+        let admission_result = self.admission.borrow_mut().admit(address);
+        let same_source = match admission_result {
             Err(AdmissionRefusal::Full) => None,
             Err(AdmissionRefusal::SourceFull) => Some(source(address)),
-            admitted => return admitted,
+            admission_result => return admission_result,
         };
         match self.drop_oldest_unanswered(same_source) {
             true => self.admission.borrow_mut().admit(address),
-            false => admitted,
+            false => admission_result,
         }
     }
 
@@ -144,11 +144,13 @@ impl Server {
     /// that source. Returns whether a transfer was ended.
     fn drop_oldest_unanswered(&self, of_source: Option<IpAddr>) -> bool {
         let mut transfers = self.transfers.borrow_mut();
-        let unanswered = transfers.iter().filter(|(from, running)| {
+        let unanswered_transfers = transfers.iter().filter(|(from, running)| {
             !running.has_answered.load(Ordering::Relaxed)
                 && of_source.is_none_or(|of| source(from.ip()) == of)
         });
-        let oldest = unanswered.min_by_key(|(_, running)| running.began).map(|(from, _)| *from);
+        let oldest = unanswered_transfers
+            .min_by_key(|(_, running)| running.started_at)
+            .map(|(from, _)| *from);
         let Some((from, running)) = oldest.and_then(|from| transfers.remove_entry(&from)) else {
             return false;
         };
@@ -168,7 +170,7 @@ impl Server {
     /// the user-space host.
     fn transport(&self, at: Option<IpAddr>, peer: SocketAddr) -> Result<UdpTransport> {
         match self.host.get() {
-            Some(host) => UdpTransport::to(peer, Some(host)),
+            Some(host) => UdpTransport::open(peer, Some(host)),
             None => UdpTransport::kernel(at, peer).context("cannot open a UDP socket"),
         }
     }

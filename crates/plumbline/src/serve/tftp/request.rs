@@ -76,7 +76,7 @@ fn create(server: &Server, request: &Request) -> Result<OpenFile, Fault> {
     }
     let atomic_file =
         server.root_dir.create(&request.name, existing).map_err(|error| fault_of(&error))?;
-    Ok(OpenFile::In(Sink::of(atomic_file)))
+    Ok(OpenFile::In(Sink::from_atomic_file(atomic_file)))
 }
 
 fn fault_of(error: &io::Error) -> Fault {
@@ -136,7 +136,7 @@ fn reason_of(error: &TftpError) -> String {
         TftpError::Unreachable(error) | TftpError::Network(error) | TftpError::Local(error) => {
             error.to_string()
         }
-        TftpError::Short { announced_bytes } | TftpError::Long { announced_bytes } => {
+        TftpError::TooShort { announced_bytes } | TftpError::TooLong { announced_bytes } => {
             format!("the client announced {announced_bytes} bytes")
         }
         TftpError::Protocol(why) => (*why).to_owned(),
@@ -187,7 +187,7 @@ async fn run(
         direction: request.direction,
         mode,
         answer_timeout: server.settings.timeout,
-        opening: None,
+        first_answer_timeout: None,
         unanswered_max: Some(UNANSWERED_MAX),
         pace: RateLimit::new(None),
         lingers: true,
@@ -195,12 +195,12 @@ async fn run(
     };
     let transfer = Transfer::new(engine, transport, from, options, context);
     let has_answered = Arc::clone(&running.has_answered);
-    let note = move |stats: &TftpTransferStats| {
+    let store_stats = move |stats: &TftpTransferStats| {
         if stats.datagrams_in > 0 {
             has_answered.store(true, Ordering::Relaxed);
         }
     };
-    let (stats, error, _) = transfer.run(Arc::clone(&running.stop), note).await?;
+    let (stats, error, _) = transfer.run(Arc::clone(&running.stop), store_stats).await?;
     record.transfer.cpu.cpu_ns = stats.cpu.map(nanos);
     record.transfer.host = server.transfer_log.host();
     record.note_stats(&stats, error.as_ref(), &request.name);

@@ -179,17 +179,17 @@ impl Message {
     ///
     /// Returns [`MessageError`] if the message is truncated, or is not a DHCP message for Ethernet.
     pub fn parse(bytes: &[u8]) -> Result<Self, MessageError> {
-        let (&[op, hardware, hardware_len, _hops], rest) = split::<4>(bytes)?;
-        let (transaction, rest) = split(rest)?;
-        let (&[s0, s1, f0, f1], rest) = split::<4>(rest)?;
-        let (client, rest) = split::<4>(rest)?;
-        let (your_address, rest) = split::<4>(rest)?;
-        let (_next_server, rest) = split::<4>(rest)?;
-        let (relay, rest) = split::<4>(rest)?;
-        let (hardware_address, rest) = split::<16>(rest)?;
-        let (server_name, rest) = split::<64>(rest)?;
-        let (file, rest) = split::<128>(rest)?;
-        let (cookie, rest) = split::<4>(rest)?;
+        let (&[op, hardware, hardware_len, _hops], rest) = split_array::<4>(bytes)?;
+        let (transaction, rest) = split_array(rest)?;
+        let (&[s0, s1, f0, f1], rest) = split_array::<4>(rest)?;
+        let (client, rest) = split_array::<4>(rest)?;
+        let (your_address, rest) = split_array::<4>(rest)?;
+        let (_next_server, rest) = split_array::<4>(rest)?;
+        let (relay, rest) = split_array::<4>(rest)?;
+        let (hardware_address, rest) = split_array::<16>(rest)?;
+        let (server_name, rest) = split_array::<64>(rest)?;
+        let (file, rest) = split_array::<128>(rest)?;
+        let (cookie, rest) = split_array::<4>(rest)?;
         let op = match (op, hardware, hardware_len) {
             (1, ETHERNET, MAC_LEN) => Op::Request,
             (2, ETHERNET, MAC_LEN) => Op::Reply,
@@ -199,13 +199,13 @@ impl Message {
             return Err(MessageError::Cookie);
         }
         let mut fields = Fields::default();
-        fields.read(rest)?;
+        fields.parse_options(rest)?;
         let overload = fields.overload;
         if overload & 1 != 0 {
-            fields.read(file)?;
+            fields.parse_options(file)?;
         }
         if overload & 2 != 0 {
-            fields.read(server_name)?;
+            fields.parse_options(server_name)?;
         }
         let mac = hardware_address.first_chunk().ok_or(MessageError::Truncated)?;
         Ok(Self {
@@ -302,7 +302,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn read(&mut self, mut bytes: &[u8]) -> Result<(), MessageError> {
+    fn parse_options(&mut self, mut bytes: &[u8]) -> Result<(), MessageError> {
         while let Some((code, rest)) = bytes.split_first() {
             match *code {
                 PAD => bytes = rest,
@@ -311,7 +311,7 @@ impl Fields {
                     let (len, rest) = rest.split_first().ok_or(MessageError::Truncated)?;
                     let body = rest.split_at_checked(usize::from(*len));
                     let (body, rest) = body.ok_or(MessageError::Truncated)?;
-                    self.take(code, body).ok_or(MessageError::OptionLength)?;
+                    self.set_option(code, body).ok_or(MessageError::OptionLength)?;
                     bytes = rest;
                 }
             }
@@ -319,7 +319,7 @@ impl Fields {
         Ok(())
     }
 
-    fn take(&mut self, code: u8, body: &[u8]) -> Option<()> {
+    fn set_option(&mut self, code: u8, body: &[u8]) -> Option<()> {
         let options = &mut self.options;
         match code {
             MESSAGE_KIND => self.kind = Kind::from_code(u8::from_be_bytes(body.try_into().ok()?)),
@@ -360,8 +360,8 @@ fn parse_u32(body: &[u8]) -> Option<u32> {
 
 /// Returns the prefix length of a mask; `None` if the one bits of the mask are not contiguous.
 fn prefix_len(mask: u32) -> Option<u8> {
-    let ones = mask.leading_ones();
-    (mask.count_ones() == ones).then(|| u8::try_from(ones).ok())?
+    let one_bits = mask.leading_ones();
+    (mask.count_ones() == one_bits).then(|| u8::try_from(one_bits).ok())?
 }
 
 fn push_option(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
@@ -377,7 +377,7 @@ fn push_nonempty_option(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
     }
 }
 
-fn split<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), MessageError> {
+fn split_array<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), MessageError> {
     bytes.split_first_chunk().ok_or(MessageError::Truncated)
 }
 
@@ -419,8 +419,8 @@ mod tests {
     #[test]
     fn row_101_a_message_truncated_in_its_fixed_part_is_rejected() {
         let bytes = offer().emit();
-        let truncated = (0..240).map(|len| Message::parse(&bytes[..len]));
-        assert!(truncated.into_iter().all(|parsed| parsed == Err(MessageError::Truncated)));
+        let truncated_results = (0..240).map(|len| Message::parse(&bytes[..len]));
+        assert!(truncated_results.into_iter().all(|parsed| parsed == Err(MessageError::Truncated)));
     }
 
     // attack row 101
@@ -464,8 +464,8 @@ mod tests {
     #[test]
     fn a_mask_with_holes_and_an_mtu_that_is_too_small_are_not_accepted() {
         let options = [MESSAGE_KIND, 1, 2, SUBNET_MASK, 4, 255, 0, 255, 0, INTERFACE_MTU, 2, 0, 68];
-        let read = Message::parse(&offer_with_options(&options)).unwrap().options;
-        assert_eq!((read.prefix_len, read.mtu), (None, None));
+        let parsed_options = Message::parse(&offer_with_options(&options)).unwrap().options;
+        assert_eq!((parsed_options.prefix_len, parsed_options.mtu), (None, None));
     }
 
     #[test]

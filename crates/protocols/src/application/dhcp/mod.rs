@@ -56,9 +56,9 @@ const RETRY_DOUBLINGS_MAX: u32 = 4;
 const REQUESTS_PER_OFFER_MAX: u32 = 4;
 /// Minimum interval between two requests to renew (RFC 2131 §4.4.5).
 const RENEW_RETRY_INTERVAL_MIN: Duration = Duration::from_secs(60);
-/// Delay after an address was declined (RFC 2131 §3.1 5).
+/// Delay after an address is declined, before the search starts again (RFC 2131 §3.1 5).
 const DECLINE_DELAY: Duration = Duration::from_secs(10);
-/// Minimum prefix length of a mask: that of class A, the largest networks (RFC 791 §3.2).
+/// Minimum accepted prefix length in bits: that of a class A network (RFC 791 §3.2).
 const PREFIX_LEN_MIN: u8 = 8;
 /// Maximum number of queued messages; at the limit the oldest message is dropped.
 const PENDING_MESSAGES_MAX: usize = 4;
@@ -128,7 +128,8 @@ pub struct Client {
     began_at: Instant,
     /// Time at which the outstanding request was sent. The lease time counts from this time.
     requested_at: Instant,
-    /// Server whose last offer did not lead to a lease. Its next offer is ignored at first.
+    /// Server whose last offer did not lead to a lease. Its offers are ignored until the client
+    /// sends a second DHCPDISCOVER.
     avoided_server: Option<Ipv4Addr>,
     pending: VecDeque<Outgoing>,
     events: VecDeque<Event>,
@@ -171,7 +172,7 @@ impl Client {
     /// Starts the search for a server.
     pub fn start(&mut self, cx: &mut Cx<'_>) {
         let wait = cx.rng.below(nanos(START_DELAY_MAX));
-        self.begin(Duration::from_nanos(wait), cx);
+        self.begin_discovery(Duration::from_nanos(wait), cx);
     }
 
     /// Releases the address, if the client has one, and stops.
@@ -234,7 +235,7 @@ impl Client {
         if is_bound {
             self.push_event(Event::Lost(address), cx);
         }
-        self.begin(DECLINE_DELAY, cx);
+        self.begin_discovery(DECLINE_DELAY, cx);
     }
 
     /// Processes a message received from [`SERVER_PORT`] on [`CLIENT_PORT`].
@@ -305,13 +306,13 @@ impl Client {
             State::Selecting { sent, .. } => self.discover(sent, cx),
             State::Requesting { offer, sent, .. } if sent >= REQUESTS_PER_OFFER_MAX => {
                 self.avoided_server = Some(offer.server);
-                self.begin(Duration::ZERO, cx);
+                self.begin_discovery(Duration::ZERO, cx);
             }
             State::Requesting { offer, sent, .. } => self.request(offer, sent, cx),
             // The lease expired before the check of its address ended.
             State::Checking { lease } => {
                 self.avoided_server = Some(lease.server);
-                self.begin(INITIAL_RETRY_INTERVAL, cx);
+                self.begin_discovery(INITIAL_RETRY_INTERVAL, cx);
             }
             State::Bound { lease }
             | State::Renewing { lease, .. }
@@ -353,7 +354,7 @@ impl Client {
                 let is_from_server = message.options.server == Some(offer.server);
                 if is_from_server {
                     self.avoided_server = Some(offer.server);
-                    self.begin(INITIAL_RETRY_INTERVAL, cx);
+                    self.begin_discovery(INITIAL_RETRY_INTERVAL, cx);
                 }
                 is_from_server
             }
@@ -381,7 +382,7 @@ impl Client {
             (State::Renewing { lease, .. } | State::Rebinding { lease, .. }, Kind::Nak) => {
                 let address = lease.address;
                 self.push_event(Event::Lost(address), cx);
-                self.begin(INITIAL_RETRY_INTERVAL, cx);
+                self.begin_discovery(INITIAL_RETRY_INTERVAL, cx);
                 true
             }
             _ => false,
@@ -406,7 +407,7 @@ impl Client {
             return None;
         }
         let prefix_len = prefix_len(address, options);
-        let after = |seconds: u64| self.requested_at + Duration::from_secs(seconds);
+        let time_after_request = |seconds: u64| self.requested_at + Duration::from_secs(seconds);
         let is_endless = lease_s == INFINITE;
         let lease_s = u64::from(lease_s);
         // RFC 2131 §4.4.5: T1 and T2 are one half and seven eighths of the lease. Values from the
@@ -419,7 +420,7 @@ impl Client {
         // T1 is moved earlier by a random time of up to 2 %, so that hosts that started together do
         // not renew together.
         let renewal_jitter = Duration::from_millis(cx.rng.below(renew_s.saturating_mul(20) + 1));
-        let renew_at = after(renew_s);
+        let renew_at = time_after_request(renew_s);
         let renew_at =
             Instant::from_nanos(renew_at.as_nanos().saturating_sub(nanos(renewal_jitter)));
         Some(Lease {
@@ -435,12 +436,12 @@ impl Client {
             mtu: options.mtu,
             server,
             renew_at: (!is_endless).then_some(renew_at),
-            rebind_at: (!is_endless).then(|| after(rebind_s)),
-            expires_at: (!is_endless).then(|| after(lease_s)),
+            rebind_at: (!is_endless).then(|| time_after_request(rebind_s)),
+            expires_at: (!is_endless).then(|| time_after_request(lease_s)),
         })
     }
 
-    fn begin(&mut self, wait: Duration, cx: &Cx<'_>) {
+    fn begin_discovery(&mut self, wait: Duration, cx: &Cx<'_>) {
         self.state = State::Init { due: cx.now + wait };
     }
 
@@ -469,7 +470,7 @@ impl Client {
     fn request_renewal(&mut self, lease: Lease, cx: &mut Cx<'_>) {
         if lease.expires_at.is_some_and(|expiry| expiry <= cx.now) {
             self.push_event(Event::Lost(lease.address), cx);
-            return self.begin(Duration::ZERO, cx);
+            return self.begin_discovery(Duration::ZERO, cx);
         }
         // A new request gets a new transaction identifier; a retransmission keeps it.
         if lease.renew_at.is_some_and(|at| self.requested_at < at) {
@@ -536,9 +537,9 @@ fn count_retransmission(sent: u32, cx: &mut Cx<'_>) {
 
 /// Returns the time of the next retransmission after `sent` messages (RFC 2131 §4.1).
 fn retry_at(sent: u32, cx: &mut Cx<'_>) -> Instant {
-    let second = Duration::from_secs(1);
-    let wait = INITIAL_RETRY_INTERVAL * 2_u32.pow(sent.min(RETRY_DOUBLINGS_MAX)) - second;
-    cx.now + wait + Duration::from_nanos(cx.rng.below(nanos(second * 2)))
+    let one_second = Duration::from_secs(1);
+    let wait = INITIAL_RETRY_INTERVAL * 2_u32.pow(sent.min(RETRY_DOUBLINGS_MAX)) - one_second;
+    cx.now + wait + Duration::from_nanos(cx.rng.below(nanos(one_second * 2)))
 }
 
 fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
@@ -562,9 +563,9 @@ fn prefix_len(address: Ipv4Addr, options: &Options) -> u8 {
     prefix_len.unwrap_or_else(|| natural_prefix_len(address))
 }
 
-/// Returns whether a server can lend `address`: a host address that is neither the first nor the
-/// last of its network. The first address denotes the network itself, and the last one all of its
-/// hosts (RFC 1122 §3.2.1.3).
+/// Returns whether a server can assign `address`. It must be a host address, but neither the first
+/// nor the last address of its network: the first denotes the network itself, and the last one all
+/// of its hosts (RFC 1122 §3.2.1.3).
 fn is_assignable(address: Ipv4Addr, options: &Options) -> bool {
     is_host(address) && is_host_within(address, prefix_len(address, options))
 }

@@ -113,20 +113,20 @@ fn a_request_names_the_server_the_address_and_the_client() {
 fn retransmission_intervals_double_up_to_a_minute() {
     let mut fixture = Fixture::started(1);
     fixture.run_seconds(1);
-    let mut waits = Vec::new();
+    let mut retry_intervals = Vec::new();
     for _ in 0..7 {
         let due = fixture.client.deadline().unwrap();
-        waits.push(due.since(fixture.context.now).as_secs());
+        retry_intervals.push(due.since(fixture.context.now).as_secs());
         fixture.context.now = due;
         fixture.client.timeout(&mut fixture.context.cx());
     }
     let expected_seconds = [4, 8, 16, 32, 64, 64, 64_u64];
     assert!(
-        waits
+        retry_intervals
             .iter()
             .zip(expected_seconds)
             .all(|(wait, expected_seconds)| wait.abs_diff(expected_seconds) <= 1),
-        "{waits:?}"
+        "{retry_intervals:?}"
     );
     assert_eq!(fixture.context.counted(Counter::DhcpRetransmissions), 7);
 }
@@ -259,9 +259,9 @@ fn a_reply_that_matches_no_request_is_ignored() {
     let mut fixture = Fixture::started(1);
     fixture.run_seconds(1);
     let offer = fixture.reply(Kind::Offer);
-    let another = MacAddress::new([2, 0, 0, 0, 0, 9]);
+    let other_mac = MacAddress::new([2, 0, 0, 0, 0, 9]);
     fixture.receive(&Message { transaction: offer.transaction ^ 1, ..offer.clone() });
-    fixture.receive(&Message { mac: another, ..offer.clone() });
+    fixture.receive(&Message { mac: other_mac, ..offer.clone() });
     fixture.receive(&Message { op: Op::Request, ..offer.clone() });
     fixture.receive(&Message { your_address: Ipv4Addr::BROADCAST, ..offer.clone() });
     fixture.receive(&Message { kind: Kind::Ack, ..offer });
@@ -279,9 +279,9 @@ fn lease_times_that_are_out_of_order_are_not_used() {
     fixture.receive(&ack);
     fixture.client.accept(OFFERED_ADDRESS, &mut fixture.context.cx());
     let lease = fixture.client.lease().unwrap();
-    let began = lease.expires_at.unwrap().as_nanos() - 3_600_000_000_000;
-    assert_eq!(lease.rebind_at.unwrap().as_nanos() - began, 3_150_000_000_000);
-    assert!(lease.renew_at.unwrap().as_nanos() - began <= 1_800_000_000_000);
+    let lease_start_ns = lease.expires_at.unwrap().as_nanos() - 3_600_000_000_000;
+    assert_eq!(lease.rebind_at.unwrap().as_nanos() - lease_start_ns, 3_150_000_000_000);
+    assert!(lease.renew_at.unwrap().as_nanos() - lease_start_ns <= 1_800_000_000_000);
 }
 
 // attack row 101
@@ -329,7 +329,8 @@ fn a_client_is_bound_though_two_of_three_messages_are_lost() {
     }
 }
 
-/// Returns the lease of a client after an offer and an acknowledgment that `change` has modified.
+/// Applies `change` to the offer and to the acknowledgment of a server. Returns the lease of the
+/// client.
 fn lease_after_modified_replies(change: impl Fn(&mut Message)) -> Option<Lease> {
     let mut fixture = Fixture::started(1);
     fixture.run_seconds(1);
@@ -341,8 +342,8 @@ fn lease_after_modified_replies(change: impl Fn(&mut Message)) -> Option<Lease> 
             return None;
         }
     }
-    let checked = fixture.events();
-    let Some(Event::Check(address)) = checked.first() else { return None };
+    let events = fixture.events();
+    let Some(Event::Check(address)) = events.first() else { return None };
     fixture.client.accept(*address, &mut fixture.context.cx());
     fixture.client.lease().cloned()
 }
@@ -409,24 +410,24 @@ fn row_136_routers_outside_of_the_network_and_the_host_itself_are_not_used() {
 #[test]
 fn row_136_a_lease_of_zero_seconds_is_neither_requested_nor_accepted() {
     assert_eq!(lease_after_modified_replies(|reply| reply.options.lease_s = Some(0)), None);
-    let only_ack = lease_after_modified_replies(|reply| {
+    let lease = lease_after_modified_replies(|reply| {
         if reply.kind == Kind::Ack {
             reply.options.lease_s = Some(0);
         }
     });
-    assert_eq!(only_ack, None);
+    assert_eq!(lease, None);
 }
 
 // attack row 136
 #[test]
 fn row_136_an_acknowledgment_is_accepted_only_from_the_server_of_the_offer() {
     for server in [None, Some(OTHER_SERVER)] {
-        let forged = lease_after_modified_replies(|reply| {
+        let lease = lease_after_modified_replies(|reply| {
             if reply.kind == Kind::Ack {
                 reply.options.server = server;
             }
         });
-        assert_eq!(forged, None);
+        assert_eq!(lease, None);
     }
 }
 
@@ -484,8 +485,8 @@ fn row_136_a_hostile_server_that_always_answers_first_cannot_block_an_honest_one
         forged.options.server = Some(OTHER_SERVER);
         forged
     };
-    // The hostile server makes offers and then stays silent, refuses, or lends for less time than
-    // the check takes.
+    // After its offer, the hostile server sends nothing, refuses the request, or grants a lease
+    // that is shorter than the check.
     let silent_server =
         |honest: &Message| (honest.kind == Kind::Offer).then(|| hostile_reply(honest));
     let refusing_server = |honest: &Message| {
@@ -523,8 +524,7 @@ proptest! {
         }
         let kind = if is_ack { Kind::Ack } else { Kind::Offer };
         let mut bytes = fixture.reply(kind).emit();
-        // The random options follow the options of the valid reply, so they replace those of the
-        // same kind.
+        // The random options follow the valid options, and replace valid options of the same kind.
         bytes.pop();
         while bytes.last() == Some(&0) {
             bytes.pop();

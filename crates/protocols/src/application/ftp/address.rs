@@ -21,7 +21,7 @@ pub enum Family {
 impl Family {
     /// Returns the family of `address`.
     #[must_use]
-    pub const fn of(address: IpAddr) -> Self {
+    pub const fn from_address(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::Ipv4,
             IpAddr::V6(_) => Self::Ipv6,
@@ -165,8 +165,9 @@ pub fn write_lprt(address: SocketAddr) -> String {
 }
 
 fn comma_separated(octets: &[u8]) -> String {
-    let texts: alloc::vec::Vec<String> = octets.iter().map(|octet| format!("{octet}")).collect();
-    texts.join(",")
+    let decimal_octets: alloc::vec::Vec<String> =
+        octets.iter().map(|octet| format!("{octet}")).collect();
+    decimal_octets.join(",")
 }
 
 fn port_address([a, b, c, d, high, low]: [u8; 6]) -> SocketAddr {

@@ -22,7 +22,7 @@ mod tests;
 /// Maximum length of a command line in bytes (our choice).
 pub const COMMAND_MAX_BYTES: usize = 4096;
 
-/// Right that a user must have to send a command.
+/// Right that a command requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
     /// No right: every client may send the command, even without a login.
@@ -217,9 +217,9 @@ impl Verb {
     /// Returns the verb with this text, in upper or lower case.
     #[must_use]
     pub fn from_text(text: &[u8]) -> Option<Self> {
-        let has_text = |known: &str| known.as_bytes().eq_ignore_ascii_case(text);
-        let known = Self::ALL.iter().copied().find(|verb| has_text(verb.text()));
-        known.or_else(|| ALIASES.iter().find(|(alias, _)| has_text(alias)).map(|(_, verb)| *verb))
+        let is_text = |name: &str| name.as_bytes().eq_ignore_ascii_case(text);
+        let verb = Self::ALL.iter().copied().find(|verb| is_text(verb.text()));
+        verb.or_else(|| ALIASES.iter().find(|(alias, _)| is_text(alias)).map(|(_, verb)| *verb))
     }
 }
 
@@ -291,8 +291,8 @@ impl HashAlgorithm {
     /// Returns the algorithm with this name, in upper or lower case.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
-        let has_text = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-        Self::ALL.iter().find(|(_, known)| has_text(known)).map(|(algorithm, _)| *algorithm)
+        let is_text = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        Self::ALL.iter().find(|(_, known)| is_text(known)).map(|(algorithm, _)| *algorithm)
     }
 }
 
@@ -311,7 +311,7 @@ pub enum Epsv {
     /// No argument: the address family of the control connection.
     Same,
     /// An address family.
-    Of(Family),
+    Family(Family),
     /// ALL: the client will use no other command to set up data connections.
     All,
 }

@@ -59,16 +59,16 @@ fn row_82_a_command_after_auth_is_not_executed_within_tls() {
     let mut lone_server = LoneServer::new(server_settings());
     let LoneServer(world) = &mut lone_server;
     world.server.receive(&mut &b"AUTH TLS\r\n"[..], &mut world.context.cx());
-    let mut injected = &b"USER ann\r\n"[..];
-    world.server.receive(&mut injected, &mut world.context.cx());
-    assert_eq!(injected, b"USER ann\r\n");
+    let mut injected_command = &b"USER ann\r\n"[..];
+    world.server.receive(&mut injected_command, &mut world.context.cx());
+    assert_eq!(injected_command, b"USER ann\r\n");
     assert!(!world.server.wants_input());
     world.server.tls_started(true, &mut world.context.cx());
     assert_eq!(lone_server.send_lines("PASS secret"), [234, 503]);
 }
 
 /// Returns a valid argument of `verb`.
-fn argument(verb: Verb) -> &'static str {
+fn valid_argument(verb: Verb) -> &'static str {
     match verb {
         Verb::Port => " 10,0,0,2,100,1",
         Verb::Eprt => " |1|10.0.0.2|30000|",
@@ -91,11 +91,11 @@ fn argument(verb: Verb) -> &'static str {
 
 /// Returns the codes of the replies to `verb`, and whether the owner received an event.
 fn replies_and_events(lone_server: &mut LoneServer, verb: Verb) -> (Vec<u16>, bool) {
-    let line = format!("{}{}\r\n", verb.text(), argument(verb));
+    let line = format!("{}{}\r\n", verb.text(), valid_argument(verb));
     let LoneServer(world) = lone_server;
     world.server.receive(&mut line.as_bytes(), &mut world.context.cx());
-    let is_asked = world.server.event().is_some();
-    (lone_server.take_output().1, is_asked)
+    let has_event = world.server.event().is_some();
+    (lone_server.take_output().1, has_event)
 }
 
 // attack row 84
@@ -178,7 +178,7 @@ fn row_95_size_of_a_text_above_the_limit_is_550() {
         panic!("the owner is asked");
     };
     assert!(representation.data_type.is_text() && text_max_bytes <= 8 << 20);
-    world.server.performed(Err(FileError::TooLarge), &mut world.context.cx());
+    world.server.on_performed(Err(FileError::TooLarge), &mut world.context.cx());
     assert_eq!(lone_server.take_output().1, [200, 550]);
 }
 
@@ -201,7 +201,7 @@ fn mlsd_of_a_file_is_a_wrong_argument_and_other_listings_are_refused() {
         let LoneServer(world) = &mut lone_server;
         world.server.receive(&mut format!("{command}\r\n").as_bytes(), &mut world.context.cx());
         let error = Err(FileError::NotADirectory);
-        world.server.opened(TransferId(1), error, &mut world.context.cx());
+        world.server.on_opened(TransferId(1), error, &mut world.context.cx());
         assert_eq!(lone_server.take_output().1, [code], "{command}");
     }
 }
@@ -217,16 +217,16 @@ fn server_after_placement(placement: Placement) -> LoneServer {
     let mut lone_server = server_after_upload_data("TYPE I");
     let LoneServer(world) = &mut lone_server;
     assert_eq!(world.server.event(), PLACES);
-    world.server.placed(TransferId(1), Ok(placement), &mut world.context.cx());
+    world.server.on_placed(TransferId(1), Ok(placement), &mut world.context.cx());
     let codes = if placement == Placement::Revocable { &[226][..] } else { &[] };
     assert_eq!(lone_server.take_output().1, codes);
     assert!(lone_server.0.server.is_confirming_upload());
     lone_server
 }
 
-fn finished(lone_server: &mut LoneServer) -> (Result<(), TransferError>, Option<u16>) {
-    let last = core::iter::from_fn(|| lone_server.0.server.event()).last();
-    let Some(ServerEvent::Finished(finished)) = last else { panic!("{last:?}") };
+fn transfer_result(lone_server: &mut LoneServer) -> (Result<(), TransferError>, Option<u16>) {
+    let last_event = core::iter::from_fn(|| lone_server.0.server.event()).last();
+    let Some(ServerEvent::Finished(finished)) = last_event else { panic!("{last_event:?}") };
     (finished.result, finished.reply)
 }
 
@@ -239,7 +239,7 @@ fn row_126_an_upload_whose_client_dies_after_its_data_is_discarded() {
         assert_eq!(world.server.event(), None);
         world.server.peer_closed(&mut world.context.cx());
         assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
-        assert_eq!(finished(&mut lone_server), (Err(TransferError::ControlLost), None));
+        assert_eq!(transfer_result(&mut lone_server), (Err(TransferError::ControlLost), None));
     }
 }
 
@@ -252,9 +252,9 @@ fn row_126_an_upload_whose_client_dies_while_it_is_placed_is_discarded() {
         assert_eq!(world.server.event(), PLACES);
         world.server.peer_closed(&mut world.context.cx());
         assert_eq!(world.server.event(), None, "the owner is at work");
-        world.server.placed(TransferId(1), Ok(placement), &mut world.context.cx());
+        world.server.on_placed(TransferId(1), Ok(placement), &mut world.context.cx());
         assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
-        assert_eq!(finished(&mut lone_server), (Err(TransferError::ControlLost), None));
+        assert_eq!(transfer_result(&mut lone_server), (Err(TransferError::ControlLost), None));
     }
 }
 
@@ -289,7 +289,7 @@ fn the_next_command_confirms_the_upload_and_is_answered_after_it() {
         let text = format!("{line}\r\n");
         world.server.receive(&mut text.as_bytes(), &mut world.context.cx());
         assert_eq!(world.server.event(), KEEPS, "{line}");
-        assert_eq!(finished(&mut lone_server), (Ok(()), Some(226)), "{line}");
+        assert_eq!(transfer_result(&mut lone_server), (Ok(()), Some(226)), "{line}");
         assert_eq!(lone_server.take_output().1, codes, "{line}");
     }
 }
@@ -301,13 +301,13 @@ fn a_client_that_has_read_the_reply_may_end_its_control_connection() {
     world.server.confirm_upload(&mut world.context.cx());
     world.server.peer_closed(&mut world.context.cx());
     assert_eq!(world.server.event(), KEEPS);
-    assert_eq!(finished(&mut lone_server), (Ok(()), Some(226)));
+    assert_eq!(transfer_result(&mut lone_server), (Ok(()), Some(226)));
 }
 
 #[test]
 fn an_upload_that_is_known_to_be_complete_is_committed_at_once() {
-    let known_complete = ["TYPE I\r\nALLO 10", "MODE B", "TYPE I\r\nMODE Z", "STRU R"];
-    for lines in known_complete {
+    let complete_uploads = ["TYPE I\r\nALLO 10", "MODE B", "TYPE I\r\nMODE Z", "STRU R"];
+    for lines in complete_uploads {
         assert_eq!(server_after_upload_data(lines).0.server.event(), COMMITS, "{lines}");
     }
     for lines in ["TYPE I", "TYPE I\r\nALLO 11", "TYPE A\r\nALLO 10", "ALLO 10\r\nREST 0"] {
@@ -316,7 +316,7 @@ fn an_upload_that_is_known_to_be_complete_is_committed_at_once() {
 }
 
 #[test]
-fn quit_after_the_data_confirms_an_upload_but_not_quit_before_its_end() {
+fn quit_confirms_an_upload_only_after_its_data_has_ended() {
     let LoneServer(mut world) = server_after_placement(Placement::Unsupported);
     world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.context.cx());
     assert_eq!(world.server.event(), COMMITS);
@@ -325,7 +325,7 @@ fn quit_after_the_data_confirms_an_upload_but_not_quit_before_its_end() {
         assert_eq!(world.server.event(), PLACES);
         world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.context.cx());
         world.server.peer_closed(&mut world.context.cx());
-        world.server.placed(TransferId(1), Ok(placement), &mut world.context.cx());
+        world.server.on_placed(TransferId(1), Ok(placement), &mut world.context.cx());
         assert_eq!(world.server.event(), event);
     }
     let mut lone_server = LoneServer::logged_in(server_settings());
@@ -335,7 +335,7 @@ fn quit_after_the_data_confirms_an_upload_but_not_quit_before_its_end() {
     assert!(world.server.event().is_some());
     world.server.data_ended(TransferId(1), 10, Ok(()), &mut world.context.cx());
     assert_eq!(world.server.event(), PLACES);
-    world.server.placed(TransferId(1), Ok(Placement::Revocable), &mut world.context.cx());
+    world.server.on_placed(TransferId(1), Ok(Placement::Revocable), &mut world.context.cx());
     assert_eq!(world.server.event(), None);
     let deadline = world.server.deadline().unwrap();
     assert_eq!(deadline - world.context.now, Duration::from_millis(50), "a command waits");
@@ -364,15 +364,15 @@ fn row_96_100_000_pasv_commands_open_one_listener_at_a_time() {
         let LoneServer(world) = &mut lone_server;
         let lines = b"PASV\r\n".repeat(50);
         world.server.receive(&mut &lines[..], &mut world.context.cx());
-        let mut listens = 0;
+        let mut listen_count = 0;
         while let Some(event) = world.server.event() {
             // Each PASV replaces the previous listener and waits for the owner's answer.
             assert_eq!(event, ServerEvent::Listen(Family::Ipv4));
             assert!(world.server.event().is_none());
-            world.server.listening(Some(address("10.0.0.1:5000")), &mut world.context.cx());
-            listens += 1;
+            world.server.on_listening(Some(address("10.0.0.1:5000")), &mut world.context.cx());
+            listen_count += 1;
         }
-        assert_eq!(listens, 50);
+        assert_eq!(listen_count, 50);
         world.server.sent(usize::MAX);
     }
 }
@@ -398,11 +398,11 @@ fn row_97_data_connections_without_the_required_tls_session_are_refused() {
 // attack row 98
 #[test]
 fn row_98_a_wrong_password_and_an_unknown_user_get_the_same_reply() {
-    let output = |user: &str| {
+    let failed_login_replies = |user: &str| {
         let mut lone_server = LoneServer::new(server_settings());
         lone_server.replies_to(&format!("USER {user}\r\nPASS wrong"))
     };
-    assert_eq!(output("ann"), output("nobody"));
+    assert_eq!(failed_login_replies("ann"), failed_login_replies("nobody"));
     let mut lone_server = LoneServer::new(server_settings());
     let lines: String = "USER ann\r\nPASS wrong\r\n".repeat(3);
     assert_eq!(lone_server.send_bytes(lines.as_bytes()), [331, 530, 331, 530, 331, 530, 421]);
@@ -422,9 +422,9 @@ fn row_99_an_upload_succeeds_only_after_its_owner_has_committed_it() {
         world.server.data_connected(address(PEER), &mut world.context.cx());
         world.server.data_ended(id, 10, Ok(()), &mut world.context.cx());
         assert!(world.server.output().is_empty(), "no reply before the file is safe");
-        world.server.committed(id, Err(error), &mut world.context.cx());
-        let finished = core::iter::from_fn(|| world.server.event()).last();
-        let Some(ServerEvent::Finished(finished)) = finished else { panic!("it is over") };
+        world.server.on_committed(id, Err(error), &mut world.context.cx());
+        let last_event = core::iter::from_fn(|| world.server.event()).last();
+        let Some(ServerEvent::Finished(finished)) = last_event else { panic!("it is over") };
         assert_eq!(finished.result, Err(TransferError::File(error)));
         let [code] = lone_server.take_output().1[..] else { panic!("one reply") };
         assert!((451..=552).contains(&code));
@@ -467,7 +467,7 @@ proptest! {
             prop::collection::vec(any::<u8>(), 0..40),
             (0..Verb::ALL.len()).prop_map(|verb| {
                 let verb = Verb::ALL[verb];
-                format!("{}{}\r\n", verb.text(), argument(verb)).into_bytes()
+                format!("{}{}\r\n", verb.text(), valid_argument(verb)).into_bytes()
             }),
         ], 0..40)
     ) {
@@ -479,12 +479,12 @@ proptest! {
             let count = piece.len() % 4;
             for _ in 0..count {
                 match world.server.event() {
-                    Some(ServerEvent::Listen(_)) => world.server.listening(None, &mut world.context.cx()),
+                    Some(ServerEvent::Listen(_)) => world.server.on_listening(None, &mut world.context.cx()),
                     Some(ServerEvent::Open(transfer)) => {
-                        world.server.opened(transfer.id, Err(FileError::Busy), &mut world.context.cx());
+                        world.server.on_opened(transfer.id, Err(FileError::Busy), &mut world.context.cx());
                     }
                     Some(ServerEvent::Perform(_)) => {
-                        world.server.performed(Ok(Outcome::Done), &mut world.context.cx());
+                        world.server.on_performed(Ok(Outcome::Done), &mut world.context.cx());
                     }
                     _ => {}
                 }

@@ -48,7 +48,7 @@ impl Line {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Telnet {
+enum TelnetState {
     #[default]
     Data,
     Command,
@@ -62,7 +62,7 @@ enum Telnet {
 pub(super) struct LineReader {
     line: Vec<u8>,
     is_too_long: bool,
-    telnet: Telnet,
+    telnet: TelnetState,
     limit_bytes: usize,
     answers: Vec<u8>,
 }
@@ -72,7 +72,7 @@ impl LineReader {
         Self {
             line: Vec::new(),
             is_too_long: false,
-            telnet: Telnet::Data,
+            telnet: TelnetState::Data,
             limit_bytes,
             answers: Vec::new(),
         }
@@ -81,15 +81,15 @@ impl LineReader {
     /// Returns the next line and advances `input` past it; `None` once all input is consumed.
     pub(super) fn next(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> Option<Line> {
         while !input.is_empty() {
-            if matches!(self.telnet, Telnet::Data) {
+            if matches!(self.telnet, TelnetState::Data) {
                 let special_position = memchr2(b'\n', IAC, input).unwrap_or(input.len());
                 let (run, rest) = input.split_at_checked(special_position).unwrap_or((input, &[]));
-                self.take(run);
+                self.append_data(run);
                 *input = rest;
             }
             let Some((&byte, rest)) = input.split_first() else { break };
             *input = rest;
-            if matches!(self.telnet, Telnet::Data) && byte == b'\n' {
+            if matches!(self.telnet, TelnetState::Data) && byte == b'\n' {
                 return Some(self.end_line(cx));
             }
             self.command(byte, cx);
@@ -97,7 +97,7 @@ impl LineReader {
         None
     }
 
-    fn take(&mut self, mut run: &[u8]) {
+    fn append_data(&mut self, mut run: &[u8]) {
         if self.line.is_empty() && !self.is_too_long {
             while let Some((&DM, rest)) = run.split_first() {
                 run = rest;
@@ -113,27 +113,29 @@ impl LineReader {
 
     fn command(&mut self, byte: u8, cx: &mut Cx<'_>) {
         self.telnet = match (self.telnet, byte) {
-            (Telnet::Data, _) => Telnet::Command,
-            (Telnet::Command, IAC) => {
-                self.take(&[IAC]);
-                Telnet::Data
+            (TelnetState::Data, _) => TelnetState::Command,
+            (TelnetState::Command, IAC) => {
+                self.append_data(&[IAC]);
+                TelnetState::Data
             }
-            (Telnet::Command, WILL | WONT | DO | DONT) => Telnet::Option(byte),
-            (Telnet::Command, SB) => Telnet::Subnegotiation,
-            (Telnet::Command, DM) => {
+            (TelnetState::Command, WILL | WONT | DO | DONT) => TelnetState::Option(byte),
+            (TelnetState::Command, SB) => TelnetState::Subnegotiation,
+            (TelnetState::Command, DM) => {
                 self.discard_incomplete();
-                Telnet::Data
+                TelnetState::Data
             }
-            // IP only precedes ABOR, which is processed without it; other Telnet commands have no
-            // effect on FTP.
-            (Telnet::Command, _) => Telnet::Data,
-            (Telnet::Option(verb), option) => {
+            // IP is sent only before ABOR, which does not depend on it. Other Telnet commands have
+            // no effect on FTP.
+            (TelnetState::Command, _) => TelnetState::Data,
+            (TelnetState::Option(verb), option) => {
                 self.refuse(verb, option, cx);
-                Telnet::Data
+                TelnetState::Data
             }
-            (Telnet::Subnegotiation, IAC) => Telnet::SubnegotiationCommand,
-            (Telnet::SubnegotiationCommand, SE) => Telnet::Data,
-            (Telnet::Subnegotiation | Telnet::SubnegotiationCommand, _) => Telnet::Subnegotiation,
+            (TelnetState::Subnegotiation, IAC) => TelnetState::SubnegotiationCommand,
+            (TelnetState::SubnegotiationCommand, SE) => TelnetState::Data,
+            (TelnetState::Subnegotiation | TelnetState::SubnegotiationCommand, _) => {
+                TelnetState::Subnegotiation
+            }
         };
     }
 
@@ -168,7 +170,7 @@ impl LineReader {
         let len = self.line.len();
         self.line.clear();
         self.is_too_long = false;
-        self.telnet = Telnet::Data;
+        self.telnet = TelnetState::Data;
         len
     }
 
@@ -200,7 +202,7 @@ mod tests {
         lines
     }
 
-    fn whole(text: &[u8]) -> Line {
+    fn complete_line(text: &[u8]) -> Line {
         Line::Whole(text.to_vec())
     }
 
@@ -209,7 +211,7 @@ mod tests {
     fn options_are_refused_and_do_not_disturb_the_command() {
         let mut reader = LineReader::new(100);
         let bytes = b"\xff\xfd\x18NO\xff\xfb\x01OP\xff\xfa\x18\x01\xff\xff\xff\xf0\r\n\xff\xfe\x01";
-        assert_eq!(lines(&mut reader, bytes, 1), [whole(b"NOOP")]);
+        assert_eq!(lines(&mut reader, bytes, 1), [complete_line(b"NOOP")]);
         assert_eq!(reader.take_answers(), [IAC, WONT, 0x18, IAC, DONT, 1]);
     }
 
@@ -218,10 +220,13 @@ mod tests {
         for synch in [&b"\xff\xf4\xff\xf2"[..], b"\xff\xf4\xf2", b"\xff\xf2", b"\xf2"] {
             let bytes = [b"NOOP\r\n", synch, b"ABOR\r\n"].concat();
             let mut reader = LineReader::new(100);
-            assert_eq!(lines(&mut reader, &bytes, 3), [whole(b"NOOP"), whole(b"ABOR")]);
+            assert_eq!(
+                lines(&mut reader, &bytes, 3),
+                [complete_line(b"NOOP"), complete_line(b"ABOR")]
+            );
         }
         let mut reader = LineReader::new(100);
-        assert_eq!(lines(&mut reader, b"STOR x\xff\xf2ABOR\n", 9), [whole(b"ABOR")]);
+        assert_eq!(lines(&mut reader, b"STOR x\xff\xf2ABOR\n", 9), [complete_line(b"ABOR")]);
     }
 
     // attack row 88
@@ -233,7 +238,7 @@ mod tests {
             assert!(lines(&mut reader, &piece, piece.len()).is_empty());
             assert!(reader.line.capacity() <= 8192);
         }
-        assert_eq!(lines(&mut reader, b"\r\nNOOP\r\n", 8), [Line::TooLong, whole(b"NOOP")]);
+        assert_eq!(lines(&mut reader, b"\r\nNOOP\r\n", 8), [Line::TooLong, complete_line(b"NOOP")]);
     }
 
     proptest! {
@@ -246,12 +251,15 @@ mod tests {
             ),
             cut in 1..40_usize,
         ) {
-            let mut one = LineReader::new(40);
-            let mut other = LineReader::new(40);
+            let mut unsplit_reader = LineReader::new(40);
+            let mut split_reader = LineReader::new(40);
             // A DM without its IAC is recognized by its position, and splitting the input does not
             // change the position.
-            prop_assert_eq!(lines(&mut one, &bytes, 300), lines(&mut other, &bytes, cut));
-            prop_assert_eq!(one.take_answers(), other.take_answers());
+            prop_assert_eq!(
+                lines(&mut unsplit_reader, &bytes, 300),
+                lines(&mut split_reader, &bytes, cut)
+            );
+            prop_assert_eq!(unsplit_reader.take_answers(), split_reader.take_answers());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! User and server engines connected to each other, without faults and with one fault injected at
-//! every step.
+//! Transfers between a user engine and a server engine: without faults, and with one fault per
+//! transfer, injected at each possible step.
 
 use super::listing::parse_facts;
 use super::server::*;
@@ -9,12 +9,12 @@ use super::*;
 use std::vec;
 use std::vec::Vec;
 
-fn retrieve(representation: Representation) -> Task {
+fn retrieve_task(representation: Representation) -> Task {
     let name = name("file");
     Task::Retrieve { name, representation, offset_bytes: 0, expected_bytes: None }
 }
 
-fn store(representation: Representation) -> Task {
+fn store_task(representation: Representation) -> Task {
     Task::Store {
         name: Some(name("file")),
         kind: StoreKind::Replace,
@@ -30,7 +30,7 @@ fn world() -> World {
 
 // req RFC1123:4.1.2.13-MUST-12, RFC1123:4.1.2.13-MUST-14
 #[test]
-fn files_go_both_ways_in_every_representation() {
+fn files_are_sent_and_received_in_every_representation() {
     let mut world = world();
     for mode in [Mode::Stream, Mode::Block, Mode::Compressed, Mode::Deflate] {
         for structure in [Structure::File, Structure::Record] {
@@ -38,23 +38,23 @@ fn files_go_both_ways_in_every_representation() {
                 let representation =
                     Representation { data_type, mode, structure, ..Representation::IMAGE };
                 let server_file = world.files[&b"/file"[..]].clone();
-                world.result(retrieve(representation)).unwrap();
-                assert_eq!(world.received, server_file);
-                world.outgoing.rotate_left(1);
-                world.result(store(representation)).unwrap();
-                assert_eq!(world.files[&b"/file"[..]], world.outgoing);
+                world.result(retrieve_task(representation)).unwrap();
+                assert_eq!(world.received_file, server_file);
+                world.upload_file.rotate_left(1);
+                world.result(store_task(representation)).unwrap();
+                assert_eq!(world.files[&b"/file"[..]], world.upload_file);
             }
         }
     }
-    assert!(world.finished.iter().all(|finished| finished.result.is_ok()));
+    assert!(world.finished_transfers.iter().all(|finished| finished.result.is_ok()));
 }
 
 #[test]
-fn reported_blocks_are_not_reported_again() {
+fn accepted_parameters_are_not_sent_before_the_next_transfer() {
     let mut world = world();
-    world.result(retrieve(Representation::IMAGE)).unwrap();
+    world.result(retrieve_task(Representation::IMAGE)).unwrap();
     world.replies.clear();
-    world.result(retrieve(Representation::IMAGE)).unwrap();
+    world.result(retrieve_task(Representation::IMAGE)).unwrap();
     assert_eq!(world.replies, [229, 150, 226]);
 }
 
@@ -68,7 +68,7 @@ fn an_interrupted_transfer_is_resumed() {
         expected_bytes: Some(100),
     };
     assert_eq!(world.result(task).map(|done| done.wire_bytes), Ok(40));
-    assert_eq!(world.received, (60..100).collect::<Vec<u8>>());
+    assert_eq!(world.received_file, (60..100).collect::<Vec<u8>>());
     let task = Task::Store {
         name: Some(name("file")),
         kind: StoreKind::Replace,
@@ -91,16 +91,18 @@ fn stou_reports_the_name_in_the_preliminary_reply() {
         offset_bytes: 0,
         allocation_bytes: None,
     };
-    let done = world.result(task).unwrap();
-    assert_eq!(done.preliminary.unwrap().text(), b"FILE: unique1");
-    assert_eq!(world.files[&b"/unique1"[..]], world.outgoing);
+    let result = world.result(task).unwrap();
+    assert_eq!(result.preliminary.unwrap().text(), b"FILE: unique1");
+    assert_eq!(world.files[&b"/unique1"[..]], world.upload_file);
 }
 
 // req RFC1123:4.1.2.13-MUST-13
 #[test]
 fn appe_appends_to_the_file() {
     let mut world = world();
-    let Task::Store { name, representation, .. } = store(Representation::IMAGE) else { panic!() };
+    let Task::Store { name, representation, .. } = store_task(Representation::IMAGE) else {
+        panic!()
+    };
     let kind = StoreKind::Append;
     let task = Task::Store { name, kind, representation, offset_bytes: 0, allocation_bytes: None };
     world.result(task).unwrap();
@@ -113,7 +115,7 @@ fn listings_are_received_and_mail_is_delivered() {
     let mut world = world();
     for kind in [ListKind::Long, ListKind::LongWithHidden, ListKind::Names, ListKind::Facts] {
         world.result(Task::List(kind, None)).unwrap();
-        let text = world.received.strip_suffix(b"\r\n").unwrap().to_vec();
+        let text = world.received_file.strip_suffix(b"\r\n").unwrap().to_vec();
         let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
         assert_eq!(lines.len(), 2);
         let line = lines[0].strip_suffix(b"\r").unwrap();
@@ -125,8 +127,8 @@ fn listings_are_received_and_mail_is_delivered() {
         assert_eq!(name, b"file");
     }
     world.result(Task::List(ListKind::Names, Some(name("t*")))).unwrap();
-    assert_eq!(world.received, b"text\r\n");
-    world.outgoing = b"dear\nann\n".to_vec();
+    assert_eq!(world.received_file, b"text\r\n");
+    world.upload_file = b"dear\nann\n".to_vec();
     world.result(Task::MailFile(Some(name("ann")))).unwrap();
     assert_eq!(world.mails, [b"dear\nann\n"]);
 }
@@ -135,21 +137,21 @@ fn listings_are_received_and_mail_is_delivered() {
 fn everything_runs_in_tls_and_in_active_mode_and_without_epsv() {
     for tls in [TlsUse::IfOffered, TlsUse::Required] {
         let mut world = World::new(server_settings(), UserSettings { tls, ..user_settings() });
-        world.result(retrieve(Representation::IMAGE)).unwrap();
+        world.result(retrieve_task(Representation::IMAGE)).unwrap();
         assert!(world.user.is_tls());
         assert!(world.replies.starts_with(&[220, 234, 200, 200, 331, 230]));
     }
     let user = UserSettings { data_style: DataStyle::Active, ..user_settings() };
     let mut world = World::new(server_settings(), user);
-    world.result(retrieve(Representation::IMAGE)).unwrap();
-    world.result(store(Representation::IMAGE)).unwrap();
-    assert_eq!(world.files[&b"/file"[..]], world.outgoing);
+    world.result(retrieve_task(Representation::IMAGE)).unwrap();
+    world.result(store_task(Representation::IMAGE)).unwrap();
+    assert_eq!(world.files[&b"/file"[..]], world.upload_file);
     let mut world = World::new(server_settings(), user_settings());
     world.refuses_epsv_connections = true;
-    world.result(retrieve(Representation::IMAGE)).unwrap();
+    world.result(retrieve_task(Representation::IMAGE)).unwrap();
     assert_eq!(world.replies.iter().filter(|code| **code == 227).count(), 1);
     world.replies.clear();
-    world.result(retrieve(Representation::IMAGE)).unwrap();
+    world.result(retrieve_task(Representation::IMAGE)).unwrap();
     assert_eq!(world.replies, [227, 150, 226]);
 }
 
@@ -158,12 +160,16 @@ fn a_server_without_tls_is_refused_or_used_as_configured() {
     let settings_without_tls = || ServerSettings { tls: TlsPolicy::None, ..server_settings() };
     let world_with =
         |tls| World::new(settings_without_tls(), UserSettings { tls, ..user_settings() });
-    world_with(TlsUse::IfOffered).result(retrieve(Representation::IMAGE)).unwrap();
-    let failure = world_with(TlsUse::Required).result(retrieve(Representation::IMAGE)).unwrap_err();
+    world_with(TlsUse::IfOffered).result(retrieve_task(Representation::IMAGE)).unwrap();
+    let failure =
+        world_with(TlsUse::Required).result(retrieve_task(Representation::IMAGE)).unwrap_err();
     assert_eq!(failure.why, FailureReason::ControlLost);
     let mut world_requiring_tls = world_with(TlsUse::Required);
     world_requiring_tls.settle();
-    assert!(matches!(world_requiring_tls.closed, Some(Some(Failure { step: Step::Auth, .. }))));
+    assert!(matches!(
+        world_requiring_tls.close_result,
+        Some(Some(Failure { step: Step::Auth, .. }))
+    ));
 }
 
 #[test]
@@ -172,7 +178,7 @@ fn a_wrong_password_fails_and_a_requested_account_is_sent() {
     settings.password = Secret::new("wrong").unwrap();
     let mut world = World::new(server_settings(), settings);
     world.settle();
-    assert!(matches!(world.closed, Some(Some(Failure { step: Step::Password, .. }))));
+    assert!(matches!(world.close_result, Some(Some(Failure { step: Step::Password, .. }))));
     let mut settings = UserSettings::new(name("bob"), Secret::new("secret").unwrap());
     settings.account = Some(Secret::new("project").unwrap());
     let mut world = World::new(server_settings(), settings);
@@ -290,17 +296,17 @@ fn tasks_return_the_results_of_their_replies() {
     let mut world = world();
     let reply = |world: &mut World, task| world.result(task).unwrap().reply;
     assert_eq!(reply(&mut world, Task::Size(name("file"))).number(), Some(100));
-    assert_eq!(reply(&mut world, Task::WorkingDirectory).quoted(), Some(b"/".to_vec()));
+    assert_eq!(reply(&mut world, Task::WorkingDirectory).quoted_name(), Some(b"/".to_vec()));
     let facts = reply(&mut world, Task::Facts(name("file"))).entry().unwrap();
     assert_eq!(facts.name, b"/file");
     let modified = reply(&mut world, Task::Modified(name("file"))).timestamp();
     assert_eq!(modified, Some(Timestamp::default()));
-    let features = Features::of(&reply(&mut world, Task::Features));
+    let features = Features::from_reply(&reply(&mut world, Task::Features));
     assert!(features.has("mlst") && features.has("REST") && !features.has("RES"));
     world.result(Task::Rename { from: name("file"), to: name("other") }).unwrap();
     assert!(world.files.contains_key(&b"/other"[..]));
     world.result(Task::Quit).unwrap();
-    assert_eq!(world.closed, Some(None));
+    assert_eq!(world.close_result, Some(None));
     assert!(world.user.run(Task::Noop, &mut world.context.cx()).is_none());
 }
 
@@ -320,40 +326,44 @@ fn run_with_fault(
     representation: Representation,
     task: &Task,
     (fault, step): (Fault, usize),
-    is_second: bool,
+    has_previous_task: bool,
 ) -> bool {
     let mut world = world();
-    if is_second {
-        // The user announces a second transfer, so that its commands are sent before the last
-        // replies to the first task.
+    if has_previous_task {
+        // The user expects a second transfer, so its commands for that transfer are sent before the
+        // last replies to the first task.
         world.user.expect_transfer(true);
-        world.result(retrieve(representation)).unwrap();
-        world.finished.clear();
+        world.result(retrieve_task(representation)).unwrap();
+        world.finished_transfers.clear();
         world.steps = 0;
     }
     world.fault = (fault, step);
-    let old = world.files[&b"/file"[..]].clone();
-    let sent = world.outgoing.clone();
+    let old_file = world.files[&b"/file"[..]].clone();
+    let sent_file = world.upload_file.clone();
     let id = world.run(task.clone());
-    let verdict = world.results.iter().find(|(done, _)| *done == id);
-    let (_, result) = verdict.expect("a verdict, whatever happens");
-    let is_good = world.finished.iter().any(|finished| finished.result.is_ok());
-    let now = &world.files[&b"/file"[..]];
+    let task_result = world.results.iter().find(|(done, _)| *done == id);
+    let (_, result) = task_result.expect("every task has a result");
+    let has_server_success =
+        world.finished_transfers.iter().any(|finished| finished.result.is_ok());
+    let server_file = &world.files[&b"/file"[..]];
     let context = std::format!("{representation:?} {fault:?} at {step}: {result:?}");
     // In stream mode, a server cannot distinguish data that was truncated without a reset from a
     // shorter file.
-    let is_blind = fault == Fault::DataShort && representation.mode == Mode::Stream;
+    let is_undetectable = fault == Fault::DataShort && representation.mode == Mode::Stream;
     if matches!(task, Task::Retrieve { .. }) {
-        assert!(result.is_err() || world.received == old, "{context}");
-        assert!(result.is_err() || is_good, "{context}");
+        assert!(result.is_err() || world.received_file == old_file, "{context}");
+        assert!(result.is_err() || has_server_success, "{context}");
     } else {
-        assert!(*now == old || *now == sent || is_blind, "{context}");
-        assert!(result.is_err() || *now == sent || is_blind, "{context}");
-        assert!(!is_good || *now == sent || is_blind, "{context}");
-        assert!(is_good || *now == old, "{context}");
+        assert!(
+            *server_file == old_file || *server_file == sent_file || is_undetectable,
+            "{context}"
+        );
+        assert!(result.is_err() || *server_file == sent_file || is_undetectable, "{context}");
+        assert!(!has_server_success || *server_file == sent_file || is_undetectable, "{context}");
+        assert!(has_server_success || *server_file == old_file, "{context}");
     }
     // If the session is still open, another task must succeed.
-    if world.closed.is_none() {
+    if world.close_result.is_none() {
         world.fault = (Fault::None, 0);
         assert!(world.result(Task::Noop).is_ok(), "{context}");
     }
@@ -365,7 +375,7 @@ fn run_with_fault(
 fn row_87_a_fault_at_any_step_never_reports_a_partial_file_as_complete() {
     for mode in [Mode::Stream, Mode::Block, Mode::Compressed, Mode::Deflate] {
         let representation = Representation { mode, ..Representation::IMAGE };
-        for task in [retrieve(representation), store(representation)] {
+        for task in [retrieve_task(representation), store_task(representation)] {
             for fault in FAULTS {
                 for (is_second, least) in [(false, 20), (true, 5)] {
                     let mut step = 0;
@@ -383,13 +393,13 @@ fn row_87_a_fault_at_any_step_never_reports_a_partial_file_as_complete() {
 fn unchanged_parameters_are_not_sent_again_for_the_next_file() {
     let mut world = world();
     world.user.expect_transfer(true);
-    world.result(retrieve(Representation::IMAGE)).unwrap();
+    world.result(retrieve_task(Representation::IMAGE)).unwrap();
     world.replies.clear();
-    world.result(retrieve(Representation::IMAGE)).unwrap();
+    world.result(retrieve_task(Representation::IMAGE)).unwrap();
     assert_eq!(world.replies, [229, 150, 226]);
     world.user.expect_transfer(false);
-    world.result(store(Representation::IMAGE)).unwrap();
-    assert_eq!(world.files[&b"/file"[..]], world.outgoing);
+    world.result(store_task(Representation::IMAGE)).unwrap();
+    assert_eq!(world.files[&b"/file"[..]], world.upload_file);
     world.result(Task::Mail(Some(name("ann")), b"dear\r\n.\nann".into())).unwrap();
     assert_eq!(world.mails, [b"dear\n. \nann\n"]);
     world.result(Task::Quit).unwrap();
@@ -409,16 +419,16 @@ fn row_77_the_address_of_a_passive_reply_is_never_connected_to() {
         b"500 no EPSV\r\n",
         b"227 (192,168,0,9,4,1)\r\n",
     ];
-    let mut connected = vec![];
+    let mut connected_addresses = vec![];
     for reply in replies {
         user.receive(reply, &mut context.cx());
         while let Some(event) = user.event() {
             if let UserEvent::ConnectData(to) = event {
-                connected.push(to);
+                connected_addresses.push(to);
             }
         }
     }
-    assert_eq!(connected, [address("10.0.0.1:1025")]);
+    assert_eq!(connected_addresses, [address("10.0.0.1:1025")]);
     assert!(!user.data_connected(address("192.168.0.9:1025"), &mut context.cx()));
 }
 

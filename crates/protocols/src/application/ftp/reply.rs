@@ -121,7 +121,7 @@ impl Reply {
     /// Returns the name quoted in a 257 reply. A doubled quote in it stands for one quote (RFC 959
     /// App. II).
     #[must_use]
-    pub fn quoted(&self) -> Option<Vec<u8>> {
+    pub fn quoted_name(&self) -> Option<Vec<u8>> {
         let text = self.lines.iter().find(|line| line.contains(&b'"'))?;
         let (_, mut rest) =
             text.split_at_checked(text.iter().position(|&byte| byte == b'"')? + 1)?;
@@ -144,8 +144,8 @@ impl Reply {
     #[must_use]
     pub fn size_in_parentheses(&self) -> Option<u64> {
         let text = core::str::from_utf8(self.text()).ok()?;
-        let (_, behind) = text.rsplit_once('(')?;
-        let mut words = behind.split_ascii_whitespace();
+        let (_, after_parenthesis) = text.rsplit_once('(')?;
+        let mut words = after_parenthesis.split_ascii_whitespace();
         let size = words.next()?.parse().ok()?;
         words.next()?.starts_with("byte").then_some(size)
     }
@@ -201,15 +201,15 @@ fn digit_of(number: u16) -> u8 {
 
 /// Quotes `name` as in the text of a 257 reply.
 pub(super) fn quote(name: &[u8]) -> Vec<u8> {
-    let mut quoted = b"\"".to_vec();
+    let mut quoted_name = b"\"".to_vec();
     for &byte in name {
         if byte == b'"' {
-            quoted.push(b'"');
+            quoted_name.push(b'"');
         }
-        quoted.push(byte);
+        quoted_name.push(byte);
     }
-    quoted.push(b'"');
-    quoted
+    quoted_name.push(b'"');
+    quoted_name
 }
 
 /// Reason why the input cannot be parsed as a reply. The control connection is no longer usable.
@@ -255,7 +255,7 @@ impl ReplyReader {
     ) -> Result<Option<Reply>, ReplyError> {
         while let Some(line) = self.lines.next(input, cx) {
             let next_state = match line {
-                Line::Whole(line) => self.take(line),
+                Line::Whole(line) => self.process_line(line),
                 Line::TooLong => Err(ReplyError::TooLong),
             };
             match next_state {
@@ -273,7 +273,7 @@ impl ReplyReader {
         Ok(None)
     }
 
-    fn take(&mut self, line: Vec<u8>) -> Result<Option<Reply>, ReplyError> {
+    fn process_line(&mut self, line: Vec<u8>) -> Result<Option<Reply>, ReplyError> {
         let code = Code::parse(&line);
         let separator = line.get(3).copied();
         self.len_bytes += line.len();
@@ -300,8 +300,8 @@ impl ReplyReader {
             };
         };
         let is_last = code == Some(reply.code) && matches!(separator, None | Some(b' '));
-        let is_coded = code == Some(reply.code) && separator == Some(b'-');
-        reply.lines.push(if is_last || is_coded { text() } else { line });
+        let repeats_code = code == Some(reply.code) && separator == Some(b'-');
+        reply.lines.push(if is_last || repeats_code { text() } else { line });
         if is_last {
             self.len_bytes = 0;
             return Ok(Some(reply));
@@ -316,9 +316,9 @@ impl ReplyReader {
     /// Returns whether the last line of an incomplete multiline reply looks like the end of a
     /// reply, but with another code than the first line.
     pub(super) fn ends_with_other_code(&self) -> bool {
-        let last = self.reply.as_ref().and_then(|reply| reply.lines.last());
+        let last_line = self.reply.as_ref().and_then(|reply| reply.lines.last());
         let is_end = |line: &Vec<u8>| Code::parse(line).is_some() && line.get(3) == Some(&b' ');
-        last.is_some_and(is_end) && self.lines.unfinished_len() == 0
+        last_line.is_some_and(is_end) && self.lines.unfinished_len() == 0
     }
 
     /// Removes the lines of an incomplete multiline reply, and returns them as a reply with the
@@ -334,7 +334,7 @@ impl ReplyReader {
         core::mem::take(&mut self.len_bytes) + self.lines.discard_incomplete()
     }
 
-    /// Removes and returns the beginning of the line that was [`ReplyError::Malformed`].
+    /// Removes and returns the beginning of the line that caused [`ReplyError::Malformed`].
     pub(super) fn take_rejected(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.rejected)
     }
@@ -351,7 +351,7 @@ mod tests {
     use crate::cx::testing::TestContext;
     use proptest::prelude::*;
 
-    fn read(bytes: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
+    fn read_replies(bytes: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
         let mut context = TestContext::default();
         let mut reader = ReplyReader::default();
         let mut replies = Vec::new();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     fn codes(bytes: &[u8]) -> Vec<(u16, usize)> {
-        read(bytes, 7).unwrap().iter().map(|r| (r.code.number(), r.lines.len())).collect()
+        read_replies(bytes, 7).unwrap().iter().map(|r| (r.code.number(), r.lines.len())).collect()
     }
 
     // req RFC1123:4.1.2.11-MUST-2
@@ -386,13 +386,13 @@ mod tests {
     #[test]
     fn a_line_that_is_not_a_reply_is_refused() {
         for bytes in [&b"hello\r\n"[..], b"099 x\r\n", b"700 x\r\n", b"22\r\n", b"220x\r\n"] {
-            assert_eq!(read(bytes, 9), Err(ReplyError::Malformed));
+            assert_eq!(read_replies(bytes, 9), Err(ReplyError::Malformed));
         }
-        let endless = [b"220-\r\n", &b"x\r\n".repeat(REPLY_LINES_MAX)[..]].concat();
-        assert_eq!(read(&endless, 4096), Err(ReplyError::TooLong));
-        assert_eq!(read(&[b'2'; REPLY_LINE_MAX_BYTES + 3], 999), Ok(Vec::new()));
-        let long = [&[b'2'; REPLY_LINE_MAX_BYTES + 1][..], b"\n"].concat();
-        assert_eq!(read(&long, 999), Err(ReplyError::TooLong));
+        let endless_reply = [b"220-\r\n", &b"x\r\n".repeat(REPLY_LINES_MAX)[..]].concat();
+        assert_eq!(read_replies(&endless_reply, 4096), Err(ReplyError::TooLong));
+        assert_eq!(read_replies(&[b'2'; REPLY_LINE_MAX_BYTES + 3], 999), Ok(Vec::new()));
+        let long_line = [&[b'2'; REPLY_LINE_MAX_BYTES + 1][..], b"\n"].concat();
+        assert_eq!(read_replies(&long_line, 999), Err(ReplyError::TooLong));
     }
 
     // attack row 92
@@ -400,9 +400,9 @@ mod tests {
     fn row_92_a_name_with_a_line_end_forges_no_reply() {
         let mut out = Vec::new();
         write(257, &[&quote(b"a\r\n230 logged in\r\n\"\0\x1b\xff")], &mut out);
-        let replies = read(&out, 3).unwrap();
+        let replies = read_replies(&out, 3).unwrap();
         assert_eq!(replies.len(), 1);
-        assert_eq!(replies[0].quoted().unwrap(), b"a??230 logged in??\"??\xff");
+        assert_eq!(replies[0].quoted_name().unwrap(), b"a??230 logged in??\"??\xff");
     }
 
     #[test]
@@ -414,8 +414,8 @@ mod tests {
             (b"257 \"/a", None),
             (b"257 /a", None),
         ] {
-            let reply = read(&[text, b"\n"].concat(), 9).unwrap().remove(0);
-            assert_eq!(reply.quoted().as_deref(), name);
+            let reply = read_replies(&[text, b"\n"].concat(), 9).unwrap().remove(0);
+            assert_eq!(reply.quoted_name().as_deref(), name);
         }
         let reply = |text: &[u8]| Reply { code: Code(150), lines: [text.to_vec()].into() };
         assert_eq!(reply(b"Opening x (y) (123 bytes).").size_in_parentheses(), Some(123));
@@ -436,9 +436,9 @@ mod tests {
                 let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
                 write(*code, &lines, &mut out);
             }
-            let read = read(&out, cut).unwrap();
-            prop_assert_eq!(read.len(), replies.len());
-            for (reply, (code, lines)) in read.iter().zip(&replies) {
+            let parsed_replies = read_replies(&out, cut).unwrap();
+            prop_assert_eq!(parsed_replies.len(), replies.len());
+            for (reply, (code, lines)) in parsed_replies.iter().zip(&replies) {
                 prop_assert_eq!(reply.code.number(), *code);
                 let expected = lines.last().unwrap().as_bytes();
                 prop_assert_eq!((reply.text(), reply.lines.len()), (expected, lines.len()));
@@ -453,15 +453,15 @@ mod tests {
             ], 0..300),
             cut in 1..50_usize,
         ) {
-            let whole = read(&bytes, 300);
-            if let Ok(replies) = &whole {
+            let unsplit_result = read_replies(&bytes, 300);
+            if let Ok(replies) = &unsplit_result {
                 for reply in replies {
-                    _ = (reply.quoted(), reply.size_in_parentheses());
+                    _ = (reply.quoted_name(), reply.size_in_parentheses());
                     let formatted = std::format!("{reply} {reply:?}");
                     prop_assert!(!formatted.chars().any(char::is_control));
                 }
             }
-            prop_assert_eq!(read(&bytes, cut), whole);
+            prop_assert_eq!(read_replies(&bytes, cut), unsplit_result);
         }
     }
 }

@@ -184,7 +184,7 @@ impl WordFormat {
 
     /// Returns whether the format can store words of this size.
     #[must_use]
-    pub const fn holds(self, size: ByteSize) -> bool {
+    pub const fn can_store(self, size: ByteSize) -> bool {
         match self {
             Self::Packed | Self::Data8 | Self::Oct => true,
             Self::C36 | Self::A36 | Self::U36 | Self::Text => size.bits() == 36,
@@ -249,9 +249,9 @@ mod tests {
     // req RFC1123:4.1.2.1-MUST-1, RFC1123:4.1.2.1-MUST-2
     #[test]
     fn image_and_local_8_are_equal_and_pass_through() {
-        let local =
+        let local_8 =
             Representation { data_type: Type::Local(ByteSize::OCTET), ..Representation::IMAGE };
-        assert!(Representation::IMAGE.passes_through() && local.passes_through());
+        assert!(Representation::IMAGE.passes_through() && local_8.passes_through());
         assert!(!Representation::default().passes_through());
     }
 

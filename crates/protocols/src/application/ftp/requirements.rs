@@ -21,19 +21,19 @@ fn pasv_is_for_one_transfer() {
     let LoneServer(world) = &mut lone_server;
     assert!(world.server.data_connected(address(PEER), &mut world.context.cx()));
     assert!(!world.server.data_connected(address(PEER), &mut world.context.cx()));
-    let started = |event: &ServerEvent| matches!(event, ServerEvent::Start(_));
-    let opened = |lone_server: &mut LoneServer, id| {
+    let is_start = |event: &ServerEvent| matches!(event, ServerEvent::Start(_));
+    let open_transfer = |lone_server: &mut LoneServer, id| {
         let LoneServer(world) = lone_server;
-        world.server.opened(TransferId(id), Ok(Opened::default()), &mut world.context.cx());
+        world.server.on_opened(TransferId(id), Ok(Opened::default()), &mut world.context.cx());
         core::iter::from_fn(|| lone_server.0.server.event()).collect::<Vec<_>>()
     };
     events(&mut lone_server, "RETR file");
-    assert!(opened(&mut lone_server, 1).iter().any(started));
+    assert!(open_transfer(&mut lone_server, 1).iter().any(is_start));
     let LoneServer(world) = &mut lone_server;
     world.server.data_ended(TransferId(1), 0, Ok(()), &mut world.context.cx());
     events(&mut lone_server, "RETR file");
     let expected = ServerEvent::Connect(address(PEER));
-    assert_eq!(opened(&mut lone_server, 2), [expected]);
+    assert_eq!(open_transfer(&mut lone_server, 2), [expected]);
 }
 
 // req RFC1123:4.1.2.12-MUST-1
@@ -42,7 +42,7 @@ fn without_port_and_pasv_data_goes_to_the_port_of_the_control_connection() {
     let mut lone_server = LoneServer::logged_in(server_settings());
     events(&mut lone_server, "RETR file");
     let LoneServer(world) = &mut lone_server;
-    world.server.opened(TransferId(1), Ok(Opened::default()), &mut world.context.cx());
+    world.server.on_opened(TransferId(1), Ok(Opened::default()), &mut world.context.cx());
     assert_eq!(world.server.event(), Some(ServerEvent::Connect(address(PEER))));
 }
 

@@ -68,12 +68,12 @@ pub(super) struct World {
     /// The server's files.
     pub(super) files: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The file that the user sends.
-    pub(super) outgoing: Vec<u8>,
-    pub(super) received: Vec<u8>,
+    pub(super) upload_file: Vec<u8>,
+    pub(super) received_file: Vec<u8>,
     pub(super) mails: Vec<Vec<u8>>,
     pub(super) results: Vec<(TaskId, Result<Done, Failure>)>,
-    pub(super) finished: Vec<Finished>,
-    pub(super) closed: Option<Option<Failure>>,
+    pub(super) finished_transfers: Vec<Finished>,
+    pub(super) close_result: Option<Option<Failure>>,
     pub(super) replies: Vec<u16>,
     pub(super) refuses_epsv_connections: bool,
     pub(super) steps: usize,
@@ -81,8 +81,8 @@ pub(super) struct World {
     task_representation: Representation,
     transfer: Option<Transfer>,
     server_transfer: Option<TransferState<TransferId>>,
-    /// The server's files before the current upload replaced one of them.
-    replaced: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// The server's files before the current upload replaced_files one of them.
+    replaced_files: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
     user_transfer: Option<TransferState<TaskId>>,
     wire: Vec<u8>,
     has_ended: bool,
@@ -93,7 +93,7 @@ pub(super) struct World {
     /// The user was killed, but the end of its control connection has not arrived at the server
     /// yet.
     is_user_killed: bool,
-    epsv_tried: bool,
+    has_tried_epsv: bool,
 }
 
 pub(super) fn accounts(login: &Login) -> LoginAnswer {
@@ -133,12 +133,12 @@ impl World {
             user,
             context,
             files: files.into(),
-            outgoing: (0..90).rev().collect(),
-            received: Vec::new(),
+            upload_file: (0..90).rev().collect(),
+            received_file: Vec::new(),
             mails: Vec::new(),
             results: Vec::new(),
-            finished: Vec::new(),
-            closed: None,
+            finished_transfers: Vec::new(),
+            close_result: None,
             replies: Vec::new(),
             refuses_epsv_connections: false,
             steps: 0,
@@ -146,7 +146,7 @@ impl World {
             task_representation: Representation::IMAGE,
             transfer: None,
             server_transfer: None,
-            replaced: None,
+            replaced_files: None,
             user_transfer: None,
             wire: Vec::new(),
             has_ended: false,
@@ -155,7 +155,7 @@ impl World {
             is_reset: false,
             is_control_lost: false,
             is_user_killed: false,
-            epsv_tried: false,
+            has_tried_epsv: false,
         }
     }
 
@@ -167,7 +167,7 @@ impl World {
             Task::MailFile(_) => Representation::default(),
             _ => Representation::IMAGE,
         };
-        self.received.clear();
+        self.received_file.clear();
         let id = self.user.run(task, &mut self.context.cx()).unwrap();
         self.settle();
         id
@@ -202,7 +202,7 @@ impl World {
                 self.end_control();
                 continue;
             }
-            if self.user.is_idle() && self.transfer.is_none() && self.replaced.is_none() {
+            if self.user.is_idle() && self.transfer.is_none() && self.replaced_files.is_none() {
                 return;
             }
             let deadlines = [self.server.deadline(), self.user.deadline()];
@@ -278,7 +278,7 @@ impl World {
         match event {
             ServerEvent::Authenticate(login) => self.server.login(accounts(&login), cx),
             ServerEvent::StartTls => self.server.tls_started(true, cx),
-            ServerEvent::Listen(_) => self.server.listening(Some(address("10.0.0.1:5000")), cx),
+            ServerEvent::Listen(_) => self.server.on_listening(Some(address("10.0.0.1:5000")), cx),
             ServerEvent::Connect(to) => {
                 assert_eq!(to.ip(), address(PEER).ip());
                 if self.user.data_connected(address("10.0.0.1:20"), cx) {
@@ -305,31 +305,33 @@ impl World {
                 };
                 let id = transfer.id;
                 self.transfer = opened.is_ok().then_some(transfer);
-                self.server.opened(id, opened, cx);
+                self.server.on_opened(id, opened, cx);
             }
             ServerEvent::Start(id) => self.start_server_transfer(id),
             ServerEvent::Commit(id) => self.commit(id),
             ServerEvent::Place(id) => {
-                self.replaced = Some(self.files.clone());
+                self.replaced_files = Some(self.files.clone());
                 let result = self.store().map(|()| Placement::Revocable);
-                self.server.placed(id, result, &mut self.context.cx());
+                self.server.on_placed(id, result, &mut self.context.cx());
             }
-            ServerEvent::Keep(_) => assert!(self.replaced.take().is_some(), "nothing is placed"),
+            ServerEvent::Keep(_) => {
+                assert!(self.replaced_files.take().is_some(), "nothing is placed");
+            }
             ServerEvent::Discard(_) => {
                 self.server_transfer = None;
                 self.transfer = None;
                 self.is_reset = true;
-                if let Some(files) = self.replaced.take() {
+                if let Some(files) = self.replaced_files.take() {
                     self.files = files;
                 }
             }
             ServerEvent::Perform(operation) => {
                 let result = self.perform(operation);
-                self.server.performed(result, &mut self.context.cx());
+                self.server.on_performed(result, &mut self.context.cx());
             }
             ServerEvent::Finished(finished) => {
                 self.transfer = None;
-                self.finished.push(finished);
+                self.finished_transfers.push(finished);
             }
             ServerEvent::StopTls | ServerEvent::CloseData => {}
         }
@@ -380,7 +382,7 @@ impl World {
 
     fn commit(&mut self, id: TransferId) {
         let result = self.store();
-        self.server.committed(id, result, &mut self.context.cx());
+        self.server.on_committed(id, result, &mut self.context.cx());
     }
 
     /// Stores the received data under its final name.
@@ -403,8 +405,9 @@ impl World {
                 self.files.entry(path).or_default().extend_from_slice(&transfer_state.file);
             }
             _ => {
-                let old = self.files.get(&path).cloned().unwrap_or_default();
-                let kept_data = old[..to_offset(transfer.offset_bytes).min(old.len())].to_vec();
+                let old_data = self.files.get(&path).cloned().unwrap_or_default();
+                let kept_data =
+                    old_data[..to_offset(transfer.offset_bytes).min(old_data.len())].to_vec();
                 self.files.insert(path, [kept_data, transfer_state.file].concat());
             }
         }
@@ -461,7 +464,7 @@ impl World {
             UserEvent::StartTls => self.user.tls_started(true, cx),
             UserEvent::ConnectData(to) => {
                 assert_eq!(to, address("10.0.0.1:5000"));
-                let is_first = !core::mem::replace(&mut self.epsv_tried, true);
+                let is_first = !core::mem::replace(&mut self.has_tried_epsv, true);
                 if self.refuses_epsv_connections && is_first {
                     self.user.data_failed(cx);
                 } else if self.server.data_connected(address(PEER), cx) {
@@ -471,18 +474,18 @@ impl World {
                     self.user.data_failed(cx);
                 }
             }
-            UserEvent::ListenData(_) => self.user.listening(Some(address("10.0.0.2:6000")), cx),
+            UserEvent::ListenData(_) => self.user.on_listening(Some(address("10.0.0.2:6000")), cx),
             UserEvent::StartData(id, _) => self.start_user_transfer(id),
             UserEvent::Discard(_) => {
                 self.user_transfer = None;
-                self.received.clear();
+                self.received_file.clear();
             }
             UserEvent::CloseData => {
                 self.user_transfer = None;
                 self.is_reset = true;
             }
             UserEvent::Finished(id, result) => self.results.push((id, result)),
-            UserEvent::Closed(failure) => self.closed = Some(failure),
+            UserEvent::Closed(failure) => self.close_result = Some(failure),
             UserEvent::LoggedIn | UserEvent::MarkerReached { .. } => {}
         }
         true
@@ -509,7 +512,7 @@ impl World {
         if is_outgoing {
             let mut encoder = Encoder::new(representation, None).unwrap();
             let mut wire = Vec::new();
-            encoder.encode(&self.outgoing, &mut wire).unwrap();
+            encoder.encode(&self.upload_file, &mut wire).unwrap();
             encoder.finish(&mut wire).unwrap();
             transfer_state.wire = Some(wire);
         } else {
@@ -519,6 +522,7 @@ impl World {
     }
 
     /// Transfers up to [`STEP_BYTES`], or reports the end of the data connection to an engine.
+    /// Returns whether anything was done.
     fn move_data(&mut self) -> bool {
         if self.is_stalled {
             return false;
@@ -552,7 +556,7 @@ impl World {
             let transferred_bytes = transfer_state.transferred_bytes as u64;
             self.user.data_moved(id, transferred_bytes, &self.context.cx());
             if let Some(is_good) = end {
-                self.received = core::mem::take(&mut transfer_state.file);
+                self.received_file = core::mem::take(&mut transfer_state.file);
                 self.user_transfer = None;
                 let result = if is_good { Ok(()) } else { Err(DataFailure::Malformed) };
                 self.user.data_ended(id, transferred_bytes, result, &mut self.context.cx());
@@ -583,8 +587,8 @@ impl World {
     }
 }
 
-/// Sends or receives up to [`STEP_BYTES`]. Returns their number, and at the end whether the
-/// transfer was correct.
+/// Sends or receives the next bytes of a transfer. Returns the number of bytes, and at the end of
+/// the data whether the transfer was correct.
 fn transfer_piece<Id>(
     transfer_state: &mut TransferState<Id>,
     wire: &mut Vec<u8>,
@@ -643,10 +647,10 @@ impl LoneServer {
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Vec<u16> {
         let mut rest = bytes;
         loop {
-            let before = rest.len();
+            let len_before = rest.len();
             self.0.server.receive(&mut rest, &mut self.0.context.cx());
             while self.0.server_events() {}
-            if rest.is_empty() || rest.len() == before {
+            if rest.is_empty() || rest.len() == len_before {
                 break;
             }
         }

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-const SECONDS_A_DAY: i64 = 86_400;
+const SECONDS_PER_DAY: i64 = 86_400;
 
 /// A calendar time with nanosecond resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,7 +45,7 @@ impl Timestamp {
         }
         let second_of_day = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
         Some(Self {
-            seconds: days_from_1970(year, month, day) * SECONDS_A_DAY + second_of_day,
+            seconds: days_from_1970(year, month, day) * SECONDS_PER_DAY + second_of_day,
             nanos: 0,
         })
     }
@@ -54,17 +54,17 @@ impl Timestamp {
     #[must_use]
     pub fn civil(self) -> Civil {
         let seconds = self.seconds.clamp(-62_167_219_200, 253_402_300_799);
-        let days = seconds.div_euclid(SECONDS_A_DAY);
-        let second_of_day = seconds.rem_euclid(SECONDS_A_DAY);
+        let days = seconds.div_euclid(SECONDS_PER_DAY);
+        let second_of_day = seconds.rem_euclid(SECONDS_PER_DAY);
         let (year, month, day) = date_from_days(days);
-        let small = |number: i64| u8::try_from(number).unwrap_or(0);
+        let to_u8 = |number: i64| u8::try_from(number).unwrap_or(0);
         Civil {
             year,
             month,
             day,
-            hour: small(second_of_day / 3600),
-            minute: small(second_of_day / 60 % 60),
-            second: small(second_of_day % 60),
+            hour: to_u8(second_of_day / 3600),
+            minute: to_u8(second_of_day / 60 % 60),
+            second: to_u8(second_of_day % 60),
         }
     }
 
@@ -73,15 +73,17 @@ impl Timestamp {
     /// The year 2003 is also accepted as `19103`, which some servers send.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
-        let mut halves = text.splitn(2, |&byte| byte == b'.');
-        let whole = halves.next()?;
-        let fraction = halves.next();
-        if !whole.iter().all(u8::is_ascii_digit) {
+        let mut parts = text.splitn(2, |&byte| byte == b'.');
+        let calendar_digits = parts.next()?;
+        let fraction = parts.next();
+        if !calendar_digits.iter().all(u8::is_ascii_digit) {
             return None;
         }
-        let (year, rest) = match whole.len() {
-            14 => (number(whole.get(..4)?)?, whole.get(4..)?),
-            15 if whole.starts_with(b"191") => (number(whole.get(2..5)?)? + 1900, whole.get(5..)?),
+        let (year, rest) = match calendar_digits.len() {
+            14 => (number(calendar_digits.get(..4)?)?, calendar_digits.get(4..)?),
+            15 if calendar_digits.starts_with(b"191") => {
+                (number(calendar_digits.get(2..5)?)? + 1900, calendar_digits.get(5..)?)
+            }
             _ => return None,
         };
         let part = |at: usize| u8::try_from(number(rest.get(at..at + 2)?)?).ok();
@@ -104,10 +106,10 @@ impl Timestamp {
     #[must_use]
     pub fn to_text(self) -> String {
         let Civil { year, month, day, hour, minute, second } = self.civil();
-        let whole = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}");
+        let calendar_digits = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}");
         match self.nanos {
-            0 => whole,
-            nanos => format!("{whole}.{nanos:09}").trim_end_matches('0').into(),
+            0 => calendar_digits,
+            nanos => format!("{calendar_digits}.{nanos:09}").trim_end_matches('0').into(),
         }
     }
 }
@@ -120,8 +122,8 @@ fn parse_fraction(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let padded = digits.iter().copied().chain(core::iter::repeat(b'0')).take(9);
-    Some(padded.fold(0, |nanos, digit| nanos * 10 + u32::from(digit - b'0')))
+    let nine_digits = digits.iter().copied().chain(core::iter::repeat(b'0')).take(9);
+    Some(nine_digits.fold(0, |nanos, digit| nanos * 10 + u32::from(digit - b'0')))
 }
 
 fn is_leap(year: i64) -> bool {

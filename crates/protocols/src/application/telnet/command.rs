@@ -156,7 +156,7 @@ impl fmt::Display for Verb {
 
 impl Verb {
     /// Returns the verb that the local end sends to enable or disable an option of `side`.
-    pub(super) const fn ours(side: Side, enable: bool) -> Self {
+    pub(super) const fn outgoing(side: Side, enable: bool) -> Self {
         match (side, enable) {
             (Side::Local, true) => Self::Will,
             (Side::Local, false) => Self::Wont,
@@ -166,7 +166,7 @@ impl Verb {
     }
 
     /// Returns the side that a received verb refers to, and whether the option is to be enabled.
-    pub(super) const fn about(self) -> (Side, bool) {
+    pub(super) const fn side_and_enable(self) -> (Side, bool) {
         match self {
             Self::Will => (Side::Remote, true),
             Self::Wont => (Side::Remote, false),
@@ -377,7 +377,8 @@ mod tests {
 
     #[test]
     fn an_option_without_a_name_is_displayed_as_its_number() {
-        let shown = (std::format!("{:>6}|", OptionCode(199)), std::format!("{}", OptionCode::NAWS));
-        assert_eq!(shown, ("   199|".into(), "NAWS".into()));
+        let displayed =
+            (std::format!("{:>6}|", OptionCode(199)), std::format!("{}", OptionCode::NAWS));
+        assert_eq!(displayed, ("   199|".into(), "NAWS".into()));
     }
 }

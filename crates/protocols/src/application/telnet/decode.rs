@@ -94,7 +94,7 @@ impl Decoder {
                     self.state = State::AfterIac;
                     *input = rest;
                 }
-                State::Data => return Some(Item::Data(self.run(input, 0, is_binary))),
+                State::Data => return Some(Item::Data(self.split_run(input, 0, is_binary))),
                 State::AfterCr if first == NUL => *input = rest,
                 State::AfterCr if first == LF && self.decodes_cr_lf_as_cr => {
                     *input = rest;
@@ -103,7 +103,7 @@ impl Decoder {
                 State::AfterCr => {}
                 // The second IAC of a doubled IAC is the first data byte of a run.
                 State::AfterIac if first == IAC => {
-                    return Some(Item::Data(self.run(input, 1, is_binary)));
+                    return Some(Item::Data(self.split_run(input, 1, is_binary)));
                 }
                 State::AfterIac => {
                     *input = rest;
@@ -115,7 +115,7 @@ impl Decoder {
                     *input = rest;
                     return Some(Item::Negotiation(verb, OptionCode(first)));
                 }
-                State::InSubnegotiation => self.collect(input),
+                State::InSubnegotiation => self.collect_subnegotiation(input),
                 State::InSubnegotiationAfterIac => {
                     if first == IAC || first == SE {
                         *input = rest;
@@ -134,17 +134,17 @@ impl Decoder {
         Some((OptionCode(option), content))
     }
 
-    /// Splits a run of data off the input. The first `known` bytes of the input are data, even if
-    /// their values are IAC or CR.
-    fn run<'a>(
+    /// Splits a run of data off the input. The first `known_data_len` bytes of the input are data,
+    /// even if their values are IAC or CR.
+    fn split_run<'a>(
         &mut self,
         input: &mut &'a [u8],
         known_data_len: usize,
         is_binary: bool,
     ) -> &'a [u8] {
         let end = if is_binary {
-            let searched = input.get(known_data_len..).unwrap_or_default();
-            find(IAC, searched).map_or(input.len(), |at| known_data_len + at)
+            let unknown_part = input.get(known_data_len..).unwrap_or_default();
+            find(IAC, unknown_part).map_or(input.len(), |at| known_data_len + at)
         } else {
             self.end_of_line(input, known_data_len)
         };
@@ -158,8 +158,8 @@ impl Decoder {
     fn end_of_line(&mut self, input: &[u8], known_data_len: usize) -> usize {
         let mut end = known_data_len;
         loop {
-            let searched = input.get(end..).unwrap_or_default();
-            let Some(at) = find_either(IAC, CR, searched) else { return input.len() };
+            let unknown_part = input.get(end..).unwrap_or_default();
+            let Some(at) = find_either(IAC, CR, unknown_part) else { return input.len() };
             end += at;
             if input.get(end) == Some(&IAC) {
                 return end;
@@ -195,7 +195,7 @@ impl Decoder {
     }
 
     /// Stores the bytes of a subnegotiation up to the next IAC, within the limit.
-    fn collect(&mut self, input: &mut &[u8]) {
+    fn collect_subnegotiation(&mut self, input: &mut &[u8]) {
         let end = find(IAC, input).unwrap_or(input.len());
         let (content, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
         self.store(content);

@@ -50,30 +50,30 @@ pub enum Event<'a> {
         /// Whether the answer was WILL. An answer of WONT marks the same position in the stream.
         agreed: bool,
     },
-    /// Size of the user's window, for a server; 0 means unknown.
+    /// For a server: size of the user's window; 0 means unknown.
     WindowSize {
         /// Characters in a line.
         columns: u16,
         /// Lines.
         rows: u16,
     },
-    /// Name of the user's terminal, for a server: 1 to 40 graphic ASCII characters.
+    /// For a server: name of the user's terminal, 1 to 40 graphic ASCII characters.
     TerminalType(String),
-    /// Capabilities of the user's MUD client, for a server: the bits of MTTS.
+    /// For a server: capabilities of the user's MUD client, as the bits of MTTS.
     Mtts(u32),
-    /// Speed of the user's terminal, for a server, in bits per second (RFC 1079).
+    /// For a server: speed of the user's terminal in bits per second (RFC 1079).
     TerminalSpeed {
         /// Transmit speed.
         transmit: u32,
         /// Receive speed.
         receive: u32,
     },
-    /// Whether the user's terminal acts on XON and XOFF, for a user (RFC 1372).
+    /// For a user: whether the terminal is to act on XON and XOFF (RFC 1372).
     FlowControl(FlowControl),
-    /// X display of the user, for a server: graphic ASCII, not to be trusted.
+    /// For a server: X display of the user, in graphic ASCII. It must not be trusted.
     XDisplayLocation(String),
-    /// Variables of the user's environment, for a server: only variables that were requested. The
-    /// values are chosen by the user and must never become arguments of a program.
+    /// For a server: variables of the user's environment. Only requested variables are reported.
+    /// The user chooses the values, so they must never become arguments of a program.
     Environment(Vec<EnvironmentVariable>),
     /// Result of the negotiation of a character set (RFC 2066).
     Charset(CharsetOutcome),
@@ -91,7 +91,7 @@ pub enum Event<'a> {
     Gmcp(Box<Gmcp>),
     /// MSDP variables of a MUD server or its user.
     Msdp(Vec<MsdpVariable>),
-    /// MSSP variables of a MUD server, for a user.
+    /// For a user: MSSP variables of a MUD server.
     Mssp(Vec<MsspVariable>),
     /// For a user: number of sent data bytes whose effect is included in the data received before
     /// this event, as counted by [`Telnet::sent_position`](super::Telnet::sent_position).

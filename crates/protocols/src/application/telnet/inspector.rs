@@ -112,7 +112,7 @@ pub(super) struct Inspector {
 }
 
 impl Inspector {
-    pub(super) fn set(&mut self, is_on: bool) {
+    pub(super) fn set_on(&mut self, is_on: bool) {
         self.is_on = is_on;
     }
 

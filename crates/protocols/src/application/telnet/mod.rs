@@ -3,12 +3,12 @@
 //! Telnet lets two different systems communicate as two *network virtual terminals* (NVT): a
 //! keyboard and a printer that use ASCII and end a line with CR LF. Data and commands share one
 //! stream; IAC (255) begins a command and is doubled as data. A CR that does not end a line is
-//! followed by NUL, which the receiver removes. Everything else is an *option*, which either side
-//! may perform and either may request, with WILL, WONT, DO and DONT (`negotiation`). Each option
-//! exists once per side (us and him in RFC 1143), and each has a state of the Q method
-//! (`q_method`), so that neither crossing requests nor a misbehaving peer cause a loop. Parameters
-//! of an enabled option are exchanged between SB and SE (`subnegotiation`), and each option has its
-//! own file for them (`option`).
+//! followed by NUL, which the receiver removes. Everything else is an *option*. Either side may
+//! perform an option, and either side may request it with WILL, WONT, DO or DONT (`negotiation`).
+//! Each option exists once per side (us and him in RFC 1143). Its state follows the Q method
+//! (`q_method`), so neither crossing requests nor a misbehaving peer cause a loop. The parameters
+//! of an enabled option are sent between SB and SE (`subnegotiation`). Each option with parameters
+//! has its own file (`option`).
 //!
 //! ```text
 //!               input ──► decode ──► Data, in runs borrowed from the input ──► user
@@ -27,11 +27,11 @@
 //! earlier agreement persists.
 //!
 //! Information about the user's machine is not disclosed: the engine agrees only to options that
-//! the settings allow, and by default none of these identifies the user. AUTHENTICATION, ENCRYPT
-//! and all unknown options are refused, and their subnegotiations are skipped. If START_TLS is
-//! allowed, the engine reports where TLS begins, and if MCCP is allowed, at which byte compression
-//! begins; TLS and compression themselves are outside the engine (`option/start_tls.rs`,
-//! `option/compression.rs`).
+//! the settings allow. The options that are allowed by default do not identify the user.
+//! AUTHENTICATION, ENCRYPT and all unknown options are refused, and their subnegotiations are
+//! skipped. If START_TLS or MCCP is allowed, the engine reports the byte at which TLS or
+//! compression begins. TLS and compression themselves are outside the engine
+//! (`option/start_tls.rs`, `option/compression.rs`).
 
 mod command;
 mod decode;
@@ -121,7 +121,7 @@ pub struct Telnet {
     answers_left: u32,
     output: Output,
     inspector: Inspector,
-    // State of individual options, defined in their own files.
+    // States of individual options. The types are defined in the files of the options.
     charsets: Charsets,
     linemode: Linemode,
     com_port: ComPort,
@@ -171,15 +171,15 @@ impl Telnet {
         };
         let charsets = Charsets::new(&settings.charsets, false);
         // An empty display is not sent.
-        let allows = match settings.display.as_str() {
-            "" => settings.allows.without(OptionCode::X_DISPLAY_LOCATION),
-            _ => settings.allows,
+        let allowed_options = match settings.display.as_str() {
+            "" => settings.allowed_options.without(OptionCode::X_DISPLAY_LOCATION),
+            _ => settings.allowed_options,
         };
         Self {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            ..Self::new(Role::User(Box::new(user)), allows, charsets)
+            ..Self::new(Role::User(Box::new(user)), allowed_options, charsets)
         }
     }
 
@@ -195,20 +195,20 @@ impl Telnet {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            decoder: Decoder::new(settings.allows, settings.newline_to_cr),
-            ..Self::new(Role::Server(Box::new(server)), settings.allows, charsets)
+            decoder: Decoder::new(settings.allowed_options, settings.newline_to_cr),
+            ..Self::new(Role::Server(Box::new(server)), settings.allowed_options, charsets)
         }
     }
 
-    fn new(role: Role, allows: OptionSet, charsets: Charsets) -> Self {
+    fn new(role: Role, allowed_options: OptionSet, charsets: Charsets) -> Self {
         let is_user = matches!(role, Role::User(_));
         Self {
             role,
             end_of_line: EndOfLine::default(),
             starts_negotiation: true,
-            decoder: Decoder::new(allows, false),
+            decoder: Decoder::new(allowed_options, false),
             synch: Synch::default(),
-            options: option::Options::new(is_user, allows),
+            options: option::Options::new(is_user, allowed_options),
             timing_marks_awaited: 0,
             refusals_left: REFUSALS_MAX,
             answers_left: ANSWERS_MAX,
@@ -441,20 +441,20 @@ impl Telnet {
     ///
     /// Call it after passing all output of the application to [`Telnet::send`].
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        let Some(content) = self.acknowledger.due(cx.now) else { return };
+        let Some(content) = self.acknowledger.take_due(cx.now) else { return };
         if self.is_in_force(Side::Local, OptionCode::ECHO_ACKNOWLEDGMENT) {
             self.send_subnegotiation(OptionCode::ECHO_ACKNOWLEDGMENT, &content, cx);
         }
     }
 
-    /// Lets runs of data continue after a line end, for a caller that only displays them.
+    /// Lets runs of data continue after a line end, for a caller that only displays text.
     pub fn run_over_lines(&mut self) {
         self.decoder.run_over_lines();
     }
 
     /// Turns the recording of negotiations on or off.
     pub fn set_inspection(&mut self, is_on: bool) {
-        self.inspector.set(is_on);
+        self.inspector.set_on(is_on);
     }
 
     /// Returns the oldest record that was not read yet; call until `None`.

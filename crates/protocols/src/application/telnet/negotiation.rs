@@ -120,7 +120,7 @@ impl Telnet {
         if option == OptionCode::TIMING_MARK {
             return self.on_timing_mark(verb, cx);
         }
-        let (side, enable) = verb.about();
+        let (side, enable) = verb.side_and_enable();
         let before = self.options.state(side, option);
         let mut after = before;
         let step = after.receive(enable, self.options.allows(side, option));
@@ -182,8 +182,11 @@ impl Telnet {
         }
         match (side, option) {
             (_, OptionCode::START_TLS) => {
-                let has_sent_follows =
-                    self.send_subnegotiation(OptionCode::START_TLS, &start_tls::follows(), cx);
+                let has_sent_follows = self.send_subnegotiation(
+                    OptionCode::START_TLS,
+                    &start_tls::build_follows(),
+                    cx,
+                );
                 self.tls = if has_sent_follows {
                     start_tls::Progress::FollowsSent
                 } else {
@@ -206,19 +209,21 @@ impl Telnet {
     fn initial_subnegotiations(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
         let single = |content: &[u8]| Vec::from([content.to_vec()]);
         match (&mut self.role, side, option) {
-            (Role::User(user), Side::Local, OptionCode::NAWS) => single(&naws::is(user.window)),
+            (Role::User(user), Side::Local, OptionCode::NAWS) => {
+                single(&naws::build_is(user.window))
+            }
             (Role::User(user), Side::Local, OptionCode::TERMINAL_TYPE) => {
                 user.names.restart();
                 Vec::new()
             }
             (Role::Server(server), Side::Remote, OptionCode::TERMINAL_TYPE) => {
-                single(&server.terminal_types.first())
+                single(&server.terminal_types.first_request())
             }
             (Role::Server(_), Side::Remote, OptionCode::TERMINAL_SPEED) => {
-                single(&terminal_speed::send())
+                single(&terminal_speed::build_send())
             }
             (Role::Server(_), Side::Remote, OptionCode::X_DISPLAY_LOCATION) => {
-                single(&display::send())
+                single(&display::build_send())
             }
             (Role::Server(server), Side::Remote, OptionCode::NEW_ENVIRON) => {
                 server.environment.requests()
@@ -303,7 +308,7 @@ impl Telnet {
     }
 
     fn send_verb(&mut self, side: Side, option: OptionCode, enable: bool, cx: &mut Cx<'_>) -> bool {
-        let verb = Verb::ours(side, enable);
+        let verb = Verb::outgoing(side, enable);
         self.put(&[IAC, verb.code(), option.0], Counter::TelnetNegotiationsOut, cx)
     }
 
@@ -316,7 +321,7 @@ impl Telnet {
         (before, after): (OptionState, OptionState),
         cx: &mut Cx<'_>,
     ) {
-        let verb = Verb::ours(side, enable);
+        let verb = Verb::outgoing(side, enable);
         let content =
             || RecordContent::Negotiation { verb, option, side, requested_by, before, after };
         self.inspect(Direction::Sent, content, cx);

@@ -1,7 +1,9 @@
 //! Negotiation of options between a user and a server, and the records of the inspector.
 
 use super::command::{SB, SE};
-use super::tests::{End, OwnedEvent, command, data, disabled, enabled, settle, wire_bytes};
+use super::tests::{
+    End, OwnedEvent, command, data, disabled_event, enabled_event, settle, wire_bytes,
+};
 use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -13,20 +15,20 @@ use std::{format, vec};
 fn settled_ends(options: &[OptionCode]) -> (End, End, Vec<OwnedEvent>, Vec<OwnedEvent>) {
     let add_options = |set: OptionSet| options.iter().fold(set, |set, option| set.with(*option));
     let user = UserSettings {
-        allows: add_options(UserSettings::OPTIONS),
+        allowed_options: add_options(UserSettings::OPTIONS),
         display: "host:0.0".into(),
         environment: vec![EnvironmentVariable::new("LANG", "C")],
         ..UserSettings::default()
     };
     let server = ServerSettings {
-        allows: add_options(ServerSettings::OPTIONS),
+        allowed_options: add_options(ServerSettings::OPTIONS),
         environment: vec!["LANG".into(), "USER".into()],
         ..ServerSettings::default()
     };
-    started(&user, &server)
+    ends_after_start(&user, &server)
 }
 
-fn started(
+fn ends_after_start(
     user: &UserSettings,
     server: &ServerSettings,
 ) -> (End, End, Vec<OwnedEvent>, Vec<OwnedEvent>) {
@@ -34,8 +36,8 @@ fn started(
     let mut server = End::server_with(server);
     user.telnet.start(&mut user.context.cx());
     server.telnet.start(&mut server.context.cx());
-    let (at_user, at_server) = settle(&mut user, &mut server);
-    (user, server, at_user, at_server)
+    let (user_events, server_events) = settle(&mut user, &mut server);
+    (user, server, user_events, server_events)
 }
 
 fn other_event(event: Event<'static>) -> OwnedEvent {
@@ -45,17 +47,17 @@ fn other_event(event: Event<'static>) -> OwnedEvent {
 #[test]
 fn a_server_receives_the_speed_the_display_and_the_allowed_variables() {
     let options = [OptionCode::NEW_ENVIRON, OptionCode::X_DISPLAY_LOCATION];
-    let (mut user, mut server, _, at_server) = settled_ends(&options);
+    let (mut user, mut server, _, server_events) = settled_ends(&options);
     let variables = vec![
         EnvironmentVariable::new("LANG", "C"),
         EnvironmentVariable { name: "USER".into(), value: None },
     ];
-    assert!(at_server.contains(&other_event(Event::Environment(variables))));
-    assert!(at_server.contains(&other_event(Event::XDisplayLocation("host:0.0".into()))));
+    assert!(server_events.contains(&other_event(Event::Environment(variables))));
+    assert!(server_events.contains(&other_event(Event::XDisplayLocation("host:0.0".into()))));
     server.ask(Side::Remote, OptionCode::TERMINAL_SPEED, true).unwrap();
-    let (_, at_server) = settle(&mut user, &mut server);
+    let (_, server_events) = settle(&mut user, &mut server);
     let speed = Event::TerminalSpeed { transmit: 38_400, receive: 38_400 };
-    assert!(at_server.contains(&other_event(speed)));
+    assert!(server_events.contains(&other_event(speed)));
 }
 
 #[test]
@@ -73,10 +75,10 @@ fn a_server_that_requests_more_names_receives_all_and_the_mtts_bits() {
     let user =
         UserSettings { terminal_type: "xterm".into(), mtts: Some(mtts), ..UserSettings::default() };
     let server = ServerSettings { terminal_types_max: 9, ..ServerSettings::default() };
-    let (_, _, _, at_server) = started(&user, &server);
-    let terminal_types: Vec<_> = at_server
+    let (_, _, _, server_events) = ends_after_start(&user, &server);
+    let terminal_types: Vec<_> = server_events
         .into_iter()
-        .filter(|seen| matches!(seen, OwnedEvent::Other(Event::TerminalType(_) | Event::Mtts(_))))
+        .filter(|event| matches!(event, OwnedEvent::Other(Event::TerminalType(_) | Event::Mtts(_))))
         .collect();
     let names = ["PLUMB", "xterm"].map(|name| other_event(Event::TerminalType(name.into())));
     assert_eq!(terminal_types, [&names[..], &[other_event(Event::Mtts(13))]].concat());
@@ -84,8 +86,8 @@ fn a_server_that_requests_more_names_receives_all_and_the_mtts_bits() {
 
 #[test]
 fn a_user_without_a_display_does_not_offer_its_location() {
-    let allows = UserSettings::OPTIONS.with(OptionCode::X_DISPLAY_LOCATION);
-    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
+    let allowed_options = UserSettings::OPTIONS.with(OptionCode::X_DISPLAY_LOCATION);
+    let mut user = End::user_with(&UserSettings { allowed_options, ..UserSettings::default() });
     user.receive(&[IAC, 253, 35]);
     assert_eq!(user.output(), [IAC, 252, 35]);
 }
@@ -98,8 +100,8 @@ fn the_server_announces_the_effect_of_xoff() {
     server.ask(Side::Remote, OptionCode::TOGGLE_FLOW_CONTROL, true).unwrap();
     settle(&mut user, &mut server);
     server.telnet.flow_control(FlowControl::Off, &mut server.context.cx()).unwrap();
-    let (at_user, _) = settle(&mut user, &mut server);
-    assert_eq!(at_user, [other_event(Event::FlowControl(FlowControl::Off))]);
+    let (user_events, _) = settle(&mut user, &mut server);
+    assert_eq!(user_events, [other_event(Event::FlowControl(FlowControl::Off))]);
 }
 
 #[test]
@@ -131,8 +133,8 @@ fn a_character_set_is_agreed_from_either_side() {
 
 #[test]
 fn linemode_agrees_on_the_mode_and_the_special_characters() {
-    let (mut user, mut server, _, at_server) = settled_ends(&[OptionCode::LINEMODE]);
-    assert!(at_server.contains(&enabled(Side::Remote, OptionCode::LINEMODE)));
+    let (mut user, mut server, _, server_events) = settled_ends(&[OptionCode::LINEMODE]);
+    assert!(server_events.contains(&enabled_event(Side::Remote, OptionCode::LINEMODE)));
     let mode = LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS);
     server.telnet.ask_linemode(mode, &mut server.context.cx()).unwrap();
     server.telnet.ask_forward_mask(&[0; 32], &mut server.context.cx()).unwrap();
@@ -141,11 +143,11 @@ fn linemode_agrees_on_the_mode_and_the_special_characters() {
         .telnet
         .set_special_character(SlcFunction::EC, backspace, &mut server.context.cx())
         .unwrap();
-    let (at_user, at_server) = settle(&mut user, &mut server);
+    let (user_events, server_events) = settle(&mut user, &mut server);
     let events = [LinemodeEvent::Mode(mode), LinemodeEvent::ForwardMask, LinemodeEvent::Characters]
         .map(|event| other_event(Event::Linemode(event)));
-    assert_eq!(at_user, events);
-    assert_eq!(at_server, events[..2]);
+    assert_eq!(user_events, events);
+    assert_eq!(server_events, events[..2]);
     let linemode = user.telnet.linemode().unwrap();
     assert_eq!(linemode.mode(), mode);
     assert_eq!(linemode.characters().get(SlcFunction::EC).character(), Some(8));
@@ -164,18 +166,18 @@ fn a_serial_port_is_commanded_and_answers() {
     let (mut user, mut server, ..) = settled_ends(&[OptionCode::COM_PORT]);
     let requested = ComPortCommand::BaudRate(115_200);
     user.telnet.com_port(&requested, &mut user.context.cx()).unwrap();
-    let (_, at_server) = settle(&mut user, &mut server);
+    let (_, server_events) = settle(&mut user, &mut server);
     assert_eq!(
-        at_server,
+        server_events,
         [other_event(Event::ComPort(Box::new(ComPortEvent::Command(requested.clone()))))]
     );
     let current = ComPortCommand::BaudRate(255);
     server.telnet.com_port(&current, &mut server.context.cx()).unwrap();
     let modem_state = ComPortCommand::ModemState(0xb0);
     server.telnet.com_port(&modem_state, &mut server.context.cx()).unwrap();
-    let (at_user, _) = settle(&mut user, &mut server);
+    let (user_events, _) = settle(&mut user, &mut server);
     let events = [ComPortEvent::Refused { requested, current }, ComPortEvent::Notice(modem_state)];
-    assert_eq!(at_user, events.map(|event| other_event(Event::ComPort(Box::new(event)))));
+    assert_eq!(user_events, events.map(|event| other_event(Event::ComPort(Box::new(event)))));
 }
 
 #[test]
@@ -199,19 +201,21 @@ fn a_mud_and_its_user_exchange_messages_and_variables() {
     server.telnet.msdp(&health, &mut server.context.cx()).unwrap();
     let players = [MsspVariable { name: "PLAYERS".into(), values: vec!["52".into()] }];
     server.telnet.mssp(&players, &mut server.context.cx()).unwrap();
-    let (at_user, at_server) = settle(&mut user, &mut server);
+    let (user_events, server_events) = settle(&mut user, &mut server);
     let expected = [Event::Msdp(health.to_vec()), Event::Mssp(players.to_vec())].map(other_event);
-    assert_eq!(at_user, expected);
-    assert_eq!(at_server, [other_event(Event::Gmcp(Box::new(hello)))]);
+    assert_eq!(user_events, expected);
+    assert_eq!(server_events, [other_event(Event::Gmcp(Box::new(hello)))]);
 }
 
-/// Returns a user's end and a server's end that have sent FOLLOWS, each with the peer's FOLLOWS.
+/// Returns a user's end and a server's end that have sent FOLLOWS. Each is returned with the
+/// FOLLOWS message that its peer would send.
 fn ends_after_follows() -> [(End, [u8; 6]); 2] {
-    let allows = OptionSet::of(&[OptionCode::START_TLS, OptionCode::ECHO]);
-    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
+    let allowed_options = OptionSet::of(&[OptionCode::START_TLS, OptionCode::ECHO]);
+    let mut user = End::user_with(&UserSettings { allowed_options, ..UserSettings::default() });
     user.receive(&[IAC, 253, 46]);
     assert_eq!(user.output(), [IAC, 251, 46, IAC, SB, 46, 1, IAC, SE]);
-    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
+    let mut server =
+        End::server_with(&ServerSettings { allowed_options, ..ServerSettings::default() });
     server.receive(&[IAC, 251, 46]);
     assert_eq!(server.output(), [IAC, 253, 46, IAC, SB, 46, 1, IAC, SE]);
     [user, server].map(|end| (end, [IAC, SB, 46, 1, IAC, SE]))
@@ -219,9 +223,9 @@ fn ends_after_follows() -> [(End, [u8; 6]); 2] {
 
 #[test]
 fn user_and_server_start_tls_and_send_nothing_more() {
-    let (mut user, mut server, at_user, at_server) = settled_ends(&[OptionCode::START_TLS]);
-    for (end, seen) in [(&mut user, at_user), (&mut server, at_server)] {
-        assert_eq!(seen.last(), Some(&other_event(Event::StartTls)));
+    let (mut user, mut server, user_events, server_events) = settled_ends(&[OptionCode::START_TLS]);
+    for (end, events) in [(&mut user, user_events), (&mut server, server_events)] {
+        assert_eq!(events.last(), Some(&other_event(Event::StartTls)));
         assert_eq!((end.send(b"clear"), end.output()), (0, vec![]));
         assert!(!end.command(Command::AreYouThere));
     }
@@ -252,28 +256,29 @@ fn plaintext_between_the_two_follows_messages_is_ignored() {
 
 #[test]
 fn tls_does_not_start_without_agreement() {
-    let allows = OptionSet::of(&[OptionCode::START_TLS]);
-    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
+    let allowed_options = OptionSet::of(&[OptionCode::START_TLS]);
+    let mut user = End::user_with(&UserSettings { allowed_options, ..UserSettings::default() });
     assert_eq!(user.receive(&[IAC, SB, 46, 1, IAC, SE, b'a']), [data(b"a")]);
 }
 
-/// Processes `input` like a driver of a user: compressed parts of it are inflated first.
+/// Passes `input` to a user's end, as the caller of an engine does: compressed input is inflated
+/// first.
 fn receive_inflated(
     user: &mut End,
     decompressor: &mut Decompressor,
     mut input: &[u8],
-    seen: &mut Vec<OwnedEvent>,
+    events: &mut Vec<OwnedEvent>,
 ) {
     let mut buffer = [0; 32];
     while !input.is_empty() {
         if decompressor.is_on() {
             let cx = &mut user.context.cx();
             let mut written = decompressor.inflate(&mut input, &mut buffer, cx).unwrap();
-            user.receive_more(&buffer[..written], seen);
+            user.receive_more(&buffer[..written], events);
             while written == buffer.len() {
                 let cx = &mut user.context.cx();
                 written = decompressor.inflate(&mut input, &mut buffer, cx).unwrap();
-                user.receive_more(&buffer[..written], seen);
+                user.receive_more(&buffer[..written], events);
             }
             continue;
         }
@@ -283,7 +288,7 @@ fn receive_inflated(
                 break;
             }
             if let Event::Data(run) = event {
-                seen.push(data(run));
+                events.push(data(run));
             }
         }
     }
@@ -312,8 +317,9 @@ fn sent_by(server: &mut End, compressor: &mut Option<Compressor>) -> Vec<u8> {
 /// Returns a server's output that starts and ends compression, and the text that the user should
 /// receive.
 fn compressed_session() -> (Vec<u8>, &'static [u8]) {
-    let allows = OptionSet::of(&[OptionCode::COMPRESS2]);
-    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
+    let allowed_options = OptionSet::of(&[OptionCode::COMPRESS2]);
+    let mut server =
+        End::server_with(&ServerSettings { allowed_options, ..ServerSettings::default() });
     let mut compressor = None;
     server.send(b"before\n");
     server.receive(&[IAC, 253, 86]);
@@ -329,8 +335,8 @@ fn compressed_session() -> (Vec<u8>, &'static [u8]) {
 }
 
 fn compressing_user() -> End {
-    let allows = OptionSet::of(&[OptionCode::COMPRESS2]);
-    End::user_with(&UserSettings { allows, ..UserSettings::default() })
+    let allowed_options = OptionSet::of(&[OptionCode::COMPRESS2]);
+    End::user_with(&UserSettings { allowed_options, ..UserSettings::default() })
 }
 
 #[test]
@@ -340,18 +346,18 @@ fn compression_starts_and_ends_at_the_right_byte_at_any_split() {
     for cut in 1..stream.len() {
         let mut user = compressing_user();
         let mut decompressor = Decompressor::default();
-        let mut seen = Vec::new();
+        let mut events = Vec::new();
         let (first, second) = stream.split_at(cut);
-        receive_inflated(&mut user, &mut decompressor, first, &mut seen);
-        receive_inflated(&mut user, &mut decompressor, second, &mut seen);
-        let read: Vec<u8> = seen
+        receive_inflated(&mut user, &mut decompressor, first, &mut events);
+        receive_inflated(&mut user, &mut decompressor, second, &mut events);
+        let received_data: Vec<u8> = events
             .into_iter()
-            .flat_map(|seen| match seen {
+            .flat_map(|event| match event {
                 OwnedEvent::Data(run) => run,
                 OwnedEvent::Other(_) => vec![],
             })
             .collect();
-        assert_eq!(read, expected, "cut at {cut}");
+        assert_eq!(received_data, expected, "cut at {cut}");
         assert!(!decompressor.is_on());
     }
 }
@@ -361,46 +367,48 @@ fn compression_does_not_start_without_agreement() {
     let mut user = compressing_user();
     assert_eq!(user.receive(&[IAC, SB, 86, IAC, SE, b'a']), [data(b"a")]);
     user.receive(&[IAC, 251, 86]);
-    let seen = user.receive(&[IAC, SB, 86, IAC, SE, IAC, SB, 86, IAC, SE]);
-    assert_eq!(seen, [other_event(Event::CompressionStarted)]);
+    let events = user.receive(&[IAC, SB, 86, IAC, SE, IAC, SB, 86, IAC, SE]);
+    assert_eq!(events, [other_event(Event::CompressionStarted)]);
     assert_eq!(End::user().receive(&[IAC, 251, 86]), []);
 }
 
 #[test]
 fn with_mccp3_the_user_compresses() {
-    let allows = OptionSet::of(&[OptionCode::COMPRESS3]);
-    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
-    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
+    let allowed_options = OptionSet::of(&[OptionCode::COMPRESS3]);
+    let mut user = End::user_with(&UserSettings { allowed_options, ..UserSettings::default() });
+    let mut server =
+        End::server_with(&ServerSettings { allowed_options, ..ServerSettings::default() });
     server.ask(Side::Local, OptionCode::COMPRESS3, true).unwrap();
     user.receive(&server.output());
     user.send(b"look\r");
     let plain_len = user.telnet.compression_boundary().unwrap();
     assert_eq!(user.telnet.output()[..plain_len], [IAC, 253, 87, IAC, SB, 87, IAC, SE]);
-    let seen = server.receive(&user.telnet.output()[..plain_len]);
+    let events = server.receive(&user.telnet.output()[..plain_len]);
     let expected =
-        [enabled(Side::Local, OptionCode::COMPRESS3), other_event(Event::CompressionStarted)];
-    assert_eq!(seen, expected);
+        [enabled_event(Side::Local, OptionCode::COMPRESS3), other_event(Event::CompressionStarted)];
+    assert_eq!(events, expected);
     user.telnet.sent(plain_len);
     assert!(user.telnet.output_is_compressed() && user.telnet.output() == b"look\r\n");
 }
 
 #[test]
 fn mccp3_data_is_received_unchanged_at_any_split() {
-    let allows = OptionSet::of(&[OptionCode::COMPRESS3]);
+    let allowed_options = OptionSet::of(&[OptionCode::COMPRESS3]);
     let mut wire = vec![IAC, 253, 87, IAC, SB, 87, IAC, SE];
     let mut compressor = Compressor::default();
     compressor.compress(b"look \xff\xff north\r\n", &mut wire);
     compressor.finish(&mut wire);
     wire.extend_from_slice(b"say plain\r\n");
     for cut in 0..=wire.len() {
-        let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
+        let mut server =
+            End::server_with(&ServerSettings { allowed_options, ..ServerSettings::default() });
         server.ask(Side::Local, OptionCode::COMPRESS3, true).unwrap();
         let mut inflater = Decompressor::default();
         let mut received = Vec::new();
         for mut piece in [&wire[..cut], &wire[cut..]] {
             while !piece.is_empty() {
                 let mut plain = [0; 7];
-                let whole = piece;
+                let unread_piece = piece;
                 let mut input = if inflater.is_on() {
                     let context = &mut server.context;
                     let count =
@@ -415,7 +423,7 @@ fn mccp3_data_is_received_unchanged_at_any_split() {
                         Event::Data(run) => received.extend_from_slice(run),
                         Event::CompressionStarted => {
                             inflater.start();
-                            piece = &whole[whole.len() - input.len()..];
+                            piece = &unread_piece[unread_piece.len() - input.len()..];
                             input = &[];
                         }
                         _ => {}
@@ -437,8 +445,8 @@ fn a_server_acknowledges_keys_after_the_echo_delay() {
     let due = server.telnet.deadline().unwrap();
     server.context.now = due;
     server.telnet.timeout(&mut server.context.cx());
-    let (at_user, _) = settle(&mut user, &mut server);
-    assert_eq!(at_user, [data(b"ls\r\n"), other_event(Event::EchoAcknowledged(5))]);
+    let (user_events, _) = settle(&mut user, &mut server);
+    assert_eq!(user_events, [data(b"ls\r\n"), other_event(Event::EchoAcknowledged(5))]);
     assert_eq!(server.telnet.deadline(), None);
 }
 
@@ -449,29 +457,29 @@ proptest! {
         newline_to_cr: bool
     ) {
         let user = UserSettings::default();
-        let allows = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
-        let settings = ServerSettings { newline_to_cr, allows, ..ServerSettings::default() };
-        let (mut user, mut server, ..) = started(&user, &settings);
+        let allowed_options = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
+        let settings = ServerSettings { newline_to_cr, allowed_options, ..ServerSettings::default() };
+        let (mut user, mut server, ..) = ends_after_start(&user, &settings);
         for piece in &pieces {
             user.send(piece);
             settle(&mut user, &mut server);
         }
         server.context.advance_millis(50);
         server.telnet.timeout(&mut server.context.cx());
-        let (at_user, _) = settle(&mut user, &mut server);
+        let (user_events, _) = settle(&mut user, &mut server);
         let position = user.telnet.sent_position();
         let expected = if position == 0 { vec![] } else { vec![other_event(Event::EchoAcknowledged(position))] };
-        prop_assert_eq!(at_user, expected);
+        prop_assert_eq!(user_events, expected);
     }
 }
 
 #[test]
 fn authentication_and_encryption_are_refused_with_an_event() {
     let mut user = End::user();
-    let seen = user.receive(&[IAC, 253, 37, IAC, 251, 38, IAC, 253, 200]);
-    let declined = [(Side::Local, OptionCode::AUTHENTICATION), (Side::Remote, OptionCode::ENCRYPT)]
+    let events = user.receive(&[IAC, 253, 37, IAC, 251, 38, IAC, 253, 200]);
+    let expected = [(Side::Local, OptionCode::AUTHENTICATION), (Side::Remote, OptionCode::ENCRYPT)]
         .map(|(side, option)| other_event(Event::Declined { side, option }));
-    assert_eq!(seen, declined);
+    assert_eq!(events, expected);
     assert_eq!(user.output(), [IAC, 252, 37, IAC, 254, 38, IAC, 252, 200]);
 }
 
@@ -519,7 +527,7 @@ proptest! {
     #[test]
     fn any_input_is_displayed_without_control_characters(bytes in wire_bytes(400)) {
         let mut user = End::user_with(&UserSettings {
-            allows: OptionSet::of(&option::known().collect::<Vec<_>>()),
+            allowed_options: OptionSet::of(&option::known().collect::<Vec<_>>()),
             ..UserSettings::default()
         });
         user.telnet.set_inspection(true);
@@ -548,8 +556,8 @@ fn an_unread_inspector_keeps_the_newest_records() {
 fn no_message_is_sent_for_a_disabled_option() {
     let (mut user, mut server, ..) = settled_ends(&[OptionCode::GMCP]);
     server.ask(Side::Local, OptionCode::GMCP, false).unwrap();
-    let (at_user, _) = settle(&mut user, &mut server);
-    assert_eq!(at_user, [disabled(Side::Remote, OptionCode::GMCP)]);
+    let (user_events, _) = settle(&mut user, &mut server);
+    assert_eq!(user_events, [disabled_event(Side::Remote, OptionCode::GMCP)]);
     let hello = Gmcp { name: "Core.Hello".into(), value: "".into() };
     assert_eq!(user.telnet.gmcp(&hello, &mut user.context.cx()), Err(AskError::NotEnabled));
 }

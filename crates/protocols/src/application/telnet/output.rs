@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn both_bytes_of_a_doubled_byte_are_queued_or_neither() {
+    fn a_doubled_byte_is_queued_completely_or_not_at_all() {
         let mut output = Output::new(4);
         assert_eq!(output.put_data(b"abc\xffd", None), 3);
         assert_eq!(output.queued(), b"abc");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_fits_when_data_does_not() {
+    fn a_command_is_queued_when_data_is_at_its_limit() {
         let mut output = Output::new(2);
         assert_eq!(output.put_data(b"abc", None), 2);
         assert!(output.put(&[0; COMMAND_RESERVE]));

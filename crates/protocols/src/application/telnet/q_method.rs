@@ -1,10 +1,10 @@
 //! The Q method for negotiating one option of one side (RFC 1143 §7).
 //!
-//! Both ends may send a request at any time, so crossing requests and answers look the same on the
-//! wire. The method records the outstanding request and queues at most one request behind it. It
-//! never sends a command for a state that is already in effect, so two ends that use it cannot
-//! loop. In this module WILL and DO are "enable", WONT and DONT are "disable", because the two
-//! sides of an option differ only in the verbs.
+//! Both ends may send a request at any time. If two requests cross, each looks like an answer to
+//! the other. The method records the outstanding request and queues at most one request behind it.
+//! It never sends a command for a state that is already in effect, so two ends that use it cannot
+//! loop. The two sides of an option differ only in the verbs, so this module calls WILL and DO
+//! "enable", and WONT and DONT "disable".
 
 use super::AskError;
 use core::fmt;
@@ -174,7 +174,7 @@ mod tests {
             }
         };
         let sent = sent.map_or(String::from("-"), |enable| {
-            std::format!("{:?}", Verb::ours(side, enable)).to_uppercase()
+            std::format!("{:?}", Verb::outgoing(side, enable)).to_uppercase()
         });
         writeln!(table, "{before:<17}{event:<14}-> {after:<17}{sent:<5}{outcome}").unwrap();
     }
@@ -269,7 +269,7 @@ mod tests {
         ends: [OptionState; 2],
         /// Commands in flight to each end.
         in_flight: [VecDeque<bool>; 2],
-        /// Number of requests that the two users may still make.
+        /// Number of requests that both ends together may still send.
         requests_left: usize,
     }
 
@@ -290,7 +290,7 @@ mod tests {
                 }
                 for enable in [false, true] {
                     let mut next = self.clone();
-                    // An end requests only what it would agree to.
+                    // An end requests to enable only an option that it allows.
                     if self.requests_left > 0
                         && (agrees[end] || !enable)
                         && let Ok(sent) = next.ends[end].ask(enable)
@@ -313,14 +313,14 @@ mod tests {
         commands_max: usize,
     ) -> HashSet<Connection> {
         let mut current = HashSet::from([start]);
-        let mut quiet = HashSet::new();
+        let mut quiet_states = HashSet::new();
         for _ in 0..=commands_max {
-            quiet.extend(
+            quiet_states.extend(
                 current.iter().filter(|it| it.in_flight.iter().all(VecDeque::is_empty)).cloned(),
             );
             current = current.iter().flat_map(|connection| connection.successors(agrees)).collect();
             if current.is_empty() {
-                return quiet;
+                return quiet_states;
             }
         }
         panic!("endless exchange of commands: {:?}", current.iter().next());
@@ -335,11 +335,12 @@ mod tests {
     fn from_every_pair_of_states_with_any_command_in_flight_negotiation_ends() {
         let commands = [[None, None], [Some(true), None], [Some(false), None]];
         let commands = commands.iter().flat_map(|[one, two]| [[*one, *two], [*two, *one]]);
-        for (here, there) in STATES.iter().flat_map(|here| STATES.map(|there| (*here, there))) {
+        for (local, remote) in STATES.iter().flat_map(|local| STATES.map(|remote| (*local, remote)))
+        {
             for word in commands.clone() {
                 for agrees in BOTH.iter().flat_map(|one| BOTH.map(|two| [*one, two])) {
                     let in_flight = word.map(|word| word.into_iter().collect());
-                    let start = Connection { ends: [here, there], in_flight, requests_left: 0 };
+                    let start = Connection { ends: [local, remote], in_flight, requests_left: 0 };
                     assert!(!explore_until_quiet(start, agrees, 16).is_empty());
                 }
             }
@@ -355,8 +356,8 @@ mod tests {
             let in_flight = [VecDeque::new(), VecDeque::new()];
             let start = Connection { ends, in_flight, requests_left: 5 };
             for connection in explore_until_quiet(start, agrees, 40) {
-                let [here, there] = connection.ends;
-                assert!(here == there && here.is_settled(), "{connection:?}");
+                let [local, remote] = connection.ends;
+                assert!(local == remote && local.is_settled(), "{connection:?}");
             }
         }
     }

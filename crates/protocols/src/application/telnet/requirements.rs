@@ -2,7 +2,7 @@
 //! next to a test that covers it.
 
 use super::command::{SB, SE};
-use super::tests::{End, command, data, disabled, enabled};
+use super::tests::{End, command, data, disabled_event, enabled_event};
 use super::*;
 use std::vec;
 
@@ -44,15 +44,15 @@ fn both_ends_agree_to_binary_and_to_suppress_go_aheads() {
 #[test]
 fn commands_are_processed_in_binary() {
     let mut end = End::in_binary();
-    let seen = end.receive(b"a\xff\xf6b\xff\xfc\x00c");
+    let events = end.receive(b"a\xff\xf6b\xff\xfc\x00c");
     let expected = [
         data(b"a"),
         command(Command::AreYouThere),
         data(b"b"),
-        disabled(Side::Remote, OptionCode::BINARY),
+        disabled_event(Side::Remote, OptionCode::BINARY),
         data(b"c"),
     ];
-    assert_eq!(seen, expected);
+    assert_eq!(events, expected);
 }
 
 // req RFC1123:3.2.8-MUST-2
@@ -61,9 +61,9 @@ fn a_server_accepts_any_terminal_name() {
     for name in [&b"IBM-3278-2"[..], b"xterm-256color", b"!@#$%^&*()", &[b'x'; 40]] {
         let mut server = End::server();
         server.receive(&[IAC, 251, 24]);
-        let seen = server.receive(&[&[IAC, SB, 24, 0], name, &[IAC, SE]].concat());
+        let events = server.receive(&[&[IAC, SB, 24, 0], name, &[IAC, SE]].concat());
         let name = String::from_utf8(name.to_vec()).unwrap();
-        assert_eq!(seen, [tests::OwnedEvent::Other(Event::TerminalType(name))]);
+        assert_eq!(events, [tests::OwnedEvent::Other(Event::TerminalType(name))]);
     }
 }
 
@@ -73,9 +73,9 @@ fn a_server_decodes_both_line_ends_as_the_return_key() {
     let settings = ServerSettings { newline_to_cr: true, ..ServerSettings::default() };
     let events = [&[&b"a\r\nb\r\0c"[..]][..], &[b"a\r", b"\nb\r", b"\0c"]].map(|pieces| {
         let mut server = End::server_with(&settings);
-        let mut seen = vec![];
-        pieces.iter().for_each(|piece| server.receive_more(piece, &mut seen));
-        seen
+        let mut events = vec![];
+        pieces.iter().for_each(|piece| server.receive_more(piece, &mut events));
+        events
     });
     assert_eq!(events, [[data(b"a\rb\rc")], [data(b"a\rb\rc")]]);
 }
@@ -96,7 +96,7 @@ fn a_server_without_suppressed_go_aheads_sends_one_when_it_waits_for_input() {
     assert_eq!(server.output(), b"\xff\xf9");
     assert_eq!(
         server.receive(&[IAC, 253, 3]),
-        [enabled(Side::Local, OptionCode::SUPPRESS_GO_AHEAD)]
+        [enabled_event(Side::Local, OptionCode::SUPPRESS_GO_AHEAD)]
     );
     server.output();
     assert!(!server.telnet.go_ahead(&mut server.context.cx()));

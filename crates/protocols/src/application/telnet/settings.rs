@@ -60,7 +60,7 @@ pub struct UserSettings {
     /// Accepted character sets in order of preference (RFC 2066).
     pub charsets: Vec<String>,
     /// Allowed options. Allowed options that are not in [`UserSettings::OPTIONS`] are also offered.
-    pub allows: OptionSet,
+    pub allowed_options: OptionSet,
     /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
     /// Whether [`Telnet::start`](super::Telnet::start) sends offers and requests, or waits for
@@ -100,7 +100,7 @@ impl Default for UserSettings {
             display: String::new(),
             environment: Vec::new(),
             charsets: default_charsets(),
-            allows: Self::OPTIONS,
+            allowed_options: Self::OPTIONS,
             end_of_line: EndOfLine::CrLf,
             starts_negotiation: true,
             output_limit_bytes: OUTPUT_LIMIT_BYTES,
@@ -119,7 +119,7 @@ pub struct ServerSettings {
     pub charsets: Vec<String>,
     /// Allowed options. Allowed options that are not in [`ServerSettings::OPTIONS`] are also
     /// offered or requested.
-    pub allows: OptionSet,
+    pub allowed_options: OptionSet,
     /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
     /// Whether CR LF is decoded as CR alone, like CR NUL. Both then represent the Return key of a
@@ -154,7 +154,7 @@ impl Default for ServerSettings {
             terminal_types_max: 1,
             environment: Vec::new(),
             charsets: default_charsets(),
-            allows: Self::OPTIONS,
+            allowed_options: Self::OPTIONS,
             end_of_line: EndOfLine::CrNul,
             newline_to_cr: false,
             starts_negotiation: true,

@@ -107,7 +107,7 @@ impl Telnet {
     ) -> SubnegotiationResult {
         match message {
             option::Message::Status(status::Message::Send) => {
-                reply(&status::is(self.options.rows()))
+                reply(&status::build_is(self.options.rows()))
             }
             option::Message::Status(status::Message::Is(list)) => event_only(Event::Status(list)),
             option::Message::Linemode(message) => self.linemode.receive(&message),
@@ -151,8 +151,12 @@ impl Telnet {
         let Role::User(user) = &mut self.role else { return None };
         match message {
             option::Message::TerminalType(TerminalType::Send) => reply(&user.names.answer()),
-            option::Message::TerminalSpeed(Speed::Send) => reply(&terminal_speed::is(user.speed)),
-            option::Message::Display(display::Message::Send) => reply(&display::is(&user.display)),
+            option::Message::TerminalSpeed(Speed::Send) => {
+                reply(&terminal_speed::build_is(user.speed))
+            }
+            option::Message::Display(display::Message::Send) => {
+                reply(&display::build_is(&user.display))
+            }
             option::Message::Environment(Environment::Send(wanted)) => {
                 reply(&user.environment.answer(&wanted))
             }
@@ -170,7 +174,7 @@ impl Telnet {
         match message {
             option::Message::TerminalType(TerminalType::Is(name)) => {
                 let (asks_again, event) = server.terminal_types.on_name(name);
-                let answer = asks_again.then(|| terminal_type::send().to_vec());
+                let answer = asks_again.then(|| terminal_type::build_send().to_vec());
                 Some((answer.into_iter().collect(), event))
             }
             option::Message::TerminalType(TerminalType::Mtts(bits)) => {
@@ -205,7 +209,7 @@ impl Telnet {
     /// Returns [`AskError::NotEnabled`] if the peer does not perform STATUS; request the option
     /// first.
     pub fn ask_status(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
-        self.send_in_force(Side::Remote, OptionCode::STATUS, &status::send(), cx)
+        self.send_in_force(Side::Remote, OptionCode::STATUS, &status::build_send(), cx)
     }
 
     /// Sets the size of the user's window in characters, and reports it to the peer if NAWS is
@@ -215,7 +219,12 @@ impl Telnet {
         let has_changed = core::mem::replace(&mut user.window, (columns, rows)) != (columns, rows);
         if has_changed {
             // If NAWS is disabled, the size is not sent.
-            _ = self.send_in_force(Side::Local, OptionCode::NAWS, &naws::is((columns, rows)), cx);
+            _ = self.send_in_force(
+                Side::Local,
+                OptionCode::NAWS,
+                &naws::build_is((columns, rows)),
+                cx,
+            );
         }
     }
 
@@ -236,7 +245,7 @@ impl Telnet {
         is_enabled && self.command(Command::EndOfRecord, cx)
     }
 
-    /// Sets, from a server, whether the user's terminal acts on XOFF and XON (RFC 1372).
+    /// For a server: sets whether the user's terminal acts on XOFF and XON (RFC 1372).
     ///
     /// # Errors
     ///
@@ -262,7 +271,7 @@ impl Telnet {
             .inspect_err(|_| Charsets::discard_request(&mut self.charsets))
     }
 
-    /// Requests a line editing mode from the user, from a server. The answer arrives as an event
+    /// For a server: requests a line editing mode from the user. The answer arrives as an event
     /// (RFC 1184).
     ///
     /// # Errors
@@ -273,7 +282,7 @@ impl Telnet {
         self.send_in_force(Side::Remote, OptionCode::LINEMODE, &content, cx)
     }
 
-    /// Requests, from a server, that the user send its pending input whenever one of these
+    /// For a server: requests that the user's end send its pending input whenever one of these
     /// characters is typed. The mask has one bit per character; character 0 is the most significant
     /// bit of the first byte.
     ///
@@ -342,7 +351,7 @@ impl Telnet {
         self.send_in_force(self.servers_side(), OptionCode::MSDP, &content, cx)
     }
 
-    /// Sends the properties of a MUD, from a server.
+    /// For a server: sends the properties of a MUD.
     ///
     /// # Errors
     ///

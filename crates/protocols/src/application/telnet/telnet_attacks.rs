@@ -72,20 +72,20 @@ fn random_bytes(rng: &mut Rng) -> Vec<u8> {
     (0..len).map(|_| byte(rng)).collect()
 }
 
-/// Receives `bytes` in pieces that end at `cuts`, in order, with an urgent notice before the byte
-/// `notice`. Returns all events except data, and the answers.
+/// Passes `bytes` to a user's end in pieces that end at the offsets `cuts`. The urgent notice
+/// precedes the byte at offset `notice`. Returns all events except data, and the output.
 fn commands_received(
     bytes: &[u8],
     notice: Option<usize>,
     cuts: [usize; 2],
 ) -> (Vec<OwnedEvent>, Vec<u8>) {
     let mut end = End::user();
-    let mut seen = Vec::new();
+    let mut events = Vec::new();
     let mut start = 0;
     for stop in 0..=bytes.len() {
         let is_notice = notice == Some(stop);
         if is_notice || cuts.contains(&stop) || stop == bytes.len() {
-            end.receive_more(&bytes[start..stop], &mut seen);
+            end.receive_more(&bytes[start..stop], &mut events);
             start = stop;
         }
         if is_notice {
@@ -93,9 +93,9 @@ fn commands_received(
         }
     }
     // RFC 854: EC and EL are discarded together with the data they edit.
-    let edits = [Command::EraseCharacter, Command::EraseLine].map(command);
-    seen.retain(|seen| !matches!(seen, OwnedEvent::Data(_)) && !edits.contains(seen));
-    (seen, end.output())
+    let edit_commands = [Command::EraseCharacter, Command::EraseLine].map(command);
+    events.retain(|event| !matches!(event, OwnedEvent::Data(_)) && !edit_commands.contains(event));
+    (events, end.output())
 }
 
 fn check_no_command_is_lost(cases: u32) {
@@ -144,9 +144,10 @@ fn row_50_iac_and_any_byte_as_the_first_input_is_survived() {
 
 /// Returns a user's end and a server's end that have each agreed to LINEMODE.
 fn ends_in_linemode() -> [End; 2] {
-    let allows = OptionSet::of(&[OptionCode::LINEMODE]);
-    let mut user = End::user_with(&UserSettings { allows, ..UserSettings::default() });
-    let mut server = End::server_with(&ServerSettings { allows, ..ServerSettings::default() });
+    let allowed_options = OptionSet::of(&[OptionCode::LINEMODE]);
+    let mut user = End::user_with(&UserSettings { allowed_options, ..UserSettings::default() });
+    let mut server =
+        End::server_with(&ServerSettings { allowed_options, ..ServerSettings::default() });
     user.receive(&[IAC, 253, 34]);
     server.receive(&[IAC, 251, 34]);
     user.output();
@@ -204,7 +205,7 @@ fn environment(names: &[&str]) -> Vec<EnvironmentVariable> {
 fn end_with_variables(names: &[&str]) -> End {
     let mut end = End::user_with(&UserSettings {
         environment: environment(names),
-        allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
+        allowed_options: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
         ..UserSettings::default()
     });
     end.receive(&[IAC, 253, 39]);
@@ -214,7 +215,7 @@ fn end_with_variables(names: &[&str]) -> End {
 
 // attack row 54
 #[test]
-fn row_54_a_run_of_doubled_iacs_in_new_environ_is_skipped_where_it_is_refused() {
+fn row_54_a_run_of_doubled_iacs_is_skipped_if_new_environ_is_refused() {
     let mut end = End::user();
     end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, &[IAC; 60_000]));
     assert_eq!(end.telnet.decoder.subnegotiation(), Some((OptionCode::NEW_ENVIRON, &[][..])));
@@ -262,7 +263,7 @@ fn row_55_variables_not_on_the_users_list_are_never_sent() {
 /// 200 names that a server must not accept, because loaders, shells, libraries or logins trust
 /// them.
 fn forbidden_names() -> Vec<String> {
-    let known = [
+    let known_names = [
         "LD_PRELOAD",
         "LD_LIBRARY_PATH",
         "LD_AUDIT",
@@ -324,8 +325,8 @@ fn forbidden_names() -> Vec<String> {
         "USER\u{7f}",
         "user",
     ];
-    let others = (0..200 - known.len()).map(|n| alloc::format!("LD_OTHER_{n}"));
-    known.iter().map(|name| String::from(*name)).chain(others).collect()
+    let other_names = (0..200 - known_names.len()).map(|n| alloc::format!("LD_OTHER_{n}"));
+    known_names.iter().map(|name| String::from(*name)).chain(other_names).collect()
 }
 
 // attack row 57
@@ -333,7 +334,7 @@ fn forbidden_names() -> Vec<String> {
 fn row_57_none_of_200_unrequested_names_reaches_the_caller() {
     let settings = ServerSettings {
         environment: vec!["USER".into(), "LANG".into()],
-        allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
+        allowed_options: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
         ..ServerSettings::default()
     };
     let mut end = End::server_with(&settings);
@@ -348,10 +349,10 @@ fn row_57_none_of_200_unrequested_names_reaches_the_caller() {
             );
         }
     }
-    let seen =
+    let events =
         end.receive(&raw_subnegotiation(OptionCode::NEW_ENVIRON, b"\0\x03LANG\x01C\0USER\x01a\nb"));
     let expected = Event::Environment(vec![EnvironmentVariable::new("LANG", "C")]);
-    assert_eq!(seen, [OwnedEvent::Other(expected)]);
+    assert_eq!(events, [OwnedEvent::Other(expected)]);
 }
 
 // attack row 56
@@ -409,8 +410,8 @@ fn row_59_an_endless_subnegotiation_is_limited_and_the_session_continues() {
 #[test]
 fn row_59_no_option_stores_more_of_a_subnegotiation_than_its_limit() {
     for option in (0..=254).map(OptionCode) {
-        let allows = OptionSet::of(&option::known().collect::<Vec<_>>());
-        let mut end = End::user_with(&UserSettings { allows, ..UserSettings::default() });
+        let allowed_options = OptionSet::of(&option::known().collect::<Vec<_>>());
+        let mut end = End::user_with(&UserSettings { allowed_options, ..UserSettings::default() });
         end.receive(&[IAC, SB, option.0]);
         end.receive(&[7; 100_000]);
         let stored_len = end.telnet.decoder.subnegotiation().unwrap().1.len();
@@ -445,7 +446,7 @@ fn row_60_a_peer_that_toggles_an_option_indefinitely_is_not_answered() {
 
 // attack row 60
 #[test]
-fn row_60_will_and_wont_in_turn_get_one_answer_each() {
+fn row_60_repeated_will_and_repeated_wont_get_one_answer_each() {
     let mut end = End::user();
     end.receive(&[IAC, 251, 1, IAC, 251, 1, IAC, 252, 1, IAC, 252, 1]);
     assert_eq!(end.output(), [IAC, 253, 1, IAC, 254, 1]);
@@ -453,7 +454,7 @@ fn row_60_will_and_wont_in_turn_get_one_answer_each() {
 
 // attack row 61
 #[test]
-fn row_61_every_reply_to_a_terminal_type_request_is_exactly_its_serialization() {
+fn row_61_a_terminal_type_reply_of_any_length_has_no_extra_bytes() {
     for length in 1..=40 {
         let terminal_type = "T".repeat(length);
         let settings = UserSettings { terminal_type: terminal_type.clone(), ..Default::default() };
@@ -468,12 +469,12 @@ fn row_61_every_reply_to_a_terminal_type_request_is_exactly_its_serialization() 
 
 // attack row 61
 #[test]
-fn row_61_every_reply_of_the_environment_is_exactly_its_serialization() {
+fn row_61_an_environment_reply_of_any_length_has_no_extra_bytes() {
     for length in 0..=256 {
         let value = "v".repeat(length);
         let mut end = End::user_with(&UserSettings {
             environment: vec![EnvironmentVariable::new("LANG", &value)],
-            allows: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
+            allowed_options: OptionSet::of(&[OptionCode::NEW_ENVIRON]),
             ..UserSettings::default()
         });
         end.receive(&[IAC, 253, 39]);
@@ -494,7 +495,7 @@ proptest! {
             display: text.clone(),
             environment: vec![EnvironmentVariable::new("LANG", &text)],
             charsets: vec![text],
-            allows: OptionSet::of(&option::known().collect::<Vec<_>>()),
+            allowed_options: OptionSet::of(&option::known().collect::<Vec<_>>()),
             ..UserSettings::default()
         });
         for option in [24, 35, 39, 42] {

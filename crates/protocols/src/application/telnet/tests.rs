@@ -1,5 +1,5 @@
-//! Output and events of each end, byte by byte; and properties that hold for any bytes and
-//! requests.
+//! Tests of the output and the events of each end, byte by byte. Property tests with random bytes
+//! and requests.
 
 use super::command::{SB, SE};
 use super::*;
@@ -48,17 +48,17 @@ impl End {
 
     /// Receives `input`, and returns the events. The data of adjacent runs is joined.
     pub(super) fn receive(&mut self, input: &[u8]) -> Vec<OwnedEvent> {
-        let mut seen = Vec::new();
-        self.receive_more(input, &mut seen);
-        seen
+        let mut events = Vec::new();
+        self.receive_more(input, &mut events);
+        events
     }
 
-    pub(super) fn receive_more(&mut self, mut input: &[u8], seen: &mut Vec<OwnedEvent>) {
+    pub(super) fn receive_more(&mut self, mut input: &[u8], events: &mut Vec<OwnedEvent>) {
         while let Some(event) = self.telnet.receive(&mut input, &mut self.context.cx()) {
-            match (event, seen.last_mut()) {
+            match (event, events.last_mut()) {
                 (Event::Data(run), Some(OwnedEvent::Data(data))) => data.extend_from_slice(run),
-                (Event::Data(run), _) => seen.push(OwnedEvent::Data(run.to_vec())),
-                (other, _) => seen.push(OwnedEvent::Other(to_owned_event(other))),
+                (Event::Data(run), _) => events.push(OwnedEvent::Data(run.to_vec())),
+                (other, _) => events.push(OwnedEvent::Other(to_owned_event(other))),
             }
         }
         assert!(input.is_empty());
@@ -126,11 +126,11 @@ pub(super) fn command(command: Command) -> OwnedEvent {
     OwnedEvent::Other(Event::Command(command))
 }
 
-pub(super) fn enabled(side: Side, option: OptionCode) -> OwnedEvent {
+pub(super) fn enabled_event(side: Side, option: OptionCode) -> OwnedEvent {
     OwnedEvent::Other(Event::Option { side, option, enabled: true })
 }
 
-pub(super) fn disabled(side: Side, option: OptionCode) -> OwnedEvent {
+pub(super) fn disabled_event(side: Side, option: OptionCode) -> OwnedEvent {
     OwnedEvent::Other(Event::Option { side, option, enabled: false })
 }
 
@@ -148,17 +148,17 @@ fn decode_runs(input: &[u8]) -> Vec<Vec<u8>> {
 /// Passes bytes between both ends until nothing is queued, and returns the events of each. Fails if
 /// there are more rounds than any valid exchange needs.
 pub(super) fn settle(user: &mut End, server: &mut End) -> (Vec<OwnedEvent>, Vec<OwnedEvent>) {
-    let mut at_user = Vec::new();
-    let mut at_server = Vec::new();
+    let mut user_events = Vec::new();
+    let mut server_events = Vec::new();
     let is_quiet = (0..100).any(|_| {
         let to_server = user.output();
         let to_user = server.output();
-        server.receive_more(&to_server, &mut at_server);
-        user.receive_more(&to_user, &mut at_user);
+        server.receive_more(&to_server, &mut server_events);
+        user.receive_more(&to_user, &mut user_events);
         to_server.is_empty() && to_user.is_empty()
     });
     assert!(is_quiet, "user and server never stop sending messages");
-    (at_user, at_server)
+    (user_events, server_events)
 }
 
 /// Generates bytes among which the codes of Telnet are frequent.
@@ -183,15 +183,15 @@ proptest! {
         let mut unsplit_end = new_end();
         let mut split_end = new_end();
         let expected = unsplit_end.receive(&bytes);
-        let mut seen = Vec::new();
+        let mut events = Vec::new();
         let mut rest = &bytes[..];
         let mut sizes = cuts.iter().cycle();
         while !rest.is_empty() {
             let (piece, more) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
-            split_end.receive_more(piece, &mut seen);
+            split_end.receive_more(piece, &mut events);
             rest = more;
         }
-        prop_assert_eq!(seen, expected);
+        prop_assert_eq!(events, expected);
         prop_assert_eq!(split_end.telnet.output(), unsplit_end.telnet.output());
         prop_assert_eq!(split_end.context.meter.units(Work::TelnetByte), unsplit_end.context.meter.units(Work::TelnetByte));
     }
@@ -227,12 +227,12 @@ proptest! {
     ) {
         let mut user = End::user();
         let mut server = End::server();
-        let requests = steps.len() as u64;
-        let known = option::known().collect::<Vec<_>>();
+        let request_count = steps.len() as u64;
+        let known_options = option::known().collect::<Vec<_>>();
         for (is_user, is_ours, option, enable, up, down) in steps {
             let side = if is_ours { Side::Local } else { Side::Remote };
             let end = if is_user { &mut user } else { &mut server };
-            _ = end.ask(side, known[option], enable);
+            _ = end.ask(side, known_options[option], enable);
             let to_server: Vec<u8> = user.telnet.output().iter().copied().take(up).collect();
             user.telnet.sent(to_server.len());
             server.receive(&to_server);
@@ -242,14 +242,14 @@ proptest! {
         }
         settle(&mut user, &mut server);
         prop_assert!(user.telnet.negotiation_is_quiet() && server.telnet.negotiation_is_quiet());
-        for (here, there) in user.telnet.options().zip(server.telnet.options()) {
-            prop_assert_eq!((here.us, here.him), (there.him, there.us));
+        for (user_row, server_row) in user.telnet.options().zip(server.telnet.options()) {
+            prop_assert_eq!((user_row.us, user_row.him), (server_row.him, server_row.us));
         }
-        // Counted are a request and its answer, and for a terminal type or a window also the
-        // subnegotiations that follow.
+        // The counter includes requests, answers, and the subnegotiations that follow a change of
+        // the terminal type or window option.
         let output = user.context.counted(Counter::TelnetNegotiationsOut)
             + server.context.counted(Counter::TelnetNegotiationsOut);
-        prop_assert!(output <= 4 * requests);
+        prop_assert!(output <= 4 * request_count);
     }
 }
 
@@ -349,8 +349,11 @@ fn binary_ends_in_each_direction_when_its_sender_sends_wont() {
     end.ask(Side::Remote, OptionCode::BINARY, false).unwrap();
     end.send(b"\r");
     assert_eq!(end.output(), b"\xff\xfc\x00\xff\xfe\x00\r\n");
-    let seen = end.receive(b"\r\0\xff\xfc\x00\r\0");
-    assert_eq!(seen, [data(b"\r\0"), disabled(Side::Remote, OptionCode::BINARY), data(b"\r")]);
+    let events = end.receive(b"\r\0\xff\xfc\x00\r\0");
+    assert_eq!(
+        events,
+        [data(b"\r\0"), disabled_event(Side::Remote, OptionCode::BINARY), data(b"\r")]
+    );
 }
 
 #[test]
@@ -386,22 +389,22 @@ fn user_and_server_agree_on_remote_echo_terminal_type_and_window_size() {
     user.telnet.start(&mut user.context.cx());
     server.telnet.start(&mut server.context.cx());
     assert!(user.telnet.echoes_locally());
-    let (_, at_server) = settle(&mut user, &mut server);
+    let (_, server_events) = settle(&mut user, &mut server);
     assert!(!user.telnet.echoes_locally() && user.telnet.negotiation_is_quiet());
     let window = Event::WindowSize { columns: 80, rows: 24 };
-    assert!(at_server.contains(&OwnedEvent::Other(window)));
-    assert!(at_server.contains(&OwnedEvent::Other(Event::TerminalType("UNKNOWN".into()))));
+    assert!(server_events.contains(&OwnedEvent::Other(window)));
+    assert!(server_events.contains(&OwnedEvent::Other(Event::TerminalType("UNKNOWN".into()))));
 }
 
 // req RFC1123:3.2.1-MUST-2
 #[test]
 fn a_request_for_an_enabled_option_is_not_answered() {
     let mut end = End::user();
-    assert_eq!(end.receive(&[IAC, 251, 1]), [enabled(Side::Remote, OptionCode::ECHO)]);
+    assert_eq!(end.receive(&[IAC, 251, 1]), [enabled_event(Side::Remote, OptionCode::ECHO)]);
     assert_eq!(end.output(), [IAC, 253, 1]);
     assert_eq!(end.receive(&[IAC, 251, 1]), []);
     assert_eq!(end.output(), []);
-    assert_eq!(end.receive(&[IAC, 252, 1]), [disabled(Side::Remote, OptionCode::ECHO)]);
+    assert_eq!(end.receive(&[IAC, 252, 1]), [disabled_event(Side::Remote, OptionCode::ECHO)]);
     assert_eq!(end.output(), [IAC, 254, 1]);
 }
 
@@ -410,8 +413,8 @@ fn a_refused_request_causes_an_event_and_no_output() {
     let mut end = End::user();
     end.ask(Side::Remote, OptionCode::ECHO, true).unwrap();
     assert_eq!(end.output(), [IAC, 253, 1]);
-    let refused = Event::Refused { side: Side::Remote, option: OptionCode::ECHO };
-    assert_eq!(end.receive(&[IAC, 252, 1]), [OwnedEvent::Other(refused)]);
+    let refusal = Event::Refused { side: Side::Remote, option: OptionCode::ECHO };
+    assert_eq!(end.receive(&[IAC, 252, 1]), [OwnedEvent::Other(refusal)]);
     assert_eq!(end.output(), []);
 }
 
@@ -431,8 +434,8 @@ fn a_full_queue_leaves_the_state_unchanged() {
     let mut end =
         End::user_with(&UserSettings { output_limit_bytes: 0, ..UserSettings::default() });
     while end.command(Command::NoOperation) {}
-    let asked = end.ask(Side::Remote, OptionCode::ECHO, true);
-    assert_eq!(asked, Err(AskError::OutputFull));
+    let ask_result = end.ask(Side::Remote, OptionCode::ECHO, true);
+    assert_eq!(ask_result, Err(AskError::OutputFull));
     assert_eq!(end.receive(&[IAC, 251, 1]), []);
     assert!(end.telnet.negotiation_is_quiet() && end.telnet.echoes_locally());
 }
@@ -502,13 +505,13 @@ fn the_status_of_the_peer_is_reported_from_the_local_point_of_view() {
     server.ask(Side::Remote, OptionCode::BINARY, true).unwrap();
     settle(&mut user, &mut server);
     user.telnet.ask_status(&mut user.context.cx()).unwrap();
-    let (at_user, _) = settle(&mut user, &mut server);
+    let (user_events, _) = settle(&mut user, &mut server);
     let enabled = [
         (Side::Local, OptionCode::BINARY),
         (Side::Remote, OptionCode::ECHO),
         (Side::Remote, OptionCode::STATUS),
     ];
-    assert_eq!(at_user, [OwnedEvent::Other(Event::Status(enabled.to_vec()))]);
+    assert_eq!(user_events, [OwnedEvent::Other(Event::Status(enabled.to_vec()))]);
 }
 
 #[test]
@@ -525,20 +528,20 @@ fn each_requested_timing_mark_has_one_answer_and_others_are_ignored() {
     end.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
     end.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
     assert_eq!(end.output(), [IAC, 253, 6, IAC, 253, 6]);
-    let seen = end.receive(&[IAC, 251, 6, IAC, 252, 6, IAC, 251, 6]);
+    let events = end.receive(&[IAC, 251, 6, IAC, 252, 6, IAC, 251, 6]);
     let marks = [true, false].map(|agreed| OwnedEvent::Other(Event::TimingMark { agreed }));
-    assert_eq!(seen, marks);
+    assert_eq!(events, marks);
     assert_eq!(end.output(), []);
 }
 
 // req RFC1123:3.2.3-MUST-1
 #[test]
 fn every_command_is_sent_and_received() {
-    let mut here = End::user();
-    let mut there = End::user();
-    assert!(Command::ALL.iter().all(|command| here.command(*command)));
-    let seen = there.receive(&here.output());
-    assert_eq!(seen, Command::ALL.iter().copied().map(command).collect::<Vec<_>>());
+    let mut sender = End::user();
+    let mut receiver = End::user();
+    assert!(Command::ALL.iter().all(|command| sender.command(*command)));
+    let events = receiver.receive(&sender.output());
+    assert_eq!(events, Command::ALL.iter().copied().map(command).collect::<Vec<_>>());
 }
 
 // req RFC1123:3.2.3-MUST-2
@@ -552,8 +555,8 @@ fn an_unknown_command_is_counted_and_ignored() {
 #[test]
 fn a_subnegotiation_without_its_end_stops_at_the_next_command() {
     let mut end = End::user();
-    let seen = end.receive(b"\xff\xfa\x18\x01\xff\xf6a\xff\xfa\xff\xf0b");
-    assert_eq!(seen, [command(Command::AreYouThere), data(b"ab")]);
+    let events = end.receive(b"\xff\xfa\x18\x01\xff\xf6a\xff\xfa\xff\xf0b");
+    assert_eq!(events, [command(Command::AreYouThere), data(b"ab")]);
     assert_eq!(end.context.counted(Counter::TelnetSubnegotiationsWrong), 2);
 }
 
@@ -570,14 +573,14 @@ fn a_terminal_type_without_agreement_is_not_sent() {
 fn a_synch_discards_data_but_not_commands_until_the_data_mark() {
     let mut end = End::user();
     end.telnet.urgent();
-    let seen = end.receive(b"old\xff\xf7\xff\xf6older\xff\xfb\x01\xff\xf2new");
+    let events = end.receive(b"old\xff\xf7\xff\xf6older\xff\xfb\x01\xff\xf2new");
     let expected = [
         command(Command::AreYouThere),
-        enabled(Side::Remote, OptionCode::ECHO),
+        enabled_event(Side::Remote, OptionCode::ECHO),
         command(Command::DataMark),
         data(b"new"),
     ];
-    assert_eq!(seen, expected);
+    assert_eq!(events, expected);
     assert_eq!(end.context.counted(Counter::TelnetBytesDiscarded), 8);
 }
 

@@ -22,7 +22,8 @@ impl Block {
         Self(self.0.saturating_sub(1))
     }
 
-    /// Returns the first block from this one on, at most 65,535 later, whose wire number is `wire`.
+    /// Returns the first block with the wire number `wire`, starting at this block. The result is
+    /// at most 65,535 blocks later.
     pub(super) const fn at_or_after(self, wire: u16) -> Self {
         Self(self.0.saturating_add(wire.wrapping_sub(self.to_wire()) as u64))
     }

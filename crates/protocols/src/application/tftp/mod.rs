@@ -16,13 +16,14 @@
 //! options that a server agrees to.
 //!
 //! The sender sends one window of blocks at a time (RFC 7440). The receiver acknowledges the last
-//! block of a window, or, once, the last block before a gap; the sender continues after that block.
-//! A window of one block is RFC 1350. In that case a duplicate acknowledgment never triggers a
-//! retransmission, which avoids the Sorcerer's Apprentice syndrome (RFC 1123 §4.2.3.1). With a
-//! larger window a duplicate acknowledgment triggers one retransmission per block, since it may be
-//! the only sign that the first block of the window was lost. Both ends repeat their last packets
-//! when a timer based on the measured round-trip time expires (RFC 1123 §4.2.3.2), and fail when
-//! the transfer makes no progress for [`Settings::idle_timeout`].
+//! block of a window. If a block is missing, it acknowledges the last block before the gap, once.
+//! The sender continues after the acknowledged block. With a window of one block, as in RFC 1350, a
+//! duplicate acknowledgment never triggers a retransmission, which avoids the Sorcerer's Apprentice
+//! syndrome (RFC 1123 §4.2.3.1). With a larger window a duplicate acknowledgment triggers one
+//! retransmission per block, since it may be the only sign that the first block of the window was
+//! lost. Both ends repeat their last packets when a timer based on the measured round-trip time
+//! expires (RFC 1123 §4.2.3.2), and fail when the transfer makes no progress for
+//! [`Settings::idle_timeout`].
 //!
 //! Block numbers have 16 bits and wrap from 65,535 to 0. The file size is not limited.
 //!
@@ -44,7 +45,9 @@ mod tests;
 mod tftp_packet;
 mod timer;
 
-pub use options::{Agreed, BLOCK_SIZE_DEFAULT, Limits, Options, OptionsError, window_size_for};
+pub use options::{
+    AgreedParameters, BLOCK_SIZE_DEFAULT, Limits, Options, OptionsError, window_size_for,
+};
 pub use receiver::Receiver;
 pub use request::{Direction, Mode, REQUEST_MAX_LEN, Request, RequestError};
 pub use sender::Sender;
@@ -73,7 +76,7 @@ impl Default for Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer has answered the request or the OACK; carries the negotiated parameters.
-    Opened(Agreed),
+    Opened(AgreedParameters),
     /// The receiver has the last byte. The owner stores the file and calls
     /// [`Receiver::confirm_stored`] or [`Receiver::abort`].
     Received,

@@ -30,7 +30,7 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) -> u64 {
 /// Incremental netascii decoder; the input may be split at any position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decoder {
-    /// The last byte was a CR, whose meaning depends on the next byte.
+    /// Whether the last byte was a CR. Its meaning depends on the next byte.
     follows_cr: bool,
     line_ends: u64,
 }

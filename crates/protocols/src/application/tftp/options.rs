@@ -60,7 +60,7 @@ impl Default for Limits {
 
 /// Parameters that both ends have agreed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Agreed {
+pub struct AgreedParameters {
     /// Size of a full block in bytes.
     pub block_size: u16,
     /// Window size: number of blocks before an acknowledgment.
@@ -103,10 +103,10 @@ impl Options {
     fn set(&mut self, name: &[u8], value: &[u8]) {
         let number = core::str::from_utf8(value).ok().and_then(number);
         match name.to_ascii_lowercase().as_slice() {
-            b"blksize" => first(&mut self.block_size, number, &BLOCK_SIZES),
-            b"timeout" => first(&mut self.timeout_s, number, &TIMEOUTS_S),
-            b"tsize" => first(&mut self.transfer_size, number, &(0..=u64::MAX)),
-            b"windowsize" => first(&mut self.window_size, number, &(1..=u16::MAX)),
+            b"blksize" => set_first_valid(&mut self.block_size, number, &BLOCK_SIZES),
+            b"timeout" => set_first_valid(&mut self.timeout_s, number, &TIMEOUTS_S),
+            b"tsize" => set_first_valid(&mut self.transfer_size, number, &(0..=u64::MAX)),
+            b"windowsize" => set_first_valid(&mut self.window_size, number, &(1..=u16::MAX)),
             _ => {}
         }
     }
@@ -139,7 +139,7 @@ impl Options {
     /// `file_bytes` is the size of a file that is to be read, if known. For a write, the size is
     /// the user's claim, which the owner has already checked.
     #[must_use]
-    pub fn grant(&self, limits: &Limits, file_bytes: Option<u64>) -> (Self, Agreed) {
+    pub fn grant(&self, limits: &Limits, file_bytes: Option<u64>) -> (Self, AgreedParameters) {
         let block_size =
             self.block_size.map(|requested| requested.min(limits.block_size_max.max(8)));
         let bytes = usize::from(block_size.unwrap_or(BLOCK_SIZE_DEFAULT));
@@ -157,18 +157,18 @@ impl Options {
     /// Returns the parameters that `answer` establishes for the user, or `None` if the answer is
     /// invalid: it has an option that was not requested, or a value above the requested one
     /// (RFC 2347, 2348, 7440).
-    pub(super) fn agreed_with(&self, answer: &Self) -> Option<Agreed> {
-        let is_within = is_at_most(answer.block_size, self.block_size)
+    pub(super) fn agreed_with(&self, answer: &Self) -> Option<AgreedParameters> {
+        let is_within_request = is_at_most(answer.block_size, self.block_size)
             && is_at_most(answer.window_size, self.window_size)
             && (answer.timeout_s.is_none() || answer.timeout_s == self.timeout_s)
             && (answer.transfer_size.is_none() || self.transfer_size.is_some());
-        is_within.then(|| answer.agreed())
+        is_within_request.then(|| answer.agreed())
     }
 
     /// Returns the parameters that this answer establishes. Without options they are the parameters
     /// of RFC 1350.
-    pub(super) fn agreed(&self) -> Agreed {
-        Agreed {
+    pub(super) fn agreed(&self) -> AgreedParameters {
+        AgreedParameters {
             block_size: self.block_size.unwrap_or(BLOCK_SIZE_DEFAULT),
             window_size: self.window_size.unwrap_or(1),
             timeout_s: self.timeout_s,
@@ -188,7 +188,7 @@ fn number(value: &str) -> Option<u64> {
     value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok())?
 }
 
-fn first<T: TryFrom<u64> + PartialOrd>(
+fn set_first_valid<T: TryFrom<u64> + PartialOrd>(
     option: &mut Option<T>,
     value: Option<u64>,
     allowed: &RangeInclusive<T>,

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::netascii::Decoder;
-use super::options::{Agreed, Options};
+use super::options::{AgreedParameters, Options};
 use super::request::{Direction, Mode, Request};
 use super::tftp_packet::{self, ErrorCode, Fault, Packet};
 use super::timer::{Expiry, Timer};
@@ -27,7 +27,7 @@ pub struct Receiver {
     text: Option<Text>,
     /// The peer's port, once it has answered.
     peer: Option<u16>,
-    agreed: Agreed,
+    agreed: AgreedParameters,
     timer: Timer,
     rcv_nxt: Block,
     /// Blocks received since the last acknowledgment.
@@ -56,7 +56,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Text {
     decoder: Decoder,
-    decoded: Vec<u8>,
+    decoded_text: Vec<u8>,
 }
 
 impl Receiver {
@@ -77,11 +77,11 @@ impl Receiver {
     pub fn for_server(
         mode: Mode,
         port: u16,
-        granted: (Options, Agreed),
+        grant: (Options, AgreedParameters),
         settings: &Settings,
         now: Instant,
     ) -> Self {
-        let (answer, agreed) = granted;
+        let (answer, agreed) = grant;
         let datagram = if answer.is_empty() {
             tftp_packet::ack(0).to_vec()
         } else {
@@ -96,7 +96,7 @@ impl Receiver {
     fn new(
         opening: Opening,
         mode: Mode,
-        (peer, agreed): (Option<u16>, Agreed),
+        (peer, agreed): (Option<u16>, AgreedParameters),
         settings: &Settings,
         now: Instant,
     ) -> Self {
@@ -164,13 +164,13 @@ impl Receiver {
         };
         self.agreed = agreed;
         self.timer.agree(agreed.timeout_s);
-        self.opened(cx);
+        self.on_opened(cx);
         self.pending_ack = Some(Block::default());
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>) {
+    fn on_opened(&mut self, cx: &mut Cx<'_>) {
         self.state = State::Receiving;
-        self.timer.received(self.ack_sent_at.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.timer.record_progress(self.ack_sent_at.take().map(|sent_at| cx.now - sent_at), cx.now);
         self.push_event(Event::Opened(self.agreed));
     }
 
@@ -188,7 +188,7 @@ impl Receiver {
             }
             // A server that answers without an OACK uses no options.
             self.peer = Some(port);
-            self.opened(cx);
+            self.on_opened(cx);
         }
         if wire != self.rcv_nxt.to_wire() || !matches!(self.state, State::Receiving) {
             self.on_unexpected_block(wire, cx);
@@ -210,7 +210,7 @@ impl Receiver {
     /// Advances past the expected block.
     fn accept_block(&mut self, is_last: bool, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TftpBlocksIn);
-        self.timer.received(self.ack_sent_at.take().map(|sent_at| cx.now - sent_at), cx.now);
+        self.timer.record_progress(self.ack_sent_at.take().map(|sent_at| cx.now - sent_at), cx.now);
         self.rcv_nxt = self.rcv_nxt.next();
         self.is_gap_reported = false;
         self.unacknowledged = self.unacknowledged.saturating_add(1);
@@ -364,11 +364,11 @@ impl Receiver {
 
 impl Text {
     fn decode(&mut self, netascii: &[u8], is_last: bool) -> &[u8] {
-        self.decoded.clear();
-        self.decoder.decode(netascii, &mut self.decoded);
+        self.decoded_text.clear();
+        self.decoder.decode(netascii, &mut self.decoded_text);
         if is_last {
-            self.decoder.finish(&mut self.decoded);
+            self.decoder.finish(&mut self.decoded_text);
         }
-        &self.decoded
+        &self.decoded_text
     }
 }

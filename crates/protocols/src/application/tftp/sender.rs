@@ -1,7 +1,7 @@
 //! The sending end: a user that writes, or a server that is read from.
 
 use super::block::Block;
-use super::options::{Agreed, Options};
+use super::options::{AgreedParameters, Options};
 use super::request::{Direction, Mode, Request};
 use super::tftp_packet::{self, Fault, Packet};
 use super::timer::{Expiry, Timer};
@@ -24,12 +24,12 @@ pub struct Sender {
     mode: Mode,
     /// The peer's port, once it has answered.
     peer: Option<u16>,
-    agreed: Agreed,
+    agreed: AgreedParameters,
     timer: Timer,
-    /// File bytes from `snd_una` on, preceded by `released` bytes that are already acknowledged.
+    /// File bytes from `snd_una` on, preceded by `released_bytes` bytes that are already acknowledged.
     buffer: Vec<u8>,
-    released: usize,
-    /// The end of the file is in the buffer.
+    released_bytes: usize,
+    /// Whether the end of the file is in the buffer.
     is_finished: bool,
     /// Number of converted line ends.
     line_ends: u64,
@@ -72,11 +72,11 @@ impl Sender {
     pub fn for_server(
         mode: Mode,
         port: u16,
-        granted: (Options, Agreed),
+        grant: (Options, AgreedParameters),
         settings: &Settings,
         now: Instant,
     ) -> Self {
-        let (answer, agreed) = granted;
+        let (answer, agreed) = grant;
         let state = if answer.is_empty() {
             State::Sending
         } else {
@@ -93,7 +93,7 @@ impl Sender {
     fn new(
         state: State,
         mode: Mode,
-        (peer, agreed): (Option<u16>, Agreed),
+        (peer, agreed): (Option<u16>, AgreedParameters),
         settings: &Settings,
         now: Instant,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Sender {
             agreed,
             timer: Timer::for_sender(settings, now),
             buffer: Vec::new(),
-            released: 0,
+            released_bytes: 0,
             is_finished: false,
             line_ends: 0,
             snd_una: Block::FIRST,
@@ -124,7 +124,7 @@ impl Sender {
             return 0;
         }
         let limit = self.window_bytes().saturating_mul(2).max(BUFFER_MIN_BYTES);
-        limit.saturating_sub(self.buffered())
+        limit.saturating_sub(self.buffered_bytes())
     }
 
     /// Buffers the next bytes of the file, at most [`Self::room`], and returns the number of bytes
@@ -182,8 +182,10 @@ impl Sender {
             (_, Packet::Error { code, text }) => {
                 self.fail(Failure::Refused(code, text.to_vec()));
             }
-            (State::Opening(_), Packet::Ack(0)) => self.opened(port, None, cx),
-            (State::Opening(_), Packet::OptionAck(answer)) => self.opened(port, Some(answer), cx),
+            (State::Opening(_), Packet::Ack(0)) => self.on_opened(port, None, cx),
+            (State::Opening(_), Packet::OptionAck(answer)) => {
+                self.on_opened(port, Some(answer), cx);
+            }
             (State::Sending, Packet::Ack(block)) => self.on_ack(block, cx),
             _ => cx.meter.count(Counter::TftpIgnored),
         }
@@ -191,7 +193,7 @@ impl Sender {
     }
 
     /// Completes the opening after the peer has answered with options or with ACK 0.
-    fn opened(&mut self, port: u16, answer: Option<Options>, cx: &mut Cx<'_>) {
+    fn on_opened(&mut self, port: u16, answer: Option<Options>, cx: &mut Cx<'_>) {
         let State::Opening(opening) = &self.state else { return };
         match (opening.requested, answer) {
             // The only answer to a server's OACK is ACK 0.
@@ -207,7 +209,8 @@ impl Sender {
             }
         }
         self.state = State::Sending;
-        self.timer.received(self.timed_block.take().map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        self.timer
+            .record_progress(self.timed_block.take().map(|(_, sent_at)| cx.now - sent_at), cx.now);
         self.timer.stop();
         self.push_event(Event::Opened(self.agreed));
     }
@@ -221,10 +224,10 @@ impl Sender {
             return cx.meter.count(Counter::TftpIgnored);
         }
         let timed_block = self.timed_block.take_if(|(timed_block, _)| *timed_block == block);
-        self.timer.received(timed_block.map(|(_, sent_at)| cx.now - sent_at), cx.now);
+        self.timer.record_progress(timed_block.map(|(_, sent_at)| cx.now - sent_at), cx.now);
         self.timer.stop();
         let bytes = self.offset_of(block.next());
-        if bytes > self.buffered() {
+        if bytes > self.buffered_bytes() {
             self.state = State::Ended;
             return self.push_event(Event::Complete);
         }
@@ -244,7 +247,7 @@ impl Sender {
             return cx.meter.count(Counter::TftpIgnored);
         }
         self.rewound_for = Some(self.snd_una);
-        self.timer.received(None, cx.now);
+        self.timer.record_progress(None, cx.now);
         self.rewind();
     }
 
@@ -255,13 +258,13 @@ impl Sender {
     }
 
     fn release(&mut self, bytes: usize) {
-        self.released += bytes;
-        if self.released >= self.buffer.len() {
+        self.released_bytes += bytes;
+        if self.released_bytes >= self.buffer.len() {
             self.buffer.clear();
-            self.released = 0;
-        } else if self.released > self.buffer.len() / 2 {
-            self.buffer.drain(..self.released);
-            self.released = 0;
+            self.released_bytes = 0;
+        } else if self.released_bytes > self.buffer.len() / 2 {
+            self.buffer.drain(..self.released_bytes);
+            self.released_bytes = 0;
         }
     }
 
@@ -312,7 +315,7 @@ impl Sender {
 
     /// Returns the bytes of `block`, or `None` if the buffer does not hold them yet.
     fn block_data(&self, block: Block) -> Option<&[u8]> {
-        let unsent = self.buffer.get(self.released..)?.get(self.offset_of(block)..)?;
+        let unsent = self.buffer.get(self.released_bytes..)?.get(self.offset_of(block)..)?;
         let full_block = unsent.get(..self.agreed.block_size.into());
         full_block.or(self.is_finished.then_some(unsent))
     }
@@ -375,8 +378,8 @@ impl Sender {
         usize::from(self.agreed.window_size) * usize::from(self.agreed.block_size)
     }
 
-    fn buffered(&self) -> usize {
-        self.buffer.len() - self.released
+    fn buffered_bytes(&self) -> usize {
+        self.buffer.len() - self.released_bytes
     }
 
     /// Returns the offset of a block in bytes after the start of `snd_una`.

@@ -14,12 +14,12 @@ const ONE_WAY_DELAY: Duration = Duration::from_millis(5);
 const USER_PORT: u16 = 2000;
 const TRANSFER_PORT: u16 = 3000;
 
-/// Fault rates of the network, in percent.
+/// Fault rates of the network.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
-    loss: u64,
-    repeat: u64,
-    reorder: u64,
+    loss_percent: u64,
+    repeat_percent: u64,
+    reorder_percent: u64,
 }
 
 /// A sender and a receiver, with the datagrams in flight between them.
@@ -33,7 +33,7 @@ struct Pair {
     in_flight: Vec<(Instant, Role, Vec<u8>)>,
     file: Vec<u8>,
     supplied_bytes: usize,
-    received: Vec<u8>,
+    received_file: Vec<u8>,
     events: Vec<(Role, Event)>,
     /// Every datagram that was sent, in order.
     trace: Vec<(Role, Vec<u8>)>,
@@ -58,7 +58,7 @@ fn window(block_size: u16, window_size: u16) -> Options {
     }
 }
 
-fn open() -> Limits {
+fn unlimited() -> Limits {
     Limits { block_size_max: 65_464, window_size_max: u16::MAX, window_max_bytes: usize::MAX }
 }
 
@@ -76,8 +76,8 @@ impl Pair {
         let context = TestContext::default();
         let request = request(Direction::Read, mode, options);
         let receiver = Receiver::for_user(&request, settings, context.now).unwrap();
-        let granted = options.grant(&open(), Some(file.len() as u64));
-        let sender = Sender::for_server(mode, USER_PORT, granted, settings, context.now);
+        let grant = options.grant(&unlimited(), Some(file.len() as u64));
+        let sender = Sender::for_server(mode, USER_PORT, grant, settings, context.now);
         let mut pair = Self::new(sender, receiver, TRANSFER_PORT, USER_PORT, file, context);
         // The server's transfer was created from the parsed request, so the request datagram is
         // discarded.
@@ -94,8 +94,8 @@ impl Pair {
         let context = TestContext::default();
         let request = request(Direction::Write, mode, options);
         let sender = Sender::for_user(&request, settings, context.now).unwrap();
-        let granted = options.grant(&open(), None);
-        let receiver = Receiver::for_server(mode, USER_PORT, granted, settings, context.now);
+        let grant = options.grant(&unlimited(), None);
+        let receiver = Receiver::for_server(mode, USER_PORT, grant, settings, context.now);
         let mut pair = Self::new(sender, receiver, USER_PORT, TRANSFER_PORT, file, context);
         let _ = pair.sender.transmit(&mut Vec::new(), &mut pair.context.cx());
         pair
@@ -119,7 +119,7 @@ impl Pair {
             in_flight: Vec::new(),
             file,
             supplied_bytes: 0,
-            received: Vec::new(),
+            received_file: Vec::new(),
             events: Vec::new(),
             trace: Vec::new(),
         }
@@ -133,16 +133,16 @@ impl Pair {
 
     fn enqueue(&mut self, to: Role, datagram: Vec<u8>) {
         self.trace.push((to, datagram.clone()));
-        let mut percent = || self.context.rng.below(100);
-        let loss = percent();
-        let repeat = percent();
-        let reorder = percent();
-        if loss < self.faults.loss {
+        let mut random_percent = || self.context.rng.below(100);
+        let loss_draw = random_percent();
+        let repeat_draw = random_percent();
+        let reorder_draw = random_percent();
+        if loss_draw < self.faults.loss_percent {
             return;
         }
         let extra_delay =
-            if reorder < self.faults.reorder { ONE_WAY_DELAY } else { Duration::ZERO };
-        if repeat < self.faults.repeat {
+            if reorder_draw < self.faults.reorder_percent { ONE_WAY_DELAY } else { Duration::ZERO };
+        if repeat_draw < self.faults.repeat_percent {
             self.in_flight.push((self.context.now + ONE_WAY_DELAY * 2, to, datagram.clone()));
         }
         self.in_flight.push((self.context.now + ONE_WAY_DELAY + extra_delay, to, datagram));
@@ -181,7 +181,7 @@ impl Pair {
             Role::Sender => self.sender.receive(receiver_port, datagram, &mut cx).unwrap(),
             Role::Receiver => {
                 let data = self.receiver.receive(sender_port, datagram, &mut cx).unwrap();
-                self.received.extend_from_slice(data);
+                self.received_file.extend_from_slice(data);
             }
         }
     }
@@ -228,8 +228,8 @@ impl Pair {
 }
 
 fn assert_arrived(pair: &Pair) {
-    assert_eq!(pair.received.len(), pair.file.len(), "{:?}", pair.events);
-    assert!(pair.received == pair.file);
+    assert_eq!(pair.received_file.len(), pair.file.len(), "{:?}", pair.events);
+    assert!(pair.received_file == pair.file);
     assert_eq!(pair.roles_with(&Event::Complete).len(), 2, "{:?}", pair.events);
 }
 
@@ -302,7 +302,7 @@ fn block_numbers_wrap_after_65_535() {
 #[test]
 fn a_duplicate_acknowledgment_never_duplicates_the_blocks() {
     let mut pair = Pair::reading(bytes(512 * 40), Mode::Octet, Options::default());
-    pair.faults.repeat = 100;
+    pair.faults.repeat_percent = 100;
     pair.run();
     assert_arrived(&pair);
     assert_eq!(pair.blocks_sent(), 41);
@@ -312,10 +312,10 @@ fn a_duplicate_acknowledgment_never_duplicates_the_blocks() {
 #[test]
 fn the_retransmission_interval_follows_the_round_trip_and_doubles() {
     let mut pair = Pair::writing(bytes(5120), Mode::Octet, Options::default());
-    while pair.received.len() < 2560 {
+    while pair.received_file.len() < 2560 {
         pair.step();
     }
-    pair.faults.loss = 100;
+    pair.faults.loss_percent = 100;
     let mut intervals = Vec::new();
     let mut last_sent_at = None;
     while !pair.sender.is_over() {
@@ -383,9 +383,9 @@ fn a_lost_first_block_of_a_window_causes_no_timeout() {
 #[test]
 fn a_file_is_not_acknowledged_before_it_is_stored() {
     let mut context = TestContext::default();
-    let granted = Options::default().grant(&open(), None);
+    let grant = Options::default().grant(&unlimited(), None);
     let settings = Settings::default();
-    let mut receiver = Receiver::for_server(Mode::Octet, 9, granted, &settings, context.now);
+    let mut receiver = Receiver::for_server(Mode::Octet, 9, grant, &settings, context.now);
     let mut out = Vec::new();
     receiver.transmit(&mut out, &mut context.cx());
     assert_eq!(receiver.receive(9, b"\0\x03\0\x01all", &mut context.cx()), Ok(&b"all"[..]));
@@ -499,9 +499,9 @@ proptest! {
         window_size in 1_u16..80,
         is_read: bool,
         is_text: bool,
-        loss in 0_u64..15,
-        repeat in 0_u64..15,
-        reorder in 0_u64..15,
+        loss_percent in 0_u64..15,
+        repeat_percent in 0_u64..15,
+        reorder_percent in 0_u64..15,
         seed: u64,
     ) {
         let mode = if is_text { Mode::Netascii } else { Mode::Octet };
@@ -514,10 +514,10 @@ proptest! {
         } else {
             Pair::writing_with(&settings, bytes(len), mode, options)
         };
-        let mut pair = pair.with_faults(Faults { loss, repeat, reorder }, seed);
+        let mut pair = pair.with_faults(Faults { loss_percent, repeat_percent, reorder_percent }, seed);
         pair.run();
         prop_assert!(pair.roles_with(&Event::Received).len() == 1, "{:?}", pair.events);
-        prop_assert!(pair.received == pair.file);
+        prop_assert!(pair.received_file == pair.file);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct Timer {
     /// Number of intervals before the timer expires: 1 for a sender, 2 for a receiver, so that the
     /// sender retransmits first.
     factor: u32,
-    agreed: Option<Duration>,
+    agreed_interval: Option<Duration>,
     /// The smoothed round-trip time and its variation.
     round_trip: Option<(Duration, Duration)>,
     doublings: u32,
@@ -51,7 +51,7 @@ impl Timer {
         Self {
             idle_timeout: settings.idle_timeout,
             factor,
-            agreed: None,
+            agreed_interval: None,
             round_trip: None,
             doublings: 0,
             due: None,
@@ -60,7 +60,7 @@ impl Timer {
     }
 
     pub(super) fn agree(&mut self, timeout_s: Option<u8>) {
-        self.agreed = timeout_s.map(|seconds| Duration::from_secs(seconds.into()));
+        self.agreed_interval = timeout_s.map(|seconds| Duration::from_secs(seconds.into()));
     }
 
     /// Starts the timer: a packet that needs an answer has been sent.
@@ -86,7 +86,7 @@ impl Timer {
 
     /// Records a datagram that made progress. `round_trip` is the measured time between a sent
     /// packet and this datagram, which answers it.
-    pub(super) fn received(&mut self, round_trip: Option<Duration>, now: Instant) {
+    pub(super) fn record_progress(&mut self, round_trip: Option<Duration>, now: Instant) {
         self.received_at = now;
         self.doublings = 0;
         let Some(sample) = round_trip else { return };
@@ -117,8 +117,8 @@ impl Timer {
 
     /// Returns the retransmission interval.
     fn retransmission_interval(&self) -> Duration {
-        if let Some(agreed) = self.agreed {
-            return agreed;
+        if let Some(agreed_interval) = self.agreed_interval {
+            return agreed_interval;
         }
         let base_interval = self
             .round_trip

@@ -43,8 +43,8 @@ const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 const CLAIMS_LIMIT: usize = 8;
 /// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
-/// Maximum number of queued packets. The places above [`ANSWERS_LIMIT`] are reserved for probes and
-/// announcements.
+/// Maximum number of queued packets. Probes and announcements are queued up to this limit, and
+/// answers only up to [`ANSWERS_LIMIT`].
 const PENDING_LIMIT: usize = 32;
 const EVENTS_LIMIT: usize = 16;
 
@@ -131,7 +131,7 @@ impl Arp {
         defense: Defense,
         cx: &mut Cx<'_>,
     ) -> Result<(), ClaimError> {
-        // RFC 5227 §2.1.1: hosts that start together must not probe together.
+        // RFC 5227 §2.1.1: hosts that start at the same time must not probe at the same time.
         let due = cx.now + random_duration(Duration::ZERO, PROBE_WAIT, cx);
         self.add(Claim { address, defense, state: State::Probing { sent: 0, due } })
     }
@@ -189,8 +189,8 @@ impl Arp {
         }
     }
 
-    /// Requests a neighbor's address, with `source` as the sender: from the neighbor at `to` only,
-    /// or by broadcast.
+    /// Queues a request for the hardware address of `target`, with `source` as the sender address.
+    /// The request is sent to `to`, or broadcast if `to` is `None`.
     pub fn solicit(
         &mut self,
         source: Ipv4Addr,
@@ -318,7 +318,7 @@ impl Arp {
     }
 
     fn announce(&mut self, address: Ipv4Addr, cx: &mut Cx<'_>) {
-        // RFC 5227 §2.3: an announcement is a request in which sender and target are the same.
+        // RFC 5227 §2.3: an announcement is a request with the same address as sender and target.
         self.enqueue(self.request(address, address, MacAddress::BROADCAST), cx);
     }
 

@@ -6,7 +6,8 @@ use core::net::Ipv4Addr;
 /// Length of a packet, in bytes.
 pub const PACKET_LEN: usize = 28;
 
-/// Ethernet (hardware type 1), IPv4 (0x0800), and the lengths of their addresses.
+/// First six bytes of every packet: hardware type Ethernet (1), protocol type IPv4 (0x0800), and
+/// the lengths of both addresses.
 const PREFIX: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
@@ -57,7 +58,7 @@ impl ArpPacket {
     pub fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let packet = bytes.first_chunk::<PACKET_LEN>().ok_or(PacketError::Truncated)?;
         let (prefix, rest) = split(packet)?;
-        // The lengths are compared and never used in arithmetic (attack row 22).
+        // The lengths are compared and never used in arithmetic (row 22 of the attack table).
         if *prefix != PREFIX {
             return Err(PacketError::Kind);
         }
@@ -97,8 +98,8 @@ impl ArpPacket {
         let target = self.target.octets();
         let fields: [&[u8]; 6] = [&PREFIX, &operation, &sender_mac, &sender, &target_mac, &target];
         let mut bytes = [0; PACKET_LEN];
-        let from = fields.into_iter().flatten();
-        bytes.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        let field_bytes = fields.into_iter().flatten();
+        bytes.iter_mut().zip(field_bytes).for_each(|(to, byte)| *to = *byte);
         bytes
     }
 }
@@ -125,9 +126,8 @@ mod tests {
     #[test]
     fn row_22_a_packet_with_false_address_lengths_is_rejected() {
         let bytes = PACKET.emit();
-        let false_lengths =
-            (0..=255).flat_map(|hlen| [0, 3, 4, 5, 6, 255].map(|plen| (hlen, plen)));
-        let read = false_lengths.filter(|(hlen, plen)| {
+        let failures = (0..=255).flat_map(|hlen| [0, 3, 4, 5, 6, 255].map(|plen| (hlen, plen)));
+        let read = failures.filter(|(hlen, plen)| {
             let mut bytes = bytes;
             bytes[4] = *hlen;
             bytes[5] = *plen;
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn row_22_a_packet_cut_at_any_byte_is_rejected() {
         let bytes = PACKET.emit();
-        let cut = (0..PACKET_LEN).map(|len| ArpPacket::parse(&bytes[..len]));
-        assert!(cut.into_iter().all(|parsed| parsed == Err(PacketError::Truncated)));
+        let results = (0..PACKET_LEN).map(|len| ArpPacket::parse(&bytes[..len]));
+        assert!(results.into_iter().all(|parsed| parsed == Err(PacketError::Truncated)));
     }
 
     #[test]

@@ -119,8 +119,8 @@ fn a_free_address_is_probed_three_times_claimed_and_announced_twice() {
         assert_eq!((outgoing.destination, outgoing.packet.target), (MacAddress::BROADCAST, OURS));
         outgoing.packet.sender
     });
-    let none = Ipv4Addr::UNSPECIFIED;
-    assert!(senders.eq([none, none, none, OURS, OURS]));
+    let unspecified = Ipv4Addr::UNSPECIFIED;
+    assert!(senders.eq([unspecified, unspecified, unspecified, OURS, OURS]));
     assert_eq!(fixture.arp.event(), Some(Event::Claimed(OURS)));
     assert!(fixture.arp.holds(OURS));
 }
@@ -166,12 +166,12 @@ fn a_looped_back_probe_is_no_conflict() {
 #[test]
 fn an_address_from_a_server_is_defended_once_and_given_up_at_the_second_conflict() {
     let mut fixture = Fixture::with_held_address(Defense::GiveUp);
-    let theirs = ArpPacket { sender: OURS, ..REQUEST };
-    fixture.receive(&theirs);
+    let conflicting_packet = ArpPacket { sender: OURS, ..REQUEST };
+    fixture.receive(&conflicting_packet);
     assert_eq!(fixture.sent()[0].packet.sender, OURS);
     assert!(fixture.arp.holds(OURS));
     fixture.run_seconds(9);
-    fixture.receive(&theirs);
+    fixture.receive(&conflicting_packet);
     assert!(!fixture.arp.holds(OURS));
     assert!(matches!(fixture.arp.event(), Some(Event::Conflict { .. })));
 }

@@ -1,9 +1,9 @@
 //! The messages of Neighbor Discovery (RFC 4861 §4), and their validation.
 //!
-//! A message is accepted only with a hop limit of 255, which no router forwards, and with the
-//! addresses that its section requires. An option of length zero invalidates the whole message (RFC
-//! 4861 §4.6); one whose length does not fit its kind is skipped and counted. The number of
-//! repeated options that are read is limited.
+//! A message is accepted only with a hop limit of 255, which proves that no router forwarded it,
+//! and with the addresses that RFC 4861 requires for its type. An option of length zero invalidates
+//! the whole message (RFC 4861 §4.6). An option with any other invalid length is skipped and
+//! counted. The number of prefixes and of name servers that are read is limited.
 
 use crate::checksum::Sum;
 use crate::link::ethernet::MacAddress;
@@ -11,7 +11,8 @@ use crate::time::Duration;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// The hop limit of every message, which shows that it was not forwarded.
+/// Hop limit of every message. A message with another hop limit may have been forwarded by a
+/// router.
 pub const HOP_LIMIT: u8 = 255;
 /// The protocol number of ICMPv6.
 pub const ICMPV6: u8 = 58;
@@ -54,7 +55,7 @@ pub enum Preference {
 /// A prefix that a router advertises (RFC 4861 §4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The prefix; the bits after it are zero.
+    /// The prefix. The bits after the first `len` bits are zero.
     pub prefix: Ipv6Addr,
     /// Length of the prefix in bits, at most 128.
     pub len: u8,
@@ -357,11 +358,11 @@ pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
 /// Returns the first `len` bits of an address, followed by zeros.
 #[must_use]
 pub fn prefix_of(address: Ipv6Addr, len: u8) -> Ipv6Addr {
-    let behind = u128::MAX.checked_shr(len.into()).unwrap_or(0);
-    Ipv6Addr::from_bits(address.to_bits() & !behind)
+    let host_bits = u128::MAX.checked_shr(len.into()).unwrap_or(0);
+    Ipv6Addr::from_bits(address.to_bits() & !host_bits)
 }
 
-/// The options of a message.
+/// The parsed options of a message.
 #[derive(Debug, Default)]
 struct Options {
     source_mac: Option<MacAddress>,
@@ -383,7 +384,7 @@ impl Options {
             let len = usize::from(eights) * 8;
             let (option, rest) = bytes.split_at_checked(len).ok_or(MessageError::Truncated)?;
             let body = option.get(2..).unwrap_or_default();
-            if self.take(kind, body).is_none() {
+            if self.parse_option(kind, body).is_none() {
                 self.skipped += 1;
             }
             bytes = rest;
@@ -393,7 +394,7 @@ impl Options {
 
     /// Parses the body of an option of type `kind`: the bytes after its length. Returns `None` if
     /// the length is invalid for this type.
-    fn take(&mut self, kind: u8, body: &[u8]) -> Option<()> {
+    fn parse_option(&mut self, kind: u8, body: &[u8]) -> Option<()> {
         match kind {
             SOURCE_MAC => self.source_mac = Some(unicast(body)?),
             TARGET_MAC => self.target_mac = Some(unicast(body)?),
@@ -412,7 +413,8 @@ impl Options {
         Some(())
     }
 
-    /// RFC 8106 §5.3.1: the length is odd and at least 3, so that the option holds whole addresses.
+    /// RFC 8106 §5.3.1: the length is odd and at least 3, because the option contains whole
+    /// addresses.
     fn parse_dns_servers(&mut self, body: &[u8]) -> Option<()> {
         let (head, addresses) = body.split_first_chunk::<6>()?;
         let [_, _, lifetime @ ..] = *head;

@@ -43,8 +43,8 @@ const MTU_MIN: u32 = 1280;
 const HOP_LIMIT_DEFAULT: u8 = 64;
 /// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
-/// Maximum number of queued messages. The places above [`ANSWERS_LIMIT`] are reserved for
-/// solicitations.
+/// Maximum number of queued messages. Solicitations are queued up to this limit, and answers only
+/// up to [`ANSWERS_LIMIT`].
 const PENDING_LIMIT: usize = 80;
 const EVENTS_LIMIT: usize = 16;
 
@@ -79,7 +79,7 @@ pub struct Outgoing {
     pub source: Ipv6Addr,
     /// Destination address.
     pub destination: Ipv6Addr,
-    /// Destination of the frame; `None` if the neighbor cache resolves it.
+    /// Destination of the frame; `None` if it must be looked up in the neighbor cache.
     pub mac: Option<MacAddress>,
     /// The message.
     pub message: Message,
@@ -165,7 +165,7 @@ impl Discovery {
         self.routers.next_hop(destination, cache)
     }
 
-    /// Returns the neighbor to which a redirect has sent a destination.
+    /// Returns the next hop of a destination if a redirect has set it.
     #[must_use]
     pub fn redirected(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
         self.routers.redirected(destination)
@@ -217,7 +217,8 @@ impl Discovery {
         self.process_address_events(cx);
     }
 
-    /// Solicits a neighbor: only at the hardware address `to`, or through its solicited-node group.
+    /// Queues a solicitation of a neighbor. It is sent only to the hardware address `to`, or to the
+    /// solicited-node group if `to` is `None`.
     pub fn solicit(&mut self, target: Ipv6Addr, to: Option<MacAddress>, cx: &mut Cx<'_>) {
         // RFC 4861 §7.2.2: any local address is allowed as the source.
         let any = self.addresses.iter().map(|ours| ours.address).next();
@@ -398,7 +399,6 @@ impl Discovery {
     }
 
     fn push_event(&mut self, event: Event, cx: &mut Cx<'_>) {
-        // An event is not queued twice.
         if self.events.contains(&event) {
             return;
         }

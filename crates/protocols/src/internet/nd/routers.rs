@@ -33,8 +33,8 @@ pub struct Router {
     /// Advertised preference.
     pub preference: Preference,
     /// End of the router's lifetime as a default router.
-    pub until: Instant,
-    /// The router did not answer, and no advertisement has been received since.
+    pub valid_until: Instant,
+    /// Whether the router failed to answer and has sent no advertisement since.
     pub is_unreachable: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct OnLink {
     /// Length of the prefix in bits.
     pub len: u8,
     /// End of the lifetime of the prefix; `None` for no limit.
-    pub until: Option<Instant>,
+    pub valid_until: Option<Instant>,
 }
 
 /// The information learned from routers.
@@ -79,10 +79,10 @@ impl Routers {
         self.dns_servers.iter().map(|(server, _)| *server)
     }
 
-    /// Starts to solicit routers, until one has answered (RFC 7559).
+    /// Starts to solicit routers. Solicitations are repeated until a router answers (RFC 7559).
     pub(super) fn solicit(&mut self, cx: &mut Cx<'_>) {
-        let most = u64::try_from(MAX_SOLICIT_DELAY.as_nanos()).unwrap_or(0);
-        let due = cx.now + Duration::from_nanos(cx.rng.below(most));
+        let max_delay_ns = u64::try_from(MAX_SOLICIT_DELAY.as_nanos()).unwrap_or(0);
+        let due = cx.now + Duration::from_nanos(cx.rng.below(max_delay_ns));
         self.soliciting = Some(Soliciting { due, interval: Duration::ZERO });
     }
 
@@ -137,7 +137,7 @@ impl Routers {
         router.map(|router| router.is_unreachable = true).is_some()
     }
 
-    /// Returns the neighbor to which a destination was redirected.
+    /// Returns the next hop that a redirect has set for a destination.
     pub(super) fn redirected(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
         let redirect = self.redirects.iter().find(|(to, _)| *to == destination);
         redirect.map(|(_, next_hop)| *next_hop)
@@ -155,10 +155,10 @@ impl Routers {
             self.forget(source);
         } else {
             self.soliciting = None;
-            let until = cx.now + Duration::from_secs(advertisement.lifetime_s.into());
+            let valid_until = cx.now + Duration::from_secs(advertisement.lifetime_s.into());
             let address = source;
             let preference = advertisement.preference;
-            let router = Router { address, preference, until, is_unreachable: false };
+            let router = Router { address, preference, valid_until, is_unreachable: false };
             let known = self.routers.iter_mut().find(|known| known.address == source);
             match known {
                 Some(known) => *known = router,
@@ -173,7 +173,7 @@ impl Routers {
         for (server, lifetime_s) in &advertisement.dns_servers {
             self.dns_servers.retain(|(known, _)| known != server);
             if *lifetime_s != 0 {
-                let server = (*server, until(*lifetime_s, cx));
+                let server = (*server, valid_until(*lifetime_s, cx));
                 push(&mut self.dns_servers, server, DNS_SERVERS_LIMIT, cx);
             }
         }
@@ -181,8 +181,8 @@ impl Routers {
     }
 
     /// Returns the values that determine the routes: each router with its rank, then each prefix
-    /// with its length. The rank is at least 0xF0, and the length at most 128. Lifetimes are left
-    /// out, because every advertisement renews them.
+    /// with its length. A rank cannot be equal to a length, because it is at least 0xF0. Lifetimes
+    /// are left out, because every advertisement renews them.
     fn route_data(&self) -> Vec<(Ipv6Addr, u8)> {
         let order =
             |router: &Router| 0xF0 | u8::from(router.is_unreachable) << 2 | router.preference as u8;
@@ -201,21 +201,21 @@ impl Routers {
         if advertisement.valid_s == 0 {
             return self.prefixes.retain(|known| !is_same(known));
         }
-        let until = until(advertisement.valid_s, cx);
+        let valid_until = valid_until(advertisement.valid_s, cx);
         match self.prefixes.iter_mut().find(|known| is_same(known)) {
-            Some(known) => known.until = until,
+            Some(known) => known.valid_until = valid_until,
             None => {
                 let on_link =
-                    OnLink { prefix: advertisement.prefix, len: advertisement.len, until };
+                    OnLink { prefix: advertisement.prefix, len: advertisement.len, valid_until };
                 push(&mut self.prefixes, on_link, PREFIXES_LIMIT, cx);
             }
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let routers = self.routers.iter().map(|router| router.until);
-        let prefixes = self.prefixes.iter().filter_map(|prefix| prefix.until);
-        let servers = self.dns_servers.iter().filter_map(|(_, until)| *until);
+        let routers = self.routers.iter().map(|router| router.valid_until);
+        let prefixes = self.prefixes.iter().filter_map(|prefix| prefix.valid_until);
+        let servers = self.dns_servers.iter().filter_map(|(_, valid_until)| *valid_until);
         let soliciting = self.soliciting.iter().map(|soliciting| soliciting.due);
         routers.chain(prefixes).chain(servers).chain(soliciting).min()
     }
@@ -225,9 +225,11 @@ impl Routers {
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> (bool, bool) {
         let len = |routers: &Self| routers.routers.len() + routers.prefixes.len();
         let before = len(self);
-        self.routers.retain(|router| router.until > cx.now);
-        self.prefixes.retain(|prefix| prefix.until.is_none_or(|until| until > cx.now));
-        self.dns_servers.retain(|(_, until)| until.is_none_or(|until| until > cx.now));
+        self.routers.retain(|router| router.valid_until > cx.now);
+        self.prefixes
+            .retain(|prefix| prefix.valid_until.is_none_or(|valid_until| valid_until > cx.now));
+        self.dns_servers
+            .retain(|(_, valid_until)| valid_until.is_none_or(|valid_until| valid_until > cx.now));
         let is_changed = len(self) != before;
         let Some(soliciting) = self.soliciting.as_mut().filter(|s| s.due <= cx.now) else {
             return (is_changed, false);
@@ -251,7 +253,7 @@ fn jittered(time: Duration, cx: &mut Cx<'_>) -> Duration {
     time - tenth + Duration::from_nanos(cx.rng.below(span.saturating_add(1)))
 }
 
-fn until(lifetime_s: u32, cx: &Cx<'_>) -> Option<Instant> {
+fn valid_until(lifetime_s: u32, cx: &Cx<'_>) -> Option<Instant> {
     (lifetime_s != INFINITE).then(|| cx.now + Duration::from_secs(lifetime_s.into()))
 }
 

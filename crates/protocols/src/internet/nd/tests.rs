@@ -36,8 +36,8 @@ fn row_11_name_servers_are_read_only_where_the_length_is_that_of_whole_addresses
         option.resize(usize::from(*len) * 8, 0x20);
         let parsed = read(&advertisement_with(&option)).unwrap();
         let Message::RouterAdvertisement(advertisement) = parsed.message else { panic!("an RA") };
-        let whole = usize::from(*len - 1) / 2;
-        assert!(advertisement.dns_servers.len() <= whole.min(16));
+        let address_count = usize::from(*len - 1) / 2;
+        assert!(advertisement.dns_servers.len() <= address_count.min(16));
         !advertisement.dns_servers.is_empty()
     });
     assert!(read.eq((3..=255).filter(|len| len % 2 == 1)));
@@ -91,17 +91,19 @@ fn a_message_that_was_forwarded_is_not_accepted() {
 
 #[test]
 fn a_router_advertisement_from_beyond_the_link_is_rejected() {
-    let elsewhere = "2001:db8::1".parse().unwrap();
-    let parsed = Message::parse(&advertisement_with(&[]), elsewhere, OURS, 255);
+    let global_source = "2001:db8::1".parse().unwrap();
+    let parsed = Message::parse(&advertisement_with(&[]), global_source, OURS, 255);
     assert_eq!(parsed, Err(MessageError::Address));
 }
 
 #[test]
 fn a_solicitation_from_the_unspecified_address_must_go_to_the_group_of_its_target() {
-    let none = Ipv6Addr::UNSPECIFIED;
+    let unspecified = Ipv6Addr::UNSPECIFIED;
     let group = solicited_node(OURS);
     let bare = Message::NeighborSolicitation { target: OURS, source_mac: None, nonce: None };
-    let parse = |message: &Message, to| Message::parse(&message.emit(none, to), none, to, 255);
+    let parse = |message: &Message, to| {
+        Message::parse(&message.emit(unspecified, to), unspecified, to, 255)
+    };
     assert!(parse(&bare, group).is_ok());
     assert_eq!(parse(&bare, OURS), Err(MessageError::Address));
     assert_eq!(parse(&solicitation(), group), Err(MessageError::Address));

@@ -27,7 +27,7 @@ struct Host {
 }
 
 impl Host {
-    /// Returns a host before its start, which may accept router advertisements.
+    /// Returns a host that is not started yet.
     fn new(accepts_router_advertisements: bool) -> Self {
         let secret = Secret([1, 2]);
         let settings = Settings { mac: MAC, secret, accepts_router_advertisements, mtu: 1500 };
@@ -165,19 +165,19 @@ fn row_21_a_forwarded_advertisement_is_rejected() {
         mtu: Some(1280),
         ..advertisement()
     });
-    let elsewhere = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
-    let mut forged = Vec::new();
+    let off_link_source = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
+    let mut forged_messages = Vec::new();
     for hop_limit in 0..=254 {
-        forged.push((message.emit(ROUTER, ALL_NODES), ROUTER, hop_limit));
+        forged_messages.push((message.emit(ROUTER, ALL_NODES), ROUTER, hop_limit));
     }
-    for source in [elsewhere, Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST, ALL_ROUTERS] {
-        forged.push((message.emit(source, ALL_NODES), source, HOP_LIMIT));
+    for source in [off_link_source, Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST, ALL_ROUTERS] {
+        forged_messages.push((message.emit(source, ALL_NODES), source, HOP_LIMIT));
     }
-    let mut coded = message.emit(ROUTER, ALL_NODES);
-    coded[1] = 1;
-    forged.push((coded, ROUTER, HOP_LIMIT));
-    let count = u64::try_from(forged.len()).unwrap();
-    for (bytes, source, hop_limit) in forged {
+    let mut with_code = message.emit(ROUTER, ALL_NODES);
+    with_code[1] = 1;
+    forged_messages.push((with_code, ROUTER, HOP_LIMIT));
+    let count = u64::try_from(forged_messages.len()).unwrap();
+    for (bytes, source, hop_limit) in forged_messages {
         let cache = &mut host.cache;
         let cx = &mut host.context.cx();
         host.discovery.receive(&bytes, source, ALL_NODES, hop_limit, cache, cx);
@@ -188,7 +188,7 @@ fn row_21_a_forwarded_advertisement_is_rejected() {
         assert_eq!(host.cache.lookup(source.into()), None);
     }
     assert_eq!(host.context.counted(Counter::NdErrors), count);
-    // The same message from a router on the link is accepted.
+    // Now a router on the link sends the same message, and it is accepted.
     host.receive(&message, ROUTER, ALL_NODES);
     assert_eq!(host.discovery.routers().len(), 1);
     assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (200, 1280));
@@ -267,7 +267,7 @@ fn only_the_router_in_use_can_redirect() {
 }
 
 #[test]
-fn a_prefix_without_bits_does_not_put_the_internet_on_the_link() {
+fn a_prefix_of_length_zero_does_not_make_the_internet_on_link() {
     let mut host = Host::started();
     let everything = Prefix { prefix: Ipv6Addr::UNSPECIFIED, len: 0, ..PREFIX };
     host.advertise(ROUTER, RouterAdvertisement { prefixes: vec![everything], ..advertisement() });

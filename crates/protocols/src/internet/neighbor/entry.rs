@@ -15,11 +15,12 @@ const ESTABLISHED_PACKETS: u32 = 8;
 pub(super) enum State {
     /// The address is unknown; `sent` solicitations have been sent.
     Incomplete { waiting: VecDeque<Packet>, sent: u8 },
-    /// The address is verified, and valid until `until`.
-    Reachable { mac: MacAddress, until: Instant },
+    /// The address is verified, and valid until `valid_until`.
+    Reachable { mac: MacAddress, valid_until: Instant },
     /// The address has not been verified recently; no action until a packet is sent.
     Stale { mac: MacAddress },
-    /// A packet was sent, and a higher layer may soon report whether it arrived.
+    /// A packet was sent. Before the address is probed, a higher layer may report that the packet
+    /// has arrived.
     Delay { mac: MacAddress },
     /// The address is being verified; `sent` solicitations have been sent.
     Probe { mac: MacAddress, sent: u8 },
@@ -53,11 +54,11 @@ impl Entry {
         }
     }
 
-    /// Returns whether the neighbor has recently confirmed its address, or is being probed for a
-    /// confirmation.
+    /// Returns whether the neighbor's address was recently confirmed, or its confirmation is in
+    /// progress.
     pub(super) fn is_verified(&self, now: Instant) -> bool {
         match self.state {
-            State::Reachable { until, .. } => now < until,
+            State::Reachable { valid_until, .. } => now < valid_until,
             State::Delay { .. } | State::Probe { .. } => true,
             State::Incomplete { .. } | State::Stale { .. } => false,
         }

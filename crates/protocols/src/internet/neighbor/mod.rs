@@ -55,7 +55,8 @@ const REACHABLE_TIME: Duration = Duration::from_secs(30);
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
 /// An established entry that was used within this time is never evicted.
 const IN_USE_PERIOD: Duration = Duration::from_secs(5);
-/// Maximum number of queued solicitations; one more counts as lost on the wire.
+/// Maximum number of queued solicitations; further ones are dropped, as if they were lost on the
+/// link.
 const PENDING_LIMIT: usize = 64;
 /// Maximum number of queued events without a packet.
 const EVENTS_LIMIT: usize = 64;
@@ -77,8 +78,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // The number of entries is a common kernel default. The packets are a quarter of the
-        // default pool, so that nonexistent neighbors leave buffers for the others.
+        // 1024 entries are a common kernel default. 8 packets are a quarter of the default pool, so
+        // that packets for nonexistent neighbors do not use all buffers.
         Self { entries: 1024, incomplete: 64, unused: 256, packets_per_entry: 3, packets: 8 }
     }
 }
@@ -88,7 +89,8 @@ impl Default for Limits {
 pub struct Solicitation {
     /// The address that is solicited.
     pub target: IpAddr,
-    /// The last known hardware address; `None` sends the solicitation to all hosts or to a group.
+    /// The last known hardware address. `None` if it is unknown: the solicitation is then broadcast
+    /// or sent to a group.
     pub to: Option<MacAddress>,
 }
 
@@ -144,7 +146,8 @@ pub struct Cache {
     entries: BTreeMap<IpAddr, Entry>,
     /// Entries with a timer, the earliest first.
     timers: BTreeSet<(Instant, IpAddr)>,
-    /// Entries that were added without use, the oldest first; some have been used or removed since.
+    /// Neighbors whose entries were created by received packets, the oldest first. Some of the
+    /// entries have been used or removed since.
     unused: VecDeque<IpAddr>,
     pending: VecDeque<Solicitation>,
     events: VecDeque<Event>,
@@ -192,8 +195,9 @@ impl Cache {
         self.retrans_timer = time.clamp(Duration::from_millis(100), Duration::from_secs(10));
     }
 
-    /// Returns the hardware address of a neighbor together with the packet, or queues the packet
-    /// until the neighbor has answered. A packet for which there is no space is returned to `pool`.
+    /// Returns the hardware address of a neighbor and the packet. If the address is unknown, queues
+    /// the packet until the neighbor has answered. If there is no space, returns the packet to
+    /// `pool`.
     pub fn resolve(
         &mut self,
         to: IpAddr,
@@ -205,7 +209,9 @@ impl Cache {
             entry.used_at = Some(cx.now);
             entry.packets_sent = entry.packets_sent.saturating_add(1);
             match entry.state {
-                State::Reachable { mac, until } if cx.now < until => return Some((mac, packet)),
+                State::Reachable { mac, valid_until } if cx.now < valid_until => {
+                    return Some((mac, packet));
+                }
                 State::Delay { mac } | State::Probe { mac, .. } => return Some((mac, packet)),
                 State::Reachable { mac, .. } | State::Stale { mac } => {
                     self.set_state(to, State::Delay { mac }, Some(DELAY_FIRST_PROBE_TIME), cx);
@@ -235,7 +241,7 @@ impl Cache {
         self.lookup(address).is_some()
     }
 
-    /// Records that a neighbor has answered a solicitation: an ARP reply to this host.
+    /// Processes an answer to a solicitation of this host: an ARP reply.
     pub fn answer(&mut self, address: IpAddr, mac: MacAddress, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get(&address) else {
             return cx.meter.count(Counter::NeighborsUnasked);
@@ -339,17 +345,17 @@ impl Cache {
     /// Records the report of a higher layer that data to a neighbor has arrived (RFC 4861 §7.3.1).
     pub fn confirm(&mut self, address: IpAddr, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get(&address) else { return };
-        let is_fresh = matches!(entry.state, State::Reachable { until, .. }
-            if until.since(cx.now) > self.reachable_time / 4);
+        let is_fresh = matches!(entry.state, State::Reachable { valid_until, .. }
+            if valid_until.since(cx.now) > self.reachable_time / 4);
         if let (Some(mac), false) = (entry.mac(), is_fresh) {
             self.verify(address, mac, cx);
         }
     }
 
-    /// Returns whether the address of any neighbor needs verification, so that [`Self::confirm`]
-    /// may save a solicitation.
+    /// Returns whether the address of any neighbor needs verification. If so, [`Self::confirm`] may
+    /// make a solicitation unnecessary.
     #[must_use]
-    pub fn has_doubts(&self) -> bool {
+    pub fn needs_verification(&self) -> bool {
         // Every entry that waits for an answer has a timer; any other timer belongs to an entry
         // that needs verification.
         self.timers.len() > self.incomplete
@@ -484,7 +490,7 @@ impl Cache {
 
     fn forget_oldest_unused(&mut self, cx: &mut Cx<'_>) {
         let Some(address) = self.unused.pop_front() else { return };
-        // The entry may have been used since, and then no longer belongs in this list.
+        // If the entry has been used since, it no longer belongs in this list.
         if self.entries.get(&address).is_some_and(|entry| entry.used_at.is_none()) {
             cx.meter.count(Counter::NeighborsForgotten);
             self.remove(address);
@@ -503,12 +509,11 @@ impl Cache {
     }
 
     fn verify(&mut self, address: IpAddr, mac: MacAddress, cx: &mut Cx<'_>) {
-        // RFC 4861 §6.3.2: between half and one and a half times, so that hosts are not
-        // synchronized.
+        // RFC 4861 §6.3.2: the factor is between 0.5 and 1.5, so that hosts are not synchronized.
         let base = u64::try_from(self.reachable_time.as_nanos()).unwrap_or(u64::MAX);
         let nanos = (base / 2).saturating_add(cx.rng.below(base));
-        let until = cx.now + Duration::from_nanos(nanos);
-        self.set_state(address, State::Reachable { mac, until }, None, cx);
+        let valid_until = cx.now + Duration::from_nanos(nanos);
+        self.set_state(address, State::Reachable { mac, valid_until }, None, cx);
     }
 
     fn set_stale(&mut self, address: IpAddr, mac: MacAddress, cx: &mut Cx<'_>) {
@@ -532,8 +537,8 @@ impl Cache {
             entry.timer = Some(cx.now + wait);
             self.timers.insert((cx.now + wait, address));
         }
-        let left = core::mem::replace(&mut entry.state, state);
-        let State::Incomplete { waiting, .. } = left else { return };
+        let previous_state = core::mem::replace(&mut entry.state, state);
+        let State::Incomplete { waiting, .. } = previous_state else { return };
         self.incomplete = self.incomplete.saturating_sub(1);
         if let Some(mac) = entry.mac() {
             self.events.extend(waiting.into_iter().map(|packet| Event::Resolved { mac, packet }));

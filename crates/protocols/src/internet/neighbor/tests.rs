@@ -166,9 +166,12 @@ fn a_higher_layer_report_of_lost_packets_probes_immediately() {
     fixture.send();
     fixture.solicitations();
     fixture.answer();
-    assert!(!fixture.cache.has_doubts());
+    assert!(!fixture.cache.needs_verification());
     (0..2).for_each(|_| fixture.cache.doubt(NEIGHBOR, &mut fixture.context.cx()));
-    assert_eq!((fixture.solicitations(), fixture.cache.has_doubts()), (vec![Some(MAC)], true));
+    assert_eq!(
+        (fixture.solicitations(), fixture.cache.needs_verification()),
+        (vec![Some(MAC)], true)
+    );
 }
 
 #[test]

@@ -23,10 +23,10 @@ use crate::time::{Duration, Instant};
 
 /// Number of lost probes after which a length is considered too long (RFC 8899 §5.1.2).
 pub const MAX_PROBES: u8 = 3;
-/// Number of consecutive losses of datagrams longer than base that show a black hole. With a
+/// Number of consecutive lost datagrams above the base length that indicate a black hole. With a
 /// retransmission timer that starts at 1 s and doubles, this takes 7 s.
 pub const MAX_CONSECUTIVE_LOSSES: u8 = 3;
-/// Time before longer datagrams are probed again (RFC 8899 §5.1.1).
+/// Time until longer datagrams are probed again (RFC 8899 §5.1.1).
 pub const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Minimum time to wait for a probe's acknowledgment (RFC 8899 §5.1.1 MUST).
 pub const PROBE_WAIT_MIN: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ pub struct Search {
     consecutive_losses: u8,
     /// Number of consecutive losses of the length in use after which it counts as too long.
     consecutive_losses_max: u8,
-    /// The longest length lost since a datagram of at least that length was acknowledged.
+    /// Length of the longest lost datagram. All datagrams acknowledged since then were shorter.
     longest_lost: u16,
 }
 
@@ -135,8 +135,8 @@ impl Search {
         Self { consecutive_losses_max, ..self }
     }
 
-    /// Uses the shortest length instead of waiting for the confirmation of the base length, which
-    /// is probed from then on.
+    /// Switches to the shortest length instead of waiting for the confirmation of the base length.
+    /// The base length is then probed.
     pub fn skip_base(&mut self) {
         if self.state == State::Base {
             self.fail();
@@ -217,8 +217,8 @@ impl Search {
         }
     }
 
-    /// Records that a probe of `len` bytes was lost while other datagrams were not, which is no
-    /// sign of congestion (RFC 8899 §3).
+    /// Records that a probe of `len` bytes was lost while other datagrams arrived. This is no sign
+    /// of congestion (RFC 8899 §3).
     pub fn lost(&mut self, len: u16, now: Instant) {
         if self.probe.expires_at.is_none() || len != self.probe.len {
             return;
@@ -264,8 +264,8 @@ impl Search {
         if self.mtu < self.limits.base {
             self.fail();
         } else {
-            // The lost length is probed first once base has arrived, because the path may have been
-            // down.
+            // The path may have been down. Once the base length is acknowledged, the lost length is
+            // therefore probed first.
             self.restart(if len > self.limits.base { len } else { self.high });
         }
         self.consecutive_losses = 0;
@@ -379,8 +379,8 @@ mod tests {
             let mut search = Search::from_base(Limits { max, ..LIMITS });
             let mut now = Instant::ZERO;
             run(&mut search, path, &mut now);
-            let truth = path.min(max);
-            prop_assert!(search.mtu() <= truth && truth - search.mtu() < RESOLUTION);
+            let expected_mtu = path.min(max);
+            prop_assert!(search.mtu() <= expected_mtu && expected_mtu - search.mtu() < RESOLUTION);
         }
 
         #[test]
@@ -428,11 +428,11 @@ mod tests {
         let mut now = Instant::ZERO;
         let mut search = Search::optimistic(LIMITS, now);
         // The retransmission timer expires after 1, 3 and 7 seconds.
-        let shown = [1, 2, 4].map(|secs| {
+        let is_detected = [1, 2, 4].map(|secs| {
             now = now + Duration::from_secs(secs);
             search.datagram_lost(1500)
         });
-        assert_eq!((shown, search.mtu()), ([false, false, true], 1280));
+        assert_eq!((is_detected, search.mtu()), ([false, false, true], 1280));
         run(&mut search, 1400, &mut now);
         assert!((1393..=1400).contains(&search.mtu()), "{}", search.mtu());
         assert!(now < Instant::ZERO + Duration::from_secs(30), "{now}");
@@ -441,19 +441,19 @@ mod tests {
     #[test]
     fn losses_that_end_show_no_black_hole() {
         let mut search = Search::optimistic(LIMITS, Instant::ZERO);
-        let shown = [(); 10].map(|()| {
-            let shown = search.datagram_lost(1500) || search.datagram_lost(1500);
+        let is_detected = [(); 10].map(|()| {
+            let is_detected = search.datagram_lost(1500) || search.datagram_lost(1500);
             search.acknowledged(1500, Instant::ZERO);
-            shown
+            is_detected
         });
-        assert_eq!((shown, search.mtu()), ([false; 10], 1500));
+        assert_eq!((is_detected, search.mtu()), ([false; 10], 1500));
     }
 
     #[test]
     fn short_datagrams_that_vanish_show_no_black_hole() {
         let mut search = Search::optimistic(LIMITS, Instant::ZERO);
-        let shown = [(); 10].map(|()| search.datagram_lost(1280));
-        assert_eq!((shown, search.mtu()), ([false; 10], 1500));
+        let is_detected = [(); 10].map(|()| search.datagram_lost(1280));
+        assert_eq!((is_detected, search.mtu()), ([false; 10], 1500));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Fixture {
     /// Feeds a fragment and returns the data of the datagram that it completes.
     fn whole(&mut self, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         match self.receive(fragment) {
-            Outcome::Whole(whole) => {
+            Outcome::ReassembledDatagram(whole) => {
                 let data: Vec<u8> = whole.pieces().flatten().copied().collect();
                 assert_eq!(data.len(), whole.len());
                 Some(data)
@@ -47,7 +47,7 @@ impl Fixture {
     fn refusal(&mut self, fragment: &Fragment<'_>) -> Option<Refusal> {
         match self.receive(fragment) {
             Outcome::Dropped(refusal) => Some(refusal),
-            Outcome::Whole(_) | Outcome::Stored => None,
+            Outcome::ReassembledDatagram(_) | Outcome::Stored => None,
         }
     }
 }
@@ -60,14 +60,15 @@ type FragmentShape = (usize, usize, bool);
 /// any does.
 fn model(shapes: &[FragmentShape]) -> Option<usize> {
     let mut map = vec![false; LEN_MAX];
-    let mut seen: Vec<FragmentShape> = Vec::new();
+    let mut received: Vec<FragmentShape> = Vec::new();
     for (number, (unit, len, more)) in shapes.iter().copied().enumerate() {
         let start = unit * 8;
         let end = unit * 8 + len;
-        if len == 0 || (more && len % 8 != 0) || seen.contains(&(unit, len, more)) {
+        if len == 0 || (more && len % 8 != 0) || received.contains(&(unit, len, more)) {
             continue;
         }
-        let ends = seen.iter().filter(|(_, _, more)| !more).map(|(unit, len, _)| unit * 8 + len);
+        let ends =
+            received.iter().filter(|(_, _, more)| !more).map(|(unit, len, _)| unit * 8 + len);
         let ends: Vec<usize> = ends.chain((!more).then_some(end)).collect();
         let highest = map.iter().rposition(|came| *came).map_or(0, |last| last + 1).max(end);
         let overlaps = ends.len() > 1 || ends.iter().any(|end| *end < highest);
@@ -75,7 +76,7 @@ fn model(shapes: &[FragmentShape]) -> Option<usize> {
             return None;
         }
         map[start..end].fill(true);
-        seen.push((unit, len, more));
+        received.push((unit, len, more));
         if ends.first().is_some_and(|end| map[..*end].iter().all(|came| *came)) {
             return Some(number);
         }
@@ -83,12 +84,12 @@ fn model(shapes: &[FragmentShape]) -> Option<usize> {
     None
 }
 
-/// Returns the data of a drawn fragment: each byte encodes its offset.
+/// Returns the data of a generated fragment: each byte encodes its offset.
 fn data_of((unit, len, _): FragmentShape) -> Vec<u8> {
     (unit * 8..unit * 8 + len).map(|place| u8::try_from(place % 251).unwrap()).collect()
 }
 
-/// Returns a datagram of `len` bytes cut into pieces of `units` of 8 bytes each.
+/// Splits a datagram of `len` bytes into fragments of `units` * 8 bytes each.
 fn cut(len: usize, units: usize) -> Vec<FragmentShape> {
     let starts = (0..len.div_ceil(8)).step_by(units);
     starts
@@ -162,8 +163,8 @@ fn every_overlap_of_two_of_eight_fragments_drops_the_datagram_and_frees_its_memo
         let mut fixture = Fixture::default();
         let data = [7; 64];
         fixture.receive(&fragment(start * 8, &data[start * 8..end * 8], true));
-        let other = &data[other_start * 8..other_end * 8];
-        let refused = fixture.refusal(&fragment(other_start * 8, other, true));
+        let other_data = &data[other_start * 8..other_end * 8];
+        let refused = fixture.refusal(&fragment(other_start * 8, other_data, true));
         assert_eq!((refused, fixture.reassembler.bytes()), (Some(Refusal::Invalidated), 0));
         count += 1;
     }
@@ -244,8 +245,9 @@ fn a_fragment_costs_one_search_in_any_order_of_arrival() {
     let mut fixture = Fixture::default();
     for number in 0..1000_u32 {
         let source = IpAddr::V4(Ipv4Addr::from_bits(number));
-        let one = Fragment { key: Key { source, ..key(number) }, ..fragment(8, &[0; 8], true) };
-        let (probes, _) = probes::count_probes_during(|| fixture.receive(&one));
+        let only_fragment =
+            Fragment { key: Key { source, ..key(number) }, ..fragment(8, &[0; 8], true) };
+        let (probes, _) = probes::count_probes_during(|| fixture.receive(&only_fragment));
         assert!(probes <= PROBES_MAX, "{probes}");
     }
 }
@@ -254,8 +256,9 @@ fn a_fragment_costs_one_search_in_any_order_of_arrival() {
 #[test]
 fn a_datagram_of_more_than_256_fragments_is_dropped() {
     let mut fixture = Fixture::default();
-    let stored = (0..300).filter(|n| fixture.refusal(&fragment(n * 16, &[0; 8], true)).is_none());
-    assert_eq!(stored.count(), 256);
+    let stored_fragments =
+        (0..300).filter(|n| fixture.refusal(&fragment(n * 16, &[0; 8], true)).is_none());
+    assert_eq!(stored_fragments.count(), 256);
     assert_eq!(fixture.reassembler.bytes(), 0);
 }
 
@@ -263,10 +266,10 @@ fn a_datagram_of_more_than_256_fragments_is_dropped() {
 #[test]
 fn a_legitimate_datagram_is_reassembled_in_a_flood_of_unfinished_ones() {
     let mut fixture = Fixture::default();
-    let from = |n: u32| Key { source: IpAddr::V4(Ipv4Addr::from_bits(n)), ..key(n) };
+    let key_from = |n: u32| Key { source: IpAddr::V4(Ipv4Addr::from_bits(n)), ..key(n) };
     let flood = |fixture: &mut Fixture, numbers: core::ops::Range<u32>| {
         for n in numbers {
-            fixture.receive(&Fragment { key: from(n), ..fragment(0, &[0; 8], true) });
+            fixture.receive(&Fragment { key: key_from(n), ..fragment(0, &[0; 8], true) });
         }
     };
     flood(&mut fixture, 1..100_000);
@@ -303,8 +306,9 @@ fn long_fragments_of_many_sources_hold_no_more_than_the_limit_of_bytes() {
 #[test]
 fn fragments_of_ipv6_that_overlap_are_all_dropped_with_those_that_follow() {
     let mut fixture = Fixture::default();
-    let ends = [2, 1].map(|n| IpAddr::V6(Ipv6Addr::from_bits(n)));
-    let key = Key { source: ends[0], destination: ends[1], identification: 1, protocol: 0 };
+    let addresses = [2, 1].map(|n| IpAddr::V6(Ipv6Addr::from_bits(n)));
+    let key =
+        Key { source: addresses[0], destination: addresses[1], identification: 1, protocol: 0 };
     let feed = |fixture: &mut Fixture, offset, more| {
         fixture.refusal(&Fragment { key, counted_len: 0, ..fragment(offset, &[0; 16], more) })
     };
@@ -352,26 +356,29 @@ fn the_headers_of_the_first_fragment_become_those_of_the_datagram() {
     let headers = [0x46; 24];
     fixture.receive(&fragment(8, b"9", false));
     let first = Fragment { headers: &headers, counted_len: 24, ..fragment(0, &[0; 8], true) };
-    let Outcome::Whole(whole) = fixture.receive(&first) else { panic!("not whole") };
+    let Outcome::ReassembledDatagram(whole) = fixture.receive(&first) else { panic!("not whole") };
     assert_eq!(whole.headers.as_ref(), headers);
 }
 
 #[test]
 fn congestion_marked_on_one_fragment_is_marked_on_the_whole() {
-    let whole = |first, second| {
+    let reassembled = |first, second| {
         let mut fixture = Fixture::default();
         fixture.receive(&Fragment { ecn: first, ..fragment(0, &[0; 8], true) });
         match fixture.receive(&Fragment { ecn: second, ..fragment(8, &[0; 8], false) }) {
-            Outcome::Whole(whole) => Some(whole.ecn),
+            Outcome::ReassembledDatagram(reassembled) => Some(reassembled.ecn),
             Outcome::Stored | Outcome::Dropped(_) => None,
         }
     };
-    assert_eq!([whole(2, 3), whole(2, 2), whole(1, 2)], [Some(3), Some(2), Some(2)]);
-    assert_eq!([whole(0, 0), whole(0, 3)], [Some(0), None]);
+    assert_eq!(
+        [reassembled(2, 3), reassembled(2, 2), reassembled(1, 2)],
+        [Some(3), Some(2), Some(2)]
+    );
+    assert_eq!([reassembled(0, 0), reassembled(0, 3)], [Some(0), None]);
 }
 
 #[test]
-fn a_datagram_is_dropped_60_seconds_after_its_first_fragment_and_reported_if_that_was_the_start() {
+fn an_incomplete_datagram_with_its_first_fragment_is_reported_after_60_seconds() {
     let mut fixture = Fixture::default();
     fixture.receive(&fragment(0, b"12345678", true));
     fixture.context.advance_millis(59_999);
@@ -428,6 +435,6 @@ fn each_fragment_counts_with_its_overhead() {
 fn a_datagram_of_65535_bytes_is_reassembled() {
     let mut fixture = Fixture::default();
     assert_eq!(fixture.whole(&fragment(0, &[1; 65_512], true)), None);
-    let whole = fixture.whole(&fragment(65_512, &[2; 3], false)).unwrap();
-    assert_eq!(whole.len() + 20, LEN_MAX);
+    let reassembled = fixture.whole(&fragment(65_512, &[2; 3], false)).unwrap();
+    assert_eq!(reassembled.len() + 20, LEN_MAX);
 }

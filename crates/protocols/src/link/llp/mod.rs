@@ -60,7 +60,7 @@ use crate::packet::{Packet, Pool};
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// Precedes a data byte from 242 to 245, which is then sent as 0 to 3.
+/// Precedes a byte from 0 to 3, which represents a data byte from 242 to 245.
 pub const ESC: u8 = 242;
 /// Requests to send a packet.
 pub const REQ: u8 = 243;
@@ -74,16 +74,18 @@ pub const IP_HEADER: [u8; 4] = [2, 1, 0, 0];
 /// The local header of an address request and of its answer.
 pub const ADDRESS_HEADER: [u8; 4] = [2, 3, 0, 0];
 
-/// The local header of a segment that fills a slot of the header compression: our extension.
+/// The local header of a segment with uncompressed headers that are stored in a slot. This is an
+/// extension of the protocol.
 pub const UNCOMPRESSED_TCP_HEADER: [u8; 4] = [2, 0x70, 0, 0];
 /// Bit in the first byte of a packet without a local header: TCP with compressed headers.
 pub const COMPRESSED_TCP: u8 = 0x80;
 
 /// Time after which a REQ without an ACK is repeated: 9 ticks.
 pub const ACK_TIMEOUT: Duration = ticks(9);
-/// Number of repetitions of a REQ after which its packet has failed.
+/// Maximum number of repetitions of a REQ. If the last one is not answered either, the packet has
+/// failed.
 pub const RETRIES: u32 = 10;
-/// Maximum duration of a packet: 130 ticks.
+/// Maximum time to send or receive a packet: 130 ticks.
 pub const PACKET_TIMEOUT: Duration = ticks(130);
 /// Timeout of the answer to an address request.
 pub const ADDRESS_TIMEOUT: Duration = Duration::from_secs(6);
@@ -127,8 +129,8 @@ impl Llp {
         }
     }
 
-    /// Enables the compression of TCP headers (RFC 1144), which is our extension. The peer must
-    /// enable it too.
+    /// Enables the compression of TCP headers (RFC 1144), an extension of the protocol. The peer
+    /// must enable it too.
     #[must_use]
     pub fn with_header_compression(mut self) -> Self {
         self.sender.compressor = Some(Compressor::new(SLOTS_MAX, true));
@@ -136,8 +138,9 @@ impl Llp {
         self
     }
 
-    /// Sets the address assigned to the peer on request, which makes this end a packet
-    /// concentrator. With `None`, requests are counted as unknown headers and not answered.
+    /// Sets the address that this end assigns to the peer on request. With an address, this end is
+    /// a packet concentrator. With `None`, requests are counted as unknown headers and not
+    /// answered.
     pub fn set_peer_address(&mut self, address: Option<[u8; 4]>) {
         self.peer_address = address;
     }
@@ -149,7 +152,7 @@ impl Llp {
         charged(cx, |_| self.sender.request_address());
     }
 
-    /// Returns whether an address request is pending: neither answered nor given up.
+    /// Returns whether an address request is neither answered nor timed out.
     #[must_use]
     pub fn is_address_request_pending(&self) -> bool {
         self.sender.is_address_request_pending()
@@ -218,7 +221,7 @@ impl Llp {
     fn fill(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         let start = wire.len();
         let end = start.saturating_add(limit);
-        // The second byte of an escape is sent before an ACK, and an ACK before everything else.
+        // The second byte of an escape has precedence over an ACK, and an ACK over everything else.
         if wire.len() < end {
             self.sender.finish_escape(wire);
         }
@@ -299,7 +302,7 @@ fn is_special(byte: u8) -> bool {
 
 /// Returns the number of bytes before the first special byte.
 fn ordinary_run(bytes: &[u8]) -> usize {
-    // The loop over a whole chunk has no early exit, so that it compiles to vector instructions.
+    // The compiler can vectorize the loop over a whole chunk, because it has no early exit.
     const CHUNK: usize = 32;
     let mut run_len = 0;
     for chunk in bytes.chunks(CHUNK) {

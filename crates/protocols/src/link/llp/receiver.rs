@@ -1,4 +1,4 @@
-//! The receiving direction of LLP: REQ, the local ACK, escaped bytes, END.
+//! The receiving direction of LLP: REQ, the ACK of this end, escaped bytes, END.
 
 use super::{
     ADDRESS_HEADER, COMPRESSED_TCP, ESC, IP_HEADER, PACKET_TIMEOUT, SLOTS_MAX,
@@ -15,8 +15,7 @@ use crate::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     incoming: Option<Incoming>,
-    /// The buffer of a packet that timed out, kept until it can be returned to the pool or the next
-    /// REQ needs a buffer.
+    /// The buffer of a packet that timed out. It is returned to the pool, or used for the next REQ.
     spare: Option<Packet>,
     /// Decompresses headers, if both ends are configured for header compression.
     pub(super) decompressor: Option<Decompressor>,
@@ -27,9 +26,9 @@ pub(super) struct Receiver {
 struct Incoming {
     packet: Packet,
     started_at: Instant,
-    /// The last byte was ESC.
+    /// Whether the last byte was ESC.
     is_escaped: bool,
-    /// The ACK has not been sent yet.
+    /// Whether the ACK has not been sent yet.
     must_acknowledge: bool,
 }
 
@@ -43,11 +42,12 @@ pub(super) enum Local {
 }
 
 impl Receiver {
-    /// Processes a REQ: starts a packet, or starts it over.
+    /// Processes a REQ: starts the reception of a packet, or restarts it.
     pub(super) fn request(&mut self, used: &UsedQueue, pool: &mut Pool, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::LlpRequestsIn);
         if let Some(incoming) = self.incoming.take() {
-            // A REQ repeated before the first byte only means that the ACK was late or lost.
+            // A REQ that is repeated before the first byte of the packet only means that the ACK
+            // was late or lost.
             if incoming.is_escaped || !incoming.packet.is_empty() {
                 cx.meter.count(Counter::LlpRequestsInPacket);
                 self.packet_lost();
@@ -64,7 +64,7 @@ impl Receiver {
         self.incoming = Some(Incoming::new(packet, cx.now));
     }
 
-    /// Processes a run of ordinary bytes of a packet with at most `mtu` bytes of data.
+    /// Processes consecutive ordinary bytes of a packet. `mtu` is the maximum length of its data.
     pub(super) fn data(&mut self, run: &[u8], mtu: usize, pool: &mut Pool, cx: &mut Cx<'_>) {
         let Some(incoming) = &mut self.incoming else {
             return cx.meter.add(Counter::LinkBytesUnexpected, run.len() as u64);
@@ -85,10 +85,10 @@ impl Receiver {
         incoming.is_escaped = true;
     }
 
-    /// Processes an ACK, which is meant for the sender, inside an incoming packet.
+    /// Processes an ACK inside an incoming packet. The ACK itself is for the sending direction.
     ///
-    /// An ACK after ESC violates the protocol and is counted, but does not change the packet: the
-    /// second byte of the escape still follows.
+    /// An ACK after ESC violates the protocol and is counted. It does not change the packet: the
+    /// next byte is still the second byte of the escape.
     pub(super) fn process_acknowledgment(&self, cx: &mut Cx<'_>) {
         if self.incoming.as_ref().is_some_and(|incoming| incoming.is_escaped) {
             cx.meter.count(Counter::LinkEscapesWrong);
@@ -139,7 +139,7 @@ impl Receiver {
         local
     }
 
-    /// Returns the kind of header compression of a packet, or `None` if its headers are unchanged.
+    /// Returns the kind of compressed headers in a packet, or `None` if the headers are unchanged.
     fn compressed_kind(&self, packet: &[u8]) -> Option<Kind> {
         self.decompressor.as_ref()?;
         if packet.first()? & COMPRESSED_TCP != 0 {
@@ -232,15 +232,14 @@ impl Receiver {
 
 impl Incoming {
     fn new(mut packet: Packet, now: Instant) -> Self {
-        // The local header is in the headroom, so that the buffer holds a datagram of its full
-        // capacity.
+        // The local header is stored in the headroom, so that it takes no space from the datagram.
         packet.clear();
         packet.push(&IP_HEADER);
         packet.resize(0);
         Self { packet, started_at: now, is_escaped: false, must_acknowledge: true }
     }
 
-    /// Appends `run` to the data, or returns the counter of the error.
+    /// Appends `run` to the data. If the packet is invalid, returns the counter of the error.
     fn add(&mut self, run: &[u8], mtu: usize, cx: &mut Cx<'_>) -> Result<(), Counter> {
         let mut run = run;
         let room = self

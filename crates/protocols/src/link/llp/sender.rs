@@ -25,7 +25,7 @@ fn escape(byte: u8) -> [u8; 2] {
 pub(super) struct Sender {
     outgoing: Option<Outgoing>,
     address_request: AddressRequestState,
-    /// The address to report to the peer; its transmission has not begun.
+    /// The address to report to the peer. Its transmission has not started.
     reply: Option<[u8; 4]>,
     /// Compresses headers, if both ends are configured for header compression.
     pub(super) compressor: Option<Compressor>,
@@ -51,7 +51,7 @@ enum Content {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// A REQ must be sent, after `tries` unanswered ones.
+    /// The next REQ has not been sent yet. `tries` earlier ones were not answered.
     Requesting { tries: u32, first_at: Option<Instant> },
     /// A REQ was sent at `sent_at` and waits for its ACK.
     AwaitingAck { tries: u32, first_at: Instant, sent_at: Instant },
@@ -64,7 +64,7 @@ enum Phase {
 enum AddressRequestState {
     #[default]
     No,
-    /// The transmission of the request has not begun.
+    /// The transmission of the request has not started.
     Pending,
     /// The request is the outgoing packet.
     Outgoing,
@@ -92,7 +92,7 @@ impl Sender {
         was_requested
     }
 
-    /// Queues the answer to an address request until the line is free.
+    /// Queues the answer to an address request. It is sent as the next packet.
     pub(super) fn queue_reply(&mut self, address: [u8; 4]) {
         self.reply = Some(address);
     }
@@ -105,7 +105,7 @@ impl Sender {
         };
         let first_at = match outgoing.phase {
             Phase::AwaitingAck { first_at, .. } => first_at,
-            // The ACK of an earlier REQ arrived late: the peer has its buffer ready.
+            // This ACK answers an earlier REQ, so the peer has allocated its buffer.
             Phase::Requesting { first_at: Some(first_at), .. } => first_at,
             Phase::Requesting { first_at: None, .. } | Phase::Sending { .. } => {
                 return cx.meter.count(Counter::LlpAcksUnexpected);
@@ -183,8 +183,8 @@ impl Sender {
                 output.finish(Event::Sent(packet));
             }
             Content::AddressRequest => {
-                // If the answer to an earlier request arrived in the meantime, no answer is
-                // awaited.
+                // If the answer to an earlier request has arrived in the meantime, this request
+                // needs no answer.
                 if let AddressRequestState::Outgoing = self.address_request {
                     self.address_request = AddressRequestState::AwaitingReply { sent_at: cx.now };
                 }
@@ -199,7 +199,7 @@ impl Sender {
             Content::Datagram { mut packet, header_len } => {
                 packet.pull(header_len);
                 output.finish(Event::Failed(packet));
-                // The peer did not receive the headers that the compressor has stored in its slots.
+                // The compressor has stored headers in its slots that the peer did not receive.
                 self.compressor.iter_mut().for_each(Compressor::clear_slots);
             }
             Content::AddressRequest => self.address_request = AddressRequestState::No,
@@ -220,7 +220,8 @@ impl Sender {
         }
     }
 
-    /// Returns the deadline of the ACK, the END or the answer to the address request.
+    /// Returns the earliest deadline: of the ACK, of the END, or of the answer to the address
+    /// request.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.packet_deadline().into_iter().chain(self.reply_deadline()).min()
     }
@@ -286,7 +287,7 @@ impl Content {
     }
 }
 
-/// Writes the local header for a packet's kind of header compression, and returns its length.
+/// Prepends the local header for a kind of packet, and returns its length.
 fn push_header(kind: Kind, packet: &mut Packet) -> usize {
     let header = match kind {
         Kind::Ip => IP_HEADER,

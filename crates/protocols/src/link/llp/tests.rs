@@ -89,7 +89,7 @@ impl End {
     }
 }
 
-/// Carries all output in both directions, `limits` bytes at a time, until both ends are silent.
+/// Transfers all output in both directions, `limits` bytes at a time, until neither end has output.
 fn drive(a: &mut End, b: &mut End, limits: (usize, usize)) {
     while a.llp.has_output() || b.llp.has_output() {
         let from_a = a.transmit(limits.0);
@@ -101,8 +101,8 @@ fn drive(a: &mut End, b: &mut End, limits: (usize, usize)) {
     }
 }
 
-/// Advances time from deadline to deadline, without noise, until there is no deadline.
-fn settle(a: &mut End, b: &mut End) {
+/// Advances time from deadline to deadline, until there is no deadline.
+fn run_until_idle(a: &mut End, b: &mut End) {
     loop {
         drive(a, b, (16, 16));
         let Some(deadline) = a.llp.deadline().into_iter().chain(b.llp.deadline()).min() else {
@@ -255,17 +255,17 @@ fn a_full_used_queue_leaves_a_request_unanswered() {
 fn a_refused_request_is_repeated_until_a_buffer_is_free() {
     let mut a = End::default();
     let mut b = End::with_buffers(1);
-    let held = b.pool.take(&mut b.context.meter).unwrap();
+    let held_buffer = b.pool.take(&mut b.context.meter).unwrap();
     a.send(b"timeout");
     drive(&mut a, &mut b, (9, 9));
-    b.pool.put(held);
-    settle(&mut a, &mut b);
+    b.pool.put(held_buffer);
+    run_until_idle(&mut a, &mut b);
     assert_eq!(b.received, [b"timeout"]);
     assert_eq!(a.counted(Counter::LlpAckTimeouts), 1);
 }
 
 #[test]
-fn a_packet_longer_than_the_mtu_is_dropped_and_its_buffer_given_back() {
+fn a_packet_longer_than_the_mtu_is_dropped_and_its_buffer_returned() {
     let mut end = End::default();
     end.receive(&[REQ, 2, 1, 0, 0]);
     end.receive(&[7; MTU + 1]);
@@ -276,7 +276,7 @@ fn a_packet_longer_than_the_mtu_is_dropped_and_its_buffer_given_back() {
 }
 
 #[test]
-fn a_packet_as_long_as_the_buffers_comes_through() {
+fn a_packet_as_long_as_the_buffers_is_received() {
     let mut a = End::default();
     let mut b = End::default();
     a.send(&[243; MTU]);
@@ -355,7 +355,7 @@ fn a_packet_fails_nine_ticks_after_the_tenth_repetition() {
     let mut a = End::default();
     let mut b = End::with_buffers(0);
     a.send(b"data");
-    settle(&mut a, &mut b);
+    run_until_idle(&mut a, &mut b);
     assert_eq!(a.context.now, Instant::ZERO + ACK_TIMEOUT * 11);
     assert_eq!((a.failed, a.pool.lent()), (1, 0));
     assert_eq!(a.counted(Counter::LlpRequestsOut), 11);
@@ -486,7 +486,7 @@ fn an_address_request_without_acknowledgment_is_given_up() {
     let mut a = End::default();
     let mut b = End::with_buffers(0);
     a.llp.request_address(&mut a.context.cx());
-    settle(&mut a, &mut b);
+    run_until_idle(&mut a, &mut b);
     assert!(!a.llp.is_address_request_pending());
     assert_eq!(a.counted(Counter::LlpPacketsGivenUp), 1);
 }
@@ -651,8 +651,8 @@ proptest! {
         from_b.iter().for_each(|data| assert!(ends[1].send(data)));
         let mut wires = [vec![], vec![]];
         for (from, limit) in chunks.iter().cycle() {
-            // The chunks alone may never serve one direction, so both directions carry a byte
-            // afterwards.
+            // The generated chunks may all belong to one direction, so one byte is transferred in
+            // each direction after each chunk.
             for (from, limit) in [(*from, *limit), (0, 1), (1, 1)] {
                 let wire = ends[from].transmit(limit);
                 ends[1 - from].receive(&wire);
@@ -684,7 +684,7 @@ proptest! {
         let [mut a, mut b] = ends;
         a.collect();
         b.collect();
-        settle(&mut a, &mut b);
+        run_until_idle(&mut a, &mut b);
         let failed = (a.failed, b.failed);
         prop_assert!(a.send(b"from a") && b.send(b"from b"));
         drive(&mut a, &mut b, (3, 5));

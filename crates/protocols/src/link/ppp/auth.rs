@@ -2,13 +2,13 @@
 //!
 //! With PAP the end that authenticates repeats its name and password in plaintext until the peer
 //! answers. With CHAP the peer sends a challenge, and the response is the MD5 of the packet's
-//! identifier, the secret and the challenge; challenges may be repeated at any time. If both ends
+//! identifier, the secret and the challenge. Challenges may be repeated at any time. If both ends
 //! must authenticate, the link proceeds when both have succeeded. After a failed authentication the
 //! link is closed, without a second attempt.
 //!
-//! MD5 does not protect a weak secret against eavesdroppers, and the challenge is drawn from
+//! MD5 does not protect a weak secret against eavesdroppers. The challenge comes from
 //! [`Rng`](crate::rng::Rng), which is not cryptographically secure. On a line that others can
-//! access, the protocols above must protect themselves.
+//! access, the protocols above must provide their own protection.
 
 use super::control_packet::{self, Packet};
 use crate::cx::Cx;
@@ -29,17 +29,17 @@ pub(super) const CHAP: u16 = 0xC223;
 const REPEAT_INTERVAL: Duration = Duration::from_secs(3);
 /// Maximum number of transmissions of a packet.
 const TRIES_MAX: u32 = 10;
-/// Timeout for the peer to start its authentication, or to answer.
+/// Maximum time until the peer starts its authentication, or answers.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of queued packets; each is the answer to one packet.
+/// Maximum number of queued packets. Each of them answers one received packet.
 const OUTPUT_LIMIT: usize = 4;
 
 /// Authentication methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By a password in plaintext (RFC 1334).
+    /// A password in plaintext (RFC 1334).
     Pap,
-    /// By an MD5 over the secret and a challenge (RFC 1994).
+    /// An MD5 digest of the secret and a challenge (RFC 1994).
     Chap,
 }
 
@@ -135,7 +135,7 @@ enum Verifier {
     Failed,
 }
 
-/// The authentication phase of a link, and the repeated challenges of CHAP after it.
+/// The state of the authentication phase, and of the CHAP challenges that are repeated after it.
 #[derive(Debug, Default)]
 pub(super) struct Authentication {
     own: Option<Credentials>,
@@ -150,7 +150,8 @@ pub(super) struct Authentication {
 }
 
 impl Authentication {
-    /// Returns the authentication of an end with the credentials `own` that accepts `accepted`.
+    /// Returns the authentication of an end. `own` are its credentials, and `accepted` are the
+    /// credentials that it accepts from the peer.
     pub(super) fn new(own: Option<Credentials>, accepted: Vec<Credentials>) -> Self {
         Self { own, accepted, ..Self::default() }
     }
@@ -248,7 +249,7 @@ impl Authentication {
         let is_expected =
             matches!(self.prover, Prover::Waiting { .. } | Prover::Accepted(Method::Chap));
         let (true, Some(own), Some((challenge, _))) =
-            (is_expected, &self.own, take_text(packet.data))
+            (is_expected, &self.own, parse_text(packet.data))
         else {
             return false;
         };
@@ -283,7 +284,7 @@ impl Authentication {
     }
 
     fn challenge(&mut self, challenge: [u8; 16], tries: u32, cx: &mut Cx<'_>) {
-        // A response to any transmission of the challenge is valid.
+        // A response is valid no matter which transmission of the challenge it answers.
         if tries == 0 {
             self.challenge_identifier = self.challenge_identifier.wrapping_add(1);
         }
@@ -298,13 +299,13 @@ impl Authentication {
     }
 
     fn process_response(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
-        // RFC 1994 §4.1: a lost answer is repeated.
+        // RFC 1994 §4.1: an answer that may have been lost is repeated.
         if self.verifier == Verifier::Verified(Method::Chap) {
             self.queue(CHAP, control_packet::emit(chap::SUCCESS, packet.identifier, b""), cx);
             return true;
         }
         let Verifier::Challenged { challenge, .. } = self.verifier else { return false };
-        let Some((response, name)) = take_text(packet.data) else { return false };
+        let Some((response, name)) = parse_text(packet.data) else { return false };
         if packet.identifier != self.challenge_identifier {
             return false;
         }
@@ -322,8 +323,8 @@ impl Authentication {
             return true;
         }
         let Verifier::Waiting { .. } = self.verifier else { return false };
-        let Some((name, rest)) = take_text(packet.data) else { return false };
-        let Some((secret, _)) = take_text(rest) else { return false };
+        let Some((name, rest)) = parse_text(packet.data) else { return false };
+        let Some((secret, _)) = parse_text(rest) else { return false };
         let mut accepted = self.accepted.iter();
         let is_correct = accepted
             .any(|one| one.name.as_bytes() == name && is_equal(secret, one.secret.as_bytes()));
@@ -422,20 +423,21 @@ fn proof(identifier: u8, secret: &str, challenge: &[u8]) -> [u8; 16] {
     digest.finalize().into()
 }
 
-/// Compares in constant time.
+/// Returns whether `a` and `b` are equal. The comparison takes constant time.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
 }
 
-/// Appends a string after its length byte; a string longer than 255 bytes is truncated.
+/// Appends the length of a string as one byte, and the string. A string longer than 255 bytes is
+/// truncated.
 fn put_text(text: &[u8], data: &mut Vec<u8>) {
     let len = u8::try_from(text.len()).unwrap_or(u8::MAX);
     data.push(len);
     data.extend_from_slice(text.get(..usize::from(len)).unwrap_or_default());
 }
 
-/// Parses a string after its length byte, and returns it with the following data.
-fn take_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
+/// Parses a length byte and the string after it. Returns the string and the remaining data.
+fn parse_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = data.split_first()?;
     rest.split_at_checked(usize::from(*len))
 }
@@ -547,8 +549,8 @@ mod tests {
     #[test]
     fn a_reflected_challenge_is_not_answered() {
         let mut context = TestContext::default();
-        let own = Some(credentials("right"));
-        let mut end = Authentication::new(own, Vec::from([credentials("right")]));
+        let own_credentials = Some(credentials("right"));
+        let mut end = Authentication::new(own_credentials, Vec::from([credentials("right")]));
         end.start(Some(Method::Chap), Some(Method::Chap), &mut context.cx());
         let (_, challenge) = end.transmit().unwrap();
         end.receive(CHAP, &challenge, &mut context.cx());
@@ -557,8 +559,8 @@ mod tests {
 
     #[test]
     fn debug_does_not_print_the_secret() {
-        let shown = alloc::format!("{:?}", credentials("right"));
-        assert!(shown.contains("guest") && !shown.contains("right"));
+        let debug_text = alloc::format!("{:?}", credentials("right"));
+        assert!(debug_text.contains("guest") && !debug_text.contains("right"));
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! The packets of PPP's control protocols (RFC 1661 §5): code, identifier, length, data; and their
-//! options: kind, length, value.
+//! The packets of PPP's control protocols (RFC 1661 §5), and the options in them. A packet consists
+//! of code, identifier, length and data. An option consists of kind, length and value.
 
 use alloc::vec::Vec;
 
@@ -29,7 +29,7 @@ impl Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet<'p> {
     pub(super) code: u8,
-    /// Matches an answer to its request.
+    /// The identifier. An answer has the identifier of its request.
     pub(super) identifier: u8,
     /// The data after the header.
     pub(super) data: &'p [u8],
@@ -67,8 +67,8 @@ pub(super) fn options(mut bytes: &[u8]) -> Option<Vec<(u8, &[u8])>> {
     Some(options)
 }
 
-/// Appends an option. A value too long for the length field is truncated, which cannot occur with
-/// the values of this host.
+/// Appends an option. A value too long for the length field is truncated, but this host has no such
+/// values.
 pub(super) fn put_option(kind: u8, value: &[u8], options: &mut Vec<u8>) {
     let len = u8::try_from(OPTION_HEADER_LEN + value.len()).unwrap_or(u8::MAX);
     options.extend([kind, len]);
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_with_a_false_length_is_rejected() {
+    fn a_packet_with_an_invalid_length_is_rejected() {
         for bytes in [&[1, 1, 0][..], &[1, 1, 0, 3], &[1, 1, 0, 5], &[1, 1, 255, 255, 0]] {
             assert_eq!(Packet::read(bytes), None);
         }
     }
 
     #[test]
-    fn an_option_with_a_false_length_invalidates_the_list() {
+    fn an_option_with_an_invalid_length_invalidates_the_list() {
         for bytes in [&[1][..], &[1, 0], &[1, 1], &[1, 3], &[1, 2, 5, 4, 0]] {
             assert_eq!(options(bytes), None);
         }

@@ -1,12 +1,12 @@
 //! PPP frames on an asynchronous line (RFC 1662).
 //!
-//! A frame is `FF 03`, the protocol in two bytes, the information, and a check sequence of 16 bits
-//! over all of these, between two flags. One flag may both end a frame and begin the next. A flag
-//! or an escape byte inside a frame is sent as an escape followed by the byte with one bit flipped.
-//! The same applies to every control character in the receiver's map (ACCM), because a device on
-//! the line might interpret it. A control character of the map that arrives unescaped was inserted
-//! by the line, and is dropped. If both ends have agreed to it, `FF 03` is omitted, and so is the
-//! first byte of the protocol if it is zero.
+//! A frame consists of `FF 03`, the protocol in two bytes, the information, and a check sequence of
+//! 16 bits over all of these. It is enclosed in two flags. One flag may both end a frame and begin
+//! the next. A flag or an escape byte inside a frame is sent as an escape followed by the byte with
+//! one bit flipped. The same applies to every control character in the receiver's map (ACCM),
+//! because a device on the line might interpret it. If a control character of the map arrives
+//! without an escape, the line has inserted it, and it is dropped. If both ends have agreed to it,
+//! `FF 03` is omitted, and so is the first byte of the protocol if it is zero.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -24,7 +24,7 @@ pub const ACCM_DEFAULT: u32 = u32::MAX;
 
 const ADDRESS_AND_CONTROL: [u8; 2] = [0xFF, 0x03];
 const FCS_LEN: usize = 2;
-/// Overhead of a frame in bytes: address, control, protocol and check sequence.
+/// Maximum overhead of a frame in bytes: address, control, protocol and check sequence.
 const OVERHEAD: usize = ADDRESS_AND_CONTROL.len() + 2 + FCS_LEN;
 
 const FCS_INITIAL: u16 = 0xFFFF;
@@ -64,9 +64,9 @@ fn fcs(fcs: u16, bytes: &[u8]) -> u16 {
 pub(super) struct Format {
     /// The control characters to escape.
     pub(super) accm: u32,
-    /// Omits address and control (RFC 1661 §6.6).
+    /// Whether address and control are omitted (RFC 1661 §6.6).
     pub(super) omits_address: bool,
-    /// Omits a zero as the protocol's first byte (RFC 1661 §6.5).
+    /// Whether the first byte of the protocol is omitted if it is zero (RFC 1661 §6.5).
     pub(super) omits_zero: bool,
 }
 
@@ -122,19 +122,19 @@ enum Incoming {
     Empty,
     Frame {
         packet: Packet,
-        /// The last byte was an escape.
+        /// Whether the last byte was an escape.
         is_escaped: bool,
     },
-    /// A frame that was dropped; its flag has not arrived.
+    /// A frame was dropped, and the flag at its end has not arrived.
     Skipping,
 }
 
 /// The result when a flag has ended a frame.
 #[derive(Debug)]
-pub(super) enum Arrived {
-    /// A frame with a valid check sequence: its protocol and its information.
+pub(super) enum FrameResult {
+    /// The protocol and the information of a frame with a valid check sequence.
     Frame(u16, Packet),
-    /// A lost frame, already counted.
+    /// A frame was lost. It is already counted.
     Lost,
 }
 
@@ -142,7 +142,8 @@ impl Deframer {
     /// Processes bytes from the front of `input` until a frame has ended. Returns `None` when all
     /// bytes are processed.
     ///
-    /// `mtu` is the maximum length of the information, and `accm` the map sent to the peer.
+    /// `mtu` is the maximum length of the information. `accm` is the map of control characters that
+    /// this end has sent to the peer.
     pub(super) fn receive(
         &mut self,
         input: &mut &[u8],
@@ -150,7 +151,7 @@ impl Deframer {
         accm: u32,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
-    ) -> Option<Arrived> {
+    ) -> Option<FrameResult> {
         while let Some((&byte, rest)) = input.split_first() {
             *input = rest;
             if byte == FLAG {
@@ -196,10 +197,10 @@ impl Deframer {
         }
     }
 
-    fn end(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Arrived> {
+    fn end(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<FrameResult> {
         let (mut packet, is_escaped) = match core::mem::take(&mut self.incoming) {
             Incoming::Empty => return None,
-            Incoming::Skipping => return Some(Arrived::Lost),
+            Incoming::Skipping => return Some(FrameResult::Lost),
             Incoming::Frame { packet, is_escaped } => (packet, is_escaped),
         };
         // RFC 1662 §4.3: an escape before the flag aborts the frame.
@@ -212,14 +213,14 @@ impl Deframer {
             match remove_protocol(&mut packet) {
                 Some(protocol) => {
                     cx.meter.count(Counter::LinkPacketsIn);
-                    return Some(Arrived::Frame(protocol, packet));
+                    return Some(FrameResult::Frame(protocol, packet));
                 }
                 None => Some(Counter::PppFramesShort),
             }
         };
         fault.into_iter().for_each(|fault| cx.meter.count(fault));
         pool.put(packet);
-        Some(Arrived::Lost)
+        Some(FrameResult::Lost)
     }
 
     /// Returns the current buffer to the pool.
@@ -238,7 +239,7 @@ fn open(mut packet: Packet) -> Packet {
     packet
 }
 
-/// Removes address and control, unless omitted, and the protocol from the front, and returns the
+/// Removes address and control, if present, and the protocol from the front of a frame. Returns the
 /// protocol.
 fn remove_protocol(packet: &mut Packet) -> Option<u16> {
     if packet.data().starts_with(&ADDRESS_AND_CONTROL) {
@@ -277,11 +278,11 @@ mod tests {
             deframer.receive(&mut input, MTU, accm, &mut pool, &mut context.cx())
         {
             match arrived {
-                Arrived::Frame(protocol, packet) => {
+                FrameResult::Frame(protocol, packet) => {
                     frames.push((protocol, packet.data().to_vec()));
                     pool.put(packet);
                 }
-                Arrived::Lost => lost += 1,
+                FrameResult::Lost => lost += 1,
             }
         }
         deframer.reset(&mut pool);
@@ -319,10 +320,10 @@ mod tests {
         let mut line = Vec::new();
         let mut context = TestContext::default();
         Format::default().encode(0x21, b"data", &mut line);
-        let noisy: Vec<u8> = line.iter().flat_map(|byte| [0x11, *byte]).collect();
+        let noisy_line: Vec<u8> = line.iter().flat_map(|byte| [0x11, *byte]).collect();
         let expected = (Vec::from([(0x21, b"data".to_vec())]), 0);
-        assert_eq!(frames(&noisy, ACCM_DEFAULT, &mut context), expected);
-        assert_eq!(frames(&noisy, 0, &mut context).1, 1);
+        assert_eq!(frames(&noisy_line, ACCM_DEFAULT, &mut context), expected);
+        assert_eq!(frames(&noisy_line, 0, &mut context).1, 1);
     }
 
     #[test]
@@ -350,7 +351,7 @@ mod tests {
         let mut pool = Pool::new(0, MTU);
         let mut input = &line[..];
         let arrived = deframer.receive(&mut input, MTU, 0, &mut pool, &mut context.cx());
-        assert!(matches!(arrived, Some(Arrived::Lost)) && input.is_empty());
+        assert!(matches!(arrived, Some(FrameResult::Lost)) && input.is_empty());
     }
 
     proptest! {

@@ -1,8 +1,8 @@
 //! IPCP (RFC 1332): the two IPv4 addresses, header compression, and name servers (RFC 1877).
 //!
-//! An end without an address requests 0.0.0.0, and the peer suggests one by a Configure-Nak. The
-//! option of header compression describes the receiving capability of an end: its number of slots,
-//! and whether a segment may omit its slot number.
+//! An end without an address requests 0.0.0.0, and the peer suggests an address in a Configure-Nak.
+//! The option of header compression describes the receiving capability of an end: its number of
+//! slots, and whether it can receive segments without a slot number.
 
 use super::control_packet;
 use super::negotiation::{Options, Verdict};
@@ -26,7 +26,7 @@ const VAN_JACOBSON: [u8; 2] = [0x00, 0x2D];
 pub(super) struct Compression {
     /// Number of slots.
     pub(super) slots: u8,
-    /// Whether a segment may omit its slot number.
+    /// Whether the end can receive segments without a slot number.
     pub(super) may_omit_slot: bool,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Compression {
 pub(super) struct EndOptions {
     /// IPv4 address of the end.
     pub(super) address: Option<Ipv4Addr>,
-    /// Compressed headers that the end can receive.
+    /// Compressed headers that the end can receive; `None` if it can receive none.
     pub(super) compression: Option<Compression>,
-    /// The name servers that the end requests; after the negotiation, those that the peer has
+    /// The name servers that the end requests. After the negotiation: those that the peer has
     /// provided.
     pub(super) name_servers: [Option<Ipv4Addr>; 2],
 }
@@ -46,7 +46,7 @@ pub(super) struct EndOptions {
 #[derive(Debug, Default)]
 pub(super) struct IpcpOptions {
     desired: EndOptions,
-    /// The address that the peer must use; `None` to allow any.
+    /// The address that the peer must use; `None` if it may use any address.
     peer_address: Option<Ipv4Addr>,
     /// The address assigned to a peer that requests one, if `peer_address` is `None`.
     spare_address: Option<Ipv4Addr>,
@@ -81,7 +81,7 @@ impl IpcpOptions {
         let requests_address = address.is_unspecified();
         match self.peer_address.or(self.spare_address.filter(|_| requests_address)) {
             Some(given) if given != address => Verdict::Nak(given.octets().to_vec()),
-            // No address is configured for the peer.
+            // No address is available for the peer.
             None if requests_address => Verdict::Reject,
             _ => Verdict::Ack,
         }
@@ -184,7 +184,7 @@ impl IpcpOptions {
                 let slots = max_slot.saturating_add(1).min(ours.slots);
                 Some(Compression { slots, may_omit_slot: ours.may_omit_slot && omits != 0 })
             }
-            // Another compression protocol, which is not supported.
+            // Other compression protocols are not supported.
             _ => None,
         };
     }
@@ -237,8 +237,8 @@ mod tests {
     fn an_address_request_gets_the_spare_address() {
         let mut context = TestContext::default();
         let mut options = options(Some(OURS), &mut context);
-        let named = Verdict::Nak(SPARE.octets().to_vec());
-        assert_eq!(options.evaluate(kind::ADDRESS, &[0; 4], &mut context.cx()), named);
+        let expected = Verdict::Nak(SPARE.octets().to_vec());
+        assert_eq!(options.evaluate(kind::ADDRESS, &[0; 4], &mut context.cx()), expected);
         assert_eq!(options.evaluate(kind::ADDRESS, &[9, 9, 9, 9], &mut context.cx()), Verdict::Ack);
         assert_eq!(options.evaluate(1, &[0; 8], &mut context.cx()), Verdict::Reject);
     }
@@ -260,10 +260,10 @@ mod tests {
     fn an_unsupported_compression_is_answered_by_the_supported_one() {
         let mut context = TestContext::default();
         let mut options = options(Some(OURS), &mut context);
-        let other = [0x00, 0x61, 0, 0, 0, 0];
-        let named = Verdict::Nak(Vec::from([0, 0x2D, 15, 1]));
-        assert_eq!(options.evaluate(kind::COMPRESSION, &other, &mut context.cx()), named);
-        options.process_nak(kind::COMPRESSION, &other, &mut context.cx());
+        let unsupported = [0x00, 0x61, 0, 0, 0, 0];
+        let expected = Verdict::Nak(Vec::from([0, 0x2D, 15, 1]));
+        assert_eq!(options.evaluate(kind::COMPRESSION, &unsupported, &mut context.cx()), expected);
+        options.process_nak(kind::COMPRESSION, &unsupported, &mut context.cx());
         assert_eq!(options.ours.compression, None);
     }
 }

@@ -7,8 +7,8 @@ use crate::cx::Cx;
 use alloc::vec::Vec;
 
 const INTERFACE_IDENTIFIER: u8 = 1;
-/// The universal/local bit, cleared in an identifier that is random and not derived from a hardware
-/// address (RFC 5072 §4.1).
+/// The universal/local bit. It is cleared, because the identifier is random and not derived from a
+/// hardware address (RFC 5072 §4.1).
 const UNIVERSAL: u64 = 0x0200_0000_0000_0000;
 
 /// The options that IPv6CP negotiates.
@@ -50,10 +50,10 @@ impl Options for Ipv6cpOptions {
 
     fn process_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
         if let (INTERFACE_IDENTIFIER, Ok(octets)) = (kind, <[u8; 8]>::try_from(value)) {
-            let named = u64::from_be_bytes(octets);
+            let suggested = u64::from_be_bytes(octets);
             // RFC 5072 §4.1: a Configure-Nak with zero or the same value requests that this end
             // choose another identifier.
-            self.ours = if named == 0 || named == self.ours { draw(cx) } else { named };
+            self.ours = if suggested == 0 || suggested == self.ours { draw(cx) } else { suggested };
         }
     }
 

@@ -1,14 +1,15 @@
 //! LCP, the link control protocol (RFC 1661 §5, §6; RFC 1662 §7): it negotiates the properties of
 //! the link, and checks that the peer still answers.
 //!
-//! Both ends announce their receiving capabilities: the maximum length of the information (MRU),
-//! the control characters that must be escaped, and whether address, control and a leading zero of
-//! the protocol may be omitted. They also announce the authentication that they require. A magic
-//! number distinguishes this end's packets from the peer's: if an end repeatedly receives requests
-//! with its own magic number, the line is looped back.
+//! Each end announces what it can receive: the maximum length of the information (MRU), the control
+//! characters that must be escaped, and whether address, control and a leading zero of the protocol
+//! may be omitted. Each end also announces the authentication that it requires. A magic number
+//! distinguishes this end's packets from the peer's. If an end repeatedly receives requests with
+//! its own magic number, the line is looped back.
 //!
-//! While the link is up, echo requests are sent at an interval. [`ECHOES_LOST_MAX`] consecutive
-//! unanswered requests end the link, because the line below may not report that it is gone.
+//! While the link is up, echo requests are sent at an interval. The link is closed after
+//! [`ECHOES_LOST_MAX`] consecutive unanswered requests, because the line below may not report a
+//! disconnection.
 
 use super::auth::Method;
 use super::control_packet::{self, Code, Packet};
@@ -23,10 +24,10 @@ use alloc::vec::Vec;
 pub(super) const MRU_DEFAULT: u16 = 1500;
 /// The smallest accepted MRU: no link may fragment an IPv4 datagram of this length (RFC 791 §3.2).
 const MRU_MIN: u16 = 68;
-/// Number of consecutive unanswered echoes that end the link.
+/// Number of consecutive unanswered echo requests after which the link is closed.
 pub(super) const ECHOES_LOST_MAX: u32 = 4;
-/// Number of packets with this end's own magic number that end the link. Two ends that draw the
-/// same magic number by coincidence recover by drawing again.
+/// Number of received packets with this end's own magic number after which the link is closed. If
+/// two ends have the same magic number by coincidence, each draws another one.
 const LOOPBACKS_MAX: u32 = 3;
 
 mod kind {
@@ -43,7 +44,7 @@ mod kind {
 pub(super) struct EndOptions {
     /// The maximum length of the information that the end receives.
     pub(super) mru: u16,
-    /// The format of frames to the end.
+    /// The format of frames sent to the end.
     pub(super) format: Format,
     /// The authentication that the end requires of the peer.
     pub(super) authentication: Option<Method>,
@@ -67,7 +68,7 @@ pub(super) struct LcpOptions {
     /// The options of the peer's request that this end has accepted.
     pub(super) theirs: EndOptions,
     proposed: EndOptions,
-    /// Whether this end has credentials to authenticate, if required.
+    /// Whether this end has credentials with which it can authenticate.
     can_authenticate: bool,
     /// Whether the peer refuses to authenticate.
     pub(super) is_authentication_refused: bool,
@@ -131,7 +132,7 @@ impl Options for LcpOptions {
                     self.loopbacks = 0;
                     return Verdict::Ack;
                 }
-                // RFC 1661 §6.4: if both magic numbers are the same, the peer must draw another
+                // RFC 1661 §6.4: if both magic numbers are the same, the peer must select another
                 // one.
                 if self.proposed.magic != 0 {
                     self.count_loopback(cx);
@@ -151,7 +152,7 @@ impl Options for LcpOptions {
 
     fn process_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
         match (kind, value) {
-            // The MRU never exceeds the preferred one, which the local buffers limit.
+            // The MRU never exceeds the preferred value, because the local buffers limit it.
             (kind::MRU, &[high, low]) => {
                 let better = u16::from_be_bytes([high, low]);
                 self.ours.mru = better.clamp(MRU_MIN.min(self.desired.mru), self.desired.mru);
@@ -214,7 +215,7 @@ struct Echo {
 
 /// The effect of an LCP packet on the other protocols of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum PacketEffect {
     /// No effect.
     Nothing,
     /// The peer does not support this protocol.
@@ -233,14 +234,16 @@ impl Lcp {
     }
 
     /// Processes a packet.
-    pub(super) fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Meaning {
-        let Some(packet) = self.negotiation.receive(bytes, cx) else { return Meaning::Nothing };
+    pub(super) fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> PacketEffect {
+        let Some(packet) = self.negotiation.receive(bytes, cx) else {
+            return PacketEffect::Nothing;
+        };
         match packet.code {
             Code::PROTOCOL_REJECT => {
                 if let (true, Some((&protocol, _))) =
                     (self.negotiation.is_opened(), packet.data.split_first_chunk())
                 {
-                    return Meaning::ProtocolRejected(u16::from_be_bytes(protocol));
+                    return PacketEffect::ProtocolRejected(u16::from_be_bytes(protocol));
                 }
             }
             Code::ECHO_REQUEST => self.answer_echo(&packet, cx),
@@ -251,7 +254,7 @@ impl Lcp {
                 self.negotiation.refuse(&packet, mru, cx);
             }
         }
-        Meaning::Nothing
+        PacketEffect::Nothing
     }
 
     fn answer_echo(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) {
@@ -290,8 +293,8 @@ impl Lcp {
             return;
         }
         let mru = usize::from(self.negotiation.options.theirs.mru);
-        let room = mru.saturating_sub(control_packet::HEADER_LEN + 2);
-        let quoted = data.get(..room).unwrap_or(data);
+        let quoted_max = mru.saturating_sub(control_packet::HEADER_LEN + 2);
+        let quoted = data.get(..quoted_max).unwrap_or(data);
         let information = [&protocol.to_be_bytes(), quoted].concat();
         self.negotiation.send(Code::PROTOCOL_REJECT, &information, cx);
     }

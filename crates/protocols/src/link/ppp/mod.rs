@@ -1,7 +1,8 @@
 //! PPP, the point-to-point protocol (RFC 1661), on an asynchronous line (RFC 1662).
 //!
-//! Theory of operation. The two ends of a PPP line are equal: each asks the other to configure its
-//! receiving side, and both answer. The line goes through phases (RFC 1661 §3):
+//! Theory of operation. The two ends of a PPP line are equal: each sends a request to configure its
+//! receiving direction, and answers the request of the other. The line goes through phases (RFC
+//! 1661 §3):
 //!
 //! ```text
 //! Dead ──open──► Establish ──LCP is open──► Authenticate ──► Network ──► Terminate ──► Dead
@@ -9,23 +10,23 @@
 //!
 //! In Establish only LCP sends, and its packets always use the frame format that every end
 //! understands. In Authenticate an end authenticates by PAP or CHAP if the other requires it. In
-//! Network IPCP negotiates the IPv4 addresses and Van Jacobson's header compression, and IPv6CP the
-//! interface identifiers; each enables only its own datagrams. LCP periodically sends echo
-//! requests, because a line may be dead without an indication.
+//! Network, IPCP negotiates the IPv4 addresses and Van Jacobson's header compression, and IPv6CP
+//! negotiates the interface identifiers. Each of the two enables only its own datagrams. LCP
+//! periodically sends echo requests, because a line may be dead without an indication.
 //!
 //! An IPv4 datagram that is queued before IPCP is open waits, because the line is being opened for
-//! it. An IPv6 datagram is reported as failed unless IPv6CP is open, and so is an IPv4 datagram if
-//! IPCP will not open. Control packets are sent before datagrams, but a frame in progress is
-//! finished first.
+//! it. If IPCP will not open, the datagram is reported as failed. An IPv6 datagram is reported as
+//! failed whenever IPv6CP is not open. Control packets are sent before datagrams, but a frame in
+//! progress is finished first.
 //!
 //! A frame with a wrong check sequence is dropped, and the header decompressor tosses the packets
-//! whose slot it no longer knows. Frames of an unsupported protocol are rejected (§5.7); those of a
-//! protocol that is not open yet are dropped and counted.
+//! whose slot it no longer knows. A frame of an unsupported protocol is answered with a rejection
+//! (§5.7). A frame of a protocol that is not open yet is dropped and counted.
 //!
-//! The files: `framing` is RFC 1662, `control_packet` the packets of the control protocols,
-//! `negotiation` their automaton, and `lcp`, `ipcp`, `ipv6cp` the options of each; `auth` is PAP
-//! and CHAP. Not implemented: link quality reports, callback, multilink, compression of data, and
-//! FCS of 32 bits.
+//! The file `framing` is RFC 1662. `control_packet` is the packet format of the control protocols,
+//! and `negotiation` is their automaton. `lcp`, `ipcp` and `ipv6cp` are their options. `auth` is
+//! PAP and CHAP. Not implemented: link quality reports, callback, multilink, compression of data,
+//! and FCS of 32 bits.
 
 mod auth;
 mod control_packet;
@@ -42,10 +43,10 @@ pub use auth::{Credentials, Method, RequiredAuthentication};
 pub use framing::{ACCM_DEFAULT, ESCAPE, FLAG, FLIPPED};
 
 use self::auth::Authentication;
-use self::framing::{Arrived, Deframer, Format};
+use self::framing::{Deframer, Format, FrameResult};
 use self::ipcp::IpcpOptions;
 use self::ipv6cp::Ipv6cpOptions;
-use self::lcp::{EndOptions, Lcp, Meaning};
+use self::lcp::{EndOptions, Lcp, PacketEffect};
 use self::negotiation::{Event as Drive, Negotiation, NegotiationEvent};
 use super::queue::{OutputQueue, UsedQueue};
 use super::vj::{self, Compressor, Decompressor};
@@ -67,7 +68,8 @@ const VJ_UNCOMPRESSED: u16 = 0x002F;
 
 /// Default interval of echo requests.
 pub const ECHO_INTERVAL: Duration = Duration::from_secs(10);
-/// After this idle time a new frame begins with an additional flag, which ends any noise before it.
+/// Idle time of the line after which a frame begins with an additional flag. The flag ends any
+/// noise before the frame.
 const IDLE_BEFORE_FLAG: Duration = Duration::from_secs(1);
 
 /// Settings of an end of a PPP line.
@@ -75,7 +77,7 @@ const IDLE_BEFORE_FLAG: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// The local IPv4 address; `None` to request one from the peer.
     pub address: Option<Ipv4Addr>,
-    /// The address that the peer must use; `None` to allow any.
+    /// The address that the peer must use; `None` if it may use any address.
     pub peer_address: Option<Ipv4Addr>,
     /// The address assigned to a peer that requests one, if `peer_address` is `None`.
     pub spare_address: Option<Ipv4Addr>,
@@ -88,7 +90,7 @@ pub struct Settings {
     /// The credentials of this end, in case the peer requires authentication.
     pub credentials: Option<Credentials>,
     /// The authentication required of the peer.
-    pub demand: Option<RequiredAuthentication>,
+    pub required_authentication: Option<RequiredAuthentication>,
     /// The control characters that the peer must escape; none on a line that passes all bytes
     /// unchanged.
     pub accm: u32,
@@ -106,7 +108,7 @@ impl Default for Settings {
             wants_name_servers: false,
             carries_ipv6: true,
             credentials: None,
-            demand: None,
+            required_authentication: None,
             accm: 0,
             echo_interval: Some(ECHO_INTERVAL),
         }
@@ -160,8 +162,7 @@ pub struct Ppp {
     ipcp: Negotiation<IpcpOptions>,
     ipv6cp: Negotiation<Ipv6cpOptions>,
     carries_ipv6: bool,
-    /// The longest datagram that this end accepts. Sent datagrams never exceed this length, even if
-    /// the peer's MRU is larger.
+    /// Maximum length of a datagram in both directions, even if the peer's MRU is larger.
     mtu: usize,
     compressor: Option<Compressor>,
     decompressor: Option<Decompressor>,
@@ -183,7 +184,7 @@ struct PendingEvents {
 enum SendDecision {
     Ipv4,
     Ipv6,
-    /// There is no datagram, or its protocol may still open.
+    /// There is no datagram, or its protocol is not open yet.
     Wait,
     /// The protocol of the datagram will not open.
     Fail,
@@ -211,8 +212,12 @@ impl Ppp {
     /// Returns a line for datagrams of at most `mtu` bytes, with queues of `limit` packets.
     #[must_use]
     pub fn with_queue_limit(mtu: usize, limit: usize, settings: Settings) -> Self {
-        let (method, accepted) =
-            settings.demand.map(|demand| (demand.method, demand.accepted)).unzip();
+        let (method, accepted) = settings
+            .required_authentication
+            .map(|required_authentication| {
+                (required_authentication.method, required_authentication.accepted)
+            })
+            .unzip();
         let format = Format { accm: settings.accm, omits_address: true, omits_zero: true };
         let mru = u16::try_from(mtu).unwrap_or(u16::MAX);
         let desired = EndOptions { mru, format, authentication: method, magic: 0 };
@@ -251,7 +256,8 @@ impl Ppp {
             }
             self.phase = Phase::Establish;
             self.close_reason = None;
-            // After an end without a hang-up, the automaton still considers the layer below up.
+            // If the line has ended without a hang-up, the automaton still considers the layer
+            // below to be up.
             for event in [Drive::Down, Drive::Open, Drive::Up] {
                 self.lcp.negotiation.drive(event, cx);
             }
@@ -259,8 +265,8 @@ impl Ppp {
         });
     }
 
-    /// Closes the line: terminates the link, and enters [`Phase::Dead`] when the termination was
-    /// answered, or has timed out.
+    /// Closes the line: terminates the link. The phase becomes [`Phase::Dead`] when the peer has
+    /// answered, or when the termination has timed out.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |cx| self.end(CloseReason::Closed, cx));
     }
@@ -283,7 +289,8 @@ impl Ppp {
         self.ipcp.is_opened()
     }
 
-    /// Returns the IPv4 addresses of both ends, as far as they are negotiated.
+    /// Returns the IPv4 addresses of both ends: the local one, then the peer's. `None` stands for
+    /// an unknown address.
     #[must_use]
     pub fn addresses(&self) -> [Option<Ipv4Addr>; 2] {
         if !self.ipcp.is_opened() {
@@ -292,7 +299,8 @@ impl Ppp {
         [self.ipcp.options.address(), self.ipcp.options.theirs.address]
     }
 
-    /// Returns the IPv6 interface identifiers of both ends, as far as they are negotiated.
+    /// Returns the IPv6 interface identifiers of both ends: the local one, then the peer's. `None`
+    /// stands for an unknown identifier.
     #[must_use]
     pub fn interface_identifiers(&self) -> [Option<u64>; 2] {
         if !self.ipv6cp.is_opened() {
@@ -305,11 +313,11 @@ impl Ppp {
     /// Returns the name servers that the peer has provided.
     #[must_use]
     pub fn name_servers(&self) -> [Option<Ipv4Addr>; 2] {
-        let named = self.ipcp.options.ours.name_servers;
-        named.map(|server| server.filter(|server| !server.is_unspecified()))
+        let servers = self.ipcp.options.ours.name_servers;
+        servers.map(|server| server.filter(|server| !server.is_unspecified()))
     }
 
-    /// Returns whether headers are compressed in each direction: sent, then received.
+    /// Returns whether headers are compressed in the sending and in the receiving direction.
     #[must_use]
     pub fn compresses_headers(&self) -> [bool; 2] {
         [self.compressor.is_some(), self.decompressor.is_some()]
@@ -328,8 +336,10 @@ impl Ppp {
                 let arrived = self.deframer.receive(&mut input, self.mtu, accm, pool, cx);
                 let Some(arrived) = arrived else { return };
                 match arrived {
-                    Arrived::Frame(protocol, packet) => self.take(protocol, packet, pool, cx),
-                    Arrived::Lost => self.packet_lost(),
+                    FrameResult::Frame(protocol, packet) => {
+                        self.receive_frame(protocol, packet, pool, cx);
+                    }
+                    FrameResult::Lost => self.packet_lost(),
                 }
                 self.process_events(cx);
             }
@@ -348,13 +358,13 @@ impl Ppp {
         }
     }
 
-    fn take(&mut self, protocol: u16, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
+    fn receive_frame(&mut self, protocol: u16, packet: Packet, pool: &mut Pool, cx: &mut Cx<'_>) {
         let data = packet.data();
         let is_network = self.phase == Phase::Network;
         match protocol {
             LCP => match self.lcp.receive(data, cx) {
-                Meaning::Nothing => {}
-                Meaning::ProtocolRejected(protocol) => self.protocol_rejected(protocol, cx),
+                PacketEffect::Nothing => {}
+                PacketEffect::ProtocolRejected(protocol) => self.protocol_rejected(protocol, cx),
             },
             auth::PAP | auth::CHAP if self.lcp.negotiation.is_opened() => {
                 self.authentication.receive(protocol, data, cx);
@@ -583,9 +593,9 @@ impl Ppp {
         let sent = self.lcp.negotiation.options.theirs.format;
         let is_established = self.lcp.negotiation.is_opened();
         let format = if is_established { sent } else { Format::default() };
-        // The answer to an authentication is sent before the Terminate-Request that it causes.
-        // Otherwise LCP is sent first, because the peer processes an authentication only after it
-        // has opened LCP.
+        // The answer to a failed authentication is sent before the Terminate-Request that follows
+        // it. Otherwise LCP packets are sent first, because the peer processes an authentication
+        // only after it has opened LCP.
         let is_ending = self.phase == Phase::Terminate;
         let lcp = &mut self.lcp.negotiation;
         if let Some((protocol, control)) =
@@ -593,8 +603,8 @@ impl Ppp {
         {
             self.line.begin(format, protocol, &control, cx);
         } else if let Some(control) = lcp.transmit() {
-            // RFC 1662 §7.1: LCP packets use the default format, which an end without negotiated
-            // options understands.
+            // RFC 1662 §7.1: LCP packets use the default format, because an end without negotiated
+            // options understands it.
             self.line.begin(Format::default(), LCP, &control, cx);
         } else if let Some(control) = self.ipcp.transmit() {
             self.line.begin(format, IPCP, &control, cx);
@@ -638,8 +648,8 @@ impl Ppp {
     fn send_decision(&self) -> SendDecision {
         let Some(packet) = self.output.peek() else { return SendDecision::Wait };
         if packet.data().first().is_some_and(|first| first >> 4 == 6) {
-            // IPv6 datagrams do not wait, because no event has announced to the layer above that
-            // IPv6 will open.
+            // IPv6 datagrams do not wait, because the layer above is informed only when IPv6CP has
+            // opened.
             if self.ipv6cp.is_opened() { SendDecision::Ipv6 } else { SendDecision::Fail }
         } else if self.ipcp.is_opened() {
             SendDecision::Ipv4
@@ -770,9 +780,9 @@ impl Line {
     /// Appends at most `max_bytes` bytes of the frame. Returns whether the frame is complete.
     fn fill(&mut self, wire: &mut Vec<u8>, max_bytes: usize) -> bool {
         let rest = self.encoded.get(self.position..).unwrap_or_default();
-        let piece = rest.get(..max_bytes).unwrap_or(rest);
-        wire.extend_from_slice(piece);
-        self.position += piece.len();
+        let chunk = rest.get(..max_bytes).unwrap_or(rest);
+        wire.extend_from_slice(chunk);
+        self.position += chunk.len();
         self.is_active = self.position < self.encoded.len();
         !self.is_active
     }

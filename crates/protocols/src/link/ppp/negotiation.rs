@@ -1,14 +1,14 @@
 //! The option negotiation automaton of RFC 1661 §4, shared by LCP, IPCP and IPv6CP.
 //!
-//! [`State::on`] is the table of §4.1, and its only inputs are state and event. [`Negotiation`]
-//! surrounds it: it converts packets and timeouts into events, executes the actions, and asks its
-//! [`Options`] for the options to request and for the verdict on the peer's request. It reports to
-//! its owner by [`NegotiationEvent`] when the layer goes up and down.
+//! [`State::on`] is the table of §4.1. It depends only on state and event. [`Negotiation`] converts
+//! packets and timeouts into events, and executes the resulting actions. Its [`Options`] determine
+//! the options to request and the verdict on the peer's request. A [`NegotiationEvent`] informs the
+//! owner when the layer goes up or down.
 //!
-//! An end without an answer sends its request [`CONFIGURES_MAX`] times, [`RESTART_INTERVAL`] apart.
-//! After [`NAKS_MAX`] answers that suggested other values it rejects instead, so that a negotiation
-//! between two ends that never agree terminates (§4.6). The table's restart and passive options are
-//! not implemented.
+//! An end that receives no answer sends its request [`CONFIGURES_MAX`] times, at intervals of
+//! [`RESTART_INTERVAL`]. An end that has suggested other values [`NAKS_MAX`] times rejects the
+//! options instead, so that a negotiation between two ends that never agree terminates (§4.6). The
+//! table's restart and passive options are not implemented.
 
 use super::control_packet::{self, Code, options};
 use crate::cx::Cx;
@@ -21,11 +21,12 @@ use alloc::vec::Vec;
 pub(super) const RESTART_INTERVAL: Duration = Duration::from_secs(3);
 /// Maximum number of Configure-Requests: Max-Configure.
 pub(super) const CONFIGURES_MAX: u32 = 10;
-/// Maximum number of Terminate-Requests, after which the peer counts as terminated: Max-Terminate.
+/// Maximum number of Terminate-Requests (Max-Terminate). If none is answered, the link is
+/// considered terminated.
 pub(super) const TERMINATES_MAX: u32 = 2;
-/// Number of Configure-Naks after which options are rejected instead: Max-Failure.
+/// Maximum number of Configure-Naks (Max-Failure). Further unacceptable options are rejected.
 pub(super) const NAKS_MAX: u32 = 5;
-/// Maximum number of queued packets: an answer to each of a few requests.
+/// Maximum number of queued packets. Each of them answers one received packet.
 const OUTPUT_LIMIT: usize = 8;
 
 /// A state of §4.2.
@@ -38,7 +39,8 @@ pub(super) enum State {
     Starting,
     /// The layer below is up, and no open is requested.
     Closed,
-    /// The negotiation was given up, or the peer closed; a request of the peer starts it again.
+    /// The negotiation was given up, or the peer closed the layer. A request of the peer restarts
+    /// the negotiation.
     Stopped,
     /// A Terminate-Request was sent; the next state is Closed.
     Closing,
@@ -65,9 +67,9 @@ pub(super) enum Event {
     Open,
     /// The layer is requested to close.
     Close,
-    /// The restart timer expired, and there are tries left: TO+.
+    /// The restart timer expired, and the restart counter is not zero: TO+.
     Timeout,
-    /// The restart timer expired for the last time: TO-.
+    /// The restart timer expired, and the restart counter is zero: TO-.
     LastTimeout,
     /// An acceptable Configure-Request: RCR+.
     GoodRequest,
@@ -91,16 +93,16 @@ pub(super) enum Event {
     Echo,
 }
 
-/// An action of §4.4, with its abbreviation in the RFC.
+/// An action of §4.4. The RFC's abbreviation is in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Report that the layer is up (tlu).
     ThisLayerUp,
     /// Report that the layer is down (tld).
     ThisLayerDown,
-    /// Request the layer below (tls).
+    /// Inform the layer below that it is needed (tls).
     ThisLayerStarted,
-    /// Release the layer below (tlf).
+    /// Inform the layer below that it is no longer needed (tlf).
     ThisLayerFinished,
     /// Initialize the restart counter (irc).
     InitializeRestartCount,
@@ -117,8 +119,8 @@ pub(super) enum Action {
 }
 
 impl State {
-    /// Returns the actions and the next state of the table of §4.1, or `None` where the table has
-    /// no entry, because the event cannot occur there.
+    /// Returns the actions and the next state from the table of §4.1. Returns `None` if the table
+    /// has no entry, because the event cannot occur in this state.
     pub(super) fn on(self, event: Event) -> Option<(&'static [Action], Self)> {
         use Action::{
             InitializeRestartCount as IRC, SendTerminateAck as STA, SendTerminateRequest as STR,
@@ -206,7 +208,8 @@ impl State {
             (Self::RequestSent, Event::Ack) => (&[IRC], Self::AckReceived),
             (Self::AckSent, Event::Ack) => (&[IRC, TLU], Self::Opened),
             (Self::RequestSent | Self::AckSent, _) => (&RESTART_AND_REQUEST, self),
-            // An unexpected answer, as after crossed Configure-Requests (RFC 1661 §4.1, note x).
+            // An unexpected answer: two Configure-Requests may have crossed (RFC 1661 §4.1, note
+            // x).
             (Self::AckReceived, _) => (&[SCR], Self::RequestSent),
             (Self::Opened, _) => (&[TLD, SCR], Self::RequestSent),
             (Self::Initial | Self::Starting | Self::Closing | Self::Stopping, _) => (&[], self),
@@ -232,7 +235,7 @@ pub(super) enum NegotiationEvent {
     Up,
     /// The layer is down: tld.
     Down,
-    /// The negotiation has ended and does not start again by itself: tlf.
+    /// The negotiation has ended, and does not restart by itself: tlf.
     Finished,
 }
 
@@ -253,8 +256,8 @@ pub(super) trait Options {
     /// Appends the options of this end's request.
     fn request(&mut self, options: &mut Vec<u8>, cx: &mut Cx<'_>);
 
-    /// Begins the evaluation of a request of the peer, and discards the results of an earlier
-    /// request.
+    /// Starts the evaluation of a request of the peer, and discards the results of the previous
+    /// evaluation.
     fn begin(&mut self);
 
     /// Evaluates one option of the peer's request.
@@ -292,7 +295,7 @@ pub(super) struct Negotiation<O> {
     events: VecDeque<NegotiationEvent>,
 }
 
-/// The received packet that causes an event, and the prepared answer.
+/// The received packet that causes an event, and the answer prepared for it.
 #[derive(Debug, Default)]
 struct Cause {
     identifier: u8,
@@ -300,7 +303,7 @@ struct Cause {
 }
 
 impl<O: Options> Negotiation<O> {
-    /// Returns a negotiation of `options`.
+    /// Returns the negotiation of `options` in its initial state.
     pub(super) fn new(options: O) -> Self {
         Self {
             options,
@@ -336,8 +339,8 @@ impl<O: Options> Negotiation<O> {
         self.on(event, Cause::default(), cx);
     }
 
-    /// Processes a packet of this protocol. A packet with a code beyond the first seven of [`Code`]
-    /// is returned: the owner processes it, or passes it to [`Self::refuse`].
+    /// Processes a packet of this protocol. Returns the packet if its code is not one of the first
+    /// seven of [`Code`]. The owner then processes it, or passes it to [`Self::refuse`].
     pub(super) fn receive<'p>(
         &mut self,
         bytes: &'p [u8],
@@ -395,7 +398,7 @@ impl<O: Options> Negotiation<O> {
         self.on_packet(Event::Echo, packet, answer, cx);
     }
 
-    /// Queues a packet of the owner for the line.
+    /// Queues a packet for the line.
     pub(super) fn send(&mut self, code: u8, data: &[u8], cx: &mut Cx<'_>) {
         let identifier = self.next_identifier();
         self.queue(control_packet::emit(code, identifier, data), cx);

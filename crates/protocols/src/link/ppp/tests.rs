@@ -58,7 +58,7 @@ impl End {
     }
 }
 
-fn here() -> Settings {
+fn local_settings() -> Settings {
     Settings { address: Some(HERE), ..Settings::default() }
 }
 
@@ -67,7 +67,7 @@ fn address_server_settings() -> Settings {
     Settings { address: Some(THERE), peer_address: Some(HERE), ..Settings::default() }
 }
 
-/// Opens both ends and carries their output until both are silent.
+/// Opens both ends, and transfers their output until neither end has output.
 fn connected(a: Settings, b: Settings, context: &mut TestContext) -> [End; 2] {
     let mut ends = [End::new(a), End::new(b)];
     ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
@@ -87,7 +87,7 @@ fn carry([a, b]: &mut [End; 2], context: &mut TestContext) {
 }
 
 /// Advances time and processes the timers of both ends until `until` returns true.
-fn pass(ends: &mut [End; 2], context: &mut TestContext, until: impl Fn(&[End; 2]) -> bool) {
+fn run_until(ends: &mut [End; 2], context: &mut TestContext, until: impl Fn(&[End; 2]) -> bool) {
     for _ in 0..200 {
         carry(ends, context);
         if until(ends) {
@@ -118,26 +118,27 @@ fn two_ends_negotiate_addresses_identifiers_and_compression() {
 #[test]
 fn two_ends_without_an_address_do_not_open_the_network() {
     let mut context = TestContext::default();
-    let mut ends = connected(Settings::default(), here(), &mut context);
-    pass(&mut ends, &mut context, |ends| !ends[0].ppp.has_output());
+    let mut ends = connected(Settings::default(), local_settings(), &mut context);
+    run_until(&mut ends, &mut context, |ends| !ends[0].ppp.has_output());
     assert_eq!(ends[0].ppp.addresses()[0], None);
 }
 
 #[test]
 fn only_an_end_that_requests_an_address_gets_the_spare_one() {
     let mut context = TestContext::default();
-    let spare = Settings { spare_address: Some(THERE), ..here() };
+    let spare = Settings { spare_address: Some(THERE), ..local_settings() };
     let [a, b] = connected(spare.clone(), Settings::default(), &mut context);
     assert_eq!([a.ppp.addresses()[1], b.ppp.addresses()[0]], [Some(THERE); 2]);
-    let own = Some(Ipv4Addr::new(10, 0, 0, 9));
-    let [a, _] = connected(spare, Settings { address: own, ..Settings::default() }, &mut context);
-    assert_eq!(a.ppp.addresses()[1], own);
+    let own_address = Some(Ipv4Addr::new(10, 0, 0, 9));
+    let [a, _] =
+        connected(spare, Settings { address: own_address, ..Settings::default() }, &mut context);
+    assert_eq!(a.ppp.addresses()[1], own_address);
 }
 
 #[test]
 fn datagrams_are_exchanged_with_the_negotiated_fields_omitted() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
     ends[0].send(&[0x45, 1, 2, 3], &mut context);
     assert_eq!(ends[0].ppp.line.encoded.len(), ends[0].ppp.line.position);
     let wire = ends[0].transmit(&mut context);
@@ -153,8 +154,10 @@ fn datagrams_are_exchanged_with_the_negotiated_fields_omitted() {
 #[test]
 fn an_ipv4_datagram_waits_for_ipcp_and_an_ipv6_datagram_fails() {
     let mut context = TestContext::default();
-    let mut ends =
-        [End::new(here()), End::new(Settings { carries_ipv6: false, ..address_server_settings() })];
+    let mut ends = [
+        End::new(local_settings()),
+        End::new(Settings { carries_ipv6: false, ..address_server_settings() }),
+    ];
     ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
     ends[0].send(&[0x45, 1], &mut context);
     ends[0].send(&[0x60, 1], &mut context);
@@ -164,7 +167,7 @@ fn an_ipv4_datagram_waits_for_ipcp_and_an_ipv6_datagram_fails() {
 
 #[test]
 fn a_line_that_is_not_open_rejects_datagrams_and_input() {
-    let mut end = End::new(here());
+    let mut end = End::new(local_settings());
     let mut context = TestContext::default();
     end.send(&[0x45], &mut context);
     end.receive(&[FLAG, 0xFF, 3, 0xC0, 0x21, FLAG], &mut context);
@@ -175,7 +178,7 @@ fn a_line_that_is_not_open_rejects_datagrams_and_input() {
 #[test]
 fn an_end_without_an_answer_gives_up() {
     let mut context = TestContext::default();
-    let mut end = End::new(here());
+    let mut end = End::new(local_settings());
     end.ppp.open(&mut context.cx());
     end.send(&[0x45], &mut context);
     while let Some(deadline) = end.ppp.deadline() {
@@ -194,9 +197,11 @@ fn an_end_without_an_answer_gives_up() {
 #[test]
 fn an_end_that_closes_terminates_the_link_and_both_report_the_reason() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
     ends[0].ppp.close(&mut context.cx());
-    pass(&mut ends, &mut context, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
+    run_until(&mut ends, &mut context, |ends| {
+        ends.iter().all(|end| end.ppp.phase() == Phase::Dead)
+    });
     let endings = ends.each_ref().map(|end| end.ppp.close_reason());
     assert_eq!(endings, [Some(CloseReason::Closed), Some(CloseReason::PeerClosed)]);
     assert_eq!(ends[1].events.last().unwrap(), "NetworkDown");
@@ -205,9 +210,11 @@ fn an_end_that_closes_terminates_the_link_and_both_report_the_reason() {
 #[test]
 fn a_line_that_was_closed_opens_again() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
     ends[0].ppp.close(&mut context.cx());
-    pass(&mut ends, &mut context, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
+    run_until(&mut ends, &mut context, |ends| {
+        ends.iter().all(|end| end.ppp.phase() == Phase::Dead)
+    });
     ends[0].ppp.open(&mut context.cx());
     carry(&mut ends, &mut context);
     assert!(ends.iter().all(|end| end.ppp.is_network_up() && end.ppp.close_reason().is_none()));
@@ -216,7 +223,7 @@ fn a_line_that_was_closed_opens_again() {
 #[test]
 fn a_hung_up_line_returns_every_buffer_and_opens_again() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
     for end in &mut ends {
         end.send(&[0x45; 100], &mut context);
         end.transmit(&mut context);
@@ -232,21 +239,23 @@ fn a_hung_up_line_returns_every_buffer_and_opens_again() {
 #[test]
 fn a_restarted_peer_is_negotiated_with_again() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
-    ends[0] = End::new(here());
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
+    ends[0] = End::new(local_settings());
     ends[0].ppp.open(&mut context.cx());
     carry(&mut ends, &mut context);
     assert!(ends.iter().all(|end| end.ppp.is_network_up()));
-    let changes = ["Address([10, 0, 0, 2])", "NetworkUp"].map(String::from);
+    let expected_events = ["Address([10, 0, 0, 2])", "NetworkUp"].map(String::from);
     assert!(
-        changes.iter().all(|change| ends[1].events.iter().filter(|n| *n == change).count() == 2)
+        expected_events
+            .iter()
+            .all(|change| ends[1].events.iter().filter(|n| *n == change).count() == 2)
     );
 }
 
 #[test]
 fn a_looped_back_line_is_closed() {
     let mut context = TestContext::default();
-    let mut end = End::new(here());
+    let mut end = End::new(local_settings());
     end.ppp.open(&mut context.cx());
     for _ in 0..1000 {
         let wire = end.transmit(&mut context);
@@ -259,7 +268,7 @@ fn a_looped_back_line_is_closed() {
 #[test]
 fn unanswered_echoes_end_a_silent_line() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
     let start = context.now;
     let hour = Duration::from_secs(1_000);
     while context.now - start < hour {
@@ -286,7 +295,7 @@ fn credentials(secret: &str) -> Credentials {
 fn requires_authentication(method: Method) -> Settings {
     let accepted = vec![credentials("right")];
     Settings {
-        demand: Some(RequiredAuthentication { method, accepted }),
+        required_authentication: Some(RequiredAuthentication { method, accepted }),
         ..address_server_settings()
     }
 }
@@ -295,8 +304,9 @@ fn requires_authentication(method: Method) -> Settings {
 fn an_end_that_authenticates_opens_the_link_by_either_method() {
     for method in [Method::Pap, Method::Chap] {
         let mut context = TestContext::default();
-        let own = Settings { credentials: Some(credentials("right")), ..Settings::default() };
-        let ends = connected(own, requires_authentication(method), &mut context);
+        let prover_settings =
+            Settings { credentials: Some(credentials("right")), ..Settings::default() };
+        let ends = connected(prover_settings, requires_authentication(method), &mut context);
         assert!(ends.iter().all(|end| end.ppp.is_network_up()), "{method:?}");
     }
 }
@@ -306,9 +316,10 @@ fn an_end_with_a_wrong_secret_or_none_is_rejected() {
     for method in [Method::Pap, Method::Chap] {
         for credentials in [Some(credentials("wrong")), None] {
             let mut context = TestContext::default();
-            let own = Settings { credentials, ..Settings::default() };
-            let mut ends = connected(own, requires_authentication(method), &mut context);
-            pass(&mut ends, &mut context, |ends| ends[1].ppp.phase() == Phase::Dead);
+            let prover_settings = Settings { credentials, ..Settings::default() };
+            let mut ends =
+                connected(prover_settings, requires_authentication(method), &mut context);
+            run_until(&mut ends, &mut context, |ends| ends[1].ppp.phase() == Phase::Dead);
             assert_eq!(
                 ends[1].ppp.close_reason(),
                 Some(CloseReason::AuthenticationFailed),
@@ -322,7 +333,7 @@ fn an_end_with_a_wrong_secret_or_none_is_rejected() {
 #[test]
 fn an_unknown_protocol_is_rejected_with_its_packet() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
     let mut wire = Vec::new();
     Format::default().encode(0x80FD, &[1, 2, 3], &mut wire);
     ends[0].receive(&wire, &mut context);
@@ -333,7 +344,7 @@ fn an_unknown_protocol_is_rejected_with_its_packet() {
 #[test]
 fn an_unknown_code_is_rejected_and_known_ones_are_not() {
     let mut context = TestContext::default();
-    let mut ends = connected(here(), address_server_settings(), &mut context);
+    let mut ends = connected(local_settings(), address_server_settings(), &mut context);
     let mut wire = Vec::new();
     Format::default().encode(LCP, &[77, 5, 0, 4], &mut wire);
     Format::default().encode(LCP, &[11, 5, 0, 4], &mut wire);
@@ -347,19 +358,22 @@ fn an_unknown_code_is_rejected_and_known_ones_are_not() {
 fn a_rejection_of_ipcp_ends_the_line() {
     let mut context = TestContext::default();
     let without_ipv6 = |settings| Settings { carries_ipv6: false, ..settings };
-    let mut ends =
-        connected(without_ipv6(here()), without_ipv6(address_server_settings()), &mut context);
+    let mut ends = connected(
+        without_ipv6(local_settings()),
+        without_ipv6(address_server_settings()),
+        &mut context,
+    );
     let mut wire = Vec::new();
     Format::default().encode(LCP, &[8, 5, 0, 6, 0x80, 0x21], &mut wire);
     ends[0].receive(&wire, &mut context);
-    pass(&mut ends, &mut context, |ends| ends[0].ppp.phase() == Phase::Dead);
+    run_until(&mut ends, &mut context, |ends| ends[0].ppp.phase() == Phase::Dead);
     assert_eq!(ends[0].ppp.close_reason(), Some(CloseReason::NoNetwork));
 }
 
 #[test]
 fn datagrams_fit_the_mru_of_the_peer() {
     let mut context = TestContext::default();
-    let mut ends = [End::new(here()), End::new(address_server_settings())];
+    let mut ends = [End::new(local_settings()), End::new(address_server_settings())];
     ends[1].ppp = Ppp::new(576, address_server_settings());
     ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
     carry(&mut ends, &mut context);
@@ -369,8 +383,8 @@ fn datagrams_fit_the_mru_of_the_peer() {
 #[test]
 fn headers_are_not_compressed_unless_both_ends_permit_it() {
     let mut context = TestContext::default();
-    let plain = Settings { compresses_headers: false, ..address_server_settings() };
-    let [a, b] = connected(here(), plain, &mut context);
+    let uncompressed = Settings { compresses_headers: false, ..address_server_settings() };
+    let [a, b] = connected(local_settings(), uncompressed, &mut context);
     assert_eq!(a.ppp.compresses_headers(), [false, false]);
     assert_eq!(b.ppp.compresses_headers(), [false, false]);
 }
@@ -382,7 +396,7 @@ proptest! {
         losses_ppm in 0..300_000_u32,
     ) {
         let mut context = TestContext::with_seed(seed);
-        let mut ends = [End::new(here()), End::new(address_server_settings())];
+        let mut ends = [End::new(local_settings()), End::new(address_server_settings())];
         ends.iter_mut().for_each(|end| end.ppp.open(&mut context.cx()));
         for _ in 0..400 {
             if ends.iter().all(|end| end.ppp.is_network_up()) {
@@ -405,9 +419,9 @@ proptest! {
             }
         }
         prop_assert!(ends.iter().all(|end| end.pool.lent() == 0));
-        let both_up = ends.iter().all(|end| end.ppp.is_network_up());
-        let gave_up = ends.iter().any(|end| end.ppp.close_reason().is_some());
-        prop_assert!(both_up || (gave_up && losses_ppm > 0));
+        let is_up_at_both_ends = ends.iter().all(|end| end.ppp.is_network_up());
+        let has_given_up = ends.iter().any(|end| end.ppp.close_reason().is_some());
+        prop_assert!(is_up_at_both_ends || (has_given_up && losses_ppm > 0));
     }
 
     #[test]
@@ -425,9 +439,9 @@ proptest! {
     ) {
         let mut context = TestContext::default();
         let mut ends = if is_connected {
-            connected(here(), requires_authentication(Method::Chap), &mut context)
+            connected(local_settings(), requires_authentication(Method::Chap), &mut context)
         } else {
-            [End::new(here()), End::new(address_server_settings())]
+            [End::new(local_settings()), End::new(address_server_settings())]
         };
         ends[0].ppp.open(&mut context.cx());
         for (protocol, bytes) in pieces {

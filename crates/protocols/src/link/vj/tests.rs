@@ -5,10 +5,10 @@ use crate::cx::testing::TestContext;
 use proptest::prelude::*;
 use std::vec;
 
-/// IPv4 addresses of source and destination, in header order.
+/// Source and destination address in the order of the IPv4 header.
 const ADDRESSES: [u8; 8] = [10, 0, 0, 1, 10, 0, 0, 2];
 
-/// A segment, before it has a checksum.
+/// The fields of a segment.
 #[derive(Clone, Debug)]
 struct Segment {
     port: u16,
@@ -120,7 +120,8 @@ impl Ends {
     }
 }
 
-/// Returns a segment with one byte of data, its echo, and a segment of bulk data after it.
+/// Returns a segment with a typed character, the next segment after the echo of that character, and
+/// a segment of bulk data.
 fn typing_segments() -> [Segment; 3] {
     let key = Segment { data: vec![b'x'], flags: ACK | PSH, ..Segment::default() };
     let next = Segment { sequence: 1_001, acknowledgment: 5_001, identification: 2, ..key.clone() };
@@ -155,8 +156,9 @@ fn a_bare_acknowledgment_takes_its_mask_checksum_and_difference() {
     ends.transfer(&Segment::default());
     let ack = Segment { acknowledgment: 5_200, identification: 2, ..Segment::default() };
     assert_eq!(ends.transfer(&ack).1.len(), 4);
-    let far = Segment { acknowledgment: 5_200 + 0x1234, identification: 3, ..Segment::default() };
-    let (_, bytes) = ends.transfer(&far);
+    let large_step =
+        Segment { acknowledgment: 5_200 + 0x1234, identification: 3, ..Segment::default() };
+    let (_, bytes) = ends.transfer(&large_step);
     assert_eq!((bytes[0], &bytes[3..]), (mask::ACKNOWLEDGMENT, &[0, 0x12, 0x34][..]));
 }
 
@@ -172,7 +174,7 @@ fn the_slot_number_is_sent_after_a_segment_of_another_connection() {
 }
 
 #[test]
-fn without_permission_to_omit_it_every_segment_has_its_slot_number() {
+fn every_segment_has_its_slot_number_if_it_may_not_be_omitted() {
     let mut ends = Ends { compressor: Compressor::new(4, false), ..Ends::default() };
     let [key, next, bulk] = typing_segments();
     ends.transfer(&key);
@@ -199,10 +201,10 @@ fn a_retransmission_is_sent_uncompressed() {
     let [key, next, _] = typing_segments();
     ends.transfer(&key);
     ends.transfer(&next);
-    let again = Segment { identification: 3, ..next };
-    assert_eq!(ends.transfer(&again).0, Kind::UncompressedTcp);
-    let back = Segment { identification: 4, ..key };
-    assert_eq!(ends.transfer(&back).0, Kind::UncompressedTcp);
+    let retransmission = Segment { identification: 3, ..next };
+    assert_eq!(ends.transfer(&retransmission).0, Kind::UncompressedTcp);
+    let earlier_segment = Segment { identification: 4, ..key };
+    assert_eq!(ends.transfer(&earlier_segment).0, Kind::UncompressedTcp);
 }
 
 #[test]
@@ -242,13 +244,13 @@ fn after_an_urgent_segment_no_special_case_is_used() {
 #[test]
 fn a_new_connection_gets_the_least_recently_used_slot() {
     let mut ends = Ends { compressor: Compressor::new(2, true), ..Ends::default() };
-    let of = |port, sequence| Segment { port, sequence, ..Segment::default() };
-    ends.transfer(&of(1, 0));
-    ends.transfer(&of(2, 0));
-    assert_eq!(ends.transfer(&of(1, 1)).0, Kind::CompressedTcp);
-    assert_eq!(ends.transfer(&of(3, 0)).1[9], 1);
-    assert_eq!(ends.transfer(&of(1, 2)).0, Kind::CompressedTcp);
-    assert_eq!(ends.transfer(&of(2, 1)).0, Kind::UncompressedTcp);
+    let segment_of = |port, sequence| Segment { port, sequence, ..Segment::default() };
+    ends.transfer(&segment_of(1, 0));
+    ends.transfer(&segment_of(2, 0));
+    assert_eq!(ends.transfer(&segment_of(1, 1)).0, Kind::CompressedTcp);
+    assert_eq!(ends.transfer(&segment_of(3, 0)).1[9], 1);
+    assert_eq!(ends.transfer(&segment_of(1, 2)).0, Kind::CompressedTcp);
+    assert_eq!(ends.transfer(&segment_of(2, 1)).0, Kind::UncompressedTcp);
 }
 
 #[test]
@@ -308,7 +310,7 @@ fn an_atomic_datagram_uses_no_byte_for_its_identification() {
     }
 }
 
-/// Segments of a few connections, whose fields change in usual and unusual ways.
+/// Returns segments of a few connections. Their fields have both common and rare changes.
 fn segments() -> impl Strategy<Value = Vec<Segment>> {
     let delta = || prop_oneof![Just(0_u32), 1..4_u32, 200..300_u32, any::<u32>()];
     let word = || prop_oneof![Just(0_u16), 1..3_u16, any::<u16>()];
@@ -316,17 +318,19 @@ fn segments() -> impl Strategy<Value = Vec<Segment>> {
     let flags =
         prop_oneof![4 => Just(ACK), 4 => Just(ACK | PSH), 1 => Just(ACK | URG), 1 => any::<u8>()];
     let options = prop_oneof![4 => Just(Vec::new()), 1 => Just(vec![1; 4]), 1 => Just(vec![1; 12])];
-    let moves = (0..5_u16, delta(), delta(), (word(), word(), word()), flags, options, data);
-    prop::collection::vec(moves, 1..60).prop_map(|moves| {
+    let segment_steps =
+        (0..5_u16, delta(), delta(), (word(), word(), word()), flags, options, data);
+    prop::collection::vec(segment_steps, 1..60).prop_map(|segment_steps| {
         let mut connections: Vec<Segment> =
             (0..5).map(|port| Segment { port, ..Segment::default() }).collect();
         let mut sent = Vec::new();
-        for (port, s, a, (window, urgent, identification), flags, options, data) in moves {
+        for (port, s, a, (window, urgent, identification), flags, options, data) in segment_steps {
             let next = &mut connections[usize::from(port)];
-            // A drawn difference of 3 stands for the length of the previous segment's data.
-            let own = u32::try_from(next.data.len()).unwrap();
-            next.sequence = next.sequence.wrapping_add(if s == 3 { own } else { s });
-            next.acknowledgment = next.acknowledgment.wrapping_add(if a == 3 { own } else { a });
+            // A generated difference of 3 represents the length of the previous segment's data.
+            let data_len = u32::try_from(next.data.len()).unwrap();
+            next.sequence = next.sequence.wrapping_add(if s == 3 { data_len } else { s });
+            next.acknowledgment =
+                next.acknowledgment.wrapping_add(if a == 3 { data_len } else { a });
             next.window = next.window.wrapping_add(window);
             next.urgent = urgent;
             next.identification = next.identification.wrapping_add(identification);
@@ -342,8 +346,8 @@ fn segments() -> impl Strategy<Value = Vec<Segment>> {
 /// The fate of a segment on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    LossUnnoticed,
-    LossNoticed,
+    UnnoticedLoss,
+    NoticedLoss,
     Delivered,
 }
 
@@ -351,33 +355,33 @@ enum Fate {
 /// fate on the line.
 type SegmentStep = (u16, u32, u16, Fate);
 
-fn moves(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec<SegmentStep>> {
+fn segment_steps(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec<SegmentStep>> {
     prop::collection::vec((0..3_u16, 0..300_u32, 0..300_u16, fate), 1..60)
 }
 
-/// Sends segments of `piece` bytes on three connections. Their other fields only grow, by less than
-/// 65,535 in total, so that any change missed by a slot changes the checksum. Returns the
+/// Sends segments with `piece` bytes of data on three connections. All other fields grow by less
+/// than 65,535 in total, so that every change missing in a slot changes the checksum. Returns the
 /// decompressed segments that have a correct checksum but were never sent.
-fn undetected_errors(mut ends: Ends, piece: u16, moves: &[SegmentStep]) -> Vec<Vec<u8>> {
+fn undetected_errors(mut ends: Ends, piece: u16, segment_steps: &[SegmentStep]) -> Vec<Vec<u8>> {
     let data = vec![b'd'; usize::from(piece)];
     let mut connections: Vec<Segment> =
         (0..3).map(|port| Segment { port, data: data.clone(), ..Segment::default() }).collect();
     let mut sent = Vec::new();
     let mut undetected_errors = Vec::new();
-    for (port, acknowledgment, window, fate) in moves {
+    for (port, acknowledgment, window, fate) in segment_steps {
         let next = &mut connections[usize::from(*port)];
         next.sequence += u32::from(piece);
         next.acknowledgment += acknowledgment;
         next.window += window;
         next.identification += 1;
         let datagram = next.datagram();
-        // The IP header is not compared, because no checksum that is sent covers the IP
+        // The IP headers are not compared, because no transmitted checksum covers the IP
         // identification.
         sent.push(datagram[20..].to_vec());
         let (kind, bytes) = ends.compress(&datagram);
         match fate {
-            Fate::LossUnnoticed => {}
-            Fate::LossNoticed => ends.decompressor.packet_lost(),
+            Fate::UnnoticedLoss => {}
+            Fate::NoticedLoss => ends.decompressor.packet_lost(),
             Fate::Delivered => {
                 let decompressed = ends.decompress(kind, &bytes);
                 let good = decompressed.ok().filter(|decompressed| has_good_checksum(decompressed));
@@ -389,8 +393,8 @@ fn undetected_errors(mut ends: Ends, piece: u16, moves: &[SegmentStep]) -> Vec<V
     undetected_errors
 }
 
-/// Returns segments of which the ones that contain the slot numbers of connections 0 and 1 are
-/// lost.
+/// Returns segments of three connections. The segments that contain the slot numbers of connections
+/// 0 and 1 have the fate `loss`.
 fn with_lost_slot_numbers(loss: Fate) -> [SegmentStep; 14] {
     let arrives = Fate::Delivered;
     [
@@ -413,22 +417,22 @@ fn with_lost_slot_numbers(loss: Fate) -> [SegmentStep; 14] {
 
 #[test]
 fn detected_losses_cause_no_undetected_error() {
-    let moves = with_lost_slot_numbers(Fate::LossNoticed);
-    assert_eq!(undetected_errors(Ends::default(), 0, &moves), [[0; 0]; 0]);
+    let segment_steps = with_lost_slot_numbers(Fate::NoticedLoss);
+    assert_eq!(undetected_errors(Ends::default(), 0, &segment_steps), [[0; 0]; 0]);
 }
 
 #[test]
 fn explicit_slot_numbers_prevent_undetected_errors() {
     let ends = Ends { compressor: Compressor::new(SLOTS_MAX, false), ..Ends::default() };
-    let moves = with_lost_slot_numbers(Fate::LossUnnoticed);
-    assert_eq!(undetected_errors(ends, 0, &moves), [[0; 0]; 0]);
+    let segment_steps = with_lost_slot_numbers(Fate::UnnoticedLoss);
+    assert_eq!(undetected_errors(ends, 0, &segment_steps), [[0; 0]; 0]);
 }
 
-// RFC 1332 §4: without error reports the slot must not be omitted.
+// RFC 1332 §4: the slot number must not be omitted if the link does not report errors.
 #[test]
 fn an_undetected_loss_of_a_slot_number_may_produce_a_valid_checksum() {
-    let moves = with_lost_slot_numbers(Fate::LossUnnoticed);
-    let undetected_errors = undetected_errors(Ends::default(), 0, &moves);
+    let segment_steps = with_lost_slot_numbers(Fate::UnnoticedLoss);
+    let undetected_errors = undetected_errors(Ends::default(), 0, &segment_steps);
     let ports: Vec<_> = undetected_errors.iter().map(|segment| [segment[0], segment[1]]).collect();
     assert_eq!(ports, [[0, 2]], "the changes of another connection, applied to connection 2");
 }
@@ -451,22 +455,22 @@ proptest! {
     // After a detected loss the decompressor tosses segments that do not contain their slot number.
     // The only remaining error is an outdated slot.
     #[test]
-    fn detected_losses_never_produce_a_valid_false_segment(
-        moves in moves(prop_oneof![Just(Fate::LossNoticed), Just(Fate::Delivered)]),
+    fn detected_losses_never_produce_a_valid_segment_that_was_not_sent(
+        segment_steps in segment_steps(prop_oneof![Just(Fate::NoticedLoss), Just(Fate::Delivered)]),
         piece in 0..300_u16,
     ) {
-        prop_assert_eq!(undetected_errors(Ends::default(), piece, &moves), [[0; 0]; 0]);
+        prop_assert_eq!(undetected_errors(Ends::default(), piece, &segment_steps), [[0; 0]; 0]);
     }
 
     #[test]
-    fn with_explicit_slots_no_loss_produces_a_valid_false_segment(
-        moves in moves(prop_oneof![
-            Just(Fate::LossUnnoticed), Just(Fate::LossNoticed), Just(Fate::Delivered),
+    fn with_explicit_slots_no_loss_produces_a_valid_segment_that_was_not_sent(
+        segment_steps in segment_steps(prop_oneof![
+            Just(Fate::UnnoticedLoss), Just(Fate::NoticedLoss), Just(Fate::Delivered),
         ]),
         piece in 0..300_u16,
     ) {
         let ends = Ends { compressor: Compressor::new(SLOTS_MAX, false), ..Ends::default() };
-        prop_assert_eq!(undetected_errors(ends, piece, &moves), [[0; 0]; 0]);
+        prop_assert_eq!(undetected_errors(ends, piece, &segment_steps), [[0; 0]; 0]);
     }
 
     #[test]

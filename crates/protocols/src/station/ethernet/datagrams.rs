@@ -41,8 +41,8 @@ pub(super) fn push_dhcp(packet: &mut Packet, source: Ipv4Addr, destination: Ipv4
     let header = [s0, s1, d0, d1, l0, l1, 0, 0];
     let sum = pseudo_header(source.into(), destination.into(), Protocol::Udp, len);
     let [c0, c1] = match sum.bytes(&header).bytes(packet.data()).finish() {
-        // Zero means that the datagram has no checksum. All one bits represent the same sum (RFC
-        // 768).
+        // A checksum field of zero means that there is no checksum. All ones represent the same sum
+        // (RFC 768).
         0 => [0xFF, 0xFF],
         checksum => checksum.to_be_bytes(),
     };
@@ -77,11 +77,11 @@ pub(super) fn dhcp_message(datagram: &[u8], state: ChecksumState) -> Option<&[u8
         return None;
     }
     let len = u16::from_be_bytes([l0, l1]);
-    let covered = datagram.get(header_len..total_len)?.get(..usize::from(len))?;
+    let checksummed = datagram.get(header_len..total_len)?.get(..usize::from(len))?;
     let sum = pseudo_header(header.source.into(), header.destination.into(), Protocol::Udp, len);
     let is_verified_by_device = state != ChecksumState::InPacket;
-    let is_good = is_verified_by_device || [c0, c1] == [0, 0] || sum.bytes(covered).is_good();
-    is_good.then(|| covered.get(udp::HEADER_LEN..))?
+    let is_good = is_verified_by_device || [c0, c1] == [0, 0] || sum.bytes(checksummed).is_good();
+    is_good.then(|| checksummed.get(udp::HEADER_LEN..))?
 }
 
 /// Returns the Neighbor Discovery message in an IPv6 packet, or `None` if there is none with a

@@ -2,9 +2,9 @@
 //!
 //! This layer adds the frame header to each outgoing datagram: it looks up the next hop in the
 //! neighbor cache, and queues the datagram until the neighbor has answered. It filters incoming
-//! frames by destination, and processes ARP, Neighbor Discovery and DHCP itself, so that the
-//! Internet layer receives only the other datagrams. Changes of the local addresses and routers are
-//! reported as [`Event`]s.
+//! frames by destination. It processes ARP, Neighbor Discovery and DHCP itself, and passes all
+//! other datagrams to the Internet layer. Changes of the local addresses and routers are reported
+//! as [`Event`]s.
 //!
 //! The routes of the Internet layer determine the next hop. This layer adds the routes that it
 //! learns from the segment. A router that does not answer is tried after the other routers.
@@ -13,8 +13,8 @@
 //! nothing to look up.
 //!
 //! Broadcast and multicast frames that contain a datagram for a unicast address are dropped (RFC
-//! 1122 §3.3.6 SHOULD): no legitimate sender makes them, and they would reach hosts behind a filter
-//! of unicast frames.
+//! 1122 §3.3.6 SHOULD). No legitimate host sends such frames, and they could reach hosts behind a
+//! filter of unicast frames.
 
 mod datagrams;
 #[cfg(test)]
@@ -40,7 +40,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Maximum number of queued events.
 const EVENTS_LIMIT: usize = 64;
 /// Maximum number of unresponsive neighbors that are remembered.
-const SILENT_MAX: usize = 8;
+const UNRESPONSIVE_MAX: usize = 8;
 
 /// How a station obtains its IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +139,8 @@ pub struct Ethernet {
     /// The routes reported to the Internet layer.
     routes: Vec<routes::Route>,
     /// Neighbors that did not answer, in the order of their failures. If no router is known to be
-    /// reachable, the routers that are not in this list are tried first, then the others in this
-    /// order.
-    silent: VecDeque<IpAddr>,
+    /// reachable, routers outside this list are tried first, then the routers of the list in order.
+    unresponsive: VecDeque<IpAddr>,
     events: VecDeque<Event>,
 }
 
@@ -171,7 +170,7 @@ impl Ethernet {
             network: None,
             routers: Vec::new(),
             routes: Vec::new(),
-            silent: VecDeque::new(),
+            unresponsive: VecDeque::new(),
             events: VecDeque::new(),
         };
         ethernet.start(cx);
@@ -196,7 +195,7 @@ impl Ethernet {
             }
         }
         self.push_event(Event::Routes, cx);
-        self.listen();
+        self.update_frame_filter();
     }
 
     /// Returns the station's hardware address.
@@ -236,7 +235,7 @@ impl Ethernet {
     #[must_use]
     pub fn next_hop(&self, packet: &Packet, routes: &Routes) -> Option<IpAddr> {
         let destination = datagrams::destination_of(packet.data())?;
-        if self.group(destination).is_some() {
+        if self.group_mac(destination).is_some() {
             return None;
         }
         self.hop_to(destination, routes)
@@ -255,15 +254,15 @@ impl Ethernet {
         if self.cache.is_probably_reachable(router) {
             return 0;
         }
-        let place = self.silent.iter().position(|silent| *silent == router);
-        place.map_or(1, |place| 2 + place)
+        let rank = self.unresponsive.iter().position(|unresponsive| *unresponsive == router);
+        rank.map_or(1, |rank| 2 + rank)
     }
 
     /// Confirms that the next hop to `destination` is reachable, because a higher layer reports
     /// that data has arrived there (RFC 1122 §3.3.1.4, RFC 4861 §7.3.1).
     pub fn confirm(&mut self, destination: IpAddr, routes: &Routes, cx: &mut Cx<'_>) {
-        // If no neighbor is suspect, there is nothing to look up.
-        if self.cache.has_doubts()
+        // The lookup is needed only if a neighbor is suspect.
+        if self.cache.needs_verification()
             && let Some(hop) = self.hop_to(destination, routes)
         {
             self.cache.confirm(hop, cx);
@@ -292,9 +291,9 @@ impl Ethernet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let caller = cx.meter.enter(Account::Link);
+        let previous_account = cx.meter.enter(Account::Link);
         let is_for_above = self.process_header(&mut packet, cx);
-        cx.meter.enter(caller);
+        cx.meter.enter(previous_account);
         if is_for_above {
             return Some(packet);
         }
@@ -311,9 +310,9 @@ impl Ethernet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
-        let caller = cx.meter.enter(Account::Link);
+        let previous_account = cx.meter.enter(Account::Link);
         let frame = self.send_datagram(packet, hop, pool, cx);
-        cx.meter.enter(caller);
+        cx.meter.enter(previous_account);
         frame
     }
 
@@ -327,9 +326,9 @@ impl Ethernet {
     /// Returns the next frame that originates in this layer: ARP, Neighbor Discovery, DHCP, or a
     /// queued datagram.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
-        let caller = cx.meter.enter(Account::Link);
+        let previous_account = cx.meter.enter(Account::Link);
         let frame = self.next_frame(pool, cx);
-        cx.meter.enter(caller);
+        cx.meter.enter(previous_account);
         frame
     }
 
@@ -363,7 +362,7 @@ impl Ethernet {
 
     /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        let caller = cx.meter.enter(Account::Link);
+        let previous_account = cx.meter.enter(Account::Link);
         self.cache.timeout(cx);
         self.arp.timeout(cx);
         if let Some(discovery) = &mut self.discovery {
@@ -373,8 +372,8 @@ impl Ethernet {
             dhcp.timeout(cx);
         }
         self.process_events(cx);
-        self.listen();
-        cx.meter.enter(caller);
+        self.update_frame_filter();
+        cx.meter.enter(previous_account);
     }
 
     /// Parses a frame header and processes ARP, Neighbor Discovery and DHCP. Returns true if the
@@ -388,7 +387,7 @@ impl Ethernet {
             }
         };
         let ethernet::Header { destination, ether_type, .. } = parsed.header;
-        if !self.filter.takes(destination) {
+        if !self.filter.accepts(destination) {
             cx.meter.count(Counter::EthernetFramesForOthers);
             return false;
         }
@@ -418,7 +417,7 @@ impl Ethernet {
             return false;
         }
         let is_group = frame_to.is_multicast();
-        let is_for_one = |to: IpAddr| self.group(to).is_none();
+        let is_for_one = |to: IpAddr| self.group_mac(to).is_none();
         if is_group && datagrams::destination_of(datagram).is_none_or(is_for_one) {
             cx.meter.count(Counter::EthernetFramesForOthers);
             return false;
@@ -439,12 +438,13 @@ impl Ethernet {
         let Some(found) = datagrams::nd_message(packet) else {
             return packet.first().is_some_and(|first| first >> 4 == 6);
         };
-        let is_ours = discovery.addresses().listened().any(|ours| ours == found.destination);
+        let is_ours =
+            discovery.addresses().receive_addresses().any(|ours| ours == found.destination);
         if is_ours || found.destination.is_multicast() {
             let datagrams::Discovered { source, destination, message } = found;
             discovery.receive(message, source, destination, nd::HOP_LIMIT, &mut self.cache, cx);
             self.process_events(cx);
-            self.listen();
+            self.update_frame_filter();
         } else {
             cx.meter.count(Counter::NdIgnored);
         }
@@ -459,8 +459,8 @@ impl Ethernet {
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
         let destination = datagrams::destination_of(packet.data());
-        if let Some(group) = destination.and_then(|destination| self.group(destination)) {
-            return Some(self.frame(packet, group));
+        if let Some(group) = destination.and_then(|destination| self.group_mac(destination)) {
+            return Some(self.add_frame_header(packet, group));
         }
         let Some(hop) = hop else {
             // There is no route.
@@ -468,14 +468,14 @@ impl Ethernet {
             return None;
         };
         let (mac, packet) = self.cache.resolve(hop, packet, pool, cx)?;
-        Some(self.frame(packet, mac))
+        Some(self.add_frame_header(packet, mac))
     }
 
     fn next_frame(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
         while let Some(event) = self.cache.event() {
             match event {
                 neighbor::Event::Resolved { mac, packet } => {
-                    return Some(self.frame(packet, mac));
+                    return Some(self.add_frame_header(packet, mac));
                 }
                 neighbor::Event::Failed { target, packet } => {
                     self.record_silent_neighbor(target, false, cx);
@@ -525,7 +525,7 @@ impl Ethernet {
             packet.extend(&message.emit(source, destination));
             datagrams::push_ipv6(&mut packet, source, destination);
             let frame = match mac {
-                Some(mac) => Some(self.frame(packet, mac)),
+                Some(mac) => Some(self.add_frame_header(packet, mac)),
                 // Neighbor Discovery never leaves the link.
                 None => self.send_datagram(packet, Some(destination.into()), pool, cx),
             };
@@ -564,16 +564,16 @@ impl Ethernet {
         let mut routes = Vec::new();
         let default_route = |router: IpAddr, metric: usize| {
             let metric = u16::try_from(metric).unwrap_or(u16::MAX);
-            let none = match router {
+            let unspecified = match router {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                 IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
             };
-            routes::Route { metric, ..routes::Route::via(router, none, 0) }
+            routes::Route { metric, ..routes::Route::via(router, unspecified, 0) }
         };
         if let Some((ours, len)) = self.network {
             routes.push(routes::Route::on_link(ours.into(), len));
             let routers = self.routers.iter().enumerate();
-            routes.extend(routers.map(|(place, router)| default_route((*router).into(), place)));
+            routes.extend(routers.map(|(rank, router)| default_route((*router).into(), rank)));
         }
         let Some(discovery) = &self.discovery else { return routes };
         routes.push(routes::Route::on_link(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0).into(), 10));
@@ -586,7 +586,7 @@ impl Ethernet {
         let mut routers = discovery.routers().to_vec();
         routers.sort_by_key(|router| (router.is_unreachable, Reverse(router.preference)));
         let routers = routers.iter().enumerate();
-        routes.extend(routers.map(|(place, router)| default_route(router.address.into(), place)));
+        routes.extend(routers.map(|(rank, router)| default_route(router.address.into(), rank)));
         routes
     }
 
@@ -600,11 +600,11 @@ impl Ethernet {
     }
 
     fn record_silent_neighbor(&mut self, target: IpAddr, is_router_left: bool, cx: &mut Cx<'_>) {
-        self.silent.retain(|silent| *silent != target);
-        if self.silent.len() >= SILENT_MAX {
-            self.silent.pop_front();
+        self.unresponsive.retain(|unresponsive| *unresponsive != target);
+        if self.unresponsive.len() >= UNRESPONSIVE_MAX {
+            self.unresponsive.pop_front();
         }
-        self.silent.push_back(target);
+        self.unresponsive.push_back(target);
         match target {
             // The next router becomes the first, and this router the last (RFC 1122 §3.3.1.4).
             IpAddr::V4(target) if self.routers.first() == Some(&target) => {
@@ -715,19 +715,19 @@ impl Ethernet {
 
     /// Updates the frame filter to accept the solicited-node multicast groups of the local
     /// addresses (RFC 4861 §7.2.1).
-    fn listen(&mut self) {
+    fn update_frame_filter(&mut self) {
         self.filter.leave_all();
         self.filter.join(MacAddress::of_group_v4(Ipv4Addr::new(224, 0, 0, 1)));
         let Some(discovery) = &self.discovery else { return };
         self.filter.join(MacAddress::of_group_v6(nd::ALL_NODES));
-        for address in discovery.addresses().listened() {
+        for address in discovery.addresses().receive_addresses() {
             self.filter.join(MacAddress::of_group_v6(nd::solicited_node(address)));
         }
     }
 
     /// Returns the hardware address for a broadcast or multicast destination, or `None` if
     /// `destination` is unicast.
-    fn group(&self, destination: IpAddr) -> Option<MacAddress> {
+    fn group_mac(&self, destination: IpAddr) -> Option<MacAddress> {
         match destination {
             IpAddr::V4(v4) if v4.is_multicast() => Some(MacAddress::of_group_v4(v4)),
             IpAddr::V4(v4) => {
@@ -742,7 +742,7 @@ impl Ethernet {
     }
 
     /// Prepends a frame header to a datagram.
-    fn frame(&self, mut packet: Packet, to: MacAddress) -> Packet {
+    fn add_frame_header(&self, mut packet: Packet, to: MacAddress) -> Packet {
         let is_ipv6 = packet.data().first().is_some_and(|first| first >> 4 == 6);
         let ether_type = if is_ipv6 { EtherType::Ipv6 } else { EtherType::Ipv4 };
         packet.push(&self.header(to, ether_type).emit());

@@ -89,8 +89,8 @@ impl Host {
     }
 
     /// Returns a host with a fixed IPv4 address that listens for connections.
-    fn fixed(number: u8) -> Self {
-        Self::new(number, fixed(number, None), Ipv6::Off, Opening::Passive { port: PORT })
+    fn with_fixed_address(number: u8) -> Self {
+        Self::new(number, fixed_address(number, None), Ipv6::Off, Opening::Passive { port: PORT })
     }
 
     fn ethernet(&mut self) -> &mut Ethernet {
@@ -131,7 +131,7 @@ impl Host {
 struct Segment(Vec<Host>);
 
 impl Segment {
-    fn settle(&mut self) {
+    fn deliver_all(&mut self) {
         for _ in 0..10_000 {
             self.0.iter_mut().for_each(Host::run);
             let sent: Vec<_> = self.0.iter_mut().map(Host::transmit).collect();
@@ -151,7 +151,7 @@ impl Segment {
     fn run_seconds(&mut self, seconds: u64) {
         let end = self.0[0].context.now + Duration::from_secs(seconds);
         loop {
-            self.settle();
+            self.deliver_all();
             let deadlines = self.0.iter().filter_map(|host| {
                 [host.station.deadline(), host.application.deadline()].into_iter().flatten().min()
             });
@@ -174,41 +174,41 @@ fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, number)
 }
 
-fn fixed(number: u8, router: Option<Ipv4Addr>) -> Ipv4 {
+fn fixed_address(number: u8, router: Option<Ipv4Addr>) -> Ipv4 {
     Ipv4::Static { address: address(number), prefix_len: 24, router }
 }
 
 /// Returns the EtherType of each frame.
-fn types(frames: &[Vec<u8>]) -> Vec<EtherType> {
+fn ether_types(frames: &[Vec<u8>]) -> Vec<EtherType> {
     frames.iter().map(|frame| ethernet::Header::parse(frame).unwrap().header.ether_type).collect()
 }
 
 // req RFC1122:2.3.3-MUST-3, RFC1122:2.3.3-MUST-4, RFC1122:3.3.1.1-MUST-2, RFC1122:3.3.1.2-MUST-1
 #[test]
 fn a_neighbor_is_resolved_once_for_several_pings() {
-    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1), Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0.iter_mut().for_each(|host| host.sent.clear());
     for _ in 0..3 {
         segment.0[0].ping(address(2));
-        segment.settle();
+        segment.deliver_all();
         let reply = segment.0[0].station.take_echo_reply().unwrap();
         assert_eq!(reply.source, IpAddr::from(address(2)));
     }
     let mut expected = vec![EtherType::Arp];
     expected.extend([EtherType::Ipv4; 3]);
-    assert_eq!(types(&segment.0[0].sent), expected);
-    assert_eq!(segment.0[0].station.packets_lent(), 0);
+    assert_eq!(ether_types(&segment.0[0].sent), expected);
+    assert_eq!(segment.0[0].station.packets_in_use(), 0);
 }
 
 #[test]
 fn a_connection_over_ethernet_carries_bytes_both_ways() {
     let remote = SocketAddr::new(address(2).into(), PORT);
     let opening = Opening::Active { local: address(1).into(), remote };
-    let mut caller = Host::new(1, fixed(1, None), Ipv6::Off, opening);
+    let mut caller = Host::new(1, fixed_address(1, None), Ipv6::Off, opening);
     let sent_data: Vec<u8> = (0..100_000_u32).map(|i| i.to_be_bytes()[3]).collect();
     caller.application.stream.outgoing.clone_from(&sent_data);
-    let mut listener = Host::fixed(2);
+    let mut listener = Host::with_fixed_address(2);
     listener.application.stream.echoes = true;
     let mut segment = Segment(vec![caller, listener]);
     segment.run_seconds(60);
@@ -216,29 +216,29 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
 }
 
 /// Returns two hosts with a connection between them. The second host echoes received data.
-fn connected() -> Segment {
+fn connected_hosts() -> Segment {
     connected_with(Ipv6::Off)
 }
 
 fn connected_with(ipv6: Ipv6) -> Segment {
     let remote = SocketAddr::new(address(2).into(), PORT);
     let opening = Opening::Active { local: address(1).into(), remote };
-    let mut listener = Host::fixed(2);
+    let mut listener = Host::with_fixed_address(2);
     listener.application.stream.echoes = true;
-    let mut segment = Segment(vec![Host::new(1, fixed(1, None), ipv6, opening), listener]);
+    let mut segment = Segment(vec![Host::new(1, fixed_address(1, None), ipv6, opening), listener]);
     segment.run_seconds(10);
     segment
 }
 
 #[test]
 fn a_missing_host_is_solicited_three_times_and_no_buffer_leaks() {
-    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1), Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0[0].sent.clear();
     segment.0[0].ping(address(9));
     segment.run_seconds(10);
-    assert_eq!(types(&segment.0[0].sent), [EtherType::Arp; 3]);
-    assert_eq!(segment.0[0].station.packets_lent(), 0);
+    assert_eq!(ether_types(&segment.0[0].sent), [EtherType::Arp; 3]);
+    assert_eq!(segment.0[0].station.packets_in_use(), 0);
     assert_eq!(segment.0[0].context.counted(Counter::NeighborsUnreachable), 1);
 }
 
@@ -246,7 +246,7 @@ fn a_missing_host_is_solicited_three_times_and_no_buffer_leaks() {
 fn a_connection_to_a_missing_host_fails_as_unreachable() {
     let remote = SocketAddr::new(address(9).into(), PORT);
     let opening = Opening::Active { local: address(1).into(), remote };
-    let mut segment = Segment(vec![Host::new(1, fixed(1, None), Ipv6::Off, opening)]);
+    let mut segment = Segment(vec![Host::new(1, fixed_address(1, None), Ipv6::Off, opening)]);
     segment.run_seconds(10);
     assert!(segment.0[0].context.counted(Counter::TcpIcmpErrors) > 0);
 }
@@ -255,12 +255,12 @@ fn a_connection_to_a_missing_host_fails_as_unreachable() {
 fn destinations_off_link_are_sent_to_the_router() {
     let router = Some(address(2));
     let opening = Opening::Passive { port: PORT };
-    let first = Host::new(1, fixed(1, router), Ipv6::Off, opening);
-    let mut segment = Segment(vec![first, Host::fixed(2)]);
+    let first = Host::new(1, fixed_address(1, router), Ipv6::Off, opening);
+    let mut segment = Segment(vec![first, Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0[0].sent.clear();
     segment.0[0].ping(Ipv4Addr::new(192, 0, 2, 1));
-    segment.settle();
+    segment.deliver_all();
     let last = ethernet::Header::parse(segment.0[0].sent.last().unwrap()).unwrap().header;
     assert_eq!((last.destination, last.ether_type), (mac(2), EtherType::Ipv4));
 }
@@ -268,42 +268,42 @@ fn destinations_off_link_are_sent_to_the_router() {
 // req RFC1122:2.4-MUST-1
 #[test]
 fn a_broadcast_frame_with_a_unicast_datagram_is_dropped() {
-    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1), Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0[0].ping(address(2));
-    segment.settle();
+    segment.deliver_all();
     let mut ping = segment.0[0].sent.pop().unwrap();
     segment.0[1].sent.clear();
     ping[..6].copy_from_slice(&MacAddress::BROADCAST.octets());
     segment.0[1].receive(&ping);
-    segment.settle();
+    segment.deliver_all();
     assert_eq!(segment.0[1].sent, Vec::<Vec<u8>>::new());
     assert_eq!(segment.0[1].context.counted(Counter::EthernetFramesForOthers), 1);
 }
 
 #[test]
 fn a_frame_for_another_host_is_ignored() {
-    let mut host = Host::fixed(1);
+    let mut host = Host::with_fixed_address(1);
     host.run();
     while host.transmit().is_some() {}
     let header =
         ethernet::Header { destination: mac(3), source: mac(2), ether_type: EtherType::Arp };
     host.receive(&header.emit());
     assert_eq!(host.context.counted(Counter::EthernetFramesForOthers), 1);
-    assert_eq!(host.station.packets_lent(), 0);
+    assert_eq!(host.station.packets_in_use(), 0);
 }
 
 #[test]
 fn a_short_frame_is_padded() {
-    let mut segment = Segment(vec![Host::fixed(1)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1)]);
     segment.run_seconds(10);
     assert!(!segment.0[0].sent.is_empty());
     assert!(segment.0[0].sent.iter().all(|frame| frame.len() == 60));
 }
 
-/// A DHCP server at 10.0.0.200 that leases 10.0.0.`lends`.
+/// A DHCP server at 10.0.0.200. It leases one address, whose last byte is `leased_number`.
 struct Server {
-    lends: u8,
+    leased_number: u8,
 }
 
 impl Server {
@@ -324,7 +324,7 @@ impl Server {
             server: Some(server),
             ..Options::default()
         };
-        let your_address = address(self.lends);
+        let your_address = address(self.leased_number);
         let reply = Message { op: Op::Reply, kind, your_address, options, ..asked };
         let mut bytes = Vec::new();
         etherparse::PacketBuilder::ethernet2(mac(Self::NUMBER).octets(), [0xFF; 6])
@@ -357,35 +357,35 @@ fn asks_a_server(number: u8) -> Host {
 // req RFC1122:2.3.3-MUST-1, RFC1122:3.2.2.9-MUST-1
 #[test]
 fn a_station_gets_its_address_from_a_server_and_uses_it() {
-    let mut segment = Segment(vec![asks_a_server(1), Host::fixed(2)]);
-    segment.run_with_server(&Server { lends: 50 }, 20);
+    let mut segment = Segment(vec![asks_a_server(1), Host::with_fixed_address(2)]);
+    segment.run_with_server(&Server { leased_number: 50 }, 20);
     assert_eq!(segment.0[0].station.address(), address(50));
     let prefix_lens = segment.0.iter().map(|host| {
         host.station.layers.internet.addresses().as_slice().iter().map(|known| known.prefix_len)
     });
     assert_eq!(prefix_lens.flatten().collect::<Vec<_>>(), [25, 24], "of server and settings");
     segment.0[0].ping(address(2));
-    segment.settle();
+    segment.deliver_all();
     assert!(segment.0[0].station.take_echo_reply().is_some());
     segment.0[1].ping(address(50));
-    segment.settle();
+    segment.deliver_all();
     assert!(segment.0[1].station.take_echo_reply().is_some());
 }
 
 #[test]
 fn an_address_that_another_station_has_is_declined() {
-    let mut segment = Segment(vec![asks_a_server(1), Host::fixed(2)]);
-    segment.run_with_server(&Server { lends: 2 }, 8);
+    let mut segment = Segment(vec![asks_a_server(1), Host::with_fixed_address(2)]);
+    segment.run_with_server(&Server { leased_number: 2 }, 8);
     assert_eq!(segment.0[0].station.address(), Ipv4Addr::UNSPECIFIED);
     assert_eq!(segment.0[0].context.counted(Counter::DhcpDeclines), 1);
-    segment.run_with_server(&Server { lends: 51 }, 30);
+    segment.run_with_server(&Server { leased_number: 51 }, 30);
     assert_eq!(segment.0[0].station.address(), address(51));
 }
 
 #[test]
 fn a_released_address_is_no_longer_used() {
     let mut segment = Segment(vec![asks_a_server(1)]);
-    segment.run_with_server(&Server { lends: 50 }, 20);
+    segment.run_with_server(&Server { leased_number: 50 }, 20);
     let host = &mut segment.0[0];
     host.station.layers.ethernet_mut().unwrap().release(&mut host.context.cx());
     segment.run_seconds(1);
@@ -406,17 +406,17 @@ fn two_stations_form_ipv6_link_local_addresses_and_answer_solicitations() {
     assert_ne!(ours[0], ours[1]);
     let [_, target] = ours[..] else { panic!("two") };
     segment.0[1].sent.clear();
-    let mut question = Packet::with_capacity(100);
+    let mut solicitation = Packet::with_capacity(100);
     let message =
         nd::Message::NeighborSolicitation { target, source_mac: Some(mac(1)), nonce: None };
     let to = solicited_node(target);
-    question.extend(&message.emit(ours[0], to));
-    push_ipv6(&mut question, ours[0], to);
+    solicitation.extend(&message.emit(ours[0], to));
+    push_ipv6(&mut solicitation, ours[0], to);
     let destination = MacAddress::of_group_v6(to);
     let header = ethernet::Header { destination, source: mac(1), ether_type: EtherType::Ipv6 };
-    question.push(&header.emit());
-    segment.0[1].receive(question.data());
-    segment.settle();
+    solicitation.push(&header.emit());
+    segment.0[1].receive(solicitation.data());
+    segment.deliver_all();
     let answer = segment.0[1].sent[0].clone();
     assert_eq!(ethernet::Header::parse(&answer).unwrap().header.destination, mac(1));
     let found = nd_message(&answer[14..]).unwrap();
@@ -473,9 +473,9 @@ fn a_station_forms_an_address_from_the_prefix_of_a_router() {
     let frame = advertisement(&mut segment.0[0]);
     segment.0[0].receive(&frame);
     segment.run_seconds(3);
-    let far = IpAddr::from(Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1));
+    let remote_address = IpAddr::from(Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1));
     let router = IpAddr::from(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 1));
-    assert_eq!(segment.0[0].station.layers.internet.next_hop(far), Some(router));
+    assert_eq!(segment.0[0].station.layers.internet.next_hop(remote_address), Some(router));
     let ethernet = segment.0[0].ethernet();
     assert_eq!(ethernet.discovery().unwrap().addresses().iter().count(), 2);
     assert_eq!(ethernet.cache().lookup(router), Some(mac(9)));
@@ -498,10 +498,10 @@ fn row_21_a_station_without_autoconfiguration_ignores_routers() {
 // attack row 22
 #[test]
 fn row_22_a_flood_from_missing_hosts_exhausts_no_buffers_or_neighbors() {
-    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1), Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0[1].ping(address(1));
-    segment.settle();
+    segment.deliver_all();
     for number in 0..20_000_u32 {
         let sender = Ipv4Addr::from_bits(0x0A00_0000 + (number % 250) + 3);
         let mut frame = Vec::new();
@@ -513,18 +513,18 @@ fn row_22_a_flood_from_missing_hosts_exhausts_no_buffers_or_neighbors() {
         segment.0[0].receive(&frame);
         while segment.0[0].transmit().is_some() {}
     }
-    assert!(segment.0[0].station.packets_lent() <= neighbor::Limits::default().packets);
+    assert!(segment.0[0].station.packets_in_use() <= neighbor::Limits::default().packets);
     segment.0[0].ping(address(2));
-    segment.settle();
+    segment.deliver_all();
     assert!(segment.0[0].station.take_echo_reply().is_some());
 }
 
 #[test]
 fn a_gratuitous_claim_of_a_reachable_neighbors_address_is_ignored() {
-    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1), Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0[0].ping(address(2));
-    segment.settle();
+    segment.deliver_all();
     let claim = ArpPacket {
         operation: Operation::Request,
         sender_mac: mac(9),
@@ -547,10 +547,10 @@ fn stations_without_any_configuration_ping_each_other_over_ipv6() {
     segment.run_seconds(5);
     let theirs = segment.0[1].link_local();
     segment.0[0].ping(theirs);
-    segment.settle();
+    segment.deliver_all();
     let reply = segment.0[0].station.take_echo_reply().unwrap();
     assert_eq!(reply.source, IpAddr::from(theirs));
-    assert_eq!(segment.0[0].station.packets_lent(), 0);
+    assert_eq!(segment.0[0].station.packets_in_use(), 0);
 }
 
 #[test]
@@ -591,22 +591,22 @@ fn an_unresponsive_router_is_skipped() {
     let mut segment = Segment(vec![host]);
     segment.run_seconds(3);
     let host = &mut segment.0[0];
-    let known = crate::internet::addresses::Address::lasting(address.into(), 64);
+    let known = crate::internet::addresses::Address::permanent(address.into(), 64);
     host.station.layers.internet.add_address(known).unwrap();
     host.receive(&router_advertisement(8));
     host.receive(&router_advertisement(9));
-    let far = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
+    let remote_address = Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 1);
     let first = |frames: &[Vec<u8>]| {
         let to = |frame: &Vec<u8>| ethernet::Header::parse(frame).unwrap().header.destination;
         let pings = frames.iter().filter(|frame| frame.get(20) == Some(&58) && frame[54] == 128);
         pings.map(to).collect::<Vec<_>>()
     };
     host.sent.clear();
-    host.ping(far);
+    host.ping(remote_address);
     segment.run_seconds(20);
     assert_eq!(first(&segment.0[0].sent), [mac(8)]);
     segment.0[0].sent.clear();
-    segment.0[0].ping(far);
-    segment.settle();
+    segment.0[0].ping(remote_address);
+    segment.deliver_all();
     assert_eq!(first(&segment.0[0].sent), [mac(9)]);
 }

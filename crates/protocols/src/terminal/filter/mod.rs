@@ -41,7 +41,7 @@ const STRING_MAX: usize = 8 * 1024;
 /// the limit of xterm.
 const CLIPBOARD_MAX: usize = 128 * 1024;
 /// Maximum number of combining marks after one character; further marks are removed (our choice).
-/// No script uses as many.
+/// No script needs so many marks.
 const MARKS_MAX: usize = 32;
 
 const ENQ: u8 = 0x05;
@@ -60,7 +60,7 @@ const ST: &[u8] = b"\x1b\\";
 enum State {
     #[default]
     Ground,
-    /// After ESC, and its intermediate bytes, if any.
+    /// After ESC and any intermediate bytes.
     Escape,
     /// Inside a control sequence (CSI).
     Csi,
@@ -192,7 +192,7 @@ impl Filter {
         }
         if byte < 0x80 {
             self.process_malformed();
-            return self.code(byte, now);
+            return self.process_ascii(byte, now);
         }
         self.character.push(byte);
         match core::str::from_utf8(&self.character) {
@@ -247,7 +247,7 @@ impl Filter {
             return self.remove();
         }
         match self.state {
-            State::Text(_) => return self.hold(bytes),
+            State::Text(_) => return self.buffer_string_bytes(bytes),
             State::Removed(_) | State::Sixel => return,
             State::Ground => {}
             State::Escape | State::Csi | State::DcsHeader => self.remove_incomplete_sequence(),
@@ -263,17 +263,17 @@ impl Filter {
     /// control.
     fn process_without_utf8(&mut self, byte: u8, now: Instant) {
         match byte {
-            0x00..0x80 => self.code(byte, now),
+            0x00..0x80 => self.process_ascii(byte, now),
             // CSI, ST and the other C1 bytes are converted to ESC and a letter.
             0x80..0xa0 => {
-                self.code(ESC, now);
-                self.code(byte - 0x40, now);
+                self.process_ascii(ESC, now);
+                self.process_ascii(byte - 0x40, now);
             }
             0xa0.. => {
                 self.end_escaped_string();
                 self.remove_incomplete_sequence();
                 match self.state {
-                    State::Text(_) => self.hold(&[byte]),
+                    State::Text(_) => self.buffer_string_bytes(&[byte]),
                     State::Removed(_) | State::Sixel => {}
                     _ => self.output.push(byte),
                 }
@@ -284,7 +284,7 @@ impl Filter {
     // Sequences.
 
     /// Processes an ASCII byte.
-    fn code(&mut self, byte: u8, now: Instant) {
+    fn process_ascii(&mut self, byte: u8, now: Instant) {
         if core::mem::take(&mut self.has_string_escape) {
             if byte == b'\\' {
                 return self.end_string(now);
@@ -306,12 +306,12 @@ impl Filter {
                 self.remove_incomplete_sequence();
                 self.output.push(byte);
             }
-            (State::Ground, _) => self.ground(byte),
+            (State::Ground, _) => self.process_in_ground_state(byte),
             (State::Text(Kind::Osc) | State::Removed(Kind::Osc), BEL) => {
                 self.pending.push(BEL);
                 self.end_string(now);
             }
-            (State::Text(_), b' '..DEL) => self.hold(&[byte]),
+            (State::Text(_), b' '..DEL) => self.buffer_string_bytes(&[byte]),
             (State::Sixel, b' '..DEL | b'\r' | b'\n') => self.output.push(byte),
             // Other controls have no effect inside a string.
             (
@@ -320,16 +320,16 @@ impl Filter {
             )
             | (State::Removed(_), _) => {}
             // Inside a sequence they take effect at once.
-            (State::Escape | State::Csi, ..b' ') => self.ground(byte),
+            (State::Escape | State::Csi, ..b' ') => self.process_in_ground_state(byte),
             (State::Escape | State::Csi, DEL) => {}
-            (State::Escape, _) => self.escape(byte),
-            (State::Csi, _) => self.csi(byte),
-            (State::DcsHeader, _) => self.dcs(byte),
+            (State::Escape, _) => self.process_escape(byte),
+            (State::Csi, _) => self.process_csi(byte),
+            (State::DcsHeader, _) => self.process_dcs(byte),
             (State::Text(_) | State::Sixel, _) => {}
         }
     }
 
-    fn ground(&mut self, byte: u8) {
+    fn process_in_ground_state(&mut self, byte: u8) {
         self.marks = 0;
         match byte {
             SO => self.modes.shift(true),
@@ -345,7 +345,7 @@ impl Filter {
         self.state = State::Escape;
     }
 
-    fn escape(&mut self, byte: u8) {
+    fn process_escape(&mut self, byte: u8) {
         self.pending.push(byte);
         if let b' '..=b'/' = byte {
             if self.pending.len() > SEQUENCE_MAX {
@@ -369,13 +369,13 @@ impl Filter {
                 if verdict == Verdict::Pass {
                     self.modes.escape(sequence);
                 }
-                self.finish(verdict);
+                self.finish_sequence(verdict);
                 State::Ground
             }
         };
     }
 
-    fn csi(&mut self, byte: u8) {
+    fn process_csi(&mut self, byte: u8) {
         self.pending.push(byte);
         if self.pending.len() > SEQUENCE_MAX {
             return self.remove_incomplete_sequence();
@@ -386,12 +386,12 @@ impl Filter {
             if verdict == Verdict::Pass {
                 self.modes.csi(sequence);
             }
-            self.finish(verdict);
+            self.finish_sequence(verdict);
             self.state = State::Ground;
         }
     }
 
-    fn dcs(&mut self, byte: u8) {
+    fn process_dcs(&mut self, byte: u8) {
         self.pending.push(byte);
         if self.pending.len() > SEQUENCE_MAX {
             self.remove();
@@ -412,7 +412,7 @@ impl Filter {
     }
 
     /// Appends to the buffered string; removes the string if it exceeds its limit.
-    fn hold(&mut self, bytes: &[u8]) {
+    fn buffer_string_bytes(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
         let content = self.pending.get(2..).unwrap_or_default();
         let has_clipboard = self.policy.allows_clipboard && content.starts_with(b"52;");
@@ -422,7 +422,7 @@ impl Filter {
             let State::Text(kind) = self.state else { return };
             self.state = State::Removed(kind);
         } else if self.state == State::Text(Kind::Osc) && policy::is_linux_palette(content) {
-            self.finish(policy::pass_if(self.policy.is_linux_console));
+            self.finish_sequence(policy::pass_if(self.policy.is_linux_console));
             self.state = State::Ground;
         }
     }
@@ -445,7 +445,7 @@ impl Filter {
                     self.modes.osc(content);
                 }
                 self.pending.extend_from_slice(if has_bell { &[BEL] } else { ST });
-                self.finish(verdict);
+                self.finish_sequence(verdict);
             }
             _ => self.pending.clear(),
         }
@@ -465,7 +465,7 @@ impl Filter {
     }
 
     /// Passes or removes the buffered sequence.
-    fn finish(&mut self, verdict: Verdict) {
+    fn finish_sequence(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Pass => self.output.append(&mut self.pending),
             Verdict::Remove => {
@@ -499,12 +499,13 @@ impl Filter {
 /// Returns the number of bytes at the front that always pass: ASCII text and controls without
 /// parser state.
 fn harmless_run(bytes: &[u8]) -> usize {
-    // Blocks of sixteen without branches, which the compiler turns into one vector comparison.
+    // A block of sixteen bytes is compared without branches, so that the compiler generates one
+    // vector comparison per block.
     let (blocks, _) = bytes.as_chunks::<16>();
-    let whole = blocks.iter().take_while(|block| {
+    let harmless_blocks = blocks.iter().take_while(|block| {
         block.iter().fold(true, |are_harmless, byte| are_harmless & is_harmless(*byte))
     });
-    let start = whole.count() * 16;
+    let start = harmless_blocks.count() * 16;
     let rest = bytes.get(start..).unwrap_or_default();
     start + rest.iter().take_while(|byte| is_harmless(**byte)).count()
 }

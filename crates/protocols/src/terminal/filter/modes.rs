@@ -45,16 +45,16 @@ const ORIGIN: u32 = 6;
 /// Numbers of the private modes that select the alternate screen.
 const ALTERNATE: [u32; 3] = [47, 1047, 1049];
 
-/// The state of a terminal that differs from its initial state.
+/// Differences between the current state of a terminal and its initial state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Modes {
     /// Bit n is set if the mode `PRIVATE[n]` differs from its initial value.
-    private: u32,
+    private_modes: u32,
     /// Bit n is set if the mode `ANSI[n]` differs from its initial value.
-    ansi: u32,
+    ansi_modes: u32,
     has_margins: bool,
     has_style: bool,
-    /// Whether G0 is not ASCII, or G1 is in use.
+    /// Whether the host has assigned a character set other than ASCII to G0.
     has_charset: bool,
     is_shifted: bool,
     has_keypad: bool,
@@ -62,7 +62,7 @@ pub(super) struct Modes {
     has_link: bool,
     /// Whether the host has set the text color (OSC 10), the background color (OSC 11) or the
     /// cursor color (OSC 12).
-    colours: [bool; 3],
+    colors: [bool; 3],
     has_palette: bool,
     modifies_keys: bool,
     sets_keys: bool,
@@ -91,14 +91,17 @@ impl Modes {
 
     /// Records the mode changes of a control sequence, given without its CSI.
     pub(super) fn csi(&mut self, sequence: &[u8]) {
-        let Some(csi) = Csi::read(sequence) else { return };
+        let Some(csi) = Csi::parse(sequence) else { return };
         let first = csi.numbers().next().unwrap_or(0);
         match (csi.private, csi.intermediates, csi.last) {
             (Some(b'?'), b"", b'h' | b'l') => {
-                csi.numbers().for_each(|mode| set(&mut self.private, &PRIVATE, mode, csi.last));
+                csi.numbers().for_each(|mode| {
+                    record_mode(&mut self.private_modes, &PRIVATE, mode, csi.last);
+                });
             }
             (None, b"", b'h' | b'l') => {
-                csi.numbers().for_each(|mode| set(&mut self.ansi, &ANSI, mode, csi.last));
+                csi.numbers()
+                    .for_each(|mode| record_mode(&mut self.ansi_modes, &ANSI, mode, csi.last));
             }
             (None, b"", b'r') => self.has_margins = csi.numbers().any(|side| side != 0),
             (None, b"", b'm') => self.has_style = csi.numbers().last() != Some(0),
@@ -125,7 +128,7 @@ impl Modes {
             b"104" => self.has_palette = false,
             b"10" | b"11" | b"12" | b"110" | b"111" | b"112" => {
                 let at = code.last().map_or(0, |digit| usize::from(digit - b'0'));
-                if let Some(is_set) = self.colours.get_mut(at) {
+                if let Some(is_set) = self.colors.get_mut(at) {
                     *is_set = code.len() == 2;
                 }
             }
@@ -135,10 +138,10 @@ impl Modes {
 
     /// Records a soft reset (DECSTR), which resets some of the modes.
     fn soft_reset(&mut self) {
-        self.ansi = 0;
-        for (place, (mode, _)) in PRIVATE.iter().enumerate() {
+        self.ansi_modes = 0;
+        for (index, (mode, _)) in PRIVATE.iter().enumerate() {
             if matches!(mode, 1 | 6 | 7 | 25 | 66) {
-                self.private &= !(1 << place);
+                self.private_modes &= !(1 << index);
             }
         }
         self.has_margins = false;
@@ -151,8 +154,8 @@ impl Modes {
     /// Appends the bytes that return the terminal to its initial state.
     pub(super) fn reset(&self, bytes: &mut Vec<u8>) {
         let is_set = |mode: u32| {
-            let place = PRIVATE.iter().position(|(known, _)| *known == mode);
-            place.is_some_and(|place| self.private & 1 << place != 0)
+            let index = PRIVATE.iter().position(|(known, _)| *known == mode);
+            index.is_some_and(|index| self.private_modes & 1 << index != 0)
         };
         let is_alternate = ALTERNATE.iter().any(|mode| is_set(*mode));
         if self.has_link {
@@ -177,11 +180,11 @@ impl Modes {
         if self.pushed_keys > 0 {
             bytes.extend_from_slice(format!("\x1b[<{}u", self.pushed_keys).as_bytes());
         }
-        for (at, _) in self.colours.iter().enumerate().filter(|(_, is_set)| **is_set) {
+        for (at, _) in self.colors.iter().enumerate().filter(|(_, is_set)| **is_set) {
             bytes.extend_from_slice(format!("\x1b]11{at}\x1b\\").as_bytes());
         }
-        put(bytes, self.ansi, &ANSI, "");
-        put(bytes, self.private, &PRIVATE, "?");
+        append_resets(bytes, self.ansi_modes, &ANSI, "");
+        append_resets(bytes, self.private_modes, &PRIVATE, "?");
         if is_set(ORIGIN) && !is_alternate {
             // Resetting origin mode moves the cursor home, above the displayed text.
             bytes.extend_from_slice(b"\x1b[999;1H");
@@ -190,16 +193,16 @@ impl Modes {
 }
 
 /// Records whether a mode differs from its initial value.
-fn set(bits: &mut u32, known: &[(u32, bool)], mode: u32, last: u8) {
-    let Some(place) = known.iter().position(|(of, _)| *of == mode) else { return };
-    let is_usual = known.get(place).is_some_and(|(_, is_on)| *is_on == (last == b'h'));
-    *bits = if is_usual { *bits & !(1 << place) } else { *bits | 1 << place };
+fn record_mode(bits: &mut u32, known: &[(u32, bool)], mode: u32, last: u8) {
+    let Some(index) = known.iter().position(|(number, _)| *number == mode) else { return };
+    let is_initial = known.get(index).is_some_and(|(_, is_on)| *is_on == (last == b'h'));
+    *bits = if is_initial { *bits & !(1 << index) } else { *bits | 1 << index };
 }
 
 /// Appends the sequences that return each mode in `bits` to its initial value.
-fn put(bytes: &mut Vec<u8>, bits: u32, known: &[(u32, bool)], prefix: &str) {
-    for (place, (mode, is_on)) in known.iter().enumerate() {
-        if bits & 1 << place != 0 {
+fn append_resets(bytes: &mut Vec<u8>, bits: u32, known: &[(u32, bool)], prefix: &str) {
+    for (index, (mode, is_on)) in known.iter().enumerate() {
+        if bits & 1 << index != 0 {
             let last = if *is_on { 'h' } else { 'l' };
             bytes.extend_from_slice(format!("\x1b[{prefix}{mode}{last}").as_bytes());
         }

@@ -1,25 +1,25 @@
 //! The filter policy: the sequences that pass.
 //!
-//! | removed | because |
+//! | removed | reason |
 //! |---|---|
 //! | OSC 52 | writes or reads the clipboard |
 //! | OSC 4, 5, 10 to 19, 21, 22 with `?` | the terminal answers with a color or a shape |
-//! | OSC 3, 46, 50, 51 | properties, files, fonts, commands to the program that draws the screen |
-//! | OSC 9 (except 9;4), 99, 777, 1337, unknown ones | notifications, commands to that program |
+//! | OSC 3, 46, 50, 51 | sets window properties, log files or fonts, or sends commands |
+//! | OSC 9 (except 9;4), 99, 777, 1337, unknown ones | sends notifications or commands |
 //! | DCS: DECRQSS, XTGETTCAP | the terminal answers |
-//! | DCS: DECUDK, macros, fonts | programs the terminal |
-//! | any other DCS except sixels and synchronized updates | tmux and kitty execute commands |
-//! | APC, PM, SOS | kitty graphics answer, and read files |
-//! | ESC ] P, ESC ] R except on the Linux console | the terminal would wait for an end |
-//! | CSI 11, 13, 15, 20, 21 t | the terminal answers with the state of its window, or its title |
+//! | DCS: DECUDK, macros, fonts | defines keys, macros or fonts |
+//! | any other DCS except sixels and synchronized updates | sends commands to tmux or kitty |
+//! | APC, PM, SOS | makes kitty answer or read files (graphics protocol) |
+//! | ESC ] P, ESC ] R except on the Linux console | the terminal would wait for a terminator |
+//! | CSI 11, 13, 15, 20, 21 t | the terminal answers with the state or the title of its window |
 //! | CSI i | prints the screen |
-//! | CSI ? n except 6 and 996 | reports of devices |
-//! | CSI = c, CSI > q | answers with text |
-//! | CSI $ u, $ w, & u, * y, * z, " v, ' \|, # \|, # R | reports of state and screen, and macros |
+//! | CSI ? n except 6 and 996 | the terminal answers with the state of its devices |
+//! | CSI = c, CSI > q | the terminal answers with text |
+//! | CSI $ u, $ w, & u, * y, * z, " v, ' \|, # \|, # R | requests reports, or runs macros |
 //! | CSI ? 2 l, ESC % except G | the terminal would parse later input differently from the filter |
-//! | ENQ | the terminal answers with its answerback |
-//! | counts above 32,767, windows of more than 2,000 rows or columns | occupies the terminal |
-//! | titles beyond 32 per second, a combining mark after 32 others | occupies the terminal |
+//! | ENQ | the terminal answers with its answerback string |
+//! | counts above 32,767, windows of more than 2,000 rows or columns | keeps the terminal busy |
+//! | more than 32 titles per second, or combining marks on a character | keeps the terminal busy |
 //!
 //! Requests pass if their answer consists of numbers in a fixed form, because programs wait for
 //! these answers: device attributes (CSI c, CSI > c, ESC Z), status and cursor position (CSI 5 n,
@@ -121,7 +121,7 @@ pub(super) struct Csi<'a> {
 
 impl<'a> Csi<'a> {
     /// Parses a sequence after CSI, including its final byte.
-    pub(super) fn read(sequence: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(sequence: &'a [u8]) -> Option<Self> {
         let (&last, rest) = sequence.split_last()?;
         let private = rest.first().copied().filter(|first| matches!(first, b'<'..=b'?'));
         let rest = rest.get(usize::from(private.is_some())..)?;
@@ -147,7 +147,7 @@ fn number(digits: &[u8]) -> u32 {
 
 /// Returns the verdict for a control sequence, given without its CSI.
 pub(super) fn csi(sequence: &[u8]) -> Verdict {
-    let Some(csi) = Csi::read(sequence) else { return Verdict::Remove };
+    let Some(csi) = Csi::parse(sequence) else { return Verdict::Remove };
     if csi.numbers().any(|number| number > COUNT_MAX) {
         return Verdict::Remove;
     }
@@ -183,7 +183,7 @@ fn window(operation: u32, csi: &Csi<'_>) -> Verdict {
 /// Returns the verdict for a device control string, given its header up to the final byte.
 pub(super) fn dcs(header: &[u8]) -> Dcs {
     match header {
-        // Synchronized updates in their original form of some terminals.
+        // Synchronized updates in their original form, which some terminals support.
         b"=1s" | b"=2s" => Dcs::Pass,
         [parameters @ .., b'q'] if parameters.iter().all(|byte| matches!(byte, b'0'..=b';')) => {
             Dcs::Picture
@@ -206,7 +206,7 @@ pub(super) fn osc(
         [b'l' | b'L', ..] => titles.allow(now),
         b"4" | b"5" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15" | b"16" | b"17" | b"18"
         | b"19" | b"21" | b"22" => pass_if(!rest.contains(&b'?')),
-        // Resets of the colors; the directory, links, shell marks, and the size of text.
+        // Color resets, the current directory, links, shell marks, and the text size.
         b"104" | b"105" | b"110" | b"111" | b"112" | b"113" | b"114" | b"115" | b"116" | b"117"
         | b"118" | b"119" | b"7" | b"8" | b"133" | b"66" => Verdict::Pass,
         // Progress reports. Other forms run commands in ConEmu.

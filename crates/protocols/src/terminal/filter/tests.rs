@@ -1,5 +1,5 @@
-//! Tests of the filter. The oracle is a terminal that implements every dangerous response known of
-//! any terminal, and records its actions in a list.
+//! Tests of the filter. The oracle is a terminal that implements the dangerous responses of all
+//! known terminals, and records its actions in a list.
 
 use super::*;
 use proptest::prelude::*;
@@ -109,14 +109,15 @@ fn filter_bytes(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     filter_with_policy(bytes.as_ref(), Policy::default())
 }
 
-/// Checks that `sequence` causes a dangerous action, that the filter prevents it, both in one piece
-/// and split at any position, and that the surrounding text passes.
+/// Checks that `sequence` causes a dangerous action without the filter and none with the filter.
+/// The filter must also prevent the action if the sequence is split at any position, and must pass
+/// the surrounding text.
 fn assert_removed(sequence: &[u8]) {
-    let hostile = [b"before ", sequence, b"\x1b\\ behind"].concat();
-    let terminal = PermissiveTerminal::displaying(&hostile);
+    let hostile_bytes = [b"before ", sequence, b"\x1b\\ behind"].concat();
+    let terminal = PermissiveTerminal::displaying(&hostile_bytes);
     assert!(!terminal.actions.is_empty(), "{} does nothing", sequence.escape_ascii());
-    for cut in 0..hostile.len() {
-        let (first, second) = hostile.split_at(cut);
+    for cut in 0..hostile_bytes.len() {
+        let (first, second) = hostile_bytes.split_at(cut);
         let mut filter = Filter::new(Policy::default());
         let mut bytes = filter.pass(first, Instant::ZERO).to_vec();
         bytes.extend_from_slice(filter.pass(second, Instant::ZERO));
@@ -144,7 +145,7 @@ fn assert_passed(bytes: &[u8]) {
     }
 }
 
-// Attacks, by their rows in the attack table.
+// Attacks; the number in a test name is the row of the attack table.
 
 // attack row 65
 #[test]
@@ -214,7 +215,7 @@ fn row_131_8_bit_controls_do_not_write_the_clipboard_in_any_charset() {
     );
 }
 
-/// Returns the form in which the filter passes an 8-bit introducer.
+/// Returns the bytes to which the filter converts `byte`: the 8-bit CSI becomes ESC and `[`.
 fn as_seven_bits(byte: u8) -> Vec<u8> {
     if byte == 0x9b { vec![ESC, b'['] } else { vec![byte] }
 }
@@ -345,9 +346,9 @@ fn an_allowed_clipboard_can_be_written_but_not_read() {
 #[test]
 fn everything_passes_if_the_filter_is_off() {
     let policy = Policy { passes_all: true, ..Policy::default() };
-    let hostile = b"\x1b]52;c;ZXZpbA==\x07\x05\xff\x1b[21t\x1b[?1000h\x9b";
+    let hostile_bytes = b"\x1b]52;c;ZXZpbA==\x07\x05\xff\x1b[21t\x1b[?1000h\x9b";
     let mut filter = Filter::new(policy);
-    assert_eq!(filter.pass(hostile, Instant::ZERO), hostile);
+    assert_eq!(filter.pass(hostile_bytes, Instant::ZERO), hostile_bytes);
     assert_eq!(filter.removed(), 0);
     assert_eq!(filter.restore(), b"\x1b[?1000l");
 }
@@ -423,7 +424,7 @@ fn benign() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes())
 }
 
-fn hostile() -> impl Strategy<Value = Vec<u8>> {
+fn hostile_bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         1 => prop::collection::vec(any::<u8>(), 0..4),
         4 => prop::sample::select(vec![
@@ -459,15 +460,15 @@ proptest! {
     // attack row 130
     #[test]
     fn any_input_is_harmless_to_the_terminal_in_any_chunks(
-        bytes in hostile(),
+        bytes in hostile_bytes(),
         cuts in prop::collection::vec(1..5_usize, 1..20),
         is_utf8 in any::<bool>(),
     ) {
         let policy = Policy { is_utf8, ..Policy::default() };
-        let whole = filter_with_policy(&bytes, policy);
+        let filtered = filter_with_policy(&bytes, policy);
         if is_utf8 {
-            let actions = PermissiveTerminal::displaying(&whole).actions;
-            prop_assert!(actions.is_empty(), "{actions:?} in {}", whole.escape_ascii());
+            let actions = PermissiveTerminal::displaying(&filtered).actions;
+            prop_assert!(actions.is_empty(), "{actions:?} in {}", filtered.escape_ascii());
         }
         let mut filter = Filter::new(policy);
         let mut out = Vec::new();
@@ -480,10 +481,11 @@ proptest! {
                 break;
             }
         }
-        prop_assert_eq!(out.escape_ascii().to_string(), whole.escape_ascii().to_string());
-        // No removal has joined its surroundings into a new sequence.
-        let whole = [whole.as_slice(), b"x"].concat();
-        let again = filter_with_policy(&whole, policy);
-        prop_assert_eq!(again.escape_ascii().to_string(), whole.escape_ascii().to_string());
+        prop_assert_eq!(out.escape_ascii().to_string(), filtered.escape_ascii().to_string());
+        // The output passes the filter unchanged: no removal has joined the bytes around it into a
+        // new sequence.
+        let filtered = [filtered.as_slice(), b"x"].concat();
+        let again = filter_with_policy(&filtered, policy);
+        prop_assert_eq!(again.escape_ascii().to_string(), filtered.escape_ascii().to_string());
     }
 }

@@ -1,9 +1,10 @@
 //! ANSI mode: the bytes after ESC, and the parameters and final bytes after ESC [.
 //!
-//! Parameters are decimal 8-bit numbers that wrap around, at most 15, separated by semicolons. Any
-//! other byte is the final byte, even a control. As in the original, the final byte is stored in
-//! the work area after the parameters: a list ends at the first value equal to it, and a cursor
-//! position with one parameter uses it as the column.
+//! A sequence has at most 15 parameters, separated by semicolons. They are decimal 8-bit numbers
+//! that wrap around. Any other byte is the final byte, even a control. As in the original, the
+//! final byte is stored in the work area after the parameters. A parameter list therefore ends at
+//! the first value equal to the final byte. A cursor position with one parameter uses the final
+//! byte as the column.
 
 use super::{ESC, Heath19, State};
 use crate::cx::Cx;
@@ -22,7 +23,7 @@ pub(super) struct Parameters {
     at: usize,
     /// Whether a byte was received. A semicolon before the first digit is the final byte, not a
     /// separator.
-    has_begun: bool,
+    has_received_byte: bool,
     has_number: bool,
     /// Whether the number being read has at least one digit so far.
     is_building: bool,
@@ -33,13 +34,13 @@ impl Parameters {
         if let Some(number) = self.work.get_mut(self.at) {
             *number = number.wrapping_mul(10).wrapping_add(digit);
         }
-        self.has_begun = true;
+        self.has_received_byte = true;
         self.has_number = true;
         self.is_building = true;
     }
 
     fn separator(&mut self) {
-        // The last two entries are reserved for the last number and the final: further numbers
+        // The last two entries are reserved for the last number and the final byte: further numbers
         // replace the last one.
         if self.at + 2 < WORK_MAX {
             self.at += 1;
@@ -97,7 +98,7 @@ impl Heath19 {
     pub(super) fn parameter(&mut self, mut parameters: Parameters, byte: u8, cx: &mut Cx<'_>) {
         match byte {
             b'0'..=b'9' => parameters.digit(byte - b'0'),
-            b';' if parameters.has_begun => parameters.separator(),
+            b';' if parameters.has_received_byte => parameters.separator(),
             b'?' | b'>' if !parameters.has_number && parameters.prefix.is_none() => {
                 parameters = Parameters { prefix: Some(byte), ..Parameters::default() };
             }

@@ -1,7 +1,7 @@
 //! The 33 glyphs of graphics mode, and the Unicode characters that resemble them.
 //!
-//! The four bars are three dots thick, out of eight or ten; the chosen characters are available in
-//! common fonts and slightly thinner.
+//! The four bars of the original are three dots thick, in a cell of eight by ten dots. The chosen
+//! characters are slightly thinner, but are available in common fonts.
 
 /// The first byte that selects a glyph in graphics mode.
 const FIRST: u8 = b'^';
@@ -13,8 +13,8 @@ const GLYPHS: [char; 33] = [
 
 /// Returns the character that a byte displays in graphics mode.
 pub(super) fn glyph(byte: u8) -> char {
-    let place = byte.checked_sub(FIRST).map(usize::from);
-    place.and_then(|place| GLYPHS.get(place)).copied().unwrap_or(char::from(byte))
+    let index = byte.checked_sub(FIRST).map(usize::from);
+    index.and_then(|index| GLYPHS.get(index)).copied().unwrap_or(char::from(byte))
 }
 
 /// Returns the byte that displays the glyph `character` in graphics mode, or `None` if `character`

@@ -61,11 +61,11 @@ impl Heath19 {
     /// Enters hold screen mode on ESC [. If private sequences are ignored, a `?` as the next byte
     /// reverts this.
     fn enter_hold(&mut self) {
-        let held_before = self.modes.holds;
+        let was_holding = self.modes.holds;
         let budget = self.hold_budget;
         self.set_hold(true);
         if self.ignores_private {
-            self.state = State::Hold { held_before, budget };
+            self.state = State::Hold { was_holding, budget };
         }
     }
 

@@ -172,7 +172,7 @@ fn pad(digit: u8, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
         _ => None,
     };
     match function {
-        // In general P would get the prefix `O`, but here it is Delete Character.
+        // Delete Character is an exception: other letters from P on have the prefix `O`.
         Some(b'P') => KeyCode::new(b"\x1b[P", modifiers.control),
         Some(letter) => escape(letter, modifiers, modes),
         None if modes.is_keypad_alternate => alternate(b'p' + digit, modes),

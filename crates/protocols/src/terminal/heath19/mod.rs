@@ -8,7 +8,7 @@
 //! 128 bytes. The FIFO is processed at once, unless the screen is held: hold screen mode allows a
 //! limited number of line feeds on the last row; after that the terminal sends XOFF and waits for
 //! the SCROLL key. When 112 or more bytes are queued, each further byte is answered with XOFF; when
-//! fewer than 96 are left, XON is sent. A full FIFO releases one line.
+//! fewer than 96 are left, XON is sent. When the FIFO is full, one held line feed is executed.
 //!
 //! Current programs send private sequences of ECMA-48 to every terminal: bash 5.1 begins each
 //! prompt with `ESC [ ? 2004 h`. The ROM interprets `ESC [` as entering hold screen mode and
@@ -16,7 +16,7 @@
 //! byte instead.
 //!
 //! Not implemented: the defects of the original that corrupt its own memory (lines inserted on the
-//! 25th line, mode 0), the local echo in half duplex of the terminal's own replies, and properties
+//! 25th line, mode 0); in half duplex, the local echo of the terminal's own replies; and properties
 //! of the hardware: parity, stop bits, mains frequency.
 
 mod ansi;
@@ -168,7 +168,7 @@ enum State {
     /// After ESC [ in Heath mode, which has entered hold screen mode. A following `?` restores the
     /// previous mode.
     Hold {
-        held_before: bool,
+        was_holding: bool,
         budget: u8,
     },
     /// Inside a private ECMA-48 sequence, with the number of bytes received after its `?`.
@@ -194,7 +194,8 @@ pub struct Heath19 {
     screen: Screen,
     modes: Modes,
     state: State,
-    /// Number of line feeds on the last row until the screen is held, including the held one.
+    /// Number of line feeds on the last row until the screen is held, including the line feed that
+    /// is then held.
     hold_budget: u8,
     is_held: bool,
     is_off_line: bool,
@@ -268,11 +269,11 @@ impl Heath19 {
             }
             let is_for_line = !code.is_local() && !terminal.is_off_line;
             if is_for_line {
-                terminal.send(code.bytes(), cx.meter);
+                terminal.send_key(code.bytes(), cx.meter);
             }
             if !is_for_line || !terminal.switches.is_full_duplex {
                 code.bytes().iter().for_each(|byte| terminal.enqueue(*byte, cx.meter));
-                terminal.work(cx);
+                terminal.process_input(cx);
             }
         })
     }
@@ -403,7 +404,7 @@ impl Heath19 {
     #[must_use]
     pub fn picture(&self) -> Picture {
         let has_line = self.has_line_25();
-        let mut picture = Picture::of(self.screen.grid(), ROWS + usize::from(has_line));
+        let mut picture = Picture::from_grid(self.screen.grid(), ROWS + usize::from(has_line));
         picture.set_rows(super::ansi::narrow(ROWS + 1));
         let is_seen = !self.modes.hides_cursor && (has_line || self.screen.cursor().row < ROWS);
         let shape = match self.modes.has_block_cursor {
@@ -447,10 +448,10 @@ impl Heath19 {
         }
         if self.input.len() >= XOFF_THRESHOLD {
             self.is_xoff_sent = true;
-            self.send_flow(XOFF);
+            self.send_flow_control(XOFF);
         }
         self.enqueue(byte, cx.meter);
-        self.work(cx);
+        self.process_input(cx);
     }
 
     fn enqueue(&mut self, byte: u8, meter: &mut Meter) {
@@ -463,26 +464,26 @@ impl Heath19 {
     }
 
     /// Processes the input FIFO until it is empty or the screen is held.
-    fn work(&mut self, cx: &mut Cx<'_>) {
+    fn process_input(&mut self, cx: &mut Cx<'_>) {
         loop {
             if self.is_held {
                 if self.input.len() < INPUT_MAX {
                     return;
                 }
-                self.release(1, cx.meter);
+                self.execute_held_line_feed(1, cx.meter);
             }
             let Some(byte) = self.input.pop_front() else { return };
             if self.is_xoff_sent && self.input.len() < XON_THRESHOLD {
                 self.is_xoff_sent = false;
-                self.send_flow(XON);
+                self.send_flow_control(XON);
             }
             self.process(byte, cx);
         }
     }
 
-    /// Executes the held line feed. The screen is held again at line feed number `budget` from now
-    /// on.
-    fn release(&mut self, budget: u8, meter: &mut Meter) {
+    /// Executes the held line feed. Of the following line feeds on the last row, number `budget` is
+    /// held again.
+    fn execute_held_line_feed(&mut self, budget: u8, meter: &mut Meter) {
         self.is_held = false;
         self.hold_budget = budget;
         self.feed_line(meter);
@@ -490,9 +491,9 @@ impl Heath19 {
 
     fn scroll(&mut self, is_page: bool, cx: &mut Cx<'_>) {
         if self.is_held {
-            self.release(if is_page { PAGE_LINES } else { 1 }, cx.meter);
-            self.send_flow(XON);
-            self.work(cx);
+            self.execute_held_line_feed(if is_page { PAGE_LINES } else { 1 }, cx.meter);
+            self.send_flow_control(XON);
+            self.process_input(cx);
         } else if is_page {
             self.hold_budget = PAGE_LINES;
         } else {
@@ -542,8 +543,8 @@ impl Heath19 {
                 }
             }
             State::Parameters(parameters) => self.parameter(parameters, byte, cx),
-            State::Hold { held_before, budget } if byte == b'?' => {
-                self.modes.holds = held_before;
+            State::Hold { was_holding, budget } if byte == b'?' => {
+                self.modes.holds = was_holding;
                 self.hold_budget = budget;
                 self.state = State::Private { count: 0 };
             }
@@ -594,7 +595,7 @@ impl Heath19 {
             self.hold_budget = self.hold_budget.wrapping_sub(1);
             if self.hold_budget == 0 {
                 self.is_held = true;
-                return self.send_flow(XOFF);
+                return self.send_flow_control(XOFF);
             }
         }
         self.feed_line(meter);
@@ -641,7 +642,7 @@ impl Heath19 {
     }
 
     /// Queues the bytes of a key, or sounds the bell if they do not fit.
-    fn send(&mut self, code: &[u8], meter: &mut Meter) {
+    fn send_key(&mut self, code: &[u8], meter: &mut Meter) {
         self.is_bell_pending |= !self.queue(code, meter);
     }
 
@@ -655,9 +656,9 @@ impl Heath19 {
         has_room
     }
 
-    /// Queues XOFF or XON. If the output queue is full, the latest one is stored and sent later;
-    /// otherwise the host might wait for XON indefinitely.
-    fn send_flow(&mut self, flow: u8) {
+    /// Queues XOFF or XON. If the output queue is full, the byte is stored and sent later, so that
+    /// the host does not wait for XON indefinitely.
+    fn send_flow_control(&mut self, flow: u8) {
         if self.output.len() < OUTPUT_MAX {
             self.output.push(flow);
         } else {

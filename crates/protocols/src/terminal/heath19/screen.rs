@@ -14,7 +14,7 @@ use core::ops::Range;
 
 /// Number of columns.
 pub(super) const COLUMNS: usize = 80;
-/// Number of rows that scroll, and index of the 25th line.
+/// Number of scrolling rows. This is also the index of the 25th line.
 pub(super) const ROWS: usize = 24;
 /// Distance between the fixed tab stops in columns.
 const TAB_DISTANCE: usize = 8;
@@ -23,7 +23,7 @@ const LAST_ROW: usize = ROWS - 1;
 
 /// Position of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CursorPosition {
     pub(super) row: usize,
     pub(super) column: usize,
 }
@@ -32,8 +32,8 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Screen {
     grid: Grid,
-    cursor: Place,
-    saved: Place,
+    cursor: CursorPosition,
+    saved: CursorPosition,
     /// Whether the 25th line is displayed.
     has_line_25: bool,
     pub(super) wraps: bool,
@@ -49,8 +49,8 @@ impl Screen {
     pub(super) fn new(wraps: bool) -> Self {
         Self {
             grid: Grid::new(COLUMNS, ROWS + 1),
-            cursor: Place::default(),
-            saved: Place::default(),
+            cursor: CursorPosition::default(),
+            saved: CursorPosition::default(),
             has_line_25: false,
             wraps,
             is_reverse: false,
@@ -65,7 +65,7 @@ impl Screen {
         &self.grid
     }
 
-    pub(super) fn cursor(&self) -> Place {
+    pub(super) fn cursor(&self) -> CursorPosition {
         self.cursor
     }
 
@@ -114,7 +114,7 @@ impl Screen {
     }
 
     fn put(&mut self, text: &[u8]) {
-        let Place { row, column } = self.cursor;
+        let CursorPosition { row, column } = self.cursor;
         let style = self.style();
         self.cells_written += text.len() as u64;
         if let Some(row) = self.grid.row_mut(row) {
@@ -124,7 +124,7 @@ impl Screen {
 
     fn print_one(&mut self, byte: u8, meter: &mut Meter) {
         let character = if self.is_graphic { glyphs::glyph(byte) } else { char::from(byte) };
-        let Place { row, column } = self.cursor;
+        let CursorPosition { row, column } = self.cursor;
         let style = self.style();
         if let Some(row) = self.grid.row_mut(row) {
             if self.inserts {
@@ -207,7 +207,7 @@ impl Screen {
     }
 
     pub(super) fn home(&mut self) {
-        self.cursor = Place::default();
+        self.cursor = CursorPosition::default();
     }
 
     /// Moves to a row; no effect if that row is not displayed.
@@ -316,7 +316,7 @@ impl Screen {
 
     /// Deletes characters at the cursor.
     pub(super) fn delete_characters(&mut self, count: usize) {
-        let Place { row, column } = self.cursor;
+        let CursorPosition { row, column } = self.cursor;
         if let Some(row) = self.grid.row_mut(row) {
             row.delete(column..COLUMNS, count, Cell::BLANK);
         }

@@ -55,7 +55,7 @@ fn is_reverse(cell: &Cell) -> bool {
 }
 
 /// Returns the ESC Y sequence that moves the cursor to `row` and `column`.
-fn to(row: u8, column: u8) -> String {
+fn cursor_sequence(row: u8, column: u8) -> String {
     format!("\x1bY{}{}", char::from(row + b' '), char::from(column + b' '))
 }
 
@@ -80,7 +80,11 @@ fn item_1_a_full_row_leaves_the_cursor_on_the_next_at_once() {
 
 #[test]
 fn item_2_filling_the_last_cell_of_row_23_scrolls() {
-    assert_screen(format!("first\n\rsecond{}{}", to(23, 79), "x"), &filled_and_scrolled(), (23, 0));
+    assert_screen(
+        format!("first\n\rsecond{}{}", cursor_sequence(23, 79), "x"),
+        &filled_and_scrolled(),
+        (23, 0),
+    );
 }
 
 fn filled_and_scrolled() -> String {
@@ -99,14 +103,14 @@ fn item_3_without_wrap_column_79_is_overwritten() {
 #[test]
 fn item_4_after_column_72_a_tab_moves_one_column_and_at_79_none() {
     for (from, stop) in [(0, 8), (7, 8), (8, 16), (71, 72), (72, 73), (78, 79), (79, 79)] {
-        let harness = Harness::with(to(0, from) + "\t");
+        let harness = Harness::with(cursor_sequence(0, from) + "\t");
         assert_eq!(harness.terminal.cursor(), (0, stop), "from {from}");
     }
 }
 
 #[test]
 fn item_5_invalid_rows_are_ignored_and_invalid_columns_mean_the_last() {
-    let start = to(5, 5);
+    let start = cursor_sequence(5, 5);
     for (sequence, cursor) in [
         ("\x1bY9(", (5, 8)),
         ("\x1bY\x1f(", (5, 8)),
@@ -124,7 +128,7 @@ fn item_5_invalid_rows_are_ignored_and_invalid_columns_mean_the_last() {
 
 #[test]
 fn item_6_enabling_the_25th_line_clears_it_unless_it_is_on() {
-    let mut harness = Harness::with(format!("\x1bx1{}status\x1bx1", to(24, 0)));
+    let mut harness = Harness::with(format!("\x1bx1{}status\x1bx1", cursor_sequence(24, 0)));
     assert_eq!(
         (harness.terminal.row_text(24).as_str(), harness.terminal.cursor()),
         ("status", (24, 6))
@@ -135,7 +139,7 @@ fn item_6_enabling_the_25th_line_clears_it_unless_it_is_on() {
 
 #[test]
 fn item_6_operations_on_the_25th_line_do_not_affect_other_rows() {
-    let mut harness = Harness::with(format!("main\x1bx1{}status", to(24, 0)));
+    let mut harness = Harness::with(format!("main\x1bx1{}status", cursor_sequence(24, 0)));
     harness.receive("\n\x1bA\x1bB\x1bI");
     assert_eq!(
         (harness.terminal.row_text(24).as_str(), harness.terminal.cursor()),
@@ -150,8 +154,8 @@ fn item_6_operations_on_the_25th_line_do_not_affect_other_rows() {
 
 #[test]
 fn item_6_the_25th_line_survives_scrolling_both_ways() {
-    let mut harness = Harness::with(format!("\x1bx1{}status\x1bHtop", to(24, 0)));
-    harness.receive(to(23, 0) + "\n\n");
+    let mut harness = Harness::with(format!("\x1bx1{}status\x1bHtop", cursor_sequence(24, 0)));
+    harness.receive(cursor_sequence(23, 0) + "\n\n");
     assert_eq!(
         (harness.terminal.text(), harness.terminal.row_text(24)),
         ("".into(), "status".into())
@@ -163,8 +167,8 @@ fn item_6_the_25th_line_survives_scrolling_both_ways() {
 
 #[test]
 fn item_7_inserting_and_deleting_lines_return_to_column_0() {
-    assert_screen(format!("a\r\nb\r\nc{}\x1bL", to(1, 1)), "a\n\nb\nc", (1, 0));
-    assert_screen(format!("a\r\nb\r\nc{}\x1bM", to(1, 1)), "a\nc", (1, 0));
+    assert_screen(format!("a\r\nb\r\nc{}\x1bL", cursor_sequence(1, 1)), "a\n\nb\nc", (1, 0));
+    assert_screen(format!("a\r\nb\r\nc{}\x1bM", cursor_sequence(1, 1)), "a\nc", (1, 0));
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn item_8_inserted_characters_push_column_79_out() {
 
 #[test]
 fn item_9_erasing_writes_plain_spaces_and_includes_the_cursor() {
-    let start = format!("\x1bpabc\r\ndef\r\nghi{}", to(1, 1));
+    let start = format!("\x1bpabc\r\ndef\r\nghi{}", cursor_sequence(1, 1));
     for (sequence, text) in [
         ("\x1bb", "\n  f\nghi"),
         ("\x1bJ", "abc\nd"),
@@ -218,7 +222,7 @@ fn item_13_a_list_of_renditions_ends_at_an_unknown_number() {
 
 #[test]
 fn item_14_reports_have_the_format_of_the_mode() {
-    let mut harness = Harness::with(to(5, 7) + "\x1bn\x1bZ");
+    let mut harness = Harness::with(cursor_sequence(5, 7) + "\x1bn\x1bZ");
     assert_eq!(harness.take_output(), "\x1bY%'\x1b/K");
     harness.receive("\x1b<\x1b[6n\x1b[5n\x1b[c\x1bZ");
     assert_eq!(harness.take_output(), "\x1b[6;8R");
@@ -240,14 +244,14 @@ fn item_15_a_page_is_sent_with_the_sequences_that_display_it() {
 fn item_15_the_25th_line_is_sent_by_itself_or_as_a_cr_if_off() {
     let mut harness = Harness::with("main\x1b]");
     assert_eq!(harness.take_output(), "\r");
-    harness.receive(format!("\x1bx1{}\x1bF^_\x1b]", to(24, 78)));
+    harness.receive(format!("\x1bx1{}\x1bF^_\x1b]", cursor_sequence(24, 78)));
     assert_eq!(harness.take_output(), format!("{}\x1bF^_\r", " ".repeat(78)));
 }
 
 /// Returns a terminal in hold screen mode that has received a full screen and `lines` further
 /// lines.
 fn held_terminal(lines: usize) -> Harness {
-    let mut harness = Harness::with(to(23, 0) + "\x1b[");
+    let mut harness = Harness::with(cursor_sequence(23, 0) + "\x1b[");
     harness.receive("x\r\n".repeat(lines));
     harness
 }
@@ -279,7 +283,7 @@ fn item_16_scroll_with_shift_releases_24_lines() {
 #[test]
 fn item_16_the_line_feed_of_a_wrap_and_one_above_row_23_are_not_held() {
     let mut harness = held_terminal(0);
-    harness.receive(row_of_80('w') + &to(22, 0) + "\n");
+    harness.receive(row_of_80('w') + &cursor_sequence(22, 0) + "\n");
     assert!(!harness.terminal.is_held());
     harness.receive("\n");
     assert!(harness.terminal.is_held());
@@ -302,7 +306,8 @@ fn item_17_xon_waits_until_fewer_than_96_bytes_are_left() {
     let mut harness = held_terminal(1);
     harness.receive(format!("\n{}", "a".repeat(112)));
     harness.take_output();
-    // The line feed of the first SCROLL leaves 112 bytes, and the next one is held again.
+    // The first SCROLL executes the held line feed. The next line feed is held again, with 112
+    // bytes left in the queue.
     harness.key(Key::Scroll, false);
     assert_eq!((harness.take_output().as_str(), harness.terminal.waiting()), ("\x11\x13", 112));
     harness.key(Key::Scroll, false);
@@ -325,7 +330,7 @@ fn keypad(is_ansi: bool, is_shifted: bool, is_keypad_alternate: bool, inserts: b
     let modes = KeyModes { is_ansi, inserts, is_keypad_shifted: is_shifted, is_keypad_alternate };
     let codes = keys.map(|key| {
         let code = key.code(Modifiers::default(), modes);
-        // SHIFT and keypad-shifted mode cancel each other, and each alone has the same effect.
+        // SHIFT and keypad-shifted mode have the same effect, and cancel each other.
         let other = KeyModes { is_keypad_shifted: !is_shifted, ..modes };
         assert_eq!(key.code(Modifiers { shift: true, control: false }, other), code);
         String::from_utf8(code.bytes().to_vec()).unwrap().replace('\x1b', "^").replace('\r', "CR")
@@ -347,10 +352,10 @@ fn item_18_the_keypad_codes_are_correct_in_all_modes() {
     let alternate = "^?p ^?q ^?r ^?s ^?t ^?u ^?v ^?w ^?x ^?y ^?n ^?M";
     assert_eq!(keypad(false, false, true, false), alternate);
     assert_eq!(keypad(true, false, true, false), alternate.replace('?', "O"));
-    let both = "^?p ^L ^B ^M ^D ^H ^C ^@ ^A ^N ^?n ^?M";
-    assert_eq!(keypad(false, true, true, false), both);
-    let both = "^Op ^[L ^[B ^[M ^[D ^[H ^[C ^[4h ^[A ^[P ^On ^OM";
-    assert_eq!(keypad(true, true, true, false), both);
+    let shifted_alternate = "^?p ^L ^B ^M ^D ^H ^C ^@ ^A ^N ^?n ^?M";
+    assert_eq!(keypad(false, true, true, false), shifted_alternate);
+    let shifted_alternate = "^Op ^[L ^[B ^[M ^[D ^[H ^[C ^[4h ^[A ^[P ^On ^OM";
+    assert_eq!(keypad(true, true, true, false), shifted_alternate);
 }
 
 #[test]
@@ -368,13 +373,13 @@ fn item_19_every_graphics_byte_has_its_glyph() {
 #[test]
 fn the_cursor_stops_at_the_edges_and_never_wraps() {
     assert_screen("\x1bA\x1bD\x08", "", (0, 0));
-    assert_screen(to(23, 79) + "\x1bB\x1bC", "", (23, 79));
-    assert_screen(to(7, 9) + "\x1bj\x1bH\x1bk", "", (7, 9));
+    assert_screen(cursor_sequence(23, 79) + "\x1bB\x1bC", "", (23, 79));
+    assert_screen(cursor_sequence(7, 9) + "\x1bj\x1bH\x1bk", "", (7, 9));
 }
 
 #[test]
 fn a_diagonal_line_of_motions_is_the_same_in_both_modes() {
-    assert_screen(to(5, 5) + "\x1bA\x1bB\x1bB\x1bC\x1bC\x1bD", "", (6, 6));
+    assert_screen(cursor_sequence(5, 5) + "\x1bA\x1bB\x1bB\x1bC\x1bC\x1bD", "", (6, 6));
     assert_screen("\x1b<\x1b[6;6H\x1b[A\x1b[2B\x1b[0;9C\x1b[255D\x1b[6C", "", (6, 6));
 }
 
@@ -447,9 +452,9 @@ fn baud_codes_are_reported_and_others_ignored() {
 fn reset_restores_the_power_on_state() {
     let mut harness = Harness::with("\x1bx1\x1bF\x1bp\x1b@\x1b[\x1bx5\x1bx4\x1bw\x1b<abc");
     harness.receive("\x1b[z");
-    let fresh = Harness::new();
-    assert_eq!(harness.terminal.picture(), fresh.terminal.picture());
-    assert_eq!(harness.terminal.key_modes(), fresh.terminal.key_modes());
+    let new_terminal = Harness::new();
+    assert_eq!(harness.terminal.picture(), new_terminal.terminal.picture());
+    assert_eq!(harness.terminal.key_modes(), new_terminal.terminal.key_modes());
     harness.receive(row_of_80('x'));
     assert_eq!(harness.terminal.cursor(), (1, 0));
 }
@@ -528,7 +533,7 @@ fn a_disabled_keyboard_sends_nothing() {
 fn keys_ring_the_bell_if_the_fifo_of_a_held_screen_is_full() {
     let switches = Switches { is_full_duplex: false, ..Switches::default() };
     let mut harness = Harness { terminal: Heath19::new(switches), context: TestContext::default() };
-    harness.receive(to(23, 0) + "\x1b[\n" + &"a".repeat(127));
+    harness.receive(cursor_sequence(23, 0) + "\x1b[\n" + &"a".repeat(127));
     harness.key(Key::F1, false);
     assert_eq!(harness.context.counted(Counter::TerminalInputOverruns), 1);
     assert_eq!(harness.terminal.event(), Some(Event::Bell));
@@ -571,7 +576,7 @@ fn the_largest_page_has_both_changes_at_each_cell() {
         harness.receive("\x1b[7;10ma\x1b[0;11ma".repeat(40));
     }
     harness.receive("\x1b[p");
-    // Every second change of a kind is one byte shorter.
+    // Turning reverse video off takes one byte less than turning it on.
     let expected = 1920 + 960 * (5 + 4) + 960 * (5 + 3) - 8 + 8 + 1 - (5 + 3) + (5 + 3);
     assert!(harness.terminal.output().len() <= PAGE_BYTES_MAX);
     assert_eq!(harness.terminal.output().len(), expected);
@@ -580,7 +585,7 @@ fn the_largest_page_has_both_changes_at_each_cell() {
 #[test]
 fn the_last_xon_reaches_a_host_that_reads_late() {
     let mut harness = Harness::with("\x1bZ".repeat(86));
-    harness.receive(to(23, 0) + "\x1b[\n");
+    harness.receive(cursor_sequence(23, 0) + "\x1b[\n");
     harness.key(Key::Scroll, false);
     assert_eq!((harness.terminal.output().len(), harness.terminal.is_held()), (256, false));
     harness.take_output();
@@ -601,7 +606,7 @@ fn bytes_and_new_lines_are_charged_to_the_terminal() {
 
 #[test]
 fn a_picture_includes_the_25th_line_and_the_visible_cursor() {
-    let mut harness = Harness::with(format!("top\x1bx1\x1bx4{}status", to(24, 0)));
+    let mut harness = Harness::with(format!("top\x1bx1\x1bx4{}status", cursor_sequence(24, 0)));
     let picture = harness.terminal.picture();
     assert_eq!((picture.size(), picture.cell(24, 0).unwrap().character()), ((80, 25), 's'));
     let cursor = PictureCursor { row: 24, column: 6, shape: CursorShape::Block };
@@ -664,16 +669,16 @@ proptest! {
         stream in streams(),
         sizes in prop::collection::vec(1..9_usize, 1..20),
     ) {
-        let whole = Harness::with(&stream);
-        let mut parts = Harness::new();
+        let unsplit = Harness::with(&stream);
+        let mut split = Harness::new();
         let mut rest = stream.as_slice();
         let mut sizes = sizes.into_iter().cycle();
         while !rest.is_empty() {
             let (part, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));
-            parts.receive(part);
+            split.receive(part);
             rest = later;
         }
-        prop_assert_eq!(format!("{:?}", whole.terminal), format!("{:?}", parts.terminal));
+        prop_assert_eq!(format!("{:?}", unsplit.terminal), format!("{:?}", split.terminal));
     }
 
     #[test]
@@ -685,11 +690,11 @@ proptest! {
             harness.receive(stream);
             let new = harness.terminal.picture();
             screen.receive(&draw(&old, &new), &mut harness.context.cx());
-            let drawn = screen.picture();
+            let displayed = screen.picture();
             let place = |picture: &Picture| picture.cursor().map(|at| (at.row, at.column));
-            prop_assert_eq!(place(&drawn), place(&new));
+            prop_assert_eq!(place(&displayed), place(&new));
             for row in 0..25 {
-                prop_assert_eq!(drawn.row(row), new.row(row), "row {}", row);
+                prop_assert_eq!(displayed.row(row), new.row(row), "row {}", row);
             }
             old = new;
         }
@@ -698,7 +703,7 @@ proptest! {
 
 // Private sequences of ECMA-48.
 
-fn lenient() -> Harness {
+fn terminal_without_private_sequences() -> Harness {
     let mut harness = Harness::new();
     harness.terminal.ignore_private_sequences(true);
     harness
@@ -710,8 +715,8 @@ fn private_sequences_are_dropped_and_do_not_hold_the_screen() {
     let sequences = ["\x1b[?2004h", "\x1b[?25l", "\x1b[?1049h", "\x1b[?1;2c", "\x1b[?2004$p"];
     for sequence in sequences {
         for cut in 0..sequence.len() {
-            let mut harness = lenient();
-            harness.receive(to(23, 0));
+            let mut harness = terminal_without_private_sequences();
+            harness.receive(cursor_sequence(23, 0));
             let (first, second) = sequence.split_at(cut);
             harness.receive(first);
             harness.receive(format!("{second}$ \n\n\r"));
@@ -723,29 +728,29 @@ fn private_sequences_are_dropped_and_do_not_hold_the_screen() {
 
 #[test]
 fn hold_screen_mode_is_entered_by_esc_bracket_without_question_mark() {
-    let mut harness = lenient();
-    harness.receive(to(23, 0) + "\x1b[$ \n");
+    let mut harness = terminal_without_private_sequences();
+    harness.receive(cursor_sequence(23, 0) + "\x1b[$ \n");
     assert_eq!((harness.terminal.is_held(), harness.take_output().as_str()), (true, "\x13"));
     assert_eq!(harness.terminal.row_text(23), "$");
 }
 
 #[test]
 fn a_private_sequence_does_not_end_hold_screen_mode() {
-    let mut harness = lenient();
-    harness.receive(to(23, 0) + "\x1b[a\x1b[?2004h\n");
+    let mut harness = terminal_without_private_sequences();
+    harness.receive(cursor_sequence(23, 0) + "\x1b[a\x1b[?2004h\n");
     assert!(harness.terminal.is_held());
 }
 
 #[test]
 fn the_rom_holds_and_displays_private_sequences() {
-    let mut harness = Harness::with(to(23, 0) + "\x1b[?2004h\n");
+    let mut harness = Harness::with(cursor_sequence(23, 0) + "\x1b[?2004h\n");
     assert_eq!((harness.terminal.is_held(), harness.take_output().as_str()), (true, "\x13"));
     assert_eq!(harness.terminal.row_text(23), "?2004h");
 }
 
 #[test]
 fn an_unterminated_private_sequence_is_dropped_up_to_a_limit() {
-    let mut harness = lenient();
+    let mut harness = terminal_without_private_sequences();
     harness.receive("\x1b[?".to_owned() + &"1".repeat(40) + "text");
     assert_eq!(harness.terminal.row_text(0), "1111111text");
 }

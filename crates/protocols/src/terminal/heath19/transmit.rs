@@ -1,5 +1,5 @@
 //! Transmission of the page and the 25th line: the characters of the screen, and the sequences that
-//! reproduce their modes.
+//! switch graphics mode and reverse video.
 //!
 //! There is no separator between lines. A change of graphics mode precedes a change of reverse
 //! video, and modes that are on at the end are not turned off.
@@ -41,8 +41,8 @@ impl Heath19 {
         let grid = self.screen.grid();
         let is_ansi = self.modes.keys.is_ansi;
         let mut page = Vec::with_capacity(rows.len() * COLUMNS + 1);
-        let places = rows.flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
-        for cell in places.filter_map(|(row, column)| grid.cell(row, column)) {
+        let cell_positions = rows.flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
+        for cell in cell_positions.filter_map(|(row, column)| grid.cell(row, column)) {
             let glyph = glyphs::byte_for(cell.character());
             if is_graphic != glyph.is_some() {
                 is_graphic = glyph.is_some();

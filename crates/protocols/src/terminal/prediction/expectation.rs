@@ -1,24 +1,24 @@
 //! The expected effect of a key: the cursor position after the key, and the change of the row.
 //!
 //! A line that is longer than a row continues in the next row, and hosts differ in how they move
-//! the cursor there. A shell with line editing moves to the next row at once, by an additional
-//! character or by CR. If the kernel echoes, the wrap of the terminal is pending until the next
-//! character. For the key that fills a row both cursor positions are accepted, and the keys after
-//! it are predicted the same for both kinds of host. Only a shell with line editing can erase back
-//! into the previous row, so such an erasure is predicted only after the host has been observed to
-//! wrap at once. If the wrap scrolls the screen, row indices still count as if nothing had
-//! scrolled, and the number of scrolled rows is counted separately.
+//! the cursor there. A shell with line editing moves to the next row at once: it sends an
+//! additional character or CR. If the kernel echoes, the wrap of the terminal is pending until the
+//! next character. For the key that fills a row both cursor positions are accepted. The prediction
+//! of the keys after it is the same for both kinds of host. Only a shell with line editing can
+//! erase back into the previous row. Such an erasure is therefore predicted only after the host was
+//! observed to wrap at once. If the wrap scrolls the screen, row indices still count as if nothing
+//! had scrolled, and the number of scrolled rows is counted separately.
 
 use super::super::cell::{Cell, Style};
 use super::keys::Key;
 use super::overlay::View;
-use super::{Place, Predictor};
+use super::{CursorPosition, Predictor};
 use alloc::vec;
 use unicode_width::UnicodeWidthChar;
 
 /// Expected effect of a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Expected {
+pub(super) struct ExpectedEffect {
     /// Cursor position after the key.
     pub(super) position: ExpectedPosition,
     /// Column of the expected character in the row `edit_row`, and that character.
@@ -36,11 +36,11 @@ pub(super) struct Expected {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExpectedPosition {
     /// Cursor position if the host moves to the next row at once.
-    pub(super) place: Place,
+    pub(super) place: CursorPosition,
     /// Number of rows by which the screen has scrolled when the cursor is at this position.
     pub(super) scrolled: usize,
     /// Alternative cursor position if the host leaves the wrap pending.
-    pub(super) pending: Option<Place>,
+    pub(super) pending: Option<CursorPosition>,
 }
 
 /// Change of a row by a key.
@@ -68,7 +68,7 @@ impl ExpectedPosition {
     }
 
     /// Returns the number of scrolled rows if a cursor at `place` matches this expected position.
-    pub(super) fn matches(self, place: Place) -> Option<usize> {
+    pub(super) fn matches(self, place: CursorPosition) -> Option<usize> {
         match self.pending {
             // The wrap that would scroll has not happened yet.
             Some(pending) if pending == place => {
@@ -81,7 +81,7 @@ impl ExpectedPosition {
 
 impl Predictor {
     /// Predicts the effect of a key after those in the queue.
-    pub(super) fn expect(&mut self, key: Key) -> Option<Expected> {
+    pub(super) fn expect(&mut self, key: Key) -> Option<ExpectedEffect> {
         let from = match self.queue.back() {
             Some(last) => last.expected.map(|expected| expected.position),
             None => Some(self.base_position()),
@@ -114,10 +114,14 @@ impl Predictor {
         let last = self.rows().saturating_sub(1);
         let scrolled = from.scrolled + usize::from(from.place.row >= last);
         let row = (from.place.row + 1).min(last);
-        ExpectedPosition { place: Place { row, ..Place::default() }, scrolled, pending: None }
+        ExpectedPosition {
+            place: CursorPosition { row, ..CursorPosition::default() },
+            scrolled,
+            pending: None,
+        }
     }
 
-    fn expect_text(&mut self, character: char, from: ExpectedPosition) -> Option<Expected> {
+    fn expect_text(&mut self, character: char, from: ExpectedPosition) -> Option<ExpectedEffect> {
         let view = self.view_of(from.row());
         let width = character.width()?;
         let column = from.place.column;
@@ -127,7 +131,7 @@ impl Predictor {
         if !(fits || is_at_end && column + width <= view.cells.len()) {
             return None;
         }
-        // Existing text in a row that was not part of the line may not be moved by the host.
+        // The next row has text that is not part of the line, and the host may or may not move it.
         if from.pending.is_some() && !is_at_end {
             return None;
         }
@@ -139,16 +143,16 @@ impl Predictor {
         let end = column + width;
         let position = match end == view.cells.len() {
             false => ExpectedPosition {
-                place: Place { column: end, ..from.place },
+                place: CursorPosition { column: end, ..from.place },
                 pending: None,
                 ..from
             },
             true => {
-                let place = Place { column: end - 1, is_wrap_pending: true, ..from.place };
+                let place = CursorPosition { column: end - 1, is_wrap_pending: true, ..from.place };
                 ExpectedPosition { pending: Some(place), ..self.row_below(from) }
             }
         };
-        Some(Expected {
+        Some(ExpectedEffect {
             position,
             cell: Some((column, character)),
             edit: Edit::Insert { column, character, width }.with_tail_kept(self.is_overwriting()),
@@ -157,7 +161,7 @@ impl Predictor {
         })
     }
 
-    fn expect_erasure(&mut self, from: ExpectedPosition) -> Option<Expected> {
+    fn expect_erasure(&mut self, from: ExpectedPosition) -> Option<ExpectedEffect> {
         self.erasable = self.erasable.checked_sub(1)?;
         let mut from = from;
         if from.place.column == 0 {
@@ -167,25 +171,28 @@ impl Predictor {
             let is_empty = self.view_of(from.row()).is_blank_from(0);
             let row = from.place.row.checked_sub(1).filter(|_| goes_back && is_empty)?;
             let column = usize::from(self.host_screen.size().0);
-            from.place = Place { row, column, ..Place::default() };
+            from.place = CursorPosition { row, column, ..CursorPosition::default() };
         }
         let mut view = self.view_of(from.row());
         let width = width_before(&view, from.place.column)?;
         let column = from.place.column.checked_sub(width)?;
-        // Only the host knows the character under one that was overwritten.
+        // Only the host knows the character that an overwriting character has replaced.
         let is_at_end = view.is_blank_from(column + width);
         if !is_at_end && (!view.has_room() || self.is_overwriting()) {
             return None;
         }
         view.remove(column, width);
         let cell = view.cells.get(column).map(|cell| (column, cell.character()));
-        let position =
-            ExpectedPosition { place: Place { column, ..from.place }, pending: None, ..from };
+        let position = ExpectedPosition {
+            place: CursorPosition { column, ..from.place },
+            pending: None,
+            ..from
+        };
         let edit = Edit::Remove { column, width };
-        Some(Expected { position, cell, edit, edit_row: from.row(), is_evidence: false })
+        Some(ExpectedEffect { position, cell, edit, edit_row: from.row(), is_evidence: false })
     }
 
-    fn expect_motion(&mut self, key: Key, from: ExpectedPosition) -> Option<Expected> {
+    fn expect_motion(&mut self, key: Key, from: ExpectedPosition) -> Option<ExpectedEffect> {
         let view = self.view_of(from.row());
         let at = from.place.column;
         let column = match key {
@@ -198,13 +205,13 @@ impl Predictor {
         if !matches!(self.last_key, Key::Left | Key::Right) {
             self.begin_epoch();
         }
-        let position = ExpectedPosition { place: Place { column, ..from.place }, ..from };
+        let position = ExpectedPosition { place: CursorPosition { column, ..from.place }, ..from };
         let edit = Edit::None;
         let edit_row = from.row();
-        Some(Expected { position, cell: None, edit, edit_row, is_evidence: true })
+        Some(ExpectedEffect { position, cell: None, edit, edit_row, is_evidence: true })
     }
 
-    fn expect_enter(&mut self, from: ExpectedPosition) -> Option<Expected> {
+    fn expect_enter(&mut self, from: ExpectedPosition) -> Option<ExpectedEffect> {
         let is_pending = self.queue.is_empty() && self.base.is_wrap_pending;
         let wrap = if is_pending { Some(Wrap::Pending) } else { self.wrap };
         let position = match (from.pending, wrap) {
@@ -215,7 +222,7 @@ impl Predictor {
         self.begin_epoch();
         let edit = Edit::None;
         let edit_row = from.row();
-        Some(Expected { position, cell: None, edit, edit_row, is_evidence: false })
+        Some(ExpectedEffect { position, cell: None, edit, edit_row, is_evidence: false })
     }
 
     /// Returns the content of a row after all keys in the queue. `row` counts as if the screen had

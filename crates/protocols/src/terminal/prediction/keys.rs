@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthChar;
 
 const ESC: u8 = 0x1b;
 
-/// A key, as far as prediction distinguishes it.
+/// A typed key. All keys whose effect cannot be predicted are [`Key::Other`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     /// A character of one or two columns.

@@ -3,42 +3,43 @@
 //! All output for the real terminal passes through unchanged, so that its scrollback, modes and
 //! colors stay as the host sets them. An internal [`Terminal`] tracks this output. The expected
 //! effect of the keys in flight is drawn over the row of the cursor (the overlay). The overlay is
-//! removed before host output is passed on and drawn again afterwards for the keys still in flight,
-//! so no prediction can persist. The alternative, drawing the whole screen from an internal grid,
-//! would lose the scrollback and every sequence that the grid does not support.
+//! removed before host output is passed on, and is drawn again afterwards for the keys still in
+//! flight, so no prediction can persist. The alternative, drawing the whole screen from an internal
+//! grid, would lose the scrollback and every sequence that the grid does not support.
 //!
 //! **Keys.** Each sent key enters a queue with the expected cursor position and the expected
 //! character. A character inserts itself, backspace removes the typed character before it, left and
-//! right arrows move, Enter moves to the first column of the next row. If two consecutive
-//! characters have not moved the text after them, as in an editor in overwrite mode or with several
-//! windows side by side, the next ones are predicted to overwrite. The effect of other keys is
-//! unknown: no key after one of them is predicted until it has timed out. A line that is longer
-//! than its row continues in the next row, and is erased back from there (`expectation`).
+//! right arrows move, Enter moves to the first column of the next row. In overwrite mode, or
+//! between windows side by side, an editor does not move the text after a character. Once two
+//! consecutive characters have not moved that text, further characters are predicted to overwrite
+//! it. The effect of other keys is unknown: no key after one of them is predicted until it has
+//! timed out. A line that is longer than its row continues in the next row, and is erased back from
+//! there (`expectation`).
 //!
-//! **Confirmation.** Host output is examined in pieces, which end before each CR and after each LF.
-//! If the cursor is at the expected position of a key in the queue, and the expected characters are
-//! displayed, that key and all earlier keys are confirmed. A key is late after the usual echo time
-//! plus a grace period of at least 50 ms; the round trip is smoothed according to RFC 6298, and the
-//! grace period grows with its variation. Late keys are hidden. If the cursor is then at a position
-//! that no key explains, the prediction was wrong. If the cursor has not moved, a segment may have
-//! been lost: the key stays queued but hidden for at most five seconds. An answer to a TIMING-MARK
-//! (RFC 860), or any other notification that all keys up to some time were read, ends that wait; an
-//! acknowledgment of the echo itself ends it at once.
+//! **Confirmation.** Host output is split before each CR and after each LF, and each piece is
+//! examined. If the cursor is at the expected position of a key in the queue, and the expected
+//! characters are displayed, that key and all earlier keys are confirmed. The echo time is smoothed
+//! as in RFC 6298. A key is late after this time plus a grace period, which is at least 50 ms and
+//! grows with the variation. Late keys are hidden. If the cursor is then at a position that no key
+//! explains, the prediction was wrong. If the cursor has not moved, a segment may have been lost:
+//! the key stays queued but hidden for at most five seconds. That wait ends early if the host
+//! reports that it has read all keys (TIMING-MARK, RFC 860), and at once if it acknowledges the
+//! echo itself.
 //!
 //! **Epochs.** Keys whose prediction depends on the same evidence form an epoch. Enter, arrows,
-//! text after arrows, and keys of unknown effect begin a new epoch, and so does output that no key
-//! explains, such as a password prompt. Predictions of an epoch are displayed only after the host
-//! has confirmed one of its keys by a character that was not there before. Keys typed before the
-//! answer to the last Enter do not count: a terminal echoes type-ahead until the program that asks
-//! for a password disables the echo. A wrong prediction invalidates its whole epoch, and keys that
+//! text after arrows, and keys of unknown effect begin a new epoch. Output that no key explains,
+//! such as a password prompt, also begins one. Predictions of an epoch are displayed only after the
+//! host has confirmed one of its keys by a character that was not there before. Keys typed before
+//! the answer to the last Enter do not count: a terminal echoes type-ahead until the program that
+//! asks for a password disables the echo. A wrong prediction invalidates its whole epoch. Keys that
 //! are not due yet are predicted again from the current cursor position.
 //!
-//! **Display.** In [`Mode::Auto`] predictions are displayed when echoes take more than 30 ms (until
-//! less than 20 ms), and underlined above 80 ms (until 50 ms). They are not displayed while the
-//! column of the real terminal is unknown: after a resize, after other output, and after prediction
-//! was enabled, until the next CR. They are not displayed either while the host is inside a
-//! sequence, inserts, uses another character set, or has left and right margins, nor in a row with
-//! protected or large characters.
+//! **Display.** In [`Mode::Auto`] predictions are displayed when the echo time exceeds 30 ms, until
+//! it falls to 20 ms. They are underlined when it exceeds 80 ms, until it falls to 50 ms. After a
+//! resize, after other output, and after prediction was enabled, the column of the real terminal is
+//! unknown, and nothing is displayed until the next CR. Nothing is displayed while the host is
+//! inside a sequence, inserts, uses another character set, or has left and right margins, or in a
+//! row with protected or large characters.
 //!
 //! Not implemented: predictions in other rows than the cursor's, because the row number on the real
 //! terminal is not known and a wrap in its last row scrolls; and REP of a character that was sent
@@ -52,32 +53,32 @@ mod round_trip;
 mod tests;
 
 use super::ansi::Terminal;
-use super::cell::{Attributes, Cell, Style};
+use super::cell::{Cell, Style};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use expectation::{Edit, Expected, Wrap};
+use expectation::{Edit, ExpectedEffect, Wrap};
 use keys::{Key, KeyReader};
 use overlay::View;
 use round_trip::RoundTrip;
 
 /// Minimum number of bytes in one call of [`Predictor::typed`] that count as a paste.
 const PASTE_BYTES_MIN: usize = 100;
-/// Maximum number of keys that wait for their echo (our choice): more than ten seconds of a fast
-/// typist.
+/// Maximum number of keys that wait for their echo (our choice). A fast typist needs more than ten
+/// seconds for so many keys.
 const KEYS_MAX: usize = 128;
-/// Maximum number of pieces of one host output that are examined for echoes.
+/// Maximum number of pieces of one call's host output that are examined for echoes.
 const PIECES_MAX: usize = 64;
 /// Time after which an unanswered key is dropped if the cursor has not moved.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time allowed for an echo after the host has reported that it has read the key.
 const ECHO_GRACE_AFTER_READ: Duration = Duration::from_millis(50);
-/// Number of consecutive characters that left the text after them in place, from which on further
+/// Minimum number of consecutive characters that did not move the text after them, before further
 /// characters are predicted to overwrite it.
 const UNMOVED_MIN: u8 = 2;
-/// Minimum length in bytes of output in which lines that scroll away are skipped.
+/// Minimum length in bytes of host output whose lines are skipped if they scroll away.
 const FLOOD_BYTES_MIN: usize = 16 * 1024;
 
 /// Display mode of predictions.
@@ -103,8 +104,8 @@ pub struct Statistics {
     pub shown: u64,
     /// Predictions that the host confirmed.
     pub confirmed: u64,
-    /// Predictions that the host contradicted or never answered, although it had confirmed others
-    /// of the same epoch.
+    /// Predictions that the host contradicted or never answered, although it had confirmed other
+    /// predictions of the same epoch.
     pub wrong: u64,
     /// Wrong predictions that were displayed.
     pub wrong_seen: u64,
@@ -115,7 +116,7 @@ pub struct Statistics {
 
 /// Position of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct CursorPosition {
     row: usize,
     column: usize,
     is_wrap_pending: bool,
@@ -130,9 +131,9 @@ struct TypedKey {
     typed_at: Instant,
     epoch: u64,
     /// The expected effect; `None` if the key is of unknown effect.
-    expected: Option<Expected>,
-    /// Time by which the host must have echoed the key, because it reported that it has read it.
-    settled_at: Option<Instant>,
+    expected: Option<ExpectedEffect>,
+    /// Deadline of the echo, set when the host reports that it has read the key.
+    echo_deadline: Option<Instant>,
     past: KeyHistory,
 }
 
@@ -166,13 +167,13 @@ pub struct Predictor {
     reader: KeyReader,
     queue: VecDeque<TypedKey>,
     /// Cursor position before the first key in the queue.
-    base: Place,
+    base: CursorPosition,
     /// Number of rows that the screen has scrolled since the queue was last empty.
     base_scrolled: usize,
     /// Content of the cursor's row before the first key in the queue; empty if there is no text
     /// after the cursor.
     base_row: Vec<Cell>,
-    /// Number of consecutive characters that left the text after them in place.
+    /// Number of consecutive characters that did not move the text after them.
     unmoved_count: u8,
     /// Behavior of the host at a full row, if it was observed.
     wrap: Option<Wrap>,
@@ -190,8 +191,8 @@ pub struct Predictor {
     /// The displayed row with its predictions; `None` if no prediction is displayed.
     displayed: Option<View>,
     output: Vec<u8>,
-    wants_mark: bool,
-    mark_asked_at: Option<Instant>,
+    wants_timing_mark: bool,
+    timing_mark_sent_at: Option<Instant>,
     statistics: Statistics,
 }
 
@@ -204,7 +205,7 @@ impl Predictor {
             host_screen: Terminal::new(columns, rows),
             reader: KeyReader::default(),
             queue: VecDeque::new(),
-            base: Place::default(),
+            base: CursorPosition::default(),
             base_scrolled: 0,
             base_row: Vec::new(),
             unmoved_count: 0,
@@ -219,8 +220,8 @@ impl Predictor {
             reserved_rows: 0,
             displayed: None,
             output: Vec::new(),
-            wants_mark: false,
-            mark_asked_at: None,
+            wants_timing_mark: false,
+            timing_mark_sent_at: None,
             statistics: Statistics::default(),
         }
     }
@@ -234,7 +235,7 @@ impl Predictor {
     /// Sets the display mode.
     pub fn set_mode(&mut self, mode: Mode) {
         if self.mode == Mode::Never && mode != Mode::Never {
-            // The output was not tracked in the meantime.
+            // In mode `Never` the output was not tracked.
             let (columns, rows) = self.host_screen.size();
             self.host_screen = Terminal::new(columns, rows);
             self.is_column_known = false;
@@ -288,8 +289,8 @@ impl Predictor {
 
     /// Drops the keys in flight: nothing is displayed until the host has confirmed a later key.
     ///
-    /// Call it when keys are sent elsewhere, or when the host announces that it starts or stops
-    /// echoing.
+    /// The caller must call this when keys are sent elsewhere, or when the host announces that it
+    /// starts or stops echoing.
     pub fn interrupt(&mut self) {
         self.remove_overlay();
         for mut typed in core::mem::take(&mut self.queue) {
@@ -345,25 +346,25 @@ impl Predictor {
     }
 
     /// Returns whether the caller should send a TIMING-MARK, so that the host reports when it has
-    /// read all keys so far. The caller then calls [`Self::mark_asked`].
+    /// read all keys so far. The caller then calls [`Self::timing_mark_sent`].
     #[must_use]
-    pub fn wants_mark(&self) -> bool {
-        self.wants_mark && self.mark_asked_at.is_none()
+    pub fn wants_timing_mark(&self) -> bool {
+        self.wants_timing_mark && self.timing_mark_sent_at.is_none()
     }
 
     /// Records that a TIMING-MARK was sent after all keys.
-    pub fn mark_asked(&mut self, cx: &Cx<'_>) {
-        self.wants_mark = false;
-        self.mark_asked_at = Some(cx.now);
+    pub fn timing_mark_sent(&mut self, cx: &Cx<'_>) {
+        self.wants_timing_mark = false;
+        self.timing_mark_sent_at = Some(cx.now);
     }
 
     /// Processes the answer to the TIMING-MARK: the host has read all keys before it.
-    pub fn mark_answered(&mut self, cx: &mut Cx<'_>) {
-        let Some(asked_at) = self.mark_asked_at.take() else { return };
+    pub fn timing_mark_answered(&mut self, cx: &mut Cx<'_>) {
+        let Some(asked_at) = self.timing_mark_sent_at.take() else { return };
         for typed in self.queue.iter_mut().filter(|typed| typed.typed_at <= asked_at) {
-            typed.settled_at.get_or_insert(cx.now + ECHO_GRACE_AFTER_READ);
+            typed.echo_deadline.get_or_insert(cx.now + ECHO_GRACE_AFTER_READ);
         }
-        self.wants_mark |= self.queue.iter().any(|typed| typed.typed_at > asked_at);
+        self.wants_timing_mark |= self.queue.iter().any(|typed| typed.typed_at > asked_at);
         self.timeout(cx);
     }
 
@@ -377,7 +378,7 @@ impl Predictor {
     /// already been passed to [`Self::show`].
     pub fn echo_acknowledged(&mut self, last_key: u64, cx: &mut Cx<'_>) {
         for typed in self.queue.iter_mut().filter(|typed| typed.number <= last_key) {
-            typed.settled_at = Some(typed.settled_at.map_or(cx.now, |at| at.min(cx.now)));
+            typed.echo_deadline = Some(typed.echo_deadline.map_or(cx.now, |at| at.min(cx.now)));
         }
         self.timeout(cx);
     }
@@ -387,7 +388,7 @@ impl Predictor {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let first = self.queue.front()?;
-        Some(if self.is_late { self.answer_deadline(first) } else { self.overdue(first) })
+        Some(if self.is_late { self.answer_deadline(first) } else { self.late_at(first) })
     }
 
     /// Hides or drops the keys whose echo is late.
@@ -440,7 +441,7 @@ impl Predictor {
             self.set_base(self.place(), 0);
         }
         let expected = self.expect(key);
-        self.wants_mark |= self.is_wanted() && self.epoch > self.confirmed_epoch;
+        self.wants_timing_mark |= self.is_wanted() && self.epoch > self.confirmed_epoch;
         self.last_key = key;
         if expected.is_some() && !past.is_predicted {
             past.is_predicted = true;
@@ -448,8 +449,16 @@ impl Predictor {
             cx.meter.count(Counter::PredictionsMade);
         }
         let epoch = self.epoch;
-        let settled_at = None;
-        self.queue.push_back(TypedKey { key, number, typed_at, epoch, expected, settled_at, past });
+        let echo_deadline = None;
+        self.queue.push_back(TypedKey {
+            key,
+            number,
+            typed_at,
+            epoch,
+            expected,
+            echo_deadline,
+            past,
+        });
     }
 
     /// Adds the outcome of a prediction to the statistics, unless it was already counted.
@@ -479,10 +488,10 @@ impl Predictor {
 
     // Host output.
 
-    fn place(&self) -> Place {
+    fn place(&self) -> CursorPosition {
         let (row, column) = self.host_screen.cursor();
         let is_wrap_pending = self.host_screen.is_wrap_pending();
-        Place { row: row.into(), column: column.into(), is_wrap_pending }
+        CursorPosition { row: row.into(), column: column.into(), is_wrap_pending }
     }
 
     fn is_at_base(&self) -> bool {
@@ -503,20 +512,20 @@ impl Predictor {
             self.confirm(is_returning, cx);
             rest = later;
         }
-        let seen = self.without_scrolled_lines(rest);
-        self.host_screen.receive(seen, cx);
+        let examined_bytes = self.without_scrolled_lines(rest);
+        self.host_screen.receive(examined_bytes, cx);
         self.confirm(false, cx);
     }
 
     /// Returns `bytes` without the lines at its start that the following lines scroll off the
     /// screen.
     ///
-    /// Lines are skipped only if all rows scroll, enough lines follow, and the skipped bytes end
-    /// with a line end and contain no sequences and no shifts, so that they have no other effect.
+    /// Lines are skipped only if all rows scroll and enough lines follow. The skipped bytes must
+    /// end with a line end, and contain no sequences, SI or SO, so that they have no other effect.
     fn without_scrolled_lines<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         if bytes.len() < FLOOD_BYTES_MIN
             || !self.host_screen.is_ground()
-            || !self.host_screen.scrolls_whole()
+            || !self.host_screen.scrolls_whole_screen()
         {
             return bytes;
         }
@@ -534,8 +543,8 @@ impl Predictor {
 
     /// Finds the last key that the host's screen confirms, and confirms it and all earlier keys.
     ///
-    /// If a CR follows (`is_returning`), a blank after a full row may be a shell's way to wrap; it
-    /// is not the echo of the next key.
+    /// If a CR follows (`is_returning`), a blank after a full row may come from a shell that wraps
+    /// the line, and is not accepted as an echo.
     fn confirm(&mut self, is_returning: bool, cx: &mut Cx<'_>) {
         let place = self.place();
         let is_full =
@@ -545,13 +554,14 @@ impl Predictor {
         let answered = |at: usize| {
             let typed = self.queue.get(at).filter(|_| first_full.is_none_or(|full| at <= full))?;
             let scrolled = typed.expected?.position.matches(place)?;
-            // If a key leads back to the start, only the elapsed time indicates an answer.
+            // If the expected position is the start position, only the elapsed time indicates an
+            // echo.
             let is_early = !self.round_trip.may_have_arrived(typed.typed_at, cx.now);
             let is_answered = !(is_early && is_at_base) && self.has_cells(at, scrolled);
             is_answered.then_some((at, scrolled, is_early))
         };
-        let found = (0..self.queue.len()).rev().find_map(answered);
-        let Some((last, scrolled, is_early)) = found else { return };
+        let latest_echo = (0..self.queue.len()).rev().find_map(answered);
+        let Some((last, scrolled, is_early)) = latest_echo else { return };
         if self.queue.get(last).is_some_and(is_full) {
             let is_pending = place.is_wrap_pending;
             self.wrap = Some(if is_pending { Wrap::Pending } else { Wrap::Immediate });
@@ -584,7 +594,7 @@ impl Predictor {
         self.set_base(place, scrolled);
     }
 
-    fn set_base(&mut self, place: Place, scrolled: usize) {
+    fn set_base(&mut self, place: CursorPosition, scrolled: usize) {
         self.base = place;
         self.base_scrolled = scrolled;
         self.base_row.clear();
@@ -634,7 +644,8 @@ impl Predictor {
                 // Earlier keys are in another row; their echo was confirmed before the CR.
                 return keys.all(|typed| !matches!(typed.key, Key::Text(_)));
             }
-            let Some(Expected { edit_row, cell: Some((column, character)), .. }) = typed.expected
+            let Some(ExpectedEffect { edit_row, cell: Some((column, character)), .. }) =
+                typed.expected
             else {
                 continue;
             };
@@ -650,17 +661,17 @@ impl Predictor {
         true
     }
 
-    fn overdue(&self, typed: &TypedKey) -> Instant {
-        match typed.settled_at {
-            Some(settled_at) => settled_at,
-            None => self.round_trip.overdue(typed.typed_at),
+    fn late_at(&self, typed: &TypedKey) -> Instant {
+        match typed.echo_deadline {
+            Some(echo_deadline) => echo_deadline,
+            None => self.round_trip.late_at(typed.typed_at),
         }
     }
 
     fn answer_deadline(&self, typed: &TypedKey) -> Instant {
-        match typed.settled_at {
-            Some(settled_at) => settled_at,
-            None => self.overdue(typed).max(typed.typed_at + ANSWER_TIMEOUT),
+        match typed.echo_deadline {
+            Some(echo_deadline) => echo_deadline,
+            None => self.late_at(typed).max(typed.typed_at + ANSWER_TIMEOUT),
         }
     }
 
@@ -669,9 +680,9 @@ impl Predictor {
         self.is_late = false;
         while let Some(first) = self.queue.front().copied() {
             let is_silent = first.expected.is_some() && self.is_at_base();
-            let end = if is_silent { self.answer_deadline(&first) } else { self.overdue(&first) };
+            let end = if is_silent { self.answer_deadline(&first) } else { self.late_at(&first) };
             if end > cx.now {
-                self.is_late = self.overdue(&first) <= cx.now;
+                self.is_late = self.late_at(&first) <= cx.now;
                 return;
             }
             self.predict_again(first.expected.map(|_| first.epoch), cx);
@@ -679,14 +690,15 @@ impl Predictor {
     }
 
     /// Drops the keys that are due, and predicts the others again from the current cursor position.
-    /// All predictions since epoch `wrong`, if any, count as wrong.
+    /// If `wrong` is an epoch, predictions of this epoch and of later epochs count as wrong.
     fn predict_again(&mut self, wrong: Option<u64>, cx: &mut Cx<'_>) {
         self.remove_overlay();
         let queue = core::mem::take(&mut self.queue);
         self.begin_epoch();
         for mut typed in queue {
-            let is_settled = typed.settled_at.is_some_and(|settled_at| settled_at <= cx.now);
-            let is_due = is_settled || self.round_trip.due(typed.typed_at) <= cx.now;
+            let is_settled =
+                typed.echo_deadline.is_some_and(|echo_deadline| echo_deadline <= cx.now);
+            let is_due = is_settled || self.round_trip.expected_at(typed.typed_at) <= cx.now;
             let is_refuted = wrong.is_some_and(|epoch| epoch <= typed.epoch);
             let was_confirmed = typed.epoch <= self.confirmed_epoch || typed.past.was_displayed;
             if typed.expected.is_some()
@@ -727,60 +739,6 @@ impl Predictor {
             && self.base.row < self.rows()
             && self.host_screen.prints_plainly();
         self.is_wanted() && is_known && !self.is_late
-    }
-
-    /// Returns the cursor's row on the host's screen, without predictions.
-    fn host_view(&self) -> View {
-        let Place { row, column, .. } = self.place();
-        View {
-            cells: self.host_screen.row_cells(row).to_vec(),
-            column,
-            style: self.host_screen.style(),
-        }
-    }
-
-    /// Updates the overlay on the real terminal to the predictions that may be displayed now.
-    fn draw_overlay(&mut self) {
-        if !self.may_show() || self.queue.is_empty() {
-            return self.remove_overlay();
-        }
-        let host_view = self.host_view();
-        let mut style = host_view.style;
-        if self.round_trip.is_very_long {
-            style.attributes = style.attributes.with(Attributes::UNDERLINE);
-        }
-        let mut view = host_view.clone();
-        let confirmed = self.confirmed_epoch;
-        for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
-            let Some(expected) = typed.expected else { break };
-            // The row may have changed since the key was typed, and other rows are not displayed
-            // yet.
-            let is_here = expected.edit_row == self.base.row + self.base_scrolled;
-            if !is_here || !expected.edit.fits(&view) {
-                break;
-            }
-            expected.edit.apply(&mut view, style);
-            let is_full = expected.position.pending.is_some();
-            let end = view.cells.len().saturating_sub(1);
-            view.column = if is_full { end } else { expected.position.place.column };
-        }
-        if view == host_view {
-            return self.remove_overlay();
-        }
-        let from = self.displayed.as_ref().unwrap_or(&host_view);
-        if *from != view {
-            // The style of the next character is the host's again when the overlay is removed.
-            view.style = style;
-            from.append_changes(&view, &mut self.output);
-            self.displayed = Some(view);
-        }
-    }
-
-    /// Removes the overlay: restores the row of the real terminal to the host's content.
-    fn remove_overlay(&mut self) {
-        if let Some(displayed) = self.displayed.take() {
-            displayed.append_changes(&self.host_view(), &mut self.output);
-        }
     }
 }
 

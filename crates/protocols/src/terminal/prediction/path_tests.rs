@@ -53,8 +53,8 @@ fn simultaneous_keys_are_acknowledged_individually() {
     assert_eq!(world.statistics().wrong, 0);
 }
 
-/// A full-screen editor that overwrites text, or (`is_split`) inserts and moves only the text in
-/// the first 20 columns.
+/// A full-screen editor that overwrites text. If `is_split`, it inserts instead, and moves only the
+/// text in the first 20 columns.
 fn overwriting_editor(is_split: bool) -> Program {
     let mut text: Vec<u8> = b"abcdefghijklmnopqrst|other window".to_vec();
     let mut at = 0;
@@ -88,7 +88,7 @@ fn after_two_characters_that_moved_no_text_overwriting_is_predicted() {
     for is_split in [false, true] {
         let mut world = World::with_measured_echo(500, 80, overwriting_editor(is_split));
         world.type_slowly("wxyz", 700);
-        let before = world.unpredicted.row_text(0);
+        let before = world.unpredicted_terminal.row_text(0);
         world.type_keys(b"!");
         let row = world.real_terminal.row_text(0);
         assert_eq!(row.get(..5), Some("wxyz!"), "{is_split}");

@@ -47,8 +47,8 @@ impl RoundTrip {
         self.was_early = false;
         let smoothed = match self.smoothed {
             None => {
-                // Smaller than in RFC 6298 (our choice): at 100 ms an echo is late after SRTT and
-                // 50 ms.
+                // Smaller than in RFC 6298 (our choice): if the first echo takes 100 ms, an echo is
+                // late 50 ms after its expected time.
                 self.variation = sample / 8;
                 sample
             }
@@ -73,14 +73,14 @@ impl RoundTrip {
     }
 
     /// Returns the expected time of the echo of a key.
-    pub(super) fn due(&self, typed_at: Instant) -> Instant {
+    pub(super) fn expected_at(&self, typed_at: Instant) -> Instant {
         typed_at + self.smoothed.unwrap_or(INITIAL_ROUND_TRIP)
     }
 
     /// Returns the time after which the echo is late: the expected time plus a grace period of 50
     /// ms or four times the variation, whichever is longer.
-    pub(super) fn overdue(&self, typed_at: Instant) -> Instant {
-        self.due(typed_at) + GRACE_MIN.max(self.variation * 4)
+    pub(super) fn late_at(&self, typed_at: Instant) -> Instant {
+        self.expected_at(typed_at) + GRACE_MIN.max(self.variation * 4)
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     fn an_echo_is_late_50_ms_after_the_usual_time() {
         let mut round_trip = RoundTrip::default();
         (0..100).for_each(|_| round_trip.sample(Duration::from_millis(100)));
-        let late = round_trip.overdue(Instant::ZERO) - Instant::ZERO;
-        assert_eq!(late.as_millis(), 150);
+        let delay_until_late = round_trip.late_at(Instant::ZERO) - Instant::ZERO;
+        assert_eq!(delay_until_late.as_millis(), 150);
     }
 }

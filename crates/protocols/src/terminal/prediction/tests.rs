@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cx::testing::TestContext;
+use crate::terminal::Attributes;
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::format;
@@ -21,14 +22,13 @@ type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 struct World {
     context: TestContext,
     predictor: Predictor,
-    /// The real terminal.
     real_terminal: Terminal,
     /// A terminal that receives only the host's bytes.
-    unpredicted: Terminal,
+    unpredicted_terminal: Terminal,
     program: Program,
     delay: Duration,
-    up: VecDeque<(Instant, Vec<u8>)>,
-    down: VecDeque<(Instant, Vec<u8>)>,
+    to_host: VecDeque<(Instant, Vec<u8>)>,
+    from_host: VecDeque<(Instant, Vec<u8>)>,
 }
 
 impl World {
@@ -37,11 +37,11 @@ impl World {
             context: TestContext::default(),
             predictor: Predictor::new(Mode::Auto, columns, 8),
             real_terminal: Terminal::new(columns, 8),
-            unpredicted: Terminal::new(columns, 8),
+            unpredicted_terminal: Terminal::new(columns, 8),
             program,
             delay: Duration::from_millis(round_trip_ms) / 2,
-            up: VecDeque::new(),
-            down: VecDeque::new(),
+            to_host: VecDeque::new(),
+            from_host: VecDeque::new(),
         };
         world.show(b"$ ");
         world
@@ -61,7 +61,7 @@ impl World {
     }
 
     fn show(&mut self, bytes: &[u8]) {
-        self.unpredicted.receive(bytes, &mut self.context.cx());
+        self.unpredicted_terminal.receive(bytes, &mut self.context.cx());
         self.predictor.show(bytes, &mut self.context.cx());
         self.draw_output();
     }
@@ -69,7 +69,7 @@ impl World {
     fn type_keys(&mut self, keys: &[u8]) {
         self.predictor.typed(keys, &mut self.context.cx());
         self.draw_output();
-        self.up.push_back((self.context.now + self.delay, keys.to_vec()));
+        self.to_host.push_back((self.context.now + self.delay, keys.to_vec()));
     }
 
     /// Types keys one after the other, with `gap_ms` between them.
@@ -84,18 +84,18 @@ impl World {
     fn rest(&mut self, millis: u64) {
         let end = self.context.now + Duration::from_millis(millis);
         loop {
-            let up = self.up.front().map(|(at, _)| *at);
-            let down = self.down.front().map(|(at, _)| *at);
-            let next = [up, down, self.predictor.deadline()].into_iter().flatten().min();
+            let to_host = self.to_host.front().map(|(at, _)| *at);
+            let from_host = self.from_host.front().map(|(at, _)| *at);
+            let next = [to_host, from_host, self.predictor.deadline()].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             self.context.now = self.context.now.max(next);
-            if up == Some(next) {
-                let (_, keys) = self.up.pop_front().unwrap();
-                let said = (self.program)(&keys);
-                self.down.push_back((self.context.now + self.delay, said));
-            } else if down == Some(next) {
-                let (_, said) = self.down.pop_front().unwrap();
-                self.show(&said);
+            if to_host == Some(next) {
+                let (_, keys) = self.to_host.pop_front().unwrap();
+                let program_output = (self.program)(&keys);
+                self.from_host.push_back((self.context.now + self.delay, program_output));
+            } else if from_host == Some(next) {
+                let (_, program_output) = self.from_host.pop_front().unwrap();
+                self.show(&program_output);
             } else {
                 self.predictor.timeout(&mut self.context.cx());
                 self.draw_output();
@@ -109,7 +109,7 @@ impl World {
     }
 
     fn equals_the_host_screen(&self) -> bool {
-        self.real_terminal.picture() == self.unpredicted.picture()
+        self.real_terminal.picture() == self.unpredicted_terminal.picture()
     }
 
     fn statistics(&self) -> Statistics {
@@ -120,14 +120,14 @@ impl World {
 /// The kernel's terminal driver, with programs that answer each line with a prompt.
 fn kernel_echo() -> Program {
     Box::new(|keys| {
-        keys.iter().fold(Vec::new(), |mut said, key| {
+        keys.iter().fold(Vec::new(), |mut program_output, key| {
             match key {
-                b'\r' => said.extend_from_slice(b"\r\n$ "),
-                0x7f => said.extend_from_slice(b"\x08 \x08"),
-                0..b' ' => said.extend_from_slice(&[b'^', key + b'@']),
-                _ => said.push(*key),
+                b'\r' => program_output.extend_from_slice(b"\r\n$ "),
+                0x7f => program_output.extend_from_slice(b"\x08 \x08"),
+                0..b' ' => program_output.extend_from_slice(&[b'^', key + b'@']),
+                _ => program_output.push(*key),
             }
-            said
+            program_output
         })
     })
 }
@@ -138,50 +138,50 @@ fn line_editor(line: &'static str) -> Program {
     let mut at = line.len();
     let mut escape = Vec::new();
     Box::new(move |keys| {
-        let mut said = Vec::new();
+        let mut program_output = Vec::new();
         for key in keys {
             if *key == 0x1b || !escape.is_empty() {
                 escape.push(*key);
                 match escape.as_slice() {
                     b"\x1b[D" if at > 0 => {
                         at -= 1;
-                        said.push(0x08);
+                        program_output.push(0x08);
                     }
                     b"\x1b[C" if at < text.len() => {
-                        said.push(text[at]);
+                        program_output.push(text[at]);
                         at += 1;
                     }
                     b"\x1b" | b"\x1b[" => continue,
-                    _ => said.push(7),
+                    _ => program_output.push(7),
                 }
                 escape.clear();
                 continue;
             }
             match key {
-                0x7f if at == 0 => said.push(7),
+                0x7f if at == 0 => program_output.push(7),
                 0x7f => {
                     at -= 1;
                     text.remove(at);
-                    said.push(0x08);
+                    program_output.push(0x08);
                 }
                 b'\r' => {
-                    said.extend_from_slice(b"\r\n$ ");
+                    program_output.extend_from_slice(b"\r\n$ ");
                     text = Vec::new();
                     at = 0;
                     continue;
                 }
                 _ => {
                     text.insert(at, *key);
-                    said.push(*key);
+                    program_output.push(*key);
                     at += 1;
                 }
             }
             let rest = &text[at..];
-            said.extend_from_slice(rest);
-            said.extend_from_slice(b"\x1b[K");
-            said.resize(said.len() + rest.len(), 0x08);
+            program_output.extend_from_slice(rest);
+            program_output.extend_from_slice(b"\x1b[K");
+            program_output.resize(program_output.len() + rest.len(), 0x08);
         }
-        said
+        program_output
     })
 }
 
@@ -189,19 +189,19 @@ fn line_editor(line: &'static str) -> Program {
 fn login() -> Program {
     let mut is_secret = false;
     Box::new(move |keys| {
-        let mut said = Vec::new();
+        let mut program_output = Vec::new();
         for key in keys {
             match key {
                 b'\r' => {
                     is_secret = !is_secret;
                     let prompt: &[u8] = if is_secret { b"\r\nPassword: " } else { b"\r\n$ " };
-                    said.extend_from_slice(prompt);
+                    program_output.extend_from_slice(prompt);
                 }
                 _ if is_secret => {}
-                _ => said.push(*key),
+                _ => program_output.push(*key),
             }
         }
-        said
+        program_output
     })
 }
 
@@ -210,34 +210,36 @@ fn vi() -> Program {
     let mut is_open = false;
     let mut is_text = false;
     Box::new(move |keys| {
-        let mut said = Vec::new();
+        let mut program_output = Vec::new();
         for key in keys {
             match key {
                 b'\r' if !is_open => {
                     is_open = true;
-                    said.extend_from_slice(
+                    program_output.extend_from_slice(
                         b"\r\n\x1b[?1049h\x1b[2J\x1b[H~ one line of text\x1b[1;3H",
                     );
                 }
-                _ if !is_open => said.push(*key),
+                _ if !is_open => program_output.push(*key),
                 0x1b => {
                     is_text = false;
-                    said.push(0x08);
+                    program_output.push(0x08);
                 }
-                _ if is_text => said.extend_from_slice(&[b"\x1b[1@", &[*key][..]].concat()),
+                _ if is_text => {
+                    program_output.extend_from_slice(&[b"\x1b[1@", &[*key][..]].concat());
+                }
                 b'i' => is_text = true,
-                b'l' => said.extend_from_slice(b"\x1b[C"),
-                b'j' => said.extend_from_slice(b"\n"),
-                b'x' => said.extend_from_slice(b"\x1b[P"),
-                _ => said.push(7),
+                b'l' => program_output.extend_from_slice(b"\x1b[C"),
+                b'j' => program_output.extend_from_slice(b"\n"),
+                b'x' => program_output.extend_from_slice(b"\x1b[P"),
+                _ => program_output.push(7),
             }
         }
-        said
+        program_output
     })
 }
 
 /// A program that echoes nothing.
-fn silent() -> Program {
+fn silent_program() -> Program {
     Box::new(|_| Vec::new())
 }
 
@@ -265,7 +267,7 @@ fn pending_predictions_appear_with_the_first_echo() {
     let mut world = World::new(300, 80, kernel_echo());
     world.type_slowly("abc", 100);
     assert_eq!(world.row(), "$ abc");
-    assert_eq!(world.unpredicted.row_text(0), "$ a");
+    assert_eq!(world.unpredicted_terminal.row_text(0), "$ a");
 }
 
 #[test]
@@ -320,7 +322,7 @@ fn predictions_do_not_change_the_style_of_other_cells() {
         world.real_terminal.cell(0, 3).unwrap().style().foreground,
         super::super::Color::Indexed(2)
     );
-    assert_eq!(world.real_terminal.style(), world.unpredicted.style());
+    assert_eq!(world.real_terminal.style(), world.unpredicted_terminal.style());
 }
 
 // Edited lines.
@@ -452,7 +454,7 @@ fn a_line_typed_ahead_at_the_bottom_is_confirmed_before_it_scrolls_away() {
 }
 
 /// A world with a shell in the first rows and a status line in the last row.
-fn above_a_status_line() -> World {
+fn world_with_status_line() -> World {
     let mut world = World::with_measured_echo(100, 40, kernel_echo());
     world.predictor.reserve_rows(1);
     world.show(b"\x1b[8;1Hstatus\x1b[1;7r\x1b[7;1H$ ");
@@ -463,7 +465,7 @@ fn above_a_status_line() -> World {
 
 #[test]
 fn enter_above_a_status_line_leads_to_the_last_row_of_the_host() {
-    let mut world = above_a_status_line();
+    let mut world = world_with_status_line();
     world.type_slowly("ls\r", 10);
     assert_eq!(world.real_terminal.row_text(7), "status");
     world.rest(2000);
@@ -474,7 +476,7 @@ fn enter_above_a_status_line_leads_to_the_last_row_of_the_host() {
 
 #[test]
 fn nothing_is_predicted_in_a_status_line() {
-    let mut world = above_a_status_line();
+    let mut world = world_with_status_line();
     world.show(b"\x1b[8;7H");
     world.type_slowly("abc", 10);
     assert_eq!((world.row().as_str(), world.statistics().wrong_seen), ("status", 0));
@@ -534,7 +536,7 @@ fn a_password_typed_before_its_prompt_is_never_displayed() {
 #[test]
 fn late_predictions_are_hidden_if_echoing_stops_silently() {
     let mut world = World::with_measured_echo(100, 80, kernel_echo());
-    world.program = silent();
+    world.program = silent_program();
     world.type_keys(b"x");
     assert_eq!(world.row(), "$ wx");
     world.rest(149);
@@ -562,13 +564,13 @@ fn nothing_is_displayed_once_the_host_stops_echoing() {
 fn a_timing_mark_answer_ends_the_wait_for_keys_without_echo() {
     let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(b"\r\nPassword: ");
-    world.program = silent();
+    world.program = silent_program();
     world.type_keys(b"x");
-    assert!(world.predictor.wants_mark());
-    world.predictor.mark_asked(&world.context.cx());
-    assert!(!world.predictor.wants_mark());
+    assert!(world.predictor.wants_timing_mark());
+    world.predictor.timing_mark_sent(&world.context.cx());
+    assert!(!world.predictor.wants_timing_mark());
     world.rest(100);
-    world.predictor.mark_answered(&mut world.context.cx());
+    world.predictor.timing_mark_answered(&mut world.context.cx());
     world.rest(49);
     assert!(world.predictor.deadline().is_some());
     world.rest(1);
@@ -579,7 +581,7 @@ fn a_timing_mark_answer_ends_the_wait_for_keys_without_echo() {
 fn an_acknowledged_key_without_echo_ends_the_wait_at_once() {
     let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(b"\r\nPassword: ");
-    world.program = silent();
+    world.program = silent_program();
     world.type_keys(b"x");
     let last_key = world.predictor.last_key();
     world.rest(150);
@@ -629,7 +631,7 @@ fn a_lost_segment_hides_predictions_until_it_is_retransmitted() {
     let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.type_slowly("ab", 10);
     // The retransmission arrives 400 ms later.
-    world.up.iter_mut().for_each(|(at, _)| *at = *at + Duration::from_millis(400));
+    world.to_host.iter_mut().for_each(|(at, _)| *at = *at + Duration::from_millis(400));
     assert_eq!(world.row(), "$ wab");
     world.rest(300);
     assert_eq!(world.row(), "$ w");
@@ -672,7 +674,7 @@ fn nothing_is_predicted_inside_a_sequence() {
     assert_eq!(world.row(), "$ wx");
     world.rest(100);
     assert!(world.equals_the_host_screen());
-    assert_eq!(world.real_terminal.style(), world.unpredicted.style());
+    assert_eq!(world.real_terminal.style(), world.unpredicted_terminal.style());
 }
 
 #[test]
@@ -693,7 +695,7 @@ fn skipping_lines_of_a_flood_does_not_change_the_screen() {
     let mut world = World::with_measured_echo(100, 80, kernel_echo());
     world.show(flood.as_bytes());
     let host_screen = world.predictor.host_screen.picture();
-    assert_eq!(host_screen, world.unpredicted.picture());
+    assert_eq!(host_screen, world.unpredicted_terminal.picture());
     assert!(world.predictor.without_scrolled_lines(flood.as_bytes()).len() < 400);
 }
 
@@ -736,7 +738,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => keys.prop_map(Step::Types),
         1 => streams.prop_map(Step::Says),
-        1 => "(\r\n\\$ |\r|[a-z]|\x08|\x1b\\[K)".prop_map(|said| Step::Says(said.into_bytes())),
+        1 => "(\r\n\\$ |\r|[a-z]|\x08|\x1b\\[K)".prop_map(|program_output| Step::Says(program_output.into_bytes())),
         4 => (1..300_u64).prop_map(Step::Rests),
         1 => Just(Step::IsAnswered),
     ];
@@ -759,18 +761,18 @@ proptest! {
             1 => line_editor(""),
             2 => login(),
             3 => vi(),
-            _ => silent(),
+            _ => silent_program(),
         };
         let mut world = World::new(round_trip_ms, columns, program);
         world.predictor.set_mode(if is_always { Mode::Always } else { Mode::Auto });
         for step in steps {
             match step {
                 Step::Types(keys) => world.type_keys(&keys),
-                Step::Says(said) => world.show(&said),
+                Step::Says(program_output) => world.show(&program_output),
                 Step::Rests(millis) => world.rest(millis),
                 Step::IsAnswered => {
-                    world.predictor.mark_asked(&world.context.cx());
-                    world.predictor.mark_answered(&mut world.context.cx());
+                    world.predictor.timing_mark_sent(&world.context.cx());
+                    world.predictor.timing_mark_answered(&mut world.context.cx());
                     world.draw_output();
                 }
             }
@@ -779,14 +781,14 @@ proptest! {
         world.rest(20_000);
         prop_assert_eq!(world.predictor.deadline(), None);
         prop_assert!(world.equals_the_host_screen());
-        prop_assert!(world.predictor.host_screen.picture() == world.unpredicted.picture());
+        prop_assert!(world.predictor.host_screen.picture() == world.unpredicted_terminal.picture());
         // Hidden state, such as a pending wrap or the style of the next character.
         world.show(b"xy\r\nz\x1b8u");
         prop_assert!(world.equals_the_host_screen());
         let statistics = world.statistics();
         prop_assert!(statistics.shown <= statistics.predicted);
-        let concluded = statistics.confirmed + statistics.wrong + statistics.discarded;
-        prop_assert_eq!(concluded, statistics.predicted);
+        let outcome_count = statistics.confirmed + statistics.wrong + statistics.discarded;
+        prop_assert_eq!(outcome_count, statistics.predicted);
         prop_assert!(statistics.wrong_seen <= statistics.shown);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A shell with line editing and a prompt of two columns. It leaves a full row by a blank and CR,
-/// and erases back into the previous row.
+/// A shell with line editing and a prompt of two columns. At the end of a row it sends a blank and
+/// CR to move to the next row. It can erase back into the previous row.
 fn shell(columns: usize) -> Program {
     let mut at = 2;
     Box::new(move |keys| {
@@ -45,7 +45,7 @@ fn a_line_is_predicted_across_a_pending_wrap() {
     world.type_slowly(TEXT, 60);
     world.rest(1000);
     assert!(world.equals_the_host_screen());
-    assert_eq!(world.unpredicted.row_text(1), TEXT.get(37..).unwrap());
+    assert_eq!(world.unpredicted_terminal.row_text(1), TEXT.get(37..).unwrap());
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.confirmed), (0, statistics.keys));
     assert_eq!(world.predictor.wrap, Some(Wrap::Pending));
@@ -69,7 +69,7 @@ fn a_line_is_predicted_across_the_immediate_wrap_of_a_shell() {
 fn the_last_column_of_a_row_is_displayed_at_once() {
     let mut world = World::with_measured_echo(100, 40, shell(40));
     world.type_slowly(TEXT.get(..36).unwrap(), 200);
-    assert_eq!(world.unpredicted.cursor(), (0, 39));
+    assert_eq!(world.unpredicted_terminal.cursor(), (0, 39));
     world.type_keys(b"X");
     assert_eq!((world.row().len(), world.real_terminal.cursor()), (40, (0, 39)));
     world.type_keys(b"y");
@@ -87,7 +87,7 @@ fn keys_after_a_wrap_are_displayed_once_the_wrap_is_echoed() {
     let mut world = World::with_measured_echo(100, 40, shell(40));
     world.type_slowly(TEXT.get(..36).unwrap(), 200);
     world.type_slowly("Xab", 45);
-    assert_eq!((world.row().as_str(), world.unpredicted.cursor()), ("ab", (1, 0)));
+    assert_eq!((world.row().as_str(), world.unpredicted_terminal.cursor()), ("ab", (1, 0)));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_pending_wrap_of_the_host_stays_pending() {
     // The echo of the last column arrives between that key and the one that erases it.
     world.type_slowly("X", 60);
     world.type_slowly("\x7f", 45);
-    assert!(world.unpredicted.is_wrap_pending());
+    assert!(world.unpredicted_terminal.is_wrap_pending());
     world.show(b"yz");
     assert!(world.equals_the_host_screen());
 }

@@ -24,7 +24,7 @@ impl Screen {
             Erase::FromStart => 0..row,
             Erase::All => 0..rows,
         };
-        if self.spares_protected(is_selective) {
+        if self.preserves_protected(is_selective) {
             let columns = self.grid.columns();
             rows.for_each(|row| self.erase_cells_of(row, 0..columns, is_selective));
         } else {
@@ -62,16 +62,16 @@ impl Screen {
         is_selective: bool,
     ) {
         let blank = self.blank();
-        let spares = self.spares_protected(is_selective);
+        let preserves = self.preserves_protected(is_selective);
         let Some(row) = self.grid.row_mut(row) else { return };
-        match spares {
+        match preserves {
             true => row.fill_unprotected(columns, blank),
             false => row.fill(columns, blank),
         }
     }
 
     /// Returns whether an erasure preserves protected cells.
-    fn spares_protected(&self, is_selective: bool) -> bool {
+    fn preserves_protected(&self, is_selective: bool) -> bool {
         self.protection == if is_selective { Protection::Dec } else { Protection::Iso }
     }
 
@@ -203,11 +203,11 @@ impl Screen {
             row.is_continued = false;
         }
         self.has_large_rows |= size != LineSize::Single;
-        self.settle();
+        self.clamp_to_row();
     }
 
     /// DECCOLM, if mode 40 allows it: clears the screen unless DECNCSM is set. The width does not
-    /// change, because it belongs to the user.
+    /// change, because the window belongs to the user.
     pub(in crate::terminal) fn set_132_columns(&mut self, is_on: bool) {
         if !self.modes.may_change_columns {
             return;

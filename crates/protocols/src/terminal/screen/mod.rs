@@ -40,7 +40,7 @@ const OUTPUT_MAX: usize = 256;
 #[derive(Debug)]
 pub(in crate::terminal) struct Screen {
     grid: Grid,
-    /// The grid that is not displayed: of the alternate screen or of the main screen.
+    /// The grid that is not displayed: that of the main screen, or that of the alternate screen.
     hidden: Grid,
     cursor: Cursor,
     saved_main: Cursor,
@@ -108,13 +108,13 @@ pub(in crate::terminal) enum Protection {
 impl Cursor {
     fn position(&self) -> Position {
         let Self { row, column, wrap_pending, .. } = *self;
-        Position { row, column, is_behind: wrap_pending }
+        Position { row, column, is_after_column: wrap_pending }
     }
 
     fn set_position(&mut self, position: Position) {
         self.row = position.row;
         self.column = position.column;
-        self.wrap_pending = position.is_behind;
+        self.wrap_pending = position.is_after_column;
     }
 
     /// Returns whether the next character will be printed in the next row.
@@ -148,11 +148,11 @@ pub(in crate::terminal) struct Modes {
     pub(in crate::terminal) inserts: bool,
     /// DECLRMM: there are left and right margins.
     pub(in crate::terminal) has_side_margins: bool,
-    /// Mode 45: backspace at the left margin moves to the right margin of the previous row, if a
-    /// line wrapped from the end of the previous row.
+    /// Mode 45: backspace at the left margin moves to the right margin of the previous row, if that
+    /// row wraps into the current row.
     pub(in crate::terminal) wraps_back: bool,
-    /// Mode 1045: like mode 45, but also if no line wrapped; from the top margin it moves
-    /// to the bottom margin.
+    /// Mode 1045: like mode 45, but also if the previous row does not wrap. From the top margin,
+    /// backspace moves to the bottom margin.
     pub(in crate::terminal) wraps_back_far: bool,
     /// DECNCSM: a change of the number of columns does not clear the screen.
     pub(in crate::terminal) keeps_screen: bool,
@@ -194,7 +194,7 @@ impl Default for Modes {
             feeds_and_returns: false,
             shows_cursor: true,
             is_alternate: false,
-            cursor_shape: CursorShape::Own,
+            cursor_shape: CursorShape::Configured,
             input: InputModes::default(),
         }
     }
@@ -365,7 +365,7 @@ impl Screen {
         let style = self.cursor.style;
         match width(character) {
             None => return meter.count(Counter::TerminalSequencesUnknown),
-            Some(0) => return self.combine(character),
+            Some(0) => return self.add_combining_mark(character),
             Some(1) => self.place([Cell::new(character, style)], meter),
             Some(_) => self.place(Cell::wide(character, style), meter),
         }
@@ -382,7 +382,7 @@ impl Screen {
         for _ in 0..count.min(self.grid.columns()) {
             let marks = self.last_marks;
             self.print(character, meter);
-            marks.into_iter().flatten().for_each(|mark| self.combine(mark));
+            marks.into_iter().flatten().for_each(|mark| self.add_combining_mark(mark));
         }
     }
 
@@ -413,7 +413,7 @@ impl Screen {
         self.advance(COUNT, end);
     }
 
-    fn combine(&mut self, mark: char) {
+    fn add_combining_mark(&mut self, mark: char) {
         if let Some(free) = self.last_marks.iter_mut().find(|kept| kept.is_none()) {
             *free = Some(mark);
         }
@@ -421,13 +421,13 @@ impl Screen {
         if wrap_pending || column > 0 {
             let column = column - usize::from(!wrap_pending);
             if let Some(row) = self.grid.row_mut(row) {
-                row.combine(column, mark);
+                row.add_combining_mark(column, mark);
             }
         }
     }
 
-    /// Moves the cursor right by `cells`; a wrap becomes pending at column `end`, the end of the
-    /// line.
+    /// Moves the cursor right by `cells`. If it reaches `end`, the exclusive end of its line, it
+    /// stays in the last column and a wrap becomes pending.
     fn advance(&mut self, cells: usize, end: usize) {
         self.cells_written += cells as u64;
         self.cursor.column += cells;
@@ -435,11 +435,11 @@ impl Screen {
         self.cursor.column -= usize::from(self.cursor.wrap_pending);
     }
 
-    /// Returns the first column after the end of the cursor's line: the right margin or the end of
-    /// the row.
+    /// Returns the exclusive end of the cursor's line: one column after the right margin or after
+    /// the last column of the row.
     fn line_end(&self) -> usize {
-        // Scrolling may have moved a row of large characters to the cursor's row, whose column is
-        // beyond its end.
+        // Scrolling may have moved a row of large characters under the cursor. The cursor may then
+        // be beyond the end of its row.
         let columns = match self.has_large_rows {
             true => self.row_end().max(self.cursor.column + 1),
             false => self.grid.columns(),
@@ -493,7 +493,7 @@ impl Screen {
             }
         } else if self.cursor.row + 1 < self.grid.rows() {
             self.cursor.row += 1;
-            self.settle();
+            self.clamp_to_row();
         }
     }
 
@@ -506,7 +506,7 @@ impl Screen {
             }
         } else {
             self.cursor.row = self.cursor.row.saturating_sub(1);
-            self.settle();
+            self.clamp_to_row();
         }
     }
 
@@ -575,7 +575,8 @@ mod tests {
 
     #[test]
     fn the_width_of_every_character_is_that_of_the_tables() {
-        let wrong = ('\0'..=char::MAX).find(|character| width(*character) != character.width());
-        assert_eq!(wrong, None);
+        let wrong_character =
+            ('\0'..=char::MAX).find(|character| width(*character) != character.width());
+        assert_eq!(wrong_character, None);
     }
 }

@@ -52,7 +52,7 @@ impl Screen {
         } else {
             column.min(self.grid.columns() - 1)
         };
-        self.settle();
+        self.clamp_to_row();
     }
 
     /// VPA: moves to a row, at most the last one; with DECOM, within the margins.
@@ -63,7 +63,7 @@ impl Screen {
         } else {
             row.min(self.grid.rows() - 1)
         };
-        self.settle();
+        self.clamp_to_row();
     }
 
     /// HPR and VPR: moves by `rows` and `columns`, regardless of the margins.
@@ -109,7 +109,7 @@ impl Screen {
         let row = self.cursor.row;
         let stop = if row >= self.margins.start { self.margins.start } else { 0 };
         self.cursor.row = row.saturating_sub(count).max(stop);
-        self.settle();
+        self.clamp_to_row();
     }
 
     /// Moves down, and stops at the lower margin unless the cursor is below it.
@@ -118,7 +118,7 @@ impl Screen {
         let row = self.cursor.row;
         let end = if row < self.margins.end { self.margins.end } else { self.grid.rows() };
         self.cursor.row = row.saturating_add(count).min(end - 1);
-        self.settle();
+        self.clamp_to_row();
     }
 
     /// Moves to the right, and stops at the right margin unless the cursor is beyond it.
@@ -159,7 +159,7 @@ impl Screen {
         if is_allowed {
             self.cursor.row = row;
             self.cursor.column = self.columns.end - 1;
-            self.settle();
+            self.clamp_to_row();
         }
         is_allowed
     }
@@ -177,15 +177,15 @@ impl Screen {
             *row = (*row).clamp(self.margins.start, self.margins.end - 1);
             *column = (*column).clamp(self.columns.start, self.columns.end - 1);
         }
-        self.settle();
+        self.clamp_to_row();
     }
 
     fn saved(&mut self) -> &mut Cursor {
         if self.modes.is_alternate { &mut self.saved_alternate } else { &mut self.saved_main }
     }
 
-    /// Moves the cursor back into its row, if that row has large characters and so fewer columns.
-    pub(super) fn settle(&mut self) {
+    /// Moves the cursor back into its row. A row with large characters has fewer columns.
+    pub(super) fn clamp_to_row(&mut self) {
         if self.has_large_rows {
             self.cursor.column = self.cursor.column.min(self.row_end() - 1);
         }
@@ -195,7 +195,7 @@ impl Screen {
     pub(super) fn clamp(&mut self) {
         self.cursor.row = self.cursor.row.min(self.grid.rows() - 1);
         self.cursor.column = self.cursor.column.min(self.grid.columns() - 1);
-        self.settle();
+        self.clamp_to_row();
     }
 
     // The margins.
@@ -231,9 +231,9 @@ impl Screen {
         self.columns = 0..self.grid.columns();
     }
 
-    /// Returns whether a line feed in the last row scrolls the whole screen, because no margins are
-    /// set.
-    pub(in crate::terminal) fn scrolls_whole(&self) -> bool {
+    /// Returns whether no margins are set, so that a line feed in the last row scrolls the whole
+    /// screen.
+    pub(in crate::terminal) fn scrolls_whole_screen(&self) -> bool {
         self.margins == (0..self.grid.rows()) && self.columns == (0..self.grid.columns())
     }
 

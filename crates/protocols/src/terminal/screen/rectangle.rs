@@ -84,8 +84,8 @@ impl Screen {
 
     /// DECCARA and DECRARA: sets, clears or inverts attributes.
     ///
-    /// With DECSACE 2 this applies to the cells of the rectangle. Otherwise it applies to the
-    /// stream of cells from its first corner to its last.
+    /// With DECSACE 2 only the cells inside the rectangle change. Otherwise all cells change from
+    /// the first corner of the rectangle to its last corner, in reading order.
     pub(in crate::terminal) fn restyle(&mut self, parameters: &Parameters, is_reversal: bool) {
         let Rectangle { rows, columns } = self.rectangle(parameters, 0);
         let first = rows.start;
@@ -126,11 +126,11 @@ fn changed_style(style: Style, code: usize, is_reversal: bool) -> Style {
         8 | 28 => (Attributes::HIDDEN, code == 8),
         _ => return style,
     };
-    let kept = style.attributes;
+    let kept_attributes = style.attributes;
     let attributes = match (is_reversal, is_on) {
-        (true, _) => kept.toggled(attributes),
-        (false, true) => kept.with(attributes),
-        (false, false) => kept.without(attributes),
+        (true, _) => kept_attributes.toggled(attributes),
+        (false, true) => kept_attributes.with(attributes),
+        (false, false) => kept_attributes.without(attributes),
     };
     Style { attributes, ..style }
 }

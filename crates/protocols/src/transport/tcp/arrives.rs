@@ -1,9 +1,10 @@
-//! SEGMENT ARRIVES (RFC 9293 §3.10.7), one function for each of its checks, in its order.
+//! SEGMENT ARRIVES (RFC 9293 §3.10.7). Each check of the RFC is one function, and the functions
+//! have the order of the RFC.
 //!
 //! The third check, security and compartment, is left out: it is not used today, and RFC 9293
-//! §3.10.7.4 allows the omission. Blind attacks are answered as RFC 5961 specifies: an acceptable
-//! but not exactly matching segment is answered by a challenge acknowledgment, of which each
-//! connection sends a limited number per second.
+//! §3.10.7.4 allows the omission. Blind attacks are answered as RFC 5961 specifies. A segment that
+//! is acceptable but does not match exactly is answered by a challenge acknowledgment. The number
+//! of challenge acknowledgments per connection and second is limited.
 
 use super::connection::{Connection, PendingAck, State};
 use super::header::{Flags, Header};
@@ -17,21 +18,23 @@ use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
-/// Challenge acknowledgments per connection and second (RFC 5961 §7). The limit is never shared by
-/// all connections, because it would then reveal one connection's activity to another (attack row
-/// 29).
+/// Maximum number of challenge acknowledgments per connection and second (RFC 5961 §7). A limit
+/// shared by all connections would reveal the activity of one connection to another (row 29 of the
+/// attack table).
 const CHALLENGES_PER_SECOND: u32 = 10;
 
-/// RFC 7323 §5.5: after this time a timestamp clock of one tick per millisecond may have wrapped.
+/// Validity of the peer's timestamp (RFC 7323 §5.5). A timestamp clock of one tick per millisecond
+/// may wrap after this time.
 const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
 
 /// Tick of the timestamp clock.
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
-/// RFC 9293 §3.8.6.3 (MUST-40): an acknowledgment is delayed by less than 0.5 s.
+/// Maximum delay of an acknowledgment. RFC 9293 §3.8.6.3 (MUST-40) requires less than 0.5 s.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
 
-/// Maximum number of duplicate acknowledgments queued for output; the peer needs three.
+/// Maximum number of duplicate acknowledgments queued for output. The peer needs three of them to
+/// detect a loss.
 const MAX_DUPLICATE_ACKS: u32 = 64;
 
 /// The segment being processed. Data that was already received is removed from its front.
@@ -39,14 +42,13 @@ const MAX_DUPLICATE_ACKS: u32 = 64;
 pub(super) struct Arrival<'a> {
     pub(super) header: Header,
     pub(super) data: &'a [u8],
-    /// A router has marked the segment because of congestion (RFC 3168).
+    /// Whether a router has marked the segment because of congestion (RFC 3168).
     pub(super) is_marked: bool,
-    /// The data may stay in its packet until it is read.
+    /// Whether the data may stay in its packet until it is read.
     pub(super) may_keep: bool,
     /// Number of bytes by which the connection's buffers may grow.
     pub(super) growth_max: usize,
-    /// Number of bytes to skip at the front of the data, and number of bytes after them that stay
-    /// in the packet for the receive buffer.
+    /// Data to keep in the packet: its offset, and its length in bytes.
     pub(super) kept: Option<(usize, usize)>,
 }
 
@@ -65,13 +67,14 @@ impl Arrival<'_> {
         self.header.flags.has(flags)
     }
 
-    /// SEG.LEN: the length of data, SYN and FIN.
+    /// Returns SEG.LEN: the number of data bytes, plus one each for SYN and FIN.
     fn seg_len(&self) -> u32 {
         let data = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
         data + u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN))
     }
 
-    /// Returns the sequence number after the data. A FIN, if there is one, has this number.
+    /// Returns the sequence number after the data. If the segment has a FIN, this is the FIN's
+    /// sequence number.
     pub(super) fn data_end(&self) -> Seq {
         self.header.seq + u32::try_from(self.data.len()).unwrap_or(u32::MAX)
     }
@@ -102,14 +105,14 @@ impl Connection {
         self.check_time_wait(arrival, cx)?;
         self.last_received_at = cx.now;
         self.record_timestamp(arrival, cx.now);
-        self.note_user_timeout(&arrival.header);
+        self.record_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
         self.process_text(arrival, cx)?;
         self.check_fin(arrival, cx);
         Continue(())
     }
 
-    /// §3.10.7.3: SYN-SENT.
+    /// Processes a segment in SYN-SENT (§3.10.7.3).
     fn syn_sent(&mut self, arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let header = arrival.header;
         let acknowledges = arrival.has(Flags::ACK);
@@ -134,7 +137,7 @@ impl Connection {
         self.ts_recent_at = cx.now;
         self.last_received_at = cx.now;
         if !acknowledges {
-            // Simultaneous open (MUST-10): the SYN is sent again, now with an acknowledgment.
+            // Simultaneous open (MUST-10): the SYN is sent again, with an acknowledgment.
             self.state = State::SynReceived;
             self.pending_ack = PendingAck::Now;
             return Continue(());
@@ -144,7 +147,7 @@ impl Connection {
         self.snd_nxt = header.ack;
         self.enter_established(cx);
         self.pending_ack = PendingAck::Now;
-        // Data and FIN on a SYN may be processed now that the handshake is complete.
+        // The handshake is complete, so data and FIN of the SYN may be processed.
         let mut rest = arrival;
         rest.header.seq = header.seq + 1;
         rest.header.flags = header.flags.without(Flags::SYN);
@@ -178,8 +181,9 @@ impl Connection {
         }
     }
 
-    /// Accepts a repeated SYN of the peer in SYN-RECEIVED, with an acknowledgment in a simultaneous
-    /// open. The segment is processed as if it began after its SYN (RFC 9293 figure 7).
+    /// Accepts a repeated SYN of the peer in SYN-RECEIVED. In a simultaneous open it has an
+    /// acknowledgment. The rest of the segment is then processed as a segment without SYN (RFC 9293
+    /// figure 7).
     fn accept_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
         let is_repeated = self.state == State::SynReceived
             && arrival.has(Flags::SYN)
@@ -194,13 +198,14 @@ impl Connection {
         }
     }
 
-    /// PAWS (RFC 7323 §5.3): a segment with an older timestamp is an old duplicate.
+    /// Checks the timestamp: a segment with an older timestamp is an old duplicate (PAWS, RFC 7323
+    /// §5.3).
     fn check_timestamp(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let Some(recent) = self.ts_recent.filter(|_| !arrival.has(Flags::RST)) else {
             return Continue(());
         };
         let Some((value, _)) = arrival.header.options.peer_timestamps() else {
-            // RFC 7323 §3.2: once negotiated, timestamps are in every segment.
+            // RFC 7323 §3.2: once timestamps are negotiated, every segment must contain them.
             cx.meter.count(Counter::TcpPawsDropped);
             return Break(Answer::Nothing);
         };
@@ -219,7 +224,7 @@ impl Connection {
         let len = arrival.seg_len();
         let window = self.rcv_wnd();
         let is_acceptable = match (len, window) {
-            // MUST-66: at a zero window the control bits of a segment are still processed.
+            // MUST-66: if the window is zero, the control bits of a segment are still processed.
             (_, 0) => seq == self.rcv_nxt,
             (0, window) => seq.is_in_window(self.rcv_nxt, window),
             (len, window) => {
@@ -235,21 +240,21 @@ impl Connection {
         if arrival.has(Flags::RST) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if self.state == State::TimeWait && is_last {
-            // The acknowledgment of the FIN was lost.
+            // The peer repeats its FIN, because the acknowledgment was lost.
             self.pending_ack = PendingAck::Now;
             self.enter_time_wait(cx.now);
         } else if len > 0 && !arrival.has(Flags::SYN) {
-            // The last acknowledged segment was retransmitted because its acknowledgment was lost.
-            // Without the echo of the new timestamp the peer would measure from the first
-            // transmission.
+            // The peer repeats the last acknowledged segment, because the acknowledgment was lost.
+            // The new timestamp is echoed. Otherwise the peer would measure the time since its
+            // first transmission.
             if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
                 self.record_timestamp(arrival, cx.now);
             }
-            self.note_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
+            self.record_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
             self.pending_ack = PendingAck::Now;
         } else {
-            // The limit prevents an endless exchange of acknowledgments between two ends that
-            // disagree.
+            // The rate limit of challenges prevents an endless exchange of acknowledgments between
+            // two ends with contradictory states.
             self.challenge(cx);
         }
         Break(Answer::Nothing)
@@ -264,8 +269,8 @@ impl Connection {
             && !arrival.header.ack.is_after(self.snd_max)
     }
 
-    /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets the timestamp to
-    /// echo.
+    /// Records the timestamp to echo. RFC 7323 §4.3: only a segment that contains the last
+    /// acknowledged sequence number sets it.
     fn record_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
         if let (Some(recent), Some((value, _))) =
             (&mut self.ts_recent, arrival.header.options.peer_timestamps())
@@ -340,7 +345,7 @@ impl Connection {
         }
         let is_more = is_enabled(Mutant::ComparesWithoutWrap) && ack.0 <= self.snd_una.0;
         let has_advanced = ack.is_after(self.snd_una) && !is_more;
-        let held = self.send.len();
+        let buffered_len = self.send.len();
         if has_advanced {
             let count = ack.since(self.snd_una);
             self.process_acknowledgment(ack);
@@ -351,7 +356,7 @@ impl Connection {
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         if has_advanced {
-            self.tune_send_limit(held, arrival.growth_max, cx);
+            self.tune_send_limit(buffered_len, arrival.growth_max, cx);
         }
         self.update_window_if_newer(arrival);
         self.closing_acknowledged(cx)
@@ -412,8 +417,8 @@ impl Connection {
         }
     }
 
-    /// Undoes a recovery that the loss of a path MTU probe alone has started, because this loss is
-    /// no sign of congestion (RFC 4821 §7.6.1).
+    /// Undoes a recovery if only a path MTU probe was lost, because such a loss is no sign of
+    /// congestion (RFC 4821 §7.6.1).
     pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
         if began_recovery
             && self.only_probe_is_lost()
@@ -461,15 +466,15 @@ impl Connection {
     /// Processes ECE: the peer has received a segment with a congestion mark (RFC 3168 §6.1.2).
     fn process_ece(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
-        if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.marked()) {
+        if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.process_mark()) {
             cx.meter.count(Counter::TcpMarkReductions);
             self.statistics.ecn_reductions += 1;
             self.ecn.must_send_cwr = true;
         }
     }
 
-    /// Processes the congestion mark of a segment, which is echoed until the peer reports a reduced
-    /// window (CWR, RFC 3168 §6.1.3).
+    /// Processes the congestion mark of a segment. The mark is echoed until the peer reports a
+    /// reduced window (CWR, RFC 3168 §6.1.3).
     fn process_congestion_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         if !self.ecn.is_on {
             return;
@@ -493,9 +498,9 @@ impl Connection {
         }
     }
 
-    /// Records the round-trip time measured by an acknowledgment. If acknowledgments were lost, the
-    /// echoed timestamp is more accurate. After a timeout only the echo shows which transmission
-    /// was acknowledged (RFC 7323 §4.1).
+    /// Records the round-trip time that an acknowledgment measures. If acknowledgments were lost,
+    /// the echoed timestamp is more accurate. After a timeout only the echoed timestamp shows which
+    /// transmission was acknowledged (RFC 7323 §4.1).
     fn measure(
         &mut self,
         outcome: &Outcome,
@@ -518,18 +523,20 @@ impl Connection {
         cx.meter.record(Quantity::RoundTrip, sample);
     }
 
-    /// Returns the round trip since the last transmission, for an acknowledgment that reports a
-    /// duplicate. The peer already had all the acknowledged data, and the earlier acknowledgment
-    /// was lost. A measurement from the original transmission would be the timeout instead of the
-    /// round trip, and with frequent losses each measurement would lengthen the next timeout.
-    /// Returns `None` if the acknowledgment is too early to answer the last transmission.
+    /// Returns the time since the last transmission, for an acknowledgment that reports a
+    /// duplicate.
+    ///
+    /// The peer already had all the acknowledged data, and an earlier acknowledgment was lost. The
+    /// time since the first transmission would include the timeout. With frequent losses, each such
+    /// measurement would lengthen the next timeout. Returns `None` if the acknowledgment is too
+    /// early to be the answer to the last transmission.
     fn rtt_since_repetition(&self, now: Instant) -> Option<Duration> {
-        let least = self.recovery.as_ref().and_then(|recovery| recovery.min_rtt())?;
-        Some(now - self.last_sent_at).filter(|rtt| *rtt >= least && self.rtt.backoffs() > 0)
+        let min_rtt = self.recovery.as_ref().and_then(|recovery| recovery.min_rtt())?;
+        Some(now - self.last_sent_at).filter(|rtt| *rtt >= min_rtt && self.rtt.backoffs() > 0)
     }
 
     /// Returns the time since the peer's echoed timestamp was sent, in whole ticks. The result is
-    /// limited to the longest plausible time, because the echo may be false.
+    /// limited to the longest plausible time, because the echo may be forged.
     pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
         self.ts_recent?;
         let (_, echo) = arrival.header.options.peer_timestamps()?;
@@ -589,8 +596,8 @@ impl Connection {
         Continue(())
     }
 
-    /// Answers a segment in TIME-WAIT, where no more data is expected: a peer that continues to
-    /// send gets an acknowledgment with the current sequence numbers.
+    /// Answers a segment in TIME-WAIT. A peer that continues to send gets an acknowledgment with
+    /// the current sequence numbers.
     fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let continues_sending = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
         if self.state != State::TimeWait || !continues_sending {
@@ -601,7 +608,7 @@ impl Connection {
     }
 
     /// Sixth: check the URG bit. The pointer is the offset of the byte after the urgent data (RFC
-    /// 6093), so a pointer of zero marks nothing as urgent (attack row 35).
+    /// 6093), so a pointer of zero marks nothing as urgent (row 35 of the attack table).
     fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let is_set = arrival.has(Flags::URG) && arrival.header.urgent > 0;
         if !is_set || !self.state.expects_data() {
@@ -627,7 +634,7 @@ impl Connection {
         self.process_congestion_mark(arrival, cx);
         let begins_old = self.cut_off_old(arrival, cx);
         if self.is_released && !arrival.data.is_empty() {
-            // SHLD-3: the data will not be read, and the peer must learn that.
+            // SHLD-3: the data will not be read, so the connection is reset to notify the peer.
             cx.meter.count(Counter::TcpDataAfterClose);
             self.end(CloseReason::Reset);
             return Break(Answer::Reset);
@@ -638,10 +645,10 @@ impl Connection {
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
         let early = self.early_duplicate(offset, inside.len()).filter(|_| !begins_old);
         if let Some((start, end)) = early {
-            self.note_duplicate(start, end);
+            self.record_duplicate(start, end);
         }
         let had_early = self.receive.has_early();
-        // Data before a FIN is copied: a packet kept for the user would become readable only after
+        // Data before a FIN is copied. Data in a kept packet would become readable only after
         // `check_fin`.
         let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
         let may_keep = arrival.may_keep && !is_last;
@@ -655,7 +662,7 @@ impl Connection {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
             // RFC 5681 §4.2: each segment out of order is answered, even if several arrive before
-            // output. With SACK the blocks of a single answer are enough.
+            // the next output. With SACK a single answer with all blocks is enough.
             if self.pending_ack == PendingAck::Now && !self.has_sack {
                 self.pending_duplicate_acks =
                     MAX_DUPLICATE_ACKS.min(self.pending_duplicate_acks + 1);
@@ -667,7 +674,7 @@ impl Connection {
             self.push_event(Event::Readable);
         }
         self.tune_receive_window(arrival, cx);
-        self.note_blocks(offset, inside.len());
+        self.record_blocks(offset, inside.len());
         // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
         // immediately.
         let needs_immediate_ack = offset > 0 || arrived != len || had_early;
@@ -675,8 +682,8 @@ impl Connection {
         Continue(())
     }
 
-    /// Schedules an acknowledgment: within less than half a second, independent of the profile, and
-    /// for every second full segment (RFC 9293 §3.8.6.3, MUST-40 and SHLD-18).
+    /// Schedules an acknowledgment (RFC 9293 §3.8.6.3). It is sent within 0.5 s whatever the
+    /// profile specifies (MUST-40), and for at least every second full segment (SHLD-18).
     fn schedule_acknowledgment(&mut self, len: usize, needs_immediate_ack: bool, cx: &Cx<'_>) {
         self.unacknowledged += u32::try_from(len).unwrap_or(0);
         let full = self.acknowledgment_interval_bytes(len);
@@ -690,23 +697,23 @@ impl Connection {
         };
     }
 
-    /// Returns the number of bytes after which an acknowledgment is due, given a last segment of
-    /// `len` bytes.
+    /// Returns the number of bytes after which an acknowledgment is due. The last segment had `len`
+    /// bytes.
     ///
     /// A full segment has the length of the peer's segments, if that is at least half of the local
-    /// maximum. In a window of a few segments each segment is acknowledged, because a segment that
-    /// waits for a second one would occupy a large part of the window.
+    /// maximum. If the window has only a few segments, each segment is acknowledged. A segment that
+    /// waits for a second one would otherwise occupy a large part of the window.
     fn acknowledgment_interval_bytes(&self, len: usize) -> u32 {
         let mss = u32::from(self.receive_mss()).min(self.snd_mss);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         if self.has_small_window() { (mss / 2).max(1) } else { 2 * len.clamp(mss / 2, mss) }
     }
 
-    /// Eighth: check the FIN bit. A FIN that arrives before all the data is kept until then.
+    /// Eighth: check the FIN bit. If a FIN arrives before all the data, its position is stored.
     fn check_fin(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         if arrival.has(Flags::FIN) && self.state.expects_data() {
-            // A legitimate peer never changes the position of its FIN; a forged one is overwritten
-            // here.
+            // A legitimate peer never changes the position of its FIN. The position of a forged FIN
+            // is replaced here.
             self.rcv_fin = Some(arrival.data_end());
             self.pending_ack = PendingAck::Now;
         }
@@ -724,9 +731,9 @@ impl Connection {
             State::FinWait2 => self.enter_time_wait(cx.now),
             _ => return,
         }
-        // Nothing after the FIN is urgent, regardless of the pointer.
+        // No data follows the FIN, so no byte after it can be urgent.
         self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
-        // A FIN takes no space in the buffer, so the window keeps its size.
+        // A FIN takes no space in the buffer, so the window stays the same.
         self.rcv_nxt = self.rcv_nxt + 1;
         self.rcv_adv = self.rcv_adv + 1;
         self.rcv_fin = None;
@@ -735,8 +742,8 @@ impl Connection {
         self.push_event(Event::PeerClosed);
     }
 
-    /// Answers a suspicious segment with a challenge acknowledgment (RFC 5961), to which a
-    /// legitimate peer responds correctly.
+    /// Answers a suspicious segment with a challenge acknowledgment (RFC 5961). A legitimate peer
+    /// answers it correctly.
     pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
         let (since, sent) = &mut self.challenges;
         if cx.now - *since >= Duration::from_secs(1) {

@@ -12,21 +12,23 @@ use super::flight::RateSample;
 use crate::time::{Duration, Instant};
 use core::cmp::Ordering;
 
-/// Number of rounds for which a rate is valid (§4.1.1.3).
+/// Number of rounds for which a measured rate is valid (§4.1.1.3).
 const RATE_ROUNDS: usize = 10;
-/// Validity of the minimum round trip, and time during which the path is kept empty to measure it
-/// (§4.3.5).
+/// Time for which a minimum round trip is valid (§4.3.5).
 const MIN_RTT_VALID: Duration = Duration::from_secs(10);
+/// Time for which the path is kept empty to measure its round trip (§4.3.5).
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const PROBE_RTT_SEGMENTS: u32 = 4;
-/// 2 / ln 2 and its reciprocal, in parts of a thousand (§4.1.1.4).
+/// Gain of the startup phase, 2 / ln 2, in thousandths (§4.1.1.4).
 const HIGH_GAIN: u64 = 2885;
+/// Gain of the drain phase: the reciprocal of [`HIGH_GAIN`], in thousandths.
 const DRAIN_GAIN: u64 = 347;
-/// Gains in thousandths: one round of probing, one to drain, six at the rate (§4.3.4).
+/// Gains of the eight rounds of a cycle, in thousandths (§4.3.4): one round probes, one drains the
+/// queue, and six send at the measured rate.
 const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
 const WINDOW_GAIN: u64 = 2000;
-/// Number of rounds in which the rate grows by less than a quarter, after which the path counts as
-/// full (§4.3.2.3).
+/// Number of consecutive rounds with a growth of the rate below a quarter after which the path
+/// counts as full (§4.3.2.3).
 const FULL_ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ enum Mode {
     },
     ProbeRtt {
         /// Time at which the measurement of the empty path ends; `None` until the path is empty.
-        until: Option<Instant>,
+        ends_at: Option<Instant>,
     },
 }
 
@@ -50,18 +52,18 @@ pub(super) struct Bbr {
     /// Maximum rate of each of the last rounds.
     rates: [u64; RATE_ROUNDS],
     rounds: usize,
-    /// No rate of the current round is recorded yet.
+    /// Whether no rate of the current round is recorded yet.
     is_fresh_round: bool,
-    /// The round ends when data is delivered that was sent after this number of bytes was
-    /// delivered.
+    /// Number of bytes that had been delivered when the round began. The round ends when data is
+    /// delivered that was sent after its beginning.
     round_end: u64,
     min_rtt: Option<(Duration, Instant)>,
     full_rate: u64,
     full_rounds: u32,
     /// The window to restore after a recovery or a measurement of the empty path.
     prior_cwnd: u32,
-    /// Until this number of bytes is delivered, the sender sends no more than is delivered: the
-    /// first round of a recovery.
+    /// Value of the delivered bytes at which the first round of a recovery ends. In this round the
+    /// sender sends no more than is delivered.
     conserves_until: Option<u64>,
     first_phase: usize,
 }
@@ -71,8 +73,9 @@ pub(super) struct Bbr {
 pub(super) struct BbrSample {
     pub(super) rate: Option<RateSample>,
     pub(super) rtt: Option<Duration>,
-    /// Bytes delivered since the connection began, and by this acknowledgment.
+    /// Bytes delivered since the connection began.
     pub(super) delivered: u64,
+    /// Bytes delivered by this acknowledgment.
     pub(super) newly: u64,
     pub(super) pipe: u64,
     pub(super) cwnd: u32,
@@ -101,8 +104,8 @@ impl Bbr {
             full_rounds: 0,
             prior_cwnd: 0,
             conserves_until: None,
-            // Flows start in any phase except the draining one, because no queue was built up
-            // before it.
+            // Flows may start in any phase except the draining one, because there is no queue to
+            // drain yet.
             first_phase: [0, 2, 3, 4, 5, 6, 7].get(seed as usize % 7).copied().unwrap_or(0),
         }
     }
@@ -115,7 +118,8 @@ impl Bbr {
         self.full_rounds >= FULL_ROUNDS
     }
 
-    /// Returns the bandwidth-delay product of the path in bytes, times a gain in thousandths.
+    /// Returns `gain` times the bandwidth-delay product of the path, in bytes. The gain is in
+    /// thousandths.
     fn path_capacity(&self, gain: u64) -> u64 {
         let Some((min_rtt, _)) = self.min_rtt else { return u64::MAX };
         let bytes = u128::from(self.rate()) * min_rtt.as_nanos() / 1_000_000_000;
@@ -186,8 +190,8 @@ impl Bbr {
                     Ordering::Less => is_over || sample.pipe <= self.path_capacity(1000),
                     Ordering::Equal => is_over,
                 };
-                // A phase ends after two round trips at the latest, even if the path accepts no
-                // higher rate.
+                // A phase ends after two round trips at the latest, even if the path cannot deliver
+                // at the higher rate.
                 let rtt = self.min_rtt.map_or(Duration::ZERO, |(rtt, _)| rtt);
                 if may_end || sample.now - since > rtt * 2 {
                     let phase = (phase + 1) % CYCLE.len();
@@ -211,15 +215,15 @@ impl Bbr {
         let in_probe = matches!(self.mode, Mode::ProbeRtt { .. });
         if is_old && !in_probe {
             self.prior_cwnd = self.prior_cwnd.max(sample.cwnd);
-            self.mode = Mode::ProbeRtt { until: None };
+            self.mode = Mode::ProbeRtt { ends_at: None };
         }
-        let Mode::ProbeRtt { until } = &mut self.mode else { return };
-        match until {
+        let Mode::ProbeRtt { ends_at } = &mut self.mode else { return };
+        match ends_at {
             None if sample.pipe <= u64::from(PROBE_RTT_SEGMENTS * sample.mss) => {
-                *until = Some(now + PROBE_RTT_TIME);
+                *ends_at = Some(now + PROBE_RTT_TIME);
                 self.round_end = sample.delivered;
             }
-            Some(until) if now >= *until && begins_round => {
+            Some(ends_at) if now >= *ends_at && begins_round => {
                 self.min_rtt = self.min_rtt.map(|(rtt, _)| (rtt, now));
                 let phase = self.first_phase;
                 self.mode = if self.is_full() {
@@ -241,9 +245,9 @@ impl Bbr {
         };
         let rtt = self.min_rtt?.0.as_nanos().max(1);
         // Before the model has a rate, the initial window determines the pacing rate.
-        let first = u128::from(sample.cwnd) * 1_000_000_000 / rtt;
-        let first = u64::try_from(first).unwrap_or(u64::MAX);
-        let rate = if self.is_full() { self.rate() } else { self.rate().max(first) };
+        let initial_rate = u128::from(sample.cwnd) * 1_000_000_000 / rtt;
+        let initial_rate = u64::try_from(initial_rate).unwrap_or(u64::MAX);
+        let rate = if self.is_full() { self.rate() } else { self.rate().max(initial_rate) };
         Some((u128::from(rate) * u128::from(gain) / 1000).try_into().unwrap_or(u64::MAX))
     }
 
@@ -252,7 +256,7 @@ impl Bbr {
             Mode::Startup | Mode::Drain => HIGH_GAIN,
             Mode::ProbeBandwidth { .. } | Mode::ProbeRtt { .. } => WINDOW_GAIN,
         };
-        let least = PROBE_RTT_SEGMENTS * sample.mss;
+        let min_cwnd = PROBE_RTT_SEGMENTS * sample.mss;
         let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         if self.conserves_until.is_some() {
             return sample.cwnd.max(clip(sample.pipe + sample.newly));
@@ -267,20 +271,20 @@ impl Bbr {
             cwnd = cwnd.min(target);
         }
         match self.mode {
-            Mode::ProbeRtt { .. } => cwnd.min(least),
-            _ => cwnd.max(least),
+            Mode::ProbeRtt { .. } => cwnd.min(min_cwnd),
+            _ => cwnd.max(min_cwnd),
         }
     }
 
-    /// Starts a recovery with `pipe` bytes outstanding, and returns the window. During one round no
-    /// more is sent than is delivered.
+    /// Starts a recovery with `pipe` bytes outstanding, and returns the window. In the first round
+    /// no more is sent than is delivered.
     pub(super) fn lost(&mut self, cwnd: u32, pipe: u64, delivered: u64, mss: u32) -> u32 {
         self.prior_cwnd = self.prior_cwnd.max(cwnd);
         self.conserves_until = Some(delivered.saturating_add(pipe.max(1)));
         u32::try_from(pipe).unwrap_or(u32::MAX).saturating_add(mss)
     }
 
-    /// Notes that the retransmission timeout has expired.
+    /// Records that the retransmission timeout has expired.
     pub(super) fn timed_out(&mut self, cwnd: u32) {
         self.prior_cwnd = self.prior_cwnd.max(cwnd);
         self.conserves_until = None;
@@ -294,8 +298,8 @@ mod tests {
     const MSS: u32 = 1000;
     const RTT: Duration = Duration::from_millis(100);
 
-    /// A path with a rate, a round trip and no queue, always fully used, with one acknowledgment
-    /// per segment.
+    /// A path with a fixed rate and round-trip time and without a queue. The sender always fully
+    /// uses it, and the receiver acknowledges each segment.
     struct Path {
         bbr: Bbr,
         now: Instant,
@@ -312,7 +316,7 @@ mod tests {
             Self { bbr, now, delivered: 0, is_app_limited: false, control }
         }
 
-        /// Advances time by `time` on a path of `bytes_per_s`.
+        /// Advances the time by `time`. The path has the rate `bytes_per_s`.
         fn run(&mut self, bytes_per_s: u64, time: Duration) {
             let end = self.now + time;
             while self.now < end {

@@ -13,18 +13,19 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Connection {
-    /// SEND: queues as much of `data` as there is space for, and returns that length.
+    /// SEND: queues as much of `data` as there is space for, and returns the number of queued
+    /// bytes.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
     }
 
-    /// SEND without a copy: queues `data` from `start` on.
+    /// SEND without a copy: queues the bytes of `data` from `start` on.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
         let may_send = !self.is_closing && self.state.takes_data();
         if may_send { self.send.share(data, start) } else { 0 }
     }
 
-    /// Replaces the policies, except those already negotiated by the SYN.
+    /// Replaces the policies, except those that the SYN has already negotiated.
     pub(super) fn set_profile(&mut self, profile: Profile) {
         let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
         let new_profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
@@ -40,8 +41,8 @@ impl Connection {
         let queued_len = self.send(data);
         if queued_len > 0 {
             self.snd_up = Some(self.send_start + self.send.len());
-            // A zero window must not delay the notification (RFC 9293 §3.8.5): it is sent without
-            // data.
+            // A zero window must not delay the notification (RFC 9293 §3.8.5), so a segment without
+            // data is sent.
             if self.state.emits_data() && self.outstanding() >= self.snd_wnd {
                 self.pending_ack = PendingAck::Now;
             }
@@ -49,8 +50,7 @@ impl Connection {
         queued_len
     }
 
-    /// RECEIVE: drops `count` bytes that the user has read, and moves the packets that held them to
-    /// `spent`.
+    /// RECEIVE: removes `count` bytes that the user has read, and moves their packets to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
         self.receive.consume(count, spent);
         self.forget_read_urgent();
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// CLOSE in both directions: data from the peer is not read any more.
+    /// CLOSE in both directions: later data from the peer is not read.
     pub(super) fn release(&mut self) {
         let is_open =
             self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
@@ -109,7 +109,8 @@ impl Connection {
         }
         self.is_released = true;
         if self.state != State::Closed {
-            // The current time is not known here, so the timer is set when it is first checked.
+            // The current time is unknown in this function. The timer is therefore set when it is
+            // first checked.
             self.timers.released = Some(Instant::ZERO);
         }
     }

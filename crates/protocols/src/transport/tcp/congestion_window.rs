@@ -1,9 +1,10 @@
-//! The congestion window: slow start, congestion avoidance, reduction, and the undoing of a
-//! spurious reduction (RFC 5681, RFC 6928; the growth itself is in `cubic.rs` and `newreno.rs`).
+//! The congestion window: slow start, congestion avoidance, and reduction (RFC 5681, RFC 6928). A
+//! spurious reduction is undone. The algorithms of congestion avoidance are in `cubic.rs` and
+//! `newreno.rs`.
 //!
-//! Both phases grow by the number of delivered bytes (RFC 3465), without its limit of two segments,
-//! because an acknowledgment of a super-segment covers all its segments. The window does not grow
-//! while it does not limit the sender (RFC 7661 §4.3).
+//! Slow start and congestion avoidance count delivered bytes (RFC 3465). The limit of two segments
+//! per acknowledgment is left out, because an acknowledgment of a super-segment covers all its
+//! segments. The window does not grow while it does not limit the sender (RFC 7661 §4.3).
 
 use super::bbr::{Bbr, BbrSample, Control};
 use super::cubic::{Cubic, Growth};
@@ -13,18 +14,18 @@ use super::profile::Congestion;
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 
-/// RFC 6928: segments in the first flight.
+/// Initial window, in segments (RFC 6928).
 const INITIAL_SEGMENTS: u32 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Avoidance {
     NewReno(NewReno),
     Cubic(Cubic),
-    /// The model of the path determines the window.
+    /// None: a model of the path determines the window.
     None,
 }
 
-/// The window and the algorithm's state before a reduction.
+/// The state before a reduction, which is restored if the reduction was spurious.
 #[derive(Clone, Copy, Debug)]
 struct StateBeforeReduction {
     cwnd: u32,
@@ -36,8 +37,9 @@ struct StateBeforeReduction {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckSample {
     pub(super) bytes: u64,
-    /// The acknowledged position, and the end of the sent data.
+    /// Position of the first unacknowledged byte.
     pub(super) una: u64,
+    /// End of the sent data.
     pub(super) nxt: u64,
     /// The round trip measured by the acknowledgment.
     pub(super) rtt: Option<Duration>,
@@ -45,15 +47,15 @@ pub(super) struct AckSample {
     pub(super) now: Instant,
 }
 
-/// The part of the window's state that is kept while a connection has nothing outstanding.
+/// The state of the window that remains while a connection has nothing outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleWindow {
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
-    /// The maximum windows that CUBIC remembers.
+    /// Maximum window, as stored by CUBIC.
     w_max: u32,
     cwnd_prior: u32,
-    /// The first slow start is not over.
+    /// Whether the connection is still in its first slow start.
     is_first: bool,
 }
 
@@ -66,7 +68,7 @@ pub(super) struct CongestionWindow {
     avoidance: Avoidance,
     /// Only the first slow start is monitored (RFC 9406 §4.3).
     hystart: Option<Box<HyStart>>,
-    /// Bytes that conservative slow start has not counted yet.
+    /// Delivered bytes that have not contributed to growth in conservative slow start yet.
     credit: u64,
     before: Option<Box<StateBeforeReduction>>,
     bbr: Option<Box<Bbr>>,
@@ -92,7 +94,7 @@ impl CongestionWindow {
         }
     }
 
-    /// Returns the state that the next flight needs.
+    /// Returns the state to keep while nothing is outstanding.
     pub(super) fn idle_state(&self) -> IdleWindow {
         let (w_max, cwnd_prior) = match self.avoidance {
             Avoidance::Cubic(cubic) => cubic.windows(),
@@ -115,12 +117,13 @@ impl CongestionWindow {
         }
     }
 
-    /// Returns whether a model of the path, instead of the losses, determines the window.
+    /// Returns whether a model of the path determines the window.
     pub(super) fn has_model(&self) -> bool {
         self.bbr.is_some()
     }
 
-    /// Sets the window by the model, if there is one, and returns the rate.
+    /// Updates the model, if there is one. Sets the window that it determines, and returns the
+    /// pacing rate.
     pub(super) fn observe(&mut self, sample: BbrSample) -> Option<u64> {
         let sample = BbrSample { cwnd: self.cwnd, mss: self.mss, ..sample };
         let Control { cwnd, bytes_per_s } = self.bbr.as_mut()?.observe(&sample);
@@ -135,7 +138,7 @@ impl CongestionWindow {
         }
     }
 
-    /// Sets the maximum segment size. Before anything is sent, the window is derived from it.
+    /// Sets the maximum segment size. If nothing was sent yet, also sets the initial window for it.
     pub(super) fn set_mss(&mut self, mss: u32) {
         if self.cwnd == initial_window(self.mss) {
             self.cwnd = initial_window(mss);
@@ -201,15 +204,15 @@ impl CongestionWindow {
         self.cwnd = self.cwnd.saturating_add(grown);
     }
 
-    /// Notes that the window did not limit the sender.
+    /// Records that the window did not limit the sender.
     pub(super) fn not_limited(&mut self, now: Instant) {
         if let Avoidance::Cubic(cubic) = &mut self.avoidance {
             cubic.not_limited(now);
         }
     }
 
-    /// Responds to a loss or a mark with `flight` bytes outstanding: sets the threshold, to which
-    /// the window is then reduced.
+    /// Responds to a loss or a congestion mark while `flight` bytes are outstanding. Sets the
+    /// threshold; the window is reduced to the threshold later.
     pub(super) fn reduce(&mut self, flight: u64) {
         if self.bbr.is_some() {
             return;
@@ -255,7 +258,8 @@ impl CongestionWindow {
         }
     }
 
-    /// RFC 5681 §4.1: after an idle time of one timeout the window is at most the initial one.
+    /// Limits the window to the initial one after an idle time of one retransmission timeout (RFC
+    /// 5681 §4.1).
     pub(super) fn restart_after_idle(&mut self) {
         self.cwnd = self.cwnd.min(initial_window(self.mss));
     }

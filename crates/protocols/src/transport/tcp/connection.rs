@@ -1,4 +1,4 @@
-//! One connection: the transmission control block of RFC 9293 §3.3.1, with the names used there.
+//! One connection: the transmission control block of RFC 9293 §3.3.1, with the RFC's names.
 
 use super::fast_open;
 use super::header::{Flags, Header, Options};
@@ -21,32 +21,34 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-/// RFC 9293 §3.7.1 (MUST-15): the peer's maximum segment size if it sends no option.
+/// Maximum segment size of a peer that sends no such option (RFC 9293 §3.7.1, MUST-15).
 pub(super) const DEFAULT_MSS: u16 = 536;
 const DEFAULT_MSS_V6: u16 = 1220;
-/// Lower bound for the segment size requested by a peer's option (attack row 25).
+/// Lower bound for the segment size that a peer's option requests (row 25 of the attack table).
 const MIN_MSS: u16 = 64;
 
 /// The states of RFC 9293 §3.3.2. LISTEN is not a state of a connection: see `Tcp::listen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Waiting for a matching connection request after having sent one.
+    /// A connection request was sent; no matching request has been received.
     SynSent,
-    /// Waiting for the acknowledgment after having both received and sent a request.
+    /// A connection request was sent and one was received; the local one is not acknowledged yet.
     SynReceived,
     /// Open: data can be received and sent.
     Established,
-    /// The user has closed; the FIN is not yet acknowledged.
+    /// The user has closed the connection; the local FIN is not acknowledged yet.
     FinWait1,
-    /// The user has closed and the peer has acknowledged it.
+    /// The user has closed the connection, and the peer has acknowledged the local FIN.
     FinWait2,
-    /// The peer has closed; the user has not.
+    /// The peer has closed the connection; the user has not.
     CloseWait,
-    /// Both have closed at the same time; the local FIN is not yet acknowledged.
+    /// Both ends have closed the connection at the same time; the local FIN is not acknowledged
+    /// yet.
     Closing,
-    /// The peer has closed, then the user; the local FIN is not yet acknowledged.
+    /// The peer and then the user have closed the connection; the local FIN is not acknowledged
+    /// yet.
     LastAck,
-    /// Waiting until old segments have left the network.
+    /// Waits until old segments have left the network.
     TimeWait,
     /// No connection.
     Closed,
@@ -67,7 +69,7 @@ impl State {
         )
     }
 
-    /// Returns whether the peer may still send data.
+    /// Returns whether the peer may send further data.
     pub(super) const fn expects_data(self) -> bool {
         matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
     }
@@ -90,17 +92,18 @@ impl fmt::Display for State {
     }
 }
 
-/// Acknowledgments pending for the peer.
+/// When the next acknowledgment must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PendingAck {
     Nothing,
-    /// By this time, or earlier if the acknowledgment can be piggybacked on data.
+    /// At this time, or earlier if data is sent that can carry the acknowledgment.
     By(Instant),
     /// At the next output.
     Now,
 }
 
-/// A SYN whose acknowledgment is timed (Karn: dropped if the SYN is retransmitted).
+/// A SYN whose round-trip time is measured. The measurement is dropped if the SYN is retransmitted
+/// (Karn).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimedSyn {
     pub(super) end: Seq,
@@ -110,15 +113,16 @@ pub(super) struct TimedSyn {
 /// Explicit congestion notification (RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ecn {
-    /// Both ends have negotiated ECN.
+    /// Whether both ends have negotiated ECN.
     pub(super) is_on: bool,
-    /// Marks are echoed to the peer until it reports a reduced window.
+    /// Whether congestion marks are echoed to the peer. The echo ends when the peer reports a
+    /// reduced window.
     pub(super) echoes: bool,
-    /// The next new data reports that the window was reduced.
+    /// Whether the next new data must report that the window was reduced.
     pub(super) must_send_cwr: bool,
 }
 
-/// Start values of a connection. An attacker must not be able to guess `iss` and `ts_offset`.
+/// Initial values of a connection. An attacker must not be able to guess `iss` and `ts_offset`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     pub(super) iss: Seq,
@@ -126,14 +130,14 @@ pub(super) struct Start {
     pub(super) now: Instant,
 }
 
-/// The ends of a connection, and the largest segment that its link and path carry.
+/// The two ends of a connection, and the maximum segment sizes of its link and path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endpoints {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) link_mss: u16,
-    /// Data bytes of the longest segment that fits the path MTU, as far as the layer below knows
-    /// it.
+    /// Number of data bytes of the longest segment that fits the path MTU, as reported by the layer
+    /// below.
     pub(super) path_mss: u16,
 }
 
@@ -142,15 +146,16 @@ pub(super) struct Endpoints {
 pub(super) struct Connection {
     pub(super) ends: Endpoints,
     pub(super) state: State,
-    /// MUST-11: SYN-RECEIVED remembers how it was entered.
+    /// Whether the connection was opened passively (MUST-11).
     pub(super) is_passive: bool,
-    /// Shared by all connections of a listener until the user changes it for one.
+    /// The policies. All connections of a listener share them, until the user changes those of one
+    /// connection.
     pub(super) profile: Arc<Profile>,
 
     pub(super) iss: Seq,
     pub(super) snd_una: Seq,
     pub(super) snd_nxt: Seq,
-    /// The highest sequence number ever sent; the byte of a window probe is after `snd_nxt`.
+    /// The highest sequence number ever sent. It is after `snd_nxt` if a window probe was sent.
     pub(super) snd_max: Seq,
     pub(super) snd_wnd: u32,
     pub(super) snd_wnd_max: u32,
@@ -162,7 +167,7 @@ pub(super) struct Connection {
     pub(super) send: SendBuffer,
     /// Sequence number of the first byte in the send buffer.
     pub(super) send_start: Seq,
-    /// The user has closed: a FIN follows the last byte.
+    /// Whether the user has closed the connection: a FIN follows the last byte.
     pub(super) is_closing: bool,
 
     pub(super) irs: Seq,
@@ -172,16 +177,16 @@ pub(super) struct Connection {
     pub(super) rcv_up: Option<Seq>,
     pub(super) rcv_shift: u8,
     pub(super) receive: ReceiveBuffer,
-    /// Allocated when enough data has arrived for the size of the window to matter.
+    /// Allocated when the connection has received enough data to need a larger window.
     pub(super) tuning: Option<Box<ReceiveTuning>>,
     /// Sequence number of the peer's FIN, if it arrived before all the data.
     pub(super) rcv_fin: Option<Seq>,
-    /// The peer's FIN is counted in `rcv_nxt`.
+    /// Whether `rcv_nxt` is after the peer's FIN.
     pub(super) peer_closed: bool,
-    /// Data bytes received since the last acknowledgment was sent.
+    /// Number of data bytes received since the last acknowledgment was sent.
     pub(super) unacknowledged: u32,
 
-    /// The timestamp to echo (RFC 7323 §4.3), if both sides use timestamps.
+    /// The timestamp to echo (RFC 7323 §4.3); `None` if timestamps are not negotiated.
     pub(super) ts_recent: Option<Stamp<RemoteClock>>,
     pub(super) ts_recent_at: Instant,
     /// Random offset that hides the host's uptime from the peer.
@@ -191,49 +196,55 @@ pub(super) struct Connection {
     pub(super) timed: Option<TimedSyn>,
     /// Allocated when the first data is sent: a connection that only receives needs none.
     pub(super) recovery: Option<Box<Recovery>>,
-    /// The reduced recovery state kept when other connections need the memory more.
+    /// The reduced recovery state of an idle connection. It replaces `recovery` if too many
+    /// connections have the full state.
     pub(super) idle_state: Option<Box<IdleState>>,
-    /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
+    /// Whether the first flight has only one segment, because the SYN was lost more than once (RFC
+    /// 6928 §2).
     pub(super) starts_with_one_segment: bool,
     pub(super) ecn: Ecn,
-    /// Both ends have permitted selective acknowledgments (RFC 2018 §2).
+    /// Whether both ends have permitted selective acknowledgments (RFC 2018 §2).
     pub(super) has_sack: bool,
     /// Allocated when the first segment arrives out of order.
     pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
     pub(super) pending_ack: PendingAck,
-    /// Further acknowledgments pending for segments out of order, because the peer counts them.
+    /// Number of additional acknowledgments to send for segments out of order. The peer counts
+    /// them.
     pub(super) pending_duplicate_acks: u32,
-    /// The last segments were not acknowledged in time: a tail loss probe is due (RFC 8985 §7.3).
+    /// Whether a tail loss probe is due, because the last segments were not acknowledged in time
+    /// (RFC 8985 §7.3).
     pub(super) must_probe_tail: bool,
-    /// The segment under construction is the tail loss probe.
+    /// Whether the segment under construction is a tail loss probe.
     pub(super) is_tail_probe: bool,
-    /// The window is zero or too small and the persist timer has expired.
+    /// Whether a window probe is due: the window is too small, and the persist timer has expired.
     pub(super) must_probe: bool,
-    /// A keep-alive probe is due.
+    /// Whether a keep-alive probe is due.
     pub(super) must_keep_alive: bool,
-    /// R1 timeouts have passed: the layer below should try another route (MUST-20).
+    /// Whether the layer below should try another route, because R1 timeouts have expired
+    /// (MUST-20).
     pub(super) suspects_route: bool,
     /// The user timeout advertised by the peer (RFC 5482).
     pub(super) peer_timeout: Option<Duration>,
-    /// The next segment carries the local user timeout.
+    /// Whether the next segment must contain the local user timeout.
     pub(super) must_send_user_timeout: bool,
-    /// State of Fast Open, until the connection is established.
-    pub(super) fast_open: Option<Box<fast_open::Part>>,
-    /// The data of the peer's SYN was accepted before the end of the handshake.
+    /// State of Fast Open until the connection is established.
+    pub(super) fast_open: Option<Box<fast_open::Handshake>>,
+    /// Whether the data of the peer's SYN was accepted before the end of the handshake.
     pub(super) is_early: bool,
-    /// Allocated when lost segments may be too long for the path (RFC 8899).
+    /// Allocated when segments are lost that may be too long for the path (RFC 8899).
     pub(super) path: Option<Box<PathSearch>>,
     pub(super) last_sent_at: Instant,
     /// Time at which the last acceptable segment arrived.
     pub(super) last_received_at: Instant,
     pub(super) challenges: (Instant, u32),
 
-    /// The user has released the connection: received data is not read.
+    /// Whether the user has released the connection, so that received data is not read.
     pub(super) is_released: bool,
-    /// The connection was released with received data unread: it must be aborted.
+    /// Whether the connection must be aborted, because it was released while received data was
+    /// unread.
     pub(super) must_abort: bool,
-    /// The last ICMP error about a segment since the last acknowledgment.
+    /// The last ICMP error about a segment. An acknowledgment clears it.
     pub(super) soft_error: Option<ErrorKind>,
     pub(super) close_reason: Option<CloseReason>,
     pub(super) pending_events: u8,
@@ -312,12 +323,12 @@ impl Connection {
         }
     }
 
-    /// Returns the peer's maximum segment size for `remote` if it sends no option (MUST-15).
+    /// Returns the maximum segment size of the peer `remote` if it sends no such option (MUST-15).
     pub(super) fn default_mss(remote: IpAddr) -> u16 {
         if remote.is_ipv4() { DEFAULT_MSS } else { DEFAULT_MSS_V6 }
     }
 
-    /// Returns the largest segment that this end accepts, as announced in its SYN.
+    /// Returns the maximum segment size that this end announces in its SYN.
     pub(super) fn receive_mss(&self) -> u16 {
         self.profile.mss_max.unwrap_or(u16::MAX).min(self.ends.link_mss)
     }
@@ -335,7 +346,7 @@ impl Connection {
         let may_stamp = self.profile.extensions && self.profile.timestamps;
         let offered = syn.options.peer_timestamps().filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
-        self.note_user_timeout(syn);
+        self.record_user_timeout(syn);
         self.last_ack_sent = self.rcv_nxt;
         let default_mss = Self::default_mss(self.ends.remote.ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
@@ -353,7 +364,8 @@ impl Connection {
 
     /// Returns the state of loss recovery and congestion control, allocated if needed.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
-        // In an early answer the SYN is not acknowledged yet, and is not data.
+        // In the answer to a SYN with early data, the local SYN is not acknowledged yet. It is not
+        // part of the data.
         let mss = self.snd_mss;
         let una = self.snd_una.max(self.send_start);
         let congestion = self.profile.congestion;
@@ -372,14 +384,15 @@ impl Connection {
         })
     }
 
-    /// Returns the state of loss recovery and congestion control, once anything was sent.
+    /// Returns the state of loss recovery and congestion control, or `None` if nothing was sent
+    /// yet.
     pub(super) fn recovery_form(&self) -> Option<RecoveryForm<'_>> {
         let busy = self.recovery.as_deref().map(RecoveryForm::Busy);
         busy.or_else(|| self.idle_state.as_deref().map(RecoveryForm::IdleState))
     }
 
-    /// Reduces the recovery state to what the next flight needs, if nothing is outstanding. Returns
-    /// whether the connection has no full recovery state now.
+    /// Reduces the recovery state to the part that the next flight needs, if nothing is
+    /// outstanding. Returns whether the connection now has no full recovery state.
     pub(super) fn enter_idle(&mut self) -> bool {
         let idle_state = self.recovery.as_ref().and_then(|recovery| recovery.idle_state());
         if let Some(idle_state) = idle_state {
@@ -397,7 +410,7 @@ impl Connection {
         self.send_start + self.send.len() + u32::from(self.is_closing)
     }
 
-    /// Returns the number of sequence numbers from the first unacknowledged one up to `snd_nxt`.
+    /// Returns the number of sent but unacknowledged sequence numbers.
     pub(super) fn outstanding(&self) -> u32 {
         self.snd_nxt.since(self.snd_una)
     }
@@ -412,24 +425,26 @@ impl Connection {
         if self.rcv_adv.is_after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
     }
 
-    /// Returns the window to advertise now: never less than before, and more only if that is worth
-    /// a segment (RFC 9293 §3.8.6.2.2, MUST-39).
+    /// Returns the window to advertise now. It is never less than before. It is increased only if
+    /// the increase is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
         let (capacity, growth) = self.window_growth();
         let window = self.rcv_wnd();
-        // With a segment that is sent anyway the window may move by one segment. The peer may make
-        // its segments slightly shorter, so that they fill a small window.
-        let is_one = self.has_small_window()
+        // If the window is small, and a segment is sent anyway, the window may advance by one
+        // segment. The peer may shorten its segments slightly to fill a small window evenly.
+        let allows_one_segment = self.has_small_window()
             && self.profile.window_update == WindowUpdate::TwoSegments
             && growth >= (self.snd_mss / 4 * 3).min(capacity / 4);
-        let is_worth_it = growth > 0 && (is_one || self.is_window_update_due(growth, capacity));
+        let is_worth_it =
+            growth > 0 && (allows_one_segment || self.is_window_update_due(growth, capacity));
         if is_worth_it { window + growth } else { window }
     }
 
-    /// Returns the largest window, and by how much its free part exceeds the advertised window.
+    /// Returns the maximum window, and the difference between its free part and the advertised
+    /// window.
     fn window_growth(&self) -> (u32, u32) {
         let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
-        // A capacity that the window field cannot express would always look like growth.
+        // The window field cannot express more. The excess would always look like growth.
         let capacity = capacity.min(0xFFFF << self.rcv_shift);
         let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
         (capacity, capacity.saturating_sub(unread).saturating_sub(self.rcv_wnd()))
@@ -438,8 +453,8 @@ impl Connection {
     /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
     fn is_window_update_due(&self, growth: u32, capacity: u32) -> bool {
         match self.profile.window_update {
-            // Without the second condition, an application that reads single bytes would open a
-            // zero window byte by byte.
+            // Without the second condition, an application that reads single bytes would cause an
+            // update of a zero window for each byte.
             WindowUpdate::HalfUsed => {
                 self.rcv_wnd() <= capacity / 2 && growth >= self.snd_mss.min(capacity / 2)
             }
@@ -449,13 +464,13 @@ impl Connection {
         }
     }
 
-    /// Returns whether the receive window is only a few segments long. Delaying an acknowledgment
-    /// until a second segment would then leave a large part of it unused.
+    /// Returns whether the receive window has only a few segments. If an acknowledgment waited for
+    /// a second segment, a large part of such a window would be unused.
     pub(super) fn has_small_window(&self) -> bool {
         self.receive.window() < SMALL_WINDOW_SEGMENTS * self.snd_mss as usize
     }
 
-    /// Schedules a segment if the window has grown enough since it was last advertised.
+    /// Schedules a segment if the window has grown enough since the last advertisement.
     pub(super) fn schedule_window_update(&mut self) {
         let (capacity, growth) = self.window_growth();
         if self.state.expects_data() && growth > 0 && self.is_window_update_due(growth, capacity) {
@@ -469,15 +484,16 @@ impl Connection {
         self.ts_recent.map(stamped).unwrap_or_default()
     }
 
-    /// Returns the number of SACK blocks that fit into a header, and into a segment with a byte of
-    /// data. On links with a very small MTU a segment with all blocks would be too long.
+    /// Returns the number of SACK blocks that fit into a header and leave space for a byte of data
+    /// in the segment. This matters on links with a very small MTU.
     pub(super) fn blocks_max(&self) -> usize {
-        let most = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
+        let blocks_limit = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
         let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd_mss);
-        (1..=most).rev().find(fits).unwrap_or(0)
+        (1..=blocks_limit).rev().find(fits).unwrap_or(0)
     }
 
-    /// Returns the data bytes of the longest segment that also carries the pending SACK blocks.
+    /// Returns the maximum number of data bytes in a segment that also contains the pending SACK
+    /// blocks.
     pub(super) fn data_mss(&self) -> u32 {
         let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
         let blocks = Options::sack_len(count);
@@ -534,13 +550,13 @@ impl Connection {
     }
 }
 
-/// A window of fewer segments counts as small.
+/// Number of segments below which a window is small.
 const SMALL_WINDOW_SEGMENTS: usize = 32;
-/// Two maximum segment lifetimes of 30 s: the value of Linux and the BSDs.
+/// Duration of TIME-WAIT: two maximum segment lifetimes of 30 s, as in Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
-/// RFC 3168 §6.1.1: a SYN that offers ECN has both bits (ECE and CWR), and a SYN that accepts ECN
-/// has only ECE.
+/// Returns whether a SYN offers ECN: it has both ECE and CWR, while a SYN that accepts ECN has only
+/// ECE (RFC 3168 §6.1.1).
 fn is_ecn_setup(flags: Flags) -> bool {
     flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
 }

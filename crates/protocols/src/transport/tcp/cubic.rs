@@ -1,40 +1,41 @@
 //! CUBIC (RFC 9438): the window grows with the cube of the time since the last loss.
 //!
-//! All arithmetic is in whole bytes and microseconds, and exact except for the last microsecond of
-//! K, so that runs are reproducible everywhere.
+//! All arithmetic uses whole bytes and microseconds. It is exact, except for the last microsecond
+//! of K. Simulations are therefore reproducible on every machine.
 
 use crate::time::{Duration, Instant};
 
-/// §4.1: C is 0.4, in tenths.
+/// C of §4.1, in tenths: 0.4.
 const C_TENTHS: u128 = 4;
-/// §4.6: the multiplicative decrease is 0.7, in tenths.
+/// Multiplicative decrease of §4.6, in tenths: 0.7.
 const BETA_TENTHS: u64 = 7;
-/// §4.3: 3 (1 - beta) / (1 + beta) is 9/17.
+/// 3 (1 - beta) / (1 + beta) of §4.3, as a fraction: 9/17.
 const ALPHA: (u64, u64) = (9, 17);
-/// Cubed microseconds per cubed second, times the ten of C.
+/// Cubic microseconds per cubic second, times 10 because C is in tenths.
 const SCALE: u128 = 10 * 1_000_000_000_000_000_000;
 /// Maximum duration of an epoch: a longer one would overflow when cubed.
 const MAX_MICROS: u64 = 100_000_000_000;
 
-/// The start of a growth epoch.
+/// An epoch of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Epoch {
     since: Instant,
-    /// Time at which the window reaches its value before the loss again (figure 2), in
+    /// Time after which the window has the same value as before the loss (K of figure 2), in
     /// microseconds.
     k_us: u64,
-    /// The window of a Reno-friendly sender (§4.3), in bytes, and the fraction of a byte beyond it.
+    /// The window of a Reno-friendly sender (§4.3), in bytes.
     w_est: u64,
+    /// The fraction of a byte beyond `w_est`.
     w_est_rest: u64,
     /// The fraction of a byte by which the window has grown beyond its integral value.
     fraction: u64,
 }
 
-/// The state of RFC 9438 §4.1.2.
+/// The state variables of RFC 9438 §4.1.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cubic {
-    /// The window just before the last reduction. It is reduced further (§4.7) if the window had
-    /// not reached the previous value.
+    /// The window just before the last reduction. Fast convergence lowers it (§4.7) if the window
+    /// had not reached the previous value.
     w_max: u32,
     /// The window before the last reduction.
     cwnd_prior: u32,
@@ -54,12 +55,12 @@ pub(super) struct Growth {
 }
 
 impl Cubic {
-    /// Returns a state with the windows that [`Self::windows`] returned and without an epoch.
+    /// Returns a state without an epoch. [`Self::windows`] has returned the two windows.
     pub(super) fn with_windows(w_max: u32, cwnd_prior: u32) -> Self {
         Self { w_max, cwnd_prior, epoch: None, limited_at: None }
     }
 
-    /// Returns the windows before the last reductions.
+    /// Returns `w_max` and `cwnd_prior`.
     pub(super) fn windows(self) -> (u32, u32) {
         (self.w_max, self.cwnd_prior)
     }
@@ -88,15 +89,15 @@ impl Cubic {
 
     fn begin(&mut self, cwnd: u32, mss: u32, now: Instant) -> Epoch {
         if self.w_max <= cwnd {
-            // §4.10: after slow start without a loss the curve begins at its plateau.
+            // §4.10: after slow start without a loss, the curve starts at its plateau.
             self.w_max = cwnd;
         }
         let k_us = time_to(self.w_max - cwnd, mss);
         Epoch { since: now, k_us, w_est: u64::from(cwnd), w_est_rest: 0, fraction: 0 }
     }
 
-    /// Notes that the window did not limit the sender until now. That time does not count as growth
-    /// time (§4.2).
+    /// Records that the window has not limited the sender until now. That period is excluded from
+    /// the time of growth (§4.2).
     pub(super) fn not_limited(&mut self, now: Instant) {
         if let (Some(epoch), Some(at)) = (&mut self.epoch, self.limited_at) {
             epoch.since = epoch.since + (now - at);
@@ -115,16 +116,16 @@ impl Cubic {
 }
 
 impl Epoch {
-    /// §4.3: grows with the same average as Reno, and exactly like Reno once W_est has reached the
-    /// prior window.
+    /// Advances W_est (§4.3). It grows as fast as Reno on average, and exactly like Reno once it
+    /// has reached the prior window.
     fn grow_reno(&mut self, mss_times_acked: u64, cwnd: u64, cwnd_prior: u32) {
         let is_caught_up = self.w_est >= u64::from(cwnd_prior);
         let (above, below) = if is_caught_up { (ALPHA.1, ALPHA.1) } else { ALPHA };
-        let whole = cwnd * below;
-        // If the window has changed, the remainder is wrong by a fraction of a byte.
-        let credit = mss_times_acked * above + self.w_est_rest.min(whole);
-        self.w_est += credit / whole;
-        self.w_est_rest = credit % whole;
+        let divisor = cwnd * below;
+        // If the window has changed since the last call, the error is less than one byte.
+        let credit = mss_times_acked * above + self.w_est_rest.min(divisor);
+        self.w_est += credit / divisor;
+        self.w_est_rest = credit % divisor;
     }
 }
 
@@ -144,7 +145,7 @@ fn window_at(elapsed: Duration, k_us: u64, w_max: u32, mss: u32) -> u64 {
 /// Returns K of figure 2, in microseconds: the time in which the curve grows by `bytes`.
 fn time_to(bytes: u32, mss: u32) -> u64 {
     let cube = u128::from(bytes) * SCALE / (C_TENTHS * u128::from(mss.max(1)));
-    // The root is computed bit by bit from the highest: the cube of 2^37 has 112 bits.
+    // The cube root is computed bit by bit, the highest bit first. The cube of 2^37 has 112 bits.
     (0..=37).rev().fold(0_u64, |root, bit| {
         let candidate = root | (1 << bit);
         if u128::from(candidate).pow(3) <= cube { candidate } else { root }
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Acknowledges one window per round trip, segment by segment, for `rounds`.
+    /// Acknowledges one window per round trip, one segment at a time, for `rounds` round trips.
     fn run(cubic: &mut Cubic, mut cwnd: u32, rtt: Duration, rounds: u32) -> u32 {
         for round in 0..rounds {
             let segments = (cwnd / MSS).max(1);
@@ -198,7 +199,8 @@ mod tests {
         let cwnd = cubic.lost(1000 * MSS, MSS);
         assert_eq!(cwnd, 700 * MSS);
         let rtt = Duration::from_millis(200);
-        // K is the cube root of 300 / 0.4, 9.09 s; at 15 s the curve is at 1082 segments.
+        // K is the cube root of 300 / 0.4, which is 9.09 s. At 15 s the curve has reached 1082
+        // segments.
         let after = run(&mut cubic, cwnd, rtt, 75);
         let expected = formula(15.0, 1000.0, 700.0);
         let grown_cwnd = f64::from(after) / f64::from(MSS);
@@ -210,8 +212,8 @@ mod tests {
         let mut cubic = Cubic::default();
         let cwnd = cubic.lost(40 * MSS, MSS);
         let rtt = Duration::from_millis(5);
-        // The window grows by 0.529 segments per round trip until it is 40 again, after about 23
-        // round trips, and then by one segment.
+        // The window grows by 0.529 segments per round trip until it has 40 segments again, after
+        // about 23 round trips. Then it grows by one segment per round trip.
         let after = run(&mut cubic, cwnd, rtt, 43);
         let segments = after / MSS;
         assert!((58..=62).contains(&segments), "{segments}");

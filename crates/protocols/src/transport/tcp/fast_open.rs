@@ -1,8 +1,9 @@
-//! Fast Open (RFC 7413): data on the SYN, from a peer that has proven its address before.
+//! Fast Open (RFC 7413): a SYN may carry data if the client has proven its address in an earlier
+//! connection.
 //!
-//! The proof is a cookie: a keyed hash of both addresses. The server returns it to any client that
-//! requests one, in the answer to a SYN, and the client keeps it. A SYN with a valid cookie is
-//! considered not forged, and its data is delivered to the application before the end of the
+//! The proof is a cookie: a keyed hash of both addresses. When a client requests a cookie in its
+//! SYN, the server returns it in the answer, and the client stores it. A SYN with a valid cookie is
+//! considered genuine, and its data is delivered to the application before the end of the
 //! handshake. The number of half-open connections with data is limited per listener (§5.1). Beyond
 //! the limit a SYN is treated as if it had no cookie. Fast Open is off unless a profile enables it.
 
@@ -19,7 +20,7 @@ use core::net::IpAddr;
 
 /// Maximum number of half-open connections with data per listener.
 pub(super) const PENDING_MAX: usize = 16;
-/// Maximum number of servers whose cookies a client keeps.
+/// Maximum number of servers whose cookies a client stores.
 const STORED_COOKIES_MAX: usize = 64;
 /// Bytes of a SYN reserved for options and not available for data.
 const SYN_OPTIONS_MAX: u16 = 40;
@@ -27,7 +28,7 @@ const SYN_OPTIONS_MAX: u16 = 40;
 const COOKIE_LEN: u8 = 8;
 const COOKIE_LEN_MAX: usize = 16;
 
-/// A cookie: 4 to 16 bytes, an even number of them (RFC 7413 §4.1.1).
+/// A cookie: an even number of bytes from 4 to 16 (RFC 7413 §4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie {
     bytes: [u8; COOKIE_LEN_MAX],
@@ -57,7 +58,7 @@ impl Cookie {
 pub enum FastOpen {
     /// The client has no cookie and requests one.
     Request,
-    /// The cookie, as the client's proof or as the server's answer to a request.
+    /// A cookie: from the client as its proof, from the server as the answer to a request.
     Cookie(Cookie),
 }
 
@@ -78,29 +79,29 @@ impl FastOpen {
 
 /// State of Fast Open of a connection that is being opened.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct Handshake {
     /// The option of the local SYN.
     offer: FastOpen,
     /// Maximum number of data bytes on the local SYN.
     data_max: u32,
     /// The cookie in the peer's answer.
     granted_cookie: Option<Cookie>,
-    /// The local SYN with the cookie was not answered in time.
+    /// Whether the local SYN with the cookie was not answered in time.
     is_lost: bool,
 }
 
 impl Connection {
-    /// Adds the option to the SYN, which may carry `data_max` bytes.
+    /// Adds the option to the local SYN. The SYN may contain `data_max` data bytes.
     pub(super) fn offer_fast_open(&mut self, offer: FastOpen, data_max: u32) {
-        let part = Part { offer, data_max, granted_cookie: None, is_lost: false };
-        self.fast_open = Some(Box::new(part));
+        let handshake = Handshake { offer, data_max, granted_cookie: None, is_lost: false };
+        self.fast_open = Some(Box::new(handshake));
     }
 
     /// Returns the option of the local SYN. A client sends it only once, because a middlebox may
-    /// drop it.
+    /// drop SYNs with the option.
     pub(super) fn fast_open_option(&self) -> Option<FastOpen> {
         let is_due = self.state == State::SynReceived || self.snd_max == self.iss;
-        self.fast_open.as_ref().filter(|_| is_due).map(|part| part.offer)
+        self.fast_open.as_ref().filter(|_| is_due).map(|handshake| handshake.offer)
     }
 
     /// Returns the number of data bytes on the local SYN.
@@ -108,41 +109,41 @@ impl Connection {
         if self.state != State::SynSent || self.snd_max != self.iss {
             return 0;
         }
-        let part = self.fast_open.as_ref();
-        self.send.len().min(part.map_or(0, |part| part.data_max))
+        let handshake = self.fast_open.as_ref();
+        self.send.len().min(handshake.map_or(0, |handshake| handshake.data_max))
     }
 
-    /// Processes the answer to the local SYN: its Fast Open option, and how much data of the SYN it
+    /// Processes the answer to the local SYN: its Fast Open option, and the amount of data that it
     /// acknowledges.
     pub(super) fn process_syn_answer(&mut self, answer: &Header) {
-        if let (Some(part), Some(FastOpen::Cookie(cookie))) =
+        if let (Some(handshake), Some(FastOpen::Cookie(cookie))) =
             (&mut self.fast_open, answer.options.fast_open)
         {
-            part.granted_cookie = Some(cookie);
+            handshake.granted_cookie = Some(cookie);
         }
-        let taken = answer.ack.since(self.send_start).min(self.send.len());
-        self.send.acknowledge(taken);
-        self.send_start = self.send_start + taken;
-        self.statistics.bytes_acknowledged += u64::from(taken);
+        let acknowledged_len = answer.ack.since(self.send_start).min(self.send.len());
+        self.send.acknowledge(acknowledged_len);
+        self.send_start = self.send_start + acknowledged_len;
+        self.statistics.bytes_acknowledged += u64::from(acknowledged_len);
     }
 
-    /// Takes the cookie that the peer returned, with the peer's segment size.
+    /// Removes and returns the cookie that the peer has sent, with the peer's segment size.
     pub(super) fn take_fast_open_cookie(&mut self) -> Option<(Cookie, u16)> {
         let granted_cookie = self.fast_open.as_mut()?.granted_cookie.take()?;
         self.fast_open = None;
         Some((granted_cookie, u16::try_from(self.snd_mss).unwrap_or(u16::MAX)))
     }
 
-    /// Notes that a SYN has to be retransmitted.
+    /// Records that the SYN has to be retransmitted.
     pub(super) fn syn_timed_out(&mut self) {
-        if let Some(part) = self.fast_open.as_mut().filter(|_| self.state == State::SynSent) {
-            part.is_lost = part.offer != FastOpen::Request;
+        if let Some(handshake) = self.fast_open.as_mut().filter(|_| self.state == State::SynSent) {
+            handshake.is_lost = handshake.offer != FastOpen::Request;
         }
     }
 
-    /// Returns whether a SYN with a cookie was not answered.
+    /// Returns whether a SYN with a cookie was not answered in time.
     pub(super) fn lost_early_data(&mut self) -> bool {
-        self.fast_open.as_mut().is_some_and(|part| core::mem::take(&mut part.is_lost))
+        self.fast_open.as_mut().is_some_and(|handshake| core::mem::take(&mut handshake.is_lost))
     }
 
     /// Delivers the data of a SYN with a valid cookie to the application immediately.
@@ -162,7 +163,7 @@ impl Connection {
     }
 }
 
-/// The key with which a server makes and checks cookies.
+/// The server's part of Fast Open: the key with which cookies are computed and checked.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     key: Key,
@@ -182,13 +183,13 @@ impl Server {
     }
 }
 
-/// The cookies that a client keeps, the most recently used last.
+/// The cookies that a client stores, the most recently used last.
 #[derive(Debug, Default)]
 pub(super) struct Client {
     servers: VecDeque<ServerEntry>,
 }
 
-/// The data kept for one server (RFC 7413 §4.1.3).
+/// The data stored for one server (RFC 7413 §4.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ServerEntry {
     server: IpAddr,
@@ -198,7 +199,7 @@ struct ServerEntry {
 }
 
 impl Client {
-    /// Keeps the cookie of `server`. In a full table it replaces the least recently used cookie.
+    /// Stores the cookie of `server`. In a full table it replaces the least recently used cookie.
     pub(super) fn keep(&mut self, server: IpAddr, cookie: Cookie, mss: u16) {
         self.forget(server);
         if self.servers.len() == STORED_COOKIES_MAX {
@@ -218,15 +219,15 @@ impl Client {
         }
     }
 
-    /// Returns the data kept for `server`.
+    /// Returns the entry of `server`.
     fn find(&mut self, server: IpAddr) -> Option<ServerEntry> {
-        let at = self.servers.iter().position(|entry| entry.server == server)?;
-        let entry = self.servers.remove(at)?;
+        let index = self.servers.iter().position(|entry| entry.server == server)?;
+        let entry = self.servers.remove(index)?;
         self.servers.push_back(entry);
         Some(entry)
     }
 
-    /// Deletes a cookie after the loss of a SYN that carried it, because a middlebox may drop it.
+    /// Deletes a cookie, because the SYN with it was lost. A middlebox may drop such SYNs.
     pub(super) fn forget(&mut self, server: IpAddr) {
         self.servers.retain(|entry| entry.server != server);
     }
@@ -256,8 +257,8 @@ mod tests {
 
     #[test]
     fn a_cookie_has_4_to_16_bytes_in_pairs() {
-        let lens = (0..40).filter(|len| Cookie::new(&[7; 40][..*len]).is_some());
-        assert!(lens.eq([4, 6, 8, 10, 12, 14, 16]));
+        let valid_lens = (0..40).filter(|len| Cookie::new(&[7; 40][..*len]).is_some());
+        assert!(valid_lens.eq([4, 6, 8, 10, 12, 14, 16]));
     }
 
     #[test]

@@ -1,19 +1,20 @@
-//! Outstanding data: when each part was sent, and what the peer reports about it (RFC 6675 §3, RFC
-//! 8985 §5).
+//! Outstanding data: when each part of it was sent, and which parts the peer has reported as
+//! received (RFC 6675 §3, RFC 8985 §5).
 //!
-//! Sent data is recorded in the pieces in which it was sent, up to 64 KiB each, in a queue that
-//! only grows at its back and shrinks at its front. Delivered data, lost data and retransmitted
-//! data are stored as sets of ranges in addition to the queue. A range may begin and end anywhere
-//! in a piece. The sets are empty while nothing is lost, so that only the queue is accessed.
+//! Sent data is recorded in a queue of pieces. A piece is the data that was sent at once, up to 64
+//! KiB. The queue only grows at its back and shrinks at its front. Delivered, lost and
+//! retransmitted data is stored in separate sets of ranges. A range may begin and end anywhere in a
+//! piece. The sets are empty while nothing is lost, so that only the queue is accessed.
 //!
-//! Losses are detected in the order of transmission: for pieces by a position that advances through
-//! the stream, for retransmissions by a second queue. Both scans stop at the first part that cannot
-//! be decided yet. The cost of an acknowledgment is therefore proportional to the data that it
-//! newly acknowledges, independent of the number of holes (attack row 24).
+//! Losses are detected in the order of transmission. For first transmissions, a position advances
+//! through the stream. Retransmissions are in a second queue. Both scans stop at the first part
+//! that cannot be classified yet. The cost of an acknowledgment is therefore proportional to the
+//! data that it newly acknowledges, and independent of the number of holes (row 24 of the attack
+//! table).
 //!
-//! A peer that received whole segments cannot have more separate ranges than there are segments
-//! outstanding. Ranges beyond that are ignored and counted, and their data is retransmitted (attack
-//! rows 23 and 25).
+//! A peer that has received whole segments cannot report more separate ranges than there are
+//! outstanding segments. Additional ranges are ignored and counted, and their data is retransmitted
+//! (rows 23 and 25 of the attack table).
 
 use super::ranges::{Range, RangeSet};
 use super::sent_segments::Pieces;
@@ -21,12 +22,12 @@ use super::seq::Seq;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
 
-/// Maximum number of pieces recorded individually; data sent beyond them is added to the last one.
+/// Maximum number of pieces recorded individually. Data sent after that is added to the last piece.
 /// The pieces take about 10 MiB of memory. With full segments only a window above 100 MiB needs
-/// more.
+/// more pieces.
 const MAX_PIECES: usize = 1 << 17;
-/// Ranges that the peer may report beyond the number of outstanding segments, because
-/// retransmissions are divided differently.
+/// Number of ranges that the peer may report in addition to the number of outstanding segments.
+/// Retransmissions may divide the data differently.
 const RANGES_SLACK: usize = 16;
 
 /// The delivery counters at the time when data was sent (draft-ietf-ccwg-bbr, delivery rate
@@ -35,12 +36,13 @@ const RANGES_SLACK: usize = 16;
 pub struct DeliverySnapshot {
     /// Time at which the data was sent.
     pub sent_at: Instant,
-    /// Bytes delivered before the data was sent, and the time of the last of these deliveries.
+    /// Bytes delivered before the data was sent.
     delivered: u64,
+    /// Time of the last of these deliveries.
     delivered_at: Instant,
-    /// The send time of the first piece of the same flight.
+    /// Time at which the first piece of the same flight was sent.
     first_sent_at: Instant,
-    /// The user had no more data to send.
+    /// Whether the user had no more data to send.
     is_app_limited: bool,
 }
 
@@ -64,38 +66,39 @@ pub struct NewestSegment {
     pub snapshot: DeliverySnapshot,
     /// End of the transmission, as a position in the stream.
     pub end: u64,
-    /// The transmission was a retransmission.
+    /// Whether it was a retransmission.
     pub is_retransmission: bool,
 }
 
-/// The result of one acknowledgment, with all its blocks.
+/// The result of processing one acknowledgment with all its blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivery {
-    /// Bytes newly acknowledged by the acknowledgment number.
+    /// Number of bytes that were newly acknowledged by acknowledgment number.
     pub acked: u64,
-    /// Bytes that the peer is newly known to have, by acknowledgment number or by SACK block.
+    /// Number of bytes that were newly acknowledged, by acknowledgment number or by SACK block.
     pub delivered: u64,
-    /// The part of `delivered` that was acknowledged by SACK block.
+    /// Number of bytes of `delivered` that were acknowledged by SACK block.
     pub sacked: u64,
     /// The latest transmission that the acknowledgment delivers.
     pub newest: Option<NewestSegment>,
-    /// Send time of the last delivered byte in stream order, if it was sent once.
+    /// Send time of the last delivered byte in stream order; `None` if it was retransmitted.
     pub last_sent_at: Option<Instant>,
-    /// Round trip of data that was sent once and acknowledged by the acknowledgment number (Karn).
+    /// Round-trip time of data that was never retransmitted and was acknowledged by acknowledgment
+    /// number (Karn).
     pub rtt: Option<Duration>,
-    /// Reordering distance in bytes: how far below the highest delivery data was delivered that had
-    /// been sent only once.
+    /// Reordering distance in bytes: from the start of the delivered data to the end of the highest
+    /// data delivered before it. Retransmitted data does not count.
     pub reordered: Option<u64>,
-    /// The bytes acknowledged by the acknowledgment number include retransmitted data.
+    /// Whether the acknowledgment number acknowledges retransmitted data.
     pub acked_again: bool,
     /// Number of ranges rejected as implausible.
     pub refused: u32,
 }
 
-/// Whether a transmission is lost, according to its send time.
+/// Whether a transmission counts as lost, according to its send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossVerdict {
-    /// Nothing sent later was delivered.
+    /// Undecided: no data that was sent later has been delivered.
     Open,
     /// The transmission is lost if it is not acknowledged by this time.
     Until(Instant),
@@ -106,11 +109,11 @@ pub enum LossVerdict {
 /// The rate at which data was delivered between two acknowledgments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
-    /// Bytes a second.
+    /// Rate in bytes per second.
     pub bytes_per_s: u64,
-    /// The user had no more data to send.
+    /// Whether the user had no more data to send.
     pub is_app_limited: bool,
-    /// Bytes delivered before the sample began.
+    /// Value of the delivered bytes at the start of the sample.
     pub delivered_before: u64,
 }
 
@@ -128,9 +131,10 @@ pub struct Flight {
     highest: u64,
     /// Lost ranges that were not retransmitted.
     lost: RangeSet,
-    /// Retransmitted ranges that are not acknowledged yet, by position and by time.
+    /// Retransmitted ranges that are not acknowledged yet, by start position.
     retransmitted: BTreeMap<u64, Retransmitted>,
     retransmitted_bytes: u64,
+    /// The same ranges in the order of their retransmission.
     by_time: VecDeque<(Range, Instant)>,
     /// All ranges that were ever retransmitted.
     ever_retransmitted: RangeSet,
@@ -139,12 +143,12 @@ pub struct Flight {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Until this number of bytes is delivered, a rate sample counts as limited by the user.
+    /// Value of the delivered bytes up to which rate samples count as limited by the user.
     app_limited_until: u64,
 }
 
 impl Flight {
-    /// Returns an empty flight; `una` is the next sequence number.
+    /// Returns an empty flight. `una` is the next sequence number.
     #[must_use]
     pub fn new(una: Seq) -> Self {
         Self {
@@ -168,7 +172,7 @@ impl Flight {
         }
     }
 
-    /// Continues the byte count of an earlier flight.
+    /// Continues the count of delivered bytes of an earlier flight.
     pub(super) fn resume(&mut self, delivered: u64) {
         self.delivered = delivered;
     }
@@ -197,7 +201,7 @@ impl Flight {
         self.outstanding().saturating_sub(self.sacked.position_count() + self.lost.position_count())
     }
 
-    /// Returns the number of bytes beyond the acknowledgment that the peer has.
+    /// Returns the number of bytes that the peer has reported by SACK block.
     #[must_use]
     pub fn sacked(&self) -> u64 {
         self.sacked.position_count()
@@ -224,7 +228,7 @@ impl Flight {
     /// Returns the sequence number at a position.
     #[must_use]
     pub fn seq(&self, position: u64) -> Seq {
-        // Outstanding data is less than half the sequence number space.
+        // The outstanding data is shorter than half the sequence number space.
         let low = |position: u64| u32::try_from(position & 0xFFFF_FFFF).unwrap_or(0);
         Seq(self.una_seq.0.wrapping_add(low(position)).wrapping_sub(low(self.una)))
     }
@@ -270,7 +274,7 @@ impl Flight {
         self.app_limited_until = (self.delivered + self.pipe()).max(1);
     }
 
-    /// Returns the first lost bytes, at most `max`, that wait for retransmission.
+    /// Returns the first lost bytes that wait for retransmission, at most `max` bytes.
     #[must_use]
     pub fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
         let range = self.lost.first()?;
@@ -294,8 +298,8 @@ impl Flight {
         self.ever_retransmitted.insert(range);
     }
 
-    /// Returns the last `max` outstanding bytes, unless the peer has them: the data that a tail
-    /// loss probe retransmits (RFC 8985 §7.3).
+    /// Returns the last `max` outstanding bytes, for a tail loss probe (RFC 8985 §7.3). Returns
+    /// `None` if the peer has received them.
     #[must_use]
     pub fn tail(&self, max: u32) -> Option<(Seq, u32)> {
         let last = self.pieces.back()?.range;
@@ -320,8 +324,8 @@ impl Flight {
             self.record_delivered(gap, delivery);
             rest.start = gap.end;
         }
-        // No measurement after ranges that were reported earlier: the data has waited at the peer
-        // for the end of a hole.
+        // If parts of the data were reported earlier, it has waited at the peer for missing data.
+        // Its round trip is therefore not measured.
         if newly_delivered == range.len() && !delivery.acked_again {
             delivery.rtt = oldest.map(|snapshot| now - snapshot.sent_at);
         }
@@ -343,8 +347,8 @@ impl Flight {
         self.highest = self.highest.max(position);
     }
 
-    /// Returns whether `ack` acknowledges all outstanding data, and no part of that data was
-    /// reported by SACK block, lost or retransmitted.
+    /// Returns whether `ack` acknowledges all outstanding data, and none of that data was reported
+    /// by SACK block, lost or retransmitted.
     #[must_use]
     pub fn is_all(&self, ack: Seq) -> bool {
         let is_undisturbed = self.sacked.position_count() == 0 && self.lost.position_count() == 0;
@@ -355,8 +359,8 @@ impl Flight {
         is_plain && ack == self.seq(self.nxt)
     }
 
-    /// Processes the acknowledgment for which [`Self::is_all`] holds, with the same result as
-    /// [`Self::acknowledge`].
+    /// Processes an acknowledgment for which [`Self::is_all`] is true. The result is the same as
+    /// that of [`Self::acknowledge`].
     pub fn acknowledge_all(&mut self, now: Instant) -> Delivery {
         let mut delivery = Delivery::default();
         let (Some(oldest), Some(last)) = (self.pieces.front(), self.pieces.back()) else {
@@ -377,8 +381,8 @@ impl Flight {
         delivery
     }
 
-    /// Processes a SACK block: the peer has the sequence numbers from `start` to `end`. Parts
-    /// outside the outstanding data are ignored.
+    /// Processes a SACK block: the peer has received the sequence numbers from `start` up to `end`.
+    /// Parts outside the outstanding data are ignored.
     pub fn sack(&mut self, (start, end): (Seq, Seq), delivery: &mut Delivery, now: Instant) {
         let (Some(start), Some(end)) = (self.position_of(start), self.position_of(end)) else {
             return;
@@ -406,7 +410,7 @@ impl Flight {
     }
 
     /// Ends the processing of the SACK blocks of one acknowledgment. Data below the highest block
-    /// counts as reordered if a later acknowledgment delivers it.
+    /// counts as reordered if it is delivered later.
     pub fn end_sack_blocks(&mut self) {
         self.highest = self.sacked.last().map_or(self.highest, |last| self.highest.max(last.end));
     }
@@ -419,7 +423,7 @@ impl Flight {
         }
     }
 
-    /// Records the delivery of `gap` by this acknowledgment.
+    /// Records that this acknowledgment delivers the range `gap`.
     fn record_delivered(&mut self, gap: Range, delivery: &mut Delivery) {
         let mut newest = delivery.newest;
         let mut consider = |snapshot: DeliverySnapshot, end: u64, is_retransmission: bool| {
@@ -460,15 +464,18 @@ impl Flight {
             return;
         }
         while let Some((start, found)) = self.retransmitted.range(..range.end).next_back() {
-            let whole = Range::new(*start, found.end);
+            let retransmitted_range = Range::new(*start, found.end);
             let snapshot = found.snapshot;
-            let part = whole.intersection(range);
+            let part = retransmitted_range.intersection(range);
             if part.is_empty() {
                 break;
             }
-            self.retransmitted.remove(&whole.start);
+            self.retransmitted.remove(&retransmitted_range.start);
             self.retransmitted_bytes -= part.len();
-            for rest in [Range::new(whole.start, part.start), Range::new(part.end, whole.end)] {
+            for rest in [
+                Range::new(retransmitted_range.start, part.start),
+                Range::new(part.end, retransmitted_range.end),
+            ] {
                 if !rest.is_empty() {
                     self.retransmitted
                         .insert(rest.start, Retransmitted { end: rest.end, snapshot });
@@ -478,16 +485,16 @@ impl Flight {
         }
     }
 
-    /// Applies `classify` to outstanding data, by send time and end, and records the lost parts.
-    /// Returns the number of bytes lost, and the time of the next judgment.
+    /// Calls `classify` for outstanding data with its send time and its end, and records the lost
+    /// parts. Returns the number of bytes newly lost, and the time of the next classification.
     pub fn classify(
         &mut self,
         classify: impl Fn(Instant, u64) -> LossVerdict,
     ) -> (u64, Option<Instant>) {
         let before = self.lost.position_count();
-        let first = self.classify_first_transmissions(&classify);
-        let again = self.classify_retransmissions(&classify);
-        let until = first.into_iter().chain(again).min();
+        let first_deadline = self.classify_first_transmissions(&classify);
+        let retransmission_deadline = self.classify_retransmissions(&classify);
+        let until = first_deadline.into_iter().chain(retransmission_deadline).min();
         (self.lost.position_count() - before, until)
     }
 
@@ -538,25 +545,26 @@ impl Flight {
         None
     }
 
-    /// Returns the first part of `range` whose last transmission was at `sent_at`.
+    /// Returns the first part of `range` that was last sent at `sent_at`.
     fn next_retransmitted_part(&self, range: Range, sent_at: Instant) -> Option<Range> {
         let mut parts = self.retransmitted.range(range.start..range.end);
         let (start, again) = parts.find(|(_, again)| again.snapshot.sent_at == sent_at)?;
         Some(Range::new(*start, again.end))
     }
 
-    /// Records that the parts of `range` that were sent once are lost.
+    /// Records that those parts of `range` are lost that were never retransmitted.
     fn mark_lost(&mut self, range: Range) {
         let mut rest = range;
-        // Parts retransmitted meanwhile, as a probe, are judged by their second transmission.
+        // Parts that were already retransmitted, for example by a probe, are classified by their
+        // retransmission.
         while let Some(gap) = self.ever_retransmitted.first_gap(rest) {
             self.lost.insert(gap);
             rest.start = gap.end;
         }
     }
 
-    /// Marks the first `max` unacknowledged bytes as lost, which is all that can be inferred with a
-    /// peer without SACK. Returns the number of bytes newly marked.
+    /// Marks the first `max` unacknowledged bytes as lost. Without SACK no other loss can be
+    /// inferred. Returns the number of bytes newly marked.
     pub fn mark_first_lost(&mut self, max: u32) -> u64 {
         let Some(front) = self.pieces.front() else { return 0 };
         let end = (self.una + u64::from(max)).min(front.range.end);
@@ -581,20 +589,20 @@ impl Flight {
         self.classified_until = self.nxt;
     }
 
-    /// Clears the lost ranges: their data was only late and counts as outstanding again.
+    /// Clears the lost ranges. Their data was only delayed, and counts as outstanding again.
     pub fn clear_lost(&mut self) {
         self.lost.clear();
         self.classified_until = self.una;
     }
 
-    /// Returns whether the peer has reneged: its acknowledgment requests the first byte of a block
-    /// that it reported (RFC 2018 §8, attack row 40).
+    /// Returns whether the peer has reneged: it requests data that it has reported as received (RFC
+    /// 2018 §8, row 40 of the attack table).
     #[must_use]
     pub fn has_reneged(&self) -> bool {
         self.sacked.first().is_some_and(|first| first.start == self.una)
     }
 
-    /// Discards all blocks reported by the peer.
+    /// Discards all blocks that the peer has reported.
     pub fn forget_blocks(&mut self) {
         self.sacked.clear();
         self.classified_until = self.una;
@@ -615,7 +623,7 @@ impl Flight {
         self.highest = self.una;
     }
 
-    /// Returns the delivery rate since `newest` was sent, and begins the next sample.
+    /// Returns the delivery rate since `newest` was sent, and starts the next sample.
     pub fn rate(&mut self, newest: &NewestSegment) -> Option<RateSample> {
         let snapshot = newest.snapshot;
         self.first_sent_at = self.first_sent_at.max(snapshot.sent_at);
@@ -630,7 +638,7 @@ impl Flight {
     }
 }
 
-/// Returns RACK_sent_after (RFC 8985 §6.2 step 2).
+/// Returns whether `one` was sent after `other`: RACK_sent_after (RFC 8985 §6.2 step 2).
 fn is_later(one: &NewestSegment, other: &NewestSegment) -> bool {
     (one.snapshot.sent_at, one.end) > (other.snapshot.sent_at, other.end)
 }

@@ -1,9 +1,10 @@
-//! The TCP header (RFC 9293 §3.1, §3.2): parsing into a type that is always valid, and writing.
+//! The TCP header (RFC 9293 §3.1, §3.2): parsing into a type that is always valid, and
+//! construction.
 //!
-//! An option with an illegal length ends the parsing of options and is counted; the segment itself
-//! is accepted (MUST-7). Options are written in the layout of Linux, the maximum segment size first
-//! and the rest padded to a multiple of four by leading no-operations, because middleboxes and fast
-//! paths of peers expect this layout.
+//! An option with an invalid length ends the parsing of options and is counted; the segment itself
+//! is accepted (MUST-7). Options are written in the layout of Linux, because middleboxes and the
+//! fast paths of peers expect this layout. The maximum segment size is first. No-operations in
+//! front of the other options pad them to a multiple of four bytes.
 
 use super::fast_open::{Cookie, FastOpen};
 use super::sack::Blocks;
@@ -15,10 +16,10 @@ use crate::time::{LocalClock, RemoteClock, Stamp};
 
 /// The length of a header without options.
 pub const HEADER_LEN: usize = 20;
-/// The length of a header with as many options as fit.
+/// The maximum length of a header with options.
 pub const MAX_HEADER_LEN: usize = 60;
 
-/// Position of the checksum.
+/// Byte range of the checksum field.
 pub(super) const CHECKSUM: core::ops::Range<usize> = 16..18;
 
 /// The control bits.
@@ -69,20 +70,20 @@ pub struct Options {
     pub mss: Option<u16>,
     /// Window scale, in bits (RFC 7323 §2).
     pub window_scale: Option<u8>,
-    /// Selective acknowledgments may be sent (RFC 2018 §2).
+    /// Whether selective acknowledgments may be sent (RFC 2018 §2).
     pub sack_permitted: bool,
-    /// Timestamp value and echo reply (RFC 7323 §3), as written by the sender of the segment; see
-    /// [`Self::with_timestamps`] and [`Self::peer_timestamps`].
+    /// Timestamp value and echo reply (RFC 7323 §3). The value is from the clock of the segment's
+    /// sender; see [`Self::with_timestamps`] and [`Self::peer_timestamps`].
     pub timestamps: Option<(u32, u32)>,
     /// User timeout, with the granularity bit for minutes (RFC 5482 §2).
     pub user_timeout: Option<u16>,
     /// Fast Open (RFC 7413 §4.1.1).
     pub fast_open: Option<FastOpen>,
-    /// Data received beyond the acknowledgment (RFC 2018 §3).
+    /// Blocks received after the acknowledgment number (RFC 2018 §3).
     pub sack: Blocks,
 }
 
-/// A header in host form.
+/// A parsed header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The port of the sender.
@@ -106,7 +107,7 @@ pub struct Header {
 /// Reasons why a segment cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The segment is shorter than its data offset, or than any header.
+    /// The segment is shorter than its data offset, or than the shortest header.
     Truncated,
     /// The data offset is below five words.
     DataOffset,
@@ -115,13 +116,13 @@ pub enum HeaderError {
 }
 
 impl Header {
-    /// Parses a header; returns it with its length in bytes.
+    /// Parses a header, and returns it with its length in bytes.
     ///
     /// `sum` is the sum over the pseudo header and the whole segment.
     ///
     /// # Errors
     ///
-    /// See [`HeaderError`]. Nothing of such a segment can be trusted.
+    /// Returns an error if the header is invalid. None of its fields can be trusted then.
     pub fn parse(
         segment: &[u8],
         sum: Sum,
@@ -199,11 +200,11 @@ const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
 /// Length of one block, in bytes.
 const SACK_BLOCK_LEN: usize = 8;
-/// RFC 7323 §2.3: a larger shift counts as this one.
+/// Maximum window scale. A larger one counts as this value (RFC 7323 §2.3).
 const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Options {
-    /// Returns options with the local timestamp and the echo of the peer's, and nothing else.
+    /// Returns options that contain only the local timestamp and the echo of the peer's timestamp.
     #[must_use]
     pub fn with_timestamps(ours: Stamp<LocalClock>, theirs: Stamp<RemoteClock>) -> Self {
         Self { timestamps: Some((ours.ticks(), theirs.ticks())), ..Self::default() }
@@ -215,7 +216,7 @@ impl Options {
         self.timestamps.map(|(value, echo)| (Stamp::new(value), Stamp::new(echo)))
     }
 
-    /// No option.
+    /// No options.
     pub const NONE: Self = Self {
         mss: None,
         window_scale: None,
@@ -228,11 +229,11 @@ impl Options {
 
     fn parse(mut bytes: &[u8], meter: &mut Meter) -> Self {
         let mut options = Self::default();
-        // RFC 7323 appendix A: nearly every segment has these bytes and no others.
+        // RFC 7323 appendix A: nearly every segment has exactly these option bytes.
         if let &[NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10, ref value @ ..] = bytes
             && value.len() == 8
         {
-            options.take(TIMESTAMPS, value, meter);
+            options.parse_option(TIMESTAMPS, value, meter);
             return options;
         }
         while let Some((kind, rest)) = bytes.split_first() {
@@ -245,7 +246,7 @@ impl Options {
                         meter.count(Counter::TcpOptionErrors);
                         break;
                     };
-                    options.take(kind, value, meter);
+                    options.parse_option(kind, value, meter);
                     bytes = after;
                 }
             }
@@ -253,7 +254,7 @@ impl Options {
         options
     }
 
-    fn take(&mut self, kind: u8, value: &[u8], meter: &mut Meter) {
+    fn parse_option(&mut self, kind: u8, value: &[u8], meter: &mut Meter) {
         match (kind, value) {
             (MSS, &[high, low]) => self.mss = Some(u16::from_be_bytes([high, low])),
             (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift.min(MAX_WINDOW_SCALE)),
@@ -312,7 +313,7 @@ impl Options {
         }
         if let Some(fast_open) = &self.fast_open {
             let cookie = fast_open.cookie_bytes();
-            // The padding is in front, so that the header ends with the option.
+            // The padding is in front of the option, so that the header ends with the option.
             out.put(NO_OPERATIONS.get(..fast_open.padding()).unwrap_or_default());
             out.put(&[FAST_OPEN, u8::try_from(2 + cookie.len()).unwrap_or(0)]);
             out.put(cookie);
@@ -400,7 +401,7 @@ mod tests {
                         mss, window_scale, sack_permitted, timestamps, sack, user_timeout, fast_open,
                     }
                 } else if blocks.len() > 2 {
-                    // With many blocks there is no space for the options of a SYN.
+                    // Many blocks leave no space for the options of a SYN.
                     Options { timestamps: None, sack: sack(&blocks), ..Options::default() }
                 } else {
                     let sack = sack(&blocks);
@@ -422,7 +423,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(mut segment: Vec<u8>, repair: bool) {
+        fn no_bytes_cause_a_panic(mut segment: Vec<u8>, repair: bool) {
             if repair && segment.len() >= 18 {
                 segment[16..18].fill(0);
                 let sum = Sum::default().bytes(&segment).finish();
@@ -446,7 +447,7 @@ mod tests {
     // req RFC9293:MUST-4, RFC9293:MUST-68
     #[test]
     fn a_syn_has_the_option_layout_of_linux() {
-        let all = Options {
+        let all_options = Options {
             mss: Some(1460),
             window_scale: Some(7),
             sack_permitted: true,
@@ -454,8 +455,8 @@ mod tests {
             ..Options::default()
         };
         let expected = [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
-        assert_eq!(emitted(all), expected);
-        let without_timestamps = Options { timestamps: None, ..all };
+        assert_eq!(emitted(all_options), expected);
+        let without_timestamps = Options { timestamps: None, ..all_options };
         assert_eq!(emitted(without_timestamps), [2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]);
     }
 
@@ -489,9 +490,9 @@ mod tests {
                 Options::parse(&bytes, &mut context.meter);
             }
         }
-        // 254 kinds with length 0 and 1, and known kinds with wrong lengths: five kinds have one
-        // valid length, blocks have four, and Fast Open has eight.
-        let wrong = 254 * 2 + 5 * (41 - 2 - 1) + (41 - 2 - 4) + (41 - 2 - 8);
-        assert_eq!(context.counted(Counter::TcpOptionErrors), wrong);
+        // 254 kinds have the invalid lengths 0 and 1. Five known kinds have one valid length,
+        // blocks have four, and Fast Open has eight; all other lengths are invalid.
+        let invalid_count = 254 * 2 + 5 * (41 - 2 - 1) + (41 - 2 - 4) + (41 - 2 - 8);
+        assert_eq!(context.counted(Counter::TcpOptionErrors), invalid_count);
     }
 }

@@ -1,25 +1,29 @@
-//! HyStart++ (RFC 9406): leaves the first slow start when the round trip rises, before a loss.
+//! HyStart++ (RFC 9406): ends the first slow start when the round-trip time rises, before a loss
+//! occurs.
 //!
-//! A rise may be random, so the window first grows a quarter as fast for five rounds. If the round
-//! trip decreases again meanwhile, slow start continues.
+//! The rise may be random. The window therefore first grows at a quarter of the speed for five
+//! rounds. If the round-trip time falls again in these rounds, slow start continues.
 
 use crate::time::Duration;
 
-/// §4.3: limits of the increase of the round-trip time that ends slow start, and the divisor of the
-/// round-trip time that gives the increase between these limits.
+/// Minimum increase of the round-trip time that ends slow start (§4.3).
 const MIN_RTT_RISE: Duration = Duration::from_millis(4);
+/// Maximum increase that is required for the end of slow start (§4.3).
 const MAX_RTT_RISE: Duration = Duration::from_millis(16);
+/// Divisor of the round-trip time. Between the limits, the quotient is the required increase.
 const RTT_RISE_DIVISOR: u32 = 8;
-/// §4.3: minimum number of round-trip measurements in a round before it is evaluated.
+/// Minimum number of round-trip measurements in a round that is evaluated (§4.3).
 const MIN_SAMPLES: u32 = 8;
-/// §4.3: divisor of the growth in conservative slow start, and its number of rounds.
+/// Divisor of the growth in conservative slow start (§4.3).
 const CSS_GROWTH_DIVISOR: u64 = 4;
+/// Number of rounds of conservative slow start (§4.3).
 const CSS_ROUNDS: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     SlowStart,
-    /// Conservative slow start (CSS): the minimum round trip at its start, and the rounds since.
+    /// Conservative slow start (CSS). `baseline` is the minimum round trip at its start, and
+    /// `rounds` is the number of rounds since.
     Conservative {
         baseline: Duration,
         rounds: u32,
@@ -56,8 +60,8 @@ impl HyStart {
         }
     }
 
-    /// Processes an acknowledgment up to `una` while everything up to `nxt` was sent, with the
-    /// round trip that it measures.
+    /// Processes an acknowledgment up to the position `una`. `nxt` is the end of the sent data, and
+    /// `rtt` is the round trip that the acknowledgment measures.
     pub(super) fn acknowledged(
         &mut self,
         una: u64,
@@ -122,14 +126,14 @@ mod tests {
     const FULL: SlowStartAction = SlowStartAction::GrowBy { divisor: 1 };
     const QUARTER: SlowStartAction = SlowStartAction::GrowBy { divisor: 4 };
 
-    /// Sends ten acknowledgments of a segment each, the last of which ends the round.
+    /// Acknowledges ten segments one by one. The last acknowledgment ends the round.
     fn round(hystart: &mut HyStart, number: u64, rtt: Duration) -> SlowStartAction {
-        let mut advice = FULL;
+        let mut action = FULL;
         for segment in 1..=10 {
             let una = (number - 1) * 10 + segment;
-            advice = hystart.acknowledged(una, una + 10, Some(rtt));
+            action = hystart.acknowledged(una, una + 10, Some(rtt));
         }
-        advice
+        action
     }
 
     fn after_two_rounds_of(rtt: Duration) -> HyStart {
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rise_that_counts_is_at_least_4_and_at_most_16_ms() {
+    fn the_required_rise_is_at_least_4_and_at_most_16_ms() {
         for (rtt, rise) in [(MS * 8, MS * 4), (MS * 800, MS * 16), (MS * 64, MS * 8)] {
             assert_eq!(round(&mut after_two_rounds_of(rtt), 3, rtt + rise - MS / 10), FULL);
             assert_eq!(round(&mut after_two_rounds_of(rtt), 3, rtt + rise), QUARTER);
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_that_comes_down_again_lets_slow_start_go_on() {
+    fn slow_start_continues_if_the_round_trip_falls_again() {
         let mut hystart = after_two_rounds_of(MS * 80);
         assert_eq!(round(&mut hystart, 3, MS * 100), QUARTER);
         assert_eq!(round(&mut hystart, 4, MS * 85), FULL);

@@ -1,9 +1,9 @@
 //! ICMP errors about sent segments (RFC 9293 §3.9.2.2, RFC 5927).
 //!
 //! Such errors are easily forged. An error is accepted only if the sequence number that it quotes
-//! is in flight (attack row 20), it ends a connection only in SYN-SENT, and it lowers the segment
-//! size only to a value that every link today carries. All other errors are soft (MUST-56): the
-//! error is recorded, and reported as the cause if the connection is given up later.
+//! is in flight (row 20 of the attack table). It ends a connection only in SYN-SENT. It lowers the
+//! segment size only to a value that every link today supports. All other errors are soft
+//! (MUST-56): the error is recorded, and reported as the cause if the connection is given up later.
 
 use super::ConnectionId;
 use super::Tcp;
@@ -19,7 +19,8 @@ use crate::meter::Counter;
 use crate::mutants::{Mutant, is_enabled};
 use core::net::SocketAddr;
 
-/// MTU assumed for a router that does not implement RFC 1191: every host accepts such datagrams.
+/// MTU assumed for a router that does not implement RFC 1191. Every host accepts datagrams of this
+/// length.
 const ASSUMED_ROUTER_MTU: u16 = 576;
 
 impl Tcp {
@@ -45,9 +46,10 @@ impl Tcp {
         true
     }
 
-    /// Records that the layer below has no route to the peer of a connection. This does not end the
-    /// connection, because a route may appear, but it is the cause if the connection is given up.
-    pub fn has_no_route(&mut self, id: ConnectionId) {
+    /// Records that the layer below has no route to the peer of a connection. The connection
+    /// continues, because a route may appear. If it is given up later, the missing route is
+    /// reported as the cause.
+    pub fn record_no_route(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
             connection.soft_error = Some(ErrorKind::Unreachable(Unreachable::Network));
         }
@@ -64,7 +66,7 @@ impl Connection {
         match kind {
             ErrorKind::FragmentationNeeded { next_hop_mtu } if self.state.emits_data() => {
                 let mtu = next_hop_mtu.unwrap_or(ASSUMED_ROUTER_MTU);
-                // A value below the MTU of any link today is rejected (RFC 5927 §7.2).
+                // RFC 5927 §7.2: a value below the MTU of any link today is rejected.
                 let min_mtu = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
                 self.packet_too_big(mtu.max(min_mtu), cx.now);
             }

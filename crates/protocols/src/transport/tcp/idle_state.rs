@@ -1,14 +1,14 @@
 //! The reduced recovery state of a connection with nothing outstanding.
 //!
-//! On a host with many connections most are idle, and the state that monitors a flight is larger
+//! On a host with many connections most of them are idle, and the state of loss recovery is larger
 //! than the rest of a connection. The table therefore limits the number of connections that keep
 //! the full state after sending ([`super::table`]). Every other connection keeps only the state
 //! that its next flight needs: the window and its threshold, the minimum round trip, the learned
 //! reordering, and the counters.
 //!
-//! A connection is settled when all sent data is acknowledged, no recovery, probe or timer is
-//! pending and nothing waits to be sent. Time-dependent state of the window's growth, the epoch of
-//! CUBIC and the rounds of HyStart++, starts anew, as it would after a pause.
+//! A connection is *settled* when all sent data is acknowledged, no recovery, probe or timer is
+//! pending, and no data waits to be sent. The epoch of CUBIC and the rounds of HyStart++ are not
+//! kept. They restart, as after any pause.
 
 use super::congestion_window::IdleWindow;
 use super::flight::RateSample;
@@ -44,12 +44,12 @@ impl IdleState {
     }
 }
 
-/// The two forms of a connection's recovery state.
+/// The full or the reduced recovery state of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RecoveryForm<'a> {
-    /// Data was sent recently.
+    /// The full state: data was sent recently.
     Busy(&'a Recovery),
-    /// Nothing is outstanding.
+    /// The reduced state: nothing is outstanding.
     IdleState(&'a IdleState),
 }
 

@@ -1,6 +1,6 @@
 //! Initial sequence numbers (RFC 6528): a clock plus a keyed hash of the two ends. Without the key,
-//! the next initial sequence number cannot be computed from earlier ones (MUST-8, MUST-9; attack
-//! row 31).
+//! the next initial sequence number cannot be computed from earlier ones (MUST-8, MUST-9; row 31 of
+//! the attack table).
 
 use super::keyed_hash::{Key, low_bits};
 use super::seq::Seq;
@@ -12,12 +12,12 @@ use core::net::SocketAddr;
 #[derive(Clone, Debug)]
 pub(super) struct Secret {
     key: Key,
-    /// Start value of the clock, which RFC 6528 §3 leaves open.
+    /// Start value of the clock. RFC 6528 §3 does not specify it.
     pub(super) clock_start: u32,
 }
 
-/// Purposes of keys derived from the secret. A derived key reveals nothing about the initial
-/// sequence numbers.
+/// Purposes of the keys that are derived from the secret. A derived key reveals nothing about the
+/// initial sequence numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Table = 2,
@@ -45,7 +45,7 @@ impl Secret {
         low_bits(self.hash(local, remote, 1))
     }
 
-    /// Returns a derived key for another purpose.
+    /// Returns the derived key for `purpose`.
     pub(super) fn key_for(&self, purpose: Purpose) -> Key {
         self.key.derive(purpose as u8)
     }

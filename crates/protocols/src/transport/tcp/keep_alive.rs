@@ -1,13 +1,13 @@
 //! Keep-alive (RFC 9293 §3.8.4): off unless the user enables it.
 //!
-//! A probe is sent when nothing was received for the idle time and no data is outstanding, because
-//! outstanding data would be retransmitted anyway. The probe is a segment without data whose
-//! sequence number the peer has already acknowledged. Any peer that still has the connection
-//! answers it. Because an acknowledgment may be lost, several probes must remain unanswered before
-//! the connection is given up (MUST-29).
+//! A probe is sent when nothing was received for the idle time and no data is outstanding.
+//! Outstanding data needs no probe, because it is retransmitted. The probe is a segment without
+//! data whose sequence number the peer has already acknowledged. Any peer that still has the
+//! connection answers it. Because an acknowledgment may be lost, the connection is given up only
+//! after several unanswered probes (MUST-29).
 //!
-//! Received segments do not move the timer. When it expires, it is set again from the time at which
-//! the last segment was received.
+//! Received segments do not change the timer. When it expires, it is set again for the idle time
+//! after the last received segment.
 
 use crate::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub struct KeepAlive {
     pub idle: Duration,
     /// Time to wait for the answer to each probe.
     pub interval: Duration,
-    /// Number of unanswered probes after which the connection ends; at least two.
+    /// Number of unanswered probes after which the connection is given up; at least two.
     pub probes: u32,
 }
 
@@ -29,7 +29,8 @@ impl Default for KeepAlive {
 }
 
 impl KeepAlive {
-    /// Two hours (MUST-28), then nine probes 75 seconds apart, as in the BSDs and Linux.
+    /// The default schedule: two hours (MUST-28), then nine probes 75 seconds apart, as in the BSDs
+    /// and Linux.
     pub const DEFAULT: Self =
         Self { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), probes: 9 };
 }
@@ -45,8 +46,8 @@ pub(super) enum Verdict {
     GiveUp,
 }
 
-/// Returns the action after `unanswered` probes. The last probe was sent at `probed_at`, and the
-/// last segment was received at `last_received_at`.
+/// Returns the action after `unanswered` probes without an answer. The last probe was sent at
+/// `probed_at`, and the last segment was received at `last_received_at`.
 pub(super) fn decide(
     policy: &KeepAlive,
     last_received_at: Instant,

@@ -1,5 +1,5 @@
-//! A keyed hash (SipHash-1-3) for initial sequence numbers, ports and cookies. Without the key,
-//! none of them can be predicted from others.
+//! A keyed hash (SipHash-1-3) for initial sequence numbers, ports and cookies. Without the key, no
+//! hash can be predicted from other hashes.
 
 use crate::rng::Rng;
 use core::hash::Hasher;
@@ -27,7 +27,7 @@ impl Key {
         (self.0, self.1)
     }
 
-    /// Begins a hash for one `purpose`. Hashes for different purposes are independent.
+    /// Starts a hash for one `purpose`. Hashes for different purposes are independent.
     pub(super) fn hash(&self, purpose: u8) -> KeyedHash {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
         hasher.write_u8(purpose);
@@ -39,7 +39,7 @@ impl Key {
 pub(super) struct KeyedHash(SipHasher13);
 
 impl KeyedHash {
-    /// Adds an address. Addresses of the two IP versions never collide.
+    /// Adds an address to the hash. An IPv4 and an IPv6 address never collide.
     pub(super) fn address(mut self, address: IpAddr) -> Self {
         match address {
             IpAddr::V4(v4) => {
@@ -71,7 +71,7 @@ impl KeyedHash {
     }
 }
 
-/// Returns the low half.
+/// Returns the low 32 bits.
 pub(super) fn low_bits(value: u64) -> u32 {
     let [_, _, _, _, b3, b2, b1, b0] = value.to_be_bytes();
     u32::from_be_bytes([b3, b2, b1, b0])

@@ -1,4 +1,4 @@
-//! The causes that limit a sender, and their durations: the times of `TCP_INFO`.
+//! The causes that limit a sender, and the total duration of each: the times of `TCP_INFO`.
 
 use crate::time::{Duration, Instant};
 
@@ -8,34 +8,34 @@ pub(super) enum Limit {
     /// Nothing is outstanding or waits to be sent.
     #[default]
     Idle,
-    /// The user: all its data is outstanding.
+    /// The user has provided no more data: all of it is outstanding.
     Application,
-    /// The congestion window.
+    /// The congestion window is full.
     CongestionWindow,
-    /// The peer's window.
+    /// The peer's window is full.
     PeerWindow,
-    /// The size of the send buffer: all its data is outstanding.
+    /// The send buffer is full, and all its data is outstanding.
     SendBuffer,
-    /// Pacing.
+    /// Data waits for its pacing time.
     Pacing,
     /// No packet was free for the device.
     Device,
 }
 
-/// Accumulated durations of each limit.
+/// Total duration of each limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitTimes {
-    /// Data was outstanding or waited to be sent.
+    /// Time during which data was outstanding or waited to be sent.
     pub busy: Duration,
-    /// The congestion window was full.
+    /// Time during which the congestion window was full.
     pub congestion_window: Duration,
-    /// The peer's window was full.
+    /// Time during which the peer's window was full.
     pub peer_window: Duration,
-    /// The send buffer was full and all its data was outstanding.
+    /// Time during which the send buffer was full and all its data was outstanding.
     pub send_buffer: Duration,
-    /// Data waited for its pacing time.
+    /// Time during which data waited for its pacing time.
     pub pacing: Duration,
-    /// Data waited for a packet that the device had not returned yet.
+    /// Time during which data waited because the device had not returned a packet.
     pub device: Duration,
 }
 
@@ -44,7 +44,7 @@ pub struct LimitTimes {
 pub(super) struct Limits {
     limit: Limit,
     since: Instant,
-    /// In nanoseconds, because every output adds to them.
+    /// Time in nanoseconds, because every output adds to it.
     busy: u64,
     congestion_window: u64,
     peer_window: u64,
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_is_charged_to_what_held_the_sender_back() {
+    fn each_period_is_charged_to_the_limit_of_the_sender() {
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let mut limits = Limits::default();
         limits.set(Limit::CongestionWindow, at(10));

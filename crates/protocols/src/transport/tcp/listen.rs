@@ -2,10 +2,10 @@
 //! to a SYN beyond that limit (RFC 4987).
 //!
 //! A listener has a port, at one local address or at all of them (MUST-43), and a limited number of
-//! half-open connections. When the limit is reached, a further SYN is answered by a cookie and no
-//! state is kept ([`super::syn_cookie`]). The acknowledgment that returns the cookie creates the
-//! connection, in the state that it would have had. A flood of forged SYNs therefore costs one
-//! answer each, and holds no state (attack row 33).
+//! half-open connections. When the limit is reached, a further SYN is answered by a cookie, and no
+//! state is stored ([`super::syn_cookie`]). If the client returns the cookie in its acknowledgment,
+//! the connection is created in the same state as without a cookie. A forged SYN therefore costs
+//! only one answer, and no memory (row 33 of the attack table).
 
 use super::arrives::{Answer, Arrival};
 use super::connection::{Connection, State, shift_for};
@@ -29,11 +29,12 @@ use core::net::{IpAddr, SocketAddr};
 pub(super) const BACKLOG: usize = 64;
 /// Maximum number of cookies queued for output.
 const PENDING_COOKIES_MAX: usize = 64;
-/// Time after the last cookie is sent within which a client may return it: two spans of
+/// Time after the last cookie during which a client may return it: two time spans of
 /// [`super::syn_cookie`].
 const COOKIE_RETURN_TIMEOUT: Duration = Duration::from_secs(128);
 
-/// The local end of a listener: its port, and its address unless it listens on all.
+/// The local end of a listener: its port and its address. The address is `None` if it listens at
+/// all addresses.
 pub(super) type LocalEnd = (u16, Option<IpAddr>);
 
 #[derive(Debug)]
@@ -61,8 +62,8 @@ impl CookieAnswer {
 }
 
 impl Tcp {
-    /// OPEN, passive: accepts connections to `port` at any local address with `profile`, each
-    /// reported by [`super::Event::Established`] of a new connection.
+    /// OPEN, passive: accepts connections to `port` at any local address. They use `profile`. Each
+    /// new connection is reported by [`super::Event::Established`].
     ///
     /// # Errors
     ///
@@ -71,8 +72,8 @@ impl Tcp {
         self.listen_in((port, None), profile)
     }
 
-    /// OPEN, passive, at one local address only (MUST-43); it takes precedence over
-    /// [`Self::listen`].
+    /// OPEN, passive, at one local address only (MUST-43). This listener takes precedence over that
+    /// of [`Self::listen`].
     ///
     /// # Errors
     ///
@@ -92,8 +93,8 @@ impl Tcp {
         Ok(())
     }
 
-    /// Stops accepting connections to `port`. Established connections remain; half-open ones are
-    /// dropped, because they would not be accepted.
+    /// Stops accepting connections to `port`. Established connections remain. Half-open connections
+    /// are dropped, because no listener could accept them.
     pub fn stop_listening(&mut self, port: u16) {
         self.stop_listening_in((port, None));
     }
@@ -106,9 +107,9 @@ impl Tcp {
     fn stop_listening_in(&mut self, local_end: LocalEnd) {
         let listener = self.listeners.remove(&local_end);
         for id in listener.into_iter().flat_map(|listener| listener.half_open) {
-            // A connection with early data has already been reported to the user.
+            // A connection that has received early data was already reported to the user.
             if self.table.get(id).is_ok_and(|connection| !connection.is_early) {
-                self.drop_silently(id);
+                self.end_silently(id);
             }
         }
     }
@@ -126,7 +127,7 @@ impl Tcp {
         }
     }
 
-    /// §3.10.7.1 and §3.10.7.2: CLOSED and LISTEN.
+    /// Processes a segment without a connection: CLOSED and LISTEN (§3.10.7.1, §3.10.7.2).
     pub(super) fn no_connection(
         &mut self,
         ends: AddressPair,
@@ -151,8 +152,8 @@ impl Tcp {
     }
 
     /// Accepts a SYN for the listener at `local_end`. If the new connection replaces one in
-    /// TIME-WAIT, its sequence numbers begin after `last`, the last sequence number of the old
-    /// connection.
+    /// TIME-WAIT, `last` is the last sequence number of the old connection, and the new sequence
+    /// numbers begin after it.
     pub(super) fn accept(
         &mut self,
         ends: AddressPair,
@@ -174,7 +175,7 @@ impl Tcp {
         }
         connection.synchronize(&arrival.header);
         connection.statistics.segments_in += 1;
-        self.fast_open_request(&mut connection, local_end, arrival, cx);
+        self.process_fast_open_option(&mut connection, local_end, arrival, cx);
         let Some(id) = self.insert(connection, Some(local_end)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         if let Some(listener) = self.listeners.get_mut(&local_end) {
@@ -183,24 +184,24 @@ impl Tcp {
         self.reschedule(id);
     }
 
-    /// Answers the Fast Open option of a SYN (RFC 7413 §4.2.2).
-    fn fast_open_request(
+    /// Processes the Fast Open option of a SYN (RFC 7413 §4.2.2).
+    fn process_fast_open_option(
         &self,
         connection: &mut Connection,
         local_end: LocalEnd,
         arrival: &Arrival<'_>,
         cx: &mut Cx<'_>,
     ) {
-        let asked = arrival.header.options.fast_open.filter(|_| connection.profile.fast_open);
-        let Some(asked) = asked else { return };
+        let request = arrival.header.options.fast_open.filter(|_| connection.profile.fast_open);
+        let Some(request) = request else { return };
         let local = connection.ends.local.ip();
         let remote = connection.ends.remote.ip();
-        let right = FastOpen::Cookie(self.fast_open.cookie(local, remote));
-        if asked == FastOpen::Request {
-            connection.offer_fast_open(right, 0);
-        } else if asked != right {
+        let expected_cookie = FastOpen::Cookie(self.fast_open.cookie(local, remote));
+        if request == FastOpen::Request {
+            connection.offer_fast_open(expected_cookie, 0);
+        } else if request != expected_cookie {
             cx.meter.count(Counter::TcpFastOpensRefused);
-            connection.offer_fast_open(right, 0);
+            connection.offer_fast_open(expected_cookie, 0);
         } else if self.early_connections(local_end) < PENDING_MAX {
             connection.open_early(arrival, cx);
         } else {
@@ -231,7 +232,7 @@ impl Tcp {
         let mss = profile.mss_max.unwrap_or(u16::MAX).min(self.lower.mss_to(ends.1.ip()));
         let stamps = profile.extensions && profile.timestamps;
         let stamp = syn.options.timestamps.filter(|_| stamps);
-        // Only an echoed timestamp can carry the offered options back.
+        // The offered options can be returned only in an echoed timestamp.
         let window_scale = syn.options.window_scale.filter(|_| stamp.is_some());
         let sack = syn.options.sack_permitted && stamp.is_some();
         let offered = OfferedOptions { window_scale, sack, ecn: false };
@@ -259,8 +260,8 @@ impl Tcp {
         self.pending_cookies.push_back(CookieAnswer { ends, header });
     }
 
-    /// Processes an acknowledgment that returns a cookie, as if it acknowledged the SYN of the
-    /// connection that the cookie encodes.
+    /// Processes an acknowledgment that returns a cookie. Creates the connection that the cookie
+    /// encodes.
     fn process_cookie(
         &mut self,
         ends: AddressPair,
@@ -269,12 +270,12 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) {
         let header = arrival.header;
-        // The data must be copied, because the caller does not know to which connection the packet
-        // belongs.
+        // The data must be copied, because the caller does not know the connection of the packet.
         arrival.may_keep = false;
         let listener = self.listeners.get(&local_end);
-        let awaited = listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
-        let Some(profile) = awaited.map(|listener| Arc::clone(&listener.profile)) else {
+        let cookie_listener =
+            listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
+        let Some(profile) = cookie_listener.map(|listener| Arc::clone(&listener.profile)) else {
             return self.refuse(ends, arrival, cx);
         };
         let irs = header.seq - 1;
@@ -342,7 +343,7 @@ impl Tcp {
 }
 
 impl Connection {
-    /// Sets the initial sequence number explicitly instead of from the clock.
+    /// Sets the initial sequence number to `iss`.
     fn begin_at(&mut self, iss: Seq) {
         self.iss = iss;
         self.send_start = iss + 1;
@@ -351,7 +352,7 @@ impl Connection {
         self.snd_max = iss;
     }
 
-    /// Records the answer to the peer's SYN as sent.
+    /// Records that the answer to the peer's SYN was sent.
     fn syn_was_sent(&mut self) {
         self.snd_nxt = self.iss + 1;
         self.snd_max = self.iss + 1;
@@ -363,7 +364,7 @@ pub(super) fn is_listened_on(listeners: &BTreeMap<LocalEnd, Listener>, port: u16
     listeners.range((port, None)..).next().is_some_and(|((first, _), _)| *first == port)
 }
 
-/// Returns the timestamp clock before the offset of a connection is added.
+/// Returns the timestamp clock, without the offset of a connection.
 fn millis(now: Instant) -> u32 {
     u32::try_from((now.as_nanos() / 1_000_000) & 0xFFFF_FFFF).unwrap_or(0)
 }

@@ -1,10 +1,10 @@
 //! The interface to the lower level (RFC 9293 §3.9.2): its capabilities, and the form of a segment.
 //!
-//! A device may accept a super-segment, a header and up to 64 KiB of data that the device splits
-//! into segments, and it may complete checksums. A segment is therefore passed in two parts: the
-//! packet with its header, and the location of its data in the send buffer, from which the device
-//! gathers the data. For a device without these capabilities, [`super::Tcp::transmit`] copies the
-//! data after the header and sums it in the same loop.
+//! A device may split super-segments, and it may complete checksums. A super-segment is a header
+//! with up to 64 KiB of data. A segment is therefore passed in two parts: the packet with its
+//! header, and the location of its data in the send buffer, from which the device gathers the data.
+//! For a device without these capabilities, [`super::Tcp::transmit`] copies the data after the
+//! header and computes its checksum in the same loop.
 
 use super::ConnectionId;
 use super::header::{self, MAX_HEADER_LEN};
@@ -20,10 +20,10 @@ use core::net::IpAddr;
 pub(super) const FIXED_HEADERS_V4_LEN: u16 = 40;
 /// Length of the IPv6 and TCP headers without options, in bytes.
 pub(super) const FIXED_HEADERS_V6_LEN: u16 = 60;
-/// Data bytes of the longest super-segment: with all headers it fits an IPv4 datagram.
+/// Maximum number of data bytes in a super-segment. With all headers it fits an IPv4 datagram.
 const SUPER_SEGMENT_MAX: u32 = 65_535 - 128;
 
-/// The sum that stands for a checksum that the device has verified.
+/// The sum of a segment whose checksum the device has verified.
 pub(super) const GOOD: Sum = Sum::ALL_ONES;
 
 /// Capabilities of the lower level.
@@ -39,16 +39,17 @@ pub struct LowerLevel {
     pub routines: Routines,
 }
 
-/// A segment for the Internet layer, which prepends its header.
+/// A segment for the Internet layer.
 #[derive(Debug)]
 pub struct Segment {
-    /// The segment: header, and data if it is complete.
+    /// The header of the segment. If the segment is complete, the data follows it.
     pub packet: Packet,
-    /// Fields for the Internet layer's header.
+    /// Fields of the IP header.
     pub lower: internet::Header,
-    /// Length of the longest datagram made of the segment, in bytes.
+    /// Maximum length of a datagram into which the segment is split, in bytes.
     pub datagram_len: usize,
-    /// The connection of the segment; `None` if it answers a segment of an unknown connection.
+    /// The connection of the segment; `None` if the segment is the answer to a segment without a
+    /// connection.
     pub connection: Option<ConnectionId>,
 }
 
@@ -68,7 +69,7 @@ impl LowerLevel {
         Self { mtu, tso: false, checksum_offload: false, routines }
     }
 
-    /// Returns the data bytes of the longest segment to `remote`, without options.
+    /// Returns the maximum number of data bytes in a segment to `remote` without options.
     pub(super) fn mss_to(&self, remote: IpAddr) -> u16 {
         let headers = match remote {
             IpAddr::V4(_) => FIXED_HEADERS_V4_LEN,
@@ -77,8 +78,8 @@ impl LowerLevel {
         self.mtu.saturating_sub(headers)
     }
 
-    /// Returns the data bytes of the longest super-segment, or 0 if the device cannot split
-    /// super-segments.
+    /// Returns the maximum number of data bytes in a super-segment. Returns 0 if the device cannot
+    /// split super-segments.
     pub(super) fn super_segment_max(&self) -> u32 {
         if self.tso { SUPER_SEGMENT_MAX } else { 0 }
     }
@@ -124,9 +125,10 @@ impl LowerLevel {
             0 => outgoing.len as usize,
             segment_size => segment_size.into(),
         };
-        let fixed = if remote.is_ipv4() { FIXED_HEADERS_V4_LEN } else { FIXED_HEADERS_V6_LEN };
-        // The TCP header without options is included in both lengths.
-        let datagram_len = usize::from(fixed) - header::HEADER_LEN + len + data_len;
+        let headers_len =
+            if remote.is_ipv4() { FIXED_HEADERS_V4_LEN } else { FIXED_HEADERS_V6_LEN };
+        // Both lengths include the TCP header without options.
+        let datagram_len = usize::from(headers_len) - header::HEADER_LEN + len + data_len;
         Segment { packet, lower, datagram_len, connection: None }
     }
 
@@ -142,8 +144,7 @@ impl LowerLevel {
         let copy_and_sum = self.routines.copy_and_sum;
         let first = copy_and_sum(packet.append(front.len()), front);
         let second = copy_and_sum(packet.append(back.len()), back);
-        // After an odd number of bytes, every byte is in the other half of its word (RFC 1071 §2
-        // B).
+        // After an odd number of bytes, the two bytes of each word are swapped (RFC 1071 §2 B).
         let second = if front.len() % 2 == 0 { second } else { second.swap_bytes() };
         if let Some(field) = packet.data_mut().get_mut(header::CHECKSUM)
             && let Ok(header_sum) = <[u8; 2]>::try_from(&*field)
@@ -156,7 +157,7 @@ impl LowerLevel {
 }
 
 fn pseudo_sum(source: IpAddr, destination: IpAddr, len: usize) -> Sum {
-    // A segment longer than any datagram fails its checksum.
+    // A segment that exceeds the longest datagram cannot have a valid checksum.
     let len = u16::try_from(len).unwrap_or(u16::MAX);
     pseudo_header(source, destination, Protocol::Tcp, len)
 }

@@ -2,25 +2,23 @@
 //!
 //! # Theory of operation
 //!
-//! A [`Tcp`] holds all connections of a station. Its inputs are segments by [`Tcp::receive`], the
-//! user calls of RFC 9293 §3.10, and time by [`Tcp::timeout`]. Each of them only changes the state
-//! of a connection and puts it on the list of those that may have output. [`Tcp::transmit`] then
-//! takes one connection after the other from that list and lets it make its segments. In between
-//! the application runs, so that its answer, the acknowledgment and the window are sent in one
-//! segment (TM-233 §3.3).
+//! A [`Tcp`] holds all connections of a station. Its inputs are received segments
+//! ([`Tcp::receive`]), the user calls of RFC 9293 §3.10, and the time ([`Tcp::timeout`]). They only
+//! change the state of a connection, and add it to the list of connections with output.
+//! [`Tcp::transmit`] then creates the segments of these connections. The application runs before
+//! that, so its answer, the acknowledgment and the window are sent in one segment (TM-233 §3.3).
 //!
 //! The files follow the sections of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
 //! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
-//! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments, `receive_tuning.rs` the size
-//! of the buffers, `sack_report.rs` the reports of early and repeated data; `transmit.rs` decides
-//! what is sent. `connection.rs` is the transmission control block. The policies of a connection
-//! are its [`Profile`].
+//! and `icmp_error.rs` §3.9.2.2. `path_search.rs` determines the length of segments,
+//! `receive_tuning.rs` the size of the buffers, and `transmit.rs` the next segment.
+//! `sack_report.rs` reports early and repeated data. `connection.rs` is the transmission control
+//! block. [`Profile`] contains the policies of a connection.
 //!
-//! Loss detection and congestion control are in `recovery.rs`, whose file header describes them.
-//! The recovery is allocated when the first data is sent, and does not depend on the rest of a
-//! connection.
+//! Loss detection and congestion control are in `recovery.rs`. Their state is allocated when the
+//! first data is sent, and does not depend on the rest of a connection.
 //!
-//! Data received in order is copied at most once, from the segment into the receive buffer; a long
+//! Data received in order is copied at most once, from the segment into the receive buffer. A long
 //! segment stays in its packet. Sent data is copied from the send buffer into the packet, unless
 //! the device gathers it.
 //!
@@ -109,7 +107,7 @@ use syn_cookie::SynCookies;
 use table::{AddressPair, Table};
 use transmit::Outgoing;
 
-/// The ECN bits of a datagram, and the value by which a router reports congestion (RFC 3168 §5).
+/// Mask of the ECN bits of a datagram. The same value reports congestion (RFC 3168 §5).
 const ECN: u8 = 0b11;
 const CONGESTION_EXPERIENCED: u8 = 0b11;
 /// Maximum number of resets queued for output.
@@ -140,7 +138,7 @@ pub enum OpenError {
 /// Reasons why a listener cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenError {
-    /// Another listener for the same local end exists.
+    /// Another listener has the same local end.
     InUse,
 }
 
@@ -154,9 +152,9 @@ struct Reset {
     local: SocketAddr,
     remote: SocketAddr,
     seq: Seq,
-    /// `None` if the answered segment carried an acknowledgment.
+    /// Acknowledgment number; `None` if the answered segment had one itself.
     ack: Option<Seq>,
-    /// The options of the connection that is reset (RFC 7323 §3.2 allows them).
+    /// The options of the reset connection. RFC 7323 §3.2 allows them.
     options: Options,
 }
 
@@ -174,9 +172,9 @@ pub struct Tcp {
     fast_open_client: fast_open::Client,
     resets: VecDeque<Reset>,
     pending_cookies: VecDeque<CookieAnswer>,
-    /// Destinations that do not answer, to report to the layer below.
+    /// Destinations that do not answer. They are reported to the layer below.
     suspect_destinations: VecDeque<IpAddr>,
-    /// The peer that last acknowledged data, to report to the layer below.
+    /// The peer that last acknowledged data. It is reported to the layer below.
     progress: Option<IpAddr>,
     /// New connections whose path MTU is not known yet.
     without_path_mtu: VecDeque<ConnectionId>,
@@ -185,7 +183,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Returns a TCP layer without connections; `lower` describes the lower level.
+    /// Returns a TCP layer without connections. `lower` describes the lower level.
     #[must_use]
     pub fn new(lower: LowerLevel, cx: &mut Cx<'_>) -> Self {
         let secret = Secret::draw(cx.rng);
@@ -209,8 +207,7 @@ impl Tcp {
         }
     }
 
-    /// Advances the clock of the initial sequence numbers by `ticks`. RFC 6528 §3 leaves its start
-    /// value open.
+    /// Advances the clock of the initial sequence numbers by `ticks`.
     pub fn advance_isn_clock(&mut self, ticks: u32) {
         self.secret.clock_start = self.secret.clock_start.wrapping_add(ticks);
     }
@@ -226,11 +223,11 @@ impl Tcp {
         self.growth_max = growth_max;
     }
 
-    /// Evicts the least useful connection: the oldest in TIME-WAIT, or else the one whose peer has
-    /// kept its window at zero for the longest time (attack row 34, RFC 6429 §3).
+    /// Evicts the oldest connection in TIME-WAIT, or else the one whose peer has had a zero window
+    /// for the longest time (RFC 6429 §3, row 34 of the attack table).
     fn evict_starved(&mut self, cx: &mut Cx<'_>) {
         if let Some(oldest) = self.table.oldest_in_time_wait() {
-            return self.drop_silently(oldest);
+            return self.end_silently(oldest);
         }
         let Some(starved) = self.table.longest_starved(cx.now) else { return };
         let Ok(connection) = self.table.get_mut(starved) else { return };
@@ -272,7 +269,7 @@ impl Tcp {
         Ok(id)
     }
 
-    /// Picks a local port (RFC 6056).
+    /// Selects a free local port (RFC 6056).
     fn free_end(
         &mut self,
         local: IpAddr,
@@ -288,7 +285,7 @@ impl Tcp {
         port.map(|port| SocketAddr::new(local, port))
     }
 
-    /// Creates a connection with new initial sequence numbers.
+    /// Adds a connection with new initial sequence numbers.
     fn make(
         &mut self,
         (local, remote): AddressPair,
@@ -321,37 +318,38 @@ impl Tcp {
         half_open_on: Option<LocalEnd>,
     ) -> Option<ConnectionId> {
         let id = self.table.insert(connection, half_open_on)?;
-        // A connection that finds no space in this queue learns its path MTU when its first segment
-        // is too long.
+        // If the queue is full, the connection learns its path MTU when its first segment is too
+        // long.
         if self.without_path_mtu.len() < WITHOUT_PATH_MTU_MAX {
             self.without_path_mtu.push_back(id);
         }
         Some(id)
     }
 
-    /// Deletes a connection that was not reported to the user, without informing the peer. The
-    /// answer to the peer's next segment informs the peer.
-    fn drop_silently(&mut self, id: ConnectionId) {
+    /// Ends a connection without a segment to the peer. The answer to the peer's next segment
+    /// informs the peer.
+    fn end_silently(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
             connection.end(CloseReason::Aborted);
             self.reschedule(id);
         }
     }
 
-    /// SEND: queues as much of `data` as there is space for, and returns that length.
+    /// SEND: queues as much of `data` as there is space for, and returns the number of queued
+    /// bytes.
     ///
     /// # Errors
     ///
     /// Returns an error if the connection no longer exists.
     pub fn send(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
-        let taken = self.table.get_mut(id)?.send(data);
+        let queued_len = self.table.get_mut(id)?.send(data);
         self.reschedule(id);
-        Ok(taken)
+        Ok(queued_len)
     }
 
-    /// SEND of data that the user shares and does not change: queues as much of `data` from `start`
-    /// on as there is space for, and returns that length. Large pieces are sent without a copy, and
-    /// held until the peer has acknowledged them.
+    /// SEND of shared data: queues as many bytes of `data` from `start` on as there is space for,
+    /// and returns their number. Large pieces are sent without a copy. The user must not change
+    /// them before the peer has acknowledged them.
     ///
     /// # Errors
     ///
@@ -362,9 +360,9 @@ impl Tcp {
         data: &Arc<[u8]>,
         start: usize,
     ) -> Result<usize, NoConnection> {
-        let taken = self.table.get_mut(id)?.share(data, start);
+        let queued_len = self.table.get_mut(id)?.share(data, start);
         self.reschedule(id);
-        Ok(taken)
+        Ok(queued_len)
     }
 
     /// SEND with the urgent flag: all queued data, including `data`, becomes urgent (RFC 6093).
@@ -373,9 +371,9 @@ impl Tcp {
     ///
     /// Returns an error if the connection no longer exists.
     pub fn send_urgent(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
-        let taken = self.table.get_mut(id)?.send_urgent(data);
+        let queued_len = self.table.get_mut(id)?.send_urgent(data);
         self.reschedule(id);
-        Ok(taken)
+        Ok(queued_len)
     }
 
     /// RECEIVE: returns the first contiguous readable bytes; more may follow them.
@@ -387,8 +385,8 @@ impl Tcp {
         Ok(self.table.get(id)?.receive.data())
     }
 
-    /// RECEIVE: returns contiguous readable bytes that begin `offset` bytes after the next unread
-    /// byte, for lookahead. The result is empty after the last readable byte.
+    /// RECEIVE with lookahead: returns contiguous readable bytes that begin `offset` bytes after
+    /// the next unread byte. The result is empty after the last readable byte.
     ///
     /// # Errors
     ///
@@ -397,7 +395,7 @@ impl Tcp {
         Ok(self.table.get(id)?.receive.data_from(offset))
     }
 
-    /// RECEIVE: drops `count` bytes that were read.
+    /// RECEIVE: removes `count` bytes that the user has read.
     ///
     /// # Errors
     ///
@@ -408,8 +406,8 @@ impl Tcp {
         Ok(())
     }
 
-    /// Acknowledges the received data at the next output, even if the profile delays
-    /// acknowledgments longer. The peer may be waiting for it (Nagle's algorithm, RFC 9293 §3.7.4).
+    /// Acknowledges the received data at the next output, even if the profile specifies a delay.
+    /// The peer may be waiting for the acknowledgment (Nagle's algorithm, RFC 9293 §3.7.4).
     ///
     /// # Errors
     ///
@@ -430,7 +428,7 @@ impl Tcp {
         Ok(self.table.get(id)?.urgent_ahead())
     }
 
-    /// CLOSE: nothing more is sent after the queued data; receiving continues.
+    /// CLOSE: a FIN is sent after the queued data. Receiving continues.
     ///
     /// # Errors
     ///
@@ -480,11 +478,11 @@ impl Tcp {
         self.table.connections().map(Connection::status)
     }
 
-    /// Releases the connection: it is closed if it is open, and deleted once it has ended.
+    /// Releases the connection: closes it if it is open, and deletes it once it has ended.
     ///
-    /// If received data was not read, or more arrives, the peer gets a reset that reports the loss
-    /// (RFC 9293 §3.6.1, SHLD-3). If the peer keeps its side open or its window closed, the
-    /// connection ends after a minute.
+    /// If received data was not read, or more data arrives, the peer gets a reset (RFC 9293 §3.6.1,
+    /// SHLD-3). If the peer does not close its side or open its window, the connection ends after a
+    /// minute.
     pub fn release(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
             connection.release();
@@ -505,13 +503,14 @@ impl Tcp {
         }
     }
 
-    /// Returns when [`Self::timeout`] has to be called: at the time of the next timer, or earlier.
+    /// Returns when [`Self::timeout`] has to be called. The time may be earlier than the next
+    /// timer.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.table.deadline()
     }
 
-    /// Processes the timers that are due, and returns whether there were any: [`Self::deadline`]
+    /// Processes the timers that are due. Returns false if none was due, because [`Self::deadline`]
     /// may be early.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut was_due = false;
@@ -547,7 +546,7 @@ impl Tcp {
     /// Processes a segment with the Internet header `lower`. Returns the packet, unless the data
     /// stays in the packet until the user reads it.
     ///
-    /// `may_keep` permits that the data stays in the packet; set it if enough packets are free.
+    /// `may_keep` allows the data to stay in the packet. Set it only if enough packets are free.
     pub fn receive(
         &mut self,
         lower: &internet::Header,
@@ -638,8 +637,8 @@ impl Tcp {
         Some(id)
     }
 
-    /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1). A reset is never
-    /// answered by a reset (attack row 46).
+    /// Answers a segment without a connection (RFC 9293 §3.5.2, group 1). A reset is never answered
+    /// by a reset (row 46 of the attack table).
     fn refuse(&mut self, (local, remote): AddressPair, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let header = arrival.header;
         if header.flags.has(Flags::RST) {
@@ -664,7 +663,7 @@ impl Tcp {
         }
     }
 
-    /// Returns whether [`Self::transmit`] may have output, or returns packets to the pool.
+    /// Returns whether [`Self::transmit`] may return a segment, or return packets to the pool.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.table.has_output()
@@ -691,8 +690,8 @@ impl Tcp {
         Some(segment)
     }
 
-    /// Returns the next segment without its data, which stays in the send buffer: [`Self::tail`]
-    /// returns it until the state of the connection changes.
+    /// Returns the next segment without its data. The data stays in the send buffer, and
+    /// [`Self::tail`] returns it until the state of the connection changes.
     pub fn transmit_in_parts(
         &mut self,
         pool: &mut Pool,
@@ -712,13 +711,14 @@ impl Tcp {
         segment
     }
 
-    /// Records that output has stopped before [`Self::transmit`] returned `None`, as with a full
-    /// link. The timers of connections that wait for output expire even if output never resumes.
+    /// Records that output has stopped before [`Self::transmit`] returned `None`, for example
+    /// because the link is full. The timers of the connections that wait for output run even if
+    /// output never resumes.
     pub fn output_stopped(&mut self) {
         self.table.output_stopped();
     }
 
-    /// Returns to `pool` the packets whose data was read, as output also does.
+    /// Returns the packets whose data was read to `pool`. Output does this too.
     pub(crate) fn return_spent_packets(&mut self, pool: &mut Pool) {
         self.table.spent.drain(..).for_each(|packet| pool.put(packet));
     }
@@ -730,7 +730,8 @@ impl Tcp {
         self.lower.checksum_offload
     }
 
-    /// Returns the data of a segment in two parts of the send buffer, the second usually empty.
+    /// Returns the data of a segment as two slices of the send buffer. The second one is usually
+    /// empty.
     #[must_use]
     pub fn tail(&self, tail: &Tail) -> [&[u8]; 2] {
         let connection = self.table.get(tail.connection).ok();
@@ -743,7 +744,7 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) -> Option<(Segment, Option<Tail>)> {
         let Some(packet) = pool.take(cx.meter) else {
-            self.table.note_device_limit(cx.now);
+            self.table.record_device_limit(cx.now);
             self.table.output_stopped();
             return None;
         };

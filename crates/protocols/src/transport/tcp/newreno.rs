@@ -1,15 +1,15 @@
-//! Congestion avoidance of RFC 5681 §3.1: one segment per round trip, and half the window after a
-//! loss.
+//! Congestion avoidance of RFC 5681 §3.1: the window grows by one segment per round trip, and is
+//! halved after a loss.
 
-/// Counts the bytes acknowledged since the window last grew.
+/// The state of congestion avoidance: the number of bytes acknowledged since the window last grew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NewReno {
     credit: u64,
 }
 
 impl NewReno {
-    /// Returns the growth of a window of `cwnd` when `acked` bytes are acknowledged. Counting bytes
-    /// makes ACK division ineffective (RFC 3465, attack row 39).
+    /// Returns the growth of a window of `cwnd` bytes when `acked` bytes are acknowledged. Counting
+    /// bytes makes ACK division ineffective (RFC 3465, row 39 of the attack table).
     pub(super) fn acknowledged(&mut self, cwnd: u32, mss: u32, acked: u64) -> u32 {
         self.credit = self.credit.saturating_add(acked);
         let windows = self.credit / u64::from(cwnd.max(1));
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_halves_what_is_out_but_leaves_two_segments() {
+    fn a_loss_halves_the_flight_but_leaves_at_least_two_segments() {
         let mut reno = NewReno::default();
         assert_eq!(reno.lost(10_000, 1000), 5000);
         assert_eq!(reno.lost(1000, 1000), 2000);

@@ -1,23 +1,23 @@
-//! Pacing: data is sent at the rate of one window per round trip, not in bursts.
+//! Pacing: data is not sent in bursts, but evenly at a rate of about one window per round trip.
 //!
-//! The rate is multiplied by 2 in slow start, so that the window can double, and by 1.2 afterwards,
-//! so that the window, not pacing, limits the sender. Short paths are not paced: the timer would
-//! cost more than the burst.
+//! In slow start the rate is multiplied by 2, so that the window can double. Afterwards it is
+//! multiplied by 1.2, so that pacing does not limit the sender more than the window does. Short
+//! paths are not paced: the timer would cost more than the burst.
 
 use crate::time::{Duration, Instant};
 
-/// Below this round trip data is not paced.
+/// Minimum round-trip time of a path on which data is paced.
 pub(super) const MIN_RTT: Duration = Duration::from_millis(1);
-/// The data that takes this long at the pacing rate is sent together.
+/// Duration of the data that is sent together, at the pacing rate.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// Upper limit of the data that is sent together: a super-segment.
+/// Maximum number of bytes that are sent together: the length of a super-segment.
 const QUANTUM_MAX_BYTES: u64 = 65_536;
 
 /// The pacing state of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacing {
     bytes_per_s: Option<u64>,
-    /// The time at which the data sent so far would have been sent at the rate.
+    /// Time at which a continuous transmission at the pacing rate would have sent all data so far.
     free_at: Instant,
 }
 
@@ -65,7 +65,7 @@ impl Pacing {
         let Some(rate) = self.bytes_per_s else { return };
         let time =
             |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000).div_ceil(rate));
-        // Unused credit is kept for one quantum.
+        // Unused sending time is kept, up to the time of one quantum.
         let credit = time(self.quantum(mss));
         let earliest = Instant::from_nanos(
             now.as_nanos().saturating_sub(u64::try_from(credit.as_nanos()).unwrap_or(0)),
@@ -82,7 +82,7 @@ mod tests {
     const MSS: u32 = 1000;
     const RTT: Duration = Duration::from_millis(100);
 
-    /// Sends segments whenever the pace allows, and returns the number of bytes sent in `time`.
+    /// Sends segments whenever pacing allows, and returns the number of bytes sent in `time`.
     fn run(pacing: &mut Pacing, time: Duration) -> u64 {
         let start = Instant::from_nanos(5_000_000_000);
         let mut now = start;

@@ -1,14 +1,13 @@
-//! Black hole detection: on a path that drops long datagrams without an ICMP error, TCP searches
-//! for the path MTU with its own segments (packetization layer path MTU discovery, RFC 4821, RFC
-//! 8899).
+//! Black hole detection: if a path drops long datagrams without an ICMP error, TCP searches for the
+//! path MTU with its own segments (packetization layer path MTU discovery, RFC 4821, RFC 8899).
 //!
-//! A connection trusts ICMP errors until retransmissions longer than the minimum MTU time out as
-//! often as its profile allows ([`BlackHoleDetection`]). Only then is the search allocated, so that
-//! it costs nothing on other paths. From then on segments have the base length. They have the
-//! minimum length if the base length is lost too, or if a user at a terminal would wait too long
-//! for the next timeout. While nothing is missing, one new segment is occasionally longer: if it is
-//! acknowledged without a retransmission, the others become as long. The loss of a probe alone is
-//! no sign of congestion, and does not change the window (RFC 4821 §7.6.1).
+//! A connection trusts ICMP errors until retransmissions longer than the minimum MTU have timed out
+//! as often as its profile allows ([`BlackHoleDetection`]). The search is allocated only then, so
+//! that it costs nothing on other paths. Segments then have the base length. They have the minimum
+//! length if the base length is lost too, or if an interactive user would wait too long for the
+//! next timeout. While no data is missing, one new segment is occasionally longer. If this probe is
+//! acknowledged without a retransmission, later segments have its length. If only a probe is lost,
+//! this is no sign of congestion and does not change the window (RFC 4821 §7.6.1).
 
 use super::Tcp;
 use super::connection::{self, Connection, Endpoints};
@@ -26,12 +25,11 @@ use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use core::net::IpAddr;
 
-/// Length of a datagram, in bytes, that passes nearly every path: the MTU that every IPv6 link
-/// supports, including tunnels.
+/// Length of a datagram in bytes that nearly every path supports: the minimum MTU of IPv6, which
+/// tunnels support too.
 const BASE: u16 = 1280;
-/// Maximum time that an interactive connection waits for a second timeout, with the base length.
-/// The connection has already waited half of that time for the first timeout, and equally long for
-/// a tail loss probe.
+/// Maximum time that an interactive connection waits for a second timeout with the base length.
+/// Before that, the first timeout and a tail loss probe have each taken half of that time.
 const BASE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of new connections that wait for the MTU of their path.
 pub(super) const WITHOUT_PATH_MTU_MAX: usize = 64;
@@ -43,12 +41,12 @@ pub(super) struct PathSearch {
     probe: Option<Probe>,
 }
 
-/// An outstanding segment that is longer than the others.
+/// An outstanding segment that probes a greater length.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     start: Seq,
     end: Seq,
-    /// Length of its datagram, in bytes.
+    /// Length of the probe's datagram, in bytes.
     len: u16,
 }
 
@@ -64,8 +62,8 @@ impl Tcp {
         None
     }
 
-    /// Limits the datagrams of a connection to `mtu` bytes, as reported by the layer below, which
-    /// is trusted. Returns whether the segments of the connection are shorter now.
+    /// Limits the datagrams of a connection to `mtu` bytes. The value comes from the layer below
+    /// and is trusted. Returns whether the segments of the connection have become shorter.
     ///
     /// # Errors
     ///
@@ -110,12 +108,12 @@ impl Connection {
     }
 
     /// Limits the segments to datagrams of `mtu` bytes. Outstanding data is retransmitted
-    /// immediately in smaller segments, which is no sign of congestion (RFC 1191). Returns whether
-    /// the segments become shorter.
+    /// immediately in smaller segments. This is no sign of congestion (RFC 1191). Returns whether
+    /// the segments have become shorter.
     pub(super) fn packet_too_big(&mut self, mtu: u16, now: Instant) -> bool {
         self.ends.limit_path(mtu);
         if self.state == connection::State::SynSent {
-            // The segment size is set when the peer has announced its maximum.
+            // The segment size is set later, when the peer has announced its maximum.
             return false;
         }
         if let Some(path) = &mut self.path {
@@ -183,7 +181,7 @@ impl Connection {
         self.use_path_mtu(cx.now);
     }
 
-    /// Records that sequence numbers up to `ack`, `count` of them new, were acknowledged.
+    /// Records an acknowledgment up to `ack` that acknowledges `count` new sequence numbers.
     pub(super) fn path_acknowledged(&mut self, ack: Seq, count: u32, now: Instant) {
         if self.path.is_none() {
             return;
@@ -198,12 +196,12 @@ impl Connection {
         self.use_path_mtu(now);
     }
 
-    /// Records that the sequence numbers from `start` to `end` are retransmitted; a probe among
-    /// them was lost.
+    /// Records that the sequence numbers from `start` to `end` are retransmitted. If they contain a
+    /// probe, the probe is lost.
     pub(super) fn path_sent_again(&mut self, start: Seq, end: Seq, now: Instant) {
         let Some(path) = &mut self.path else { return };
-        let is_of = |probe: &mut Probe| start.is_before(probe.end) && probe.start.is_before(end);
-        if let Some(probe) = path.probe.take_if(is_of) {
+        let overlaps = |probe: &mut Probe| start.is_before(probe.end) && probe.start.is_before(end);
+        if let Some(probe) = path.probe.take_if(overlaps) {
             path.search.lost(probe.len, now);
         }
     }
@@ -228,9 +226,9 @@ impl Connection {
     }
 
     /// Returns the data length of a path MTU probe, if a probe is due and no data is missing.
-    /// `usable` is the number of new bytes that the user and both windows provide. It must be
-    /// enough for the probe and one more segment, because only data sent after a probe reveals its
-    /// loss within a round trip (RFC 4821 §7.4).
+    /// `usable` is the number of new bytes that can be sent now. It must be enough for the probe
+    /// and one more segment: only data that is sent after the probe reveals its loss within a round
+    /// trip (RFC 4821 §7.4).
     pub(super) fn path_probe(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
         let has_nothing_missing =
             self.recovery.as_ref().is_some_and(|recovery| recovery.has_nothing_missing());
@@ -254,7 +252,7 @@ impl Connection {
         Some(len)
     }
 
-    /// Returns whether the new segment that begins at `seq` is a probe, which no device may split.
+    /// Returns whether the new segment that begins at `seq` is a probe. A device must not split it.
     pub(super) fn is_path_probe(&self, seq: Seq) -> bool {
         self.path.as_ref().is_some_and(|path| path.probe.is_some_and(|probe| probe.start == seq))
     }

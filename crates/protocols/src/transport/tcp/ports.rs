@@ -1,17 +1,18 @@
 //! Local ports of active opens: the double-hash algorithm of RFC 6056 §3.3.4.
 //!
-//! The ports used for one destination are consecutive, so that none is reused soon. They start at a
-//! keyed hash of the destination, and advance with a counter from a table. A second keyed hash
+//! The ports used for one destination are consecutive, so that no port is reused soon. They start
+//! at a keyed hash of the destination, and advance with a counter from a table. A second keyed hash
 //! selects the counter. If two destinations share a counter, one of them could observe the
-//! connections to the other (CVE-2022-1012, attack row 32). There are therefore 4096 counters, each
-//! with a random start, and every open advances its counter by a random step.
+//! connections to the other (CVE-2022-1012, row 32 of the attack table). There are therefore 4096
+//! counters, each with a random start, and every open advances its counter by a random step.
 
 use super::keyed_hash::Key;
 use crate::rng::Rng;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-/// The first local port. RFC 6056 §3.2 permits lower ports too; they are left to services.
+/// The first local port. RFC 6056 §3.2 permits lower ports too, but they are reserved for services
+/// here.
 pub(super) const FIRST_PORT: u16 = 16_384;
 const PORTS: u64 = 65_536 - FIRST_PORT as u64;
 const COUNTERS: usize = 4096;
@@ -40,8 +41,8 @@ impl Ports {
         mut is_free: impl FnMut(u16) -> bool,
     ) -> Option<u16> {
         if self.counters.is_empty() {
-            let beginning = |index: usize| self.key.hash(2).word(index as u64).finish() % PORTS;
-            self.counters = (0..COUNTERS).map(|index| port_number(beginning(index))).collect();
+            let initial_count = |index: usize| self.key.hash(2).word(index as u64).finish() % PORTS;
+            self.counters = (0..COUNTERS).map(|index| port_number(initial_count(index))).collect();
         }
         let hash = |purpose| self.key.hash(purpose).address(local).end(remote).finish();
         let offset = hash(0);
@@ -52,7 +53,7 @@ impl Ports {
         (0..PORTS).find_map(|step| {
             let port = FIRST_PORT.checked_add(port_number((first + step) % PORTS))?;
             is_free(port).then(|| {
-                // The next port follows the ones that were tried.
+                // The next search starts after the ports that were tried.
                 *counter = counter.wrapping_add(port_number(step));
                 port
             })
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_to_one_destination_do_not_come_again_soon() {
+    fn ports_to_one_destination_are_not_reused_soon() {
         let (mut ports, mut rng) = new_ports();
         let chosen = (0..5000).map(|_| ports.choose(LOCAL, host(1), &mut rng, |_| true));
         assert_eq!(chosen.collect::<BTreeSet<_>>().len(), 5000);
@@ -114,7 +115,7 @@ mod tests {
 
     // attack row 32
     #[test]
-    fn the_opens_to_one_destination_are_not_counted_by_another() {
+    fn opens_to_one_destination_cannot_be_counted_by_another() {
         let (mut quiet, mut quiet_rng) = new_ports();
         let (mut busy, mut busy_rng) = new_ports();
         let seen = |ports: &mut Ports, rng: &mut Rng, opens: usize| {

@@ -6,32 +6,31 @@ use super::user_timeout::UserTimeout;
 use crate::internet;
 use crate::time::Duration;
 
-/// When the receiver advertises a larger window.
+/// Conditions for advertising a larger window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowUpdate {
-    /// Only when the window is at least half used; then the maximum is advertised (TM-233 §5.6).
+    /// At least half of the window is used. Then the maximum is advertised (TM-233 §5.6).
     HalfUsed,
-    /// Only when the window is used up; then the maximum is advertised. The window counts as used
-    /// up when less than a segment and less than a quarter of it is left, because a peer with silly
-    /// window avoidance leaves that part unused. This is the allocation scheme of an NCP of 1973
-    /// (RFC 573, IV). This scheme is slow wherever the window is smaller than the capacity of the
-    /// path.
+    /// The window is used up. Then the maximum is advertised. The window counts as used up when
+    /// less than a segment and less than a quarter of it is left, because a peer with silly window
+    /// avoidance does not use that part. An NCP of 1973 allocates in this way (RFC 573, IV). It is
+    /// slow if the window is smaller than the capacity of the path.
     UsedUp,
-    /// Whenever the application has read, by any amount, as RFC 573 proposes. A reader of single
-    /// bytes causes an update for each byte (silly windows, RFC 9293 §3.8.6.2.2).
+    /// The application has read any number of bytes, as RFC 573 proposes. A reader of single bytes
+    /// causes an update for each byte (silly windows, RFC 9293 §3.8.6.2.2).
     AsRead,
-    /// When the window can grow by two segments or half the buffer (RFC 9293 §3.8.6.2.2).
+    /// The window can grow by two segments or by half the buffer (RFC 9293 §3.8.6.2.2).
     TwoSegments,
 }
 
 /// When received data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgment {
-    /// At the next output, after the application has run: piggybacked on the application's answer
-    /// if there is one.
+    /// At the next output, after the application has run. If the application sends an answer, the
+    /// acknowledgment is piggybacked on it.
     AtOutput,
-    /// After this time, or with the second full segment (RFC 9293 §3.8.6.3), or with an answer.
-    /// A time of 0.5 s or more counts as 499 ms (MUST-40).
+    /// After this time, with the second full segment (RFC 9293 §3.8.6.3), or with an answer of the
+    /// application, whichever is earlier. A time of 0.5 s or more counts as 499 ms (MUST-40).
     Delayed(Duration),
 }
 
@@ -40,8 +39,8 @@ pub enum Acknowledgment {
 pub enum ReceiveWindow {
     /// A fixed number of bytes.
     Bytes(usize),
-    /// The number of bytes that the application reads in two round trips: initially `start`, never
-    /// less, and never more than `limit`.
+    /// The number of bytes that the application reads in two round trips, but at least `start` and
+    /// at most `limit`. Initially `start`.
     Tuned {
         /// Initial number of bytes.
         start: usize,
@@ -75,7 +74,7 @@ pub enum SendLimit {
     OneSegment,
     /// A fixed number of bytes.
     Bytes(usize),
-    /// Twice the congestion window: initially `start`, never less, and never more than `limit`.
+    /// Twice the congestion window, but at least `start` and at most `limit`. Initially `start`.
     Tuned {
         /// Initial number of bytes.
         start: usize,
@@ -92,7 +91,7 @@ pub enum Congestion {
     Cubic,
     /// NewReno (RFC 5681, RFC 6582).
     NewReno,
-    /// BBR, version 1: for paths with random losses. Data is always paced.
+    /// BBR, version 1, for paths with random losses. Data is always paced.
     Bbr,
 }
 
@@ -108,21 +107,21 @@ impl Congestion {
     }
 }
 
-/// Number of unanswered retransmissions after which the sender assumes a black hole, a path that
-/// drops long datagrams without an ICMP error, and searches for the path MTU (RFC 8899).
+/// When the sender assumes a black hole, a path that drops long datagrams without an ICMP error. It
+/// then searches for the path MTU (RFC 8899).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlackHoleDetection {
     /// Never.
     #[default]
     Off,
-    /// At the third retransmission timeout in a row, and at the third for segments of the base
-    /// length (datagrams of 1280 bytes), as RFC 4821 §7.7 recommends: short segments cost a bulk
-    /// transfer more than a late search does.
+    /// At the third consecutive retransmission timeout. If segments of the base length (datagrams
+    /// of 1280 bytes) are lost too, at the third timeout of these. RFC 4821 §7.7 recommends this:
+    /// short segments cost a bulk transfer more than a late search does.
     AtThirdTimeout,
-    /// At the first retransmission timeout, and at the first for segments of the base length. If
-    /// another timeout would take more than a second, the sender skips the base length and uses the
-    /// shortest one at once. A black hole then costs less than 5 s while the round-trip time is 600
-    /// ms or less.
+    /// At the first retransmission timeout. If segments of the base length are lost too, at the
+    /// first timeout of these. If another timeout would take more than a second, the sender skips
+    /// the base length and immediately uses the shortest length. A black hole then costs less than
+    /// 5 s while the round-trip time is at most 600 ms.
     AtFirstTimeout,
 }
 
@@ -151,12 +150,12 @@ pub struct Profile {
     pub congestion: Congestion,
     /// Whether explicit congestion notification is offered (RFC 3168).
     pub ecn: bool,
-    /// Whether data is paced evenly over the round trip, where that is a millisecond or more.
+    /// Whether data is paced evenly over the round trip, if that is at least a millisecond.
     pub pacing: bool,
-    /// Minimum margin of the retransmission timeout above the smoothed round-trip time.
+    /// Minimum difference between the retransmission timeout and the smoothed round-trip time.
     ///
     /// RFC 6298 (2.4) requires one second for the whole timeout. Hosts today use 200 ms above the
-    /// round trip, because their clocks are fine enough.
+    /// round trip, because their clocks are precise enough.
     pub rto_min: Duration,
     /// Change of the retransmission timeout after an unanswered retransmission.
     pub retransmission: Retransmission,
@@ -164,11 +163,11 @@ pub struct Profile {
     pub user_timeout: UserTimeout,
     /// Schedule of keep-alive probes. `None`, the default, sends none.
     pub keep_alive: Option<KeepAlive>,
-    /// When the path MTU is searched for because long segments are lost (RFC 8899).
+    /// When the sender searches for the path MTU, because long segments are lost (RFC 8899).
     pub black_hole_detection: BlackHoleDetection,
-    /// Fields of the IP header of every segment.
+    /// Fields of the IP header of every segment of the connection.
     pub marking: Marking,
-    /// Whether a SYN may carry data, in either direction (RFC 7413).
+    /// Whether the SYNs of both ends may contain data (RFC 7413).
     pub fast_open: bool,
 }
 
@@ -178,8 +177,8 @@ pub enum Retransmission {
     /// The timeout doubles (RFC 6298 §5.5).
     #[default]
     BacksOff,
-    /// The timeout stays the same, as in hosts from before RFC 1122. It is for laboratory use: RFC
-    /// 6298 §5.5 requires that a host MUST back off.
+    /// The timeout stays the same, as in hosts before RFC 1122. For experiments only: RFC 6298 §5.5
+    /// requires that a host MUST back off.
     Fixed,
 }
 
@@ -193,15 +192,15 @@ pub struct Marking {
 }
 
 const ECN_BITS: u8 = 0x03;
-/// Size of the largest buffers for files, in bytes: more than a rate of 1 Gbit/s delivers in 100
-/// ms, and the maximum of the window field with a shift of 8.
+/// Maximum size of the buffers for files, in bytes. A rate of 1 Gbit/s delivers less in 100 ms. It
+/// is also the maximum of the window field with a shift of 8.
 const BULK_LIMIT: usize = 0xFFFF << 8;
 
 impl Marking {
-    /// The marking of connections without other settings.
+    /// The default marking.
     pub const DEFAULT: Self = Self { dscp: 0, hops: None };
 
-    /// Writes the marking into the parameters for the Internet layer, except the two ECN bits.
+    /// Writes the marking into the fields for the Internet layer, except the two ECN bits.
     pub(super) fn apply_to(&self, lower: &mut internet::Header) {
         lower.dscp_ecn |= self.dscp & !ECN_BITS;
         lower.hop_limit = self.hops.unwrap_or(lower.hop_limit);
@@ -209,9 +208,9 @@ impl Marking {
 }
 
 impl Profile {
-    /// Profile for a user at a keyboard: a window of a screenful plus a segment of 500 bytes,
-    /// advertised again when it is half used, at most one outstanding segment, and every answer as
-    /// early as possible.
+    /// Profile for a user at a keyboard. The window is a screenful plus a segment of 500 bytes, and
+    /// is advertised again when half of it is used. At most one segment is outstanding. Answers are
+    /// sent as early as possible.
     #[must_use]
     pub const fn interactive(screenful: usize) -> Self {
         Self {
@@ -236,9 +235,9 @@ impl Profile {
         }
     }
 
-    /// Profile for the host to which a user logs in: like [`Self::interactive`], but without the
-    /// limit of one outstanding segment, which would delay the rest of a screen until its beginning
-    /// is acknowledged.
+    /// Profile for the host to which a user logs in. It is like [`Self::interactive`], but allows
+    /// more than one outstanding segment. Otherwise the rest of a screen would wait until its first
+    /// segment is acknowledged.
     #[must_use]
     pub const fn serving(screenful: usize) -> Self {
         let send_limit = SendLimit::Bytes(screenful);
@@ -248,7 +247,7 @@ impl Profile {
     /// The interactive profile of TM-233: a screen of 2000 characters.
     pub const INTERACTIVE: Self = Self::interactive(2000);
 
-    /// Profile for files: large buffers that grow with the path, and as few segments as possible.
+    /// Profile for files: large buffers that grow with the capacity of the path, and few segments.
     pub const BULK: Self = Self {
         receive_window: ReceiveWindow::Tuned { start: 1 << 18, limit: BULK_LIMIT },
         window_update: WindowUpdate::TwoSegments,
@@ -270,11 +269,11 @@ impl Profile {
         fast_open: false,
     };
 
-    /// Profile for a connection that carries files and commands: a command must not wait for an
-    /// acknowledgment from either side.
+    /// Profile for a connection that carries files and commands. Nagle's algorithm and delayed
+    /// acknowledgments are off, so that a command does not have to wait for an acknowledgment.
     pub const FILES: Self =
         Self { nagle: false, acknowledgment: Acknowledgment::AtOutput, ..Self::BULK };
 
-    /// Profile for a login server: a window of 32 KiB holds typed and pasted input.
+    /// Profile for a login server. A window of 32 KiB is enough for typed and pasted input.
     pub const LOGINS: Self = Self::serving(32 * 1024);
 }

@@ -1,12 +1,12 @@
 //! Proportional rate reduction (RFC 6937, and its revision draft-ietf-tcpm-prr-rfc6937bis): the
 //! amount of data to send during a recovery.
 //!
-//! For each delivered byte, the sender sends a share such that the flight decreases evenly to the
-//! threshold within one round trip. If losses have reduced the flight below the threshold, it grows
-//! again: by the delivered bytes, plus a segment for each acknowledgment that advances and reports
-//! no further loss, which is slow start.
+//! For each delivered byte the sender sends a certain fraction of a byte. The flight thereby
+//! decreases evenly to the threshold within one round trip. If losses have reduced the flight below
+//! the threshold, it grows again as in slow start: by the delivered bytes, plus one segment for
+//! each acknowledgment that advances and reports no further loss.
 
-/// The state of one recovery; all in bytes.
+/// The state of one recovery, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
     /// Bytes outstanding at the start of the recovery.
@@ -23,7 +23,7 @@ pub(super) struct Progress {
     pub(super) delivered: u64,
     /// Bytes in the network now.
     pub(super) pipe: u64,
-    /// The acknowledgment advances and reports no further loss.
+    /// Whether the acknowledgment advances and reports no further loss.
     pub(super) is_safe: bool,
     /// The maximum segment size.
     pub(super) mss: u32,
@@ -46,7 +46,7 @@ impl Prr {
         let mss = u64::from(mss);
         self.delivered += delivered;
         let allowed = if pipe > self.ssthresh {
-            // An integer ratio in thousandths would not be exact.
+            // A quotient in thousandths would not be exact.
             let share = u128::from(self.delivered) * u128::from(self.ssthresh);
             let share = share.div_ceil(u128::from(self.flight));
             u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(self.sent_bytes)
@@ -72,7 +72,7 @@ mod tests {
         Progress { delivered, pipe, is_safe, mss: MSS }
     }
 
-    /// Sends all that is allowed, in segments, and returns their number.
+    /// Sends as many segments as the window allows, and returns their number.
     fn send(prr: &mut Prr, pipe: &mut u64, window: u32) -> u64 {
         let mut count = 0;
         while *pipe + u64::from(MSS) <= u64::from(window) {

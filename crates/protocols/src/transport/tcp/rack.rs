@@ -1,19 +1,20 @@
 //! RACK: time-based loss detection (RFC 8985 §6).
 //!
-//! Data is lost if it was sent before data that has been delivered, and longer ago than a round
-//! trip plus a reordering window. The window is zero while no reordering was observed, so that a
-//! loss is repaired as early as by duplicate acknowledgments. It grows by a quarter of the minimum
-//! round trip in every round in which the peer reports a retransmission as a duplicate, and is
-//! reset after sixteen recoveries without one.
+//! Data is lost if data that was sent later has been delivered, and if more than a round trip plus
+//! a *reordering window* has elapsed since it was sent. The window is zero until reordering is
+//! observed, so that a loss is repaired as early as by duplicate acknowledgments. Then the window
+//! is a quarter of the minimum round trip. It grows by another quarter in every round in which the
+//! peer reports a retransmission as a duplicate. It is reset after sixteen recoveries without such
+//! a report.
 
 use super::flight::{LossVerdict, NewestSegment};
 use crate::time::{Duration, Instant};
 
-/// Number of recoveries for which a larger window is kept (RFC 8985 §6.2 step 4).
+/// Number of recoveries for which an enlarged reordering window is kept (RFC 8985 §6.2 step 4).
 const WINDOW_RESET_RECOVERIES: u8 = 16;
 /// Number of segments delivered above a hole that count as three duplicate acknowledgments.
 const DUPLICATE_THRESHOLD: u64 = 3;
-/// Validity of the minimum round trip, limited because paths change.
+/// Time for which a minimum round trip is valid. It is limited, because paths change.
 const MIN_RTT_VALID: Duration = Duration::from_secs(300);
 
 /// Minimum round trip of the last minutes.
@@ -36,7 +37,7 @@ impl MinRtt {
     }
 }
 
-/// The inputs to the reordering window.
+/// The inputs for the length of the reordering window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReorderingInputs {
     pub(super) srtt: Duration,
@@ -45,24 +46,24 @@ pub(super) struct ReorderingInputs {
     pub(super) sacked_segments: u64,
 }
 
-/// The state of RFC 8985 §5.3.
+/// The state variables of RFC 8985 §5.3.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
-    /// Send time and end of the newest delivery.
+    /// Send time and end of the latest transmission that was delivered.
     newest: Option<(Instant, u64)>,
     rtt: Duration,
     pub(super) learned: LearnedPath,
-    /// The window grows at most once until this position is acknowledged.
+    /// Position whose acknowledgment ends the round. The window grows at most once per round.
     round_end: Option<u64>,
 }
 
-/// State that outlives a flight, without stream positions, which are meaningless in the next
-/// flight.
+/// State that remains after a flight. It has no stream positions, because they are meaningless in
+/// the next flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LearnedPath {
     pub(super) min_rtt: MinRtt,
     has_seen_reordering: bool,
-    /// Reordering window, in quarters of the minimum round trip beyond the first quarter.
+    /// Number of quarters of the minimum round trip by which the reordering window has grown.
     steps: u8,
     recoveries_left: u8,
 }
@@ -93,13 +94,13 @@ impl Rack {
     }
 
     /// Step 2: records the round-trip time of the last segment that an acknowledgment delivers, if
-    /// it was sent once.
+    /// it was never retransmitted.
     ///
-    /// `RACK_update` of §6.2 sets RACK.rtt for every newly delivered segment, and RACK.segment only
+    /// `RACK_update` of §6.2 sets RACK.rtt for every newly delivered segment, but RACK.segment only
     /// for a segment that was sent later than the previous one. Segments are examined in order,
-    /// first those acknowledged by number. The wait therefore depends on the last segment examined,
-    /// even if another segment was sent later. In that case the last segment took longer, so the
-    /// wait is longer, and never shorter.
+    /// first those acknowledged by number. RACK.rtt is therefore from the last examined segment,
+    /// even if another segment was sent later. In that case the last segment took longer, so
+    /// RACK.rtt can only be too long.
     pub(super) fn record_rtt(&mut self, rtt: Duration) {
         self.rtt = rtt;
     }
@@ -109,7 +110,7 @@ impl Rack {
         self.learned.has_seen_reordering = true;
     }
 
-    /// Step 4: the peer reports a duplicate caused by a retransmission.
+    /// Step 4: the peer reports duplicate data that a retransmission has caused.
     pub(super) fn on_spurious_retransmission(&mut self, una: u64, nxt: u64) {
         if self.round_end.is_some_and(|end| una < end) {
             return;
@@ -139,7 +140,7 @@ impl Rack {
         (quarter * (u32::from(self.learned.steps) + 1)).min(situation.srtt)
     }
 
-    /// Step 5: returns whether a transmission is lost that was sent at `sent_at` and ends at `end`.
+    /// Step 5: returns whether a transmission is lost. It was sent at `sent_at` and ends at `end`.
     pub(super) fn classify(
         &self,
         sent_at: Instant,
@@ -172,8 +173,9 @@ mod tests {
         Instant::ZERO + MS * u32::try_from(millis).unwrap()
     }
 
-    /// Segments of 1000 bytes, one per millisecond. The one at 3000 is delivered after 100 ms.
-    fn overtaken() -> (Flight, Rack) {
+    /// Returns segments of 1000 bytes, sent one per millisecond. The segment at 3000 is delivered
+    /// after 100 ms.
+    fn overtaken_segments() -> (Flight, Rack) {
         let mut flight = Flight::new(Seq(0));
         let mut rack = Rack::default();
         (0..10).for_each(|segment| flight.sent(1000, 1, at(segment)));
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn reordered_data_is_lost_after_a_quarter_of_the_round_trip() {
-        let (mut flight, rack) = overtaken();
+        let (mut flight, rack) = overtaken_segments();
         assert_eq!(classify(&mut flight, &rack, OPEN, 103), 0);
         assert_eq!(classify(&mut flight, &rack, OPEN, 125), 1000);
         assert_eq!(classify(&mut flight, &rack, OPEN, 127), 2000);
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn three_segments_above_the_hole_make_it_lost_at_once_if_nothing_was_ever_reordered() {
-        let (mut flight, mut rack) = overtaken();
+        let (mut flight, mut rack) = overtaken_segments();
         let certain = ReorderingInputs { sacked_segments: 3, ..OPEN };
         assert_eq!(classify(&mut flight.clone(), &rack, certain, 103), 3000);
         rack.reordered();
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_window_grows_once_a_round_and_falls_back_after_sixteen_recoveries() {
-        let (_, mut rack) = overtaken();
+        let (_, mut rack) = overtaken_segments();
         rack.on_spurious_retransmission(0, 10_000);
         rack.on_spurious_retransmission(5000, 12_000);
         assert_eq!(rack.reordering_window(OPEN), MS * 50);
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn an_answer_below_the_minimum_rtt_is_for_the_original() {
-        let (mut flight, mut rack) = overtaken();
+        let (mut flight, mut rack) = overtaken_segments();
         flight.mark_first_lost(1000);
         flight.sent_again(Seq(0), 1000, at(110));
         let mut delivery = Delivery::default();

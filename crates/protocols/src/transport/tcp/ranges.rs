@@ -1,8 +1,8 @@
 //! Sets of positions in the send stream, stored as ranges that neither overlap nor touch.
 //!
-//! A position is a 64-bit count of sequence numbers since the connection began, so nothing wraps.
-//! Every operation costs the logarithm of the number of ranges, and as much again for each range
-//! that it removes: a peer must send a segment for every range that it creates.
+//! A position is a 64-bit count of sequence numbers since the connection began, so it never wraps.
+//! The cost of every operation is logarithmic in the number of ranges, for the operation itself and
+//! for each range that it removes. A peer must send a segment for every range that it creates.
 
 use alloc::collections::BTreeMap;
 
@@ -119,13 +119,13 @@ impl RangeSet {
         let mut joined = range;
         // Overlapping and adjacent ranges become part of the new range.
         while let Some((start, end)) = self.ranges.range(..=joined.end).next_back() {
-            let found = Range::new(*start, *end);
-            if found.end < joined.start {
+            let existing = Range::new(*start, *end);
+            if existing.end < joined.start {
                 break;
             }
-            self.ranges.remove(&found.start);
-            self.position_count -= found.len();
-            joined = Range::new(joined.start.min(found.start), joined.end.max(found.end));
+            self.ranges.remove(&existing.start);
+            self.position_count -= existing.len();
+            joined = Range::new(joined.start.min(existing.start), joined.end.max(existing.end));
         }
         self.ranges.insert(joined.start, joined.end);
         self.position_count += joined.len();
@@ -138,13 +138,15 @@ impl RangeSet {
             return 0;
         }
         while let Some((start, end)) = self.ranges.range(..range.end).next_back() {
-            let found = Range::new(*start, *end);
-            if found.end <= range.start {
+            let existing = Range::new(*start, *end);
+            if existing.end <= range.start {
                 break;
             }
-            self.ranges.remove(&found.start);
-            self.position_count -= found.len();
-            for rest in [Range::new(found.start, range.start), Range::new(range.end, found.end)] {
+            self.ranges.remove(&existing.start);
+            self.position_count -= existing.len();
+            for rest in
+                [Range::new(existing.start, range.start), Range::new(range.end, existing.end)]
+            {
                 if !rest.is_empty() {
                     self.ranges.insert(rest.start, rest.end);
                     self.position_count += rest.len();
@@ -231,12 +233,12 @@ mod tests {
             let starts = (0..PLACES).filter(|at| bits[*at] && (*at == 0 || !bits[at - 1]));
             prop_assert_eq!(ranges.ranges(), starts.count());
             prop_assert!((0..PLACES).all(|at| ranges.contains(at as u64) == bits[at]));
-            let asked = Range::new(probe, (probe + len).min(PLACES as u64));
-            let within = &bits[index(asked.start)..index(asked.end)];
-            prop_assert_eq!(ranges.covers(asked), within.iter().all(|bit| *bit));
-            prop_assert_eq!(ranges.overlaps(asked), within.iter().any(|bit| *bit));
-            let gap = within.iter().position(|bit| !bit).map(|at| asked.start + at as u64);
-            prop_assert_eq!(ranges.first_gap(asked).map(|gap| gap.start), gap);
+            let probe_range = Range::new(probe, (probe + len).min(PLACES as u64));
+            let within = &bits[index(probe_range.start)..index(probe_range.end)];
+            prop_assert_eq!(ranges.covers(probe_range), within.iter().all(|bit| *bit));
+            prop_assert_eq!(ranges.overlaps(probe_range), within.iter().any(|bit| *bit));
+            let gap = within.iter().position(|bit| !bit).map(|at| probe_range.start + at as u64);
+            prop_assert_eq!(ranges.first_gap(probe_range).map(|gap| gap.start), gap);
         }
     }
 }

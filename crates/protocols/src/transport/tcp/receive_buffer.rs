@@ -1,11 +1,13 @@
 //! Received data that the user has not read yet, including data received out of order.
 //!
 //! Readable data is a queue of pieces. A long segment received in order stays in its packet and is
-//! read there; short ones are gathered. Memory is held only for data that waits to be read.
+//! read there. Short segments are copied together into one piece. Only data that waits to be read
+//! uses memory.
 //!
-//! Early data is stored in a ring at the position of its sequence number, as in the two arrays of
-//! TM-233 §5.6, and copied to the queue once no earlier data is missing. The filled parts of the
-//! ring are a short list of ranges instead of a sequence number for each byte.
+//! *Early* data is data received out of order. It is stored in a ring at the position of its
+//! sequence number, as in the two arrays of TM-233 §5.6, and copied to the queue once no earlier
+//! data is missing. The filled parts of the ring are a short list of ranges instead of a sequence
+//! number for each byte.
 
 use crate::meter::{Counter, Meter};
 use crate::mutants::{Mutant, is_enabled};
@@ -15,23 +17,24 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use range::Range;
 
-/// Minimum limit of separate early ranges.
+/// Minimum value of the limit on separate early ranges.
 const MAX_RANGES: usize = 64;
-/// In a large window, one range per this number of bytes: after a queue overflow every other
+/// Number of bytes per early range in a large window. After a queue overflow every other
 /// outstanding segment may be missing.
 const BYTES_PER_RANGE: usize = 8192;
-/// Shorter data is copied, so that waiting data never holds more than four times its own memory.
+/// Minimum length of data that is kept in its packet. Shorter data is copied, so that a packet is
+/// never more than four times as long as its data.
 const KEPT_LEN_MIN: usize = 16_384;
 /// Size of a piece that gathers short segments, in bytes.
 const GATHERED_LEN: usize = 65_536;
-/// Segments of at least this length belong to bulk data and are not typed input.
+/// Minimum length of a segment that belongs to bulk data. Shorter segments are typed input.
 const BULK_LEN: usize = 512;
 /// Capacity that an empty buffer keeps, in bytes, so that typed input causes no allocation.
 const IDLE_CAPACITY: usize = 64;
 
 /// The largest window that the window field can express (RFC 7323 §2.3).
 const WINDOW_MAX: u32 = 1 << 30;
-/// Divisor of the window that gives the space reserved for rounding.
+/// Divisor of the window. The quotient is reserved for rounding.
 const SLACK_DIVISOR: u32 = 8;
 /// Initial size of the ring, in bytes.
 const RING_LEN_MIN: usize = 4096;
@@ -39,7 +42,7 @@ const RING_LEN_MIN: usize = 4096;
 mod range {
     use crate::probes;
 
-    /// A range of offsets from the next byte expected. Each comparison counts as a probe.
+    /// A range of offsets from the next expected byte. Each comparison counts as a probe.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) struct Range {
         start: usize,
@@ -68,7 +71,7 @@ mod range {
 enum Piece {
     /// The packet in which the data arrived.
     Kept(Packet),
-    /// Copies of short segments, and the number of these bytes already read.
+    /// Copies of short segments, and the number of bytes already read from them.
     Gathered(Vec<u8>, usize),
 }
 
@@ -81,16 +84,17 @@ impl Piece {
     }
 }
 
-/// The queue and the ring. Offsets count from the next byte expected in order.
+/// The queue and the ring. Offsets count from the next expected byte.
 #[derive(Debug)]
 pub(super) struct ReceiveBuffer {
-    /// Typed input, which is read before the rest, and the number of its bytes already read.
+    /// Typed input. It is read before all other data.
     typed: Vec<u8>,
+    /// Number of bytes of `typed` that were already read.
     typed_read: u16,
     readable: u32,
-    /// Size of the largest window to offer in bytes, and the bytes beyond it that are accepted
-    /// nevertheless.
+    /// Size of the largest window to advertise, in bytes.
     window: u32,
+    /// Number of bytes that are accepted beyond that window.
     slack: u32,
     /// State that only a busy connection needs.
     rest: Option<Box<Rest>>,
@@ -100,16 +104,16 @@ pub(super) struct ReceiveBuffer {
 #[derive(Debug, Default)]
 struct Rest {
     pieces: VecDeque<Piece>,
-    /// As large as the early data needs, and never larger than the window.
+    /// The ring of early data. It is as long as the data needs, and never longer than the window.
     ring: Vec<u8>,
-    /// Index in the ring of the next byte expected.
+    /// Index of the next expected byte in the ring.
     head: usize,
     /// Ranges of early data, sorted and disjoint.
     early: Vec<Range>,
 }
 
 impl ReceiveBuffer {
-    /// Returns a buffer for `window` bytes, which is advertised in units of 1 << `shift`.
+    /// Returns a buffer for a window of `window` bytes. The window field has the unit 1 << `shift`.
     pub(super) fn new(window: usize, shift: u8) -> Self {
         let typed = Vec::new();
         let typed_read = 0;
@@ -120,16 +124,16 @@ impl ReceiveBuffer {
         buffer
     }
 
-    /// Returns the size of the largest window to offer, in bytes.
+    /// Returns the size of the largest window to advertise, in bytes.
     pub(super) fn window(&self) -> usize {
         self.window as usize
     }
 
-    /// Sets the largest window to offer. It must not decrease.
+    /// Sets the largest window to advertise. It must not decrease.
     pub(super) fn set_window(&mut self, window: usize, shift: u8) {
         let window = u32::try_from(window).unwrap_or(u32::MAX).min(WINDOW_MAX);
         // A window is rounded up to a multiple of the unit, so that its right edge does not move
-        // left. Over many segments the rounding adds up, and the additional bytes must have space.
+        // left. The rounding errors of many segments add up, and need additional space.
         let unit = 1 << shift;
         self.slack = if shift == 0 { unit } else { unit.max(window / SLACK_DIVISOR) };
         self.window = window;
@@ -148,7 +152,7 @@ impl ReceiveBuffer {
         self.readable as usize
     }
 
-    /// Returns the number of bytes after the next one expected for which there is space.
+    /// Returns the number of bytes of free space after the readable data.
     pub(super) fn free_space(&self) -> usize {
         self.capacity().saturating_sub(self.readable())
     }
@@ -158,14 +162,14 @@ impl ReceiveBuffer {
         !self.early().is_empty()
     }
 
-    /// Returns the range of early data that contains `offset`.
+    /// Returns the range of early data that contains `offset`, as its first offset and its end.
     pub(super) fn early_around(&self, offset: usize) -> Option<(usize, usize)> {
         let index = self.early().partition_point(|range| range.end() <= offset);
         let range = self.early().get(index).filter(|range| range.start() <= offset)?;
         Some((range.start(), range.end()))
     }
 
-    /// Returns the first part of `len` bytes at `offset` that was received before.
+    /// Returns the first part of the `len` bytes at `offset` that was already received.
     pub(super) fn early_within(&self, offset: usize, len: usize) -> Option<(usize, usize)> {
         let index = self.early().partition_point(|range| range.end() <= offset);
         let range = self.early().get(index).filter(|range| range.start() < offset + len)?;
@@ -180,7 +184,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the contiguous readable data from `offset` bytes after the next one on.
+    /// Returns the contiguous readable data that begins `offset` bytes after the next unread byte.
     pub(super) fn data_from(&self, mut offset: usize) -> &[u8] {
         let typed = self.typed.get(self.typed_read.into()..).unwrap_or_default();
         let pieces = self.rest.iter().flat_map(|rest| rest.pieces.iter().map(Piece::data));
@@ -200,7 +204,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Drops `count` bytes that were read, and moves the packets that held them to `spent`.
+    /// Removes `count` bytes that were read, and moves their packets to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
         let count = count.min(self.readable());
         self.readable -= u32::try_from(count).unwrap_or(self.readable);
@@ -215,7 +219,7 @@ impl ReceiveBuffer {
         }
         let Some(rest) = &mut self.rest else { return };
         rest.consume(count - typed, spent);
-        // An idle connection does not keep the memory that only a busy one needs.
+        // This memory is only needed by a busy connection.
         if self.readable == 0 && rest.early.is_empty() {
             self.rest = None;
         }
@@ -226,7 +230,7 @@ impl ReceiveBuffer {
         self.consume(usize::MAX, spent);
     }
 
-    /// Returns whether `len` bytes at `offset` would stay in their packet. If so, [`Self::keep`]
+    /// Returns whether the packet of `len` bytes at `offset` should be kept. If so, [`Self::keep`]
     /// stores the packet.
     pub(super) fn would_keep(&self, offset: usize, len: usize) -> bool {
         offset == 0 && len >= KEPT_LEN_MIN && len <= self.free_space() && !self.has_early()
@@ -269,12 +273,12 @@ impl ReceiveBuffer {
         gather(&mut self.rest.get_or_insert_default().pieces, data);
     }
 
-    /// Makes the first `end` bytes readable, and all early ranges that are now contiguous with
-    /// them.
+    /// Makes the first `end` bytes readable, and also the early ranges that directly follow them.
+    /// Returns the number of bytes made readable.
     fn advance(&mut self, end: usize) -> usize {
-        let all = self.rest.as_mut().map_or(end, |rest| rest.advance(end));
-        self.readable += u32::try_from(all).unwrap_or(0);
-        all
+        let readable_len = self.rest.as_mut().map_or(end, |rest| rest.advance(end));
+        self.readable += u32::try_from(readable_len).unwrap_or(0);
+        readable_len
     }
 }
 
@@ -283,11 +287,11 @@ impl Rest {
         let mut left = count;
         while left > 0 {
             let Some(front) = self.pieces.front_mut() else { return };
-            let taken = left.min(front.data().len());
-            left -= taken;
+            let consumed = left.min(front.data().len());
+            left -= consumed;
             match front {
-                Piece::Kept(packet) => packet.pull(taken),
-                Piece::Gathered(_, read) => *read += taken,
+                Piece::Kept(packet) => packet.pull(consumed),
+                Piece::Gathered(_, read) => *read += consumed,
             }
             if front.data().is_empty()
                 && let Some(Piece::Kept(packet)) = self.pieces.pop_front()
@@ -297,18 +301,20 @@ impl Rest {
         }
     }
 
-    /// Returns the number of bytes readable once the first `end` bytes have arrived.
+    /// Advances past the first `end` bytes, and past the early ranges that directly follow them.
+    /// Returns the number of bytes.
     fn advance(&mut self, end: usize) -> usize {
         let joined = self.early.iter().take_while(|range| range.start() <= end).count();
-        let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end()));
+        let joined_end =
+            self.early.drain(..joined).fold(end, |joined_end, range| joined_end.max(range.end()));
         for range in &mut self.early {
-            *range = Range::new(range.start() - all, range.end() - all);
+            *range = Range::new(range.start() - joined_end, range.end() - joined_end);
         }
         let ring_len = self.ring.len().max(1);
-        if all > end {
+        if joined_end > end {
             let start = (self.head + end) % ring_len;
-            let first = (all - end).min(ring_len - start);
-            let [front, back] = [start..start + first, 0..all - end - first];
+            let first = (joined_end - end).min(ring_len - start);
+            let [front, back] = [start..start + first, 0..joined_end - end - first];
             for part in [front, back] {
                 gather(&mut self.pieces, self.ring.get(part).unwrap_or_default());
             }
@@ -316,8 +322,8 @@ impl Rest {
         if self.early.is_empty() {
             self.ring = Vec::new();
         }
-        self.head = (self.head + all) % ring_len;
-        all
+        self.head = (self.head + joined_end) % ring_len;
+        joined_end
     }
 
     /// Adds an early range, merged with the ranges that it touches. Returns false if there are
@@ -339,7 +345,7 @@ impl Rest {
         true
     }
 
-    /// Replaces the ring by a ring of `len` bytes that starts with the old content.
+    /// Replaces the ring by a longer one of `len` bytes, and copies the content to its start.
     fn enlarge(&mut self, len: usize) {
         let first = self.head.min(self.ring.len());
         self.ring.rotate_left(first);
@@ -413,7 +419,7 @@ mod tests {
             let all_in_order = [(0, 70), (60, 70), (120, 80)];
             for (start, len) in segments.into_iter().chain(all_in_order) {
                 let end = (start + len).min(200);
-                // The caller cuts off data that was received before.
+                // The caller has already removed data that was received before.
                 let start = start.max(next);
                 if start < end {
                     next += buffer.put(start - next, &stream[start..end], &mut context.meter);

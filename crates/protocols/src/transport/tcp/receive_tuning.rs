@@ -2,32 +2,34 @@
 //!
 //! # Theory of operation
 //!
-//! A sender may have as many bytes outstanding as the receiver's window allows. A window smaller
-//! than the capacity of the path leaves the path empty for a part of each round trip; a larger one
-//! reserves memory without benefit. Neither end knows the right size when the connection opens. RFC
-//! 9293 leaves the size of the window to the receiver, and RFC 7323 §2.2 only fixes its scale,
-//! which the SYN sets for the whole connection. The scale is therefore chosen from the limit, and
-//! the window begins small.
+//! A sender may have as many bytes outstanding as the receiver's window allows. If the window is
+//! smaller than the capacity of the path, the path is empty for a part of each round trip. A larger
+//! window reserves memory without benefit. Neither end knows the right size when the connection
+//! opens. RFC 9293 leaves the size of the window to the receiver. RFC 7323 §2.2 only fixes its
+//! scale, which the SYN sets for the whole connection. The scale is therefore chosen for the
+//! maximum size, and the window is small at first.
 //!
-//! Once per round trip the receiver counts the bytes that the application has read meanwhile. The
-//! sender may double its rate in the next round trip, so the window needs space for twice as many.
-//! If the rate is rising, it needs space for as much again, because the window advertised now
-//! governs the flight that is acknowledged one round trip later. Unread data is not counted, so a
-//! slow reader never gets a larger window, at any speed of the sender. While data is missing no
-//! round ends: all data behind a hole is read at once when the hole is filled, which says nothing
-//! about a rate. The window never decreases, so its right edge does not move left (RFC 9293 §3.8.6,
-//! SHLD-14).
+//! Once per round trip the receiver counts the bytes that the application has read. The sender may
+//! double its rate in the next round trip, so the window needs space for twice this number. If the
+//! rate is rising, the window needs additional space, because the window advertised now governs the
+//! flight that is acknowledged one round trip later. Unread data is not counted, so a slow reader
+//! never gets a larger window, whatever the speed of the sender. No round ends while data is
+//! missing: all data behind a hole is read at once when the hole is filled, so the amount does not
+//! indicate a rate. The window never decreases, so its right edge does not move left (RFC 9293
+//! §3.8.6, SHLD-14).
 //!
-//! The round trip is the minimum of that of the handshake and the age of the peer's timestamp
-//! echoes. Without either, it is the time in which a whole window arrives. A queue on the path only
-//! lengthens these times, so the window does not grow because of a queue that it has filled itself.
+//! The round-trip time is the minimum of two measurements: the duration of the handshake, and the
+//! age of the peer's timestamp echoes. If neither is available, it is the time in which a whole
+//! window arrives. A queue on the path only lengthens these times, so the window does not grow
+//! because of a queue that it has filled itself.
 //!
-//! The send buffer is simpler: a sender needs its congestion window, which may be outstanding, and
-//! as much again, so that the application has a round trip to provide more.
+//! The send buffer is simpler. A sender needs space for its congestion window, which may be
+//! outstanding, and the same space again, so that the application has a round trip to provide more
+//! data.
 //!
-//! Buffers use memory only for the data they hold. The growth of all connections of a host together
-//! has a limit of its own ([`super::Tcp::set_growth_max`]), so that applications that stop reading
-//! cannot exhaust the memory of the host.
+//! Buffers use memory only for the data in them. The total growth of all connections of a host has
+//! its own limit ([`super::Tcp::set_growth_max`]), so that applications that stop reading cannot
+//! exhaust the memory of the host.
 
 use super::arrives::Arrival;
 use super::connection::Connection;
@@ -39,27 +41,31 @@ use crate::meter::Counter;
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 
-/// Shorter segments are typed input, which is not limited by the window.
+/// Minimum length of a segment that belongs to bulk data. Shorter segments are typed input, which
+/// the window does not limit.
 const BULK_LEN: usize = 512;
-/// Divisor of the initial window: nothing is measured before this part of it has arrived.
+/// Divisor of the initial window. Measurements start when the quotient has been received.
 const QUIET_DIVISOR: usize = 4;
 
 /// The measurements of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveTuning {
-    /// The start of the round, and the position up to which data had been read then.
+    /// Time at which the round began.
     began_at: Instant,
+    /// Position up to which data had been read at that time.
     began_up_to: Seq,
-    /// Bytes read in the previous round.
+    /// Number of bytes read in the previous round.
     bytes_read: u32,
     round_trip: MinRtt,
-    /// End of the window whose arrival is timed, and the start of that time.
+    /// End of the window whose arrival is measured.
     window_end: Seq,
+    /// Start of that measurement.
     window_since: Instant,
 }
 
 impl ReceiveTuning {
-    /// Starts with data read up to `up_to`, and a window that ends at `window_end`.
+    /// Returns the state at the start. Data is read up to `up_to`, and the window ends at
+    /// `window_end`.
     fn new(up_to: Seq, window_end: Seq, now: Instant) -> Self {
         Self {
             began_at: now,
@@ -71,14 +77,14 @@ impl ReceiveTuning {
         }
     }
 
-    /// Returns the desired window in bytes, if a round trip of `rtt` has ended in which data up to
-    /// `up_to` was read.
+    /// Returns the desired window in bytes if a round has ended. `rtt` is the round-trip time, and
+    /// `up_to` is the position up to which data was read.
     fn round(&mut self, up_to: Seq, rtt: Duration, now: Instant) -> Option<u32> {
         let elapsed = now - self.began_at;
         if elapsed < rtt || elapsed.is_zero() {
             return None;
         }
-        // A round ends only when data arrives, which may be late after a pause.
+        // A round ends only when data arrives. After a pause this may be late.
         let bytes_read =
             u128::from(up_to.since(self.began_up_to)) * rtt.as_nanos() / elapsed.as_nanos();
         let bytes_read = u32::try_from(bytes_read).unwrap_or(u32::MAX);
@@ -103,8 +109,8 @@ impl Connection {
         received + sent
     }
 
-    /// Grows the window, on received data, with the amount that the application reads per round
-    /// trip.
+    /// Increases the window when data is received, according to the amount that the application
+    /// reads per round trip.
     pub(super) fn tune_receive_window(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let ReceiveWindow::Tuned { start, limit } = self.profile.receive_window else { return };
         let limit = limit.min(0xFFFF << self.rcv_shift);
@@ -117,8 +123,8 @@ impl Connection {
         let now = cx.now;
         let up_to = self.read_up_to();
         let edge = self.rcv_adv;
-        let begin = || Box::new(ReceiveTuning::new(up_to, edge, now));
-        let mut tuning = self.tuning.take().unwrap_or_else(begin);
+        let new_tuning = || Box::new(ReceiveTuning::new(up_to, edge, now));
+        let mut tuning = self.tuning.take().unwrap_or_else(new_tuning);
         let rtt = self.receiver_rtt(&mut tuning, arrival, now);
         let desired_window = rtt.and_then(|rtt| tuning.round(up_to, rtt, now));
         self.tuning = Some(tuning);
@@ -146,25 +152,30 @@ impl Connection {
         arrival: &Arrival<'_>,
         now: Instant,
     ) -> Option<Duration> {
-        let own = self.rtt.srtt();
+        let own_rtt = self.rtt.srtt();
         if let Some(echo) = self.rtt_by_echo(arrival, now) {
             tuning.round_trip.measured(echo, now);
-        } else if own.is_none() && !self.rcv_nxt.is_before(tuning.window_end) {
+        } else if own_rtt.is_none() && !self.rcv_nxt.is_before(tuning.window_end) {
             tuning.round_trip.measured(now - tuning.window_since, now);
             tuning.window_end = self.rcv_adv;
             tuning.window_since = now;
         }
-        own.into_iter().chain(tuning.round_trip.get()).min()
+        own_rtt.into_iter().chain(tuning.round_trip.get()).min()
     }
 
-    /// Grows the send buffer with the congestion window on an acknowledgment, if the user fills it:
-    /// `held` is the number of bytes in it before the acknowledgment.
-    pub(super) fn tune_send_limit(&mut self, held: u32, growth_max: usize, cx: &mut Cx<'_>) {
+    /// Increases the send buffer with the congestion window after an acknowledgment, if the user
+    /// fills the buffer. `buffered_len` is the number of bytes in the buffer before the acknowledgment.
+    pub(super) fn tune_send_limit(
+        &mut self,
+        buffered_len: u32,
+        growth_max: usize,
+        cx: &mut Cx<'_>,
+    ) {
         let SendLimit::Tuned { limit, .. } = self.profile.send_limit else { return };
         let Some(recovery) = &self.recovery else { return };
         let now = self.send.limit();
         let desired_window = (recovery.window.cwnd() as usize).saturating_mul(2).min(limit);
-        if desired_window <= now || (held as usize) < now / 2 {
+        if desired_window <= now || (buffered_len as usize) < now / 2 {
             return;
         }
         let desired_window = desired_window.min(now.saturating_add(growth_max));

@@ -3,25 +3,25 @@
 //!
 //! # Theory of operation
 //!
-//! Every acknowledgment goes through the same steps. The flight determines the data that it
-//! delivers; RACK (RFC 8985) determines from that which data is lost; the first loss starts a
-//! recovery, in which proportional rate reduction (RFC 6937) limits the data to send; outside of a
+//! Every acknowledgment is processed in the same steps. The flight determines the data that it
+//! delivers, and RACK (RFC 8985) determines the data that is lost. The first loss starts a
+//! recovery, in which proportional rate reduction (RFC 6937) limits the data to send. Outside of a
 //! recovery the congestion window grows. The sender has two queries: the lost data to retransmit
 //! ([`Recovery::next_lost`]), and the amount of new data to send ([`Recovery::allowance`]).
 //!
-//! With a peer without SACK a duplicate acknowledgment counts as a segment that has left the
-//! network, the third one as the loss of the first segment (RFC 5681 §3.2), and a partial
-//! acknowledgment as the loss of the next (RFC 6582).
+//! If the peer has no SACK, a duplicate acknowledgment means that a segment has left the network.
+//! The third one means that the first segment is lost (RFC 5681 §3.2), and a partial acknowledgment
+//! means that the next one is lost (RFC 6582).
 //!
-//! No later data can reveal the loss of the last segments of a flight. A probe after two round
-//! trips makes the peer answer (RFC 8985 §7).
+//! No later data can reveal the loss of the last segments of a flight. After two round trips a
+//! probe makes the peer answer (RFC 8985 §7).
 //!
-//! A spurious recovery is undone when it is detected: by a timestamp echo, by a report of
-//! duplicates for all retransmitted data, or, after a timeout, by an acknowledgment of data that
-//! was sent only once (RFC 3522, RFC 3708, RFC 5682).
+//! A recovery proves spurious by a timestamp echo (RFC 3522), by a report of duplicates for all
+//! retransmitted data (RFC 3708), or, after a timeout, by an acknowledgment of data that was sent
+//! only once (RFC 5682). It is then undone.
 //!
-//! If nothing is missing and everything outstanding is acknowledged at once, as with the echo of
-//! each keystroke, most of these steps have no effect; `plain.rs` skips them.
+//! Most of these steps have no effect if nothing is missing and an acknowledgment covers all
+//! outstanding data, as with the echo of a keystroke. `plain.rs` skips them.
 
 use super::bbr::BbrSample;
 use super::congestion_window::{AckSample, CongestionWindow};
@@ -37,12 +37,11 @@ use super::seq::Seq;
 use super::status::RecoveryStatus;
 use crate::time::{Duration, Instant};
 
-/// RFC 5681 §3.2: the third duplicate acknowledgment means a loss.
+/// Number of duplicate acknowledgments that indicate a loss (RFC 5681 §3.2).
 const DUPLICATE_ACKS: u64 = 3;
 /// RFC 8985 §7.2: maximum time by which a peer delays the acknowledgment of a single segment.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-/// Maximum number of segments in a window for which segments are shortened to fill the window
-/// evenly.
+/// Maximum number of segments in a window that is divided evenly into shortened segments.
 const EVEN_SEGMENTS_MAX: u32 = 32;
 /// Minimum timeout of a tail loss probe: the clock tick of common hosts.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(2);
@@ -53,7 +52,7 @@ pub enum Phase {
     /// No data is missing, and the window is not being reduced.
     #[default]
     Open,
-    /// Data was reordered and may be lost.
+    /// Data was received out of order and may be lost.
     Disorder,
     /// The window is being reduced because the network marked a segment.
     Reduced,
@@ -75,7 +74,7 @@ struct TailProbe {
 struct Undo {
     /// Retransmitted bytes that the peer has not reported as duplicates.
     unreported_bytes: u64,
-    /// Send time of the first of these retransmissions.
+    /// Send time of the first retransmission of this recovery.
     since: Option<Instant>,
 }
 
@@ -84,22 +83,22 @@ struct Undo {
 pub(super) struct Acknowledged<'a> {
     pub(super) ack: Seq,
     pub(super) blocks: &'a [Block],
-    /// The acknowledgment is a duplicate as defined in RFC 5681 §2.
+    /// Whether the acknowledgment is a duplicate as defined in RFC 5681 §2.
     pub(super) is_duplicate: bool,
-    /// The timestamp echo of the acknowledgment precedes the first retransmission of this recovery.
+    /// Whether the echoed timestamp precedes the first retransmission of this recovery.
     pub(super) is_ack_of_original: bool,
     pub(super) srtt: Option<Duration>,
 }
 
-/// The result of an acknowledgment.
+/// The result of processing an acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    /// Round trip of data that was sent once.
+    /// Round-trip time of data that was never retransmitted.
     pub(super) rtt: Option<Duration>,
     pub(super) began_recovery: bool,
     pub(super) undone: bool,
     pub(super) refused_blocks: u32,
-    /// The peer reports duplicate data.
+    /// Whether the peer reports duplicate data.
     pub(super) duplicate_bytes: bool,
     pub(super) was_reordered: bool,
     pub(super) has_reneged: bool,
@@ -123,22 +122,22 @@ pub(super) struct Recovery {
     pub(super) limits: Limits,
     rack: Rack,
     phase: Phase,
-    /// The peer supports SACK.
+    /// Whether the peer supports SACK.
     has_blocks: bool,
     /// The position at which the recovery ends.
-    high: u64,
+    recovery_point: u64,
     prr: Option<Prr>,
     undo: Option<Undo>,
-    /// Duplicate acknowledgments of a peer without SACK.
+    /// Number of duplicate acknowledgments of a peer without SACK.
     duplicates: u64,
-    /// Without SACK: duplicates at or below this position answer retransmissions.
+    /// Without SACK: position up to which duplicate acknowledgments answer retransmissions.
     retransmitted_up_to: Option<u64>,
     tail_probe: Option<TailProbe>,
     /// Time at which to check again whether reordered data is lost.
     reordering_at: Option<Instant>,
-    /// Time to send a tail loss probe.
+    /// Time at which to send a tail loss probe.
     probe_at: Option<Instant>,
-    /// The largest flight of this round, and whether the window limited it (RFC 7661 §4.1).
+    /// Maximum number of bytes outstanding in this round (RFC 7661 §4.1).
     flight_max: u64,
     flight_round: u64,
     is_window_limited: bool,
@@ -150,15 +149,15 @@ pub(super) struct Recovery {
 /// A segment length that divides the maximum of outstanding bytes evenly.
 #[derive(Clone, Copy, Debug, Default)]
 struct EvenSegments {
-    /// Maximum number of outstanding bytes for which this length was computed.
+    /// Maximum number of outstanding bytes from which `len` was computed.
     most: u32,
     /// Data bytes of each segment.
     len: u32,
 }
 
 impl Recovery {
-    /// Returns a state with nothing outstanding. `una` is the next sequence number, and
-    /// `has_blocks` is the negotiated use of SACK.
+    /// Returns a state with nothing outstanding. `una` is the next sequence number. `has_blocks` is
+    /// true if SACK is negotiated.
     pub(super) fn new(congestion: Congestion, mss: u32, una: Seq, has_blocks: bool) -> Self {
         Self {
             flight: Flight::new(una),
@@ -168,7 +167,7 @@ impl Recovery {
             rack: Rack::default(),
             phase: Phase::Open,
             has_blocks,
-            high: 0,
+            recovery_point: 0,
             prr: None,
             undo: None,
             duplicates: 0,
@@ -185,9 +184,8 @@ impl Recovery {
         }
     }
 
-    /// Sets a segment length that divides `most`, the maximum of outstanding bytes, evenly. If the
-    /// maximum is only a few segments of `mss` bytes, segments become slightly shorter, so that
-    /// whole segments fill it.
+    /// Sets a segment length that divides `most`, the maximum of outstanding bytes, evenly if it is
+    /// only a few segments. It is slightly shorter than `mss`.
     pub(super) fn divide_evenly(&mut self, most: u32, mss: u32) {
         let count = most.div_ceil(mss.max(1));
         if (2..=EVEN_SEGMENTS_MAX).contains(&count) {
@@ -195,25 +193,30 @@ impl Recovery {
         }
     }
 
-    /// Returns the data bytes of a segment of at most `mss` if `most` bytes may be outstanding.
+    /// Returns the data length of a segment, at most `mss`, if `most` bytes may be outstanding.
     pub(super) fn even_len(&self, most: u32, mss: u32) -> u32 {
         let holds = self.even.most == most && self.window.cwnd() >= most;
         if holds { self.even.len.clamp(mss / 2, mss).max(1) } else { mss }
     }
 
-    /// Returns the minimum round trip of the last minutes, once measured.
+    /// Returns the minimum round-trip time of the last minutes, if it was measured.
     pub(super) fn min_rtt(&self) -> Option<Duration> {
         self.rack.learned.min_rtt.get()
     }
 
-    /// Returns the state to keep while nothing is outstanding, or `None` if anything is.
+    /// Returns the state to keep while nothing is outstanding, or `None` if data is outstanding.
     pub(super) fn idle_state(&self) -> Option<IdleState> {
         let has_nothing_outstanding = self.flight.outstanding() == 0 && self.limits.is_idle();
-        // No reduction is in progress while the phase is open.
+        // If the phase is open, no reduction is in progress.
         let is_open = self.phase == Phase::Open && self.undo.is_none();
-        let waits = self.tail_probe.is_some() || self.deadline().is_some();
-        let counts = self.duplicates > 0 || self.retransmitted_up_to.is_some();
-        if !has_nothing_outstanding || !is_open || waits || counts || self.window.has_model() {
+        let has_timer = self.tail_probe.is_some() || self.deadline().is_some();
+        let has_duplicates = self.duplicates > 0 || self.retransmitted_up_to.is_some();
+        if !has_nothing_outstanding
+            || !is_open
+            || has_timer
+            || has_duplicates
+            || self.window.has_model()
+        {
             return None;
         }
         Some(IdleState {
@@ -261,23 +264,24 @@ impl Recovery {
     }
 
     /// Returns the number of bytes that have left the network according to duplicate
-    /// acknowledgments; fewer than are outstanding, because the first segment is missing.
+    /// acknowledgments. The first segment is missing and never counts.
     fn bytes_left_by_duplicates(&self) -> u64 {
         if self.duplicates == 0 {
             return 0;
         }
         let mss = u64::from(self.window.mss());
         let (count, end) = match self.phase {
-            // RFC 3042: the first two duplicates allow new data, the third starts a recovery.
+            // RFC 3042: the first two duplicates allow new data. The third starts a recovery.
             Phase::Open | Phase::Disorder => {
                 (self.duplicates.min(DUPLICATE_ACKS - 1), self.flight.nxt())
             }
-            // Forged duplicates allow no more data than was outstanding when the recovery began.
-            Phase::Reduced | Phase::Recovery => (self.duplicates, self.high),
-            Phase::Loss => (0, self.high),
+            // The limit prevents forged duplicates from allowing more data than was outstanding
+            // when the recovery began.
+            Phase::Reduced | Phase::Recovery => (self.duplicates, self.recovery_point),
+            Phase::Loss => (0, self.recovery_point),
         };
-        let most = end.saturating_sub(self.flight.una()).saturating_sub(mss);
-        (count * mss).min(most)
+        let limit = end.saturating_sub(self.flight.una()).saturating_sub(mss);
+        (count * mss).min(limit)
     }
 
     /// Returns the number of bytes of new data that may be sent.
@@ -286,7 +290,7 @@ impl Recovery {
         u32::try_from(room).unwrap_or(u32::MAX)
     }
 
-    /// Returns the lost bytes to retransmit now, at most `max`.
+    /// Returns the lost bytes to retransmit now, at most `max` bytes.
     pub(super) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
         let mss = self.window.mss();
         let pipe = self.pipe();
@@ -296,8 +300,8 @@ impl Recovery {
             return None;
         }
         let room = u32::try_from(cwnd.saturating_sub(pipe)).unwrap_or(u32::MAX);
-        let whole = (room.min(max) / mss).max(1) * mss;
-        self.flight.next_lost(whole.min(max)).or(Some((seq, len)))
+        let full_len = (room.min(max) / mss).max(1) * mss;
+        self.flight.next_lost(full_len.min(max)).or(Some((seq, len)))
     }
 
     /// Returns the send time of the first retransmission of this recovery.
@@ -329,8 +333,8 @@ impl Recovery {
         self.pacing.sent(len, self.window.mss(), now);
     }
 
-    /// Records at the end of an output whether the window limits the sender.
-    pub(super) fn note_limit(&mut self, is_window_limited: bool) {
+    /// Records whether the window limits the sender, at the end of an output.
+    pub(super) fn record_limit(&mut self, is_window_limited: bool) {
         let pipe = self.pipe();
         let is_new_round = self.flight.una() >= self.flight_round;
         let is_first = is_window_limited && !self.is_window_limited;
@@ -341,8 +345,8 @@ impl Recovery {
         }
     }
 
-    /// Returns whether the window limits the sender (RFC 7661 §4.3). In slow start a flight of half
-    /// the window is enough, because the window doubles.
+    /// Returns whether the window limits the sender (RFC 7661 §4.3). In slow start it does so if
+    /// the flight is at least half of it, because it doubles.
     fn is_limited(&self) -> bool {
         let is_half = u64::from(self.window.cwnd()) < 2 * self.flight_max;
         self.is_window_limited || (self.window.is_slow_start() && is_half)
@@ -365,23 +369,23 @@ impl Recovery {
         let mut outcome = Outcome::default();
         let mut delivery = Delivery::default();
         let una_before = self.flight.una();
-        let twice = self.duplicate_bytes(report);
+        let duplicate_len = self.duplicate_bytes(report);
         let phase = self.phase;
-        let high = self.high;
+        let recovery_point = self.recovery_point;
         self.flight.acknowledge(report.ack, &mut delivery, now);
-        for block in report.blocks.iter().skip(usize::from(twice.is_some())) {
+        for block in report.blocks.iter().skip(usize::from(duplicate_len.is_some())) {
             self.flight.sack(*block, &mut delivery, now);
         }
         self.flight.end_sack_blocks();
         self.count_duplicates(report, &mut delivery);
         self.take_times(&delivery, report, &mut outcome, now);
-        if let Some(len) = twice {
+        if let Some(len) = duplicate_len {
             outcome.duplicate_bytes = true;
             self.take_duplicate_report(len, report.ack);
         }
         let has_advanced = self.flight.una() > una_before;
-        self.end_tail_probe(report, twice.is_some(), has_advanced);
-        outcome.undone = self.undo_if_spurious(report, &delivery, has_advanced, high);
+        self.end_tail_probe(report, duplicate_len.is_some(), has_advanced);
+        outcome.undone = self.undo_if_spurious(report, &delivery, has_advanced, recovery_point);
         self.end_recovery();
         outcome.has_reneged = has_advanced && self.flight.has_reneged();
         let lost = self.find_losses(report, has_advanced, now);
@@ -395,9 +399,9 @@ impl Recovery {
             }
             if !self.has_blocks && lost > 0 {
                 // RFC 6582 §3.2 step 3: a partial acknowledgment retransmits the next hole.
-                let least = self.pipe() + u64::from(self.window.mss());
-                let least = u32::try_from(least).unwrap_or(u32::MAX);
-                self.window.set_cwnd(self.window.cwnd().max(least));
+                let min_window = self.pipe() + u64::from(self.window.mss());
+                let min_window = u32::try_from(min_window).unwrap_or(u32::MAX);
+                self.window.set_cwnd(self.window.cwnd().max(min_window));
             }
         } else if !matches!(phase, Phase::Reduced | Phase::Recovery) && !outcome.undone {
             self.grow_window(&delivery, report.srtt, now);
@@ -406,8 +410,8 @@ impl Recovery {
         outcome
     }
 
-    /// Returns the number of bytes reported as duplicate. RFC 2883 §4.1: the first block lies below
-    /// the acknowledgment, or within the second block.
+    /// Returns the number of bytes reported as duplicates. RFC 2883 §4.1: the first block is below
+    /// the acknowledgment number, or within the second block.
     fn duplicate_bytes(&self, report: &Acknowledged<'_>) -> Option<u64> {
         let (start, end) = *report.blocks.first()?;
         let is_within = |block: &Block| !start.is_before(block.0) && !end.is_after(block.1);
@@ -425,10 +429,10 @@ impl Recovery {
             self.duplicates = self.duplicates.saturating_add(1).min(u64::from(u32::MAX));
             delivery.delivered += self.bytes_left_by_duplicates() - left;
         } else if delivery.acked > 0 {
-            // One of the segments was the missing one; the duplicates have counted the others.
-            let known = (delivery.acked.div_ceil(mss) - 1).min(self.duplicates);
-            self.duplicates -= known;
-            delivery.delivered = delivery.delivered.saturating_sub(known * mss);
+            // One of the segments was missing, and the duplicates have already counted the others.
+            let counted_duplicates = (delivery.acked.div_ceil(mss) - 1).min(self.duplicates);
+            self.duplicates -= counted_duplicates;
+            delivery.delivered = delivery.delivered.saturating_sub(counted_duplicates * mss);
         }
     }
 
@@ -463,7 +467,7 @@ impl Recovery {
         let probe_end =
             self.tail_probe.filter(|probe| probe.is_retransmission).map(|probe| probe.end);
         let is_of_probe = probe_end.is_some_and(|end| self.flight.seq(end) == ack);
-        // Duplicates created by the network say nothing about reordering.
+        // Duplicates that the network has created do not indicate reordering.
         let is_ours = self.undo.is_some_and(|undo| undo.since.is_some());
         if is_ours && !is_of_probe {
             self.rack.on_spurious_retransmission(self.flight.una(), self.flight.nxt());
@@ -486,7 +490,7 @@ impl Recovery {
         } else if self.flight.una() > probe.end {
             self.tail_probe = None;
             if self.is_undisturbed() {
-                // The probe has repaired a loss, which reduces the window like any other.
+                // The probe has repaired a loss. The window is reduced as after any other loss.
                 self.window.reduce(self.flight_max.max(self.flight.outstanding()));
                 self.begin_reduction(Phase::Reduced);
             }
@@ -503,7 +507,7 @@ impl Recovery {
         report: &Acknowledged<'_>,
         delivery: &Delivery,
         has_advanced: bool,
-        high: u64,
+        recovery_point: u64,
     ) -> bool {
         let Some(undo) = self.undo else { return false };
         let all_reported_duplicate = undo.since.is_some() && undo.unreported_bytes == 0;
@@ -511,12 +515,12 @@ impl Recovery {
             && report.is_ack_of_original
             && undo.since.is_some()
             && !self.is_undisturbed();
-        // RFC 5682 §3.1: only the first segment was retransmitted so far, and others arrive.
+        // RFC 5682 §3.1: only the first segment was retransmitted, but others are acknowledged.
         let is_late = self.phase == Phase::Loss
             && self.has_blocks
             && delivery
                 .newest
-                .is_some_and(|newest| !newest.is_retransmission && newest.end <= high);
+                .is_some_and(|newest| !newest.is_retransmission && newest.end <= recovery_point);
         let is_spurious = match self.phase {
             Phase::Loss => all_reported_duplicate || is_echo || is_late,
             _ => all_reported_duplicate || (is_echo && self.flight.retransmitted() == 0),
@@ -536,7 +540,7 @@ impl Recovery {
     }
 
     fn end_recovery(&mut self) {
-        let is_over = self.flight.una() >= self.high;
+        let is_over = self.flight.una() >= self.recovery_point;
         match self.phase {
             Phase::Open | Phase::Disorder => {
                 let is_missing = self.flight.sacked() > 0 || self.duplicates > 0;
@@ -555,14 +559,14 @@ impl Recovery {
         if self.phase != Phase::Reduced {
             self.rack.recovered();
         }
-        self.retransmitted_up_to = (!self.has_blocks).then_some(self.high);
+        self.retransmitted_up_to = (!self.has_blocks).then_some(self.recovery_point);
         self.duplicates = 0;
         self.phase = Phase::Open;
-        // The report of duplicates may still arrive, so `undo` stays.
+        // `undo` remains, because the report of duplicates may still arrive.
         self.prr = None;
     }
 
-    /// Returns the number of bytes newly detected as lost.
+    /// Detects losses, and returns the number of bytes newly detected as lost.
     fn find_losses(&mut self, report: &Acknowledged<'_>, has_advanced: bool, now: Instant) -> u64 {
         if self.has_blocks {
             return self.apply_rack(report.srtt, now);
@@ -600,7 +604,7 @@ impl Recovery {
         if lost == 0 || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return false;
         }
-        // A mark has already lowered the threshold in this round.
+        // A congestion mark may have lowered the threshold in this round already.
         if self.phase != Phase::Reduced {
             self.window.reduce(self.flight.outstanding());
         }
@@ -613,7 +617,7 @@ impl Recovery {
 
     fn begin_reduction(&mut self, phase: Phase) {
         self.phase = phase;
-        self.high = self.flight.nxt();
+        self.recovery_point = self.flight.nxt();
         if self.window.has_model() {
             self.window.conserve(self.pipe(), self.flight.delivered());
         } else {
@@ -630,7 +634,7 @@ impl Recovery {
         }
     }
 
-    /// Lets the model set the window and the pacing rate.
+    /// Updates the model, which sets the window and the pacing rate.
     fn observe(&mut self, delivery: &Delivery, now: Instant) {
         let newest = delivery.newest.filter(|newest| !newest.is_retransmission);
         let rate = self.window.observe(BbrSample {
@@ -650,7 +654,7 @@ impl Recovery {
     }
 
     fn grow_window(&mut self, delivery: &Delivery, srtt: Option<Duration>, now: Instant) {
-        // After a timeout the window may also grow by data delivered above a hole.
+        // After a timeout the window may also grow if data above a hole is delivered.
         if delivery.acked == 0 && self.phase != Phase::Loss {
             return;
         }
@@ -675,10 +679,10 @@ impl Recovery {
         self.pacing.set_from_window(self.window.cwnd(), srtt, self.window.is_slow_start());
     }
 
-    /// Responds to a congestion mark of the network (RFC 3168 §6.1.2): once per round trip the
-    /// window is reduced. Returns whether the window is reduced by this mark.
-    pub(super) fn marked(&mut self) -> bool {
-        let is_answered = self.window.has_model() || self.flight.una() <= self.high;
+    /// Responds to a congestion mark of the network (RFC 3168 §6.1.2). Reduces the window, at most
+    /// once per round trip, and returns whether it was reduced.
+    pub(super) fn process_mark(&mut self) -> bool {
+        let is_answered = self.window.has_model() || self.flight.una() <= self.recovery_point;
         if !self.is_undisturbed() || is_answered {
             return false;
         }
@@ -687,11 +691,10 @@ impl Recovery {
         true
     }
 
-    /// Responds to an expired retransmission timeout; `is_first` is true for the first timeout of
-    /// this data.
+    /// Responds to a retransmission timeout. `is_first` is true for the first one for this data.
     pub(super) fn timed_out(&mut self, is_first: bool) {
         let has_reneged = self.flight.has_reneged();
-        let is_new = self.is_undisturbed() || self.flight.una() >= self.high;
+        let is_new = self.is_undisturbed() || self.flight.una() >= self.recovery_point;
         if is_first && (is_new || self.phase == Phase::Reduced) {
             self.window.reduce(self.flight.outstanding());
             self.undo = Some(Undo { unreported_bytes: 0, since: None });
@@ -704,7 +707,7 @@ impl Recovery {
         self.window.timed_out();
         self.flight.mark_all_lost();
         self.phase = Phase::Loss;
-        self.high = self.flight.nxt();
+        self.recovery_point = self.flight.nxt();
         self.prr = None;
         self.duplicates = 0;
         self.tail_probe = None;
@@ -717,8 +720,8 @@ impl Recovery {
         self.phase == Phase::Open && self.flight.lost() == 0
     }
 
-    /// Undoes the response to a loss that is no sign of congestion (RFC 8899 §3). Lost data is
-    /// retransmitted. Without SACK the lost data is unknown.
+    /// Undoes the response to a loss that is no sign of congestion (RFC 8899 §3). The lost data is
+    /// still retransmitted; without SACK it is unknown.
     pub(super) fn forgive(&mut self) {
         if self.has_blocks {
             self.window.undo();
@@ -726,8 +729,7 @@ impl Recovery {
         }
     }
 
-    /// Discards the outstanding data, because the peer's window has shrunk and no longer includes
-    /// it.
+    /// Discards the outstanding data, because the peer has shrunk its window below that data.
     pub(super) fn forget_flight(&mut self) {
         self.flight.forget_all();
         self.leave();
@@ -737,7 +739,7 @@ impl Recovery {
         self.reordering_at = None;
     }
 
-    /// Starts the probe timer (RFC 8985 §7.2). The timeout at `rto_at` is replaced by the probe.
+    /// Starts the probe timer (RFC 8985 §7.2). The probe replaces the timeout at `rto_at`.
     pub(super) fn start_probe_timer(
         &mut self,
         srtt: Option<Duration>,
@@ -752,8 +754,8 @@ impl Recovery {
         }
         let is_single = self.flight.outstanding() <= u64::from(self.window.mss());
         let delay = if is_single { MAX_ACK_DELAY } else { Duration::ZERO };
-        let at = now + (2 * srtt + delay).max(MIN_PROBE_TIMEOUT);
-        self.probe_at = Some(rto_at.map_or(at, |rto_at| at.min(rto_at)));
+        let probe_at = now + (2 * srtt + delay).max(MIN_PROBE_TIMEOUT);
+        self.probe_at = Some(rto_at.map_or(probe_at, |rto_at| probe_at.min(rto_at)));
     }
 
     /// Returns when [`Self::timeout`] has to be called.
@@ -762,7 +764,7 @@ impl Recovery {
     }
 
     /// Processes the timers that are due. Returns whether to send a tail loss probe, and whether a
-    /// recovery began.
+    /// recovery has begun.
     pub(super) fn timeout(&mut self, srtt: Option<Duration>, now: Instant) -> (bool, bool) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let mut began = false;
@@ -781,13 +783,12 @@ impl Recovery {
         (is_probe_due && self.phase == Phase::Open, began)
     }
 
-    /// Returns the last outstanding segment, for a probe without new data.
+    /// Returns the last outstanding segment, which a probe without new data retransmits.
     pub(super) fn tail(&self) -> Option<(Seq, u32)> {
         self.flight.tail(self.window.mss())
     }
 
-    /// Records that a tail loss probe was sent. `is_retransmission` is true for a retransmission,
-    /// false for new data.
+    /// Records that a tail loss probe was sent, as a retransmission or with new data.
     pub(super) fn tail_probe_sent(&mut self, is_retransmission: bool) {
         self.tail_probe = Some(TailProbe { end: self.flight.nxt(), is_retransmission });
     }

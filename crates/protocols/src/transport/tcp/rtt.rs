@@ -1,22 +1,23 @@
-//! The retransmission timeout from round-trip times (RFC 6298).
+//! The retransmission timeout, computed from round-trip times (RFC 6298).
 
 use super::profile::Retransmission;
 use crate::time::Duration;
 use core::num::NonZeroU64;
 
-/// RFC 6298 (2.1): the timeout before the first measurement.
+/// Timeout before the first measurement (RFC 6298 (2.1)).
 const INITIAL_RTO: Duration = Duration::from_secs(1);
-/// RFC 6298 (5.7): the timeout of data after a lost SYN.
+/// Timeout of the first data if the SYN was lost (RFC 6298 (5.7)).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
-/// RFC 6298 (2.5): the maximum timeout, which must be at least 60 s.
+/// Maximum timeout. It must be at least 60 s (RFC 6298 (2.5)).
 const MAX_RTO: Duration = Duration::from_secs(60);
 /// Maximum round-trip time; a longer measurement counts as this value.
 const MAX_RTT: Duration = Duration::from_secs(3600);
 
-/// Smoothed round-trip time, its variation, and the resulting timeout.
+/// The smoothed round-trip time, its variation, and the timeout computed from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RttEstimator {
-    /// In nanoseconds, because every acknowledgment updates them.
+    /// Smoothed round-trip time and its variation, in nanoseconds, because every acknowledgment
+    /// updates them.
     smoothed: Option<(NonZeroU64, u64)>,
     rto_ns: u64,
     backoffs: u32,
@@ -25,7 +26,8 @@ pub(super) struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Starts without a measurement. The timeout exceeds the round trip by at least `rto_min`.
+    /// Returns an estimator without a measurement. `rto_min` is the minimum difference between the
+    /// timeout and the round-trip time.
     #[must_use]
     pub(super) fn new(rto_min: Duration) -> Self {
         let rto_margin_ns = nanos(rto_min);
@@ -40,9 +42,10 @@ impl RttEstimator {
         Self { retransmission, ..self }
     }
 
-    /// Processes a measurement of a segment that was sent once (Karn).
+    /// Processes a measurement of a segment that was never retransmitted (Karn).
     pub(super) fn measured(&mut self, rtt: Duration) {
-        // (2.2) and (2.3): the variation is updated before the average, alpha 1/8 and beta 1/4.
+        // RFC 6298 (2.2) and (2.3): the variation is updated before the average. Alpha is 1/8, and
+        // beta is 1/4.
         let rtt = nanos(rtt.min(MAX_RTT));
         let (srtt, rttvar) = match self.smoothed {
             None => (rtt, rtt / 2),
@@ -52,18 +55,19 @@ impl RttEstimator {
             }
         };
         self.smoothed = Some((NonZeroU64::new(srtt).unwrap_or(NonZeroU64::MIN), rttvar));
-        // A minimum of the sum alone would leave no margin on a long and steady path, where the
-        // variation goes to zero and the peer's delayed acknowledgment is still added.
+        // The minimum applies to the margin, not to the whole timeout. On a long path without
+        // variation the margin would otherwise be zero, and a delayed acknowledgment of the peer
+        // would exceed the timeout.
         self.rto_ns = srtt.saturating_add((rttvar * 4).max(self.rto_margin_ns)).min(nanos(MAX_RTO));
         self.backoffs = 0;
     }
 
-    /// Counts a retransmission, which doubles the timeout (5.5).
+    /// Records an unanswered retransmission. The timeout doubles (5.5), unless it is fixed.
     pub(super) fn back_off(&mut self) {
         self.backoffs += 1;
     }
 
-    /// Notes that the SYN had to be retransmitted before it was answered (5.7).
+    /// Records that the SYN was retransmitted before it was answered (5.7).
     pub(super) fn syn_was_lost(&mut self) {
         if self.smoothed.is_none() {
             self.rto_ns = nanos(RTO_AFTER_LOST_SYN);
@@ -71,31 +75,32 @@ impl RttEstimator {
         self.backoffs = 0;
     }
 
-    /// Returns the timeout in force.
+    /// Returns the current timeout.
     #[must_use]
     pub(super) fn rto(&self) -> Duration {
         let doublings = match self.retransmission {
             Retransmission::BacksOff => self.backoffs.min(10),
             Retransmission::Fixed => 0,
         };
-        // A minute times 2 to the tenth does not overflow.
+        // One minute times 2^10 does not overflow.
         Duration::from_nanos(self.rto_ns << doublings).min(MAX_RTO)
     }
 
     /// Returns the number of timeouts since the last measurement. An acknowledgment of
-    /// retransmitted data does not reset it (Karn), because it may answer the first transmission.
+    /// retransmitted data does not reset this number, because it may answer the first transmission
+    /// (Karn).
     #[must_use]
     pub(super) fn backoffs(&self) -> u32 {
         self.backoffs
     }
 
-    /// Returns the smoothed round-trip time, once one was measured.
+    /// Returns the smoothed round-trip time, or `None` before the first measurement.
     #[must_use]
     pub(super) fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt.get()))
     }
 
-    /// Returns the variation of the round-trip time, once one was measured.
+    /// Returns the variation of the round-trip time, or `None` before the first measurement.
     #[must_use]
     pub(super) fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, rttvar)| Duration::from_nanos(rttvar))

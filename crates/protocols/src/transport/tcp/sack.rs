@@ -1,15 +1,16 @@
 //! The SACK blocks of an acknowledgment (RFC 2018 §4), including duplicates (RFC 2883 §4).
 //!
-//! The receive buffer knows the received ranges; this list knows their order in a report: first the
-//! block that contains the last segment, then those most recently reported. A duplicate is reported
-//! once, before all others, followed by the block that contains it.
+//! The receive buffer stores the received ranges. This list stores the order in which they are
+//! reported: first the block that contains the last segment, then the blocks that were most
+//! recently reported. A duplicate is reported only once. It precedes all others, and the block that
+//! contains it follows.
 
 use super::seq::Seq;
 
 /// The number of blocks that fit into a header without timestamps.
 pub(super) const MAX_BLOCKS: usize = 4;
 
-/// Received sequence numbers: from the first one up to, but excluding, the second one.
+/// Received sequence numbers: the first number, and the number after the last one.
 pub type Block = (Seq, Seq);
 
 /// The blocks of one acknowledgment, in order.
@@ -44,33 +45,33 @@ impl Blocks {
     }
 }
 
-/// The receiver's list of blocks to report, the most recently changed first.
+/// The receiver's list of blocks to report, the most recently changed block first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackList {
-    /// The blocks; the block of the latest segment is first.
+    /// The blocks. The block of the latest segment is first.
     recent: Blocks,
     duplicate: Option<Block>,
 }
 
 impl SackList {
-    /// Records that an early segment has arrived and is now part of `block`.
+    /// Records that an early segment has arrived. It is now part of `block`.
     pub(super) fn arrived(&mut self, block: Block) {
         let mut recent = Blocks::default();
         recent.push(block);
         let others = self.recent.as_slice().iter();
-        // Blocks merged into the new one are not reported separately.
+        // Blocks that are now part of `block` are not reported separately.
         for other in others.filter(|other| is_apart(**other, block)) {
             recent.push(*other);
         }
         self.recent = recent;
     }
 
-    /// Records that the sequence numbers of `block` had been received before.
+    /// Records that the sequence numbers of `block` were received before.
     pub(super) fn repeated(&mut self, block: Block) {
         self.duplicate = Some(block);
     }
 
-    /// Drops the blocks that are in order now.
+    /// Removes the blocks whose data is now in order.
     pub(super) fn advance(&mut self, rcv_nxt: Seq) {
         let mut recent = Blocks::default();
         for block in self.recent.as_slice().iter().filter(|block| block.1.is_after(rcv_nxt)) {
@@ -113,7 +114,7 @@ mod tests {
     const START: Seq = Seq(0xFFFF_FF80);
     const LEN: u32 = 100;
 
-    /// A receiver without a limit that counts segments instead of bytes.
+    /// A receiver that counts segments instead of bytes, and has no limit.
     #[derive(Debug, Default)]
     struct Receiver {
         list: SackList,
@@ -130,7 +131,7 @@ mod tests {
     }
 
     impl Receiver {
-        /// Returns the run of segments that contains `segment`.
+        /// Returns the consecutive received segments that contain `segment`.
         fn run(&self, segment: usize) -> Block {
             let first = (0..=segment).rev().take_while(|at| self.has[*at]).last().unwrap();
             let end = (segment..16).take_while(|at| self.has[*at]).last().unwrap() + 1;
@@ -153,8 +154,9 @@ mod tests {
         }
     }
 
-    /// Returns the blocks that RFC 2018 §4 and RFC 2883 §4 require after `arrived`: the runs after
-    /// the first hole, ordered by the last segment that changed or repeated each, the latest first.
+    /// Returns the blocks that RFC 2018 §4 and RFC 2883 §4 require after the segments `arrived`. A
+    /// block is a sequence of consecutive received segments after the first hole. The block that
+    /// was changed or repeated last is first.
     fn expected(arrived: &[usize], max: usize) -> Vec<Block> {
         let (last, before) = arrived.split_last().unwrap();
         let has = |segment: usize| arrived.contains(&segment);
@@ -173,8 +175,8 @@ mod tests {
         };
         runs.sort_by_key(latest);
         let blocks = runs.iter().rev().map(|run| block(run.0, run.1));
-        let twice = before.contains(last).then(|| block(*last, *last + 1));
-        twice.into_iter().chain(blocks).take(max).collect()
+        let duplicate = before.contains(last).then(|| block(*last, *last + 1));
+        duplicate.into_iter().chain(blocks).take(max).collect()
     }
 
     /// Returns all permutations of the first `count` numbers.

@@ -1,7 +1,7 @@
-//! Reports of early and duplicate data in the next acknowledgment: the first block of a selective
-//! acknowledgment (RFC 2018 §4) and duplicates (RFC 2883 §4).
+//! Reports of early and duplicate data in the next acknowledgment: the first SACK block (RFC 2018
+//! §4), and the block of a duplicate (RFC 2883 §4).
 //!
-//! A duplicate is also reported if the segment is dropped for its old timestamp (RFC 7323 §5.3).
+//! A duplicate is also reported if its segment is dropped for an old timestamp (RFC 7323 §5.3).
 
 use super::arrives::Arrival;
 use super::connection::{Connection, PendingAck};
@@ -13,17 +13,17 @@ use crate::meter::Counter;
 use crate::mutants::{Mutant, is_enabled};
 
 impl Connection {
-    /// RFC 7323 §5.3: answers an outdated segment with an acknowledgment. Data that was received
-    /// before, below RCV.NXT or above a hole, is reported as a duplicate (RFC 2883 §4): after a
-    /// link that reorders, the late segment is the original.
+    /// Answers a segment with an old timestamp with an acknowledgment (RFC 7323 §5.3). Data that
+    /// was already received, below RCV.NXT or above a hole, is reported as a duplicate (RFC 2883
+    /// §4). If the link reorders segments, the outdated segment may be the original one.
     pub(super) fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let duplicate = self.duplicate_in(arrival).filter(|_| !arrival.has(Flags::SYN));
         let Some((start, end)) = duplicate else { return self.challenge(cx) };
-        self.note_duplicate(start, end);
+        self.record_duplicate(start, end);
         self.pending_ack = PendingAck::Now;
     }
 
-    /// Returns the first duplicate contiguous sequence of the segment's data, if there is one.
+    /// Returns the first contiguous part of the segment's data that is a duplicate.
     fn duplicate_in(&self, arrival: &Arrival<'_>) -> Option<Block> {
         let seq = arrival.header.seq;
         let end = arrival.data_end();
@@ -36,8 +36,8 @@ impl Connection {
         self.early_duplicate(seq.since(self.rcv_nxt) as usize, arrival.data.len())
     }
 
-    /// RFC 2018 §4: makes the block that contains this segment the first one reported.
-    pub(super) fn note_blocks(&mut self, offset: usize, len: usize) {
+    /// Makes the block that contains this segment the first one in the report (RFC 2018 §4).
+    pub(super) fn record_blocks(&mut self, offset: usize, len: usize) {
         if !self.has_sack {
             return;
         }
@@ -53,34 +53,36 @@ impl Connection {
         }
     }
 
-    /// RFC 2883 §4: reports duplicate data.
-    pub(super) fn note_duplicate(&mut self, start: Seq, end: Seq) {
+    /// Records duplicate data for the report (RFC 2883 §4).
+    pub(super) fn record_duplicate(&mut self, start: Seq, end: Seq) {
         if self.has_sack && start.is_before(end) {
             self.sack.get_or_insert_default().repeated((start, end));
         }
     }
 
-    /// Returns the first part of `len` bytes at `offset` that is already received above a hole.
+    /// Returns the first part of the `len` bytes at `offset` that was already received above a
+    /// hole.
     pub(super) fn early_duplicate(&self, offset: usize, len: usize) -> Option<Block> {
         let (start, end) = self.receive.early_within(offset, len)?;
         let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
         Some((seq(start), seq(end)))
     }
 
-    /// Cuts off the data below RCV.NXT. Returns whether there was any: RFC 2883 §4 reports only the
-    /// first contiguous duplicate of a segment, and this is always the first.
+    /// Removes the data below RCV.NXT from a segment. Returns whether there was such data. It is
+    /// then the duplicate to report, because RFC 2883 §4 reports only the first contiguous
+    /// duplicate of a segment.
     pub(super) fn cut_off_old(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> bool {
         if !arrival.header.seq.is_before(self.rcv_nxt) {
             return false;
         }
-        let old = self.rcv_nxt.since(arrival.header.seq) as usize;
-        let old = old.min(arrival.data.len());
-        cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
-        let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
-        self.note_duplicate(arrival.header.seq, end);
-        let kept_from = if is_enabled(Mutant::DeliversDuplicates) { 0 } else { old };
+        let old_len = self.rcv_nxt.since(arrival.header.seq) as usize;
+        let old_len = old_len.min(arrival.data.len());
+        cx.meter.add(Counter::TcpDuplicateBytes, old_len as u64);
+        let end = arrival.header.seq + u32::try_from(old_len).unwrap_or(0);
+        self.record_duplicate(arrival.header.seq, end);
+        let kept_from = if is_enabled(Mutant::DeliversDuplicates) { 0 } else { old_len };
         arrival.data = arrival.data.get(kept_from..).unwrap_or_default();
         arrival.header.seq = self.rcv_nxt;
-        old > 0
+        old_len > 0
     }
 }

@@ -1,8 +1,8 @@
 //! Data of the user that the peer has not acknowledged yet.
 //!
-//! Usually the data is in a ring of copied bytes. A user that provides large pieces and keeps them
-//! unchanged may share them instead: they are sent from their own memory without a copy. While
-//! shared pieces are held, a list records the order of shared pieces and bytes of the ring.
+//! Usually the data is copied into a ring. A user that provides large pieces and does not change
+//! them may share them instead. They are then sent from the user's memory without a copy. While
+//! there are shared pieces, a list stores the order of shared pieces and bytes of the ring.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -10,20 +10,21 @@ use alloc::sync::Arc;
 
 /// Capacity that an empty buffer keeps, in bytes, so that typed input causes no allocation.
 const IDLE_CAPACITY: usize = 64;
-/// Shorter pieces are copied, because gathering from many memory regions makes sending slower.
+/// Minimum length of a shared piece. Shorter pieces are copied, because gathering data from many
+/// memory regions makes sending slower.
 const SHARED_MIN: usize = 16 * 1024;
 
-/// The bytes from the first unacknowledged one on, up to a limit.
+/// A buffer of limited size for the data from the first unacknowledged byte on.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
     /// The copied bytes.
     bytes: VecDeque<u8>,
     limit: usize,
-    /// Allocated when the first piece is shared, and dropped with the last.
+    /// Allocated when the first piece is shared, and freed with the last shared piece.
     order: Option<Box<Order>>,
 }
 
-/// The order of the bytes of the ring and the shared pieces.
+/// The order of copied bytes and shared pieces.
 #[derive(Debug, Default)]
 struct Order {
     pieces: VecDeque<Piece>,
@@ -66,7 +67,7 @@ impl SendBuffer {
         self.bytes.len() + self.order.as_ref().map_or(0, |order| order.shared_len)
     }
 
-    /// Returns the number of bytes held.
+    /// Returns the number of bytes in the buffer.
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.held()).unwrap_or(u32::MAX)
     }
@@ -76,7 +77,7 @@ impl SendBuffer {
         self.limit.saturating_sub(self.held())
     }
 
-    /// Adds as much of `data` as there is space for, and returns that length.
+    /// Adds as much of `data` as there is space for, and returns the number of added bytes.
     pub(super) fn put(&mut self, data: &[u8]) -> usize {
         let copied_len = data.len().min(self.free_space());
         self.bytes.extend(data.get(..copied_len).unwrap_or_default());
@@ -89,8 +90,8 @@ impl SendBuffer {
         copied_len
     }
 
-    /// Adds as much of `data` from `start` on as there is space for, without a copy if that pays
-    /// off, and returns that length.
+    /// Adds as many bytes of `data` from `start` on as there is space for, and returns the number
+    /// of added bytes. Long data is not copied.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
         let rest = data.get(start..).unwrap_or_default();
         let copied_len = rest.len().min(self.free_space());
@@ -112,7 +113,7 @@ impl SendBuffer {
         copied_len
     }
 
-    /// Drops `count` acknowledged bytes.
+    /// Removes `count` acknowledged bytes.
     pub(super) fn acknowledge(&mut self, count: u32) {
         let count = self.held().min(count as usize);
         let copied = self.order.as_mut().map_or(count, |order| order.acknowledge(count));
@@ -122,7 +123,7 @@ impl SendBuffer {
             self.bytes.drain(..copied);
         }
         self.order.take_if(|order| order.shared_pieces == 0);
-        // An idle connection does not keep the memory that only a busy one needs.
+        // This memory is only needed by a busy connection.
         if self.bytes.is_empty() && self.bytes.capacity() > IDLE_CAPACITY {
             self.bytes = VecDeque::new();
         }
@@ -135,8 +136,7 @@ impl SendBuffer {
         }
     }
 
-    /// Returns the number of bytes, of the `len` bytes from `offset` on, that [`Self::range`]
-    /// returns.
+    /// Returns how many of the `len` bytes from `offset` on [`Self::range`] can return.
     pub(super) fn contiguous_len(&self, offset: u32, len: u32) -> u32 {
         if self.order.is_none() {
             return len;
@@ -145,7 +145,8 @@ impl SendBuffer {
         u32::try_from(front.len() + back.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns `len` bytes from `offset` on, or as many of them as are in two parts.
+    /// Returns `len` bytes from `offset` on, in at most two slices. Returns fewer bytes if they are
+    /// in more than two regions of memory.
     pub(super) fn range(&self, offset: u32, len: u32) -> [&[u8]; 2] {
         let offset = offset as usize;
         let len = len as usize;
@@ -157,7 +158,7 @@ impl SendBuffer {
 }
 
 impl Order {
-    /// Drops the first `count` bytes, and returns how many of them are in the ring.
+    /// Removes the first `count` bytes, and returns how many of them were in the ring.
     fn acknowledge(&mut self, count: usize) -> usize {
         let mut left = count;
         let mut copied = 0;
@@ -191,20 +192,20 @@ impl Order {
         let mut parts = [[].as_slice(); 2];
         let mut free = parts.iter_mut();
         for piece in &self.pieces {
-            let here = left.min(piece.len().saturating_sub(skip));
-            let found = match piece {
-                _ if here == 0 => [&[][..], &[][..]],
-                Piece::Copied(_) => range_of_ring(ring, in_ring + skip, here),
+            let part_len = left.min(piece.len().saturating_sub(skip));
+            let slice = match piece {
+                _ if part_len == 0 => [&[][..], &[][..]],
+                Piece::Copied(_) => range_of_ring(ring, in_ring + skip, part_len),
                 Piece::Shared { bytes, start, .. } => {
-                    let from = start + skip;
-                    [bytes.get(from..from + here).unwrap_or_default(), &[]]
+                    let part_start = start + skip;
+                    [bytes.get(part_start..part_start + part_len).unwrap_or_default(), &[]]
                 }
             };
-            for found in found.into_iter().filter(|found| !found.is_empty()) {
+            for slice in slice.into_iter().filter(|slice| !slice.is_empty()) {
                 let Some(part) = free.next() else { return parts };
-                *part = found;
+                *part = slice;
             }
-            left -= here;
+            left -= part_len;
             if left == 0 {
                 break;
             }
@@ -215,7 +216,7 @@ impl Order {
     }
 }
 
-/// Returns `len` bytes from `offset` on, in the two parts of a ring.
+/// Returns `len` bytes from `offset` on, as the two slices of a ring.
 fn range_of_ring(ring: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
     let (front, back) = ring.as_slices();
     let start = offset;
@@ -244,7 +245,7 @@ mod tests {
             turns in 0..200_usize, offset in 0..50_u32, len in 0..60_u32
         ) {
             let mut buffer = SendBuffer::new(100);
-            // Rotate the ring, so that the data wraps somewhere.
+            // Fills and empties a part of the ring, so that the data wraps around its end.
             buffer.put(&[0; 60]);
             (0..turns).for_each(|_| { buffer.put(&[0]); buffer.acknowledge(1); });
             buffer.acknowledge(60);
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!((buffer.len(), buffer.free_space()), (1, 3));
     }
 
-    /// An operation of a user or a peer on a buffer.
+    /// An operation on a buffer, by the user or by an acknowledgment.
     #[derive(Clone, Copy, Debug)]
     enum Call {
         Put(usize),
@@ -308,11 +309,11 @@ mod tests {
                 }
                 prop_assert_eq!(buffer.len() as usize, model.len());
             }
-            let held = model.make_contiguous();
-            let start = held.len().min(offset as usize);
+            let expected = model.make_contiguous();
+            let start = expected.len().min(offset as usize);
             let contents = buffer.range(offset, len).concat();
-            prop_assert!(held[start..].starts_with(&contents));
-            prop_assert_eq!(contents.is_empty(), held.len() == start || len == 0);
+            prop_assert!(expected[start..].starts_with(&contents));
+            prop_assert_eq!(contents.is_empty(), expected.len() == start || len == 0);
             prop_assert!(contents.len() <= len as usize);
             if buffer.order.is_some() {
                 prop_assert_eq!(buffer.contiguous_len(offset, len) as usize, contents.len());

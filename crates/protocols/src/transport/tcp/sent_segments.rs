@@ -1,5 +1,5 @@
-//! A queue of the pieces of sent data. Its first piece needs no memory of its own, because an
-//! interactive connection never has a second one.
+//! A queue of the pieces of sent data. Its first piece needs no allocation, because an interactive
+//! connection never has a second one.
 
 use alloc::collections::VecDeque;
 
@@ -40,7 +40,7 @@ impl<T> Pieces<T> {
         }
     }
 
-    /// Drops the oldest piece. The memory of the others is freed with the last of them.
+    /// Removes the oldest piece. Frees the memory of an empty queue.
     pub(super) fn pop_front(&mut self) {
         self.first = self.rest.pop_front();
         if self.first.is_none() && self.rest.capacity() > 0 {
@@ -53,7 +53,7 @@ impl<T> Pieces<T> {
     }
 
     /// Returns the first piece for which `is_before` is false. `is_before` must be true for all
-    /// earlier pieces.
+    /// pieces in front of it.
     pub(super) fn first_from(&self, is_before: impl Fn(&T) -> bool) -> Option<&T> {
         if self.first.as_ref().is_some_and(|first| !is_before(first)) {
             return self.first.as_ref();

@@ -60,13 +60,14 @@ impl Tcp {
         Ok(())
     }
 
-    /// Returns the next destination that R1 retransmissions have not reached. The layer below
-    /// should try another route (RFC 9293 §3.8.3, MUST-20).
+    /// Removes and returns the next destination that did not answer R1 retransmissions. The layer
+    /// below should try another route to it (RFC 9293 §3.8.3, MUST-20).
     pub fn take_suspect_destination(&mut self) -> Option<IpAddr> {
         self.suspect_destinations.pop_front()
     }
 
-    /// Takes the peer whose acknowledgment arrived last: the route to it works (RFC 4861 §7.3.1).
+    /// Removes and returns the peer whose acknowledgment arrived last. The route to it works (RFC
+    /// 4861 §7.3.1).
     pub fn take_progress(&mut self) -> Option<IpAddr> {
         self.progress.take()
     }

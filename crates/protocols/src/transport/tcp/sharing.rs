@@ -1,5 +1,5 @@
-//! Several stations of one host: the local ports of each, and the test whether a segment is for a
-//! connection of this station (see [`crate::station::Misdelivered`]).
+//! Several stations on one host: the local ports of each station, and the check whether a segment
+//! is for this station (see [`crate::station::Misdelivered`]).
 
 use super::{Tcp, listen};
 use core::net::SocketAddr;
@@ -12,7 +12,7 @@ pub(super) struct PortShare {
 }
 
 impl PortShare {
-    /// All ports belong to this station.
+    /// All ports, for the only station of a host.
     pub(super) const ALL: Self = Self { number: 0, count: 1 };
 
     pub(super) fn has(self, port: u16) -> bool {
@@ -21,15 +21,15 @@ impl PortShare {
 }
 
 impl Tcp {
-    /// Opens connections only from every `count`th local port from now on, as station number
-    /// `number` of `count` stations with the same addresses.
+    /// Restricts the local ports of connections opened from now on to every `count`th port. This
+    /// station has the number `number` of `count` stations with the same addresses.
     pub fn share_ports(&mut self, number: u16, count: u16) {
         let count = count.max(1);
         self.port_share = PortShare { number: number % count, count };
     }
 
-    /// Returns whether a segment from `remote` to `local` belongs to this station: to one of its
-    /// connections, or to one that could be opened here.
+    /// Returns whether a segment from `remote` to `local` is for this station: for one of its
+    /// connections, or for a connection that this station could open.
     #[must_use]
     pub fn wants(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         self.table.holds((local, remote)) || listen::is_listened_on(&self.listeners, local.port())

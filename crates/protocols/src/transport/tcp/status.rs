@@ -1,4 +1,4 @@
-//! The events of a connection, its end, and its statistics.
+//! The events and the statistics of a connection, and the reason for its end.
 
 use super::connection::State;
 use super::limited_time::LimitTimes;
@@ -8,22 +8,23 @@ use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
 use core::net::SocketAddr;
 
-/// An event of a connection. Each kind is reported once until it happens again.
+/// An event of a connection. It is reported once, however often it occurs before the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The connection is established.
     Established,
     /// Data can be read.
     Readable,
-    /// Acknowledgments have freed space to send.
+    /// Acknowledgments have freed space in the send buffer.
     Writable,
-    /// The peer has announced urgent data, which may not have arrived yet (MUST-32).
+    /// The peer has announced urgent data. The data itself may not have arrived yet (MUST-32).
     Urgent,
-    /// The peer has closed: no data follows the readable data.
+    /// The peer has closed the connection. There is no data after the readable data.
     PeerClosed,
     /// The connection has ended; see [`Status::close_reason`].
     Closed,
-    /// Sent data is unanswered: R1 of [`UserTimeout`](super::UserTimeout) has passed (SHLD-9).
+    /// Sent data was not acknowledged, and R1 of [`UserTimeout`](super::UserTimeout) has been
+    /// reached (SHLD-9).
     Unresponsive,
 }
 
@@ -43,18 +44,18 @@ impl Event {
     }
 }
 
-/// How a connection ended.
+/// Reasons for the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// Both sides closed.
+    /// Both sides have closed the connection.
     Closed,
-    /// The user aborted the connection.
+    /// The user has aborted the connection.
     Aborted,
-    /// The peer refused the connection.
+    /// The peer has refused the connection.
     Refused,
-    /// The peer reset the connection.
+    /// The peer has reset the connection.
     Reset,
-    /// The peer did not answer for too long.
+    /// The peer did not answer in time.
     TimedOut,
     /// An ICMP error reports that the peer is unreachable.
     Unreachable,
@@ -79,7 +80,7 @@ pub struct Statistics {
     pub fast_retransmits: u32,
     /// Tail loss probes (RFC 8985).
     pub tail_probes: u32,
-    /// Spurious reductions of the window that were undone.
+    /// Reductions of the window that were spurious and undone.
     pub undone: u32,
     /// Acknowledgments that report duplicate data.
     pub duplicate_reports: u32,
@@ -91,7 +92,7 @@ pub struct Statistics {
     pub out_of_order: u64,
     /// Duplicate acknowledgments received.
     pub duplicate_acks: u64,
-    /// Segments without data sent to acknowledge or to update the window.
+    /// Segments sent without data, as acknowledgments or window updates.
     pub pure_acks_out: u64,
     /// Acknowledgments piggybacked on data.
     pub piggybacked_acks: u64,
@@ -110,23 +111,23 @@ pub struct RecoveryStatus {
     pub outstanding: u64,
     /// Outstanding bytes that the peer has reported as received.
     pub sacked: u64,
-    /// Outstanding bytes that are lost, retransmitted or not.
+    /// Outstanding bytes that are lost, including those already retransmitted.
     pub lost: u64,
     /// Outstanding bytes that were retransmitted.
     pub retransmitted: u64,
     /// Data bytes that the peer is known to have received since the connection began.
     pub delivered: u64,
-    /// The latest delivery rate, in bytes per second, once measured.
+    /// The latest delivery rate, in bytes per second, if it was measured.
     pub delivery_rate: Option<u64>,
-    /// The user's data limited the delivery rate when the rate was measured.
+    /// Whether the measured delivery rate was limited by a lack of data from the user.
     pub is_rate_app_limited: bool,
     /// The pacing rate, in bytes per second, if data is paced.
     pub pacing_rate: Option<u64>,
-    /// The minimum round-trip time of the last minutes, once measured.
+    /// The minimum round-trip time of the last minutes, if it was measured.
     pub min_rtt: Option<Duration>,
-    /// Maximum distance by which data was overtaken by later data, in bytes.
+    /// Maximum reordering distance of delivered data, in bytes.
     pub reordering: u64,
-    /// Durations for which each cause limited the sender, until the last output.
+    /// Total duration of each limit of the sender, up to the last output.
     pub limited: LimitTimes,
 }
 
@@ -139,20 +140,20 @@ pub struct Status {
     pub remote: SocketAddr,
     /// The state.
     pub state: State,
-    /// How the connection ended, if it has.
+    /// The reason for the end of the connection, if it has ended.
     pub close_reason: Option<CloseReason>,
-    /// The last ICMP error about a segment, if nothing was acknowledged since. It can be forged by
-    /// anyone who sees the segments, so it ends nothing (RFC 9293 §3.9.2.2, MUST-56).
+    /// The last ICMP error about a segment. An acknowledgment clears it. Anyone who sees the
+    /// segments can forge an error, so it does not end the connection (RFC 9293 §3.9.2.2, MUST-56).
     pub soft_error: Option<ErrorKind>,
-    /// The window that the peer offers, in bytes.
+    /// The window advertised by the peer, in bytes.
     pub send_window: u32,
-    /// The window that this end offers, in bytes.
+    /// The window advertised by this end, in bytes.
     pub receive_window: u32,
     /// The congestion control algorithm.
     pub congestion: Congestion,
     /// The congestion window, in bytes.
     pub congestion_window: u32,
-    /// The slow start threshold, in bytes, once there was a loss.
+    /// The slow start threshold, in bytes; `None` before the first loss.
     pub slow_start_threshold: Option<u32>,
     /// The maximum size of a sent segment, in data bytes.
     pub send_mss: u32,
@@ -162,19 +163,19 @@ pub struct Status {
     pub receive_queue: usize,
     /// Current size of the send buffer: the maximum of unacknowledged and unsent bytes.
     pub send_buffer: usize,
-    /// The largest window offered now, in bytes.
+    /// The maximum window that this end may currently advertise, in bytes.
     pub receive_buffer: usize,
-    /// The smoothed round-trip time, once measured.
+    /// The smoothed round-trip time, if it was measured.
     pub srtt: Option<Duration>,
-    /// The variation of the round-trip time.
+    /// The variation of the round-trip time, if it was measured.
     pub rttvar: Option<Duration>,
-    /// The retransmission timeout in force.
+    /// The current retransmission timeout.
     pub rto: Duration,
     /// Outstanding and lost data, and the limits of the sender.
     pub recovery: RecoveryStatus,
-    /// Both ends have permitted selective acknowledgments.
+    /// Whether both ends have permitted selective acknowledgments.
     pub has_sack: bool,
-    /// Both ends use explicit congestion notification.
+    /// Whether both ends use explicit congestion notification.
     pub has_ecn: bool,
     /// The counters.
     pub statistics: Statistics,

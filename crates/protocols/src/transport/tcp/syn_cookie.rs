@@ -22,7 +22,7 @@ use super::seq::Seq;
 use crate::time::Instant;
 use core::net::SocketAddr;
 
-/// The peer's options that a timestamp carries.
+/// The options of the peer that a timestamp encodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OfferedOptions {
     pub(super) window_scale: Option<u8>,
@@ -30,7 +30,7 @@ pub(super) struct OfferedOptions {
     pub(super) ecn: bool,
 }
 
-/// The key with which cookies are made and checked.
+/// The key with which cookies are computed and checked.
 #[derive(Clone, Debug)]
 pub(super) struct SynCookies {
     key: Key,
@@ -39,13 +39,13 @@ pub(super) struct SynCookies {
 const SPAN_NS: u64 = 64_000_000_000;
 /// Number of time spans that the five bits of `minute` distinguish.
 const SPANS: u64 = 32;
-/// Common sizes: the floor, the defaults of both versions of IP, tunnels, Ethernet with and without
-/// options, jumbo frames.
+/// Common segment sizes: the minimum, the defaults of both versions of IP, the sizes of tunnels and
+/// of Ethernet, with and without options, and a size for jumbo frames.
 const SIZES: [u16; 8] = [64, 536, 1220, 1360, 1400, 1440, 1460, 8940];
 const HASH_MASK: u32 = 0x00FF_FFFF;
 const STAMP_BITS: u32 = 0x3F;
 const SCALE_BITS: u32 = 0x0F;
-/// No window scale: RFC 7323 allows none above 14.
+/// Represents a peer without window scale. RFC 7323 allows no scale above 14.
 const NO_SCALE: u32 = 0x0F;
 const SACK_BIT: u32 = 0x10;
 const ECN_BIT: u32 = 0x20;
@@ -91,14 +91,14 @@ impl SynCookies {
     ) -> Seq {
         let hash = self.key.hash(0).end(local).end(remote);
         let hash = hash.word(u64::from(irs.0)).word(size as u64).word(span).finish();
-        let front = low_bits(((span % SPANS) << 27) | ((size as u64) << 24));
-        Seq(front | (low_bits(hash) & HASH_MASK))
+        let high_bits = low_bits(((span % SPANS) << 27) | ((size as u64) << 24));
+        Seq(high_bits | (low_bits(hash) & HASH_MASK))
     }
 }
 
 impl OfferedOptions {
-    /// Returns `clock` with the offered options in its low bits. The result is never ahead of
-    /// `clock`, because an echo must not come from the future.
+    /// Returns `clock` with the offered options in its low bits. The result is never later than
+    /// `clock`, because a timestamp must not be in the future.
     pub(super) fn stamp(self, clock: u32) -> u32 {
         let scale = self.window_scale.map_or(NO_SCALE, u32::from);
         let sack = if self.sack { SACK_BIT } else { 0 };
@@ -107,7 +107,7 @@ impl OfferedOptions {
         if stamped > clock { stamped.wrapping_sub(STAMP_BITS + 1) } else { stamped }
     }
 
-    /// Returns the options in the echo of a stamped clock.
+    /// Returns the options that `stamp`, an echoed timestamp, encodes.
     pub(super) fn from_stamp(stamp: u32) -> Self {
         let scale = stamp & SCALE_BITS;
         Self {
@@ -140,9 +140,9 @@ mod tests {
     fn a_cookie_is_accepted_for_one_to_two_spans_and_no_longer() {
         let cookies = new_cookies();
         let ends = (end(23), end(4000));
-        let begin = Instant::from_nanos(1_000_000_000_000);
-        let cookie = cookies.make(ends, IRS, 1460, begin);
-        let after = |secs| cookies.check(ends, IRS, cookie, begin + Duration::from_secs(secs));
+        let start = Instant::from_nanos(1_000_000_000_000);
+        let cookie = cookies.make(ends, IRS, 1460, start);
+        let after = |secs| cookies.check(ends, IRS, cookie, start + Duration::from_secs(secs));
         assert_eq!((after(0), after(64)), (Some(1460), Some(1460)));
         assert_eq!((after(128), after(32 * 64)), (None, None));
     }
@@ -164,22 +164,22 @@ mod tests {
     fn guesses_are_not_accepted() {
         let cookies = new_cookies();
         let ends = (end(23), end(4000));
-        let mut dice = Rng::from_seed(5);
+        let mut rng = Rng::from_seed(5);
         let hits = (0..100_000)
-            .filter(|_| cookies.check(ends, IRS, Seq(dice.next_u32()), Instant::ZERO).is_some())
+            .filter(|_| cookies.check(ends, IRS, Seq(rng.next_u32()), Instant::ZERO).is_some())
             .count();
         assert!(hits <= 1, "{hits}");
     }
 
     proptest! {
         #[test]
-        fn the_size_is_kept_or_rounded_down(mss in 64_u16.., now: u64, irs: u32) {
+        fn the_segment_size_is_unchanged_or_rounded_down(mss in 64_u16.., now: u64, irs: u32) {
             let cookies = new_cookies();
             let ends = (end(23), end(4000));
             let now = Instant::from_nanos(now);
             let cookie = cookies.make(ends, Seq(irs), mss, now);
-            let kept = cookies.check(ends, Seq(irs), cookie, now).unwrap();
-            prop_assert!(kept <= mss && (kept == 8940 || mss < kept * 9));
+            let rounded_mss = cookies.check(ends, Seq(irs), cookie, now).unwrap();
+            prop_assert!(rounded_mss <= mss && (rounded_mss == 8940 || mss < rounded_mss * 9));
         }
 
         #[test]

@@ -1,6 +1,6 @@
-//! The table of connections: lookup by their local and remote end, and the lists of connections
-//! with output, expired timers or events. Each list holds a connection at most once, and none is
-//! scanned unless the table is full.
+//! The table of connections: lookup by local and remote end, and the lists of connections with
+//! output, timers or events. A connection is in each list at most once. No list is searched
+//! completely unless the table is full.
 
 use super::ConnectionId;
 use super::NoConnection;
@@ -18,18 +18,18 @@ use core::num::NonZeroU64;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
-/// Maximum number of connections that keep the full recovery state after sending, even with nothing
-/// outstanding.
+/// Maximum number of connections that keep the full recovery state after sending, although nothing
+/// is outstanding.
 const BUSY_MAX: usize = 64;
-/// Number of connections whose exact deadline is checked before the host is woken.
+/// Number of connections whose exact deadline is checked before the host is woken up.
 const DEADLINE_CHECKS_MAX: usize = 4;
-/// Time for which a window must have been zero before its connection may be evicted.
+/// Time for which a peer's window must have been zero before its connection may be evicted.
 const MIN_STARVED_TIME: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
 pub(super) type AddressPair = (SocketAddr, SocketAddr);
 
-/// Returns whether both identify the same connection. Other fields of a socket address (flow,
+/// Returns whether both pairs identify the same connection. Other fields of a socket address (flow,
 /// scope) are ignored.
 fn are_same(one: AddressPair, other: AddressPair) -> bool {
     let is_same = |one: SocketAddr, other: SocketAddr| match (one, other) {
@@ -42,7 +42,7 @@ fn are_same(one: AddressPair, other: AddressPair) -> bool {
     is_same(one.1, other.1) && is_same(one.0, other.0)
 }
 
-/// Hashes the ends with a key, so that an attacker cannot find collisions.
+/// Returns a keyed hash of the ends, so that an attacker cannot find collisions.
 fn hash(key: &SipHasher13, (local, remote): AddressPair) -> u64 {
     let mut state = *key;
     state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
@@ -64,48 +64,54 @@ fn ends_in(slots: &[Slot], index: u32) -> Option<AddressPair> {
 struct Slot {
     generation: u32,
     connection: Option<Connection>,
-    /// The user has released the connection: it is deleted when it has ended.
+    /// Whether the user has released the connection. It is then deleted when it has ended.
     is_released: bool,
     is_on_output: bool,
-    /// Output has stopped while the connection is on the output list, so its timers are also
-    /// updated while it waits there.
+    /// Whether output stopped while the connection was on the output list. Its timers are then
+    /// updated even before it sends.
     is_held_up: bool,
     is_in_event_queue: bool,
-    /// The connection keeps its full recovery state.
+    /// Whether the connection keeps its full recovery state.
     is_busy: bool,
-    /// Position of the connection among those in TIME-WAIT.
-    time_wait_place: Option<NonZeroU64>,
-    /// Position of the connection among those whose peer has a zero window.
-    starved_place: Option<NonZeroU64>,
+    /// Position of the connection in `Table::in_time_wait`.
+    time_wait_position: Option<NonZeroU64>,
+    /// Position of the connection in `Table::starved`.
+    starved_position: Option<NonZeroU64>,
     deadline: Option<Instant>,
     /// The listener that created the connection, until the connection is established.
     half_open_on: Option<LocalEnd>,
 }
 
 impl Slot {
-    /// Returns whether an established connection is on exactly the right lists, which is the usual
-    /// case because it has already been processed since the last output.
+    /// Returns whether an established connection needs no change of its lists. This is the usual
+    /// case, because the connection has already been processed since the last output.
     fn is_on_right_lists(&self, connection: &Connection) -> bool {
         let is_plain = connection.state == State::Established && self.half_open_on.is_none();
         let has_reported_all = connection.pending_events == 0 || self.is_in_event_queue;
         let is_timed = self.deadline.is_some() && !self.is_held_up;
         let has_window = connection.timers.probing_since.is_none();
-        let has_no_place = self.starved_place.is_none() && self.time_wait_place.is_none();
-        is_plain && has_reported_all && is_timed && has_window && has_no_place && self.is_on_output
+        let has_no_position = self.starved_position.is_none() && self.time_wait_position.is_none();
+        is_plain
+            && has_reported_all
+            && is_timed
+            && has_window
+            && has_no_position
+            && self.is_on_output
     }
 }
 
-/// Connections in the order in which they entered a condition. One that leaves the condition is
-/// removed.
+/// Connections that meet a certain condition, in the order in which they first met it. A connection
+/// that no longer meets it is removed.
 #[derive(Debug, Default)]
 struct AgeOrder {
-    by_place: BTreeMap<NonZeroU64, u32>,
+    by_position: BTreeMap<NonZeroU64, u32>,
     /// The last position assigned.
     last: u64,
 }
 
 impl AgeOrder {
-    /// Adds or removes the connection in slot `index`, whose position is `place`.
+    /// Adds the connection in slot `index` if `is_member` is true, and removes it otherwise.
+    /// `place` is its position.
     #[inline]
     fn update(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
         if is_member != place.is_some() {
@@ -116,17 +122,17 @@ impl AgeOrder {
     #[cold]
     fn change(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
         if !is_member && let Some(left) = place.take() {
-            self.by_place.remove(&left);
+            self.by_position.remove(&left);
         } else if is_member && place.is_none() {
             self.last += 1;
             *place = NonZeroU64::new(self.last);
-            self.by_place.extend(place.map(|place| (place, index)));
+            self.by_position.extend(place.map(|place| (place, index)));
         }
     }
 
     /// Returns the slot of the earliest connection.
     fn oldest(&self) -> Option<u32> {
-        self.by_place.first_key_value().map(|(_, index)| *index)
+        self.by_position.first_key_value().map(|(_, index)| *index)
     }
 }
 
@@ -135,10 +141,10 @@ impl AgeOrder {
 pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The slots of connections that have not ended, by their ends.
+    /// The slots of connections that have not ended. The key is the pair of their ends.
     by_ends: HashTable<u32>,
     key: SipHasher13,
-    /// The connection of the last segment, which is usually also that of the next one.
+    /// The connection of the last segment. The next segment usually belongs to it too.
     last_found: Option<(AddressPair, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
@@ -146,7 +152,7 @@ pub(super) struct Table {
     held_up: usize,
     /// Whether output has stopped before everything was sent.
     is_output_stopped: bool,
-    /// Connections that have sent and keep the full recovery state, the oldest first.
+    /// Connections that keep the full recovery state after sending, the oldest first.
     busy: VecDeque<u32>,
     pending_events: VecDeque<u32>,
     /// Packets whose data was read or is discarded. They are returned to the pool at output.
@@ -154,15 +160,17 @@ pub(super) struct Table {
     in_time_wait: AgeOrder,
     /// Connections whose peer has a zero window.
     starved: AgeOrder,
-    /// Bytes by which all buffers together have grown.
+    /// Number of bytes by which all buffers together have grown.
     growth: usize,
-    /// When to check a connection: not later than its own deadline. A deadline that moves later, as
-    /// it does with every segment, is not updated here, but corrected when it is checked.
+    /// The time at which to check each connection, at the latest at its own deadline. If the
+    /// deadline is postponed, as it is with every segment, the time here remains, and is corrected
+    /// at the check.
     deadlines: BTreeSet<(Instant, u32)>,
 }
 
 impl Table {
-    /// Returns a table of at most `connections_max`, whose order is unpredictable without `key`.
+    /// Returns a table of at most `connections_max` connections. `key` makes its order
+    /// unpredictable.
     pub(super) fn new(connections_max: usize, key: (u64, u64)) -> Self {
         Self {
             slots: Vec::new(),
@@ -193,7 +201,7 @@ impl Table {
         self.growth
     }
 
-    /// Applies `change` to a connection, and accounts for the growth of its buffers.
+    /// Applies `change` to a connection, and updates the total growth of all buffers.
     pub(super) fn change<T>(
         &mut self,
         id: ConnectionId,
@@ -225,8 +233,8 @@ impl Table {
         Some(ConnectionId { slot: index, generation: slot.generation })
     }
 
-    /// Returns the connection whose peer has had a zero window for the longest time, if that is
-    /// long enough to evict it.
+    /// Returns the connection whose peer has had a zero window for the longest time, if this time
+    /// is long enough for an eviction.
     pub(super) fn longest_starved(&self, now: Instant) -> Option<ConnectionId> {
         let id = self.starved.oldest().and_then(|index| self.id(index))?;
         let since = self.get(id).ok()?.timers.probing_since?;
@@ -236,7 +244,7 @@ impl Table {
     /// Returns the number of connections recorded as being in TIME-WAIT or having a zero window.
     #[cfg(test)]
     pub(super) fn tracked_count(&self) -> usize {
-        self.in_time_wait.by_place.len() + self.starved.by_place.len()
+        self.in_time_wait.by_position.len() + self.starved.by_position.len()
     }
 
     pub(super) fn holds(&self, ends: AddressPair) -> bool {
@@ -249,7 +257,7 @@ impl Table {
         self.by_ends.find(hash(&self.key, ends), matches).copied()
     }
 
-    /// Adds a connection; `half_open_on` is the listener that created it.
+    /// Adds a connection. `half_open_on` is the listener that created it, if any.
     pub(super) fn insert(
         &mut self,
         connection: Connection,
@@ -321,7 +329,7 @@ impl Table {
         }
     }
 
-    /// Updates the lists after any change of a connection. Returns its listener if it is no longer
+    /// Updates the lists after a change of a connection. Returns its listener if it is no longer
     /// half-open.
     pub(super) fn reschedule(&mut self, id: ConnectionId) -> Option<LocalEnd> {
         let slot = self.slots.get_mut(id.slot as usize)?;
@@ -330,18 +338,18 @@ impl Table {
             return None;
         }
         let is_half_open = connection.state == State::SynReceived;
-        let left = slot.half_open_on.take_if(|_| !is_half_open);
+        let previous_listener = slot.half_open_on.take_if(|_| !is_half_open);
         let is_closed = connection.state == State::Closed;
-        // The user does not know of a connection that was never established.
-        slot.is_released |= is_closed && left.is_some() && !connection.is_early;
+        // A connection that was never established was not reported to the user.
+        slot.is_released |= is_closed && previous_listener.is_some() && !connection.is_early;
         if connection.pending_events != 0 && !slot.is_released && !slot.is_in_event_queue {
             slot.is_in_event_queue = true;
             self.pending_events.push_back(id.slot);
         }
         let is_in_time_wait = connection.state == State::TimeWait;
-        self.in_time_wait.update(&mut slot.time_wait_place, id.slot, is_in_time_wait);
+        self.in_time_wait.update(&mut slot.time_wait_position, id.slot, is_in_time_wait);
         let is_starved = connection.timers.probing_since.is_some();
-        self.starved.update(&mut slot.starved_place, id.slot, is_starved);
+        self.starved.update(&mut slot.starved_position, id.slot, is_starved);
         let is_on_output = slot.is_on_output;
         if !is_closed && !is_on_output {
             slot.is_on_output = true;
@@ -354,15 +362,15 @@ impl Table {
         {
             connection.wait_for_output();
         }
-        // Timers are updated at output anyway. Until then the timers from when the connection
-        // entered the output list are used, unless it is unknown when output continues.
+        // Timers are updated at output anyway. Until then, the deadline from the time at which the
+        // connection entered the output list applies, unless output has stopped.
         if !is_on_output || slot.is_held_up || slot.deadline.is_none() {
             self.schedule(id.slot);
         }
         if is_closed {
             self.retire(id.slot);
         }
-        left
+        previous_listener
     }
 
     /// Updates the table's deadline of a connection from its timers.
@@ -380,8 +388,8 @@ impl Table {
         self.deadlines.insert((deadline, index));
     }
 
-    /// Removes an ended connection from the lookup, so that its ends can be reused, and deletes it
-    /// if the user has released it.
+    /// Removes an ended connection from the lookup, so that its ends can be reused. Deletes it if
+    /// the user has released it.
     fn retire(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &slot.connection else { return };
@@ -400,11 +408,11 @@ impl Table {
         }
     }
 
-    /// Returns when [`Self::next_due`] may have a connection.
+    /// Returns when [`Self::next_due`] may return a connection.
     ///
-    /// A timer that was postponed or canceled is not updated here, because most are postponed again
-    /// before they expire. For the first few the exact time is checked, because waking a host
-    /// needlessly costs more than a thousand such checks.
+    /// A postponed or canceled timer is usually not considered, because most timers are postponed
+    /// again before they expire. Only for the first few connections the exact deadline is checked,
+    /// because waking the host needlessly costs more than a thousand checks.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let mut earliest: Option<Instant> = None;
         for (checks, (planned, index)) in self.deadlines.iter().enumerate() {
@@ -416,7 +424,7 @@ impl Table {
             }
             let slot = self.slots.get(*index as usize);
             let connection = slot.and_then(|slot| slot.connection.as_ref());
-            // An earlier deadline of a connection on the output list has not been entered in this
+            // A connection on the output list may have an earlier deadline that is not in this
             // table yet.
             let due = connection.and_then(Connection::deadline).map(|due| due.max(*planned));
             earliest = earliest.into_iter().chain(due).min();
@@ -445,8 +453,8 @@ impl Table {
         }
     }
 
-    /// Notes that the next connection with output waits for the device.
-    pub(super) fn note_device_limit(&mut self, now: Instant) {
+    /// Records that the next connection with output waits for the device.
+    pub(super) fn record_device_limit(&mut self, now: Instant) {
         let slot = self.output.front().and_then(|index| self.slots.get_mut(*index as usize));
         let connection = slot.and_then(|slot| slot.connection.as_mut());
         if let Some(recovery) = connection.and_then(|connection| connection.recovery.as_mut()) {
@@ -459,9 +467,9 @@ impl Table {
         !self.output.is_empty()
     }
 
-    /// Calls `take` for the connections with output, in order, and returns its first result. `take`
-    /// also reports whether the connection has no further output; such a connection leaves the
-    /// list.
+    /// Calls `take` for each connection with output, in order, until it returns a result. `take`
+    /// also returns whether the connection has no further output. Such a connection is removed from
+    /// the list.
     pub(super) fn next_output<T>(
         &mut self,
         mut take: impl FnMut(&mut Connection) -> Option<(T, bool)>,
@@ -480,7 +488,7 @@ impl Table {
             }
             if let Some((output, _)) = taken {
                 if !is_busy {
-                    self.note_busy(index);
+                    self.record_busy(index);
                 }
                 return Some((id, output));
             }
@@ -488,12 +496,12 @@ impl Table {
         None
     }
 
-    /// Updates the timers of the connections that wait for output, which has stopped and may never
-    /// continue. Each connection is checked once while it is on the output list, and then whenever
-    /// it changes.
+    /// Updates the timers of the connections that wait for output, because output has stopped and
+    /// may never continue. Each connection is checked once while it is on the output list, and
+    /// again whenever it changes.
     pub(super) fn output_stopped(&mut self) {
         self.is_output_stopped = true;
-        // Only the first connection on the list can have sent anything since output last stopped.
+        // Only the first connection on the list can have sent anything since the last time.
         if let Some(first) = self.output.front().copied() {
             self.hold_up(first);
         }
@@ -515,8 +523,8 @@ impl Table {
     }
 
     /// Adds a connection that has sent data to the busy connections. If there are too many, the
-    /// oldest busy connection reduces its recovery state, or becomes the newest if it cannot do so.
-    fn note_busy(&mut self, index: u32) {
+    /// oldest one reduces its recovery state. If it cannot, it becomes the newest.
+    fn record_busy(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
             return;

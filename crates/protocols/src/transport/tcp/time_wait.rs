@@ -1,16 +1,16 @@
 //! TIME-WAIT, and its replacement by a new connection between the same ends (RFC 9293 §3.6.1,
 //! MAY-2; RFC 6191 §2).
 //!
-//! The SYN must not be an old duplicate. Timestamps are the best evidence. Without them the SYN's
-//! sequence number must be after all sequence numbers of the old connection. Nothing else ends
-//! TIME-WAIT early (RFC 1337, attack row 42).
+//! The SYN of the new connection must not be an old duplicate. Its timestamp is the best evidence.
+//! Without timestamps its sequence number must be after all sequence numbers of the old connection.
+//! Nothing else ends TIME-WAIT early (RFC 1337, row 42 of the attack table).
 
 use super::connection::{Connection, State};
 use super::header::{Flags, Header};
 
 impl Connection {
-    /// Returns whether this connection is in TIME-WAIT and `syn` may replace it, given whether its
-    /// listener uses timestamps.
+    /// Returns whether this connection is in TIME-WAIT and `syn` may replace it. `uses_timestamps`
+    /// is true if the listener uses timestamps.
     pub(super) fn can_be_replaced_by(&self, syn: &Header, uses_timestamps: bool) -> bool {
         let is_request = syn.flags.has(Flags::SYN)
             && !syn.flags.has(Flags::ACK)

@@ -9,38 +9,41 @@ use crate::meter::{Counter, Quantity};
 use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 
-/// How long a released connection may wait for the peer's FIN, or for the peer's window to open.
-/// RFC 9293 sets no limit; without one a vanished peer would hold the connection indefinitely
-/// (attack row 34).
+/// Maximum time for which a released connection waits for the peer's FIN, or for the peer's window
+/// to open. RFC 9293 sets no limit. Without a limit a connection to a vanished peer would remain
+/// indefinitely (row 34 of the attack table).
 const RELEASED_TIMEOUT: Duration = Duration::from_secs(60);
-/// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
+/// Maximum interval of window probes (RFC 9293 §3.8.6.1). Their intervals grow like those of
+/// retransmissions, but their number is not limited.
 const MAX_PERSIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Minimum interval of keep-alive checks of a busy connection.
 const MIN_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// RFC 9293 §3.8.6.2.1: time for which a small segment waits for a larger window, 0.1 to 1 s.
+/// Time for which a small segment waits for a larger window. RFC 9293 §3.8.6.2.1 recommends 0.1 to
+/// 1 s.
 const OVERRIDE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The timers of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// The SYN, the first data, or the retransmission after the last timeout still waits for
-    /// output, which may never continue.
+    /// Whether the segment of the retransmission timer has not been sent yet. Output may never
+    /// continue.
     pub(super) is_held_up: bool,
-    /// When the data being retransmitted was first found missing, and the number of timeouts since.
+    /// Time at which the data being retransmitted was first found missing, and the number of
+    /// timeouts since then.
     pub(super) retransmitting: Option<(Instant, u32)>,
     pub(super) persist: Option<Instant>,
     pub(super) persist_backoffs: u32,
-    /// When the current zero window was first probed.
+    /// Time at which the current zero window was first probed.
     pub(super) probing_since: Option<Instant>,
-    /// When a released connection ends if the peer does not end it.
+    /// Time at which a released connection ends if the peer does not end it earlier.
     pub(super) released: Option<Instant>,
     pub(super) time_wait: Option<Instant>,
     pub(super) keep_alive: Option<Instant>,
-    /// When the last keep-alive probe was scheduled, and the number of probes since the peer was
-    /// last heard.
+    /// Time at which the last keep-alive probe was scheduled, and the number of probes since the
+    /// last received segment.
     pub(super) probed: (Instant, u32),
-    /// When pacing allows the next data.
+    /// Time at which pacing allows the next data.
     pub(super) pace: Option<Instant>,
 }
 
@@ -53,16 +56,19 @@ impl Connection {
         };
         let timers = &self.timers;
         let recovery = self.recovery_deadline();
-        // This function is called several times per segment, so it avoids a branch per timer.
-        let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
-        let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
-        let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
-        let earliest = first.min(second).min(of(recovery)).min(of(timers.keep_alive));
+        // This function is called several times per segment, so it avoids a branch for each timer.
+        let nanos_of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
+        let first = nanos_of(timers.retransmit)
+            .min(nanos_of(timers.persist))
+            .min(nanos_of(timers.released));
+        let second =
+            nanos_of(timers.time_wait).min(nanos_of(timers.pace)).min(nanos_of(delayed_ack));
+        let earliest = first.min(second).min(nanos_of(recovery)).min(nanos_of(timers.keep_alive));
         (earliest < u64::MAX).then(|| Instant::from_nanos(earliest))
     }
 
-    /// Returns the deadline of the recovery. After the end of a connection its recovery state
-    /// remains for STATUS, but has no deadline.
+    /// Returns the deadline of the recovery. A connection that has ended keeps its recovery state
+    /// for STATUS, but has no deadline.
     fn recovery_deadline(&self) -> Option<Instant> {
         let recovery = self.recovery.as_ref().filter(|_| self.state != State::Closed);
         recovery.and_then(|recovery| recovery.deadline())
@@ -101,26 +107,27 @@ impl Connection {
         }
     }
 
-    /// Starts the retransmission timer of a new connection before anything is sent: a device that
-    /// accepts no packets may never send it, and the user must still be notified.
+    /// Starts the retransmission timer of a new connection before its SYN is sent. If the device
+    /// accepts no packets, the SYN may never be sent, but the user must still be notified.
     pub(super) fn expect_to_leave(&mut self, now: Instant) {
         self.timers.retransmit = Some(now + self.rtt.rto());
         self.timers.is_held_up = true;
     }
 
-    /// Starts the retransmission timer for data, or a FIN, that waits for output while nothing is
-    /// outstanding, as [`Self::expect_to_leave`] does for a SYN.
+    /// Starts the retransmission timer for data or a FIN that waits for output while nothing is
+    /// outstanding. [`Self::expect_to_leave`] does this for a SYN.
     pub(super) fn wait_for_output(&mut self) {
         let timers = &mut self.timers;
         let is_timed = timers.retransmit.is_some() || timers.persist.is_some();
         if !is_timed && self.state.emits_data() && self.has_only_unsent() {
-            // The current time is not known here, so the timer is set when it is first checked.
+            // The current time is unknown in this function. The timer is therefore set when it is
+            // first checked.
             self.timers.retransmit = Some(Instant::ZERO);
             self.timers.is_held_up = true;
         }
     }
 
-    /// Returns whether data or a FIN waits to be sent, and none of it has been sent.
+    /// Returns whether data or a FIN waits to be sent while nothing is outstanding.
     fn has_only_unsent(&self) -> bool {
         self.snd_una == self.snd_max && self.snd_nxt != self.snd_end()
     }
@@ -170,7 +177,8 @@ impl Connection {
         self.must_probe = !is_enabled(Mutant::NeverProbesZeroWindow);
         let has_more = self.outstanding() == 0 && self.snd_nxt != self.snd_end();
         if self.must_probe && self.snd_wnd == 0 && has_more && self.state.emits_data() {
-            // The timer is restarted when the probe is sent, which may never happen.
+            // The timer is restarted when the probe is sent. Because this may never happen, it is
+            // also restarted here.
             self.start_persist_timer(cx.now);
         }
     }
@@ -181,7 +189,7 @@ impl Connection {
         let (must_probe, began_recovery) = self.recovery().timeout(srtt, cx.now);
         if must_probe {
             self.must_probe_tail = true;
-            // The timeout counts from the probe.
+            // The retransmission timeout starts when the probe is sent.
             self.restart_retransmit_timer(cx.now);
         }
         self.forgive_lost_probe(began_recovery);
@@ -208,7 +216,7 @@ impl Connection {
             self.suspects_route = true;
         }
         if core::mem::replace(&mut self.timers.is_held_up, true) {
-            // Nothing has been sent that the network could have lost.
+            // Nothing has been sent, so the network cannot have lost anything.
             self.timers.retransmit = Some(self.retransmission_end(cx.now));
             return;
         }
@@ -216,7 +224,8 @@ impl Connection {
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
         self.statistics.timeouts += 1;
         self.rtt.back_off();
-        // The timer is restarted when the segment is sent, which may never happen.
+        // The timer is restarted when the segment is sent. Because this may never happen, it is
+        // also restarted here.
         self.timers.retransmit = Some(self.retransmission_end(cx.now));
         self.timed = None;
         self.must_probe_tail = false;
@@ -224,7 +233,7 @@ impl Connection {
             if is_enabled(Mutant::NeverRetransmitsSyn) {
                 return;
             }
-            // Early data on the answer is retransmitted after the SYN.
+            // Data in the answer to a SYN with early data is retransmitted after the SYN.
             if let Some(recovery) = &mut self.recovery {
                 recovery.forget_flight();
             }
@@ -232,11 +241,11 @@ impl Connection {
             return;
         }
         self.path_timed_out(cx);
-        // RFC 6298 (5.4): the earliest segment is retransmitted first, and all after it may be lost
-        // too.
+        // RFC 6298 (5.4): the earliest segment is retransmitted first. All segments after it may be
+        // lost too.
         self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {
-            // The peer has shrunk its window below the outstanding data; window probes follow
+            // The peer has shrunk its window below the outstanding data. Window probes are sent
             // instead.
             self.recovery().forget_flight();
             self.snd_nxt = self.snd_una;
@@ -245,7 +254,7 @@ impl Connection {
         }
     }
 
-    /// Returns R2 (RFC 9293 §3.8.3), for a SYN or for data.
+    /// Returns R2 (RFC 9293 §3.8.3) of the SYN or of data.
     fn give_up_limit(&self) -> Limit {
         match self.state {
             State::SynSent | State::SynReceived => self.profile.user_timeout.limit_of_syn(),
@@ -268,7 +277,8 @@ impl Connection {
             return;
         }
         if self.snd_una != self.snd_max || self.timers.persist.is_some() {
-            // MUST-26: outstanding data, or data that waits for a window, already checks the peer.
+            // MUST-26: if data is outstanding or waits for a window, its retransmissions or probes
+            // already check the peer.
             self.timers.keep_alive = Some(cx.now + policy.idle.max(MIN_KEEP_ALIVE_INTERVAL));
             return;
         }
@@ -289,21 +299,22 @@ impl Connection {
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
         let is_outstanding = self.snd_nxt != self.snd_una;
         let end = self.retransmission_end(now);
-        let stops = is_enabled(Mutant::StopsRetransmitting)
+        let stops_retransmitting = is_enabled(Mutant::StopsRetransmitting)
             && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
-        self.timers.retransmit = (is_outstanding && !stops).then_some(end);
+        self.timers.retransmit = (is_outstanding && !stops_retransmitting).then_some(end);
     }
 
     /// Returns when a retransmission timer that starts now expires.
     fn retransmission_end(&self, now: Instant) -> Instant {
         let rto = self.rtt.rto();
         let end = now + if is_enabled(Mutant::RetransmitsTooLate) { rto * 10 } else { rto };
-        // A timeout set by the user is kept exactly.
+        // The timer does not exceed a timeout that the user has set.
         let limit = self.profile.user_timeout.r2.and(self.timers.retransmitting);
         limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time))
     }
 
-    /// Starts the persist timer: data waits, nothing is outstanding, and the window is too small.
+    /// Starts the persist timer, because data waits, nothing is outstanding, and the window is too
+    /// small.
     pub(super) fn start_persist_timer(&mut self, now: Instant) {
         if self.timers.persist.is_none() {
             let backoff = 1 << self.timers.persist_backoffs.min(10);
@@ -315,8 +326,8 @@ impl Connection {
             if core::mem::take(&mut self.timers.is_held_up) {
                 self.timers.retransmit = None;
             }
-            // From now on the peer's window, not the network, delays the data that was being
-            // retransmitted.
+            // From now on the data being retransmitted is delayed by the peer's window, not by the
+            // network.
             self.timers.retransmitting = None;
         }
     }

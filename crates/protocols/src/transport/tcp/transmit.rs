@@ -1,9 +1,9 @@
 //! Selection of the next segment: SYN, retransmission, data and FIN, window probe, acknowledgment.
 //!
-//! Segments are not made where the need for them arises. Received segments, user calls and timeouts
-//! only change the state. [`Connection::transmit`] is called at output, after the application has
-//! run, and makes as few segments as possible to send everything that is pending (TM-233 §3.3).
-//! Echo, acknowledgment and window therefore share one segment.
+//! Received segments, user calls and timeouts create no segments. They only change the state.
+//! [`Connection::transmit`] is called at output, after the application has run. It creates as few
+//! segments as possible for everything that is pending (TM-233 §3.3). Echo, acknowledgment and
+//! window therefore share one segment.
 
 use super::connection::{Connection, PendingAck, State, TimedSyn};
 use super::header::{Flags, Header, Options};
@@ -21,13 +21,14 @@ pub(super) struct Outgoing {
     pub(super) header: Header,
     pub(super) offset: u32,
     pub(super) len: u32,
-    /// Data bytes of each segment into which the device splits this one; 0 if it is not split.
+    /// Number of data bytes in each segment into which the device splits this one; 0 if it is not
+    /// split.
     pub(super) segment_size: u16,
     /// The ECN bits of its datagram.
     pub(super) ecn: u8,
 }
 
-/// The content of a segment.
+/// The planned content of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     seq: Seq,
@@ -37,15 +38,15 @@ struct Plan {
 }
 
 impl Plan {
-    /// Returns SEG.LEN: the sequence numbers that the segment occupies.
+    /// Returns SEG.LEN: the number of sequence numbers in the segment.
     const fn seg_len(self) -> u32 {
         self.len + self.syn as u32 + self.fin as u32
     }
 }
 
 impl Connection {
-    /// Returns the next segment; call until `None`. The segment may be longer than the peer's
-    /// maximum, with at most `super_segment_max` data bytes: the device then splits it.
+    /// Returns the next segment; call until `None`. The segment may have up to `super_segment_max`
+    /// data bytes, more than the peer's maximum. The device then splits it.
     pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
         if matches!(self.state, State::SynSent | State::SynReceived) {
             if let Some(plan) = self.plan_syn() {
@@ -68,11 +69,11 @@ impl Connection {
         plan.map(|plan| self.seal(self.within_reach(plan), cx))
     }
 
-    /// Returns whether [`Self::transmit`] would return `None`, and records the same limit of the
-    /// sender as that call.
+    /// Returns whether [`Self::transmit`] would return `None`. If so, records the limit of the
+    /// sender, as that call would.
     ///
-    /// The answer to a keystroke is one segment. Planning a second one that does not exist would
-    /// cost as much as making the first.
+    /// The answer to a keystroke is one segment. This check is cheaper than the attempt to plan a
+    /// second one.
     pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
         let is_at_end = self.state.emits_data() && self.snd_nxt == self.snd_end();
         let is_probe_due = self.must_probe_tail || self.must_probe || self.must_keep_alive;
@@ -81,13 +82,13 @@ impl Connection {
         if !is_at_end || is_probe_due || has_lost_data || is_ack_pending || self.must_abort {
             return false;
         }
-        self.note_limit(0, 0, cx.now);
+        self.record_limit(0, 0, cx.now);
         #[cfg(test)]
         assert!(self.transmit(0, cx).is_none(), "no segment may remain");
         true
     }
 
-    /// Shortens a plan to the data that one segment can gather from the send buffer.
+    /// Shortens a plan to the data that is contiguous in the send buffer.
     fn within_reach(&self, plan: Plan) -> Plan {
         let len = self.send.contiguous_len(plan.seq.since(self.send_start), plan.len);
         if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
@@ -99,18 +100,19 @@ impl Connection {
         is_due.then_some(Plan { seq: self.iss, len, syn: true, fin: false })
     }
 
-    /// Plans a retransmission: lost data goes first (RFC 6675 §4), at most a super-segment of it.
+    /// Plans a retransmission. Lost data is sent before new data (RFC 6675 §4), at most a
+    /// super-segment at once.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
         if !self.recovery.as_ref()?.has_lost() {
             return None;
         }
-        // A device that splits a super-segment would put the same urgent pointer into every
-        // segment.
+        // A device would put the same urgent pointer into every segment of a super-segment.
         let is_single = self.snd_up.is_some();
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let mss = self.data_mss();
         let (seq, len) = self.recovery.as_ref()?.next_lost(segments * mss)?;
-        // The peer drops data beyond its window, even if it was inside the window when it was sent.
+        // The peer drops data beyond its window. It does so even if the window has included the
+        // data before.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
         let len = len.min(window).min(self.quantum());
         let len = if len > mss { len - len % mss } else { len };
@@ -120,14 +122,16 @@ impl Connection {
         Some(self.plan_range(seq, len))
     }
 
-    /// Plans `len` sequence numbers from `seq` on; the last one may be that of the FIN.
+    /// Plans a segment with `len` sequence numbers from `seq` on. The last one may be that of the
+    /// FIN.
     fn plan_range(&self, seq: Seq, len: u32) -> Plan {
-        let held = self.send.len().saturating_sub(seq.since(self.send_start));
-        let fin = self.is_closing && len > held && !is_enabled(Mutant::NeverRetransmitsFin);
-        Plan { seq, len: len.min(held), syn: false, fin }
+        let buffered_len = self.send.len().saturating_sub(seq.since(self.send_start));
+        let fin = self.is_closing && len > buffered_len && !is_enabled(Mutant::NeverRetransmitsFin);
+        Plan { seq, len: len.min(buffered_len), syn: false, fin }
     }
 
-    /// Plans a tail loss probe (RFC 8985 §7.3): new data if there is any, or else the last segment.
+    /// Plans a tail loss probe (RFC 8985 §7.3): new data if available, and otherwise the last
+    /// segment.
     fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !core::mem::take(&mut self.must_probe_tail) || self.outstanding() == 0 {
             return None;
@@ -149,10 +153,11 @@ impl Connection {
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
-        let stops = is_enabled(Mutant::StopsAtPeerClose) && self.state == State::CloseWait;
-        let may_emit = (self.state.emits_data() && !stops) || self.is_open_early();
+        let stops_at_peer_close =
+            is_enabled(Mutant::StopsAtPeerClose) && self.state == State::CloseWait;
+        let may_emit = (self.state.emits_data() && !stops_at_peer_close) || self.is_open_early();
         if !may_emit || self.snd_nxt == self.snd_end() {
-            self.note_limit(0, 0, cx.now);
+            self.record_limit(0, 0, cx.now);
             return None;
         }
         self.restart_after_idle(cx);
@@ -165,12 +170,12 @@ impl Connection {
         }
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
-        // A FIN takes no space in the network: the congestion window does not delay it.
+        // A FIN needs no space in the network, so the congestion window does not delay it.
         let fin = self.is_closing && len == unsent && window > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
-            self.note_limit(unsent, window, cx.now);
+            self.record_limit(unsent, window, cx.now);
             self.divide_rest_evenly(unsent, window);
-            // With nothing outstanding only the peer's window can delay the data.
+            // If nothing is outstanding, only the peer's window can delay the data.
             if self.outstanding() == 0 && !self.must_probe {
                 self.start_persist_timer(cx.now);
             }
@@ -198,20 +203,20 @@ impl Connection {
         u32::try_from(quantum).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether pacing allows data now, and starts its timer if not.
+    /// Returns whether pacing allows data to be sent now. If not, starts its timer.
     fn is_paced_now(&mut self, now: Instant) -> bool {
         let Some(recovery) = &mut self.recovery else { return true };
         self.timers.pace = recovery.pacing.next_at(now);
         if self.timers.pace.is_some() {
             recovery.limits.set(Limit::Pacing, now);
-            recovery.note_limit(true);
+            recovery.record_limit(true);
         }
         self.timers.pace.is_none()
     }
 
-    /// Records why no more data is sent while `unsent` bytes wait and `window` bytes of the peer's
+    /// Records the limit of the sender. `unsent` bytes wait, and `window` bytes of the peer's
     /// window are free.
-    fn note_limit(&mut self, unsent: u32, window: u32, now: Instant) {
+    fn record_limit(&mut self, unsent: u32, window: u32, now: Instant) {
         let limit = match (unsent > 0, self.outstanding() > 0) {
             (false, false) => Limit::Idle,
             (false, true) if self.send.free_space() == 0 => Limit::SendBuffer,
@@ -220,13 +225,13 @@ impl Connection {
         };
         let Some(recovery) = &mut self.recovery else { return };
         recovery.limits.set(limit, now);
-        recovery.note_limit(limit == Limit::CongestionWindow);
+        recovery.record_limit(limit == Limit::CongestionWindow);
         if matches!(limit, Limit::Idle | Limit::Application) {
             recovery.flight.app_limited();
         }
     }
 
-    /// Returns the limit that prevents sending `next` more bytes while `window` bytes of the peer's
+    /// Returns the limit that prevents sending `next` more bytes. `window` bytes of the peer's
     /// window are free.
     fn limit_of(&self, next: u32, window: u32) -> Limit {
         let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
@@ -237,42 +242,43 @@ impl Connection {
         }
     }
 
-    /// Divides the segments evenly if less than a segment of the peer's window or of a full send
-    /// buffer remains. `window` is the free part of the peer's window, and `unsent` the number of
-    /// unsent bytes.
+    /// Divides the data evenly into shorter segments if less than a segment of the peer's window is
+    /// free, or if less than a segment of a full send buffer is unsent. `window` is the free part
+    /// of the peer's window, and `unsent` is the number of unsent bytes.
     fn divide_rest_evenly(&mut self, unsent: u32, window: u32) {
         let mss = self.data_mss();
         let max_outstanding = self.outstanding_max();
         let is_rest_of_window = window > 0 && window < mss && unsent > window;
         let is_rest_of_buffer = unsent > 0 && unsent < mss && self.send.free_space() == 0;
-        let is_rest = (is_rest_of_window || is_rest_of_buffer) && self.outstanding() > 0;
+        let is_short_rest = (is_rest_of_window || is_rest_of_buffer) && self.outstanding() > 0;
         let full = self.snd_mss;
-        if let Some(recovery) = self.recovery.as_mut().filter(|_| is_rest) {
+        if let Some(recovery) = self.recovery.as_mut().filter(|_| is_short_rest) {
             recovery.divide_evenly(max_outstanding, full);
         }
     }
 
-    /// Limits `len` to one segment, or to whole segments for a super-segment: a short last segment
-    /// is sent or delayed separately.
+    /// Limits `len` to one segment, or to a number of full segments for a super-segment. A short
+    /// last segment is sent separately.
     fn whole_segments(&self, len: u32, unsent: u32, super_segment_max: u32) -> u32 {
         let mss = self.data_mss();
         if len <= mss {
             return len;
         }
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
-        // A device that splits a super-segment would report the reduced window in every segment.
+        // A device would report the reduced window in every segment of a super-segment.
         let is_single = is_urgent || self.ecn.must_send_cwr;
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
-        let whole = len.min(segments * mss);
-        let may_end_short = whole == unsent && !self.profile.nagle;
-        let is_long = whole > mss;
-        if is_long && !may_end_short { whole - whole % mss } else { whole }
+        let full_len = len.min(segments * mss);
+        let may_end_short = full_len == unsent && !self.profile.nagle;
+        let is_long = full_len > mss;
+        if is_long && !may_end_short { full_len - full_len % mss } else { full_len }
     }
 
-    /// Returns whether a segment passes silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle's
-    /// algorithm (§3.7.4).
+    /// Returns whether silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle's algorithm (§3.7.4)
+    /// allow a segment now.
     fn is_worth_sending(&self, len: u32, unsent: u32, fin: bool) -> bool {
-        // In an early answer the SYN is outstanding, and not a small segment.
+        // In the answer to a SYN with early data, only the local SYN is outstanding. It does not
+        // count as a small segment.
         let is_first = self.is_open_early() && self.snd_nxt == self.send_start;
         let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
@@ -284,15 +290,16 @@ impl Connection {
             || (len >= self.snd_wnd_max / 2 && may_be_small)
     }
 
-    /// RFC 5681 §4.1: a window that was not used for a timeout no longer reflects the network.
+    /// Limits the window after an idle time of one timeout, because it no longer reflects the state
+    /// of the network (RFC 5681 §4.1).
     fn restart_after_idle(&mut self, cx: &Cx<'_>) {
         if self.snd_max == self.snd_una && cx.now - self.last_sent_at > self.rtt.rto() {
             self.recovery().window.restart_after_idle();
         }
     }
 
-    /// Plans a window probe: one byte, or as much as the small window allows, or the FIN (RFC 9293
-    /// §3.8.6.1, MUST-36).
+    /// Plans a window probe (RFC 9293 §3.8.6.1, MUST-36): one byte, the data that a small window
+    /// allows, or the FIN.
     fn plan_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         let is_due = core::mem::take(&mut self.must_probe) && self.state.emits_data();
         if !is_due || self.snd_nxt == self.snd_end() || self.outstanding() > 0 {
@@ -311,8 +318,8 @@ impl Connection {
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
     }
 
-    /// Plans a segment without data whose sequence number lies before the peer's window. Any peer
-    /// that has the connection answers it (RFC 9293 §3.8.4, SHLD-12).
+    /// Plans a keep-alive probe: a segment without data whose sequence number is before the peer's
+    /// window. Any peer that has the connection answers it (RFC 9293 §3.8.4, SHLD-12).
     fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !core::mem::take(&mut self.must_keep_alive) {
             return None;
@@ -327,18 +334,18 @@ impl Connection {
         is_ack_pending.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
     }
 
-    /// Returns the sequence number for a segment without data: SND.NXT, but at most the right edge
-    /// of the peer's window, because the peer rejects sequence numbers beyond that edge. SND.NXT is
-    /// the end of the data sent, even during a retransmission. It is beyond the edge after a window
-    /// probe, and possibly after the window has shrunk.
+    /// Returns the sequence number for a segment without data: the end of the sent data, but at
+    /// most the right edge of the peer's window. The peer rejects sequence numbers beyond that
+    /// edge. The sent data may extend beyond the edge after a window probe, or if the window has
+    /// shrunk.
     pub(super) fn acceptable_seq(&self) -> Seq {
-        // The SYN precedes any window.
+        // A SYN is sent before there is a window.
         let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
         self.snd_max.min(edge)
     }
 
-    /// Returns the window field. It is rounded up, so that the right edge does not move left, but
-    /// not beyond the space in the buffer: rounding with each of many small segments adds up.
+    /// Returns the window field. It is rounded up, so that the right edge does not move left. It is
+    /// rounded down if the buffer has no space for the rounding errors of many small segments.
     fn window_field(&self) -> u32 {
         let offer = self.window_to_offer();
         let up = offer.div_ceil(1 << self.rcv_shift);
@@ -357,7 +364,7 @@ impl Connection {
         };
         let stamped = stamps.then(stamped).unwrap_or_default();
         let fast_open = self.fast_open_option();
-        // A long cookie leaves no space for the user timeout option; later segments carry it.
+        // A long cookie leaves no space for the user timeout option, which is then sent later.
         let user_timeout = self.profile.user_timeout.option().filter(|_| fast_open.is_none());
         self.must_send_user_timeout |=
             self.profile.user_timeout.is_shared && user_timeout.is_none();
@@ -408,7 +415,8 @@ impl Connection {
         let window = self.window_field();
         let right_edge = self.rcv_nxt + (window << self.rcv_shift);
         self.rcv_adv = self.rcv_adv.max(right_edge);
-        // RFC 3168 §6.1.6: a window probe MUST NOT be marked, because its loss is not detected.
+        // RFC 3168 §6.1.6: a window probe MUST NOT be ECN-capable, because its loss is not
+        // detected.
         let is_probe = self.snd_wnd == 0;
         let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
@@ -429,11 +437,11 @@ impl Connection {
         };
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
-        let is_beside = is_enabled(Mutant::RetransmitsShiftedData) && !is_new && plan.len > 0;
-        let offset = plan.seq.since(self.send_start) + u32::from(is_beside);
+        let is_shifted = is_enabled(Mutant::RetransmitsShiftedData) && !is_new && plan.len > 0;
+        let offset = plan.seq.since(self.send_start) + u32::from(is_shifted);
         let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
-        // RFC 3168 §6.1.5: retransmissions, and segments without data, must not be marked.
+        // RFC 3168 §6.1.5: retransmissions and segments without data must not be ECN-capable.
         let ecn = if self.ecn.is_on && is_new { ECN_CAPABLE } else { 0 };
         Outgoing { header, offset, len: plan.len, segment_size, ecn }
     }
@@ -444,7 +452,7 @@ impl Connection {
 
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
         let mut flags = Flags::ACK;
-        // No data waits after the last byte of the user (RFC 9293 §3.9.1.2).
+        // PSH marks the last byte that the user has provided (RFC 9293 §3.9.1.2).
         if plan.len > 0 && plan.seq + plan.len == self.send_start + self.send.len() {
             flags = flags.with(Flags::PSH);
         }
@@ -463,8 +471,8 @@ impl Connection {
         flags
     }
 
-    /// Returns the options of a segment with `len` bytes of data. Options that are not needed in
-    /// every segment are sent where they take no space from the data.
+    /// Returns the options of a segment with `len` bytes of data. Options that not every segment
+    /// needs are sent in segments where they take no space from the data.
     fn options_of(&mut self, len: u32, has_blocks: bool, cx: &Cx<'_>) -> Options {
         let mut options = self.options(cx.now);
         if self.must_send_user_timeout && !has_blocks && len + 4 <= self.snd_mss {
@@ -474,7 +482,7 @@ impl Connection {
         options
     }
 
-    /// Returns the offset of the byte after the urgent data, or 0 (MUST-62).
+    /// Returns the offset of the byte after the urgent data, or 0 if there is none (MUST-62).
     fn urgent_pointer(&self, plan: Plan, cx: &mut Cx<'_>) -> u16 {
         let Some(up) = self.snd_up.filter(|up| up.is_after(plan.seq)) else { return 0 };
         cx.meter.count(Counter::TcpUrgentOut);
@@ -496,7 +504,7 @@ impl Connection {
         self.last_ack_sent = self.rcv_nxt;
     }
 
-    /// Advances the send variables after the segment and starts its timers.
+    /// Advances the send variables after a segment, and starts its timers.
     fn sent(&mut self, plan: Plan, cx: &mut Cx<'_>) {
         let len = plan.seg_len();
         let end = plan.seq + plan.seg_len();
@@ -522,7 +530,7 @@ impl Connection {
         self.snd_max = self.snd_max.max(end);
         let is_first_unacknowledged = plan.seq == self.snd_una;
         if plan.syn {
-            // An early answer may be outstanding after a retransmitted SYN.
+            // After a retransmitted SYN, early data may be outstanding.
             self.snd_nxt = if self.is_open_early() { self.snd_nxt.max(end) } else { end };
         } else if plan.seq != self.snd_nxt {
             self.recovery().sent_again(plan.seq, len, cx.now);

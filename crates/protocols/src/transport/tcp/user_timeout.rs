@@ -1,9 +1,9 @@
 //! Time limits for an unresponsive peer: R1 and R2 of RFC 9293 §3.8.3, and the user timeout (RFC
-//! 5482), which is R2 as set by the user.
+//! 5482), which replaces R2.
 //!
-//! With the user timeout option each side advertises its own timeout, and both use the longer of
-//! the two, within limits. The peer can neither make this host keep data indefinitely, nor make it
-//! give up before an answer is possible.
+//! With the user timeout option each end advertises its own timeout, and both ends use the longer
+//! one, within limits. The peer can neither make this host keep data indefinitely, nor make it give
+//! up before an answer is possible.
 
 use super::connection::Connection;
 use super::header::Header;
@@ -15,21 +15,22 @@ pub struct UserTimeout {
     /// R1: number of consecutive timeouts after which the user and the layer below are notified
     /// (MUST-20); at least three (SHLD-10).
     pub r1: u32,
-    /// R2: how long data may remain unacknowledged after its first timeout (MUST-21). `None` means
-    /// two minutes, or the time of `r2_timeouts` timeouts if that is longer. A value also limits a
-    /// zero window, which is otherwise probed for as long as the peer answers.
+    /// R2: maximum time for which data remains unacknowledged after its first timeout (MUST-21).
+    /// `None` means two minutes, or the duration of `r2_timeouts` timeouts if that is longer. A
+    /// value also limits the duration of a zero window. Otherwise a zero window is probed as long
+    /// as the peer answers.
     pub r2: Option<Duration>,
-    /// Minimum number of consecutive timeouts for R2 if no time is set for it: with frequent losses
-    /// a few timeouts prove nothing.
+    /// Minimum number of consecutive timeouts if `r2` is `None`. With frequent losses, a few
+    /// timeouts do not prove that the peer is gone.
     pub r2_timeouts: u32,
-    /// R2 of a SYN: at least three minutes, even if set lower (MUST-23).
+    /// R2 of a SYN. A value below three minutes counts as three minutes (MUST-23).
     pub r2_syn: Duration,
-    /// Whether R2 is advertised to the peer, and the peer's is accepted (RFC 5482).
+    /// Whether this end advertises R2 and accepts the value of the peer (RFC 5482).
     pub is_shared: bool,
 }
 
 impl UserTimeout {
-    /// The limits of connections without other settings.
+    /// The default limits.
     pub const DEFAULT: Self = Self {
         r1: 3,
         r2: None,
@@ -38,8 +39,8 @@ impl UserTimeout {
         is_shared: false,
     };
 
-    /// Limits for connections that no user is waiting for: fifteen timeouts, as is usual, take
-    /// eight minutes or more (RFC 9293 §3.8.3 requires at least 100 s).
+    /// Limits for connections without a waiting user. Fifteen timeouts are a common number, and
+    /// take at least eight minutes (RFC 9293 §3.8.3 requires 100 s).
     pub const LONG: Self = Self { r2_timeouts: 15, ..Self::DEFAULT };
 }
 
@@ -66,26 +67,25 @@ pub(super) struct Limit {
 }
 
 impl UserTimeout {
-    /// Returns when unacknowledged data ends the connection, given the timeout `theirs` of the
-    /// peer.
+    /// Returns the limit for unacknowledged data. `theirs` is the user timeout of the peer.
     pub(super) fn limit(&self, theirs: Option<Duration>) -> Limit {
         let ours = self.r2.unwrap_or(R2);
         let timeouts = if self.r2.is_some() { 0 } else { self.r2_timeouts };
         Limit { time: effective_timeout(ours, theirs.filter(|_| self.is_shared)), timeouts }
     }
 
-    /// Returns when an unanswered SYN ends the connection.
+    /// Returns the limit for an unanswered SYN.
     pub(super) fn limit_of_syn(&self) -> Limit {
         Limit { time: self.r2_syn.max(R2_SYN_MIN), timeouts: R2_TIMEOUTS }
     }
 
-    /// Returns the value of the option to send.
+    /// Returns the value of the user timeout option to send.
     pub(super) fn option(&self) -> Option<u16> {
         self.is_shared.then(|| encode(self.r2.unwrap_or(R2)))
     }
 }
 
-/// RFC 5482 §3.1: minimum user timeout, regardless of the peer's value.
+/// Minimum user timeout, even if the peer advertises less (RFC 5482 §3.1).
 const LOWER_LIMIT: Duration = Duration::from_secs(100);
 /// Maximum user timeout, unless the local user sets a higher value.
 const UPPER_LIMIT: Duration = Duration::from_secs(3600);
@@ -94,8 +94,8 @@ const MINUTES: u16 = 0x8000;
 const VALUE_MAX: u64 = 0x7FFF;
 
 impl Connection {
-    /// Records the user timeout advertised by the peer, which may change at any time.
-    pub(super) fn note_user_timeout(&mut self, header: &Header) {
+    /// Records the user timeout that the peer advertises. The peer may change it at any time.
+    pub(super) fn record_user_timeout(&mut self, header: &Header) {
         let received = header.options.user_timeout.and_then(decode);
         self.peer_timeout = received.or(self.peer_timeout);
     }
@@ -117,7 +117,8 @@ pub(super) fn decode(value: u16) -> Option<Duration> {
     (count > 0).then(|| Duration::from_secs(count * unit))
 }
 
-/// Returns the timeout in force: the local value, or the peer's if that is longer (RFC 5482 §3.1).
+/// Returns the effective timeout: the local value, or the peer's value if it is longer (RFC 5482
+/// §3.1).
 fn effective_timeout(ours: Duration, theirs: Option<Duration>) -> Duration {
     match theirs {
         None => ours,

@@ -1,21 +1,21 @@
 //! Super-datagrams: datagrams of one size that are passed to or from a device as one packet.
 //!
-//! A super-datagram has one IP and one UDP header in front of the data of many datagrams. All of
-//! them have the segment size, except the last, which may be shorter. The length fields contain the
-//! length of the whole super-datagram, and the checksum field contains the sum of the pseudo
-//! header. The device that splits the super-datagram writes both fields anew into each datagram. A
-//! super-datagram is never on a wire: it is passed to a device that splits it, or comes from a
+//! A super-datagram has one IP and one UDP header in front of the data of several datagrams. All
+//! datagrams have the segment size, except the last, which may be shorter. The length fields
+//! contain the length of the whole super-datagram, and the checksum field contains the sum of the
+//! pseudo header. The device that splits the super-datagram writes both fields into each datagram.
+//! A super-datagram is never on a wire. It is passed to a device that splits it, or comes from a
 //! device that has merged received datagrams (on Linux `UDP_SEGMENT` and `UDP_GRO` of a socket, and
 //! `VIRTIO_NET_HDR_GSO_UDP_L4` of an interface).
 //!
-//! A socket that has enabled it ([`Udp::set_accepts_super_datagrams`]) receives a super-datagram in
-//! one piece. For any other socket it is divided on arrival, which costs a copy. A super-datagram
-//! whose checksum the device has not verified is dropped, because it contains only the checksum of
-//! the first of its datagrams. A datagram without a checksum is therefore never part of a
+//! If a socket has enabled super-datagrams ([`Udp::set_accepts_super_datagrams`]), it receives them
+//! in one piece. For any other socket they are divided on arrival, which costs a copy. A
+//! super-datagram is dropped if the device has not verified its checksum, because it contains only
+//! the checksum of its first datagram. Datagrams without a checksum are therefore never part of a
 //! super-datagram.
 //!
-//! A sent super-datagram must fit the path MTU: if its datagrams are too long for the path, each is
-//! sent separately, and in fragments.
+//! A sent super-datagram must fit the path MTU. If its datagrams are too long for the path, each is
+//! sent separately and in fragments.
 
 use super::{Ends, HEADER_LEN, Limits, Socket, SocketId, Udp};
 use crate::cx::Cx;
@@ -25,21 +25,21 @@ use crate::packet::{Packet, Pool};
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 
-/// Maximum number of datagrams sent as one, as in Linux (`UDP_MAX_SEGMENTS`, until 2024).
+/// Maximum number of datagrams sent in one packet, as in Linux (`UDP_MAX_SEGMENTS`, until 2024).
 const SEGMENTS_MAX: usize = 64;
-/// Data bytes of the longest IPv4 datagram; an IPv6 datagram could carry 20 more.
+/// Maximum number of data bytes in an IPv4 datagram. An IPv6 datagram could carry 20 more.
 const DATA_MAX: usize = 65_535 - ipv4::HEADER_LEN - HEADER_LEN;
 
-/// A view of the first entry in the queue of a socket; the entry stays in the queue.
+/// A view of the first entry in the queue of a socket. The entry stays in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<'a> {
     /// The remote source.
     pub source: SocketAddr,
-    /// Destination address of the datagram: a local address or that of a multicast group.
+    /// Destination address of the datagram, a local or a multicast address.
     pub destination: IpAddr,
-    /// The data of one datagram, or of several that arrived as one packet.
+    /// The data of one datagram, or of several datagrams that arrived in one packet.
     pub data: &'a [u8],
-    /// Length of all but the last of several datagrams, in bytes; 0 for a single one.
+    /// Length in bytes of each of several datagrams except the last; 0 for a single datagram.
     pub segment_size: u16,
 }
 
@@ -55,9 +55,11 @@ impl<'a> Waiting<'a> {
 }
 
 impl Udp {
-    /// Sets whether a socket accepts datagrams of one size in one packet; by default it does not.
-    /// [`Udp::receive_from`] may then return several: `offload.segment_size` of the packet is the
-    /// length of all but the last, or 0 for a single datagram.
+    /// Sets whether a socket accepts super-datagrams. By default it does not.
+    ///
+    /// [`Udp::receive_from`] may then return several datagrams in one packet:
+    /// `offload.segment_size` of the packet is the length of all but the last, or 0 for a single
+    /// datagram.
     pub fn set_accepts_super_datagrams(&mut self, socket: SocketId, accepts_super_datagrams: bool) {
         if let Some(socket) = self.sockets.iter_mut().find(|s| s.id == socket) {
             socket.accepts_super_datagrams = accepts_super_datagrams;
@@ -76,8 +78,8 @@ impl Udp {
         Some(Waiting { source, destination, data: packet.data(), segment_size })
     }
 
-    /// Drops the first `count` datagrams of the first entry in the queue of a socket, and returns
-    /// its packet to `pool` with the last of them.
+    /// Drops the first `count` datagrams of the first entry in the queue of a socket. After its
+    /// last datagram, the packet of the entry is returned to `pool`.
     pub fn drop_first(&mut self, socket: SocketId, count: usize, pool: &mut Pool) {
         let Some(socket) = self.sockets.iter_mut().find(|s| s.id == socket) else { return };
         let Some((_, packet)) = socket.waiting.front_mut() else { return };
@@ -96,9 +98,9 @@ impl Udp {
         }
     }
 
-    /// Returns the number of bytes, in datagrams of `size` bytes, that can be sent to `destination`
-    /// as one packet: 0 if the device does not split super-datagrams, or if a datagram is too long
-    /// for the path.
+    /// Returns the maximum number of bytes that can be sent to `destination` as one packet, in
+    /// datagrams of `size` bytes. Returns 0 if the device does not split super-datagrams, or if a
+    /// datagram is too long for the path.
     pub(crate) fn super_datagram_max(
         &self,
         size: NonZeroU16,
@@ -117,7 +119,7 @@ impl Udp {
 }
 
 impl Socket {
-    /// Queues the datagrams of `packet` separately, as many as there is space for.
+    /// Queues the datagrams of `packet` separately. Those without space in the queue are dropped.
     pub(super) fn split_and_queue(
         &mut self,
         ends: Ends,
@@ -155,7 +157,8 @@ pub(super) fn count_of(packet: &Packet) -> u64 {
     }
 }
 
-/// Clears the segment size of a packet with a single datagram, which is then like any other.
+/// Clears the segment size of a packet if it contains a single datagram, so that it is treated as
+/// an ordinary one.
 pub(super) fn clear_size_of_single(packet: &mut Packet) {
     if packet.len() <= usize::from(packet.offload.segment_size) {
         packet.offload.segment_size = 0;

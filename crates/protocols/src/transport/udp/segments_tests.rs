@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const PORT: u16 = 69;
 const FROM: u16 = 1000;
 
-/// Returns a UDP datagram to [`PORT`] as merged by a device.
+/// Returns a UDP datagram to [`PORT`], merged by a device from datagrams of `segment_size` bytes.
 fn super_datagram(host: &mut Host, data: &[u8], segment_size: u16) -> Datagram {
     let len = u16::try_from(data.len() + HEADER_LEN).unwrap();
     let sum = pseudo_header(THEIRS.into(), OURS.into(), Protocol::Udp, len).unfinished();
@@ -31,12 +31,12 @@ fn bound(host: &mut Host, accepts_super_datagrams: bool) -> (Udp, SocketId) {
     (udp, socket)
 }
 
-fn roomy() -> Host {
+fn large_limits() -> Host {
     Host { pool: Pool::new(200, 1600), ..Host::default() }
 }
 
-/// Returns every queued datagram, taken one by one in place.
-fn in_place(udp: &mut Udp, socket: SocketId, pool: &mut Pool) -> Vec<Vec<u8>> {
+/// Returns the data of all queued datagrams, and drops each after it was read in place.
+fn read_in_place(udp: &mut Udp, socket: SocketId, pool: &mut Pool) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(waiting) = udp.waiting(socket) {
         assert_eq!(waiting.source, (THEIRS, FROM).into());
@@ -55,14 +55,14 @@ proptest! {
     fn a_super_datagram_is_received_in_datagrams_of_its_size(
         len in 1..4000_usize, size in 50..2000_u16, accepts_super_datagrams: bool
     ) {
-        let mut host = roomy();
+        let mut host = large_limits();
         let (mut udp, socket) = bound(&mut host, accepts_super_datagrams);
         let data = pattern(len);
         let datagram = super_datagram(&mut host, &data, size);
         prop_assert!(udp.receive(datagram, &mut host.pool, &mut host.context.cx()).is_none());
         let expected: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
         prop_assert_eq!(host.counted(Counter::UdpIn), expected.len() as u64);
-        prop_assert_eq!(in_place(&mut udp, socket, &mut host.pool), expected);
+        prop_assert_eq!(read_in_place(&mut udp, socket, &mut host.pool), expected);
         prop_assert_eq!((host.pool.lent(), udp.sockets[0].waiting_bytes), (0, 0));
     }
 
@@ -123,7 +123,7 @@ fn a_full_queue_rejects_the_rest_of_a_super_datagram() {
     let datagram = super_datagram(&mut host, &pattern(1000), 100);
     udp.receive(datagram, &mut host.pool, &mut host.context.cx());
     assert_eq!((host.counted(Counter::UdpIn), host.counted(Counter::UdpQueueFull)), (8, 2));
-    assert_eq!(in_place(&mut udp, socket, &mut host.pool).concat(), pattern(800));
+    assert_eq!(read_in_place(&mut udp, socket, &mut host.pool).concat(), pattern(800));
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -137,7 +137,7 @@ fn a_segment_size_of_one_byte_uses_a_limited_number_of_packets() {
     let taken = host.counted(Counter::UdpIn);
     let lost = host.counted(Counter::UdpQueueFull);
     assert_eq!(taken + lost, 1000);
-    assert_eq!(in_place(&mut udp, socket, &mut host.pool).len() as u64, taken);
+    assert_eq!(read_in_place(&mut udp, socket, &mut host.pool).len() as u64, taken);
 }
 
 #[test]

@@ -116,9 +116,10 @@ mod tests {
 
     #[test]
     fn short_transfers_that_pass_show_a_black_hole_for_long_packets() {
-        let found = cause(&session(&[1_024], 0)).unwrap();
-        assert_eq!(found.kind, CauseKind::PathMtuBlackHole);
-        assert!(found.sentence().starts_with("A path MTU black hole costs 8.00 s"), "{found:?}");
+        let diagnosis = cause(&session(&[1_024], 0)).unwrap();
+        assert_eq!(diagnosis.kind, CauseKind::PathMtuBlackHole);
+        let sentence = diagnosis.sentence();
+        assert!(sentence.starts_with("A path MTU black hole costs 8.00 s"), "{sentence}");
     }
 
     #[test]

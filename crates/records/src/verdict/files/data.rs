@@ -68,14 +68,14 @@ pub(super) fn is_disordered(session: &FileSession) -> bool {
         let candidates = session.transfers.iter().filter(|one| one.direction == direction);
         candidates.filter_map(of).fold(0_u64, u64::saturating_add)
     };
-    let retransmitted = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
-    let spurious = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
-    let reordered = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
+    let retransmitted_count = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
+    let spurious_count = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
+    let reordered_count = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
     let late = sum(|one| one.tcp.rcv_ooopack, Direction::Incoming);
     let duplicates = sum(|one| one.duplicates_in, Direction::Incoming);
-    let is_sent_twice =
-        spurious >= MIN_DUPLICATES && spurious * MIN_SPURIOUS_DIVISOR >= retransmitted;
-    let is_overtaken = reordered >= MIN_DUPLICATES && reordered >= retransmitted;
+    let is_sent_twice = spurious_count >= MIN_DUPLICATES
+        && spurious_count * MIN_SPURIOUS_DIVISOR >= retransmitted_count;
+    let is_overtaken = reordered_count >= MIN_DUPLICATES && reordered_count >= retransmitted_count;
     let is_received_twice =
         duplicates >= MIN_DUPLICATES && duplicates.saturating_mul(MIN_DUPLICATE_DIVISOR) >= late;
     is_sent_twice || is_overtaken || (late > 0 && is_received_twice)
@@ -95,9 +95,11 @@ fn preliminary_exchanges(exchanges: &[Exchange]) -> &[Exchange] {
 }
 
 /// Returns whether the path delays some packets by about the same time, in a session in which data
-/// arrived out of order. At most every second reply may be late, replies to several commands must
-/// be late, and one of these commands must be answered in time at another place in the session: a
-/// slow server would be slow each time.
+/// arrived out of order.
+///
+/// A slow server would be slow each time. Therefore there are three conditions: at most half of the
+/// replies are late, several commands have late replies, and at least one of these commands also
+/// has a reply in time elsewhere in the session.
 fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     let is_late = |one: &FileTransfer| one.tcp.rcv_ooopack.max(one.tcp.reord_seen) > Some(0);
     if !session.transfers.iter().any(is_late) {
@@ -112,16 +114,17 @@ fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
             verbs.zip(reply_delays::delays_ns(exchanges, trip))
         })
         .collect();
-    let delayed: Vec<(&str, u64)> =
+    let delayed_replies: Vec<(&str, u64)> =
         late.iter().copied().filter(|(_, ns)| DELAYED_NS.contains(ns)).collect();
-    let Some((first, _)) = delayed.first() else { return false };
-    let affects_several_commands = delayed.iter().any(|(verb, _)| verb != first);
+    let Some((first, _)) = delayed_replies.first() else { return false };
+    let affects_several_commands = delayed_replies.iter().any(|(verb, _)| verb != first);
     let is_in_time =
         |verb: &str| late.iter().any(|(other, ns)| *other == verb && *ns < DELAYED_NS.start);
-    let is_occasional = delayed.iter().any(|(verb, _)| is_in_time(verb));
-    let times: Vec<u64> = delayed.iter().map(|(_, ns)| *ns).collect();
+    let is_occasional = delayed_replies.iter().any(|(verb, _)| is_in_time(verb));
+    let times: Vec<u64> = delayed_replies.iter().map(|(_, ns)| *ns).collect();
     let is_alike = alike_percent(&times).is_some_and(|(_, alike)| alike >= DELAYED_ALIKE_PERCENT);
-    let is_minority = delayed.len() >= MIN_DELAYED_REPLIES && delayed.len() * 2 <= late.len();
+    let count = delayed_replies.len();
+    let is_minority = count >= MIN_DELAYED_REPLIES && count * 2 <= late.len();
     affects_several_commands && is_occasional && is_alike && is_minority
 }
 
@@ -165,8 +168,8 @@ fn reordering(view: &View<'_>) -> Option<Cause> {
     );
     let replies =
         reply_delays::delays_ns(preliminary_exchanges(&view.transfer.exchanges), view.trip);
-    let delayed = replies.into_iter().filter(|ns| DELAYED_NS.contains(ns));
-    let replies_ns = delayed.fold(0_u64, u64::saturating_add);
+    let delayed_replies = replies.into_iter().filter(|ns| DELAYED_NS.contains(ns));
+    let replies_ns = delayed_replies.fold(0_u64, u64::saturating_add);
     let ns = view.excess_ns().saturating_add(replies_ns);
     Some(view.cause(CauseKind::Reordering, (ns, ns), "Reordering on the path", advice))
 }
@@ -204,8 +207,8 @@ fn loss(view: &View<'_>) -> Option<Cause> {
     let is_busy = shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(BUSY_PERCENT);
     let queue = match (is_busy, shape.line_bps) {
         (true, Some(line_bps)) => format!(
-            "; packets otherwise arrive at {}, so a short queue at that link also explains the \
-             loss",
+            "; packets otherwise arrive at {}, so a short queue at a link of this rate also \
+             explains the loss",
             rate(line_bps)
         ),
         _ => String::new(),
@@ -255,31 +258,32 @@ pub(super) fn faster_transfer_bytes(
             && other.bytes < view.transfer.bytes
             && !has_losses(other)
     });
-    let passed = smaller.filter_map(|other| {
+    let faster_sizes = smaller.filter_map(|other| {
         let mss = view.shape.mss;
         let later_bytes =
             other.bytes.checked_sub(mss).filter(|_| other.bytes > mss * requirements.segments)?;
         let slow_ns = serial_ns(later_bytes, line_bps);
-        // The round trips of slow start are included.
-        let took_ns = match other.arrivals.is_empty() {
+        // This time includes the round trips of slow start.
+        let data_time_ns = match other.arrivals.is_empty() {
             true => other.last_byte_ns?.checked_sub(other.first_byte_ns?)?,
             false => span_ns(&other.arrivals)?,
         };
-        // Data that had arrived before it was read shows no rate.
+        // Add the time by which the first byte was read late: data that was already waiting shows
+        // no rate.
         let waited_ns = reply_delays::steps(other, view.trip, 0).first_byte_ns;
         let usual_ns = view.steps.first_byte_ns;
         // Segments that arrived while the reader waited for its processor were read together.
-        let took_ns = took_ns
+        let data_time_ns = data_time_ns
             .saturating_add(waited_ns.saturating_sub(usual_ns))
             .saturating_add(other.own_wait_ns.unwrap_or(0));
-        let is_faster = took_ns.saturating_mul(FULL_BUCKET_RATE_FACTOR) <= slow_ns;
-        let is_seen = slow_ns.saturating_sub(took_ns) >= requirements.saved_ns;
-        (is_faster && is_seen).then_some(other.bytes)
+        let is_faster = data_time_ns.saturating_mul(FULL_BUCKET_RATE_FACTOR) <= slow_ns;
+        let is_significant = slow_ns.saturating_sub(data_time_ns) >= requirements.saved_ns;
+        (is_faster && is_significant).then_some(other.bytes)
     });
-    passed.max()
+    faster_sizes.max()
 }
 
-/// Returns the token bucket that ran empty during the transfer, if the data shows one.
+/// Returns the token bucket that became empty during the transfer, if the data shows one.
 fn bucket(view: &View<'_>) -> Option<Bucket> {
     let arrivals = &view.transfer.arrivals;
     let line_bps = view.shape.line_bps.filter(|_| limits::is_full(view));
@@ -349,7 +353,8 @@ pub(super) fn without_window_ns(view: &View<'_>) -> u64 {
     view.shape.span_ns.saturating_sub(min_ns)
 }
 
-/// Returns the cost of the server's full window: it is small, or its program reads slowly.
+/// Returns the cost of the server's full window. Either the window is small, or the server's
+/// program reads slowly.
 fn peer_window(view: &View<'_>) -> Option<Cause> {
     if view.transfer.direction == Direction::Incoming {
         return None;
@@ -363,8 +368,8 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     let trips = u128::from(view.transfer.bytes) * u128::from(view.trip) / u128::from(window);
     let by_window_ns = u64::try_from(trips).unwrap_or(u64::MAX);
     let ns = without_window_ns(view);
-    // A window that opens once per round trip is small. A window that stays closed for longer is
-    // not read by the program.
+    // A window that opens once per round trip is small. If a window stays closed for longer, the
+    // program does not read.
     if by_window_ns.saturating_mul(MIN_WINDOW_SHARE_DIVISOR) >= view.shape.span_ns {
         let advice = format!(
             "{} bytes can be in flight in each round trip of {}. Increase the receive buffer of \
@@ -392,7 +397,7 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
 
 /// Minimum number of round trips; with fewer, a window cannot be distinguished from slow start.
 const MIN_TRIPS: usize = 4;
-/// Minimum percentage of round trips that bring equal amounts.
+/// Minimum percentage of round trips that bring about the same number of bytes.
 const ALIKE_PERCENT: u64 = 60;
 
 /// Number of round trips at the start of a transfer that are checked for the burst of a token
@@ -403,8 +408,9 @@ const OPENING_TRIPS: usize = 3;
 /// late.
 const OPENING_WINDOWS: u64 = 4;
 
-/// Returns the median bytes per round trip, if most round trips bring equal amounts at their
-/// beginning, as with a window; a full link spreads the bytes over the round trip.
+/// Returns the median bytes per round trip, if a window determines the rate: most round trips bring
+/// equal amounts, and the data arrives at the beginning of each round trip. A full link spreads the
+/// data over the round trip.
 fn window_bytes(view: &View<'_>) -> Option<u64> {
     let arrivals = &view.transfer.arrivals;
     let periods = bytes_per_period(arrivals, view.trip);
@@ -421,7 +427,7 @@ fn window_bytes(view: &View<'_>) -> Option<u64> {
     let opening =
         periods.iter().take(OPENING_TRIPS).fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let is_constant = opening <= median.saturating_mul(OPENING_WINDOWS);
-    // Very small segments fill a small congestion window as evenly.
+    // A small congestion window of very small segments also gives equal amounts.
     let is_several = median >= view.shape.mss.max(Path::MIN_MSS).saturating_mul(2);
     (alike >= ALIKE_PERCENT && is_burst_at_start && is_constant && is_several).then_some(median)
 }
@@ -499,15 +505,15 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
         view.shape.pauses.iter().filter(|pause| !is_round_trip(pause.ns)).collect();
     let sum_ns = other_pauses.iter().fold(0_u64, |sum, pause| sum.saturating_add(pause.ns));
     let longest_ns = other_pauses.iter().map(|pause| pause.ns).max().unwrap_or(0);
-    let is_one = longest_ns >= sum_ns / 2 && longest_ns > trip.saturating_mul(2);
-    if other_pauses.len() < MIN_PAUSES && !is_one {
+    let is_single_pause = longest_ns >= sum_ns / 2 && longest_ns > trip.saturating_mul(2);
+    if other_pauses.len() < MIN_PAUSES && !is_single_pause {
         return None;
     }
     let gain_ns = view.excess_ns().min(view.shape.pauses_ns());
     let typical = other_pauses.iter().map(|pause| pause.bytes).collect::<Vec<_>>();
     let typical = crate::statistics::median(&typical).unwrap_or(0);
     // Packets that arrive singly are spaced by a link or a limiter.
-    if !is_one && typical <= view.shape.mss.saturating_mul(LINK_SEGMENTS) {
+    if !is_single_pause && typical <= view.shape.mss.saturating_mul(LINK_SEGMENTS) {
         return None;
     }
     let advice = format!(

@@ -21,9 +21,9 @@ pub(super) struct View<'a> {
     pub(super) trip: u64,
     pub(super) shape: TransferShape,
     pub(super) steps: Steps,
-    /// Packets of the session were lost.
+    /// True if packets of the session were lost.
     pub(super) is_lossy: bool,
-    /// Packets of the session were reordered.
+    /// True if packets of the session were reordered.
     pub(super) is_disordered: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> View<'a> {
         Self { session, transfer, trip, shape, steps, is_lossy, is_disordered }
     }
 
-    /// Makes a cause that costs `cost_ns`, and whose removal would save `gain_ns`.
+    /// Makes a cause with the cost `cost_ns` and the gain `gain_ns`.
     pub(super) fn cause(
         &self,
         kind: CauseKind,
@@ -110,7 +110,7 @@ pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) 
     causes
 }
 
-/// Returns the cost of loss and reordering in a transfer that is not the largest.
+/// Returns the costs of loss and reordering in `transfer`, which is not the largest transfer.
 pub(super) fn occasional_causes(
     session: &FileSession,
     transfer: &FileTransfer,
@@ -121,7 +121,7 @@ pub(super) fn occasional_causes(
     causes(session, transfer, trip).into_iter().filter(is_occasional).collect()
 }
 
-/// Returns the time of the data if only round trips delay it, ns.
+/// Returns the time of the data if only round trips delayed the data, ns.
 fn trip_bound_ns(view: &View<'_>) -> u64 {
     let trip = view.trip;
     let is_round_trip = |ns: u64| ns <= trip.saturating_add(trip / 4);
@@ -242,7 +242,7 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
         && !view.is_lossy;
     if is_stored {
         let advice = format!(
-            "it confirms {} bytes that long after its TCP acknowledged them, and smaller files \
+            "it confirms {} bytes only this long after its TCP acknowledged them, and smaller files \
              sooner. Check the disk there and the program that stores the file",
             count(view.transfer.bytes)
         );
@@ -257,9 +257,9 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(CauseKind::LateLastReply, (ns, ns), "The server's last reply (226)", advice))
 }
 
-/// Returns `cause`, which is a slow step, as the effect of packet loss or reordering, if these can
-/// explain the delay. Returns `cause` unchanged if most other transfers have this delay too,
-/// because the path delays packets only occasionally.
+/// Returns `cause`, a slow step, as the effect of packet loss or reordering if these can explain
+/// the delay. If most other transfers have the same delay, returns `cause` unchanged, because the
+/// path delays packets only occasionally.
 fn attributed_to_path(view: &View<'_>, cause: Cause) -> Cause {
     let (kind, subject) = match view.is_disordered {
         true => (CauseKind::Reordering, "Reordering on the path"),

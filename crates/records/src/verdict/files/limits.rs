@@ -77,9 +77,9 @@ fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause>
     if mss == 0 || mss.saturating_mul(SMALL_FACTOR) > full {
         return None;
     }
-    let on_wire = u128::from(line_ns) * u128::from(mss) / u128::from(mss + HEADER_BYTES);
-    let needed = on_wire * u128::from(full + HEADER_BYTES) / u128::from(full);
-    let ns = line_ns.saturating_sub(u64::try_from(needed).unwrap_or(u64::MAX));
+    let on_wire_ns = u128::from(line_ns) * u128::from(mss) / u128::from(mss + HEADER_BYTES);
+    let needed_ns = on_wire_ns * u128::from(full + HEADER_BYTES) / u128::from(full);
+    let ns = line_ns.saturating_sub(u64::try_from(needed_ns).unwrap_or(u64::MAX));
     let advice = format!(
         "{} of {} bytes on the wire are headers, because segments have {} bytes of data instead of \
          {}, and the link carries {} of data. To reduce the header overhead, check the MTU of the \

@@ -19,11 +19,11 @@ const TLS_TRIPS: u64 = 2;
 /// Commands by which a user logs in (RFC 959 section 4.1.1).
 const LOGIN_VERBS: [&str; 3] = ["USER", "PASS", "ACCT"];
 
-/// Returns the causes that delay the steps before the first transfer, with `trip_ns` as the
-/// round-trip time of the path.
+/// Returns the causes that delay the steps before the first transfer. `trip_ns` is the round-trip
+/// time of the path.
 ///
-/// If the data shows that packets are lost or late (`path_impairment`), packets of these steps may
-/// be affected, too.
+/// `path_impairment` is set if the data shows that packets are lost or late. Packets of these steps
+/// may then be lost or late, too.
 pub(super) fn causes(
     session: &FileSession,
     trip_ns: Option<u64>,
@@ -158,7 +158,8 @@ impl Steps<'_> {
         self.cause(CauseKind::SlowLogin, ns, "The server's login check", advice)
     }
 
-    /// Returns the cost of the command answered last during the login, besides user and password.
+    /// Returns the cost of the slowest command of the login, except the commands with user,
+    /// password and account.
     fn slowest_command(&self) -> Option<Cause> {
         let others = self.session.login.iter();
         let others = others.filter(|one| !LOGIN_VERBS.contains(&one.verb.as_str()));

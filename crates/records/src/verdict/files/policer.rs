@@ -1,10 +1,11 @@
 //! A rate limiter that drops: a token bucket without a queue.
 //!
-//! Segments pass at the rate of the sender until the bucket is empty; from then on they are dropped
-//! until there are tokens again. They arrive in bursts, like those of an unlimited sender, and
-//! losses are not random: the first loss is after the same number of bytes in each transfer, and
-//! the bytes of each burst are proportional to its time. Behind a full link, whose queue also
-//! drops, segments follow each other without silences.
+//! Segments pass at the rate of the sender until the bucket is empty. From then on they are dropped
+//! until there are tokens again. They arrive in bursts, like those of an unlimited sender.
+//!
+//! The losses are not random. The first loss is after the same number of bytes in each transfer,
+//! and the bytes of each burst are proportional to its time. A full link, whose queue also drops
+//! segments, differs in one respect: its segments follow each other without silences.
 
 use super::data::{self, MIN_SEGMENTS, RateRequirements, has_losses, lost_segments};
 use super::ftp_transfer::View;
@@ -17,7 +18,7 @@ use crate::verdict::{Arrival, Direction};
 
 /// Number of parts into which the time of a policed transfer is divided.
 const PARTS: u64 = 12;
-/// Minimum percentage of parts that bring equal amounts.
+/// Minimum percentage of parts that bring about the same number of bytes.
 const ALIKE_PERCENT: u64 = 60;
 /// Percentage of retransmissions from which on the drops are deliberate, or due to a full queue.
 const HEAVY_PERCENT: u64 = 15;
@@ -72,9 +73,8 @@ const QUEUE_SEGMENTS: u64 = 6;
 /// Maximum increase of the average round-trip time by delayed acknowledgments of a receiver, ns.
 const DELAYED_ACK_NS: u64 = 30_000_000;
 
-/// Returns whether an upload fills a queue of the path for at least a quarter of its time: its
-/// round trips then grow by the contents of the queue, whereas a limiter that drops does not
-/// lengthen them.
+/// Returns whether an upload fills a queue of the path for at least a quarter of its time. A full
+/// queue lengthens the round trips. A limiter that drops does not lengthen them.
 pub(super) fn fills_queue(view: &View<'_>) -> bool {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns);
@@ -96,7 +96,7 @@ fn is_spaced(view: &View<'_>) -> bool {
         .is_some_and(|bps| bps <= mean_bps.saturating_mul(SPACED_FACTOR))
 }
 
-/// Returns whether the parts of the time bring equal amounts.
+/// Returns whether most parts of the transfer time bring about the same number of bytes.
 fn is_even(view: &View<'_>) -> bool {
     let parts = bytes_per_period(&view.transfer.arrivals, view.shape.span_ns / PARTS);
     alike_percent(&parts).is_some_and(|(_, alike)| alike >= ALIKE_PERCENT)
@@ -106,10 +106,10 @@ fn is_even(view: &View<'_>) -> bool {
 /// overflows, but stays full.
 fn has_heavy_loss(view: &View<'_>) -> bool {
     let scaled_losses = lost_segments(view.transfer).saturating_mul(100);
-    let sent = view.transfer.tcp.data_segs_out;
+    let sent_segments = view.transfer.tcp.data_segs_out;
     view.transfer.direction == Direction::Outgoing
         && view.excess_ns() >= view.shape.span_ns / 3
-        && sent.is_some_and(|sent| scaled_losses >= sent.saturating_mul(HEAVY_PERCENT))
+        && sent_segments.is_some_and(|count| scaled_losses >= count.saturating_mul(HEAVY_PERCENT))
 }
 
 /// Tolerance of the position of the first loss: the position divided by this number.

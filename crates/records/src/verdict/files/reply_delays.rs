@@ -15,8 +15,10 @@ pub(super) fn trip_ns(session: &FileSession) -> Option<u64> {
     all.filter(|ns| *ns > 0).min()
 }
 
-/// Returns the total delay of the replies to the commands selected by `is_included`, ns. Each delay
-/// counts beyond the round trip and the previous reply, because a server answers in order.
+/// Returns the total delay of the replies to the commands selected by `is_included`, ns.
+///
+/// A delay begins one round trip after the command or, if that is later, at the previous reply,
+/// because a server answers in order.
 pub(super) fn delay_ns(
     exchanges: &[Exchange],
     trip_ns: u64,
@@ -40,8 +42,8 @@ pub(super) fn delays_ns(exchanges: &[Exchange], trip_ns: u64) -> Vec<u64> {
     late
 }
 
-/// Returns the number of round trips of the commands: a pipelined command, sent before the previous
-/// reply has arrived, takes none of its own.
+/// Returns the number of round trips of the commands. A pipelined command, sent before the previous
+/// reply has arrived, takes no round trip of its own.
 pub(super) fn trips(exchanges: &[Exchange]) -> u64 {
     let mut before_ns = 0;
     let mut trips = 0;
@@ -93,7 +95,7 @@ pub(super) fn steps(transfer: &FileTransfer, trip_ns: u64, first_line_ns: u64) -
     let end_ns = transfer_command.replied_ns.unwrap_or(last_ns);
     let first_byte_ns = transfer.first_byte_ns.unwrap_or(due_ns);
     let preliminary_ns = transfer_command.preliminary_ns.unwrap_or(0);
-    // A reply that arrives before the data is part of the wait for the data.
+    // The time of a reply that arrives before the data is part of the wait for the data.
     let held_ns = preliminary_ns.saturating_sub(last_ns.max(due_ns));
     let settled_ns = last_ns.saturating_add(trip_ns).max(preliminary_ns);
     let first_ns = first_byte_ns.saturating_sub(due_ns.saturating_add(first_line_ns));
@@ -125,7 +127,7 @@ mod tests {
 
     /// Returns a download over a path of 100 ms: EPSV, connection, RETR and first byte in sequence,
     /// 50 ms of data, and the final reply.
-    fn far() -> FileTransfer {
+    fn distant_download() -> FileTransfer {
         FileTransfer {
             exchanges: vec![exchange("EPSV", 0, None, 100), exchange("RETR", 0, Some(300), 350)],
             connected_ns: Some(200 * MS),
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_distant_server_has_no_late_step() {
-        let steps = steps(&far(), 100 * MS, 0);
+        let steps = steps(&distant_download(), 100 * MS, 0);
         let expected =
             Steps { command: Some(("EPSV".to_owned(), 0)), trips: 3, ..Steps::default() };
         assert_eq!(steps, expected);
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn each_step_is_charged_with_its_time_beyond_its_round_trip() {
-        let mut slow = far();
+        let mut slow = distant_download();
         slow.first_byte_ns = Some(900 * MS);
         slow.last_byte_ns = Some(950 * MS);
         slow.exchanges[1] = exchange("RETR", 0, Some(900), 2_050);
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_preliminary_reply_after_the_data_delays_the_end() {
-        let mut late = far();
+        let mut late = distant_download();
         late.exchanges[1] = exchange("RETR", 0, Some(1_350), 1_350);
         let result = steps(&late, 100 * MS, 0);
         assert_eq!((result.preliminary_ns, result.last_reply_ns), (1_000 * MS, 0));
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_time_of_the_first_packet_on_a_slow_link_is_not_charged_to_the_server() {
-        let mut slow = far();
+        let mut slow = distant_download();
         slow.first_byte_ns = Some(420 * MS);
         assert_eq!(steps(&slow, 100 * MS, 40 * MS).first_byte_ns, 80 * MS);
     }

@@ -1,10 +1,11 @@
 //! The shape of the data of one transfer: its rate and its pauses.
 //!
 //! A full link delivers packet after packet, each after its transmission time. If several packets
-//! arrive at once after a silence, they were delayed by the program, a window or the sender's
-//! congestion control instead of a link: such a gap is a pause, and shows no rate. With
-//! segmentation offload a link also delivers several segments at once, but each burst after the
-//! transmission time of its own bytes.
+//! arrive at once after a silence, the link did not delay them: the cause is the program, a window
+//! or the sender's congestion control. Such a gap is a pause, and shows no rate.
+//!
+//! With segmentation offload a link also delivers several segments at once, but each burst after
+//! the transmission time of its own bytes.
 
 use super::data::has_losses;
 use super::observed::FileTransfer;
@@ -13,10 +14,11 @@ use crate::statistics;
 use crate::verdict::traffic::{burst_rate_bps, gaps, rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction};
 
-/// Minimum silence before several packets that counts as a pause, ns; after a shorter one the
+/// Minimum silence before several packets that counts as a pause, ns. During a shorter silence the
 /// reader may have waited for a processor.
 const MIN_JUMP_NS: u64 = 5_000_000;
-/// Like [`MIN_JUMP_NS`], for acknowledgments, which are sampled every few milliseconds.
+/// Minimum silence before several acknowledgments that counts as a pause, ns. Acknowledgments are
+/// sampled every few milliseconds.
 const MIN_SAMPLED_JUMP_NS: u64 = 12_000_000;
 /// Minimum number of segments that arrive at once after a pause; a full link delivers fewer at
 /// once.
@@ -133,17 +135,18 @@ fn show_link_rate(bursts: &[(u64, u64)]) -> bool {
     };
     let is_near =
         |value: u64, median: u64| value.abs_diff(median) <= median / RATE_TOLERANCE_DIVISOR;
-    let even = rates.iter().filter(|one| is_near(**one, rate)).count();
-    let unlike = sizes.iter().filter(|one| !is_near(**one, size)).count();
+    let similar_rate_count = rates.iter().filter(|one| is_near(**one, rate)).count();
+    let unlike_size_count = sizes.iter().filter(|one| !is_near(**one, size)).count();
     bursts.len() >= MIN_BURSTS
-        && even * 100 >= bursts.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100)
-        && unlike * 100 >= bursts.len() * MIN_UNLIKE_PERCENT
+        && similar_rate_count * 100 >= bursts.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100)
+        && unlike_size_count * 100 >= bursts.len() * MIN_UNLIKE_PERCENT
 }
 
-/// To show a rate, at least all bytes divided by this number must arrive without a jump.
+/// Minimum amount of data without pauses that shows a rate: all bytes divided by this number.
 const MIN_STEADY_DIVISOR: u64 = 4;
 
-/// Minimum percentage of parts that must be alike if the data has holes.
+/// Minimum percentage of parts that must bring about the same number of bytes if the data has
+/// holes.
 const ALIKE_PERCENT: u64 = 60;
 /// Tolerance of the rate of segments that follow each other on a link: the rate divided by this
 /// number.
@@ -158,8 +161,9 @@ const TRIP_PARTS: u64 = 4;
 /// Minimum number of segments per part; with fewer, equal numbers may be coincidence.
 const MIN_SEGMENTS_PER_PART: u64 = 5;
 
-/// Returns the rate of a link that is full although segments are lost: equal numbers arrive in each
-/// part of a round trip. If losses keep the congestion window small, segments arrive in bursts.
+/// Returns the rate of a link that is full although segments are lost. On such a link, each part of
+/// a round trip brings an equal number of segments. If losses keep the congestion window small,
+/// segments arrive in bursts instead.
 fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64> {
     let part_ns = trip_ns / TRIP_PARTS;
     let (segments, alike) = alike_percent(&bytes_per_period(&transfer.segments, part_ns))?;
@@ -188,9 +192,9 @@ pub(super) fn spaced_bps(transfer: &FileTransfer, mss: u64) -> Option<u64> {
     burst_rate_bps(&before).filter(|_| is_long && is_read_apart)
 }
 
-/// Returns the rate of the link if the data has holes. Such data may also be slow because of a
-/// small congestion window, so single segments must be evenly spaced, or else all parts of the time
-/// must bring equal amounts.
+/// Returns the rate of the link if the data has holes. A small congestion window may also make such
+/// data slow. Therefore there are two conditions, of which one must hold: single segments are
+/// evenly spaced, or all parts of the time bring equal amounts.
 fn rate_with_holes_bps(
     arrivals: &[Arrival],
     steady: &[(u64, u64)],
@@ -198,14 +202,15 @@ fn rate_with_holes_bps(
     is_incoming: bool,
 ) -> Option<u64> {
     let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
-    let alone: Vec<(u64, u64)> = steady.iter().copied().filter(|pair| pair.1 <= mss).collect();
-    if let Some(rate) = steady_rate_bps(alone.clone(), bytes) {
+    let single_segments: Vec<(u64, u64)> =
+        steady.iter().copied().filter(|pair| pair.1 <= mss).collect();
+    if let Some(rate) = steady_rate_bps(single_segments.clone(), bytes) {
         let is_alike = |pair: &&(u64, u64)| {
             rate_bps(pair.1, pair.0)
                 .is_some_and(|one| one.abs_diff(rate) <= rate / RATE_TOLERANCE_DIVISOR)
         };
-        let alike = alone.iter().filter(is_alike).count();
-        if alike * 100 >= alone.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100) {
+        let alike = single_segments.iter().filter(is_alike).count();
+        if alike * 100 >= single_segments.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100) {
             return Some(rate);
         }
     }
@@ -240,16 +245,16 @@ fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
 /// Returns the gaps for which `length_ns` returns the length of a pause.
 fn pauses(arrivals: &[Arrival], length_ns: impl Fn(u64, u64) -> Option<u64>) -> Vec<Pause> {
     let first_ns = arrivals.first().map_or(0, |first| first.at_ns);
-    let mut since = arrivals.first().map_or(0, |first| first.bytes);
+    let mut bytes_since_pause = arrivals.first().map_or(0, |first| first.bytes);
     let mut all_pauses = Vec::new();
     for (index, gap, bytes) in gaps(arrivals) {
         if let Some(ns) = length_ns(gap, bytes) {
             let before = index.checked_sub(1).and_then(|index| arrivals.get(index));
             let at_ns = before.map_or(0, |before| before.at_ns.saturating_sub(first_ns));
-            all_pauses.push(Pause { at_ns, ns, bytes: since });
-            since = 0;
+            all_pauses.push(Pause { at_ns, ns, bytes: bytes_since_pause });
+            bytes_since_pause = 0;
         }
-        since = since.saturating_add(bytes);
+        bytes_since_pause = bytes_since_pause.saturating_add(bytes);
     }
     all_pauses
 }

@@ -119,9 +119,9 @@ fn silences_longer_than_round_trips_are_charged_to_the_server() {
 /// Returns a transfer whose segments arrive in `bursts` (time since the previous burst, segments),
 /// with the first loss after `place` bytes.
 fn in_bursts(bursts: &[(u64, u64)], place: u64) -> FileTransfer {
-    let read: Vec<(u64, u64)> =
+    let read_arrivals: Vec<(u64, u64)> =
         bursts.iter().map(|(gap, segments)| (*gap, segments * MSS)).collect();
-    let mut transfer = download(&read);
+    let mut transfer = download(&read_arrivals);
     let segments = transfer.arrivals.iter().zip(bursts);
     transfer.segments = segments
         .map(|(arrival, (_, segments))| Arrival { at_ns: arrival.at_ns, bytes: *segments })
@@ -144,12 +144,12 @@ fn a_first_loss_after_the_same_number_of_bytes_in_each_transfer_shows_a_policer(
     let cause = first(vec![whole.clone(), smaller.clone(), larger.clone()]).unwrap();
     assert_eq!(cause.0, CauseKind::RateLimiter);
     // Silences far beyond a round trip are those of a queue that is served in bursts.
-    let near = |mut transfer: FileTransfer| {
+    let near_kind = |mut transfer: FileTransfer| {
         transfer.tcp.min_rtt_ns = Some(2 * MS);
         transfer
     };
     let pieces: Vec<(u64, u64)> = sawtooth().iter().map(|(_, n)| (8 * MS * n, *n)).collect();
-    let cause = first(vec![smaller.clone(), near(in_bursts(&pieces, 42_000))]);
+    let cause = first(vec![smaller.clone(), near_kind(in_bursts(&pieces, 42_000))]);
     assert_ne!(cause.map(|(kind, _)| kind), Some(CauseKind::RateLimiter));
     // With random loss, the first loss is elsewhere.
     let elsewhere = in_bursts(&sawtooth(), 90_000);
@@ -452,19 +452,19 @@ fn windows_of_blocks_that_end_early_show_loss_and_no_slow_link() {
 
 #[test]
 fn single_packets_show_a_token_bucket_and_blocks_a_slow_disk() {
-    let behind = |each_ns: u64, bytes: u64, count: usize| {
+    let transfer_behind = |each_ns: u64, bytes: u64, count: usize| {
         let mut gaps = vec![(0, 40 * MSS), (2 * MS, 40 * MSS)];
         gaps.resize(2 + count, (each_ns, bytes));
         first(vec![download(&gaps)]).map(|(kind, _)| kind)
     };
-    assert_eq!(behind(19 * MS, MSS, 16), Some(CauseKind::RateLimiter));
-    assert_ne!(behind(60 * MS, 8 * MSS, 12), Some(CauseKind::RateLimiter));
+    assert_eq!(transfer_behind(19 * MS, MSS, 16), Some(CauseKind::RateLimiter));
+    assert_ne!(transfer_behind(60 * MS, 8 * MSS, 12), Some(CauseKind::RateLimiter));
 }
 
 #[test]
 fn one_stall_after_a_single_segment_is_a_pause_and_spaced_packets_are_not() {
-    let stalled = download(&[(0, MSS), (2_000 * MS, 40 * MSS), (MS, 40 * MSS)]);
-    assert_eq!(first(vec![stalled]).map(|(kind, _)| kind), Some(CauseKind::SlowDisk));
+    let stalled_download = download(&[(0, MSS), (2_000 * MS, 40 * MSS), (MS, 40 * MSS)]);
+    assert_eq!(first(vec![stalled_download]).map(|(kind, _)| kind), Some(CauseKind::SlowDisk));
 }
 
 #[test]

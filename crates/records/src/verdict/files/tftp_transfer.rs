@@ -28,15 +28,16 @@ const REQUEST_TIMER_NS: u64 = 950_000_000;
 const SHORT_PERCENTILE: u8 = 10;
 /// Headers of IP, UDP and TFTP, bytes.
 const HEADER_BYTES: u64 = 32;
-/// On a link, the time of a block is proportional to its size; in a server, a short block takes as
-/// long as a full one. The link is the cause if the time of a short block exceeds the time expected
-/// on a link by at most this percentage of the difference between the two expected times.
+/// Threshold between a slow link and a slow server. On a link, the time of a block is proportional
+/// to its size. In a server, a short block takes as long as a full one. The link is the cause if
+/// the time of a short block is above the time expected on a link by at most this percentage of the
+/// difference between the two expected times.
 const LINK_PERCENT: u64 = 50;
-/// A wait for the local processor is the only cause if it takes at least the time of the transfer
-/// divided by this number.
+/// If the wait for the local processor takes at least the time of the transfer divided by this
+/// number, it is the only cause.
 const MIN_STARVED_DIVISOR: u64 = 3;
 
-/// Minimum number of windows; with fewer, a loss in each window is coincidence.
+/// Minimum number of windows; with fewer, a loss in each window may be coincidence.
 const MIN_WINDOWS: u64 = 3;
 
 struct View<'a> {
@@ -93,7 +94,7 @@ pub(super) fn trip_ns(session: &FileSession, transfer: &FileTransfer) -> Option<
 fn waits_ns(transfer: &FileTransfer) -> Vec<u64> {
     let block = transfer.block_bytes.unwrap_or(512).max(1);
     let window = block.saturating_mul(transfer.window_blocks.unwrap_or(1).max(1));
-    // An acknowledgment follows the last block of each window.
+    // The receiver acknowledges the last block of each window.
     let mut cumulative_bytes = transfer.arrivals.first().map_or(0, |first| first.bytes);
     let mut waits = Vec::new();
     for (_, gap, bytes) in gaps(&transfer.arrivals) {
@@ -186,8 +187,9 @@ impl<'a> View<'a> {
         let ns = self.first_block_delay_ns();
         // If the first block is also late in the control run, the server is slow, and no packet was
         // lost.
-        let again = self.session.control.as_ref().and_then(|control| control.first_byte_ns);
-        let is_usual = again.is_some_and(|again| again >= ns / 2);
+        let control = self.session.control.as_ref();
+        let control_first_byte_ns = control.and_then(|control| control.first_byte_ns);
+        let is_usual = control_first_byte_ns.is_some_and(|control_ns| control_ns >= ns / 2);
         let has_timed_out = self.transfer.timeouts.is_some_and(|n| n > 0);
         let is_timer = ns >= REQUEST_TIMER_NS && has_timed_out && !is_usual;
         if is_timer {
@@ -229,8 +231,8 @@ impl<'a> View<'a> {
         self.cause(CauseKind::Loss, ns, "Packet loss", advice)
     }
 
-    /// Returns whether the last blocks of a window are lost in the queue of the slowest link, and
-    /// not by random loss on the path. Then the window takes longer on the link than a timer, or
+    /// Returns whether the queue of the slowest link drops the last blocks of a window. This is
+    /// assumed instead of random loss if the window takes longer on the link than a timer, or if
     /// every window loses blocks.
     fn overflows_queue(&self, blocks: &Cause) -> bool {
         let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
@@ -253,8 +255,8 @@ impl<'a> View<'a> {
         Cause { cost_ns: ns, gain_ns: ns, advice, ..cause }
     }
 
-    /// Returns the cost of windows that end early because a block of them was lost: one round trip
-    /// each, ns.
+    /// Returns the cost of windows that end early because one of their blocks was lost, ns. Each
+    /// costs one round trip.
     fn short_windows_ns(&self) -> u64 {
         if self.window == 1 || !self.has_repeats() {
             return 0;
@@ -297,13 +299,13 @@ impl<'a> View<'a> {
         let bytes = self.transfer.bytes;
         match self.is_link(each_ns) {
             Some(true) => {
-                let carried = rate_bps(bytes.saturating_add(blocks * HEADER_BYTES), ns)?;
+                let carried_bps = rate_bps(bytes.saturating_add(blocks * HEADER_BYTES), ns)?;
                 let advice = format!(
                     "each block takes {} beyond the round-trip time of {}, and a shorter block \
                      takes less, so the link carries {}",
                     duration(each_ns),
                     duration(self.trip),
-                    rate(carried)
+                    rate(carried_bps)
                 );
                 let subject = "The rate of the path's slowest link";
                 Some(self.cause(CauseKind::LineRate, ns, subject, advice))
@@ -358,9 +360,9 @@ impl<'a> View<'a> {
         // Request and options take a round trip before the first block.
         let trips = waits.saturating_add(u64::from(self.transfer.connected_ns.is_some()));
         let advice = format!(
-            "it took {} round trips of {} for {} each, at a block size of {} bytes. Use larger \
-             blocks (blksize, RFC 2348), several blocks per round trip (windowsize, RFC 7440), and \
-             a server that supports these options",
+            "it took {} round trips of {}, with {} per round trip and a block size of {} bytes. Use \
+             larger blocks (blksize, RFC 2348), several blocks per round trip (windowsize, RFC \
+             7440), and a server that supports these options",
             count(trips),
             duration(self.trip),
             if self.window > 1 {

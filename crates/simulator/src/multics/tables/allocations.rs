@@ -26,10 +26,11 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         unit: "wakeups",
         rows,
         why: "The memo proposes 80 to 120 characters, so that a line is written at once, and gives \
-              no figure. With less than a line, each piece causes an RFNM, an allocate and a \
-              wakeup of the process. With more than a line, the number of wakeups does not fall \
-              further where lines follow each other slowly; in a long answer, a larger allocation \
-              lets the next line be sent before the allocate for the previous line has arrived.",
+              no figure. If the allocation is less than a line, each part of a line causes an RFNM, \
+              an allocate and a wakeup of the process. If it is more than a line and the lines \
+              follow each other slowly, the number of wakeups does not fall further. In a long \
+              answer, a larger allocation lets the next line be sent before the allocate for the \
+              previous line has arrived.",
     }
 }
 
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_is_allocated_the_fewer_wakeups_there_are() {
+    fn larger_allocations_cause_fewer_wakeups() {
         let mut scenario = built_in();
         scenario.minutes = 60;
         let rows = table(&scenario).rows;

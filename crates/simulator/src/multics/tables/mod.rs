@@ -14,8 +14,8 @@ pub fn tables(scenario: &Scenario) -> Vec<Table> {
     vec![
         daemon::table(scenario),
         proposals::transaction(scenario),
-        proposals::alone(scenario),
-        proposals::one_after_another(scenario),
+        proposals::individual_savings(scenario),
+        proposals::cumulative_savings(scenario),
         processes::table(scenario),
         allocations::table(scenario),
     ]

@@ -5,22 +5,24 @@ use super::super::session_scenario::{Costs, Scenario};
 use super::super::switches::Switches;
 use crate::table::{Extent, Row, Table};
 
-/// Cost of a write call over the network relative to a write call at a directly connected terminal,
-/// according to the memo.
+/// Cost of a write call over the network, relative to a write call at a directly connected
+/// terminal, according to the memo.
 const WRITE_RATIO: f64 = 4.5;
-/// Cost of an empty command over the network relative to a terminal: "about 2.5 to 1".
-const NOTHING_RATIO: Extent = Extent::About(2.5);
-/// Cost of the same command typed a character at a time: "nearly twice as bad".
+/// Cost of an empty command over the network, relative to one at a directly connected terminal:
+/// "about 2.5 to 1".
+const EMPTY_COMMAND_RATIO: Extent = Extent::About(2.5);
+/// Cost of an empty command typed a character at a time, relative to one typed a line at a time:
+/// "nearly twice as bad".
 const CHARACTER_RATIO: Extent = Extent::About(2.0);
 /// An empty command as typed, with its line ending.
-const NOTHING: &str = "nothing\n";
+const EMPTY_COMMAND: &str = "nothing\n";
 /// Number of characters of the ready message after a command (our assumption).
 const READY_CHARS: f64 = 40.0;
 
 /// Processor times of the operations for an empty command, which reads a line and writes a ready
 /// message.
 #[derive(Clone, Copy, Debug)]
-struct Nothing {
+struct EmptyCommandCosts {
     /// Processor time of one read or write call.
     call_ms: f64,
     /// Processor time of the wakeup for the typed input.
@@ -29,7 +31,7 @@ struct Nothing {
     canonical_per_ms: f64,
 }
 
-impl Nothing {
+impl EmptyCommandCosts {
     /// Returns the processor times of a network process.
     fn network(costs: &Costs, switches: Switches) -> Self {
         Self {
@@ -51,14 +53,14 @@ impl Nothing {
         }
     }
 
-    /// Returns the cost of the command `typed` in ms, if it arrives in `pieces` pieces. Each piece
-    /// wakes the process, which reads it.
-    fn ms(self, typed: &str, pieces: usize) -> f64 {
-        let typed = typed.len() as f64;
+    /// Returns the cost of `command` in ms, if it arrives in `pieces` pieces. Each piece wakes the
+    /// process, which reads it.
+    fn total_ms(self, command: &str, pieces: usize) -> f64 {
+        let typed_chars = command.len() as f64;
         pieces as f64 * (self.wakeup_ms + self.call_ms)
             + self.call_ms
-            + (typed + READY_CHARS) / self.telnet_per_ms
-            + typed / self.canonical_per_ms
+            + (typed_chars + READY_CHARS) / self.telnet_per_ms
+            + typed_chars / self.canonical_per_ms
     }
 }
 
@@ -70,32 +72,35 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     let call = io_ms(costs, scenario.switches);
     let io = usage.transactions as f64 * call;
     let wakeups = (usage.process_ms - io).max(0.0) - usage.canonical_ms;
-    let an_io = usage.process_ms / usage.transactions.max(1) as f64;
-    // Write call of a directly connected terminal, by the memo's own ratio.
-    let local = costs.io_ms / WRITE_RATIO;
-    let network = Nothing::network(costs, scenario.switches);
-    let terminal = Nothing::terminal(costs);
-    let with_third_ring = Nothing { wakeup_ms: costs.block_ms, ..terminal };
-    let ratio = |terminal: Nothing| network.ms(NOTHING, 1) / terminal.ms(NOTHING, 1);
+    let io_with_wakeup_ms = usage.process_ms / usage.transactions.max(1) as f64;
+    // Cost of a write call at a directly connected terminal, computed from the memo's ratio.
+    let terminal_write_ms = costs.io_ms / WRITE_RATIO;
+    let network = EmptyCommandCosts::network(costs, scenario.switches);
+    let terminal = EmptyCommandCosts::terminal(costs);
+    let with_third_ring = EmptyCommandCosts { wakeup_ms: costs.block_ms, ..terminal };
+    let ratio = |terminal: EmptyCommandCosts| {
+        network.total_ms(EMPTY_COMMAND, 1) / terminal.total_ms(EMPTY_COMMAND, 1)
+    };
     let same_rings = ratio(with_third_ring);
-    let by_characters = network.ms(NOTHING, NOTHING.len()) / network.ms(NOTHING, 1);
+    let by_characters =
+        network.total_ms(EMPTY_COMMAND, EMPTY_COMMAND.len()) / network.total_ms(EMPTY_COMMAND, 1);
     Table {
         number: "5",
         title: "time of the server processes by activity",
-        unit: "s of each hour; ms",
+        unit: "s per hour; ms",
         rows: vec![
             Row::input("call of a read or write, ms", call, 0)
                 .measured(Extent::Between(80.0, 90.0)),
-            Row::output("read or write with its wakeup, ms", an_io, 0),
-            Row::input("write at a directly connected terminal, ms", local, 0),
-            Row::input("write, network relative to terminal, times", call / local, 1)
+            Row::output("read or write with its wakeup, ms", io_with_wakeup_ms, 0),
+            Row::input("write at a directly connected terminal, ms", terminal_write_ms, 0),
+            Row::input("write, network relative to terminal, times", call / terminal_write_ms, 1)
                 .measured(Extent::About(WRITE_RATIO)),
             Row::output(
                 "CPU of an empty command, third ring in both processes, times",
                 same_rings,
                 1,
             )
-            .measured(NOTHING_RATIO),
+            .measured(EMPTY_COMMAND_RATIO),
             // The memo does not state whether a terminal process uses the third ring; the
             // assumption that it does not is closer to the memo's ratio.
             Row::fit(
@@ -103,7 +108,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
                 ratio(terminal),
                 1,
             )
-            .measured(NOTHING_RATIO),
+            .measured(EMPTY_COMMAND_RATIO),
             Row::output("empty command, a character at a time, times", by_characters, 1)
                 .measured(CHARACTER_RATIO),
             Row::output("reads and writes, s", seconds(io), 0),
@@ -112,20 +117,20 @@ pub(super) fn table(scenario: &Scenario) -> Table {
             Row::output("daemon for the processes, s", seconds(usage.daemon_ms), 0),
         ],
         why: "The 80 to 90 ms of a read or write are the memo's. The cost of a write at a terminal \
-              follows from the memo's ratio of 4.5 to 1, so this ratio is met by construction. A \
-              command that does nothing is a read, a write and one wakeup over the network and at \
-              a terminal; only over the network do the characters pass through telnet_. The ratio \
-              is 2.0 to 1; the memo has 2.5. The memo states that the third ring is quite \
-              significant in the network processes and gives no figure; if a terminal process does \
-              not use the third ring, and its wakeup costs a quarter less, like the daemon's, the \
-              ratio is 2.4. The author's friend at SRI repeated the same command: typed a \
-              character at a time, it was nearly twice as bad. In the model each character is a \
-              wakeup and a read, which for the command \"nothing\" is 5.4 times the cost: either \
-              some characters arrived together, or the command had a shorter name, which the memo \
-              does not give. The conversion to canonical form, which the memo plans to avoid, \
-              costs very little compared with one wakeup: 20 ms for a line of 20 characters, once \
-              per line. Page faults, 3 to 1, and the pauses of a process that has used up its \
-              quantum are not modeled.",
+              is computed from the memo's ratio of 4.5 to 1, so that this row agrees by \
+              construction. A command that does nothing is a read, a write and one wakeup, over the \
+              network and at a terminal. Only over the network do the characters pass through \
+              telnet_. The ratio is 2.0 to 1 here and 2.5 to 1 in the memo. The memo states that \
+              the third ring is quite significant in the network processes and gives no figure. If \
+              a terminal process does not use the third ring, and its wakeup costs a quarter less, \
+              like the daemon's, the ratio is 2.4 to 1. The author's friend at SRI repeated the \
+              same command: typed a character at a time, it was nearly twice as bad. In the model \
+              each character is a wakeup and a read, so that the command \"nothing\" costs 5.4 \
+              times as much. Either some characters arrived together, or the command had a shorter \
+              name, which the memo does not give. The conversion to canonical form, which the memo \
+              plans to avoid, costs very little compared with one wakeup: 20 ms for a line of 20 \
+              characters, once per line. Page faults (3 to 1) are not modeled, nor are the pauses \
+              of a process that has used up its quantum.",
     }
 }
 
@@ -144,12 +149,15 @@ mod tests {
             rows.iter().filter(|row| row.what.starts_with("CPU of an empty command")).collect();
         let [same_rings, no_third_ring] = &nothing[..] else { panic!("two rows: {rows:?}") };
         assert_eq!([same_rings.origin, no_third_ring.origin], [Origin::Output, Origin::Fit]);
-        assert!(same_rings.from_measured().unwrap() < -0.15, "{same_rings:?}");
-        assert!(no_third_ring.from_measured().unwrap().abs() < 0.05, "{no_third_ring:?}");
+        assert!(same_rings.difference_from_measured().unwrap() < -0.15, "{same_rings:?}");
+        assert!(
+            no_third_ring.difference_from_measured().unwrap().abs() < 0.05,
+            "{no_third_ring:?}"
+        );
     }
 
     #[test]
-    fn the_memos_nearly_twice_is_compared_with_the_command_that_it_names() {
+    fn the_ratio_nearly_twice_is_compared_with_an_empty_command() {
         let rows = table(&built_in()).rows;
         let twice = rows.iter().filter(|row| row.measured == Some(CHARACTER_RATIO.into()));
         let names: Vec<&str> = twice.map(|row| row.what.as_str()).collect();
@@ -159,7 +167,7 @@ mod tests {
     #[test]
     fn a_command_in_one_piece_costs_two_calls_a_wakeup_and_its_characters() {
         let costs = built_in().costs;
-        let ms = Nothing::network(&costs, Switches::default()).ms(NOTHING, 1);
+        let ms = EmptyCommandCosts::network(&costs, Switches::default()).total_ms(EMPTY_COMMAND, 1);
         assert!((ms - (100.0 + 2.0 * 85.0 + 48.0 / 3.5 + 8.0)).abs() < 1e-9, "{ms}");
     }
 }

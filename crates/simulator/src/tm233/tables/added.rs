@@ -1,6 +1,6 @@
-//! Table of the time that features of plumbline would save on the computers of 1982.
+//! Table of the time that additional features of plumbline would save on the computers of 1982.
 
-use super::super::experiments::{WINDOW, echo_by, maximum_transfer_by, screenful_by};
+use super::super::experiments::{WINDOW, echo_with, maximum_transfer_with, screenful_with};
 use super::super::foreign::Additions;
 use super::super::scenario::Scenario;
 use super::figure_6_3;
@@ -9,7 +9,7 @@ use crate::world::Stuck;
 
 const NONE: Additions = Additions { compressed_headers: false, sack: false, early_answers: false };
 const ALL: Additions = Additions { compressed_headers: true, sack: true, early_answers: true };
-const EACH: [(&str, Additions); 5] = [
+const VARIANTS: [(&str, Additions); 5] = [
     ("1982", NONE),
     ("short headers", Additions { compressed_headers: true, ..NONE }),
     ("SACK", Additions { sack: true, ..NONE }),
@@ -17,18 +17,18 @@ const EACH: [(&str, Additions); 5] = [
     ("all three", ALL),
 ];
 
-/// Returns four measurements, each without these features and with each of them.
+/// Returns the results of four tests, each without the features and with each feature in turn.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for (what, measure, is_lossy) in [
         ("echo", echo as Measure, false),
         ("screenful", screenful, false),
-        ("1,000 bytes of many", transfer, false),
+        ("1,000 bytes of a long transfer", transfer, false),
         ("screenful from CSR", from_csr, true),
     ] {
         let mut before = None;
-        for (name, additions) in EACH {
-            // Without losses, no data is acknowledged out of sequence.
+        for (name, additions) in VARIANTS {
+            // Without losses, selective acknowledgments have no effect.
             if additions.sack && !additions.compressed_headers && !is_lossy {
                 continue;
             }
@@ -44,17 +44,18 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     }
     Ok(Table {
         number: "F",
-        title: "the same with the additions of plumbline, 9,600 bit/s",
+        title: "echo, screenful and transfer with the additions of plumbline, 9,600 bit/s",
         unit: "s",
         rows,
         why: "The thesis has none of these additions. The savings are in ms per second of the \
-              original time. Short headers (RFC 1144) help with keys: a screenful is 91 % data, \
-              and its time is that of the screen. Early acknowledgments help with more than a \
-              window of data: within one window they cost an acknowledgment each and save nothing. \
-              SACK, which also enables RACK-TLP, helps with packets that the concentrator drops: \
-              missing data is retransmitted before a timeout, if later data has arrived or a probe \
-              is answered. Together with early acknowledgments SACK saves less, since a packet is \
-              printed before the next one is processed, and the missing data is reported later.",
+              original time. Short headers (RFC 1144) help with keys. They do not help with a \
+              screenful: 91 % of it is data, and its time is that of the screen. Early \
+              acknowledgments help with more than a window of data; within one window each of them \
+              costs its own time and saves nothing. SACK, which also enables RACK-TLP, helps with \
+              packets that the concentrator drops: missing data is retransmitted before a timeout, \
+              if later data has arrived or a probe is answered. Together with early acknowledgments \
+              SACK saves less, because a packet is printed before the next one is processed, and \
+              the missing data is reported later.",
     })
 }
 
@@ -62,19 +63,19 @@ type Measure = fn(&Scenario, Additions) -> Result<f64, Stuck>;
 
 fn echo(scenario: &Scenario, additions: Additions) -> Result<f64, Stuck> {
     let equipment = additions.equip(scenario.equipment());
-    Ok(echo_by(equipment, scenario.rate_bps, scenario.keys)?.time.as_secs_f64())
+    Ok(echo_with(equipment, scenario.rate_bps, scenario.keys)?.time.as_secs_f64())
 }
 
 fn screenful(scenario: &Scenario, additions: Additions) -> Result<f64, Stuck> {
     let equipment = additions.equip(scenario.equipment());
-    let result = screenful_by(equipment, scenario.rate_bps, WINDOW, scenario.seed)?;
+    let result = screenful_with(equipment, scenario.rate_bps, WINDOW, scenario.seed)?;
     Ok(result.first_to_last.as_secs_f64())
 }
 
 fn transfer(scenario: &Scenario, additions: Additions) -> Result<f64, Stuck> {
     let equipment = additions.equip(scenario.equipment());
     let time = scenario.transfer_time();
-    let transfer = maximum_transfer_by(equipment, scenario.rate_bps, time)?;
+    let transfer = maximum_transfer_with(equipment, scenario.rate_bps, time)?;
     Ok(time.as_secs_f64() * 1000.0 / transfer.data_bytes.max(1) as f64)
 }
 

@@ -34,12 +34,12 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         unit: "s",
         rows,
         why: "The thesis gives no times. It states that more than twenty packets at once are too \
-              many for the concentrator, that a window of 240 bytes lets four packets be sent at \
-              once and needs eight or nine updates, and that these updates cost less than a \
-              timeout. The thesis does not state how many buffers the concentrator had: the 16 of \
-              the scenario are an assumption. Where the window is smaller than a screenful, the \
-              simulated Comet has a congestion window, initially of ten packets, which the Comet \
-              of 1982 did not have.",
+              many for the concentrator. It also states that a window of 240 bytes lets four \
+              packets be sent at once and needs eight or nine updates, and that these updates cost \
+              less than a timeout. The thesis does not state how many buffers the concentrator had: \
+              the 16 of the scenario are an assumption. If the window is smaller than a screenful, \
+              the simulated Comet has a congestion window, initially of ten packets, which the \
+              Comet of 1982 did not have.",
     })
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_window_costs_less_than_the_time_outs_of_a_large_one() {
+    fn a_small_window_costs_less_than_the_timeouts_of_a_large_window() {
         let scenario = built_in();
         assert!(scenario.windows_bytes[0] < SCREENFUL);
         let rows = table(&scenario).unwrap().rows;

@@ -1,6 +1,6 @@
 //! The echo of table 6-4 with later technology: compressed headers (RFC 1144), and fast processors.
 
-use super::super::experiments::{Equipment, echo_by};
+use super::super::experiments::{Equipment, echo_with};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
@@ -14,7 +14,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     for (processors, costs) in [("1982", scenario.equipment().costs), ("no", Costs::default())] {
         for (headers, compresses_headers) in [("full", false), ("compressed", true)] {
             let equipment = Equipment { costs, compresses_headers, ..scenario.equipment() };
-            let echo = echo_by(equipment, FAST_BPS, scenario.keys)?;
+            let echo = echo_with(equipment, FAST_BPS, scenario.keys)?;
             let bytes = echo.line_bytes;
             let what = format!("{processors} processor time, {headers} headers, {bytes:.0} bytes");
             // The thesis measured one of the four combinations.
@@ -27,15 +27,16 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "the echo at 19,200 bit/s with compressed headers on LLP",
         unit: "s",
         rows,
-        why: "The thesis had full headers only. Without processor time only the time of the line \
-              is left: 96 or 24 bytes for both directions together, of ten bits each, 50.0 or 12.5 \
-              ms. A packet of one character is 12 bytes instead of 48: REQ, ACK and END, the \
-              character, and eight bytes of header. Five of these eight report that the window has \
-              shrunk by one, because the right edge of the window does not move until a segment of \
-              500 bytes fits again (RFC 9293 §3.8.6.2.2), so the special case for an echo does not \
-              apply; with a constant window a packet would be seven bytes, and the echo would take \
-              7.3 ms. With the processors of 1982 the echo takes 34.7 ms; 22 ms of it are \
-              processor time, as much as with full headers.",
+        why: "The thesis had full headers only. Without processor time only the time of the line is \
+              left. Both directions together send 96 bytes with full headers and 24 bytes with \
+              short ones, of ten bits each, in 50.0 and 12.5 ms. A packet of one character is 12 \
+              bytes instead of 48: REQ, ACK and END, the character, and eight bytes of header. Five \
+              of these eight report that the window has shrunk by one, because the right edge of \
+              the window does not move until a segment of 500 bytes fits again (RFC 9293 \
+              §3.8.6.2.2). Therefore the special case for an echo does not apply. With a constant \
+              window a packet would be seven bytes, and the echo would take 7.3 ms. With the \
+              processors of 1982 the echo takes 34.7 ms; 22 ms of it are processor time, as much as \
+              with full headers.",
     })
 }
 

@@ -1,6 +1,6 @@
-//! Figure 6-1: five lines of the packet transfer time by packet size.
+//! Figure 6-1: five lines that show the packet transfer time as a function of the packet size.
 
-use super::super::experiments::{Content, packet_transfer_by};
+use super::super::experiments::{Content, packet_transfer_with};
 use super::super::scenario::Scenario;
 use crate::picture::{self, Drawing, Picture};
 use crate::table::{Figure, Origin, Row, Table};
@@ -13,29 +13,28 @@ const SIZES: [usize; 6] = [1, 100, 200, 300, 400, 500];
 /// Overhead of a packet on the line, in bytes.
 const OVERHEAD_BYTES: usize = 47;
 
-/// A line of the thesis's figure. Each line is the sum of the line below it and one component of
-/// table 6-1.
-struct Paper {
+/// A line of the thesis's figure. Each line adds one component of table 6-1 to the line below it.
+struct PaperLine {
     name: &'static str,
     origin: Origin,
     /// Whether the thesis measured the line instead of calculating or estimating it (§6.2.1).
     is_measured: bool,
     at_0_s: f64,
-    us_a_byte: f64,
+    us_per_byte: f64,
 }
 
-const fn line(name: &'static str, origin: Origin, at_0_s: f64, us_a_byte: f64) -> Paper {
-    Paper { name, origin, is_measured: true, at_0_s, us_a_byte }
+const fn line(name: &'static str, origin: Origin, at_0_s: f64, us_per_byte: f64) -> PaperLine {
+    PaperLine { name, origin, is_measured: true, at_0_s, us_per_byte }
 }
 
 /// The lines of the figure from top to bottom. All costs except that of a carriage return are those
 /// of the thesis.
-const PAPER: [Paper; 5] = [
+const PAPER: [PaperLine; 5] = [
     line("CR", Origin::Fit, 0.0589, 2_279.7),
     line("PC", Origin::Input, 0.0589, 1_887.7),
     line("OP", Origin::Input, 0.0590, 1_195.7),
-    Paper { is_measured: false, ..line("SL", Origin::Input, 0.0490, 1_041.7) },
-    Paper { is_measured: false, ..line("INT", Origin::Input, 0.0109, 231.0) },
+    PaperLine { is_measured: false, ..line("SL", Origin::Input, 0.0490, 1_041.7) },
+    PaperLine { is_measured: false, ..line("INT", Origin::Input, 0.0109, 231.0) },
 ];
 
 /// Returns a table with the constant and the slope per data byte of each line, and the figure with
@@ -45,7 +44,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
         SIZES
             .iter()
             .map(|size| {
-                packet_transfer_by(scenario.equipment(), scenario.rate_bps, *size, content)
+                packet_transfer_with(scenario.equipment(), scenario.rate_bps, *size, content)
                     .map(|time| time.as_secs_f64())
             })
             .collect()
@@ -62,7 +61,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
         of_bytes(scenario.costs.line_byte_ns as f64),
     ];
     let lines = || PAPER.iter().zip(&ours);
-    let drawn = lines().map(|(paper, times)| points(paper.name, times)).collect();
+    let plot_lines = lines().map(|(paper, times)| points(paper.name, times)).collect();
     let rows = lines().flat_map(|(paper, times)| compared(paper, times)).collect();
     let table = Table {
         number: "figure 6-1",
@@ -70,33 +69,34 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
         unit: "s; us",
         rows,
         why: "The thesis prints the picture and table 6-1, from which all values of its lines are \
-              computed here. It calculated SL and estimated INT, by counting cycles. Line OP \
+              computed here. It calculated SL, and estimated INT by counting cycles. Line OP \
               includes the interrupt of the last byte, 231 us, which the thesis counts in its OOF. \
-              In line CR the carriage returns of plumbline's text come at every 82nd byte, so that \
-              a packet whose size is between two multiples of 82 has no carriage return for the \
-              rest: a fit through five sizes differs from the thesis's fit through its own sizes.",
+              In line CR the carriage returns of plumbline's text come at every 82nd byte. A packet \
+              whose size is between two multiples of 82 therefore has no carriage return for the \
+              rest, and a fit through five sizes differs from the thesis's fit through its own \
+              sizes.",
     };
     let title = "packet transfer time by size, from plumbline's points";
-    let across = "bits of the packet";
-    let up = "s";
-    let drawing = Drawing::Plot { across, up, lines: drawn };
+    let x_label = "bits of the packet";
+    let y_label = "s";
+    let drawing = Drawing::Plot { x_label, y_label, lines: plot_lines };
     Ok((table, Picture { number: "figure 6-1", title, drawing }))
 }
 
 /// Returns the rows of a line: its constant, its slope, and its value at 500 bytes.
-fn compared(paper: &Paper, times: &[f64]) -> [Row; 3] {
+fn compared(paper: &PaperLine, times: &[f64]) -> [Row; 3] {
     let (at_0, slope) = fit(times);
-    let Paper { name, origin, is_measured, at_0_s, us_a_byte } = *paper;
+    let PaperLine { name, origin, is_measured, at_0_s, us_per_byte } = *paper;
     let row = |what: String, theirs: f64, ours: f64, digits| {
         let row = Row::new(what, origin, ours, digits);
         let figure = Figure::derived(theirs);
         if is_measured { row.measured(figure) } else { row.predicted(figure) }
     };
     let last = times.last().copied().unwrap_or_default();
-    let at_500_s = at_0_s + us_a_byte * 500.0 / 1e6;
+    let at_500_s = at_0_s + us_per_byte * 500.0 / 1e6;
     [
         row(format!("line {name} at no data, s"), at_0_s, at_0, 4),
-        row(format!("line {name}, us a data byte"), us_a_byte, slope * 1e6, 0),
+        row(format!("line {name}, us a data byte"), us_per_byte, slope * 1e6, 0),
         row(format!("line {name} at 500 bytes, s"), at_500_s, last, 4),
     ]
 }

@@ -46,15 +46,15 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
         title: "screenfuls from CSR through a concentrator that drops packets of a burst",
         unit: "s, mean of each clump",
         rows,
-        why: "Four packets arrive together; the first passes, and each of the others is dropped \
+        why: "Four packets arrive together. The first passes, and each of the others is dropped \
               with a probability of 35 %, because the thesis states only \"often\". The timeout of \
               CSR, 3.5 s, is derived from its clumps. The thesis shows the share of each clump for \
               ten tests in a picture that cannot be read in the scan. The thesis counts \
-              retransmissions, plumbline counts timeouts: all data that is missing at a timeout is \
-              retransmitted together. In the thesis the second and the third clump are as far \
-              apart as the first and the second: this means a fixed timer, which the scenario has. \
-              A timer that backs off, as RFC 6298 §5.5 requires of modern hosts, waits twice as \
-              long the second time, and its third clump is late by that time.",
+              retransmissions; plumbline counts timeouts, because all data that is missing at a \
+              timeout is retransmitted together. In the thesis the second and the third clump are \
+              as far apart as the first and the second. This means a fixed timer, which the \
+              scenario has. A timer that backs off, as RFC 6298 §5.5 requires of modern hosts, \
+              waits twice as long the second time, and its third clump is late by that time.",
     };
     let title = "screenfuls from CSR by the time that they took";
     Ok((table, Picture { number: "figure 6-3", title, drawing: Drawing::Bars(bars) }))

@@ -24,16 +24,15 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         title: "packets of 500 bytes that are not received correctly (§6.2.3)",
         unit: "%",
         rows,
-        why: "A byte that arrives while the routine is busy waits for the routine, and is lost if \
-              the next byte arrives before the routine takes it: the adapter holds one byte, and \
+        why: "A byte that arrives while the routine is busy waits for the routine. The byte is lost \
+              if the next byte arrives before the routine takes it: the adapter holds one byte, and \
               the thesis describes every interrupt in this way (§1.1). The thesis concludes that \
               some bytes take longer than 231 us. That one byte in ten takes longer, by 60 us on \
-              average, is fitted to the thesis's figures at 28,800 and 38,400 bit/s, with packets \
-              of 500 bytes; the thesis does not state their size. The average byte then takes 237 \
-              us, 2.6 % more than the thesis counted in the processor's manual; according to the \
-              thesis this count may be very inaccurate. At 43,000 bit/s no parameter is fitted: \
-              the line sends a byte every 232.6 us, so that the routine falls behind in every \
-              packet.",
+              average, is fitted to the thesis's figures at 28,800 and 38,400 bit/s with packets of \
+              500 bytes; the thesis does not state their size. The average byte then takes 237 us, \
+              2.6 % more than the thesis counted in the processor's manual. According to the thesis \
+              this count may be very inaccurate. At 43,000 bit/s no parameter is fitted: the line \
+              sends a byte every 232.6 us, so that the routine falls behind in every packet.",
     }
 }
 
@@ -43,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_faster_the_line_the_more_is_lost_and_at_43000_nothing_passes() {
+    fn faster_lines_lose_more_packets_and_at_43000_bits_per_second_all_are_lost() {
         let rows = &table(&built_in()).rows;
         assert!(rows.is_sorted_by(|a, b| a.ours <= b.ours), "{rows:?}");
         assert!((rows[3].ours - 3.0).abs() < 1.0 && (rows[4].ours - 50.0).abs() < 4.0, "{rows:?}");

@@ -1,12 +1,12 @@
 //! The lock-step of TM-233 §5.6, in which the sender waits for each window update, and the remedy
 //! proposed in §7.1.
 
-use super::super::experiments::{Equipment, maximum_transfer_by};
+use super::super::experiments::{Equipment, maximum_transfer_with};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns the results of the maximum data transfer test in lock-step, and with acknowledgments
+/// Returns the results of the maximum data transfer test: in lock-step, and with acknowledgments
 /// that are sent while one packet is still queued.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let time = scenario.transfer_time();
@@ -15,7 +15,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     for (answers_early, what, measured) in runs {
         let equipment = Equipment { answers_early, ..scenario.equipment() };
         for rate_bps in [scenario.rate_bps, scenario.rate_bps * 2] {
-            let transfer = maximum_transfer_by(equipment, rate_bps, time)?;
+            let transfer = maximum_transfer_with(equipment, rate_bps, time)?;
             let bps = transfer.data_bytes as f64 * 8.0 / time.as_secs_f64();
             let measured = measured.filter(|_| rate_bps == 9_600);
             let what =
@@ -31,10 +31,9 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         rows,
         why: "The thesis proposes the remedy and has not built it. In lock-step the sender waits \
               while the last packet of a window is printed and the window update travels back. The \
-              remedy opens the window when half of it is used and one packet is left to process, \
-              at the cost of more acknowledgments of 5 ms each. The processor time of a packet of \
-              500 bytes (0.7117 s) does not change: without any other work 5,620 bit/s are the \
-              limit.",
+              remedy opens the window when half of it is used and one packet is left to process. \
+              The cost is more acknowledgments, of 5 ms each. The processor time of a packet of 500 \
+              bytes (0.7117 s) does not change: without any other work 5,620 bit/s are the limit.",
     })
 }
 

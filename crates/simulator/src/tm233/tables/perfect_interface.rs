@@ -1,6 +1,6 @@
 //! Times with a network interface that takes no processor time (TM-233 §6.2.3, §6.2.4 and §7.1).
 
-use super::super::experiments::{Equipment, WINDOW, echo_by, screenful_by};
+use super::super::experiments::{Equipment, WINDOW, echo_with, screenful_with};
 use super::super::scenario::Scenario;
 use crate::table::{Extent, Row, Table};
 use crate::world::Stuck;
@@ -15,10 +15,10 @@ const SCREENFUL_BITS: f64 = 1_966.0 * 8.0;
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let costs = scenario.equipment().costs.with(Work::LineByte, 0);
     let equipment = Equipment { costs, ..scenario.equipment() };
-    let screenful = screenful_by(equipment, RATE_BPS, WINDOW, scenario.seed)?;
+    let screenful = screenful_with(equipment, RATE_BPS, WINDOW, scenario.seed)?;
     let busy = screenful.busy().as_secs_f64();
-    let echo = echo_by(equipment, RATE_BPS, scenario.keys)?.time.as_secs_f64();
-    let wired = echo_by(scenario.equipment(), 23_040, scenario.keys)?.time.as_secs_f64();
+    let echo = echo_with(equipment, RATE_BPS, scenario.keys)?.time.as_secs_f64();
+    let direct_echo_s = echo_with(scenario.equipment(), 23_040, scenario.keys)?.time.as_secs_f64();
     Ok(Table {
         number: "B",
         title: "a perfect network interface (§6.2.3)",
@@ -27,7 +27,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             Row::fit("screenful, processor", busy, 4).predicted(2.30),
             Row::fit("screenful, data bit/s", SCREENFUL_BITS / busy, 0).predicted(6_800.0),
             Row::input("echo", echo, 4).predicted(0.0216),
-            Row::output("times faster than 23,040 bit/s", wired / echo, 1)
+            Row::output("times faster than 23,040 bit/s", direct_echo_s / echo, 1)
                 .predicted(Extent::AtMost(3.0)),
         ],
         why: "The computed times are the costs without the interrupt routine. The thesis states \

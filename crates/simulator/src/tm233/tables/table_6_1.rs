@@ -1,6 +1,6 @@
 //! Table 6-1: the components of the transfer time of a packet.
 
-use super::super::experiments::{Content, packet_transfer_by};
+use super::super::experiments::{Content, packet_transfer_with};
 use super::super::scenario::Scenario;
 use crate::table::{Figure, Origin, Row, Table};
 use crate::transmission_line::Line;
@@ -12,7 +12,7 @@ const SIZES: [usize; 4] = [0, 1, 466, 500];
 const OVERHEAD_BYTES: usize = 47;
 
 /// A line of part B: its values for each packet size, and its slope in microseconds per data byte.
-struct Statistic {
+struct PartBLine {
     name: &'static str,
     paper: [f64; 4],
     paper_us: f64,
@@ -22,7 +22,7 @@ struct Statistic {
     is_calculated: bool,
 }
 
-impl Statistic {
+impl PartBLine {
     fn rows(&self) -> Vec<Row> {
         let compared = |what: String, paper: f64, ours, digits| {
             let row = Row::new(what, self.origin, ours, digits);
@@ -31,7 +31,8 @@ impl Statistic {
         let by_size = SIZES.iter().zip(self.paper).zip(self.ours);
         let mut rows: Vec<Row> = by_size
             .map(|((size, paper), ours)| {
-                // The thesis prints half of OOV at 466 bytes, and at 500 in tables 6-2 and 6-3.
+                // The thesis prints half of OOV: for 466 bytes here, and for 500 bytes in tables
+                // 6-2 and 6-3.
                 let is_half = self.name == "OOV" && *size > 1;
                 let (part, share) = if is_half { ("1/2 ", 0.5) } else { ("", 1.0) };
                 compared(format!("{part}{}, {size} B", self.name), paper, ours * share, 4)
@@ -53,7 +54,7 @@ struct Lines {
 /// Returns all values of part B.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let time = |size, content| {
-        packet_transfer_by(scenario.equipment(), scenario.rate_bps, size, content)
+        packet_transfer_with(scenario.equipment(), scenario.rate_bps, size, content)
             .map(|time| time.as_secs_f64())
     };
     let by_size = |content| -> Result<[f64; 3], Stuck> {
@@ -86,34 +87,35 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "packet transfer times between two personal computers, 9,600 bit/s",
         unit: "s; us a data byte",
         rows,
-        why: "The costs are taken from this table: the agreement shows only that plumbline's \
-              engines perform each kind of work as often as the thesis does. The thesis's lines \
-              are fits through many sizes; 466 bytes hold five carriage returns, 500 hold six and \
-              one byte holds none, which a straight line does not show, and its PCO begins at -0.1 \
-              ms for no data. Plumbline's value for no data is on the straight line through 1 and \
-              500 bytes. Line OP is longer by the interrupt of the last byte, 231 us, which the \
-              thesis counts in its OOF, and by the bytes that LLP escapes. Of OOV, which is the \
-              sum of both sides, the thesis prints half at 466 bytes, and at 500 in tables 6-2 and \
-              6-3; the rest of the row cannot be read in the scan. SL, INT and ACT are calculated \
-              in the thesis and here.",
+        why: "The costs are taken from this table. The agreement shows only that plumbline performs \
+              each kind of work as often as the thesis does. The thesis's lines are fits through \
+              many sizes. They do not show that 466 bytes hold five carriage returns, 500 hold six \
+              and one byte holds none, and the PCO of the thesis begins at -0.1 ms for no data. \
+              Plumbline's value for no data is on the straight line through 1 and 500 bytes. Line \
+              OP is longer by the interrupt of the last byte, 231 us, which the thesis counts in \
+              its OOF, and by the bytes that LLP escapes. OOV is the sum of both sides. The thesis \
+              prints half of it at 466 bytes, and at 500 bytes in tables 6-2 and 6-3; the rest of \
+              the row cannot be read in the scan. SL, INT and ACT are calculated in the thesis and \
+              here.",
     })
 }
 
 /// Returns the lines of part B except OOF, which has one value.
-fn part_b(scenario: &Scenario, lines: &Lines) -> [Statistic; 6] {
-    let less = |of: [f64; 3], what: [f64; 3]| {
+fn part_b(scenario: &Scenario, lines: &Lines) -> [PartBLine; 6] {
+    let difference = |of: [f64; 3], what: [f64; 3]| {
         let [a, b, c] = of;
         let [x, y, z] = what;
-        from_1_on([a - x, b - y, c - z])
+        extrapolated_to_0([a - x, b - y, c - z])
     };
     let serial = serial(scenario, SIZES);
     let interrupt_s = scenario.costs.line_byte_ns as f64 / 1e9;
     let interrupts = SIZES.map(|size| (size + OVERHEAD_BYTES) as f64 * interrupt_s);
     let [sl_0, sl_1, sl_466, sl_500] = serial;
     let [int_0, int_1, int_466, int_500] = interrupts;
-    let [fixed, other_1, other_466, other_500] = less(lines.not_printed, [sl_1, sl_466, sl_500]);
+    let [fixed, other_1, other_466, other_500] =
+        difference(lines.not_printed, [sl_1, sl_466, sl_500]);
     let other = [0.0, other_1 - fixed, other_466 - fixed, other_500 - fixed];
-    let measured = |name, paper, paper_us, ours| Statistic {
+    let measured = |name, paper, paper_us, ours| PartBLine {
         name,
         paper,
         paper_us,
@@ -121,16 +123,16 @@ fn part_b(scenario: &Scenario, lines: &Lines) -> [Statistic; 6] {
         origin: Origin::Input,
         is_calculated: false,
     };
-    let calculated = |name, paper, paper_us, ours| Statistic {
+    let calculated = |name, paper, paper_us, ours| PartBLine {
         is_calculated: true,
         ..measured(name, paper, paper_us, ours)
     };
-    let returns = less(lines.carriage_returns, lines.printable);
-    let printing = less(lines.printable, lines.not_printed);
+    let returns = difference(lines.carriage_returns, lines.printable);
+    let printing = difference(lines.printable, lines.not_printed);
     let act = [sl_0 - int_0, sl_1 - int_1, sl_466 - int_466, sl_500 - int_500];
     [
         // The cost of a carriage return is fitted to table 6-3.
-        Statistic {
+        PartBLine {
             origin: Origin::Fit,
             ..measured("CRO", [0.0, 0.0004, 0.1825, 0.1959], 392.0, returns)
         },
@@ -148,7 +150,7 @@ fn serial<const COUNT: usize>(scenario: &Scenario, sizes: [usize; COUNT]) -> [f6
 }
 
 /// Returns the values for 0, 1, 466 and 500 bytes; the value for 0 bytes is extrapolated.
-fn from_1_on([at_1, at_466, at_500]: [f64; 3]) -> [f64; 4] {
+fn extrapolated_to_0([at_1, at_466, at_500]: [f64; 3]) -> [f64; 4] {
     [at_1 - (at_500 - at_1) / 499.0, at_1, at_466, at_500]
 }
 

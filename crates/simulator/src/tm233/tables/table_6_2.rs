@@ -1,6 +1,6 @@
 //! Table 6-2: the maximum data transfer test, and the thesis's sum of its processor times.
 
-use super::super::experiments::{Transfer, maximum_transfer_by};
+use super::super::experiments::{Transfer, maximum_transfer_with};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::transmission_line::Line;
@@ -9,22 +9,22 @@ use crate::world::Stuck;
 /// Number of bits on the line for a packet with 500 bytes of data, and for a packet without data.
 const PACKET_BITS: [f64; 2] = [5_470.0, 470.0];
 /// Number of packets in a window.
-const GROUP: u64 = 8;
+const WINDOW_PACKETS: u64 = 8;
 
 /// Returns the packet counts of the test, and the sum of the costs of these packets as in the
 /// thesis.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let transfer =
-        maximum_transfer_by(scenario.equipment(), scenario.rate_bps, scenario.transfer_time())?;
+        maximum_transfer_with(scenario.equipment(), scenario.rate_bps, scenario.transfer_time())?;
     let count = |what: &str, measured: f64, ours| Row::output(what, ours, 0).measured(measured);
     let packets = transfer.packets_in as f64;
-    let answers = transfer.packets_out as f64;
+    let acknowledgments = transfer.packets_out as f64;
     let seconds = scenario.transfer_time().as_secs_f64();
     let [packet_bits, answer_bits] = PACKET_BITS;
-    let total_bps = (packets * packet_bits + answers * answer_bits) / seconds;
+    let total_bps = (packets * packet_bits + acknowledgments * answer_bits) / seconds;
     let mut rows = vec![
         count("packets received", 734.0, packets),
-        count("acknowledgments sent", 92.0, answers),
+        count("acknowledgments sent", 92.0, acknowledgments),
     ];
     rows.extend(budget(scenario, &transfer));
     rows.push(count("total rate, bit/s", 6_770.0, total_bps));
@@ -36,14 +36,14 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         rows,
         why: "The thesis's sum is 572.5 s for a test of 600 s, and it does not explain the \
               difference. Plumbline's value is the same sum with its own packets and with the time \
-              that its meter reports for each. Its difference has other causes, so agreement of \
-              the counts with the measured ones proves little: its sender makes all eight packets \
-              of a window before the line has sent the first, whereas the thesis's sender makes \
-              one, which is the row of the remote host; and a carriage return costs 33.5 ms \
-              instead of 32.1 (see table 6-3), 0.07 s per window. Of the thesis's 92 packets one \
-              is for a group of six, and the thesis omits it from its sum; plumbline has only \
-              groups of eight. The thesis's total rate includes the acknowledgments: 734 packets \
-              alone are 6,692 bit/s, with 92 acknowledgments 6,764.",
+              that its meter reports for each. Its difference has other causes, so agreement of the \
+              counts with the measured ones proves little. Plumbline's sender makes all eight \
+              packets of a window before the line has sent the first. The thesis's sender makes \
+              one, whose time is the row of the remote host. A carriage return costs 33.5 ms \
+              instead of 32.1 (see table 6-3), which is 0.07 s per window. Of the thesis's 92 \
+              packets one is for a group of six, and the thesis omits it from its sum; plumbline \
+              has only groups of eight. The thesis's total rate includes the acknowledgments: 734 \
+              packets alone are 6,692 bit/s, with 92 acknowledgments 6,764.",
     })
 }
 
@@ -55,16 +55,21 @@ fn budget(scenario: &Scenario, transfer: &Transfer) -> Vec<Row> {
     let interrupts = |bytes: u64| bytes as f64 * line_byte_ns as f64 / 1e9;
     let segment = segment_ns as f64 / 1e9;
     let packets = transfer.packets_in as f64;
-    let answers = transfer.packets_out as f64;
-    let groups = transfer.packets_in.div_ceil(GROUP) as f64;
-    // Work of the receiver for its acknowledgments is not charged to received packets.
-    let for_answers = answers * (segment + interrupts(47));
-    let packet = (transfer.receiver_busy.as_secs_f64() - for_answers) / packets.max(1.0);
+    let acknowledgments = transfer.packets_out as f64;
+    let groups = transfer.packets_in.div_ceil(WINDOW_PACKETS) as f64;
+    // The receiver's work for its own acknowledgments is subtracted from its cost of received
+    // packets.
+    let acknowledgment_s = acknowledgments * (segment + interrupts(47));
+    let packet = (transfer.receiver_busy.as_secs_f64() - acknowledgment_s) / packets.max(1.0);
     let concurrent = line.serial_time(547).as_secs_f64() - interrupts(547);
     let parts = [
         ("first packet of each eight, s", 106.3, groups * (packet + concurrent)),
         ("other packets, s", 456.9, (packets - groups) * packet),
-        ("acknowledgments, s", 4.9, answers * (segment + line.serial_time(47).as_secs_f64())),
+        (
+            "acknowledgments, s",
+            4.9,
+            acknowledgments * (segment + line.serial_time(47).as_secs_f64()),
+        ),
         ("remote host, s", 4.4, transfer.sender_layers.as_secs_f64()),
     ];
     let sum: f64 = parts.iter().map(|(.., ours)| ours).sum();

@@ -1,6 +1,6 @@
 //! Table 6-3: the minimum time of a screenful, which is its processor time.
 
-use super::super::experiments::{Screenful, WINDOW, screenful_by, text_by};
+use super::super::experiments::{Screenful, WINDOW, screenful_with, text_with};
 use super::super::scenario::Scenario;
 use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
@@ -21,7 +21,8 @@ const DATA_BITS: f64 = 1_966.0 * 8.0;
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for (len, paper) in PACKETS {
-        let result = text_by(scenario.equipment(), scenario.rate_bps, WINDOW, scenario.seed, len)?;
+        let result =
+            text_with(scenario.equipment(), scenario.rate_bps, WINDOW, scenario.seed, len)?;
         let ours = parts(scenario, &result);
         for ((name, paper), ours) in NAMES.iter().zip(paper).zip(ours) {
             // The cost of a carriage return is fitted to this table.
@@ -31,9 +32,10 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             rows.push(Row::new(what, origin, ours, 4).predicted(paper));
         }
     }
-    let screenful = screenful_by(scenario.equipment(), scenario.rate_bps, WINDOW, scenario.seed)?;
-    let [returns, printing, fixed, by_byte, interrupts, total] = parts(scenario, &screenful);
-    let screen = returns + printing;
+    let screenful = screenful_with(scenario.equipment(), scenario.rate_bps, WINDOW, scenario.seed)?;
+    let [carriage_return_s, printing, fixed, by_byte, interrupts, total] =
+        parts(scenario, &screenful);
+    let screen = carriage_return_s + printing;
     rows.extend([
         Row::fit("screenful, CRO and PCO", screen, 4).predicted(Figure::derived(2.1307)),
         Row::input("screenful, 1/2 OOF", fixed, 4).predicted(Figure::derived(0.0200)),
@@ -54,25 +56,25 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "minimum time of a screenful of 1966 characters",
         unit: "s; bit/s",
         rows,
-        why: "The values are sums of the costs: the agreement shows that plumbline's engines do \
-              the work that the thesis counts. The thesis has a packet of each size, and three of \
-              one size and one of the other as the total. Of the screenful's four parts its text \
-              has the first, 2.13 s, which it verified with a program that only prints; the other \
-              three are computed here from its figures. One cost is taken from this table and not \
-              from table 6-1: a carriage return is 33.5 ms, one 23rd of the screen time beyond 692 \
-              us per byte. With the slope of table 6-1, 392 us times the 82 bytes of a line, a \
-              carriage return would be 32.1 ms, and the total 2.769 s. A single packet has a whole \
-              number of carriage returns, six in 500 bytes and five in 466.",
+        why: "The values are sums of the costs. The agreement shows that plumbline does the work \
+              that the thesis counts. The thesis states the costs of one packet of each size; its \
+              total is three packets of one size and one of the other. It states the first of the \
+              screenful's four parts, 2.13 s, in its text and verified it with a program that only \
+              prints. The other three parts are computed here from its figures. One cost is taken \
+              from this table and not from table 6-1: a carriage return is 33.5 ms, one 23rd of the \
+              screen time beyond 692 us per byte. With the slope of table 6-1, 392 us times the 82 \
+              bytes of a line, a carriage return would be 32.1 ms, and the total 2.769 s. A single \
+              packet has a whole number of carriage returns, six in 500 bytes and five in 466.",
     })
 }
 
 /// Returns the processor time of a text: CRO, PCO, OOF and OOV of one side, INT, and the total.
 fn parts(scenario: &Scenario, result: &Screenful) -> [f64; 6] {
     let seconds = |account: Account| result.charged(account).as_secs_f64();
-    let returns = result.new_lines as f64 * scenario.costs.new_line_ns as f64 / 1e9;
+    let carriage_return_s = result.new_lines as f64 * scenario.costs.new_line_ns as f64 / 1e9;
     [
-        returns,
-        seconds(Account::Terminal) - returns,
+        carriage_return_s,
+        seconds(Account::Terminal) - carriage_return_s,
         seconds(Account::TcpFixed),
         seconds(Account::TcpByte) + seconds(Account::Telnet),
         seconds(Account::Interrupt),

@@ -1,6 +1,6 @@
 //! Table 6-5: the time of a screenful between two personal computers.
 
-use super::super::experiments::{WINDOW, screenful_by};
+use super::super::experiments::{WINDOW, screenful_with};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
@@ -16,7 +16,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         let predicted = paper.map(|(_, predicted, _)| *predicted);
         let measured = paper.map(|(.., measured)| *measured);
         let screenful =
-            screenful_by(scenario.equipment(), *rate_bps, WINDOW, scenario.seed)?.first_to_last;
+            screenful_with(scenario.equipment(), *rate_bps, WINDOW, scenario.seed)?.first_to_last;
         let result = Row::output(format!("{rate_bps} bit/s"), screenful.as_secs_f64(), 2);
         rows.push(result.predicted_if(predicted).measured_if(measured));
     }
@@ -25,11 +25,11 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "screenful between two personal computers, first to last character",
         unit: "s",
         rows,
-        why: "The prediction starts the screenful before the checksum of the first packet; \
-              plumbline prints no data of a packet before it has verified the checksum, 19 ms \
+        why: "The prediction starts the screenful before the checksum of the first packet. \
+              Plumbline prints no data of a packet before it has verified the checksum, 19 ms \
               later, and on a faster line more interrupts have occurred by that time. The thesis \
-              could not explain its own difference of 0.15 s between predicted and measured; at \
-              4,800 bit/s it had timeouts caused by a fault in its link.",
+              could not explain its own difference of 0.15 s between predicted and measured time. \
+              At 4,800 bit/s it had timeouts caused by a fault in its link.",
     })
 }
 

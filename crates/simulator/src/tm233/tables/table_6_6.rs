@@ -1,14 +1,14 @@
 //! Table 6-6: echo times of foreign hosts.
 
-use super::super::experiments::{WINDOW, echo_by};
+use super::super::experiments::{WINDOW, echo_with};
 use super::super::foreign::{Additions, ForeignSession};
 use super::super::scenario::Scenario;
 use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
 
 /// A host, its echo times at 9,600 and 19,200 bit/s, and their difference, in seconds.
-type Paper = (&'static str, Option<f64>, f64, f64);
-const PAPER: [Paper; 4] = [
+type PaperRow = (&'static str, Option<f64>, f64, f64);
+const PAPER: [PaperRow; 4] = [
     ("CSR", None, 0.128, 0.047),
     ("Comet", Some(0.196), 0.136, 0.060),
     ("XX", Some(0.212), 0.161, 0.051),
@@ -20,7 +20,7 @@ const CSR_SLOW_CALCULATED: f64 = 0.128 + 0.047;
 /// Maximum number of echoes over which a foreign host's echo time is averaged.
 const FOREIGN_KEYS: usize = 100;
 /// The row of the thesis for two personal computers without the concentrator.
-const IBM_PC: Paper = ("IBM PC", Some(0.122), 0.072, 0.050);
+const IBM_PC: PaperRow = ("IBM PC", Some(0.122), 0.072, 0.050);
 
 /// Returns the echo time of each host at both line rates.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
@@ -28,10 +28,16 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     // The echoes of one host are identical except for a byte that LLP escapes.
     let keys = scenario.keys.min(FOREIGN_KEYS);
     let mut rows = Vec::new();
-    let between = |rate_bps| {
-        echo_by(scenario.equipment(), rate_bps, scenario.keys).map(|echo| echo.time.as_secs_f64())
+    let pc_echo_s = |rate_bps| {
+        echo_with(scenario.equipment(), rate_bps, scenario.keys).map(|echo| echo.time.as_secs_f64())
     };
-    add(&mut rows, "IBM PC", Some(&IBM_PC), [slow, fast], [between(slow)?, between(fast)?]);
+    add_rows(
+        &mut rows,
+        "IBM PC",
+        Some(&IBM_PC),
+        [slow, fast],
+        [pc_echo_s(slow)?, pc_echo_s(fast)?],
+    );
     for host in &scenario.hosts {
         let paper = PAPER.iter().find(|(name, ..)| *name == host.name);
         let echo = |rate_bps| {
@@ -46,26 +52,26 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             };
             foreign_session.echo(keys).map(|echo| echo.as_secs_f64())
         };
-        add(&mut rows, &host.name, paper, [slow, fast], [echo(slow)?, echo(fast)?]);
+        add_rows(&mut rows, &host.name, paper, [slow, fast], [echo(slow)?, echo(fast)?]);
     }
     Ok(Table {
         number: "6-6",
-        title: "the echo with various foreign hosts",
+        title: "echo with various foreign hosts",
         unit: "s",
         rows,
-        why: "The time of a host and its networks is fitted to the echo at 19,200 bit/s; the echo \
-              at 9,600 bit/s is then predicted, 50 ms later for each host. Comet and Multics took \
-              60 and 57 ms more; the thesis states only that the difference should be the same for \
-              all. CSR has no readable figure at 9,600 bit/s in the scan: 0.175 is its figure at \
-              19,200 bit/s plus the difference, 0.128 + 0.047, computed here and therefore in the \
-              predicted column.",
+        why: "The time of a host and its networks is fitted to the echo at 19,200 bit/s. The echo \
+              at 9,600 bit/s is then predicted to be 50 ms longer for each host. Comet and Multics \
+              took 60 and 57 ms more; the thesis states only that the difference should be the same \
+              for all. CSR has no readable figure at 9,600 bit/s in the scan. Its 0.175 is the \
+              figure at 19,200 bit/s plus the difference, 0.128 + 0.047; it is computed here and \
+              therefore in the predicted column.",
     })
 }
 
-fn add(
+fn add_rows(
     rows: &mut Vec<Row>,
     name: &str,
-    paper: Option<&Paper>,
+    paper: Option<&PaperRow>,
     rates_bps: [u64; 2],
     ours: [f64; 2],
 ) {

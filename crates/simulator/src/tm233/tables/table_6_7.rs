@@ -1,7 +1,7 @@
 //! Table 6-7: times of screenfuls from foreign hosts; the thesis lists the shortest times that it
 //! observed.
 
-use super::super::experiments::{WINDOW, screenful_by};
+use super::super::experiments::{WINDOW, screenful_with};
 use super::super::foreign::{Additions, ForeignSession};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
@@ -17,7 +17,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let rates = [scenario.rate_bps, scenario.rate_bps * 2];
     let mut rows = Vec::new();
     for (rate_bps, measured) in rates.into_iter().zip([2.82, 2.83]) {
-        let result = screenful_by(scenario.equipment(), rate_bps, WINDOW, scenario.seed)?;
+        let result = screenful_with(scenario.equipment(), rate_bps, WINDOW, scenario.seed)?;
         let what = format!("IBM PC, {rate_bps} bit/s");
         let ours = result.first_to_last.as_secs_f64();
         rows.push(Row::output(what, ours, 2).predicted(2.67).measured(measured));
@@ -49,10 +49,10 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         title: "a screenful from various foreign hosts, best case",
         unit: "s",
         rows,
-        why: "The thesis takes the best of its tests, so that the fault of the concentrator drops \
-              no packet; it has no such test from Comet and Multics, nor from XX at 9,600 bit/s. \
-              Lost packets are those that found no buffer. Plumbline's values are below the \
-              thesis's measurements, like the thesis's own predictions: it does not state what \
+        why: "The thesis takes the best of its tests, in which the faulty concentrator drops no \
+              packet. It has no such test from Comet and Multics, nor from XX at 9,600 bit/s. Lost \
+              packets are those that found no buffer. Plumbline's values are below the thesis's \
+              measurements, like the thesis's own predictions. The thesis does not state what \
               delayed CSR and XX at 19,200 bit/s, by 0.3 and 0.5 s. One more packet costs 5 ms and \
               the interrupts of its headers, 11 ms.",
     })

@@ -46,9 +46,9 @@ pub(super) fn table() -> Table {
             Row::output("out-of-sequence data, maximum", out_of_sequence as f64, 0)
                 .measured(20_480.0),
         ],
-        why: "The thesis keeps a sequence number of four bytes with every out-of-sequence byte; \
-              plumbline keeps ranges. The rest of the data, and table 6-8, the length of the code, \
-              differ between builds of plumbline: these tables come after all others and describe \
-              the running program.",
+        why: "The thesis stores a sequence number of four bytes with every out-of-sequence byte; \
+              plumbline stores ranges. The other data and the length of the code (table 6-8) differ \
+              between builds of plumbline. Their tables describe the running program and come after \
+              all others.",
     }
 }

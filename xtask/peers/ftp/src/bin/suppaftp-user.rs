@@ -63,16 +63,16 @@ fn connector() -> RustlsConnector {
         .with_safe_default_protocol_versions()
         .expect("the provider supports the default TLS versions")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
         .with_no_client_auth();
     RustlsConnector::from(Arc::new(configuration))
 }
 
 /// Certificate verifier that accepts any certificate with a matching signature.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -86,7 +86,7 @@ impl Unit {
     }
 }
 
-/// The pairs of a row of the report.
+/// The pairs of server and client in one row of the report.
 pub(super) struct Contest {
     pub(super) name: &'static str,
     pub(super) heading: String,

@@ -63,7 +63,6 @@ impl Directories {
         self.directory.join(name).display().to_string()
     }
 
-    /// Writes the large file.
     pub(super) fn write_large(&self, mebibytes: u64) -> Result<()> {
         let served = self.directory.join("root").join(LARGE);
         let piece: Vec<u8> = (0..MIB).map(|at| (at * 31 + at / 251).to_le_bytes()[0]).collect();
@@ -79,7 +78,6 @@ impl Directories {
         Ok(())
     }
 
-    /// Returns the size of the large file.
     pub(super) fn large_mib(&self) -> Result<u64> {
         let served = self.directory.join("root").join(LARGE);
         Ok(fs::metadata(served).map_or(0, |data| data.len() / MIB))

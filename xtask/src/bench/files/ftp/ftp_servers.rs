@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerProgram {
     Plumb,
@@ -94,23 +93,23 @@ impl ServerProgram {
         sessions: usize,
     ) -> Result<Command> {
         match self {
-            Self::Plumb => of_plumb(directories, port, sessions),
+            Self::Plumb => plumb_command(directories, port, sessions),
             Self::Unrecorded => {
-                let mut command = of_plumb(directories, port, sessions)?;
+                let mut command = plumb_command(directories, port, sessions)?;
                 command.arg("--no-record");
                 Ok(command)
             }
-            Self::Vsftpd => of_vsftpd(directories, port),
-            Self::PureFtpd => of_pure_ftpd(directories, port),
-            Self::Proftpd => of_proftpd(directories, port),
-            Self::Pyftpdlib => of_pyftpdlib(directories, port),
+            Self::Vsftpd => vsftpd_command(directories, port),
+            Self::PureFtpd => pure_ftpd_command(directories, port),
+            Self::Proftpd => proftpd_command(directories, port),
+            Self::Pyftpdlib => pyftpdlib_command(directories, port),
         }
     }
 }
 
 /// Returns the command for plumb's server, which listens at all addresses: clients on a TUN do not
 /// connect to its loopback address.
-fn of_plumb(directories: &Directories, port: u16, sessions: usize) -> Result<Command> {
+fn plumb_command(directories: &Directories, port: u16, sessions: usize) -> Result<Command> {
     let text = format!(
         "[ftp]\nroot = \"{}\"\nrights = \"writable\"\nlisten = [\"0.0.0.0:{port}\"]\n\
          sessions-max = {sessions}\nsessions-per-source-max = {sessions}\n",
@@ -124,7 +123,7 @@ fn of_plumb(directories: &Directories, port: u16, sessions: usize) -> Result<Com
     Ok(command)
 }
 
-fn of_vsftpd(directories: &Directories, port: u16) -> Result<Command> {
+fn vsftpd_command(directories: &Directories, port: u16) -> Result<Command> {
     let path = program("vsftpd", "vsftpd")?;
     let at = directories.directory.display();
     let text = format!(
@@ -160,7 +159,7 @@ fn write_users(directories: &Directories, name: &str) -> Result<PathBuf> {
     Ok(file)
 }
 
-fn of_pure_ftpd(directories: &Directories, port: u16) -> Result<Command> {
+fn pure_ftpd_command(directories: &Directories, port: u16) -> Result<Command> {
     let path = program("pure-ftpd", "pure-ftpd")?;
     let users = write_users(directories, "pure.passwd")?;
     // If the package was unpacked but not installed, `pure-pw` is in another directory of its tree.
@@ -189,7 +188,7 @@ fn of_pure_ftpd(directories: &Directories, port: u16) -> Result<Command> {
     Ok(command)
 }
 
-fn of_proftpd(directories: &Directories, port: u16) -> Result<Command> {
+fn proftpd_command(directories: &Directories, port: u16) -> Result<Command> {
     let path = program("proftpd", "proftpd-core")?;
     let users = write_users(directories, "proftpd.passwd")?;
     let unpacked_path = path.with_file_name("tree/usr/lib/proftpd");
@@ -214,7 +213,7 @@ fn of_proftpd(directories: &Directories, port: u16) -> Result<Command> {
     Ok(command)
 }
 
-fn of_pyftpdlib(directories: &Directories, port: u16) -> Result<Command> {
+fn pyftpdlib_command(directories: &Directories, port: u16) -> Result<Command> {
     let python_check = Command::new(PYTHON).args(["-c", "import pyftpdlib, OpenSSL"]).output();
     let is_installed = python_check.is_ok_and(|python_check| python_check.status.success());
     ensure!(is_installed, "there is no pyftpdlib: install it (apt-get install python3-pyftpdlib)");
@@ -247,7 +246,7 @@ impl Server {
         let clock = Monotonic::start();
         let until = clock.now() + START_TIMEOUT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let has_ended = program.has_ended()?.is_some();
+            let has_ended = program.exit_status()?.is_some();
             ensure!(!has_ended && clock.now() < until, "{} does not start", server_program.name());
             thread::sleep(Duration::from_millis(20));
         }

@@ -51,28 +51,29 @@ pub(super) fn run(
         .number("memory per session (KiB)")
         .number("rounds");
     let server_programs = [ServerProgram::Plumb, ServerProgram::Pyftpdlib];
-    let mut found: [Vec<RoundResult>; 2] = Default::default();
+    let mut results: [Vec<RoundResult>; 2] = Default::default();
     for round in 0..amount.rounds {
-        for (at, (server_program, found)) in server_programs.into_iter().zip(&mut found).enumerate()
+        for (at, (server_program, results)) in
+            server_programs.into_iter().zip(&mut results).enumerate()
         {
             // Each round uses new ports, because connections of the previous one are in TIME-WAIT.
             let port = PORT + u16::try_from(round * server_programs.len() + at)?;
             match measure(server_program, directories, conditions, amount.logins, port) {
-                Ok(one) => found.push(one),
+                Ok(result) => results.push(result),
                 Err(error) => {
-                    report
-                        .notes
-                        .push(format!("idle: left out: {}: {error:#}.", server_program.name()));
+                    let name = server_program.name();
+                    report.notes.push(format!("idle: omitted: {name}: {error:#}."));
                 }
             }
         }
     }
     let mut data = Vec::new();
-    for (server_program, found) in server_programs.into_iter().zip(&found) {
-        let of =
-            |figure: fn(&RoundResult) -> u64| median(&found.iter().map(figure).collect::<Vec<_>>());
-        let login = of(|one| one.ns_per_login);
-        let bytes = of(|one| one.bytes_per_session);
+    for (server_program, results) in server_programs.into_iter().zip(&results) {
+        let median_of = |figure: fn(&RoundResult) -> u64| {
+            median(&results.iter().map(figure).collect::<Vec<_>>())
+        };
+        let login = median_of(|one| one.ns_per_login);
+        let bytes = median_of(|one| one.bytes_per_session);
         let rate = login.map(|ns| (1_000_000_000 / ns.max(1)).to_string());
         let kibibytes = bytes.map(|bytes| bytes as f64 / 1024.0);
         let known = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
@@ -81,9 +82,9 @@ pub(super) fn run(
             known(rate),
             millis(login),
             known(kibibytes.map(|kibibytes| format!("{kibibytes:.1}"))),
-            found.len().to_string(),
+            results.len().to_string(),
         ]);
-        let all = found.iter().map(|one| json!([one.ns_per_login, one.bytes_per_session]));
+        let all = results.iter().map(|one| json!([one.ns_per_login, one.bytes_per_session]));
         data.push(
             json!({ "server": server_program.name(), "ns_and_bytes": all.collect::<Vec<_>>() }),
         );
@@ -91,13 +92,13 @@ pub(super) fn run(
             report.verdicts.push(Verdict {
                 what: "idle: server memory per session".to_owned(),
                 goal: MEMORY_GOAL_KIB,
-                found: kibibytes,
+                actual: kibibytes,
                 unit: " KiB",
             });
             report.verdicts.push(Verdict {
                 what: format!("idle: time per login ({RATE_GOAL} logins/s)"),
                 goal: 1000.0 / RATE_GOAL,
-                found: login.map(|ns| ns as f64 / 1e6),
+                actual: login.map(|ns| ns as f64 / 1e6),
                 unit: " ms",
             });
         }

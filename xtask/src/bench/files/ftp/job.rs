@@ -9,7 +9,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// FTP client program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FtpClientProgram {
     Plumb,
@@ -38,7 +37,7 @@ pub(super) enum Words {
     L36InFive,
 }
 
-/// A transfer.
+/// A transfer that a client program performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) is_upload: bool,
@@ -82,9 +81,9 @@ impl FtpClientProgram {
     ) -> Result<Command> {
         let mut command = Command::new(self.path()?);
         match self {
-            Self::Plumb => of_plumb(&mut command, directories, server_program, job),
-            Self::Curl => of_curl(&mut command, directories, server_program, job)?,
-            Self::Lftp => of_lftp(&mut command, directories, server_program, job),
+            Self::Plumb => plumb_command(&mut command, directories, server_program, job),
+            Self::Curl => curl_command(&mut command, directories, server_program, job)?,
+            Self::Lftp => lftp_job_command(&mut command, directories, server_program, job),
         }
         command.current_dir(directories.directory.join("here"));
         command.env("HOME", directories.directory.join("home"));
@@ -94,7 +93,7 @@ impl FtpClientProgram {
     }
 }
 
-fn of_plumb(
+fn plumb_command(
     command: &mut Command,
     directories: &Directories,
     server_program: ServerProgram,
@@ -133,7 +132,7 @@ fn of_plumb(
     }
 }
 
-fn of_curl(
+fn curl_command(
     command: &mut Command,
     directories: &Directories,
     server_program: ServerProgram,
@@ -171,7 +170,7 @@ fn of_curl(
     Ok(())
 }
 
-fn of_lftp(
+fn lftp_job_command(
     command: &mut Command,
     directories: &Directories,
     server_program: ServerProgram,

@@ -183,8 +183,8 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
         let contest = contest_of(row, &runner, amount)?;
         let notes = report.notes.len();
         let verdicts = report.verdicts.len();
-        let found = contest.run(&mut runner, rounds, report)?;
-        add_verdicts(row, &contest, &found, report);
+        let results = contest.run(&mut runner, rounds, report)?;
+        add_verdicts(row, &contest, &results, report);
         print_result(report, notes, verdicts);
     }
     if amount.wants(WORDS) {
@@ -229,7 +229,7 @@ fn print_result(report: &Report, notes: usize, verdicts: usize) {
     _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Prepares the files of a row, and returns its pairs.
+/// Prepares the files for a row of the report, and returns its pairs of server and client.
 fn contest_of(row: &Row, runner: &ClientRunner<'_>, amount: &Amount) -> Result<Contest> {
     let (load, heading) = match row.size {
         Size::Large { divisor } => {
@@ -266,11 +266,11 @@ fn contest_of(row: &Row, runner: &ClientRunner<'_>, amount: &Amount) -> Result<C
     Ok(Contest { name: row.name, heading: format!("{}: {heading}", row.name), pairs })
 }
 
-fn add_verdicts(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &mut Report) {
+fn add_verdicts(row: &Row, contest: &Contest, results: &[Vec<Measured>], report: &mut Report) {
     let name = row.name;
-    let of = |server_program, user| contest.results(found, server_program, user);
-    let ours = of(ServerProgram::Plumb, FtpClientProgram::Plumb);
-    let best = contest.best_third_party(found);
+    let results_of = |server_program, user| contest.results(results, server_program, user);
+    let ours = results_of(ServerProgram::Plumb, FtpClientProgram::Plumb);
+    let best = contest.best_third_party(results);
     let ratio = best.and_then(|(_, best)| ratio(ours, best, |one| one.wall_ns));
     let best_label = best.map_or_else(|| "no pair".to_owned(), |(pair, _)| pair.label());
     if let Some(both) = best.and_then(|(_, best)| {
@@ -281,8 +281,8 @@ fn add_verdicts(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &
             .notes
             .push(format!("{name}: CPU of plumb at both ends relative to {best_label}: {text}"));
     }
-    let mut verdict = |what: String, goal, found| {
-        report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, found, unit: "" });
+    let mut verdict = |what: String, goal, actual| {
+        report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, actual, unit: "" });
     };
     let spread = ratio
         .map_or_else(String::new, |ratio| format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest));
@@ -295,7 +295,7 @@ fn add_verdicts(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &
         ratio.map(|ratio| ratio.median),
     );
     if let Some(goal) = row.goals.max_server_cpu_ratio {
-        let peer = of(ServerProgram::Vsftpd, FtpClientProgram::Plumb);
+        let peer = results_of(ServerProgram::Vsftpd, FtpClientProgram::Plumb);
         let ratio = self::ratio(ours, peer, |one| one.server_ns);
         verdict(
             "CPU of plumb serve relative to vsftpd, client plumb".to_owned(),
@@ -321,7 +321,7 @@ fn add_verdicts(row: &Row, contest: &Contest, found: &[Vec<Measured>], report: &
 /// Returns one figure as a ratio to the same figure of another pair, round by round.
 fn ratio(ours: &[Measured], theirs: &[Measured], of: fn(&Measured) -> u64) -> Option<Ratio> {
     let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| (of(ours), of(theirs)));
-    Ratio::of(&rounds.collect::<Vec<_>>())
+    Ratio::from_pairs(&rounds.collect::<Vec<_>>())
 }
 
 /// Returns plumb's own pair with variants of one job; the first variant is the reference.
@@ -355,16 +355,16 @@ fn measure_words(
     ];
     let heading = format!("words: RETR of {mebibytes} MiB into a file, plumb to plumb");
     let contest = variants(WORDS, heading, &jobs);
-    let found = contest.run(runner, amount.rounds, report)?;
+    let results = contest.run(runner, amount.rounds, report)?;
     for (variant, what) in [(1, "L 36"), (2, "L 36 into c36")] {
-        let ratio = match (found.get(variant), found.first()) {
+        let ratio = match (results.get(variant), results.first()) {
             (Some(one), Some(first)) => ratio(one, first, |one| one.wall_ns),
             _ => None,
         };
         report.verdicts.push(Verdict {
             what: format!("words: time of {what} relative to I, goal {WORDS_GOAL} times as fast"),
             goal: 1.0 / WORDS_GOAL,
-            found: ratio.map(|ratio| ratio.median),
+            actual: ratio.map(|ratio| ratio.median),
             unit: "",
         });
     }
@@ -385,8 +385,8 @@ fn measure_tun(runner: &mut ClientRunner<'_>, amount: &Amount, report: &mut Repo
         let jobs = [("the kernel's TCP", job(false)), ("our own TCP on a TUN", job(true))];
         let heading = format!("tun: {what} of {mebibytes} MiB, plumb to plumb");
         let contest = variants(TUN, heading, &jobs);
-        let found = contest.run(runner, amount.rounds, report)?;
-        let ratio = match found.as_slice() {
+        let results = contest.run(runner, amount.rounds, report)?;
+        let ratio = match results.as_slice() {
             [kernel, tun] => ratio(tun, kernel, |one| one.wall_ns),
             _ => None,
         };
@@ -395,14 +395,14 @@ fn measure_tun(runner: &mut ClientRunner<'_>, amount: &Amount, report: &mut Repo
                 "tun: time of {what} relative to the kernel's TCP, goal {TUN_GOAL} times as fast"
             ),
             goal: 1.0 / TUN_GOAL,
-            found: ratio.map(|ratio| ratio.median),
+            actual: ratio.map(|ratio| ratio.median),
             unit: "",
         });
     }
     Ok(())
 }
 
-/// Transfers small files over one connection, with records at both ends and without.
+/// Transfers small files over one connection, with and without records at both ends.
 fn measure_records(
     runner: &mut ClientRunner<'_>,
     amount: &Amount,
@@ -427,8 +427,8 @@ fn measure_records(
                 pair(ServerProgram::Plumb, "with a record at both ends"),
             ],
         };
-        let found = contest.run(runner, amount.rounds * RECORDS_ROUNDS, report)?;
-        let ratio_of = |of: fn(&Measured) -> u64| match found.as_slice() {
+        let results = contest.run(runner, amount.rounds * RECORDS_ROUNDS, report)?;
+        let ratio_of = |of: fn(&Measured) -> u64| match results.as_slice() {
             [without, with] => ratio(with, without, of),
             _ => None,
         };
@@ -444,7 +444,7 @@ fn measure_records(
         report.verdicts.push(Verdict {
             what: format!("records: time of {what} with records, relative to without{spread}"),
             goal: RECORDS_GOAL,
-            found: ratio.map(|ratio| ratio.median),
+            actual: ratio.map(|ratio| ratio.median),
             unit: "",
         });
     }

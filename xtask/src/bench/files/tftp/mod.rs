@@ -17,8 +17,8 @@ use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// Block size, window, file size, and the largest ratio of the time to the fastest third-party
-/// pair's.
+/// Rows of the report: block size, window size, file size, and the largest accepted ratio of
+/// plumb's transfer time to that of the fastest third-party pair.
 const ROWS: [(Row, f64); 2] = [
     (Row { block_size: 512, window: 1, megabytes: 16 }, 1.0),
     (Row { block_size: 1428, window: 64, megabytes: 128 }, 1.0 / 3.0),
@@ -61,38 +61,38 @@ fn measure_row(
 ) -> Result<()> {
     harness.write_file(row.megabytes)?;
     let pairs: Vec<Pair> = harness.pairs(row).collect();
-    let found = measure_rounds(harness, &pairs, row, rounds)?;
+    let results = measure_rounds(harness, &pairs, row, rounds)?;
     let mut table = Table::new()
         .text("client and server")
         .number("time (s)")
         .number("MB/s")
         .number("client CPU (s/GB)")
         .number("server CPU (s/GB)");
-    let ours = found.first().cloned().unwrap_or_default();
+    let ours = results.first().cloned().unwrap_or_default();
     let mut data = Vec::new();
     let mut best: Option<(u64, &[Measured], Pair)> = None;
-    for (pair, found) in pairs.iter().zip(&found) {
-        let wall = median_figure(found, |one| one.wall_ns);
+    for (pair, results) in pairs.iter().zip(&results) {
+        let wall = median_figure(results, |one| one.wall_ns);
         let per_gigabyte = |ns: Option<u64>| ns.map(|ns| ns * 1000 / row.megabytes);
         let rate = wall.map(|ns| row.megabytes * 1_000_000_000 / ns.max(1));
         table.row([
             pair.name().to_owned(),
             seconds(wall),
             rate.map_or_else(|| UNKNOWN.to_owned(), count),
-            seconds(per_gigabyte(median_figure(found, |one| one.user_ns))),
-            seconds(per_gigabyte(median_figure(found, |one| one.server_ns))),
+            seconds(per_gigabyte(median_figure(results, |one| one.user_ns))),
+            seconds(per_gigabyte(median_figure(results, |one| one.server_ns))),
         ]);
-        let all: Vec<Value> = found.iter().map(Measured::json).collect();
+        let all: Vec<Value> = results.iter().map(Measured::json).collect();
         data.push(json!({ "pair": pair.name(), "rounds": all }));
         if let Some(wall) = wall.filter(|_| *pair != Pair::Ours)
             && best.is_none_or(|(least, ..)| wall < least)
         {
-            best = Some((wall, found, *pair));
+            best = Some((wall, results, *pair));
         }
     }
     let ratio = best.and_then(|(_, best, _)| {
         let pairs = ours.iter().zip(best).map(|(ours, best)| (ours.wall_ns, best.wall_ns));
-        Ratio::of(&pairs.collect::<Vec<_>>())
+        Ratio::from_pairs(&pairs.collect::<Vec<_>>())
     });
     let best_name = best.map_or("no peer", |(_, _, pair)| pair.name());
     let Row { block_size, window, megabytes } = row;
@@ -115,14 +115,14 @@ fn measure_row(
     report.verdicts.push(Verdict {
         what: format!("{sizes}, time relative to the fastest other pair"),
         goal,
-        found: ratio.map(|ratio| ratio.median),
+        actual: ratio.map(|ratio| ratio.median),
         unit: "",
     });
     Ok(())
 }
 
-fn median_figure(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
-    median(&found.iter().map(figure).collect::<Vec<_>>())
+fn median_figure(results: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> {
+    median(&results.iter().map(figure).collect::<Vec<_>>())
 }
 
 /// Measures every combination of block size and window with plumb's own pair.
@@ -149,7 +149,7 @@ fn measure_sizes(harness: &TftpHarness, report: &mut Report) -> Result<()> {
     report.verdicts.push(Verdict {
         what: "TFTP, sizes with a timeout".to_owned(),
         goal: 0.0,
-        found: Some(sizes_with_timeouts.into()),
+        actual: Some(sizes_with_timeouts.into()),
         unit: "",
     });
     Ok(())

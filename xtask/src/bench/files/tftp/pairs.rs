@@ -210,9 +210,9 @@ impl TftpHarness {
     }
 
     fn server(&self, pair: Pair) -> Result<&Account> {
-        let of = if pair == Pair::CurlHpa { Pair::Hpa } else { pair };
+        let measured_pair = if pair == Pair::CurlHpa { Pair::Hpa } else { pair };
         let mut servers = self.servers.iter();
-        let found = servers.find(|(server, ..)| *server == of);
+        let found = servers.find(|(server, ..)| *server == measured_pair);
         found.map(|(.., account)| account).context("there is no such server")
     }
 

@@ -13,7 +13,7 @@ const BLOCK: usize = 16_384;
 const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Relays the control connection until one side ends it.
-pub(super) fn pass(
+pub(super) fn relay_session(
     mut client: TcpStream,
     server: TcpStream,
     delays: Delays,
@@ -25,7 +25,7 @@ pub(super) fn pass(
     let reply_thread = thread::spawn(move || {
         let mut session = Session { client: to_client, delays, stop: stop_flag, data: None };
         // The end of the session closes both directions.
-        _ = session.pass_replies(server);
+        _ = session.forward_replies(server);
         _ = session.client.shutdown(Shutdown::Both);
     });
     let mut bytes = [0; 4_096];
@@ -56,7 +56,7 @@ struct Session {
 
 impl Session {
     /// Forwards the replies of the server, line by line.
-    fn pass_replies(&mut self, mut server: TcpStream) -> Result<()> {
+    fn forward_replies(&mut self, mut server: TcpStream) -> Result<()> {
         let mut bytes = [0; 4_096];
         let mut pending = Vec::new();
         while !self.stop.is_set() {
@@ -69,13 +69,13 @@ impl Session {
             pending.extend_from_slice(bytes.get(..count).unwrap_or_default());
             while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = pending.drain(..=end).collect();
-                self.pass_line(&line)?;
+                self.forward_line(&line)?;
             }
         }
         Ok(())
     }
 
-    fn pass_line(&mut self, line: &[u8]) -> Result<()> {
+    fn forward_line(&mut self, line: &[u8]) -> Result<()> {
         let text = String::from_utf8_lossy(line).into_owned();
         let delays = self.delays;
         let mut line = line.to_vec();

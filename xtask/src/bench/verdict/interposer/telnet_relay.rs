@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const BUFFER: usize = 16_384;
 
 /// Relays both directions until one of them ends.
-pub(super) fn pass(
+pub(super) fn relay_session(
     mut client: TcpStream,
     mut server: TcpStream,
     delays: Delays,
@@ -51,7 +51,8 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Forwards the server's output, delaying each piece by `delays` once a key has been typed.
+/// Forwards the server's output. After the first key of the client, delays the output as `delays`
+/// specifies.
 fn forward_replies(
     server: &mut TcpStream,
     mut client: TcpStream,
@@ -102,8 +103,8 @@ fn forward_replies(
     _ = writer.join();
 }
 
-/// Writes `bytes` at once or, with `pieces`, in pieces of that length in bytes with a pause in ms
-/// after each.
+/// Writes `bytes` at once or, with `pieces` = `(len, ms)`, `len` bytes at a time with a pause of
+/// `ms` after each write.
 fn write_pieces(
     client: &mut TcpStream,
     bytes: &[u8],

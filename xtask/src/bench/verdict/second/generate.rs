@@ -43,7 +43,7 @@ pub(in super::super) fn case(seed: u64, number: u64) -> Case {
 }
 
 /// Returns whether two causes can be measured together. Exactly one of them must act before the
-/// first byte of the session, and none on a processor.
+/// first byte of the session, and neither may act on a processor.
 fn can_combine(other: &Row, row: &Row, service: Service) -> bool {
     let is_opening = |row: &Row| row.resource == Resource::Opening;
     let is_processor = |row: &Row| row.resource == Resource::Processor;
@@ -134,7 +134,7 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
 
 fn build(seed: u64, number: u64, service: Service, causes: Vec<Cause>, rng: &mut Rng) -> Case {
     let has = |fault| causes.iter().any(|cause| cause.kind == Kind::Second(fault));
-    let supported_servers = server_choice::of(service, &causes);
+    let supported_servers = server_choice::servers_for(service, &causes);
     let peer = *rng.pick(&supported_servers).unwrap_or(&Peer::PlumbLogin);
     let path = path(&causes, rng);
     let asks_password = service.is_login() && (has(Fault::SlowProfile) || rng.is(0.4));

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Returns the servers of a service that support the causes.
-pub(super) fn of(service: Service, causes: &[Cause]) -> Vec<Peer> {
+pub(super) fn servers_for(service: Service, causes: &[Cause]) -> Vec<Peer> {
     let has = |fault| causes.iter().any(|cause| cause.kind == Kind::Second(fault));
     let all: &[Peer] = match service {
         // The other servers are configured not to look up names, or cannot look them up.

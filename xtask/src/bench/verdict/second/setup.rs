@@ -40,12 +40,12 @@ pub(in super::super) struct Conditions {
     /// Delay of the name server that the server queries, ms; `None` if the server has no name
     /// server.
     pub(in super::super) server_resolver_ms: Option<u64>,
-    /// `true` if the FTP server queries ident for the client's user.
+    /// Whether the FTP server queries ident for the client's user.
     pub(in super::super) asks_ident: bool,
     /// Delay of the start of the login shell, ms.
     pub(in super::super) profile_ms: u64,
     pub(in super::super) loops: Option<CompetingPrograms>,
-    /// `true` if the TFTP server refuses all options.
+    /// Whether the TFTP server refuses all options.
     pub(in super::super) has_no_options: bool,
 }
 
@@ -149,8 +149,9 @@ fn inject_symmetric_cause(setup: &mut Setup, fault: Fault, Cause { size, second,
 /// A period without gaps.
 const ALWAYS: Periodic = Periodic { every_ns: 1, for_ns: 1 };
 
-/// Sets the properties that path and peers have with and without the cause: the rate, or a server
-/// that queries other servers, which answer at once.
+/// Sets the properties that the path and the peers have with and without the cause, such as the
+/// rate of a link. If the cause is a slow lookup, the server also makes this lookup without the
+/// cause, and gets its answer at once.
 pub(in super::super) fn set_lasting_properties(
     setup: &mut Setup,
     fault: Fault,
@@ -220,8 +221,8 @@ mod tests {
     fn a_cause_changes_the_setup_and_its_removal_leaves_the_rates() {
         for row in &ROWS {
             let case = first_with(row.kind);
-            let with = Setup::of(&case, None);
-            let without = Setup::of(&case, Some(0));
+            let with = Setup::for_case(&case, None);
+            let without = Setup::for_case(&case, Some(0));
             assert_ne!(with, without, "{case}");
             assert_eq!(with.control, without.control);
             assert_eq!(with.to_client.link, without.to_client.link, "{case}");
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_loss_in_one_direction_leaves_the_other_one() {
-        let setup = |fault| Setup::of(&first_with(Kind::Second(fault)), None);
+        let setup = |fault| Setup::for_case(&first_with(Kind::Second(fault)), None);
         let server = setup(Fault::LossToServer);
         let client = setup(Fault::LossToClient);
         assert_eq!((server.to_client.loss, client.to_server.loss), (Loss::None, Loss::None));
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_saturated_uplink_has_a_faster_downlink_without_other_traffic() {
-        let setup = Setup::of(&first_with(Kind::Second(Fault::SaturatedUplink)), None);
+        let setup = Setup::for_case(&first_with(Kind::Second(Fault::SaturatedUplink)), None);
         let up = setup.to_server.link.unwrap();
         let downlink = setup.to_client.link.unwrap();
         assert_eq!(downlink.bits_per_second, 8 * up.bits_per_second);
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn a_server_with_lookups_makes_them_with_and_without_the_cause() {
         let case = first_with(Kind::Second(Fault::ReverseLookup));
-        let resolver = |removed| Setup::of(&case, removed).second.server_resolver_ms;
+        let resolver = |removed| Setup::for_case(&case, removed).second.server_resolver_ms;
         assert_eq!(resolver(Some(0)), Some(0));
         assert_eq!(resolver(None), Some(case.causes[0].size));
     }

@@ -64,7 +64,7 @@ fn receive(name: &str) -> Result<u64> {
         }
         match buffer.get(..length).unwrap_or_default() {
             [0, 6, options @ ..] => {
-                (block_size, window) = accepted(options);
+                (block_size, window) = accepted_sizes(options);
                 last = vec![0, 4, 0, 0];
                 socket.send_to(&last, peer)?;
             }
@@ -102,7 +102,7 @@ fn receive(name: &str) -> Result<u64> {
 }
 
 /// Returns the block size and the window size, in blocks, that the server accepts.
-fn accepted(options: &[u8]) -> (usize, u16) {
+fn accepted_sizes(options: &[u8]) -> (usize, u16) {
     let words: Vec<String> = options
         .split(|byte| *byte == 0)
         .map(|word| String::from_utf8_lossy(word).to_lowercase())
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn options_that_the_server_leaves_out_have_the_values_of_rfc_1350() {
-        assert_eq!(accepted(b"blksize\x001428\0windowsize\x0016\0"), (1_428, 16));
-        assert_eq!(accepted(b"blksize\x001428\0"), (1_428, 1));
-        assert_eq!(accepted(b""), (512, 1));
+        assert_eq!(accepted_sizes(b"blksize\x001428\0windowsize\x0016\0"), (1_428, 16));
+        assert_eq!(accepted_sizes(b"blksize\x001428\0"), (1_428, 1));
+        assert_eq!(accepted_sizes(b""), (512, 1));
     }
 }

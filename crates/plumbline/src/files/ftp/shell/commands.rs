@@ -136,8 +136,8 @@ pub(super) fn unknown_command_message(word: &str) -> String {
     }
 }
 
-/// Returns the edit distance from `from` to `to`: the number of insertions, deletions, replacements
-/// and swaps of adjacent letters.
+/// Returns the edit distance from `from` to `to`: the minimum number of insertions, deletions,
+/// replacements and swaps of adjacent letters.
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().collect();
     let to: Vec<char> = to.chars().collect();
@@ -225,7 +225,7 @@ pub(super) fn words(line: &str) -> (Vec<String>, usize) {
     (words, start)
 }
 
-/// Returns a name with the quotes that it needs as a word of a line.
+/// Returns a name in quotes if it needs quotes to be one word of a line.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = |letter: char| !letter.is_whitespace() && !matches!(letter, '"' | '\'');
     match name.contains('"') {

@@ -115,27 +115,27 @@ impl Completer for CompletionNames {
 mod tests {
     use super::*;
 
-    fn found(typed: &str) -> (usize, Vec<String>) {
+    fn completions_of(typed: &str) -> (usize, Vec<String>) {
         let names = ["a b", "ab", "c"].map(str::to_owned).to_vec();
         CompletionNames { names }.candidates(typed)
     }
 
     #[test]
     fn the_first_word_completes_commands_and_later_words_remote_names() {
-        assert_eq!(found("mge"), (0, vec!["mget".to_owned()]));
-        assert_eq!(found("get a"), (4, vec!["a b".to_owned(), "ab".to_owned()]));
-        assert_eq!(found("get \"a "), (4, vec!["a b".to_owned()]));
-        assert_eq!(found("type L"), (5, vec!["L36".to_owned()]));
-        assert_eq!(found("store c"), (6, vec!["c36".to_owned()]));
-        assert_eq!(found("help rena"), (5, vec!["rename".to_owned()]));
-        assert_eq!(found("quote S"), (6, Vec::new()));
+        assert_eq!(completions_of("mge"), (0, vec!["mget".to_owned()]));
+        assert_eq!(completions_of("get a"), (4, vec!["a b".to_owned(), "ab".to_owned()]));
+        assert_eq!(completions_of("get \"a "), (4, vec!["a b".to_owned()]));
+        assert_eq!(completions_of("type L"), (5, vec!["L36".to_owned()]));
+        assert_eq!(completions_of("store c"), (6, vec!["c36".to_owned()]));
+        assert_eq!(completions_of("help rena"), (5, vec!["rename".to_owned()]));
+        assert_eq!(completions_of("quote S"), (6, Vec::new()));
     }
 
     #[test]
     fn arguments_of_put_complete_local_files() {
-        let (start, files) = found("put /dev/ze");
+        let (start, files) = completions_of("put /dev/ze");
         assert_eq!((start, files), (4, vec!["/dev/zero".to_owned()]));
-        let (_, files) = found("lcd /de");
+        let (_, files) = completions_of("lcd /de");
         assert_eq!(files, ["/dev/"]);
     }
 }

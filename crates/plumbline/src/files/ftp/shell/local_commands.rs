@@ -5,7 +5,7 @@
 use super::super::error::FtpError;
 use super::super::manage::{line, print};
 use super::ShellState;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use anyhow::Context;
 use protocols::application::ftp::Timestamp;
 use protocols::application::ftp::listing::{Entry, Kind};
@@ -26,7 +26,9 @@ impl ShellState {
         Some(match (name, words) {
             ("lcd", []) => match std::env::var_os("HOME") {
                 Some(home) => change_directory(Path::new(&home)),
-                None => Err(FtpError::Wrong("HOME is not set in the environment".to_owned())),
+                None => {
+                    Err(FtpError::InvalidRequest("HOME is not set in the environment".to_owned()))
+                }
             },
             ("lcd", [directory]) => change_directory(Path::new(directory)),
             ("lpwd", []) => print_directory(),
@@ -46,8 +48,8 @@ impl ShellState {
         if !command.is_empty() {
             program.args(["-c", command]);
         }
-        // Unless the standard input is a terminal, it contains commands for this client, which the
-        // local command must not read.
+        // If the standard input is not a terminal, it contains commands for this client. The local
+        // command must not read them.
         if !std::io::stdin().is_terminal() {
             program.stdin(Stdio::null());
         }
@@ -64,7 +66,7 @@ impl ShellState {
         };
         let status = exit_result.map_err(anyhow::Error::new)?.context("cannot run the shell")?;
         if !status.success() {
-            say(&format!("the command ended with {status}"));
+            print_message(&format!("the command ended with {status}"));
         }
         Ok(())
     }
@@ -72,7 +74,7 @@ impl ShellState {
 
 fn change_directory(directory: &Path) -> Result<(), FtpError> {
     std::env::set_current_dir(directory).map_err(|error| {
-        FtpError::Wrong(format!("cannot change to {}: {error}", directory.display()))
+        FtpError::InvalidRequest(format!("cannot change to {}: {error}", directory.display()))
     })
 }
 

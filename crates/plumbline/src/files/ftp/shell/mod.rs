@@ -27,7 +27,7 @@ use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
 use super::run_command::{Interrupt, report_error, run_command_with};
 use crate::exit;
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::files::url::Url;
 use crate::state_dir::state_directory;
 use commands::{CommandLine, Group, find, unknown_command_message};
@@ -40,7 +40,7 @@ use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::io::IsTerminal;
-use transfer_commands::flags;
+use transfer_commands::split_flags;
 
 /// Introduction of `plumb ftp --help`.
 pub(crate) const SHELL_ABOUT: &str = "\
@@ -138,7 +138,7 @@ pub(crate) fn shell(arguments: &FtpShell) -> exit::Result {
                         Err(FtpError::Stopped) if !connector.cancellation.clear() => {
                             return Err(FtpError::Stopped);
                         }
-                        Err(error) => say(&error.sentence()),
+                        Err(error) => print_message(&error.sentence()),
                         // Clears an interrupt that arrived after the end of the command, so that it
                         // does not cancel the next command.
                         Ok(()) => _ = connector.cancellation.clear(),
@@ -177,7 +177,7 @@ async fn read(
         _ = stop.wait_for(|is_cancelled| *is_cancelled) => {
             if let Some(terminal) = terminal {
                 let stdin = rustix::stdio::stdin();
-                // On failure the terminal no longer exists.
+                // Ignored: restoring the modes fails only if the terminal no longer exists.
                 _ = termios::tcsetattr(stdin, OptionalActions::Now, &terminal);
             }
             Err(FtpError::Stopped)
@@ -232,7 +232,7 @@ impl ShellState {
             return Ok(Answer::Yes);
         }
         loop {
-            say(&format!(
+            print_message(&format!(
                 "{action} '{}'? y: yes, n: no, a: yes to all, q: skip the rest",
                 escaped(name)
             ));
@@ -257,7 +257,7 @@ impl ShellState {
 
     async fn command(&mut self, word: &str, words: &[&str], rest: &str) -> Result<(), FtpError> {
         let Some(command) = find(word) else {
-            return Err(FtpError::Wrong(unknown_command_message(word)));
+            return Err(FtpError::InvalidRequest(unknown_command_message(word)));
         };
         let name = command.name;
         let result = match command.group {
@@ -268,7 +268,7 @@ impl ShellState {
         };
         result.unwrap_or_else(|| {
             let usage = command.usage_text();
-            Err(FtpError::Wrong(format!("wrong arguments for '{word}', usage: {usage}")))
+            Err(FtpError::InvalidRequest(format!("wrong arguments for '{word}', usage: {usage}")))
         })
     }
 
@@ -276,7 +276,7 @@ impl ShellState {
     async fn remote_command(&mut self, name: &str, words: &[&str]) -> Option<Result<(), FtpError>> {
         Some(match (name, words) {
             ("ls" | "dir", words) => {
-                let (flags, names) = flags(words, "l")?;
+                let (flags, names) = split_flags(words, "l")?;
                 self.list(names, name == "dir" || flags.contains('l')).await
             }
             ("cd", [directory]) => self.change_directory(&self.remote_path(directory)).await,
@@ -287,7 +287,7 @@ impl ShellState {
                 print_file(&mut self.client, &path, self.image).await
             }
             ("rm", words) => {
-                let (flags, names) = flags(words, "rfnv")?;
+                let (flags, names) = split_flags(words, "rfnv")?;
                 if names.is_empty() {
                     return None;
                 }
@@ -321,7 +321,7 @@ impl ShellState {
                 if is_many { format!("{}:\n", escaped(name.as_bytes())) } else { String::new() };
             print(format!("{name_prefix}{lines}").as_bytes())?;
             if let Some(unparsed) = unparsed {
-                say(&unparsed);
+                print_message(&unparsed);
             }
             listed.extend(entries);
         }
@@ -335,7 +335,7 @@ impl ShellState {
         let client = &mut self.client;
         client.run(&context, Task::ChangeDirectory(name_of(directory)?)).await?;
         let reply = client.run(&context, Task::WorkingDirectory).await;
-        let reported_directory = reply.ok().and_then(|done| done.reply.quoted());
+        let reported_directory = reply.ok().and_then(|done| done.reply.quoted_name());
         self.directory = reported_directory.unwrap_or_else(|| directory.to_vec());
         self.client.directory = name_of(&self.directory).ok();
         Ok(())
@@ -346,7 +346,8 @@ impl ShellState {
         let mut removal = Removal::default();
         let mut asks_about_rest = true;
         'all: for name in names {
-            // Also checks the typed name itself, not only its path below the working directory.
+            // Checks the name as typed, in addition to the path of the name below the working
+            // directory.
             check_named(name.as_bytes(), "remove")?;
             let is_named = !is_pattern(name.as_bytes());
             for found in self.expand(name).await? {
@@ -377,7 +378,7 @@ impl ShellState {
 
     /// On a terminal, asks whether to remove the names.
     async fn confirms_removal(&mut self, removal: &Removal) -> Result<bool, FtpError> {
-        say(&format!("removing {}", removal.amount()));
+        print_message(&format!("removing {}", removal.amount_text()));
         if !std::io::stdin().is_terminal() {
             return Ok(true);
         }
@@ -407,7 +408,7 @@ impl ShellState {
         let permissions = u16::from_str_radix(mode, 8).ok().filter(|digits| *digits <= 0o7777);
         let Some(permissions) = permissions else {
             let sentence = format!("'{mode}' is not an octal mode like 644");
-            return Err(FtpError::Wrong(sentence));
+            return Err(FtpError::InvalidRequest(sentence));
         };
         for name in names {
             for found in self.expand(name).await? {

@@ -15,7 +15,7 @@ use protocols::application::ftp::{ByteSize, Representation, Type, WordFormat};
 use std::sync::atomic::Ordering;
 
 fn wrong_argument(error: &anyhow::Error) -> FtpError {
-    FtpError::Wrong(format!("{error:#}"))
+    FtpError::InvalidRequest(format!("{error:#}"))
 }
 
 impl ShellState {
@@ -60,7 +60,7 @@ impl ShellState {
             ("help", []) => print(help(None).unwrap_or_default().as_bytes()),
             ("help", [word]) => match help(Some(word)) {
                 Ok(text) => print(text.as_bytes()),
-                Err(sentence) => Err(FtpError::Wrong(sentence)),
+                Err(sentence) => Err(FtpError::InvalidRequest(sentence)),
             },
             _ => return None,
         })
@@ -131,20 +131,22 @@ impl ShellState {
             self.prompt_text()
         );
         print(text.as_bytes())?;
-        self.reply("cannot read the status", Task::Status(None)).await
+        self.run_and_print_reply("cannot read the status", Task::Status(None)).await
     }
 
     async fn quote(&mut self, command: &str) -> Result<(), FtpError> {
         if let Some(instead) = quote_replacement(command) {
             let verb = command.split_whitespace().next().unwrap_or_default();
-            return Err(FtpError::Wrong(format!("{verb} cannot be sent by quote: {instead}")));
+            return Err(FtpError::InvalidRequest(format!(
+                "{verb} cannot be sent by quote: {instead}"
+            )));
         }
         let task = Task::Quote(name_of(command.as_bytes())?);
-        self.reply("cannot run the command", task).await
+        self.run_and_print_reply("cannot run the command", task).await
     }
 
     /// Runs a task, and prints the server's reply.
-    async fn reply(&mut self, context: &str, task: Task) -> Result<(), FtpError> {
+    async fn run_and_print_reply(&mut self, context: &str, task: Task) -> Result<(), FtpError> {
         let done = self.client.run_once(context, task, None).await.0?;
         let lines = done.reply.lines.iter().map(|text| format!("{}\n", escaped(text)));
         print(lines.collect::<String>().as_bytes())

@@ -8,7 +8,7 @@ use super::super::remote::{RemoteEntry, is_pattern, join, split};
 use super::super::run_command::ProgressDisplay;
 use super::{Answer, ShellState};
 use crate::files::escape_name::escaped;
-use crate::files::progress::say;
+use crate::files::progress::print_message;
 use crate::transfer_recorder::{Record, summary};
 use os::beneath::Existing;
 use protocols::application::ftp::LocalName;
@@ -19,7 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// Separates the flags from the other words; `None` if a flag is unknown.
-pub(super) fn flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String, &'w [&'a str])> {
+pub(super) fn split_flags<'a, 'w>(
+    words: &'w [&'a str],
+    known: &str,
+) -> Option<(String, &'w [&'a str])> {
     let mut flags = String::new();
     let mut rest = words;
     while let [word, others @ ..] = rest
@@ -44,7 +47,7 @@ impl ShellState {
         name: &str,
         words: &[&str],
     ) -> Option<Result<(), FtpError>> {
-        let (flags, words) = flags(words, "cf")?;
+        let (flags, words) = split_flags(words, "cf")?;
         let mut options = self.options;
         options.continues = flags.contains('c') || matches!(name, "reget" | "reput");
         if flags.contains('f') {
@@ -86,8 +89,9 @@ impl ShellState {
         options: &FtpOptions,
     ) -> Result<(), FtpError> {
         let last_component = split(path).1;
-        let name = LocalName::new(last_component)
-            .map_err(|_| FtpError::Wrong("the remote name is not a valid local name".to_owned()))?;
+        let name = LocalName::new(last_component).map_err(|_| {
+            FtpError::InvalidRequest("the remote name is not a valid local name".to_owned())
+        })?;
         let default_path = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
         let destination = Destination::File(match local {
             Some(directory) if directory.is_dir() => directory.join(default_path),
@@ -99,7 +103,7 @@ impl ShellState {
             size: None,
             modified: None,
             has_rough_time: false,
-            has_no_part: false,
+            is_part_name_taken: false,
             destination,
         };
         let mut record = Record::begin(&self.client, true, path, options.representation);
@@ -119,8 +123,8 @@ impl ShellState {
         ProgressDisplay::begin(&self.client.connector)
     }
 
-    /// Downloads the matches of a pattern into a local directory. If a single file matches, `local`
-    /// may also be its local name.
+    /// Downloads the files that match a pattern into the local directory `local`. If a single file
+    /// matches, `local` may also be the local name of the file.
     async fn get_into(
         &mut self,
         word: &str,
@@ -136,7 +140,9 @@ impl ShellState {
             }
             _ => {
                 let name = local.display();
-                Err(FtpError::Wrong(format!("{name} is not a directory: several files need one")))
+                Err(FtpError::InvalidRequest(format!(
+                    "{name} is not a directory: several files need one"
+                )))
             }
         }
     }
@@ -156,7 +162,7 @@ impl ShellState {
             {
                 if matches.entry.kind.is_directory() {
                     let name = escaped(&matches.path);
-                    say(&format!("skipped directory '{name}': use plumb get -r"));
+                    print_message(&format!("skipped directory '{name}': use plumb get -r"));
                     continue;
                 }
                 match self.ask("get", &matches.path, &mut asks_about_rest).await? {
@@ -177,7 +183,7 @@ impl ShellState {
         if !is_pattern(word.as_bytes()) {
             let path = self.remote_path(word);
             return Ok(vec![RemoteEntry {
-                below: split(&path).1.to_vec(),
+                relative_path: split(&path).1.to_vec(),
                 path,
                 entry: <_>::default(),
             }]);
@@ -222,7 +228,7 @@ impl ShellState {
             for local in expand_local(word)? {
                 if local.is_dir() {
                     let name = local.display();
-                    say(&format!("skipped directory {name}: use plumb put -r"));
+                    print_message(&format!("skipped directory {name}: use plumb put -r"));
                     continue;
                 }
                 match self.ask("put", local.as_os_str().as_bytes(), &mut asks_about_rest).await? {
@@ -247,7 +253,7 @@ fn continue_after(result: Result<(), FtpError>) -> Result<(), FtpError> {
     match result {
         Err(error) if error.ends_all() || matches!(error, FtpError::NoConnection(_)) => Err(error),
         Err(error) => {
-            say(&error.sentence());
+            print_message(&error.sentence());
             Ok(())
         }
         Ok(()) => Ok(()),
@@ -263,8 +269,8 @@ fn expand_local(word: &str) -> Result<Vec<PathBuf>, FtpError> {
     };
     let directory = path.parent().filter(|directory| *directory != Path::new(""));
     let entries = std::fs::read_dir(directory.unwrap_or(Path::new(".")));
-    let entries =
-        entries.map_err(|error| FtpError::Wrong(format!("cannot list {word}: {error}")))?;
+    let entries = entries
+        .map_err(|error| FtpError::InvalidRequest(format!("cannot list {word}: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name());
     let matches = names.filter(|name| pattern.matches(name.as_bytes()));
     let mut found: Vec<_> = matches
@@ -274,7 +280,7 @@ fn expand_local(word: &str) -> Result<Vec<PathBuf>, FtpError> {
         .collect();
     found.sort();
     if found.is_empty() {
-        return Err(FtpError::Wrong(format!("no local file matches '{word}'")));
+        return Err(FtpError::InvalidRequest(format!("no local file matches '{word}'")));
     }
     Ok(found)
 }
@@ -283,9 +289,9 @@ fn print_outcome(done: &str, path: &[u8], outcome: FileOutcome, record: &Record)
     let escaped = escaped(path);
     match outcome {
         FileOutcome::Transferred => {
-            say(&format!("{done} '{escaped}': {}", summary(&record.transfer)));
+            print_message(&format!("{done} '{escaped}': {}", summary(&record.transfer)));
         }
-        FileOutcome::AlreadyComplete => say(&format!("'{escaped}' is already complete")),
+        FileOutcome::AlreadyComplete => print_message(&format!("'{escaped}' is already complete")),
     }
 }
 
@@ -295,8 +301,8 @@ mod tests {
 
     #[test]
     fn flags_precede_names_and_end_at_two_hyphens() {
-        assert_eq!(flags(&["-c", "-f", "a"], "cf"), Some(("cf".to_owned(), &["a"][..])));
-        assert_eq!(flags(&["--", "-c"], "cf"), Some((String::new(), &["-c"][..])));
-        assert_eq!(flags(&["-x", "a"], "cf"), None);
+        assert_eq!(split_flags(&["-c", "-f", "a"], "cf"), Some(("cf".to_owned(), &["a"][..])));
+        assert_eq!(split_flags(&["--", "-c"], "cf"), Some((String::new(), &["-c"][..])));
+        assert_eq!(split_flags(&["-x", "a"], "cf"), None);
     }
 }

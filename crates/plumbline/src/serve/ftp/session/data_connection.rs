@@ -21,29 +21,30 @@ impl FtpSession {
         let (listener, address) = listener.flatten().unzip();
         self.port_share = share.ok().flatten().filter(|_| listener.is_some());
         let public_ip = settings.passive_address.filter(|public| public.is_ipv4() == ip.is_ipv4());
-        let reported = address.map(|at| SocketAddr::new(public_ip.unwrap_or(ip), at.port()));
+        let reported_address =
+            address.map(|at| SocketAddr::new(public_ip.unwrap_or(ip), at.port()));
         self.listener = listener;
         self.has_sent_replies = false;
         self.data_addresses = (address, None);
-        self.engine.listening(reported, &mut self.server.context().cx());
+        self.engine.on_listening(reported_address, &mut self.server.context().cx());
     }
 
     /// Starts to connect to the address that the client has specified.
     pub(super) fn connect(&mut self, remote: SocketAddr) {
         self.close_data();
         self.data_requested_at = Some(self.clock.now());
-        let route = self.route;
+        let route_number = self.route_number;
         let from = self.local.ip().to_canonical();
         let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
         let server = Rc::clone(&self.server);
         self.spawn(async move {
-            TaskResult::Connected(route, Socket::connect(server.host(), from, remote).await)
+            TaskResult::Connected(route_number, Socket::connect(server.host(), from, remote).await)
         });
     }
 
     /// Closes the listener and any data connection that no transfer uses yet.
     pub(super) fn close_data(&mut self) {
-        self.route += 1;
+        self.route_number += 1;
         self.listener = None;
         self.data_connection = None;
         self.awaits_data = false;

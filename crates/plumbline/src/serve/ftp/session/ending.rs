@@ -24,7 +24,11 @@ impl FtpSession {
         self.running.as_ref().is_some_and(|running| running.is_committing)
     }
 
-    pub(super) fn ended(&mut self, id: TransferId, result: Result<Option<Upload>, TransferError>) {
+    pub(super) fn transfer_ended(
+        &mut self,
+        id: TransferId,
+        result: Result<Option<Upload>, TransferError>,
+    ) {
         let Some(running) = self.running_of(id) else { return };
         let moved_bytes = running.stats.moved_bytes.get();
         let result = result.map(|upload| running.upload = upload);
@@ -71,12 +75,12 @@ impl FtpSession {
             return self.on_placed(id, Some(upload), result);
         }
         self.spawn(async move {
-            let placed = tokio::task::spawn_blocking(|| {
-                let before = thread_cpu_time();
+            let place_task = tokio::task::spawn_blocking(|| {
+                let cpu_before = thread_cpu_time();
                 let result = upload.place();
-                (upload, result, thread_cpu_time().saturating_sub(before))
+                (upload, result, thread_cpu_time().saturating_sub(cpu_before))
             });
-            let Ok((upload, result, cpu)) = placed.await else {
+            let Ok((upload, result, cpu)) = place_task.await else {
                 return TaskResult::Placed(id, None, Err(FileError::Local));
             };
             stats.commit_time.set(Some(clock.now() - started_at));
@@ -96,17 +100,17 @@ impl FtpSession {
         running.is_committing = false;
         running.upload = upload;
         running.placed_at = (result == Ok(Placement::Revocable)).then_some(now);
-        self.engine.placed(id, result, &mut self.server.context().cx());
+        self.engine.on_placed(id, result, &mut self.server.context().cx());
     }
 
     /// Makes a placed upload final.
-    pub(super) fn settle(&mut self, id: TransferId) {
+    pub(super) fn make_permanent(&mut self, id: TransferId) {
         let Some(upload) = self.running_of(id).and_then(|running| running.upload.take()) else {
             return;
         };
         let waits_for_disk = upload.waits_for_disk();
         // The file becomes final immediately, because the next command may remove the directory.
-        let replaced_file = upload.settle().filter(|_| waits_for_disk);
+        let replaced_file = upload.make_permanent().filter(|_| waits_for_disk);
         if let Some(replaced_file) = replaced_file {
             tokio::task::spawn_blocking(|| drop(replaced_file));
         }
@@ -134,14 +138,14 @@ impl FtpSession {
         });
         if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
             let started_at = self.clock.now();
-            let committed = upload.commit();
+            let commit_result = upload.commit();
             if let Some(stats) = stats {
                 // Nothing blocks here, so the elapsed time is CPU time.
                 let elapsed = self.clock.now() - started_at;
                 stats.commit_time.set(Some(elapsed));
                 stats.add_cpu_time(elapsed);
             }
-            return self.engine.committed(id, committed, &mut self.server.context().cx());
+            return self.engine.on_committed(id, commit_result, &mut self.server.context().cx());
         }
         let clock = self.clock;
         self.spawn(async move {

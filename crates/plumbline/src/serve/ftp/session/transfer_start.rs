@@ -2,11 +2,9 @@
 
 use super::{FtpSession, RunningTransfer, TaskResult};
 use crate::files::pace::RateLimit;
-use crate::serve::ftp::Server;
 use crate::serve::ftp::data::{self, DataTransfer, Payload};
 use crate::serve::ftp::data_tls::DataTlsParameters;
 use crate::serve::ftp::source::open;
-use crate::serve::ftp::tickets;
 use crate::serve::ftp::transfer_stats::{self, ServerTransferStats};
 use crate::serve::metered::Metered;
 use crate::transfer_recorder::timed;
@@ -20,7 +18,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio_rustls::rustls::ServerConfig;
 
 impl FtpSession {
     /// Opens the file of a transfer.
@@ -30,7 +27,7 @@ impl FtpSession {
         let Some(mut view) = self.user.as_ref().map(|user| user.view.clone()) else {
             return self.on_opened(id, Err(FileError::Denied));
         };
-        view.selected = self.selected.take();
+        view.selected_partial = self.selected_partial.take();
         transfer.representation = view.representation(&transfer.path, transfer.representation);
         let mut record = self.server.transfer_log.begin(Some(transfer_stats::command_of(&kind)));
         transfer_stats::note_request(&mut record, &transfer);
@@ -71,7 +68,8 @@ impl FtpSession {
                     (result, thread_cpu_time().saturating_sub(before))
                 });
                 let result = result.await.map(|(result, cpu)| {
-                    // APPE and REST copy the existing content here; count that CPU time too.
+                    // APPE and REST copy the existing content here; the CPU time of the copy counts
+                    // too.
                     stats.add_cpu_time(cpu);
                     result
                 });
@@ -100,7 +98,7 @@ impl FtpSession {
             opened
         });
         let is_open = result.is_ok();
-        self.engine.opened(id, result, &mut self.server.context().cx());
+        self.engine.on_opened(id, result, &mut self.server.context().cx());
         if !is_open {
             return;
         }
@@ -116,9 +114,7 @@ impl FtpSession {
         let source = self.peer.ip();
         self.close_data();
         let server = Rc::clone(&self.server);
-        let token = self.token;
-        let family = self.family.clone();
-        let tls = self.tls_options.tls.as_ref().map(|tls| Arc::clone(&tls.configuration));
+        let tls = self.data_tls_parameters();
         let pace = self.user.as_ref().map(|user| Rc::clone(&user.pace));
         let clock = self.clock;
         let task_results = self.task_results.clone();
@@ -138,30 +134,30 @@ impl FtpSession {
             Payload::Send { file, offset, len } if is_plain && !has_pace => {
                 let stats = &running.stats;
                 let started_at = Instant::now();
-                let sent = server.charge(Account::Interrupt, || {
+                let sent_bytes = server.charge(Account::Interrupt, || {
                     data::send_immediately(&stream, &file, offset, len, stats, clock)
                 });
-                if offset + sent >= len && offset < len {
-                    data::close_after_send(stream, sent, stats, started_at);
-                    return self.engine.data_ended(id, sent, Ok(()), &mut server.context().cx());
+                if offset + sent_bytes >= len && offset < len {
+                    data::close_after_send(stream, sent_bytes, stats, started_at);
+                    let mut context = server.context();
+                    return self.engine.data_ended(id, sent_bytes, Ok(()), &mut context.cx());
                 }
-                Payload::Send { file, offset: offset + sent, len }
+                Payload::Send { file, offset: offset + sent_bytes, len }
             }
             Payload::Receive(mut upload) if is_plain && !has_pace && has_sent_replies => {
-                let received = server.charge(Account::Interrupt, || {
+                let receive_result = server.charge(Account::Interrupt, || {
                     let scratch = &mut *server.scratch.borrow_mut();
                     data::receive_available(&stream, &mut upload, scratch, &running.stats, clock)
                 });
-                match received {
+                match receive_result {
                     Ok(false) => Payload::Receive(upload),
-                    Ok(true) => return self.ended(id, Ok(Some(upload))),
-                    Err(error) => return self.ended(id, Err(error)),
+                    Ok(true) => return self.transfer_ended(id, Ok(Some(upload))),
+                    Err(error) => return self.transfer_ended(id, Err(error)),
                 }
             }
             payload => payload,
         };
         let tls = tls.filter(|_| is_protected);
-        let tls = tls.map(|tls| tls_parameters(&server, tls, token, family));
         let data_transfer = DataTransfer {
             server: Rc::clone(&server),
             source,
@@ -172,23 +168,24 @@ impl FtpSession {
             clock,
             markers,
         };
-        let stats = Rc::clone(&running.stats);
         running.task = Some(tokio::task::spawn_local(async move {
+            let stats = Rc::clone(&data_transfer.stats);
             let transfer = data_transfer.run(stream, tls, payload, &server.scratch);
             let (result, cpu) = timed(server.charge_future(Account::Interrupt, transfer)).await;
             stats.add_cpu_time(cpu);
             task_results.push(TaskResult::Ended(id, result));
         }));
     }
-}
 
-/// Returns the TLS parameters of a data connection.
-fn tls_parameters(
-    server: &Rc<Server>,
-    configuration: Arc<ServerConfig>,
-    token: [u8; tickets::TOKEN_LEN],
-    family: tickets::SessionTokens,
-) -> DataTlsParameters {
-    let family = server.settings().requires_session_reuse.then_some(family);
-    DataTlsParameters { server: Some(Rc::clone(server)), configuration, token, family }
+    /// Returns the TLS parameters of a protected data connection, if the server offers TLS.
+    fn data_tls_parameters(&self) -> Option<DataTlsParameters> {
+        let configuration = Arc::clone(&self.tls_options.tls.as_ref()?.configuration);
+        let is_reuse_required = self.server.settings().requires_session_reuse;
+        Some(DataTlsParameters {
+            server: Some(Rc::clone(&self.server)),
+            configuration,
+            token: self.token,
+            family: is_reuse_required.then(|| self.family.clone()),
+        })
+    }
 }

@@ -6,7 +6,7 @@ use super::*;
 pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
     let syntax_error = CommandError::Syntax(verb);
     let name = || Name::new(argument).map_err(|_| syntax_error);
-    let optional = || match argument {
+    let optional_name = || match argument {
         b"" => Ok(None),
         _ => name().map(Some),
     };
@@ -39,7 +39,7 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
         Verb::Mode => mode(word).map(Command::Mode),
         Verb::Retr => name().map(Command::Retr),
         Verb::Stor => name().map(Command::Stor),
-        Verb::Stou => optional().map(Command::Stou),
+        Verb::Stou => optional_name().map(Command::Stou),
         Verb::Appe => name().map(Command::Appe),
         Verb::Allo => allocation(word).ok_or(syntax_error).map(Command::Allo),
         // RFC 3659 §5.1: in stream mode a restart marker is an offset in bytes.
@@ -56,7 +56,7 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
         Verb::Stat => list_argument(argument).ok_or(syntax_error).map(Command::Stat),
         Verb::Site => site(argument),
         Verb::Syst => Ok(Command::Syst),
-        Verb::Help => optional().map(Command::Help),
+        Verb::Help => optional_name().map(Command::Help),
         Verb::Noop => Ok(Command::Noop),
         _ => extension(verb, argument),
     }
@@ -64,9 +64,9 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
 
 /// Parses the commands that were defined after RFC 959.
 fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
-    let wrong = CommandError::Syntax(verb);
-    let name = || Name::new(argument).map_err(|_| wrong);
-    let optional = || match argument {
+    let syntax_error = CommandError::Syntax(verb);
+    let name = || Name::new(argument).map_err(|_| syntax_error);
+    let optional_name = || match argument {
         b"" => Ok(None),
         _ => name().map(Some),
     };
@@ -76,19 +76,19 @@ fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
         Verb::Auth => mechanism(word).map(Command::Auth),
         // RFC 4217 §9: with TLS the protection buffer size is always 0, whatever the client
         // requests.
-        Verb::Pbsz => number(word).ok_or(wrong).map(|_| Command::Pbsz),
+        Verb::Pbsz => number(word).ok_or(syntax_error).map(|_| Command::Pbsz),
         Verb::Prot => protection(word).map(Command::Prot),
         Verb::Ccc => Ok(Command::Ccc),
         Verb::Feat => Ok(Command::Feat),
         Verb::Opts => opts(argument).map(Command::Opts),
-        Verb::Lang => optional().map(Command::Lang),
-        Verb::Host => host(word).ok_or(wrong).map(Command::Host),
+        Verb::Lang => optional_name().map(Command::Lang),
+        Verb::Host => host(word).ok_or(syntax_error).map(Command::Host),
         Verb::Mdtm => name().map(Command::Mdtm),
         Verb::Size => name().map(Command::Size),
-        Verb::Mlst => optional().map(Command::Mlst),
-        Verb::Mlsd => optional().map(Command::Mlsd),
+        Verb::Mlst => optional_name().map(Command::Mlst),
+        Verb::Mlsd => optional_name().map(Command::Mlsd),
         Verb::Mfmt => {
-            let (time, name) = time_and_name(argument).ok_or(wrong)?;
+            let (time, name) = time_and_name(argument).ok_or(syntax_error)?;
             Ok(Command::Mfmt(time, name))
         }
         Verb::Mff => facts_and_name(argument),
@@ -99,16 +99,16 @@ fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
         Verb::Xsha256 => hash_of(verb, HashAlgorithm::Sha256, argument),
         Verb::Xsha512 => hash_of(verb, HashAlgorithm::Sha512, argument),
         Verb::Comb => {
-            let mut names = name_list(argument).ok_or(wrong)?.into_iter();
-            let target = names.next().ok_or(wrong)?;
+            let mut names = name_list(argument).ok_or(syntax_error)?.into_iter();
+            let target = names.next().ok_or(syntax_error)?;
             let parts: Vec<Name> = names.collect();
-            if parts.is_empty() { Err(wrong) } else { Ok(Command::Comb(target, parts)) }
+            if parts.is_empty() { Err(syntax_error) } else { Ok(Command::Comb(target, parts)) }
         }
-        Verb::Avbl => optional().map(Command::Avbl),
+        Verb::Avbl => optional_name().map(Command::Avbl),
         Verb::Csid => name().map(Command::Csid),
         Verb::Clnt => name().map(Command::Clnt),
-        Verb::Mlfl => optional().map(Command::Mlfl),
-        Verb::Mail => optional().map(Command::Mail),
+        Verb::Mlfl => optional_name().map(Command::Mlfl),
+        Verb::Mail => optional_name().map(Command::Mail),
         // Security mechanisms other than TLS (RFC 2228) are not implemented.
         _ => Err(CommandError::NotImplemented(verb)),
     }
@@ -124,20 +124,20 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn data_type(argument: &[u8]) -> Result<Type, CommandError> {
-    let upper = argument.to_ascii_uppercase();
-    let mut words = words(&upper);
+    let upper_case = argument.to_ascii_uppercase();
+    let mut words = words(&upper_case);
     let kind = words.next().unwrap_or_default();
-    let second = words.next();
+    let second_word = words.next();
     if words.next().is_some() {
         return Err(CommandError::Syntax(Verb::Type));
     }
-    let format = || match second {
+    let format = || match second_word {
         None | Some(b"N") => Ok(Format::NonPrint),
         Some(b"T") => Ok(Format::Telnet),
         Some(b"C") => Ok(Format::CarriageControl),
         Some(_) => Err(CommandError::Parameter(Verb::Type)),
     };
-    match (kind, second) {
+    match (kind, second_word) {
         (b"A", _) => format().map(Type::Ascii),
         (b"E", _) => format().map(Type::Ebcdic),
         (b"I", None) => Ok(Type::Image),
@@ -212,8 +212,8 @@ fn list_argument(argument: &[u8]) -> Option<ListArgument> {
 fn epsv(word: &[u8]) -> Result<Epsv, CommandError> {
     match word {
         b"" => Ok(Epsv::Same),
-        b"1" => Ok(Epsv::Of(Family::Ipv4)),
-        b"2" => Ok(Epsv::Of(Family::Ipv6)),
+        b"1" => Ok(Epsv::Family(Family::Ipv4)),
+        b"2" => Ok(Epsv::Family(Family::Ipv6)),
         _ if word.eq_ignore_ascii_case(b"ALL") => Ok(Epsv::All),
         _ if number(word).is_some() => Err(CommandError::Family(Verb::Epsv)),
         _ => Err(CommandError::Syntax(Verb::Epsv)),
@@ -223,10 +223,10 @@ fn epsv(word: &[u8]) -> Result<Epsv, CommandError> {
 /// Parses the argument of HOST: a DNS name or a literal address (IPv6 in brackets), without a port
 /// (RFC 7151 §3.1).
 fn host(word: &[u8]) -> Option<Name> {
-    let literal = word.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
-    let is_host = match literal {
-        Some(literal) => {
-            let text = core::str::from_utf8(literal).ok()?;
+    let ipv6_literal = word.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let is_host = match ipv6_literal {
+        Some(ipv6_literal) => {
+            let text = core::str::from_utf8(ipv6_literal).ok()?;
             text.parse::<core::net::Ipv6Addr>().is_ok()
         }
         None => word.split(|&byte| byte == b'.').enumerate().all(|(at, label)| {
@@ -261,9 +261,9 @@ fn protection(word: &[u8]) -> Result<Protection, CommandError> {
 fn opts(argument: &[u8]) -> Result<Opts, CommandError> {
     let unsupported = CommandError::Parameter(Verb::Opts);
     let end = argument.iter().position(|&byte| byte == b' ').unwrap_or(argument.len());
-    let (what, value) = argument.split_at_checked(end).ok_or(unsupported)?;
+    let (keyword, value) = argument.split_at_checked(end).ok_or(unsupported)?;
     let value = value.trim_ascii().to_ascii_uppercase();
-    match (what.to_ascii_uppercase().as_slice(), value.as_slice()) {
+    match (keyword.to_ascii_uppercase().as_slice(), value.as_slice()) {
         // Some clients send "UTF-8", and some omit ON.
         (b"UTF8" | b"UTF-8", b"" | b"ON") => Ok(Opts::Utf8(true)),
         (b"UTF8" | b"UTF-8", b"OFF") => Ok(Opts::Utf8(false)),
@@ -286,24 +286,25 @@ fn opts(argument: &[u8]) -> Result<Opts, CommandError> {
 
 /// Parses the argument of SITE.
 fn site(argument: &[u8]) -> Result<Command, CommandError> {
-    let wrong = CommandError::Syntax(Verb::Site);
+    let syntax_error = CommandError::Syntax(Verb::Site);
     let end = argument.iter().position(|&byte| byte == b' ').unwrap_or(argument.len());
-    let (what, rest) = argument.split_at_checked(end).ok_or(wrong)?;
+    let (keyword, rest) = argument.split_at_checked(end).ok_or(syntax_error)?;
     let rest = rest.get(1..).unwrap_or_default();
-    let site = match what.to_ascii_uppercase().as_slice() {
+    let site = match keyword.to_ascii_uppercase().as_slice() {
         b"HELP" => Site::Help,
         b"CHMOD" => {
-            let space = rest.iter().position(|&byte| byte == b' ').ok_or(wrong)?;
-            let (mode, name) = rest.split_at_checked(space).ok_or(wrong)?;
-            let name = Name::new(name.get(1..).unwrap_or_default()).map_err(|_| wrong)?;
-            Site::Chmod(octal(mode).ok_or(wrong)?, name)
+            let space_index = rest.iter().position(|&byte| byte == b' ').ok_or(syntax_error)?;
+            let (mode, name) = rest.split_at_checked(space_index).ok_or(syntax_error)?;
+            let name = Name::new(name.get(1..).unwrap_or_default()).map_err(|_| syntax_error)?;
+            Site::Chmod(octal(mode).ok_or(syntax_error)?, name)
         }
         b"UTIME" => {
-            let (time, name) = time_and_name(rest).or_else(|| name_and_times(rest)).ok_or(wrong)?;
+            let (time, name) =
+                time_and_name(rest).or_else(|| name_and_times(rest)).ok_or(syntax_error)?;
             Site::Utime(time, name)
         }
-        b"PARTIAL" => Site::Partial(Name::new(rest).map_err(|_| wrong)?),
-        b"" => return Err(wrong),
+        b"PARTIAL" => Site::Partial(Name::new(rest).map_err(|_| syntax_error)?),
+        b"" => return Err(syntax_error),
         _ => return Err(CommandError::Parameter(Verb::Site)),
     };
     Ok(Command::Site(site))
@@ -317,10 +318,10 @@ fn octal(text: &[u8]) -> Option<u16> {
 
 /// Parses `YYYYMMDDHHMMSS name`; the seconds are optional.
 fn time_and_name(argument: &[u8]) -> Option<(Timestamp, Name)> {
-    let space = argument.iter().position(|&byte| byte == b' ')?;
-    let (time, name) = argument.split_at_checked(space)?;
-    let padded = if time.len() == 12 { [time, b"00"].concat() } else { time.to_vec() };
-    Some((Timestamp::parse(&padded)?, Name::new(name.get(1..)?).ok()?))
+    let space_index = argument.iter().position(|&byte| byte == b' ')?;
+    let (time, name) = argument.split_at_checked(space_index)?;
+    let time_with_seconds = if time.len() == 12 { [time, b"00"].concat() } else { time.to_vec() };
+    Some((Timestamp::parse(&time_with_seconds)?, Name::new(name.get(1..)?).ok()?))
 }
 
 /// Parses `name YYYYMMDDHHMMSS YYYYMMDDHHMMSS YYYYMMDDHHMMSS UTC`: the times of access,
@@ -337,20 +338,20 @@ fn name_and_times(argument: &[u8]) -> Option<(Timestamp, Name)> {
 
 /// Parses `Modify=20010203040506;UNIX.mode=0644; name`.
 fn facts_and_name(argument: &[u8]) -> Result<Command, CommandError> {
-    let wrong = CommandError::Syntax(Verb::Mff);
-    let end = argument.windows(2).position(|pair| pair == b"; ").ok_or(wrong)?;
-    let (facts, name) = argument.split_at_checked(end).ok_or(wrong)?;
-    let name = Name::new(name.get(2..).unwrap_or_default()).map_err(|_| wrong)?;
+    let syntax_error = CommandError::Syntax(Verb::Mff);
+    let end = argument.windows(2).position(|pair| pair == b"; ").ok_or(syntax_error)?;
+    let (facts, name) = argument.split_at_checked(end).ok_or(syntax_error)?;
+    let name = Name::new(name.get(2..).unwrap_or_default()).map_err(|_| syntax_error)?;
     let mut set = SetFacts::default();
     for fact in facts.split(|&byte| byte == b';') {
-        let equals = fact.iter().position(|&byte| byte == b'=').ok_or(wrong)?;
-        let (key, value) = fact.split_at_checked(equals).ok_or(wrong)?;
+        let equals_index = fact.iter().position(|&byte| byte == b'=').ok_or(syntax_error)?;
+        let (key, value) = fact.split_at_checked(equals_index).ok_or(syntax_error)?;
         let value = value.get(1..).unwrap_or_default();
-        let time = || Timestamp::parse(value).ok_or(wrong).map(Some);
+        let time = || Timestamp::parse(value).ok_or(syntax_error).map(Some);
         match key.to_ascii_lowercase().as_slice() {
             b"modify" => set.modified = time()?,
             b"create" => set.created = time()?,
-            b"unix.mode" => set.mode = Some(octal(value).ok_or(wrong)?),
+            b"unix.mode" => set.mode = Some(octal(value).ok_or(syntax_error)?),
             _ => return Err(CommandError::Parameter(Verb::Mff)),
         }
     }
@@ -367,7 +368,7 @@ fn hash_of(verb: Verb, hash: HashAlgorithm, argument: &[u8]) -> Result<Command, 
 /// Without quotes, numbers at the end of the argument are a range only if a name precedes them.
 fn range_of(argument: &[u8]) -> Option<(Name, Range)> {
     if argument.starts_with(b"\"") {
-        let (name, rest) = quoted(argument)?;
+        let (name, rest) = quoted_name(argument)?;
         let mut numbers = words(rest).map(number);
         let start = numbers.next();
         let end = numbers.next();
@@ -380,16 +381,17 @@ fn range_of(argument: &[u8]) -> Option<(Name, Range)> {
         return Some((name, range));
     }
     let mut parts = argument.rsplitn(3, |&byte| byte == b' ');
-    let last = parts.next()?;
-    let second_last = parts.next();
+    let last_word = parts.next()?;
+    let second_last_word = parts.next();
     let name = parts.next();
-    if let (Some(end), Some(start), Some(name)) = (number(last), second_last.and_then(number), name)
+    if let (Some(end), Some(start), Some(name)) =
+        (number(last_word), second_last_word.and_then(number), name)
     {
         return Some((Name::new(name).ok()?, Range { start, end: Some(end) }));
     }
-    match (number(last), second_last) {
+    match (number(last_word), second_last_word) {
         (Some(start), Some(_)) => {
-            let name = argument.get(..argument.len() - last.len() - 1)?;
+            let name = argument.get(..argument.len() - last_word.len() - 1)?;
             Some((Name::new(name).ok()?, Range { start, end: None }))
         }
         _ => Some((Name::new(argument).ok()?, Range::default())),
@@ -402,7 +404,7 @@ fn name_list(argument: &[u8]) -> Option<Vec<Name>> {
     let mut rest = argument.trim_ascii_start();
     while !rest.is_empty() {
         let (name, behind) = if rest.starts_with(b"\"") {
-            quoted(rest)?
+            quoted_name(rest)?
         } else {
             let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
             let (name, behind) = rest.split_at_checked(end)?;
@@ -414,7 +416,7 @@ fn name_list(argument: &[u8]) -> Option<Vec<Name>> {
     Some(names)
 }
 
-fn quoted(text: &[u8]) -> Option<(Name, &[u8])> {
+fn quoted_name(text: &[u8]) -> Option<(Name, &[u8])> {
     let rest = text.strip_prefix(b"\"")?;
     let end = rest.iter().position(|&byte| byte == b'"')?;
     let (name, behind) = rest.split_at_checked(end)?;

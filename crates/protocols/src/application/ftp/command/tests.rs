@@ -26,14 +26,14 @@ fn verbs_ignore_case_and_arguments_are_unchanged() {
 
 #[test]
 fn types_are_parsed_and_unknown_types_distinguished_from_malformed_ones() {
-    let local = |bits| Ok(Command::Type(Type::Local(ByteSize::new(bits).unwrap())));
+    let type_local = |bits| Ok(Command::Type(Type::Local(ByteSize::new(bits).unwrap())));
     assert_eq!(parse("TYPE a n"), Ok(Command::Type(Type::Ascii(Format::NonPrint))));
     assert_eq!(parse("TYPE E C"), Ok(Command::Type(Type::Ebcdic(Format::CarriageControl))));
     assert_eq!(parse("TYPE I"), Ok(Command::Type(Type::Image)));
     for line in ["TYPE L 36", "TYPE l36"] {
-        assert_eq!(parse(line), local(36));
+        assert_eq!(parse(line), type_local(36));
     }
-    assert_eq!(parse("TYPE L"), local(8));
+    assert_eq!(parse("TYPE L"), type_local(8));
     for line in
         ["TYPE L 0", "TYPE L 65", "TYPE X", "TYPE A X", "STRU X", "MODE X", "AUTH KERBEROS_V4"]
     {
@@ -47,13 +47,13 @@ fn types_are_parsed_and_unknown_types_distinguished_from_malformed_ones() {
 
 #[test]
 fn options_of_list_precede_the_name() {
-    let listed = |shows_hidden, text: Option<&str>| {
+    let list_command = |shows_hidden, text: Option<&str>| {
         Ok(Command::List(ListArgument { shows_hidden, name: text.map(name) }))
     };
-    assert_eq!(parse("LIST"), listed(false, None));
-    assert_eq!(parse("LIST -la"), listed(true, None));
-    assert_eq!(parse("LIST -l -a  some dir"), listed(true, Some("some dir")));
-    assert_eq!(parse("LIST --x"), listed(false, Some("--x")));
+    assert_eq!(parse("LIST"), list_command(false, None));
+    assert_eq!(parse("LIST -la"), list_command(true, None));
+    assert_eq!(parse("LIST -l -a  some dir"), list_command(true, Some("some dir")));
+    assert_eq!(parse("LIST --x"), list_command(false, Some("--x")));
 }
 
 #[test]

@@ -34,24 +34,24 @@ impl Deflater {
     }
 
     pub(super) fn put(&mut self, data: &[u8], out: &mut Vec<u8>) {
-        self.run(data, TDEFLFlush::None, out);
+        self.compress_pieces(data, TDEFLFlush::None, out);
     }
 
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        self.run(&[], TDEFLFlush::Finish, out);
+        self.compress_pieces(&[], TDEFLFlush::Finish, out);
     }
 
-    fn run(&mut self, mut data: &[u8], flush: TDEFLFlush, out: &mut Vec<u8>) {
+    fn compress_pieces(&mut self, mut data: &[u8], flush: TDEFLFlush, out: &mut Vec<u8>) {
         loop {
-            let (status, taken, made) =
+            let (status, consumed_bytes, produced_bytes) =
                 compress(&mut self.compressor, data, &mut self.piece, flush);
-            out.extend_from_slice(self.piece.get(..made).unwrap_or_default());
-            data = data.get(taken..).unwrap_or_default();
+            out.extend_from_slice(self.piece.get(..produced_bytes).unwrap_or_default());
+            data = data.get(consumed_bytes..).unwrap_or_default();
             // zlib may emit the end of the stream in pieces that are not full, so only an empty
             // piece ends the loop.
             let is_over = match flush {
-                TDEFLFlush::Finish => made == 0,
-                _ => data.is_empty() && made < self.piece.len(),
+                TDEFLFlush::Finish => produced_bytes == 0,
+                _ => data.is_empty() && produced_bytes < self.piece.len(),
             };
             if status != TDEFLStatus::Okay || is_over {
                 return;
@@ -95,16 +95,16 @@ impl Inflater {
             self.has_more = false;
             return if input.is_empty() { Ok(&[]) } else { Err(DataError::Malformed) };
         }
-        let done = inflate(&mut self.state, input, &mut self.piece, MZFlush::None);
-        *input = input.get(done.bytes_consumed..).unwrap_or_default();
-        self.has_more = done.bytes_written == self.piece.len();
-        match done.status {
+        let result = inflate(&mut self.state, input, &mut self.piece, MZFlush::None);
+        *input = input.get(result.bytes_consumed..).unwrap_or_default();
+        self.has_more = result.bytes_written == self.piece.len();
+        match result.status {
             Ok(MZStatus::StreamEnd) => (self.is_over, self.has_more) = (true, false),
             // `Buf` only means that the input has been consumed.
             Ok(_) | Err(MZError::Buf) => {}
             Err(_) => return Err(DataError::Malformed),
         }
-        Ok(self.piece.get(..done.bytes_written).unwrap_or_default())
+        Ok(self.piece.get(..result.bytes_written).unwrap_or_default())
     }
 
     pub(super) fn finish(&self) -> Result<(), DataError> {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     /// Returns incompressible bytes.
-    fn noise(len: usize) -> Vec<u8> {
+    fn incompressible_bytes(len: usize) -> Vec<u8> {
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut next = || {
             state ^= state << 13;
@@ -130,23 +130,23 @@ mod tests {
 
     #[test]
     fn a_stream_of_any_length_is_ended_correctly() {
-        let noise = noise(200_000);
+        let file = incompressible_bytes(200_000);
         // For some of these file lengths, the compressor emits a piece that is not full before the
         // last piece.
         for len in [0, 1, 100_000, 158_725, 158_850, 158_981, 200_000] {
             let mut deflater = Deflater::new(None);
             let mut wire = Vec::new();
-            for piece in noise[..len].chunks(50_000) {
+            for piece in file[..len].chunks(50_000) {
                 deflater.put(piece, &mut wire);
             }
             deflater.finish(&mut wire);
             let mut inflater = Inflater::new();
             let mut rest = &wire[..];
-            let mut back = Vec::new();
+            let mut inflated = Vec::new();
             while !rest.is_empty() || inflater.has_more() {
-                back.extend_from_slice(inflater.next(&mut rest).unwrap());
+                inflated.extend_from_slice(inflater.next(&mut rest).unwrap());
             }
-            assert_eq!((inflater.finish(), back.len()), (Ok(()), len));
+            assert_eq!((inflater.finish(), inflated.len()), (Ok(()), len));
         }
     }
 }

@@ -39,7 +39,8 @@ pub(super) enum Framing {
     },
 }
 
-/// Ends of a record and of the file that follow the data passed to [`Framing::put`].
+/// Marks after the data passed to [`Framing::put`]: whether a record ends there, and whether the
+/// file ends there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) end_of_record: bool,
@@ -245,9 +246,9 @@ impl Unframer {
                 }
             }
             let Some((&byte, rest)) = input.split_first() else { return Ok(None) };
-            let before = *input;
+            let input_from_byte = *input;
             *input = rest;
-            if let Some(frame) = self.byte(byte, before)? {
+            if let Some(frame) = self.byte(byte, input_from_byte)? {
                 return Ok(Some(frame));
             }
         }

@@ -14,8 +14,9 @@
 //! owner may let the kernel move the bytes.
 //!
 //! Records are lines of the local file: the end of a record becomes an LF (RFC 1123 §4.1.2.4).
-//! Every file can therefore be sent as records and restored unchanged; a record from another host
-//! that contains an LF becomes two. Restart markers are decimal offsets in the sender's file.
+//! Every file can therefore be sent as records and restored unchanged. A record from another host
+//! that contains an LF becomes two records. Restart markers are decimal offsets in the sender's
+//! file.
 
 mod deflate;
 mod frame;
@@ -60,31 +61,31 @@ pub struct Unsupported;
 /// # Errors
 ///
 /// Returns [`Unsupported`] if records are not octets or have carriage control, if pages have a byte
-/// size below 16 bits or are deflated, or if the word format does not hold the byte size.
-pub fn supported(representation: &Representation) -> Result<(), Unsupported> {
+/// size below 16 bits or are deflated, or if the word format cannot store the byte size.
+pub fn check_supported(representation: &Representation) -> Result<(), Unsupported> {
     let Representation { data_type, mode, structure, word_format } = *representation;
     let size = match data_type {
         Type::Local(size) => size,
         _ => ByteSize::OCTET,
     };
     let is_octets = size == ByteSize::OCTET;
-    let structure_fits = match structure {
+    let is_size_supported = match structure {
         Structure::File => true,
         Structure::Record => is_octets,
         Structure::Page => size.bits() >= PAGE_MIN_BITS,
     };
     // Carriage control and record ends would both mark line ends, and pages have no byte stream to
     // deflate.
-    let is_carriage = matches!(
+    let has_carriage_control = matches!(
         data_type,
         Type::Ascii(Format::CarriageControl) | Type::Ebcdic(Format::CarriageControl)
     );
-    let contradicts = match structure {
+    let is_contradictory = match structure {
         Structure::File => false,
-        Structure::Record => is_carriage,
+        Structure::Record => has_carriage_control,
         Structure::Page => mode == Mode::Deflate,
     };
-    if structure_fits && !contradicts && (is_octets || word_format.holds(size)) {
+    if is_size_supported && !is_contradictory && (is_octets || word_format.can_store(size)) {
         Ok(())
     } else {
         Err(Unsupported)
@@ -103,7 +104,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn of(
+    fn new(
         framing: Framing,
         has_records: bool,
         records: u64,
@@ -158,7 +159,7 @@ enum ContentOut {
     Ebcdic,
     EbcdicCarriage(ToCarriageControl),
     Words(FromStore, Packer),
-    Pages { from: FromStore, pager: Pager, packer: Packer, bits: u32 },
+    Pages { words: FromStore, pager: Pager, packer: Packer, bits: u32 },
 }
 
 impl Encoder {
@@ -171,8 +172,8 @@ impl Encoder {
         representation: &Representation,
         deflate_level: Option<u8>,
     ) -> Result<Self, Unsupported> {
-        supported(representation)?;
-        let words = representation.word_format;
+        check_supported(representation)?;
+        let word_format = representation.word_format;
         let content = match (representation.data_type, representation.structure) {
             (Type::Ascii(Format::CarriageControl), _) => {
                 ContentOut::AsciiCarriage(ToCarriageControl::default(), ToNetwork::default())
@@ -183,13 +184,15 @@ impl Encoder {
             }
             (Type::Ebcdic(_), _) => ContentOut::Ebcdic,
             (Type::Local(size), Structure::Page) => ContentOut::Pages {
-                from: FromStore::new(words, size),
+                words: FromStore::new(word_format, size),
                 pager: Pager::default(),
                 packer: Packer::new(size),
                 bits: u32::from(size.bits()),
             },
-            (Type::Local(size), _) if size != ByteSize::OCTET && words != WordFormat::Packed => {
-                ContentOut::Words(FromStore::new(words, size), Packer::new(size))
+            (Type::Local(size), _)
+                if size != ByteSize::OCTET && word_format != WordFormat::Packed =>
+            {
+                ContentOut::Words(FromStore::new(word_format, size), Packer::new(size))
             }
             (Type::Image | Type::Local(_), _) => ContentOut::Octets,
         };
@@ -205,8 +208,8 @@ impl Encoder {
         })
     }
 
-    /// Treats CR LF in a text file as one line end and sends it as CR LF, instead of as a CR
-    /// followed by a line end. Has no effect with record structure.
+    /// Treats CR LF in a text file as one line end, not as a CR followed by a line end. Has no
+    /// effect with record structure.
     pub fn keep_cr_lf(&mut self) {
         if let (ContentOut::Ascii(text), false) = (&mut self.content, self.has_records) {
             text.keep_cr_lf();
@@ -225,18 +228,23 @@ impl Encoder {
             if self.framing == Framing::Stream && self.deflater.is_none() {
                 return self.content.put(file, output);
             }
-            return self.piece(file, Marks::NONE, output);
+            return self.encode_piece(file, Marks::NONE, output);
         }
         let mut rest = file;
         while let Some(end) = memchr(b'\n', rest) {
             let (record, behind) = rest.split_at_checked(end).unwrap_or((rest, &[]));
-            self.piece(record, Marks::RECORD, output)?;
+            self.encode_piece(record, Marks::RECORD, output)?;
             rest = behind.get(1..).unwrap_or_default();
         }
-        self.piece(rest, Marks::NONE, output)
+        self.encode_piece(rest, Marks::NONE, output)
     }
 
-    fn piece(&mut self, file: &[u8], marks: Marks, output: &mut Vec<u8>) -> Result<(), DataError> {
+    fn encode_piece(
+        &mut self,
+        file: &[u8],
+        marks: Marks,
+        output: &mut Vec<u8>,
+    ) -> Result<(), DataError> {
         self.content_out.clear();
         if matches!(self.content, ContentOut::Octets) {
             self.content_out.extend_from_slice(file);
@@ -266,11 +274,11 @@ impl Encoder {
 
     /// Appends a restart marker for the file position `offset` in bytes. Returns whether the mode
     /// has markers.
-    pub fn mark(&mut self, offset: u64, output: &mut Vec<u8>) -> bool {
-        let is_put = self.deflater.is_none()
+    pub fn put_marker(&mut self, offset: u64, output: &mut Vec<u8>) -> bool {
+        let is_written = self.deflater.is_none()
             && self.framing.put_marker(format!("{offset}").as_bytes(), output);
-        self.markers += u64::from(is_put);
-        is_put
+        self.markers += u64::from(is_written);
+        is_written
     }
 
     /// Returns the counts so far.
@@ -280,7 +288,7 @@ impl Encoder {
             ContentOut::Ascii(text) | ContentOut::AsciiCarriage(_, text) => Some(text.line_ends()),
             _ => None,
         };
-        Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
+        Counts::new(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
     /// Ends the file and appends the remaining bytes to `output`.
@@ -315,9 +323,9 @@ impl ContentOut {
                 carriage.put(file, &mut lines);
                 text::to_ebcdic(&lines, out);
             }
-            Self::Words(from, packer) => return from.put_into(file, packer, out),
-            Self::Pages { from, pager, packer, bits } => {
-                from.put(file, |value| pager.put(value, |word| packer.put(word, out)))?;
+            Self::Words(words, packer) => return words.put_into(file, packer, out),
+            Self::Pages { words, pager, packer, bits } => {
+                words.put(file, |value| pager.put(value, |word| packer.put(word, out)))?;
                 return if pager.fits(*bits) { Ok(()) } else { Err(DataError::Malformed) };
             }
         }
@@ -337,12 +345,12 @@ impl ContentOut {
                 carriage.finish(&mut lines);
                 text::to_ebcdic(&lines, out);
             }
-            Self::Words(from, packer) => {
-                from.finish(|word| packer.put(word, out))?;
+            Self::Words(words, packer) => {
+                words.finish(|word| packer.put(word, out))?;
                 packer.finish(out);
             }
-            Self::Pages { from, pager, packer, .. } => {
-                from.finish(|value| pager.put(value, |word| packer.put(word, out)))?;
+            Self::Pages { words, pager, packer, .. } => {
+                words.finish(|value| pager.put(value, |word| packer.put(word, out)))?;
                 pager.finish(|word| packer.put(word, out));
                 packer.finish(out);
             }
@@ -394,8 +402,8 @@ impl Decoder {
     ///
     /// Returns [`Unsupported`] if files cannot be transferred in this representation.
     pub fn new(representation: &Representation) -> Result<Self, Unsupported> {
-        supported(representation)?;
-        let words = representation.word_format;
+        check_supported(representation)?;
+        let word_format = representation.word_format;
         let content = match (representation.data_type, representation.structure) {
             (Type::Ascii(Format::CarriageControl), _) => {
                 ContentIn::AsciiCarriage(FromNetwork::default(), FromCarriageControl::default())
@@ -408,10 +416,12 @@ impl Decoder {
             (Type::Local(size), Structure::Page) => ContentIn::Pages {
                 unpacker: Unpacker::new(size),
                 unpager: Unpager::default(),
-                store: ToStore::new(words, size),
+                store: ToStore::new(word_format, size),
             },
-            (Type::Local(size), _) if size != ByteSize::OCTET && words != WordFormat::Packed => {
-                ContentIn::Words(Unpacker::new(size), ToStore::new(words, size))
+            (Type::Local(size), _)
+                if size != ByteSize::OCTET && word_format != WordFormat::Packed =>
+            {
+                ContentIn::Words(Unpacker::new(size), ToStore::new(word_format, size))
             }
             (Type::Image | Type::Local(_), _) => ContentIn::Octets,
         };
@@ -475,7 +485,7 @@ impl Decoder {
             ContentIn::Ascii(text) | ContentIn::AsciiCarriage(text, _) => Some(text.line_ends()),
             _ => None,
         };
-        Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
+        Counts::new(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
     /// Returns whether the conversion lost information, so that the stored file cannot be sent back

@@ -66,12 +66,12 @@ pub(super) struct Unpager {
 impl Unpager {
     pub(super) fn put(&mut self, value: u64, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
         if self.is_over {
-            // After the last page, only the zero padding of the last octets may follow.
+            // After the last page, only zero padding may follow.
             return if value == 0 { Ok(()) } else { Err(DataError::Malformed) };
         }
         if self.header.len() < 4 {
             self.header.push(value);
-            return if self.header.len() == 4 { self.begin(word) } else { Ok(()) };
+            return if self.header.len() == 4 { self.begin_page(word) } else { Ok(()) };
         }
         if self.optional_header_words > 0 {
             self.optional_header_words -= 1;
@@ -82,11 +82,11 @@ impl Unpager {
                 self.position += 1;
             }
         }
-        self.end();
+        self.clear_finished_header();
         Ok(())
     }
 
-    fn begin(&mut self, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+    fn begin_page(&mut self, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
         let [length, index, data, kind] = *self.header.as_slice() else { return Ok(()) };
         if !(4..=16).contains(&length) || data > PAGE_WORDS || kind > 3 {
             return Err(DataError::Malformed);
@@ -100,19 +100,19 @@ impl Unpager {
         }
         if kind != 2 {
             let start = index.checked_mul(PAGE_WORDS).ok_or(DataError::Malformed)?;
-            let hole = start.checked_sub(self.position).ok_or(DataError::Malformed)?;
-            self.holes = self.holes.saturating_add(hole);
+            let hole_words = start.checked_sub(self.position).ok_or(DataError::Malformed)?;
+            self.holes = self.holes.saturating_add(hole_words);
             if self.holes > HOLES_MAX_WORDS {
                 return Err(DataError::Malformed);
             }
-            (0..hole).for_each(|_| word(0));
+            (0..hole_words).for_each(|_| word(0));
             self.position = start;
         }
-        self.end();
+        self.clear_finished_header();
         Ok(())
     }
 
-    fn end(&mut self) {
+    fn clear_finished_header(&mut self) {
         if self.optional_header_words == 0 && self.data == 0 {
             self.header.clear();
         }

@@ -21,12 +21,16 @@ pub(super) fn words_to_file(
 ) -> bool {
     match format {
         WordFormat::Data8 => convert(wire, out, |pair| {
-            let [first, second] = words(pair);
-            let both = u128::from(second) << 64 | u128::from(first);
-            both.to_le_bytes()
+            let [first, second] = words_from_wire(pair);
+            let pair_bits = u128::from(second) << 64 | u128::from(first);
+            pair_bits.to_le_bytes()
         }),
-        WordFormat::C36 => convert(wire, out, |pair| units(words(pair).map(to_c36))),
-        WordFormat::A36 => convert(wire, out, |pair| units(words(pair).map(to_a36))),
+        WordFormat::C36 => {
+            convert(wire, out, |pair| units_to_octets(words_from_wire(pair).map(to_c36)));
+        }
+        WordFormat::A36 => {
+            convert(wire, out, |pair| units_to_octets(words_from_wire(pair).map(to_a36)));
+        }
         _ => return false,
     }
     true
@@ -44,29 +48,29 @@ pub(super) fn words_from_file<'a>(
         WordFormat::Data8 => {
             let (pairs, rest) = file.as_chunks();
             convert(pairs, out, |pair: &[u8; 16]| {
-                let (first, second) = halves(u128::from_le_bytes(*pair));
+                let (first, second) = split_in_halves(u128::from_le_bytes(*pair));
                 unused_bits |= (first | second) >> 36;
-                on_wire([second, first])
+                words_to_wire([second, first])
             });
             rest
         }
         WordFormat::C36 => {
             let (pairs, rest) = file.as_chunks();
             convert(pairs, out, |pair| {
-                let units = parts(pair);
+                let units = units_from_octets(pair);
                 unused_bits |=
                     units.iter().fold(0, |unused_bits, unit| unused_bits | unit & C36_EMPTY);
-                on_wire(units.map(from_c36))
+                words_to_wire(units.map(from_c36))
             });
             rest
         }
         WordFormat::A36 => {
             let (pairs, rest) = file.as_chunks();
             convert(pairs, out, |pair| {
-                let units = parts(pair);
+                let units = units_from_octets(pair);
                 unused_bits |=
                     units.iter().fold(0, |unused_bits, unit| unused_bits | unit & A36_EMPTY);
-                on_wire(units.map(from_a36))
+                words_to_wire(units.map(from_a36))
             });
             rest
         }
@@ -75,29 +79,29 @@ pub(super) fn words_from_file<'a>(
     if unused_bits == 0 { Ok(rest) } else { Err(DataError::Malformed) }
 }
 
-/// Converts each `M` octets to `N` octets.
+/// Converts each group of `M` octets to `N` octets.
 fn convert<const M: usize, const N: usize>(
-    from: &[[u8; M]],
+    groups: &[[u8; M]],
     out: &mut Vec<u8>,
-    mut each: impl FnMut(&[u8; M]) -> [u8; N],
+    mut convert_group: impl FnMut(&[u8; M]) -> [u8; N],
 ) {
     let start = out.len();
-    out.resize(start + from.len() * N, 0);
-    let (places, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
-    for (place, pair) in places.iter_mut().zip(from) {
-        *place = each(pair);
+    out.resize(start + groups.len() * N, 0);
+    let (output_groups, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
+    for (output_group, group) in output_groups.iter_mut().zip(groups) {
+        *output_group = convert_group(group);
     }
 }
 
-fn words(&[a, b, c, d, e, f, g, h, last]: &[u8; WIRE_LEN]) -> [u64; 2] {
+fn words_from_wire(&[a, b, c, d, e, f, g, h, last]: &[u8; WIRE_LEN]) -> [u64; 2] {
     let first = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
     [first >> 28, (first & 0x0FFF_FFFF) << 8 | u64::from(last)]
 }
 
-fn on_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
+fn words_to_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
     let mut wire = [0; WIRE_LEN];
     let [.., last] = second.to_be_bytes();
-    // The compiler stores eight octets in one array with one instruction.
+    // One eight-octet store is faster than eight single ones.
     if let Some((head, tail)) = wire.split_first_chunk_mut() {
         *head = (first << 28 | second >> 8).to_be_bytes();
         tail.fill(last);
@@ -105,8 +109,8 @@ fn on_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
     wire
 }
 
-/// Returns the octets of two units. Each unit is the five low octets of a number.
-fn units([first, second]: [u64; 2]) -> [u8; 10] {
+/// Returns the octets of two units. Each unit is stored in the five low octets of a number.
+fn units_to_octets([first, second]: [u64; 2]) -> [u8; 10] {
     let mut units = [0; 10];
     let [.., y, z] = second.to_be_bytes();
     if let Some((head, tail)) = units.split_first_chunk_mut() {
@@ -116,14 +120,14 @@ fn units([first, second]: [u64; 2]) -> [u8; 10] {
     units
 }
 
-fn parts(&[a, b, c, d, e, f, g, h, y, z]: &[u8; 10]) -> [u64; 2] {
+fn units_from_octets(&[a, b, c, d, e, f, g, h, y, z]: &[u8; 10]) -> [u64; 2] {
     let first = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
     [first >> 24, (first & 0xFF_FFFF) << 16 | u64::from(u16::from_be_bytes([y, z]))]
 }
 
 /// Returns the upper and the lower 64 bits.
-fn halves(both: u128) -> (u64, u64) {
-    let [a, b, c, d, e, f, g, h, lower @ ..] = both.to_be_bytes();
+fn split_in_halves(number: u128) -> (u64, u64) {
+    let [a, b, c, d, e, f, g, h, lower @ ..] = number.to_be_bytes();
     (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes(lower))
 }
 

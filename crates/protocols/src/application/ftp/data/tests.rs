@@ -55,7 +55,7 @@ const TYPES: [Type; 5] = [
 ];
 
 /// Generates bytes in which repetitions and specially treated bytes are likely.
-fn file(max: usize) -> impl Strategy<Value = Vec<u8>> {
+fn any_file(max: usize) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(vec![b'\r', b'\n', 0, b' ', 0x40, 255, 1, 2, 3])
             .prop_flat_map(|byte| (1..90_usize).prop_map(move |count| vec![byte; count])),
@@ -113,7 +113,7 @@ fn records_are_lines_of_the_file() {
 }
 
 #[test]
-fn compressed_mode_counts_runs() {
+fn compressed_mode_sends_runs_as_counts() {
     let image = representation_of(Type::Image, Mode::Compressed, Structure::File);
     let file = [&b"ab"[..], &[0; 5], b"xxxx", b"c"].concat();
     assert_eq!(encode_file(&image, &file, 99), b"\x02ab\xc5\x84x\x01c\0\x40\x80\0");
@@ -131,7 +131,7 @@ fn restart_markers_have_their_position_and_are_not_data() {
         let mut encoder = Encoder::new(&image, None).unwrap();
         let mut wire = Vec::new();
         encoder.encode(b"abc", &mut wire).unwrap();
-        assert!(encoder.mark(3, &mut wire));
+        assert!(encoder.put_marker(3, &mut wire));
         encoder.encode(b"def", &mut wire).unwrap();
         encoder.finish(&mut wire).unwrap();
         for cut in 1..9 {
@@ -140,7 +140,7 @@ fn restart_markers_have_their_position_and_are_not_data() {
         }
     }
     let mut stream = Encoder::new(&Representation::IMAGE, None).unwrap();
-    assert!(!stream.mark(3, &mut Vec::new()));
+    assert!(!stream.put_marker(3, &mut Vec::new()));
 }
 
 #[test]
@@ -154,15 +154,15 @@ fn a_file_without_its_end_mark_is_rejected() {
         let representation = representation_of(Type::Image, mode, structure);
         let wire = encode_file(&representation, b"one\ntwo\nthree\n", 99);
         for len in 0..wire.len() {
-            let cut_short = decode_file(&representation, &wire[..len], 99);
+            let decoded = decode_file(&representation, &wire[..len], 99);
             // In compressed mode the empty string after the last descriptor carries no information.
             if mode != Mode::Compressed || len < wire.len() - 2 {
-                assert_eq!(cut_short, Err(DataError::Truncated), "{mode} {len}");
+                assert_eq!(decoded, Err(DataError::Truncated), "{mode} {len}");
             }
         }
-        let followed = [&wire[..], b"x"].concat();
+        let extended_wire = [&wire[..], b"x"].concat();
         assert_eq!(
-            decode_file(&representation, &followed, 99),
+            decode_file(&representation, &extended_wire, 99),
             Err(DataError::Malformed),
             "{mode}"
         );
@@ -171,7 +171,7 @@ fn a_file_without_its_end_mark_is_rejected() {
 
 #[test]
 fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
-    let pages = Representation {
+    let representation = Representation {
         word_format: WordFormat::Oct,
         ..representation_of(Type::Local(ByteSize::WORD36), Mode::Stream, Structure::Page)
     };
@@ -184,12 +184,12 @@ fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
     };
     // A descriptor page is skipped, and so is the fifth word of a header.
     let wire = packed(&[4, 0, 1, 2, 7, 5, 1, 1, 3, 9, 6, 4, 2, 0, 0]);
-    let file = decode_file(&pages, &wire, 5).unwrap().0;
+    let file = decode_file(&representation, &wire, 5).unwrap().0;
     assert_eq!(file.len(), 513 * 13);
     assert!(file.ends_with(b"000000000000\n000000000006\n"));
     let page_beyond_limit = packed(&[4, 1 << 30, 1, 1, 6]);
-    assert_eq!(decode_file(&pages, &page_beyond_limit, 5), Err(DataError::Malformed));
-    assert_eq!(decode_file(&pages, &wire[..20], 5), Err(DataError::Truncated));
+    assert_eq!(decode_file(&representation, &page_beyond_limit, 5), Err(DataError::Malformed));
+    assert_eq!(decode_file(&representation, &wire[..20], 5), Err(DataError::Truncated));
 }
 
 #[test]
@@ -211,7 +211,7 @@ proptest! {
     // req RFC1123:4.1.2.13-MUST-5, RFC1123:4.1.2.13-MUST-7
     #[test]
     fn any_file_round_trips_in_every_type_mode_and_structure(
-        file in file(12), one in 1..200_usize, other in 1..200_usize
+        file in any_file(12), one in 1..200_usize, other in 1..200_usize
     ) {
         for data_type in TYPES {
             for mode in MODES {
@@ -241,7 +241,7 @@ proptest! {
                     word_format: WordFormat::Data8,
                     ..representation_of(Type::Local(size), mode, structure)
                 };
-                if supported(&representation).is_err() {
+                if check_supported(&representation).is_err() {
                     continue;
                 }
                 let wire = encode_file(&representation, &file, cut);
@@ -251,14 +251,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_decoded_the_same_at_any_split(wire in file(8), cut in 1..60_usize) {
+    fn any_bytes_are_decoded_the_same_at_any_split(wire in any_file(8), cut in 1..60_usize) {
         for data_type in TYPES {
             for mode in MODES {
                 for structure in [Structure::File, Structure::Record] {
                     let representation = representation_of(data_type, mode, structure);
-                    let whole = decode_file(&representation, &wire, wire.len().max(1));
+                    let unsplit_result = decode_file(&representation, &wire, wire.len().max(1));
                     let pieces = decode_file(&representation, &wire, cut);
-                    prop_assert_eq!(whole, pieces);
+                    prop_assert_eq!(unsplit_result, pieces);
                 }
             }
         }
@@ -290,7 +290,7 @@ fn counts_of_both_ends(representation: &Representation, file: &[u8], marks: u64)
     let mut out = Vec::new();
     encoder.encode(file, &mut wire).unwrap();
     for mark in 0..marks {
-        encoder.mark(mark, &mut wire);
+        encoder.put_marker(mark, &mut wire);
     }
     encoder.finish(&mut wire).unwrap();
     let mut rest = &wire[..];

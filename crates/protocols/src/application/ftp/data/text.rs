@@ -33,14 +33,14 @@ const FROM_EBCDIC: [u8; 256] = [
     0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0xb3, 0xdb, 0xdc, 0xd9, 0xda, 0x9f,
 ];
 
-const TO_EBCDIC: [u8; 256] = inverse();
+const TO_EBCDIC: [u8; 256] = invert_table();
 
 #[expect(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     reason = "this runs at compile time, over tables of 256 bytes"
 )]
-const fn inverse() -> [u8; 256] {
+const fn invert_table() -> [u8; 256] {
     let mut table = [0; 256];
     let mut code = 0;
     while code < 256 {
@@ -113,7 +113,7 @@ impl ToNetwork {
         }
     }
 
-    /// Ends a record: the next byte does not follow the last byte of this record.
+    /// Ends a record. A CR at its end is then not combined with the next byte.
     pub(super) fn end_of_record(&mut self) {
         self.ends_with_cr = false;
     }
@@ -122,7 +122,7 @@ impl ToNetwork {
 /// Converts CR LF to LF, and CR NUL to CR.
 #[derive(Debug, Default)]
 pub(super) struct FromNetwork {
-    holds_cr: bool,
+    has_pending_cr: bool,
     line_ends: u64,
 }
 
@@ -134,35 +134,35 @@ impl FromNetwork {
 
     pub(super) fn put(&mut self, mut text: &[u8], out: &mut Vec<u8>) {
         out.reserve(text.len());
-        if self.holds_cr {
+        if self.has_pending_cr {
             let Some(&first) = text.first() else { return };
-            self.holds_cr = false;
+            self.has_pending_cr = false;
             self.line_ends += u64::from(first == b'\n');
-            text = behind_cr(first, text, out);
+            text = convert_after_cr(first, text, out);
         }
         while let Some(at) = memchr(b'\r', text) {
             let (run, rest) = text.split_at_checked(at).unwrap_or((text, &[]));
             out.extend_from_slice(run);
             let rest = rest.get(1..).unwrap_or_default();
             let Some(&next) = rest.first() else {
-                self.holds_cr = true;
+                self.has_pending_cr = true;
                 return;
             };
             self.line_ends += u64::from(next == b'\n');
-            text = behind_cr(next, rest, out);
+            text = convert_after_cr(next, rest, out);
         }
         out.extend_from_slice(text);
     }
 
     /// Ends the text or the current record.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        if core::mem::take(&mut self.holds_cr) {
+        if core::mem::take(&mut self.has_pending_cr) {
             out.push(b'\r');
         }
     }
 }
 
-fn behind_cr<'a>(next: u8, text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+fn convert_after_cr<'a>(next: u8, text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let (byte, taken) = match next {
         b'\n' => (b'\n', 1),
         0 => (b'\r', 1),
@@ -229,22 +229,22 @@ impl ToCarriageControl {
 /// Converts lines with carriage control to lines with CR and FF; the last line ends with LF.
 #[derive(Debug, Default)]
 pub(super) struct FromCarriageControl {
-    is_within: bool,
+    is_within_line: bool,
     has_begun: bool,
 }
 
 impl FromCarriageControl {
     pub(super) fn put(&mut self, text: &[u8], out: &mut Vec<u8>) {
         for &byte in text {
-            if self.is_within {
+            if self.is_within_line {
                 match byte {
-                    b'\n' => self.is_within = false,
+                    b'\n' => self.is_within_line = false,
                     _ => out.push(byte),
                 }
                 continue;
             }
             // A paper movement ends the previous line, except at the start of the text.
-            let (moves, then): (&[u8], &[u8]) = match byte {
+            let (line_end, page_move): (&[u8], &[u8]) = match byte {
                 b'0' => (b"\n", b"\n"),
                 b'-' => (b"\n", b"\n\n"),
                 b'1' => (b"\n", b"\x0c"),
@@ -252,11 +252,11 @@ impl FromCarriageControl {
                 _ => (b"\n", b""),
             };
             if self.has_begun {
-                out.extend_from_slice(moves);
+                out.extend_from_slice(line_end);
             }
-            out.extend_from_slice(then);
+            out.extend_from_slice(page_move);
             // An empty line has no control character.
-            self.is_within = byte != b'\n';
+            self.is_within_line = byte != b'\n';
             self.has_begun = true;
         }
     }
@@ -276,29 +276,29 @@ mod tests {
     #[test]
     fn the_ebcdic_table_is_a_bijection_with_the_known_codes_of_text() {
         let mut out = Vec::new();
-        let mut back = Vec::new();
-        let all: Vec<u8> = (0..=255).collect();
-        to_ebcdic(&all, &mut out);
-        from_ebcdic(&out, &mut back);
-        assert_eq!(back, all);
+        let mut decoded = Vec::new();
+        let all_bytes: Vec<u8> = (0..=255).collect();
+        to_ebcdic(&all_bytes, &mut out);
+        from_ebcdic(&out, &mut decoded);
+        assert_eq!(decoded, all_bytes);
         out.clear();
         to_ebcdic(b"Hello, [World]\n09", &mut out);
-        let known = b"\xc8\x85\x93\x93\x96\x6b\x40\xad\xe6\x96\x99\x93\x84\xbd\x15\xf0\xf9";
-        assert_eq!(out, known);
+        let expected = b"\xc8\x85\x93\x93\x96\x6b\x40\xad\xe6\x96\x99\x93\x84\xbd\x15\xf0\xf9";
+        assert_eq!(out, expected);
     }
 
     #[test]
     fn carriage_control_prints_the_same_as_the_text() {
-        let mut to = ToCarriageControl::default();
+        let mut to_carriage_control = ToCarriageControl::default();
         let mut out = Vec::new();
-        to.put(b"one\n\n\x0ctwo\rover\n", &mut out);
-        to.finish(&mut out);
+        to_carriage_control.put(b"one\n\n\x0ctwo\rover\n", &mut out);
+        to_carriage_control.finish(&mut out);
         assert_eq!(out, b" one\n \n1two\n+over\n");
-        let mut from = FromCarriageControl::default();
-        let mut back = Vec::new();
-        from.put(b"1a\n0b\n-c\n+d\n", &mut back);
-        from.finish(&mut back);
-        assert_eq!(back, b"\x0ca\n\nb\n\n\nc\rd\n");
+        let mut from_carriage_control = FromCarriageControl::default();
+        let mut decoded = Vec::new();
+        from_carriage_control.put(b"1a\n0b\n-c\n+d\n", &mut decoded);
+        from_carriage_control.finish(&mut decoded);
+        assert_eq!(decoded, b"\x0ca\n\nb\n\n\nc\rd\n");
     }
 
     proptest! {
@@ -308,14 +308,14 @@ mod tests {
         ) {
             // A CR at the start of a page has no line to overprint.
             prop_assume!(!text.starts_with('\r'));
-            let mut to = ToCarriageControl::default();
+            let mut to_carriage_control = ToCarriageControl::default();
             let mut lines = Vec::new();
-            text.as_bytes().chunks(cut).for_each(|piece| to.put(piece, &mut lines));
-            to.finish(&mut lines);
-            let mut from = FromCarriageControl::default();
+            text.as_bytes().chunks(cut).for_each(|piece| to_carriage_control.put(piece, &mut lines));
+            to_carriage_control.finish(&mut lines);
+            let mut from_carriage_control = FromCarriageControl::default();
             let mut back = Vec::new();
-            lines.chunks(cut).for_each(|piece| from.put(piece, &mut back));
-            from.finish(&mut back);
+            lines.chunks(cut).for_each(|piece| from_carriage_control.put(piece, &mut back));
+            from_carriage_control.finish(&mut back);
             prop_assert_eq!(back, text.into_bytes());
         }
     }

@@ -14,38 +14,40 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub(super) struct Packer {
     bits: u32,
-    held: u128,
-    held_bits: u32,
+    buffer: u128,
+    buffered_bits: u32,
 }
 
 impl Packer {
     pub(super) fn new(size: ByteSize) -> Self {
-        Self { bits: u32::from(size.bits()), held: 0, held_bits: 0 }
+        Self { bits: u32::from(size.bits()), buffer: 0, buffered_bits: 0 }
     }
 
     pub(super) fn put(&mut self, word: u64, out: &mut Vec<u8>) {
-        self.held = self.held << self.bits | u128::from(word);
-        self.held_bits += self.bits;
-        if self.held_bits <= 64 {
+        self.buffer = self.buffer << self.bits | u128::from(word);
+        self.buffered_bits += self.bits;
+        if self.buffered_bits <= 64 {
             // Emits all whole octets at once.
-            let left_aligned = low_word(self.held) << (64 - self.held_bits);
-            let whole = (self.held_bits / 8) as usize;
-            out.extend_from_slice(left_aligned.to_be_bytes().get(..whole).unwrap_or_default());
-            self.held_bits %= 8;
-            self.held &= (1 << self.held_bits) - 1;
+            let left_aligned = low_word(self.buffer) << (64 - self.buffered_bits);
+            let whole_octets = (self.buffered_bits / 8) as usize;
+            out.extend_from_slice(
+                left_aligned.to_be_bytes().get(..whole_octets).unwrap_or_default(),
+            );
+            self.buffered_bits %= 8;
+            self.buffer &= (1 << self.buffered_bits) - 1;
             return;
         }
-        while self.held_bits >= 8 {
-            self.held_bits -= 8;
-            out.push(low_octet(self.held >> self.held_bits));
+        while self.buffered_bits >= 8 {
+            self.buffered_bits -= 8;
+            out.push(low_octet(self.buffer >> self.buffered_bits));
         }
-        self.held &= (1 << self.held_bits) - 1;
+        self.buffer &= (1 << self.buffered_bits) - 1;
     }
 
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        if self.held_bits > 0 {
-            out.push(low_octet(self.held << (8 - self.held_bits)));
-            self.held_bits = 0;
+        if self.buffered_bits > 0 {
+            out.push(low_octet(self.buffer << (8 - self.buffered_bits)));
+            self.buffered_bits = 0;
         }
     }
 }
@@ -62,22 +64,22 @@ fn low_word(value: u128) -> u64 {
 #[derive(Debug)]
 pub(super) struct Unpacker {
     bits: u32,
-    held: u128,
-    held_bits: u32,
+    buffer: u128,
+    buffered_bits: u32,
 }
 
 impl Unpacker {
     pub(super) fn new(size: ByteSize) -> Self {
-        Self { bits: u32::from(size.bits()), held: 0, held_bits: 0 }
+        Self { bits: u32::from(size.bits()), buffer: 0, buffered_bits: 0 }
     }
 
     pub(super) fn put(&mut self, octets: &[u8], mut word: impl FnMut(u64)) {
         let (eights, rest) = octets.as_chunks();
         for eight in eights {
-            // Fewer bits than one word are held, so the sum fits.
-            self.held = self.held << 64 | u128::from(u64::from_be_bytes(*eight));
-            self.held_bits += 64;
-            self.release(&mut word);
+            // At most 63 bits are buffered, so 64 more bits fit.
+            self.buffer = self.buffer << 64 | u128::from(u64::from_be_bytes(*eight));
+            self.buffered_bits += 64;
+            self.emit_complete_words(&mut word);
         }
         for &octet in rest {
             self.put_one(octet, &mut word);
@@ -85,17 +87,17 @@ impl Unpacker {
     }
 
     fn put_one(&mut self, octet: u8, word: &mut impl FnMut(u64)) {
-        self.held = self.held << 8 | u128::from(octet);
-        self.held_bits += 8;
-        self.release(word);
+        self.buffer = self.buffer << 8 | u128::from(octet);
+        self.buffered_bits += 8;
+        self.emit_complete_words(word);
     }
 
     /// Emits the words that are complete.
-    fn release(&mut self, word: &mut impl FnMut(u64)) {
-        while self.held_bits >= self.bits {
-            self.held_bits -= self.bits;
-            word(low_word(self.held >> self.held_bits));
-            self.held &= (1 << self.held_bits) - 1;
+    fn emit_complete_words(&mut self, word: &mut impl FnMut(u64)) {
+        while self.buffered_bits >= self.bits {
+            self.buffered_bits -= self.bits;
+            word(low_word(self.buffer >> self.buffered_bits));
+            self.buffer &= (1 << self.buffered_bits) - 1;
         }
     }
 
@@ -104,7 +106,7 @@ impl Unpacker {
         let mut octets = octets;
         if self.bits == 36 {
             // Processes single octets up to a pair boundary.
-            while self.held_bits > 0
+            while self.buffered_bits > 0
                 && let Some((first, rest)) = octets.split_first()
             {
                 self.put_one(*first, &mut |word| store.put(word, out));
@@ -120,7 +122,7 @@ impl Unpacker {
 
     /// Ends the input. Returns an error if more than the padding of an octet is left.
     pub(super) fn finish(&self) -> Result<(), DataError> {
-        if self.held_bits < 8 { Ok(()) } else { Err(DataError::Truncated) }
+        if self.buffered_bits < 8 { Ok(()) } else { Err(DataError::Truncated) }
     }
 }
 
@@ -131,8 +133,8 @@ pub(super) struct ToStore {
     packer: Packer,
     digits: usize,
     /// Pending character of the u36 or text format: its output depends on the next character.
-    held: Option<u8>,
-    nuls: u8,
+    pending: Option<u8>,
+    pending_nuls: u8,
     /// Whether text conversion has lost information.
     has_lost: bool,
 }
@@ -144,7 +146,14 @@ const RUBOUT: u8 = 0o177;
 impl ToStore {
     pub(super) fn new(format: WordFormat, size: ByteSize) -> Self {
         let digits = usize::from(size.bits()).div_ceil(3);
-        Self { format, packer: Packer::new(size), digits, held: None, nuls: 0, has_lost: false }
+        Self {
+            format,
+            packer: Packer::new(size),
+            digits,
+            pending: None,
+            pending_nuls: 0,
+            has_lost: false,
+        }
     }
 
     pub(super) fn put(&mut self, word: u64, out: &mut Vec<u8>) {
@@ -173,7 +182,7 @@ impl ToStore {
             WordFormat::Text => {
                 self.has_lost |= word & 1 == 1;
                 for character in characters(word) {
-                    self.text(character, out);
+                    self.put_text_character(character, out);
                 }
             }
             WordFormat::U36 if word & 1 == 0 => {
@@ -182,7 +191,7 @@ impl ToStore {
                 }
             }
             WordFormat::U36 => {
-                self.release(out);
+                self.emit_pending(out);
                 let first_octet = 0xF0 | word >> 32;
                 out.extend(five_octets([first_octet, word >> 24, word >> 16, word >> 8, word]));
             }
@@ -190,30 +199,30 @@ impl ToStore {
     }
 
     /// Converts CR LF to LF and drops the NULs that pad the last word.
-    fn text(&mut self, character: u8, out: &mut Vec<u8>) {
-        if character == 0 && self.held.is_none() {
-            if self.nuls == 4 {
+    fn put_text_character(&mut self, character: u8, out: &mut Vec<u8>) {
+        if character == 0 && self.pending.is_none() {
+            if self.pending_nuls == 4 {
                 out.push(0);
             } else {
-                self.nuls += 1;
+                self.pending_nuls += 1;
             }
             return;
         }
-        (0..core::mem::take(&mut self.nuls)).for_each(|_| out.push(0));
-        let follows_cr = self.held.take().is_some();
+        (0..core::mem::take(&mut self.pending_nuls)).for_each(|_| out.push(0));
+        let follows_cr = self.pending.take().is_some();
         self.has_lost |= !follows_cr && character == LF;
         if follows_cr && character != LF {
             out.push(CR);
         }
         match character {
-            CR => self.held = Some(CR),
-            0 => self.nuls = 1,
+            CR => self.pending = Some(CR),
+            0 => self.pending_nuls = 1,
             _ => out.push(character),
         }
     }
 
     fn put_u36_character(&mut self, character: u8, out: &mut Vec<u8>) {
-        match (self.held.take(), character) {
+        match (self.pending.take(), character) {
             (Some(CR), LF) => return out.push(LF),
             (Some(CR), _) => out.push(0o356),
             (Some(_), 0o7) => return out.push(RUBOUT),
@@ -225,14 +234,14 @@ impl ToStore {
             (None, _) => {}
         }
         match character {
-            CR | RUBOUT => self.held = Some(character),
+            CR | RUBOUT => self.pending = Some(character),
             LF => out.push(CR),
             _ => out.push(character),
         }
     }
 
-    fn release(&mut self, out: &mut Vec<u8>) {
-        match self.held.take() {
+    fn emit_pending(&mut self, out: &mut Vec<u8>) {
+        match self.pending.take() {
             Some(CR) => out.push(0o356),
             Some(_) => out.push(0o357),
             None => {}
@@ -248,8 +257,8 @@ impl ToStore {
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         match self.format {
             WordFormat::Packed => self.packer.finish(out),
-            WordFormat::U36 => self.release(out),
-            WordFormat::Text if self.held.take().is_some() => out.push(CR),
+            WordFormat::U36 => self.emit_pending(out),
+            WordFormat::Text if self.pending.take().is_some() => out.push(CR),
             _ => {}
         }
     }
@@ -272,8 +281,8 @@ pub(super) struct FromStore {
     bits: u32,
     digits: usize,
     /// The octets of an incomplete unit, or the characters of an incomplete word.
-    held: [u8; 8],
-    held_len: usize,
+    buffer: [u8; 8],
+    buffered_len: usize,
     /// Number of octal digits read so far, and their value.
     octal: (usize, u64),
 }
@@ -286,8 +295,8 @@ impl FromStore {
             unpacker: Unpacker::new(size),
             bits,
             digits: usize::from(size.bits()).div_ceil(3),
-            held: [0; 8],
-            held_len: 0,
+            buffer: [0; 8],
+            buffered_len: 0,
             octal: (0, 0),
         }
     }
@@ -302,31 +311,33 @@ impl FromStore {
                 self.unpacker.put(octets, word);
                 Ok(())
             }
-            WordFormat::Oct => octets.iter().try_for_each(|&octet| self.octal(octet, &mut word)),
+            WordFormat::Oct => {
+                octets.iter().try_for_each(|&octet| self.collect_octal_digit(octet, &mut word))
+            }
             WordFormat::Text => octets.iter().try_for_each(|&octet| match octet {
                 LF => {
-                    self.character(CR, &mut word);
-                    self.character(LF, &mut word);
+                    self.collect_character(CR, &mut word);
+                    self.collect_character(LF, &mut word);
                     Ok(())
                 }
                 0x80.. => Err(DataError::Malformed),
                 _ => {
-                    self.character(octet, &mut word);
+                    self.collect_character(octet, &mut word);
                     Ok(())
                 }
             }),
             WordFormat::U36 => {
                 octets.iter().try_for_each(|&octet| self.take_u36_octet(octet, &mut word))
             }
-            WordFormat::Data8 if self.held_len == 0 => {
+            WordFormat::Data8 if self.buffered_len == 0 => {
                 let (units, rest) = octets.as_chunks::<8>();
                 for unit in units {
                     word(self.right_aligned(*unit)?);
                 }
-                rest.iter().try_for_each(|&octet| self.unit(octet, &mut word))
+                rest.iter().try_for_each(|&octet| self.collect_unit(octet, &mut word))
             }
             WordFormat::Data8 | WordFormat::C36 | WordFormat::A36 => {
-                octets.iter().try_for_each(|&octet| self.unit(octet, &mut word))
+                octets.iter().try_for_each(|&octet| self.collect_unit(octet, &mut word))
             }
         }
     }
@@ -341,7 +352,7 @@ impl FromStore {
         let mut octets = octets;
         if self.bits == 36 {
             // Processes single octets up to a pair boundary.
-            while (self.held_len > 0 || packer.held_bits > 0)
+            while (self.buffered_len > 0 || packer.buffered_bits > 0)
                 && let Some((first, rest)) = octets.split_at_checked(1)
             {
                 self.put(first, |word| packer.put(word, out))?;
@@ -355,26 +366,26 @@ impl FromStore {
     /// Returns the right-aligned word of a little-endian 64-bit word.
     fn right_aligned(&self, unit: [u8; 8]) -> Result<u64, DataError> {
         let value = u64::from_le_bytes(unit);
-        let is_word = self.bits == 64 || value >> self.bits == 0;
-        if is_word { Ok(value) } else { Err(DataError::Malformed) }
+        let fits_in_word = self.bits == 64 || value >> self.bits == 0;
+        if fits_in_word { Ok(value) } else { Err(DataError::Malformed) }
     }
 
     /// Collects the octets of one unit, eight or five.
-    fn unit(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
-        if let Some(place) = self.held.get_mut(self.held_len) {
+    fn collect_unit(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+        if let Some(place) = self.buffer.get_mut(self.buffered_len) {
             *place = octet;
-            self.held_len += 1;
+            self.buffered_len += 1;
         }
-        let [a, b, c, d, e, ..] = self.held;
+        let [a, b, c, d, e, ..] = self.buffer;
         let value = match self.format {
-            WordFormat::Data8 if self.held_len == 8 => self.right_aligned(self.held)?,
-            WordFormat::C36 if self.held_len == 5 => {
+            WordFormat::Data8 if self.buffered_len == 8 => self.right_aligned(self.buffer)?,
+            WordFormat::C36 if self.buffered_len == 5 => {
                 if e > 0xF {
                     return Err(DataError::Malformed);
                 }
                 u64::from(u32::from_be_bytes([a, b, c, d])) << 4 | u64::from(e)
             }
-            WordFormat::A36 if self.held_len == 5 => {
+            WordFormat::A36 if self.buffered_len == 5 => {
                 if (a | b | c | d) & 0x80 != 0 {
                     return Err(DataError::Malformed);
                 }
@@ -382,12 +393,16 @@ impl FromStore {
             }
             _ => return Ok(()),
         };
-        self.held_len = 0;
+        self.buffered_len = 0;
         word(value);
         Ok(())
     }
 
-    fn octal(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
+    fn collect_octal_digit(
+        &mut self,
+        octet: u8,
+        word: &mut impl FnMut(u64),
+    ) -> Result<(), DataError> {
         let (digits, value) = self.octal;
         match octet {
             b'0'..=b'7' if digits < self.digits => {
@@ -408,15 +423,15 @@ impl FromStore {
     }
 
     /// Collects one 7-bit character.
-    fn character(&mut self, character: u8, word: &mut impl FnMut(u64)) {
-        if let Some(place) = self.held.get_mut(self.held_len) {
+    fn collect_character(&mut self, character: u8, word: &mut impl FnMut(u64)) {
+        if let Some(place) = self.buffer.get_mut(self.buffered_len) {
             *place = character;
-            self.held_len += 1;
+            self.buffered_len += 1;
         }
-        if self.held_len == 5 {
-            let [a, b, c, d, e, ..] = self.held;
+        if self.buffered_len == 5 {
+            let [a, b, c, d, e, ..] = self.buffer;
             word(word_of([a, b, c, d, e]));
-            self.held_len = 0;
+            self.buffered_len = 0;
         }
     }
 
@@ -442,16 +457,16 @@ impl FromStore {
             0o200..=0o355 => (RUBOUT, Some(octet - 0o200)),
             0o356 => (CR, None),
             0o357 => (RUBOUT, None),
-            0o360.. if self.held_len == 0 => {
+            0o360.. if self.buffered_len == 0 => {
                 self.octal = (4, u64::from(octet & 0xF));
                 return Ok(());
             }
             0o360.. => return Err(DataError::Malformed),
             _ => (octet, None),
         };
-        self.character(pair.0, word);
+        self.collect_character(pair.0, word);
         if let Some(second) = pair.1 {
-            self.character(second, word);
+            self.collect_character(second, word);
         }
         Ok(())
     }
@@ -468,12 +483,12 @@ impl FromStore {
             }
             WordFormat::U36 if self.octal.0 > 0 => Err(DataError::Truncated),
             WordFormat::Text | WordFormat::U36 => {
-                while self.held_len > 0 {
-                    self.character(0, &mut word);
+                while self.buffered_len > 0 {
+                    self.collect_character(0, &mut word);
                 }
                 Ok(())
             }
-            _ if self.held_len > 0 => Err(DataError::Truncated),
+            _ if self.buffered_len > 0 => Err(DataError::Truncated),
             _ => Ok(()),
         }
     }
@@ -535,10 +550,13 @@ mod tests {
         );
         assert_eq!(store_words(WordFormat::Oct, 36, &[0o123_456_701_234]), b"123456701234\n");
         assert_eq!(store_words(WordFormat::U36, 36, &[word]), [0xFA, 0xBC, 0xDE, 0xF1, 0x25]);
-        let hello = word_of(*b"Hi\r\nx");
-        assert_eq!(store_words(WordFormat::A36, 36, &[hello | 1]), b"Hi\r\n\xf8");
-        assert_eq!(store_words(WordFormat::U36, 36, &[hello]), b"Hi\nx");
-        assert_eq!(store_words(WordFormat::Text, 36, &[hello, word_of(*b"y\0\0\0\0")]), b"Hi\nxy");
+        let text_word = word_of(*b"Hi\r\nx");
+        assert_eq!(store_words(WordFormat::A36, 36, &[text_word | 1]), b"Hi\r\n\xf8");
+        assert_eq!(store_words(WordFormat::U36, 36, &[text_word]), b"Hi\nx");
+        assert_eq!(
+            store_words(WordFormat::Text, 36, &[text_word, word_of(*b"y\0\0\0\0")]),
+            b"Hi\nxy"
+        );
     }
 
     #[test]
@@ -579,8 +597,8 @@ mod tests {
             let words: Vec<u64> = words.iter().map(|word| word & 0xF_FFFF_FFFF).collect();
             for (format, _) in WordFormat::ALL.iter().filter(|(f, _)| *f != WordFormat::Text) {
                 let octets = store_words(*format, 36, &words);
-                let back = load_words(*format, 36, &octets, cut);
-                prop_assert_eq!(back.as_ref(), Ok(&words));
+                let restored_words = load_words(*format, 36, &octets, cut);
+                prop_assert_eq!(restored_words.as_ref(), Ok(&words));
             }
         }
 
@@ -591,12 +609,12 @@ mod tests {
             let words: Vec<u64> = words.iter().map(|word| word >> (64 - bits)).collect();
             for format in [WordFormat::Packed, WordFormat::Data8, WordFormat::Oct] {
                 let octets = store_words(format, bits, &words);
-                let mut back = load_words(format, bits, &octets, cut).unwrap();
+                let mut restored_words = load_words(format, bits, &octets, cut).unwrap();
                 // With words of fewer than eight bits, the padding of the last octet is decoded as
                 // further words.
-                prop_assert!(back.len() - words.len() <= usize::from(7 / bits));
-                prop_assert!(back.split_off(words.len()).iter().all(|word| *word == 0));
-                prop_assert_eq!(&back, &words);
+                prop_assert!(restored_words.len() - words.len() <= usize::from(7 / bits));
+                prop_assert!(restored_words.split_off(words.len()).iter().all(|word| *word == 0));
+                prop_assert_eq!(&restored_words, &words);
             }
         }
 
@@ -612,18 +630,18 @@ mod tests {
                 false => octets.clone(),
             };
             for (format, _) in WordFormat::ALL {
-                let mut single = Unpacker::new(size(36));
-                let mut double = Unpacker::new(size(36));
+                let mut word_unpacker = Unpacker::new(size(36));
+                let mut pair_unpacker = Unpacker::new(size(36));
                 let mut stores = [ToStore::new(format, size(36)), ToStore::new(format, size(36))];
                 let [one, two] = &mut stores;
-                let mut by_word = Vec::new();
-                let mut by_pair = Vec::new();
-                single.put(&octets, |word| one.put(word, &mut by_word));
+                let mut file_from_words = Vec::new();
+                let mut file_from_pairs = Vec::new();
+                word_unpacker.put(&octets, |word| one.put(word, &mut file_from_words));
                 for piece in octets.chunks(cut) {
-                    double.put_into(piece, two, &mut by_pair);
+                    pair_unpacker.put_into(piece, two, &mut file_from_pairs);
                 }
-                prop_assert_eq!(&by_pair, &by_word);
-                for file in [&by_word, &file] {
+                prop_assert_eq!(&file_from_pairs, &file_from_words);
+                for file in [&file_from_words, &file] {
                     let words = load_words(format, 36, file, 200);
                     let mut store = FromStore::new(format, size(36));
                     let mut wire = Vec::new();
@@ -658,8 +676,8 @@ mod tests {
             let mut out = Vec::new();
             words.iter().for_each(|word| store.put(*word, &mut out));
             store.finish(&mut out);
-            let back = load_words(WordFormat::Text, 36, &out, 7).unwrap();
-            prop_assert_eq!(store.has_lost(), back != words);
+            let restored_words = load_words(WordFormat::Text, 36, &out, 7).unwrap();
+            prop_assert_eq!(store.has_lost(), restored_words != words);
         }
 
         #[test]
@@ -673,8 +691,8 @@ mod tests {
             octets in prop::collection::vec(any::<u8>(), 0..80), cut in 1..20_usize
         ) {
             for (format, _) in WordFormat::ALL {
-                let whole = load_words(format, 36, &octets, 80);
-                prop_assert_eq!(load_words(format, 36, &octets, cut), whole.clone());
+                let unsplit_result = load_words(format, 36, &octets, 80);
+                prop_assert_eq!(load_words(format, 36, &octets, cut), unsplit_result.clone());
             }
         }
     }

@@ -61,13 +61,13 @@ pub struct UnknownLines {
 }
 
 impl UnknownLines {
-    fn add(&mut self, line: &[u8]) {
+    fn count_line(&mut self, line: &[u8]) {
         self.lines = self.lines.saturating_add(1);
         self.first.get_or_insert_with(|| example_of(line));
     }
 
     /// Adds the unknown lines of another listing.
-    pub fn absorb(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         self.lines = self.lines.saturating_add(other.lines);
         self.first = self.first.take().or(other.first);
     }
@@ -81,14 +81,14 @@ pub struct Collector {
     entries: Vec<Entry>,
     entries_max: usize,
     /// The beginning of a line whose line end has not arrived.
-    partial: Vec<u8>,
+    partial_line: Vec<u8>,
     /// Whether the partial line has already exceeded [`LINE_MAX_BYTES`].
     is_overlong: bool,
     received_bytes: u64,
     /// Number of nonempty lines; `facts` counts the lines with facts (RFC 3659 §7).
     lines: u64,
     facts: u64,
-    unread: UnknownLines,
+    unknown: UnknownLines,
 }
 
 impl Collector {
@@ -101,12 +101,12 @@ impl Collector {
             reader: ListReader::new(now),
             entries: Vec::new(),
             entries_max,
-            partial: Vec::new(),
+            partial_line: Vec::new(),
             is_overlong: false,
             received_bytes: 0,
             lines: 0,
             facts: 0,
-            unread: UnknownLines { lines: 0, first: None },
+            unknown: UnknownLines { lines: 0, first: None },
         }
     }
 
@@ -123,18 +123,18 @@ impl Collector {
         }
         let mut rest = bytes;
         while let Some(at) = memchr::memchr(b'\n', rest) {
-            let (line, behind) = rest.split_at_checked(at).unwrap_or((rest, &[]));
-            rest = behind.get(1..).unwrap_or_default();
-            if self.partial.is_empty() {
+            let (line, from_line_end) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+            rest = from_line_end.get(1..).unwrap_or_default();
+            if self.partial_line.is_empty() {
                 self.line(line)?;
             } else {
                 self.append_partial(line);
-                let mut whole = core::mem::take(&mut self.partial);
-                let read = self.line(&whole);
+                let mut whole_line = core::mem::take(&mut self.partial_line);
+                let result = self.line(&whole_line);
                 // The buffer is reused for the next partial line.
-                whole.clear();
-                self.partial = whole;
-                read?;
+                whole_line.clear();
+                self.partial_line = whole_line;
+                result?;
             }
         }
         self.append_partial(rest);
@@ -147,7 +147,7 @@ impl Collector {
     ///
     /// Returns [`ListingError`] if the listing exceeds a limit, like [`Self::push`].
     pub fn finish(&mut self) -> Result<(), ListingError> {
-        let line = core::mem::take(&mut self.partial);
+        let line = core::mem::take(&mut self.partial_line);
         if line.is_empty() { Ok(()) } else { self.line(&line) }
     }
 
@@ -161,18 +161,18 @@ impl Collector {
     /// and `..`.
     #[must_use]
     pub fn into_entries(self) -> (Vec<Entry>, UnknownLines) {
-        let mut unread = self.unread;
+        let mut unknown_lines = self.unknown;
         if self.dialect == Dialect::Long {
             let first = self.reader.first_unknown().map(<[u8]>::to_vec);
-            unread.absorb(UnknownLines { lines: self.reader.unknown_lines(), first });
+            unknown_lines.merge(UnknownLines { lines: self.reader.unknown_lines(), first });
         }
-        (self.entries, unread)
+        (self.entries, unknown_lines)
     }
 
     /// Returns the number of buffered bytes of an incomplete line.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.partial.len()
+        self.partial_line.len()
     }
 
     /// Returns the number of entries parsed so far.
@@ -182,9 +182,9 @@ impl Collector {
     }
 
     fn append_partial(&mut self, piece: &[u8]) {
-        let room = LINE_MAX_BYTES.saturating_sub(self.partial.len());
+        let room = LINE_MAX_BYTES.saturating_sub(self.partial_line.len());
         self.is_overlong |= piece.len() > room;
-        self.partial.extend_from_slice(piece.get(..room).unwrap_or(piece));
+        self.partial_line.extend_from_slice(piece.get(..room).unwrap_or(piece));
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), ListingError> {
@@ -194,14 +194,14 @@ impl Collector {
         }
         self.lines += 1;
         if core::mem::take(&mut self.is_overlong) || line.len() > LINE_MAX_BYTES {
-            self.unread.add(line);
+            self.unknown.count_line(line);
             return Ok(());
         }
         let entry = match self.dialect {
             Dialect::Facts => {
                 let entry = parse_facts(line);
                 if entry.is_none() {
-                    self.unread.add(line);
+                    self.unknown.count_line(line);
                 }
                 entry
             }
@@ -220,7 +220,7 @@ impl Collector {
             return Ok(());
         }
         if !is_component(&entry.name) {
-            self.unread.add(line);
+            self.unknown.count_line(line);
             return Ok(());
         }
         if self.entries.len() >= self.entries_max {
@@ -245,7 +245,7 @@ mod tests {
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
     const MAX: usize = 1000;
 
-    fn read(dialect: Dialect, listing: &[u8], piece: usize) -> (Vec<Entry>, UnknownLines) {
+    fn collect(dialect: Dialect, listing: &[u8], piece: usize) -> (Vec<Entry>, UnknownLines) {
         let mut collector = Collector::new(dialect, NOW, MAX);
         for piece in listing.chunks(piece) {
             collector.push(piece).unwrap();
@@ -263,33 +263,33 @@ mod tests {
     fn a_listed_name_outside_the_directory_is_omitted_and_counted() {
         let listing = b"type=file;size=1; ../../x\r\ntype=file;size=1; a/b\r\n\
             type=cdir; .\r\ntype=file;size=2; good\r\ntype=file;size=2; -odd\r\n";
-        let (entries, unread) = read(Dialect::Facts, listing, 1000);
+        let (entries, unknown) = collect(Dialect::Facts, listing, 1000);
         assert_eq!(names(&entries), [&b"good"[..], b"-odd"]);
-        assert_eq!(unread.lines, 2);
-        assert_eq!(unread.first.unwrap(), b"type=file;size=1; ../../x");
+        assert_eq!(unknown.lines, 2);
+        assert_eq!(unknown.first.unwrap(), b"type=file;size=1; ../../x");
     }
 
     #[test]
     fn lines_in_unknown_formats_are_counted_and_the_first_is_stored() {
         let listing = b"total 3\r\n-rw-r--r-- 1 u g 9 Jan 02 2020 a\r\n\r\nwhat is this?\r\n\
             nor this\r\n";
-        let (entries, unread) = read(Dialect::Long, listing, 7);
+        let (entries, unknown) = collect(Dialect::Long, listing, 7);
         assert_eq!(names(&entries), [b"a"]);
-        assert_eq!(unread, UnknownLines { lines: 2, first: Some(b"what is this?".to_vec()) });
-        let (entries, unread) = read(Dialect::Facts, b"type=file; a\nwhat\n", 3);
-        assert_eq!((names(&entries), unread.lines), (vec![&b"a"[..]], 1));
+        assert_eq!(unknown, UnknownLines { lines: 2, first: Some(b"what is this?".to_vec()) });
+        let (entries, unknown) = collect(Dialect::Facts, b"type=file; a\nwhat\n", 3);
+        assert_eq!((names(&entries), unknown.lines), (vec![&b"a"[..]], 1));
     }
 
     #[test]
     fn a_listing_without_facts_is_recognized() {
-        let is_of_facts = |listing: &[u8]| {
+        let has_facts = |listing: &[u8]| {
             let mut collector = Collector::new(Dialect::Facts, NOW, MAX);
             collector.push(listing).unwrap();
             collector.finish().unwrap();
             collector.has_facts()
         };
-        assert!(is_of_facts(b"") && is_of_facts(b"\r\n") && is_of_facts(b"type=dir; a"));
-        assert!(!is_of_facts(b"-rw-r--r--\n"));
+        assert!(has_facts(b"") && has_facts(b"\r\n") && has_facts(b"type=dir; a"));
+        assert!(!has_facts(b"-rw-r--r--\n"));
     }
 
     // attack row 143
@@ -301,9 +301,9 @@ mod tests {
             assert!(collector.held_bytes() <= LINE_MAX_BYTES);
         }
         collector.push(b"\r\ntype=file; a\r\n").unwrap();
-        let (entries, unread) = collector.into_entries();
-        assert_eq!((names(&entries), unread.lines), (vec![&b"a"[..]], 1));
-        assert_eq!(unread.first.unwrap().len(), super::super::EXAMPLE_MAX_BYTES);
+        let (entries, unknown) = collector.into_entries();
+        assert_eq!((names(&entries), unknown.lines), (vec![&b"a"[..]], 1));
+        assert_eq!(unknown.first.unwrap().len(), super::super::EXAMPLE_MAX_BYTES);
     }
 
     // attack row 143
@@ -320,8 +320,8 @@ mod tests {
     fn a_listing_without_entries_ends_at_the_byte_limit() {
         let mut collector = Collector::new(Dialect::Long, NOW, MAX);
         let piece = vec![b'\n'; 1 << 20];
-        let pushed = (0..).find(|_| collector.push(&piece).is_err());
-        assert_eq!(pushed, Some(64));
+        let accepted_pieces = (0..).find(|_| collector.push(&piece).is_err());
+        assert_eq!(accepted_pieces, Some(64));
     }
 
     proptest! {
@@ -337,8 +337,8 @@ mod tests {
         ) {
             let listing = lines.join("\r\n").into_bytes();
             let dialect = if is_facts { Dialect::Facts } else { Dialect::Long };
-            let whole = read(dialect, &listing, listing.len().max(1));
-            prop_assert_eq!(read(dialect, &listing, piece), whole);
+            let unsplit_result = collect(dialect, &listing, listing.len().max(1));
+            prop_assert_eq!(collect(dialect, &listing, piece), unsplit_result);
         }
 
         #[test]

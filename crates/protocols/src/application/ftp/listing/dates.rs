@@ -68,8 +68,8 @@ fn parse_month(word: &[u8]) -> Option<u8> {
     if let Some((month, true)) = number_with_mark(word) {
         return Some(month).filter(|month| (1..=12).contains(month));
     }
-    let known = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
-    let english = MONTHS.iter().position(|name| known(name));
+    let is_name = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
+    let english = MONTHS.iter().position(|name| is_name(name));
     let month = english.or_else(|| {
         let word = to_lower_case(word);
         MONTHS_LOCALIZED
@@ -82,8 +82,8 @@ fn parse_month(word: &[u8]) -> Option<u8> {
 
 /// Returns the month with this English name.
 pub(super) fn parse_english_month(word: &[u8]) -> Option<u8> {
-    let known = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
-    u8::try_from(MONTHS.iter().position(|name| known(name))? + 1).ok()
+    let is_name = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
+    u8::try_from(MONTHS.iter().position(|name| is_name(name))? + 1).ok()
 }
 
 /// Returns a word in lower case without trailing punctuation. Bytes that are not UTF-8 are decoded
@@ -109,7 +109,7 @@ pub(super) fn parse_clock(word: &[u8]) -> Option<(u8, u8, u8)> {
     (parts.next().is_none() && hour < 24 && minute < 60).then_some((hour, minute, second))
 }
 
-pub(super) fn moment(
+pub(super) fn to_timestamp(
     year: i64,
     month: u8,
     day: u8,
@@ -119,7 +119,7 @@ pub(super) fn moment(
 }
 
 /// Parses a year of four or two digits; two digits denote a year from 1970 to 2069.
-pub(super) fn full_year(digits: &[u8]) -> Option<i64> {
+pub(super) fn parse_year(digits: &[u8]) -> Option<i64> {
     let year: i64 = number(digits)?;
     match digits.len() {
         2 if year < 70 => Some(2000 + year),
@@ -133,9 +133,10 @@ pub(super) fn full_year(digits: &[u8]) -> Option<i64> {
 /// day is allowed because of time zones.
 fn most_recent_date(month: u8, day: u8, clock: (u8, u8, u8), now: Timestamp) -> Option<Timestamp> {
     let year = now.civil().year;
-    let this_year = moment(year, month, day, clock).filter(|m| m.seconds <= now.seconds + 86_400);
+    let this_year =
+        to_timestamp(year, month, day, clock).filter(|m| m.seconds <= now.seconds + 86_400);
     // The previous 29 February may be up to eight years ago.
-    this_year.or_else(|| (1..=8).find_map(|back| moment(year - back, month, day, clock)))
+    this_year.or_else(|| (1..=8).find_map(|back| to_timestamp(year - back, month, day, clock)))
 }
 
 /// Parses `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00`, `26. Juli, 20:10`, `12月 31 2014`, `2003年
@@ -148,28 +149,29 @@ pub(super) fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Optio
         // Only a time with a fraction of a second is followed by a zone; after any other time such
         // a word is a name.
         let zone = if is_full { next_if(words, zone_seconds).unwrap_or(0) } else { 0 };
-        let time = moment(year, month, day, clock)?;
+        let time = to_timestamp(year, month, day, clock)?;
         return Some(Timestamp { seconds: time.seconds - zone, ..time });
     }
     if let Some((year, true)) = number_with_mark::<i64>(first).filter(|(year, _)| *year > 999) {
         let month = parse_month(words.next()?)?;
         let day = number_with_mark(words.next()?)?.0;
-        return moment(year, month, day, (0, 0, 0));
+        return to_timestamp(year, month, day, (0, 0, 0));
     }
     let (month, day) = match parse_month(first) {
         Some(month) => (month, number_with_mark(words.next()?)?.0),
         None => (parse_month(words.next()?)?, number_with_mark(first)?.0),
     };
-    let last = words.next()?;
-    if let Some(clock) = parse_clock(last) {
+    let time_or_year = words.next()?;
+    if let Some(clock) = parse_clock(time_or_year) {
         return most_recent_date(month, day, clock, now);
     }
     let (year, _) =
-        number_with_mark::<i64>(last).filter(|(year, _)| (1000..=9999).contains(year))?;
-    moment(year, month, day, (0, 0, 0))
+        number_with_mark::<i64>(time_or_year).filter(|(year, _)| (1000..=9999).contains(year))?;
+    to_timestamp(year, month, day, (0, 0, 0))
 }
 
-/// Parses `1999-02-27`, `1999/02/27`, `1999.02.27`, or the same with the year last.
+/// Parses year, month and day, such as `1999-02-27`, or day, month and year, such as `27-02-1999`.
+/// The separator is `-`, `/` or `.`.
 fn numeric_date(word: &[u8]) -> Option<(i64, u8, u8)> {
     let mut parts = word.split(|byte| matches!(byte, b'-' | b'/' | b'.'));
     let a = parts.next()?;
@@ -265,8 +267,8 @@ mod tests {
 
     #[test]
     fn full_times_are_parsed_with_fraction_and_zone() {
-        let full = parse_line(b"2012-06-06 14:31:05.123456789 +0200 full iso").unwrap();
-        assert_eq!(full, ("20120606123105".into(), "full iso".into()));
+        let full_time = parse_line(b"2012-06-06 14:31:05.123456789 +0200 full iso").unwrap();
+        assert_eq!(full_time, ("20120606123105".into(), "full iso".into()));
         let time_west_of_utc = parse_line(b"2012-06-06 22:31:05.000000000 -0330 x").unwrap();
         assert_eq!(time_west_of_utc.0, "20120607020105");
         assert_eq!(parse_line(b"2012-06-06 14:31 -0200").unwrap().1, "-0200");

@@ -18,7 +18,7 @@
 //! A date without a year is the last such date; month names may be in other languages (`dates`). A
 //! time without a zone is taken as UTC.
 
-use super::dates::{date, full_year, moment, number, parse_clock, parse_english_month};
+use super::dates::{date, number, parse_clock, parse_english_month, parse_year, to_timestamp};
 use super::systems::{self, mcp, os2, os400, tops20, vxworks};
 use super::{EXAMPLE_MAX_BYTES, Entry, Kind};
 use crate::application::ftp::timestamp::Timestamp;
@@ -33,15 +33,15 @@ pub(super) fn example_of(line: &[u8]) -> Vec<u8> {
 
 /// Maximum length in bytes of the first line of a VMS entry that waits for its second line (our
 /// choice).
-const HELD_MAX_BYTES: usize = 512;
+const VMS_FIRST_LINE_MAX_BYTES: usize = 512;
 
 /// Incremental parser for the lines of LIST.
 #[derive(Clone, Debug)]
 pub struct ListReader {
     now: Timestamp,
-    /// Name from the first line of a VMS entry whose second line has not arrived.
-    held: Option<Vec<u8>>,
-    mvs: Mvs,
+    /// First line of a VMS entry whose second line has not arrived.
+    vms_first_line: Option<Vec<u8>>,
+    mvs_section: MvsSection,
     /// Number of lines that match no dialect.
     unknown: u64,
     /// The first line that matches no dialect, truncated to [`EXAMPLE_MAX_BYTES`].
@@ -49,8 +49,8 @@ pub struct ListReader {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mvs {
-    No,
+enum MvsSection {
+    None,
     DataSets,
     Members,
 }
@@ -59,19 +59,26 @@ impl ListReader {
     /// Creates a reader. `now` is the calendar time, used for dates without a year.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
-        Self { now, held: None, mvs: Mvs::No, unknown: 0, first_unknown: None }
+        Self {
+            now,
+            vms_first_line: None,
+            mvs_section: MvsSection::None,
+            unknown: 0,
+            first_unknown: None,
+        }
     }
 
     /// Parses one line, without its line end. Returns `None` for headings, totals and lines in
     /// unknown formats.
     pub fn line(&mut self, line: &[u8]) -> Option<Entry> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let was_held = self.held.is_some();
-        let was_mvs = self.mvs;
+        let was_awaiting_second_line = self.vms_first_line.is_some();
+        let mvs_before = self.mvs_section;
         // In any dialect, an entry without a name could be neither retrieved nor deleted.
-        let entry = self.read(line).filter(|entry| !entry.name.is_empty());
-        let is_understood = entry.is_some() || self.held.is_some() || self.mvs != was_mvs;
-        if !is_understood && (was_held || !is_heading(line)) {
+        let entry = self.parse_line(line).filter(|entry| !entry.name.is_empty());
+        let is_recognized =
+            entry.is_some() || self.vms_first_line.is_some() || self.mvs_section != mvs_before;
+        if !is_recognized && (was_awaiting_second_line || !is_heading(line)) {
             self.unknown = self.unknown.saturating_add(1);
             self.first_unknown.get_or_insert_with(|| example_of(line));
         }
@@ -82,32 +89,32 @@ impl ListReader {
     /// yield no entries.
     #[must_use]
     pub fn unknown_lines(&self) -> u64 {
-        self.unknown.saturating_add(u64::from(self.held.is_some()))
+        self.unknown.saturating_add(u64::from(self.vms_first_line.is_some()))
     }
 
     /// Returns the first line counted by [`Self::unknown_lines`], truncated to
     /// [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
     #[must_use]
     pub fn first_unknown(&self) -> Option<&[u8]> {
-        self.first_unknown.as_deref().or(self.held.as_deref())
+        self.first_unknown.as_deref().or(self.vms_first_line.as_deref())
     }
 
-    fn read(&mut self, line: &[u8]) -> Option<Entry> {
-        if let Some(first) = self.held.take() {
+    fn parse_line(&mut self, line: &[u8]) -> Option<Entry> {
+        if let Some(first) = self.vms_first_line.take() {
             return vms(&[&first, b" ".as_slice(), line].concat());
         }
         if line.starts_with(b"Volume ") && line.trim_ascii_end().ends_with(b"Dsname") {
-            self.mvs = Mvs::DataSets;
+            self.mvs_section = MvsSection::DataSets;
             return None;
         }
         if line.trim_ascii_start().starts_with(b"Name ") && line.trim_ascii_end().ends_with(b"Id") {
-            self.mvs = Mvs::Members;
+            self.mvs_section = MvsSection::Members;
             return None;
         }
-        match self.mvs {
-            Mvs::DataSets => return mvs_data_set(line),
-            Mvs::Members => return mvs_member(line),
-            Mvs::No => {}
+        match self.mvs_section {
+            MvsSection::DataSets => return mvs_data_set(line),
+            MvsSection::Members => return mvs_member(line),
+            MvsSection::None => {}
         }
         let entry = eplf(line)
             .or_else(|| unix(line, self.now))
@@ -118,8 +125,8 @@ impl ListReader {
             .or_else(|| vxworks(line))
             .or_else(|| tops20(line))
             .or_else(|| mcp(line));
-        if entry.is_none() && is_vms_name(line) && line.len() <= HELD_MAX_BYTES {
-            self.held = Some(line.to_vec());
+        if entry.is_none() && is_vms_name(line) && line.len() <= VMS_FIRST_LINE_MAX_BYTES {
+            self.vms_first_line = Some(line.to_vec());
         }
         entry
     }
@@ -138,12 +145,13 @@ impl ListReader {
 /// Returns whether a line is a total or a heading, and not an entry.
 fn is_heading(line: &[u8]) -> bool {
     let line = line.trim_ascii().to_ascii_lowercase();
-    let known: [&[u8]; 3] = [b"total ", b"grand total ", b"directory "];
-    let is_known = line == b"total" || known.iter().any(|word| line.starts_with(word));
+    let prefixes: [&[u8]; 3] = [b"total ", b"grand total ", b"directory "];
+    let is_known = line == b"total" || prefixes.iter().any(|word| line.starts_with(word));
     line.is_empty() || is_known || systems::is_heading(&line)
 }
 
-/// The words of a line, each with the text that follows it.
+/// Parser that splits a line into words. The field is the text after the last word that was
+/// returned.
 pub(super) struct Words<'a>(pub(super) &'a [u8]);
 
 impl<'a> Words<'a> {
@@ -204,8 +212,8 @@ fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
         let word = words.next()?;
         let words_after = words.0;
         if let Some(modified) = date(word, &mut words, now) {
-            // The number before the date is the size in bytes. A device has two numbers in its
-            // place.
+            // The number before the date is the size in bytes. In the line of a device, two numbers
+            // replace the size.
             let size = words_before_date.last().copied().and_then(number);
             if size.is_some() {
                 words_before_date.pop();
@@ -218,8 +226,8 @@ fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
                 mode: if is_netware { None } else { mode_of(mode) },
                 ..Entry::default()
             };
-            name_and_target(&mut entry, name);
-            owners(&mut entry, &words_before_date);
+            set_name_and_target(&mut entry, name);
+            set_owners(&mut entry, &words_before_date);
             return (!entry.name.is_empty()).then_some(entry);
         }
         words.0 = words_after;
@@ -228,7 +236,7 @@ fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
     None
 }
 
-fn name_and_target(entry: &mut Entry, name: &[u8]) {
+fn set_name_and_target(entry: &mut Entry, name: &[u8]) {
     let arrow = name.windows(4).position(|four| four == b" -> ");
     match (entry.kind, arrow) {
         (Kind::Link, Some(at)) => {
@@ -244,16 +252,16 @@ fn name_and_target(entry: &mut Entry, name: &[u8]) {
     };
 }
 
-fn owners(entry: &mut Entry, before: &[&[u8]]) {
-    let before = match before.split_first() {
+fn set_owners(entry: &mut Entry, owner_words: &[&[u8]]) {
+    let owner_words = match owner_words.split_first() {
         Some((links, rest)) if number::<u64>(links).is_some() && !rest.is_empty() => {
             entry.links = number(links);
             rest
         }
-        _ => before,
+        _ => owner_words,
     };
-    entry.owner = before.first().map(|word| word.to_vec());
-    entry.group = before.get(1).map(|word| word.to_vec());
+    entry.owner = owner_words.first().map(|word| word.to_vec());
+    entry.group = owner_words.get(1).map(|word| word.to_vec());
 }
 
 fn mode_of(letters: &[u8]) -> Option<u16> {
@@ -261,7 +269,7 @@ fn mode_of(letters: &[u8]) -> Option<u16> {
     for (place, letter) in letters.iter().take(9).enumerate() {
         let bit = 0o400 >> place;
         let is_execute = place % 3 == 2;
-        let special = match place {
+        let special_bit = match place {
             2 => 0o4000,
             5 => 0o2000,
             _ => 0o1000,
@@ -271,8 +279,8 @@ fn mode_of(letters: &[u8]) -> Option<u16> {
             (b'r', false) if place % 3 == 0 => bit,
             (b'w', false) if place % 3 == 1 => bit,
             (b'x', true) => bit,
-            (b's' | b't', true) => bit | special,
-            (b'S' | b'T' | b'l' | b'L', true) => special,
+            (b's' | b't', true) => bit | special_bit,
+            (b'S' | b'T' | b'l' | b'L', true) => special_bit,
             _ => return None,
         };
     }
@@ -291,8 +299,8 @@ fn dos(line: &[u8]) -> Option<Entry> {
     }
     // The order is month, day, year, or year, month, day.
     let (year, month, day) = match a.len() {
-        4 => (full_year(a)?, number(b)?, number(c)?),
-        _ => (full_year(c)?, number(a)?, number(b)?),
+        4 => (parse_year(a)?, number(b)?, number(c)?),
+        _ => (parse_year(c)?, number(a)?, number(b)?),
     };
     let mut time = words.next()?.to_ascii_uppercase();
     if let Some(&[half, b'M']) = words.0.trim_ascii_start().first_chunk::<2>() {
@@ -308,11 +316,11 @@ fn dos(line: &[u8]) -> Option<Entry> {
         b"<JUNCTION>" | b"<SYMLINKD>" | b"<SYMLINK>" => Kind::Link,
         _ => Kind::File,
     };
-    let size = if kind == Kind::File { Some(number(&without_commas(&word))?) } else { None };
-    let modified = Some(moment(year, month, day, clock)?);
+    let size = if kind == Kind::File { Some(number(&remove_commas(&word))?) } else { None };
+    let modified = Some(to_timestamp(year, month, day, clock)?);
     let mut entry = Entry { kind, size, modified, ..Entry::default() };
     let name = words.0.trim_ascii_start();
-    name_and_target(&mut entry, name);
+    set_name_and_target(&mut entry, name);
     if let (Kind::Link, Some((name, target))) = (kind, split_bracketed(name)) {
         entry.name = name.to_vec();
         entry.target = Some(target.to_vec());
@@ -332,7 +340,7 @@ fn split_bracketed(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((text.get(..at)?, text.get(at + 2..)?))
 }
 
-fn without_commas(word: &[u8]) -> Vec<u8> {
+fn remove_commas(word: &[u8]) -> Vec<u8> {
     word.iter().copied().filter(|&byte| byte != b',').collect()
 }
 
@@ -352,8 +360,8 @@ fn parse_12_hour_clock(time: &[u8]) -> Option<(u8, u8, u8)> {
 fn is_vms_name(line: &[u8]) -> bool {
     let Some(semicolon) = line.iter().position(|&byte| byte == b';') else { return false };
     let (name, version) = line.split_at_checked(semicolon).unwrap_or_default();
-    let is_clean = !name.iter().any(u8::is_ascii_whitespace) && name.contains(&b'.');
-    is_clean && number::<u32>(version.get(1..).unwrap_or_default()).is_some()
+    let is_file_name = !name.iter().any(u8::is_ascii_whitespace) && name.contains(&b'.');
+    is_file_name && number::<u32>(version.get(1..).unwrap_or_default()).is_some()
 }
 
 fn vms(line: &[u8]) -> Option<Entry> {
@@ -371,8 +379,12 @@ fn vms(line: &[u8]) -> Option<Entry> {
     let day = parts.next()?;
     let month = parts.next()?;
     let year = parts.next()?;
-    let modified =
-        moment(full_year(year)?, parse_english_month(month)?, number(day)?, parse_clock(time)?)?;
+    let modified = to_timestamp(
+        parse_year(year)?,
+        parse_english_month(month)?,
+        number(day)?,
+        parse_clock(time)?,
+    )?;
     let directory = name.strip_suffix(b".DIR").or_else(|| name.strip_suffix(b".dir"));
     let name = directory.unwrap_or(name);
     if name.is_empty() {
@@ -429,7 +441,7 @@ fn slashed_date(word: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     let year = parts.next()?;
     let month = parts.next()?;
     let day = parts.next()?;
-    moment(full_year(year)?, number(month)?, number(day)?, clock)
+    to_timestamp(parse_year(year)?, number(month)?, number(day)?, clock)
 }
 
 #[cfg(test)]
@@ -443,7 +455,7 @@ mod tests {
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
 
     /// Returns name, kind, size and date of each entry.
-    fn read(lines: &[&str]) -> Vec<(String, Kind, Option<u64>, String)> {
+    fn parse_lines(lines: &[&str]) -> Vec<(String, Kind, Option<u64>, String)> {
         let mut reader = ListReader::new(NOW);
         let entries = lines.iter().filter_map(|line| reader.line(line.as_bytes()));
         let summary = |entry: Entry| {
@@ -453,7 +465,7 @@ mod tests {
         entries.map(summary).collect()
     }
 
-    fn row(
+    fn expected_entry(
         name: &str,
         kind: Kind,
         size: Option<u64>,
@@ -464,7 +476,7 @@ mod tests {
 
     #[test]
     fn unix_lines_are_parsed_with_any_number_of_words_before_the_date() {
-        let entries = read(&[
+        let entries = parse_lines(&[
             "total 14786",
             "drwxr-xr-x   2 ann  staff     512 Mar  4  2005 dir with spaces",
             "-rw-r--r--   1 ann  staff     280 Feb 29 12:01 this year",
@@ -477,15 +489,15 @@ mod tests {
             "drwxrwxr-x   2 a b 10 Jan  1  2000 ..",
         ]);
         let expected = [
-            row("dir with spaces", Kind::Directory, Some(512), "20050304000000"),
-            row("this year", Kind::File, Some(280), "20240229120100"),
-            row("last year", Kind::File, Some(280), "20230302120100"),
-            row("bin", Kind::Link, Some(7), "20240125001700"),
-            row("iso", Kind::File, Some(4_356_349), "20231123091700"),
-            row("ls-lR.Z", Kind::File, Some(1_803_128), "20230710101800"),
-            row("null", Kind::Other, None, "20000101000000"),
-            row("   login", Kind::Directory, Some(512), "20240116185300"),
-            row("..", Kind::Parent, Some(10), "20000101000000"),
+            expected_entry("dir with spaces", Kind::Directory, Some(512), "20050304000000"),
+            expected_entry("this year", Kind::File, Some(280), "20240229120100"),
+            expected_entry("last year", Kind::File, Some(280), "20230302120100"),
+            expected_entry("bin", Kind::Link, Some(7), "20240125001700"),
+            expected_entry("iso", Kind::File, Some(4_356_349), "20231123091700"),
+            expected_entry("ls-lR.Z", Kind::File, Some(1_803_128), "20230710101800"),
+            expected_entry("null", Kind::Other, None, "20000101000000"),
+            expected_entry("   login", Kind::Directory, Some(512), "20240116185300"),
+            expected_entry("..", Kind::Parent, Some(10), "20000101000000"),
         ];
         for (entries, expected) in entries.iter().zip(&expected) {
             assert_eq!(entries, expected);
@@ -496,17 +508,17 @@ mod tests {
     #[test]
     fn dos_lines_are_parsed_with_years_of_two_and_four_digits() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 "04-27-00  09:09PM       <DIR>          lic ensed",
                 "11-18-2003  12:16AM           44,328 x.exe",
                 "2003-11-18  14:16           44328 y.exe",
                 "04-14-99  03:47 PM      589 readme.htm",
             ]),
             [
-                row("lic ensed", Kind::Directory, None, "20000427210900"),
-                row("x.exe", Kind::File, Some(44_328), "20031118001600"),
-                row("y.exe", Kind::File, Some(44_328), "20031118141600"),
-                row("readme.htm", Kind::File, Some(589), "19990414154700"),
+                expected_entry("lic ensed", Kind::Directory, None, "20000427210900"),
+                expected_entry("x.exe", Kind::File, Some(44_328), "20031118001600"),
+                expected_entry("y.exe", Kind::File, Some(44_328), "20031118141600"),
+                expected_entry("readme.htm", Kind::File, Some(589), "19990414154700"),
             ]
         );
     }
@@ -529,7 +541,7 @@ mod tests {
     #[test]
     fn a_vms_directory_without_a_name_is_not_an_entry() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 ".DIR;1  1  8-SEP-1996 16:09 [SYSTEM] (RWE)",
                 ".DIR;1",
                 "  1  8-SEP-1996 16:09"
@@ -549,7 +561,7 @@ mod tests {
     #[test]
     fn eplf_vms_os400_and_os2_lines_are_parsed() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 "+i8388621.48594,m825718503,r,s280,\tdjb.html",
                 "+/,m824255907,\t514",
                 "CORE.DIR;1          1  8-SEP-1996 16:09 [SYSTEM] (RWE,RWE,RE,RE)",
@@ -561,55 +573,61 @@ mod tests {
                 " 36611      A    04-23-97   10:57  OS2 test1.file",
             ]),
             [
-                row("djb.html", Kind::File, Some(280), "19960301221503"),
-                row("514", Kind::Directory, None, "19960213235827"),
-                row("CORE", Kind::Directory, None, "19960908160900"),
-                row("A_LONG_NAME.TXT", Kind::File, Some(109_056), "19960129033312"),
-                row("FTP.SAVF", Kind::File, Some(77_824), "20000223150955"),
-                row("home", Kind::Directory, Some(36_864), "19991231235959"),
-                row("PSFONTS", Kind::Directory, Some(0), "19970512164400"),
-                row("OS2 test1.file", Kind::File, Some(36_611), "19970423105700"),
+                expected_entry("djb.html", Kind::File, Some(280), "19960301221503"),
+                expected_entry("514", Kind::Directory, None, "19960213235827"),
+                expected_entry("CORE", Kind::Directory, None, "19960908160900"),
+                expected_entry("A_LONG_NAME.TXT", Kind::File, Some(109_056), "19960129033312"),
+                expected_entry("FTP.SAVF", Kind::File, Some(77_824), "20000223150955"),
+                expected_entry("home", Kind::Directory, Some(36_864), "19991231235959"),
+                expected_entry("PSFONTS", Kind::Directory, Some(0), "19970512164400"),
+                expected_entry("OS2 test1.file", Kind::File, Some(36_611), "19970423105700"),
             ]
         );
     }
 
     #[test]
-    fn lines_in_unknown_formats_are_counted_and_headings_are_not() {
-        let unknown = |lines: &[&str]| {
+    fn lines_in_unknown_formats_are_counted_except_headings() {
+        let count_unknown = |lines: &[&str]| {
             let mut reader = ListReader::new(NOW);
             lines.iter().for_each(|line| _ = reader.line(line.as_bytes()));
             reader.unknown_lines()
         };
         let file = "-rw-r--r-- 1 a b 280 Jan 02 2020 a";
-        assert_eq!(unknown(&["total 8", file, "", "Total of 1 file, 2 blocks."]), 0);
-        assert_eq!(unknown(&[file, "-rw-r--r-- a long forgotten form", "totals.csv 7"]), 2);
-        assert_eq!(unknown(&["LONG-NAME.TXT;1", "   2/8  4-OCT-1993 13:23 [G,O] (R,R,,)"]), 0);
-        assert_eq!(unknown(&["LONG-NAME.TXT;1", "Total of 1 file"]), 1);
-        assert_eq!(unknown(&["LONG-NAME.TXT;1"]), 1);
+        assert_eq!(count_unknown(&["total 8", file, "", "Total of 1 file, 2 blocks."]), 0);
+        assert_eq!(count_unknown(&[file, "-rw-r--r-- a long forgotten form", "totals.csv 7"]), 2);
+        assert_eq!(
+            count_unknown(&["LONG-NAME.TXT;1", "   2/8  4-OCT-1993 13:23 [G,O] (R,R,,)"]),
+            0
+        );
+        assert_eq!(count_unknown(&["LONG-NAME.TXT;1", "Total of 1 file"]), 1);
+        assert_eq!(count_unknown(&["LONG-NAME.TXT;1"]), 1);
     }
 
     #[test]
     fn mvs_lines_are_parsed_after_their_headings() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 "Volume Unit    Referred Ext Used Recfm Lrecl BlkSz Dsorg Dsname",
                 "WYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS  48-MVS.FILE",
                 "WPTA01 3290   2004/03/04  1    3  FB      80  3125  PO  'HOOPLA'",
                 "Migrated                                                 OLD.SET",
             ]),
             [
-                row("48-MVS.FILE", Kind::File, None, "20030521000000"),
-                row("HOOPLA", Kind::Directory, None, "20040304000000"),
-                row("OLD.SET", Kind::File, None, ""),
+                expected_entry("48-MVS.FILE", Kind::File, None, "20030521000000"),
+                expected_entry("HOOPLA", Kind::Directory, None, "20040304000000"),
+                expected_entry("OLD.SET", Kind::File, None, ""),
             ]
         );
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 " Name     VV.MM   Created       Changed      Size  Init   Mod   Id",
                 "TBTOOL    01.03 2002/09/12 2002/10/11 09:37    11    11     0 KIL001",
                 "BARE",
             ]),
-            [row("TBTOOL", Kind::File, None, "20021011093700"), row("BARE", Kind::File, None, ""),]
+            [
+                expected_entry("TBTOOL", Kind::File, None, "20021011093700"),
+                expected_entry("BARE", Kind::File, None, ""),
+            ]
         );
     }
 

@@ -44,8 +44,9 @@ impl Fact {
     ];
 
     fn from_name(name: &[u8]) -> Option<Self> {
-        let known = Self::ALL.iter().find(|(_, text)| text.as_bytes().eq_ignore_ascii_case(name));
-        known.map(|(fact, _)| *fact)
+        let named_fact =
+            Self::ALL.iter().find(|(_, text)| text.as_bytes().eq_ignore_ascii_case(name));
+        named_fact.map(|(fact, _)| *fact)
     }
 
     const fn bit(self) -> u16 {
@@ -59,9 +60,9 @@ pub struct FactSet(u16);
 
 impl Default for FactSet {
     fn default() -> Self {
-        let selected =
+        let default_facts =
             [Fact::Type, Fact::Size, Fact::Modify, Fact::Perm, Fact::UnixMode, Fact::Unique];
-        selected.into_iter().fold(Self::NONE, Self::with)
+        default_facts.into_iter().fold(Self::NONE, Self::with)
     }
 }
 
@@ -92,17 +93,17 @@ impl FactSet {
 
     /// Returns the names of the facts in the set, each followed by a semicolon.
     pub(in crate::application::ftp) fn names(self) -> Vec<u8> {
-        let selected = Fact::ALL.iter().filter(|(fact, _)| self.contains(*fact));
-        selected.flat_map(|(_, name)| [name.as_bytes(), b";"].concat()).collect()
+        let selected_facts = Fact::ALL.iter().filter(|(fact, _)| self.contains(*fact));
+        selected_facts.flat_map(|(_, name)| [name.as_bytes(), b";"].concat()).collect()
     }
 
     /// Returns the line of the reply to FEAT: the names of all facts, with an asterisk after those
     /// in the set.
     pub(in crate::application::ftp) fn feature(self) -> Vec<u8> {
-        let marked = |&(fact, name): &(Fact, &str)| {
+        let name_with_mark = |&(fact, name): &(Fact, &str)| {
             [name.as_bytes(), if self.contains(fact) { b"*;" } else { b";" }].concat()
         };
-        Fact::ALL.iter().flat_map(marked).collect()
+        Fact::ALL.iter().flat_map(name_with_mark).collect()
     }
 
     /// Appends the facts of `entry`, a space and its name to `out`.
@@ -187,8 +188,8 @@ pub fn parse_facts(line: &[u8]) -> Option<Entry> {
     let name = name.get(1..).filter(|name| !name.is_empty())?;
     let mut entry = Entry { name: name.to_vec(), ..Entry::default() };
     for fact in facts.split(|&byte| byte == b';').filter(|fact| !fact.is_empty()) {
-        let equals = fact.iter().position(|&byte| byte == b'=')?;
-        let (key, value) = fact.split_at_checked(equals)?;
+        let equals_index = fact.iter().position(|&byte| byte == b'=')?;
+        let (key, value) = fact.split_at_checked(equals_index)?;
         set_fact(&mut entry, key, value.get(1..)?);
     }
     Some(entry)
@@ -197,8 +198,8 @@ pub fn parse_facts(line: &[u8]) -> Option<Entry> {
 /// Returns the position of the space that ends the facts. The semicolon that must precede this
 /// space is omitted by some servers.
 fn separator(line: &[u8]) -> Option<usize> {
-    let strict = line.windows(2).position(|pair| pair == b"; ").map(|at| at + 1);
-    strict.or_else(|| line.iter().position(|&byte| byte == b' '))
+    let after_semicolon = line.windows(2).position(|pair| pair == b"; ").map(|at| at + 1);
+    after_semicolon.or_else(|| line.iter().position(|&byte| byte == b' '))
 }
 
 fn set_fact(entry: &mut Entry, key: &[u8], value: &[u8]) {
@@ -225,13 +226,15 @@ fn set_fact(entry: &mut Entry, key: &[u8], value: &[u8]) {
 }
 
 fn kind_of(value: &[u8]) -> (Kind, Option<Vec<u8>>) {
-    let lower = value.to_ascii_lowercase();
-    match lower.as_slice() {
+    let lower_case = value.to_ascii_lowercase();
+    match lower_case.as_slice() {
         b"file" => (Kind::File, None),
         b"dir" => (Kind::Directory, None),
         b"cdir" => (Kind::Current, None),
         b"pdir" => (Kind::Parent, None),
-        _ if lower.starts_with(b"os.unix=slink") || lower.starts_with(b"os.unix=symlink") => {
+        _ if lower_case.starts_with(b"os.unix=slink")
+            || lower_case.starts_with(b"os.unix=symlink") =>
+        {
             let target =
                 value.iter().position(|&byte| byte == b':').and_then(|at| value.get(at + 1..));
             (Kind::Link, target.filter(|target| !target.is_empty()).map(<[u8]>::to_vec))

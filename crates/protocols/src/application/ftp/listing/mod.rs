@@ -3,9 +3,9 @@
 //!
 //! Three formats are written: LIST in the format of Unix `ls -l`, which every client parses; NLST,
 //! which contains only names; and the facts of RFC 3659 for MLST and MLSD (`facts`). A name with a
-//! line end is omitted from NLST and MLSD, since no command could request it. LIST, which is for
-//! users, displays `?` in place of its control characters. The last reply reports the number of
-//! these names. LIST has no specified format; `dialects` parses the known ones.
+//! line end is omitted from NLST and MLSD, since no command could request it. In LIST, which is for
+//! users, each control character of a name is displayed as `?`. The last reply reports the number
+//! of omitted or altered names. LIST has no specified format; `dialects` parses the known ones.
 
 mod collect;
 mod dates;
@@ -192,8 +192,8 @@ fn mode_text(mode: u16) -> [u8; 9] {
             *letter = b'-';
         }
     }
-    let special = [(0o4000, 2, b's', b'S'), (0o2000, 5, b's', b'S'), (0o1000, 8, b't', b'T')];
-    for (bit, place, lower, upper) in special {
+    let special_bits = [(0o4000, 2, b's', b'S'), (0o2000, 5, b's', b'S'), (0o1000, 8, b't', b'T')];
+    for (bit, place, lower, upper) in special_bits {
         if let (true, Some(letter)) = (mode & bit != 0, text.get_mut(place)) {
             *letter = if *letter == b'x' { lower } else { upper };
         }

@@ -32,9 +32,9 @@ impl Pattern {
             let piece = match byte {
                 b'*' => Piece::Run,
                 b'?' => Piece::Any,
-                b'[' => match set_of(after) {
-                    Some((set, behind)) => {
-                        rest = behind;
+                b'[' => match parse_set(after) {
+                    Some((set, after_set)) => {
+                        rest = after_set;
                         set
                     }
                     None => Piece::Byte(b'['),
@@ -53,12 +53,12 @@ impl Pattern {
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
         let is_hidden = name.first() == Some(&b'.') && self.0.first() != Some(&Piece::Byte(b'.'));
-        !is_hidden && self.matches_all(name)
+        !is_hidden && self.matches_including_hidden(name)
     }
 
     /// Returns whether the pattern matches `name`. A leading dot is an ordinary character.
     #[must_use]
-    pub fn matches_all(&self, name: &[u8]) -> bool {
+    pub fn matches_including_hidden(&self, name: &[u8]) -> bool {
         let mut at = 0;
         let mut piece_index = 0;
         let mut last_run: Option<(usize, usize)> = None;
@@ -99,7 +99,7 @@ impl Piece {
     }
 }
 
-fn set_of(text: &[u8]) -> Option<(Piece, &[u8])> {
+fn parse_set(text: &[u8]) -> Option<(Piece, &[u8])> {
     let (is_negated, mut rest) = match text {
         [b'!' | b'^', rest @ ..] => (true, rest),
         _ => (false, text),
@@ -108,8 +108,8 @@ fn set_of(text: &[u8]) -> Option<(Piece, &[u8])> {
     loop {
         rest = match rest {
             // A closing bracket in the first position is an ordinary character.
-            [b']', behind @ ..] if !ranges.is_empty() => {
-                return Some((Piece::Set { is_negated, ranges }, behind));
+            [b']', after_set @ ..] if !ranges.is_empty() => {
+                return Some((Piece::Set { is_negated, ranges }, after_set));
             }
             [low, b'-', high, more @ ..] if *high != b']' => {
                 ranges.push((*low, *high));
@@ -150,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn matches_all_treats_a_leading_dot_as_an_ordinary_character() {
+    fn a_leading_dot_is_ordinary_if_hidden_names_are_included() {
         let pattern = Pattern::parse(b"*.tmp").unwrap();
-        assert!(pattern.matches_all(b".a.tmp") && !pattern.matches(b".a.tmp"));
+        assert!(pattern.matches_including_hidden(b".a.tmp") && !pattern.matches(b".a.tmp"));
     }
 
     // attack row 89

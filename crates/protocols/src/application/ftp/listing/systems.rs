@@ -1,7 +1,7 @@
 //! The dialects of LIST of individual operating systems: OS/400, OS/2, VxWorks, TOPS-20 and
 //! Unisys MCP. Each function parses one line, or returns `None` if it has another form.
 
-use super::dates::{full_year, moment, number, parse_clock, parse_english_month};
+use super::dates::{number, parse_clock, parse_english_month, parse_year, to_timestamp};
 use super::dialects::Words;
 use super::{Entry, Kind};
 use crate::application::ftp::timestamp::Timestamp;
@@ -50,13 +50,13 @@ fn os400_date(date: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     let a = parts.next()?;
     let b = parts.next()?;
     let c = parts.next()?;
-    let date_from = |year: &[u8], month: &[u8], day: &[u8]| {
-        moment(full_year(year)?, number(month)?, number(day)?, clock)
+    let timestamp = |year: &[u8], month: &[u8], day: &[u8]| {
+        to_timestamp(parse_year(year)?, number(month)?, number(day)?, clock)
     };
     if date.contains(&b'.') {
-        return date_from(c, b, a).or_else(|| date_from(a, b, c));
+        return timestamp(c, b, a).or_else(|| timestamp(a, b, c));
     }
-    date_from(c, a, b).or_else(|| date_from(a, b, c)).or_else(|| date_from(c, b, a))
+    timestamp(c, a, b).or_else(|| timestamp(a, b, c)).or_else(|| timestamp(c, b, a))
 }
 
 /// Parses a line of OS/2: ` 36611      A    04-23-97   10:57  name`.
@@ -75,7 +75,7 @@ pub(super) fn os2(line: &[u8]) -> Option<Entry> {
     let day = parts.next()?;
     let year = parts.next()?;
     let clock = parse_clock(words.next()?)?;
-    let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
+    let modified = to_timestamp(parse_year(year)?, number(month)?, number(day)?, clock)?;
     let name = words.0.trim_ascii_start();
     (!name.is_empty()).then(|| Entry {
         name: name.to_vec(),
@@ -95,7 +95,8 @@ pub(super) fn vxworks(line: &[u8]) -> Option<Entry> {
     let day = parts.next()?;
     let year = parts.next()?;
     let clock = parse_clock(words.next()?)?;
-    let modified = moment(full_year(year)?, parse_english_month(month)?, number(day)?, clock)?;
+    let modified =
+        to_timestamp(parse_year(year)?, parse_english_month(month)?, number(day)?, clock)?;
     let rest = words.0.trim_ascii();
     let directory = rest.strip_suffix(b"<DIR>");
     let name = directory.unwrap_or(rest).trim_ascii_end();
@@ -145,8 +146,8 @@ pub(super) fn tops20(line: &[u8]) -> Option<Entry> {
 
 /// Parses a number of bytes and their size in bits: `2560(7)`.
 fn bytes_of_bits(word: &[u8]) -> Option<(u64, u8)> {
-    let open = word.iter().position(|&byte| byte == b'(')?;
-    let (bytes, bits) = word.split_at_checked(open)?;
+    let parenthesis = word.iter().position(|&byte| byte == b'(')?;
+    let (bytes, bits) = word.split_at_checked(parenthesis)?;
     Some((number(bytes)?, number(bits.strip_prefix(b"(")?.strip_suffix(b")")?)?))
 }
 
@@ -158,8 +159,8 @@ fn dashed_date(word: &[u8], words: &mut Words<'_>) -> Option<Timestamp> {
     let year = parts.next()?;
     let day = number(day)?;
     let month = parse_english_month(month)?;
-    let year = full_year(year)?;
-    moment(year, month, day, parse_clock(words.next()?)?)
+    let year = parse_year(year)?;
+    to_timestamp(year, month, day, parse_clock(words.next()?)?)
 }
 
 /// Parses `SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55` of Unisys MCP: title, kind of file,
@@ -175,7 +176,7 @@ pub(super) fn mcp(line: &[u8]) -> Option<Entry> {
     let date: Vec<&[u8]> = words.next()?.split(|&byte| byte == b'/').collect();
     let [month, day, year] = date.as_slice() else { return None };
     let clock = parse_clock(words.next()?)?;
-    let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
+    let modified = to_timestamp(parse_year(year)?, number(month)?, number(day)?, clock)?;
     let name = title.rsplit(|&byte| byte == b'/').next().filter(|name| !name.is_empty())?;
     let name = name.to_vec();
     let size = Some(size);
@@ -187,17 +188,17 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
     let is_column = |word: &[u8]| matches!(word, b"size" | b"date" | b"time" | b"name");
     let mut columns = Words(line);
     let mut count = 0;
-    let mut is_of_columns = true;
+    let mut has_only_columns = true;
     while let Some(word) = columns.next() {
         count += 1;
-        is_of_columns = is_of_columns && is_column(word);
+        has_only_columns = has_only_columns && is_column(word);
     }
     let is_rule = line.iter().all(|byte| matches!(byte, b'-' | b' ' | b'\t'));
     // A directory heading, such as `PS:<SMITH>`.
     let directory = line.trim_ascii().strip_suffix(b">");
     let is_directory = directory
         .is_some_and(|text| text.windows(2).any(|pair| pair == b":<") && !text.contains(&b' '));
-    count > 1 && is_of_columns || is_rule && line.contains(&b'-') || is_directory
+    count > 1 && has_only_columns || is_rule && line.contains(&b'-') || is_directory
 }
 
 #[cfg(test)]
@@ -209,7 +210,7 @@ mod tests {
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
 
     /// Returns name, kind, size and date of each entry; every other line must be a heading.
-    fn read(lines: &[&str]) -> Vec<(String, Kind, Option<u64>, String)> {
+    fn parse_lines(lines: &[&str]) -> Vec<(String, Kind, Option<u64>, String)> {
         let mut reader = ListReader::new(NOW);
         let entries = lines.iter().filter_map(|line| reader.line(line.as_bytes()));
         let entries: Vec<_> = entries
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn vxworks_lines_are_parsed_after_their_heading() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 "  size          date       time       name",
                 "--------       ------     ------    --------",
                 "  512    JAN-01-2003  00:00:10  DIR1              <DIR>",
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     fn members_of_os400_have_neither_size_nor_date() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 "QPGMR                         *MEM       RPGUNITC1.FILE/RUCALLTST.MBR",
                 "QPGMR        16347136 29.06.13 15:45:09 *FILE      RPGUNIT.SAVF",
                 "QSYS            77824 23/02/00 15:09:55 *FILE a file",
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn tops20_lines_are_parsed_without_generations() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 "   PS:<SMITH>",
                 " FOO.TXT.3;P777700  2 2560(7)   24-Feb-1988 12:34:56 SMITH",
                 " PROG.EXE.1;P775202 30 15360(36) 1-Jan-88 00:00:01 SMITH",
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn unisys_mcp_lines_are_parsed() {
         assert_eq!(
-            read(&[
+            parse_lines(&[
                 "SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55",
                 "B DATA 1 01/31/98 08:00:01"
             ]),

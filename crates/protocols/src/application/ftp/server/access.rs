@@ -106,7 +106,7 @@ impl Server {
         self.close_data();
         self.access = Access::NotLoggedIn;
         self.host = None;
-        self.only_extended = false;
+        self.is_epsv_all = false;
         self.directory = VirtualPath::root();
         self.representation = Representation::default();
         self.deflate_level = None;
@@ -140,8 +140,8 @@ impl Server {
         self.events.push_back(ServerEvent::StartTls);
     }
 
-    /// Continues the session with the owner's answer to [`ServerEvent::StartTls`]: TLS is
-    /// established, or it failed, which ends the session.
+    /// Continues the session with the owner's answer to [`ServerEvent::StartTls`]: whether TLS is
+    /// established. If it is not, the session ends.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !matches!(self.busy, Busy::StartingTls) {
             return;

@@ -100,7 +100,7 @@ pub struct Transfer {
     pub protection: Protection,
     /// Command that set up the data connection; `None` if no command did, so that the default ports
     /// are used (RFC 959 §3.2).
-    pub data_style: Option<DataCommand>,
+    pub data_command: Option<DataCommand>,
 }
 
 /// File operation for the owner.
@@ -123,9 +123,9 @@ pub enum Operation {
         /// The new path, from RNTO.
         to: VirtualPath,
     },
-    /// SIZE: count the bytes of the file in this representation, but in stream mode. Answer:
-    /// `Size`, or `TooLarge` if counting the bytes requires reading the file, and the file exceeds
-    /// the limit.
+    /// SIZE: count the bytes of the file in this representation, whose mode is always stream mode.
+    /// Answer: `Size`, or `TooLarge` if counting the bytes requires reading the file, and the file
+    /// exceeds the limit.
     Size {
         /// Path of the file.
         path: VirtualPath,
@@ -214,12 +214,13 @@ pub enum Outcome {
     Greeting(String),
 }
 
-/// Result of placing an upload: giving the file its final name so that this can be reverted.
+/// Result of [`ServerEvent::Place`], which gives an uploaded file its final name in a way that can
+/// be reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The file has its final name, and this can still be reverted.
+    /// The file has its final name, and the change can still be reverted.
     Revocable,
-    /// The file was not placed, because this could not be reverted.
+    /// The file does not have its final name, because the change could not be reverted.
     Unsupported,
 }
 
@@ -371,30 +372,30 @@ pub enum ServerEvent {
     /// End TLS on the control connection once the output is sent.
     StopTls,
     /// Listen on a random port for one data connection from the peer of the control connection, and
-    /// close the previous listener: answer with [`Server::listening`](super::Server::listening).
+    /// close the previous listener: answer with [`Server::on_listening`](super::Server::on_listening).
     Listen(Family),
     /// Open a data connection: answer with
     /// [`Server::data_connected`](super::Server::data_connected).
     Connect(SocketAddr),
     /// Close the data listener, and a data connection that is not in use.
     CloseData,
-    /// Open a file: answer with [`Server::opened`](super::Server::opened).
+    /// Open a file: answer with [`Server::on_opened`](super::Server::on_opened).
     Open(Transfer),
     /// Transfer the data: answer with [`Server::data_ended`](super::Server::data_ended).
     Start(TransferId),
-    /// All data has arrived: give the file its final name for good, and answer with
-    /// [`Server::committed`](super::Server::committed).
+    /// All data has arrived: give the file its final name irrevocably, and answer with
+    /// [`Server::on_committed`](super::Server::on_committed).
     Commit(TransferId),
-    /// The data has ended, possibly because the client was killed: give the file its final name so
-    /// that [`Self::Discard`] can still revert this and [`Self::Keep`] confirms it. Answer with
-    /// [`Server::placed`](super::Server::placed).
+    /// The data has ended, possibly because the client was killed. Give the file its final name, so
+    /// that [`Self::Keep`] can confirm the change or [`Self::Discard`] can revert it. Answer with
+    /// [`Server::on_placed`](super::Server::on_placed).
     Place(TransferId),
     /// Confirm the final name of the file that was placed. No answer is required.
     Keep(TransferId),
     /// Stop the transfer, close the data connection and discard the file. If the file was placed,
     /// its name must refer to the previous content again.
     Discard(TransferId),
-    /// Perform a file operation: answer with [`Server::performed`](super::Server::performed).
+    /// Perform a file operation: answer with [`Server::on_performed`](super::Server::on_performed).
     Perform(Operation),
     /// A transfer has ended. No answer is required.
     Finished(Finished),

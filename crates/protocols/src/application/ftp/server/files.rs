@@ -66,7 +66,7 @@ impl Server {
             | Command::Lang(_)
             | Command::Csid(_)
             | Command::Clnt(_) => self.informational_command(command),
-            other => self.ask(other, cx),
+            other => self.request_operation(other, cx),
         }
     }
 
@@ -127,7 +127,7 @@ impl Server {
                 );
             }
             Site::Partial(name) => {
-                if WRITES.iter().any(|right| self.is_granted(*right))
+                if UPLOAD_RIGHTS.iter().any(|right| self.is_granted(*right))
                     || self.has_right(Right::Write, cx)
                 {
                     let Some(path) = self.path_of(Some(&name), cx) else { return };
@@ -153,8 +153,9 @@ impl Server {
             return;
         }
         let requested_path = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
-        let slash = requested_path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-        let (above, last) = requested_path.split_at_checked(slash).unwrap_or_default();
+        let name_start =
+            requested_path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let (above, last) = requested_path.split_at_checked(name_start).unwrap_or_default();
         let pattern = Pattern::parse(last);
         let name = Name::new(if pattern.is_some() { above } else { requested_path }).ok();
         let Some(path) = self.path_of(name.as_ref(), cx) else { return };
@@ -163,7 +164,7 @@ impl Server {
     }
 
     /// Handles commands that request an operation on one file from the owner.
-    fn ask(&mut self, command: Command, cx: &mut Cx<'_>) {
+    fn request_operation(&mut self, command: Command, cx: &mut Cx<'_>) {
         let name = match &command {
             Command::Mdtm(name)
             | Command::Size(name)
@@ -192,13 +193,13 @@ impl Server {
                 let range = Range::default();
                 let algorithm = self.hash;
                 let start = 0;
-                let is_draft = true;
-                let pending = Pending::Hash { name, algorithm, start, is_draft };
+                let is_hash_command = true;
+                let pending = Pending::Hash { name, algorithm, start, is_hash_command };
                 (Operation::Hash(algorithm, path, range), pending)
             }
             Command::HashOf(algorithm, range, name) => {
                 let pending =
-                    Pending::Hash { name, algorithm, start: range.start, is_draft: false };
+                    Pending::Hash { name, algorithm, start: range.start, is_hash_command: false };
                 (Operation::Hash(algorithm, path, range), pending)
             }
             Command::Mfmt(time, name) => {
@@ -227,7 +228,7 @@ impl Server {
     }
 
     /// Continues the session with the owner's answer to [`ServerEvent::Perform`].
-    pub fn performed(&mut self, result: Result<Outcome, FileError>, cx: &mut Cx<'_>) {
+    pub fn on_performed(&mut self, result: Result<Outcome, FileError>, cx: &mut Cx<'_>) {
         let Busy::Performing(_) = &self.busy else { return };
         let Busy::Performing(pending) = core::mem::replace(&mut self.busy, Busy::No) else {
             return;
@@ -287,7 +288,7 @@ impl Server {
     fn report_value(&mut self, pending: Pending, outcome: Outcome) {
         match (pending, outcome) {
             (
-                Pending::Hash { name, algorithm, start, is_draft: true },
+                Pending::Hash { name, algorithm, start, is_hash_command: true },
                 Outcome::Hash { digits, len_bytes },
             ) => {
                 let end = start.saturating_add(len_bytes);

@@ -25,11 +25,14 @@
 //! Commands during a transfer are queued, except ABOR and STAT without a name, which are processed
 //! at once (RFC 959 §4.1.3).
 //!
-//! Restrictions on the client: the address of a data connection must be the client's own and its
-//! port not privileged (RFC 2577); a data connection must come from the client's address; only one
-//! listener is open at a time, for one connection; input received before TLS is not processed after
-//! it; and one table determines the right that each verb requires. All failed logins get the same
-//! reply.
+//! The server restricts the client as follows:
+//!
+//! - The server connects only to the client's own address, and not to a privileged port (RFC 2577).
+//! - It accepts a data connection only from the client's address.
+//! - Only one listener is open at a time, and it accepts one connection.
+//! - Input that was received before TLS is not processed after the start of TLS.
+//! - One table determines the right that each verb requires.
+//! - All failed logins get the same reply.
 //!
 //! Without PORT or PASV the server connects to the port of the user's control connection (RFC 959
 //! §3.2, RFC 1123 §4.1.2.12).
@@ -77,7 +80,7 @@ const OUTPUT_MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of lines in the reply to STAT of a directory (our choice).
 const STATUS_LINES_MAX: usize = 2_000;
 /// Rights of which a user needs at least one for any kind of upload.
-const WRITES: [Right; 3] = [Right::Write, Right::Overwrite, Right::Append];
+const UPLOAD_RIGHTS: [Right; 3] = [Right::Write, Right::Overwrite, Right::Append];
 
 /// One session of an FTP server.
 #[derive(Debug)]
@@ -97,8 +100,8 @@ pub struct Server {
     protection: Protection,
     busy: Busy,
     data: DataRoute,
-    data_style: Option<DataCommand>,
-    only_extended: bool,
+    data_command: Option<DataCommand>,
+    is_epsv_all: bool,
     directory: VirtualPath,
     representation: Representation,
     deflate_level: Option<u8>,
@@ -107,7 +110,7 @@ pub struct Server {
     restart_bytes: u64,
     allocation_bytes: Option<u64>,
     rename_from: Option<VirtualPath>,
-    next_transfer: u64,
+    next_transfer_id: u64,
     failed_logins: u32,
     is_closing: bool,
     started_at: Instant,
@@ -158,7 +161,7 @@ enum Pending {
         name: Name,
         algorithm: HashAlgorithm,
         start: u64,
-        is_draft: bool,
+        is_hash_command: bool,
     },
     Available,
     Status,
@@ -202,8 +205,8 @@ impl Server {
             protection: if is_tls { Protection::Private } else { Protection::Clear },
             busy: Busy::No,
             data: DataRoute::Default,
-            data_style: None,
-            only_extended: false,
+            data_command: None,
+            is_epsv_all: false,
             directory: VirtualPath::root(),
             representation: Representation::default(),
             deflate_level: None,
@@ -212,7 +215,7 @@ impl Server {
             restart_bytes: 0,
             allocation_bytes: None,
             rename_from: None,
-            next_transfer: 1,
+            next_transfer_id: 1,
             failed_logins: 0,
             is_closing: false,
             started_at: cx.now,
@@ -252,7 +255,7 @@ impl Server {
             // RFC 959 §4.1.3: ABOR and STAT are processed even during a transfer.
             match Command::parse(line) {
                 // QUIT after the data proves that the client is alive.
-                Ok(Command::Quit) => self.quit_behind_data(),
+                Ok(Command::Quit) => self.on_quit_during_transfer(),
                 Ok(Command::Abor) => {
                     cx.meter.count(Counter::FtpCommandsIn);
                     return self.abort(cx);
@@ -319,7 +322,7 @@ impl Server {
             // owner checks the right.
             (Access::LoggedIn(_, account), Right::Write | Right::Append) => {
                 let rights = account.rights;
-                WRITES.iter().any(|right| rights.contains(*right))
+                UPLOAD_RIGHTS.iter().any(|right| rights.contains(*right))
             }
             (Access::LoggedIn(_, account), right) => account.rights.contains(right),
             _ => false,
@@ -330,7 +333,7 @@ impl Server {
         matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right))
     }
 
-    /// Returns whether the user has this right; otherwise sends a negative reply.
+    /// Returns whether the user has `right`. If not, sends a negative reply.
     fn has_right(&mut self, right: Right, cx: &mut Cx<'_>) -> bool {
         if self.is_granted(right) {
             return true;
@@ -461,7 +464,7 @@ impl Server {
         }
         if self.is_confirming_upload() {
             self.confirm_upload(cx);
-            self.ask_to_commit();
+            self.request_commit();
             return self.run_queue(cx);
         }
         cx.meter.count(Counter::FtpTimeouts);
@@ -507,7 +510,7 @@ impl Server {
         self.events.push_back(ServerEvent::Perform(operation));
     }
 
-    fn family(&self) -> Family {
-        Family::of(self.local.ip().to_canonical())
+    fn address_family(&self) -> Family {
+        Family::from_address(self.local.ip().to_canonical())
     }
 }

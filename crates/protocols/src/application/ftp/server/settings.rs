@@ -75,8 +75,8 @@ pub struct Account {
 }
 
 /// Maximum time between the last byte of an upload and the end of the control connection if the
-/// client was killed. It is normally milliseconds, or a retransmission interval if packets are
-/// lost. No operation waits for this time.
+/// client was killed. This time is normally a few milliseconds, or a retransmission interval if
+/// packets are lost.
 const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Settings of a server.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::application::ftp::address::{write_lprt, write_port};
 use crate::application::ftp::command::{Epsv, ListArgument};
-use crate::application::ftp::data::supported;
+use crate::application::ftp::data::check_supported;
 use crate::application::ftp::listing::{ListForm, Pattern};
 use crate::application::ftp::representation::{ByteSize, Structure, WordFormat};
 use crate::time::Duration;
@@ -26,10 +26,10 @@ pub(super) struct Running {
     pub(super) transfer: Transfer,
     stage: Stage,
     pub(super) wire_bytes: u64,
-    moved_at: Instant,
+    progress_at: Instant,
     /// Number of names that are omitted from the listing or altered.
     omitted_names: u64,
-    /// QUIT has arrived after the data, which proves that the client is alive.
+    /// Whether QUIT has arrived after the data, which proves that the client is alive.
     has_quit: bool,
 }
 
@@ -41,14 +41,14 @@ enum Stage {
     /// The data has ended without an end mark. If the control connection ends before the deadline,
     /// the client has died.
     Confirming {
-        until: Instant,
+        deadline: Instant,
     },
-    /// The owner is placing the file so that this can be reverted.
+    /// The owner is giving the file its final name, in a way that can be reverted.
     Placing,
-    /// The file is placed and reply 226 is in the output. Until the client proves that it is alive,
-    /// the end of the control connection means that it has died.
+    /// The file has its final name, and reply 226 is in the output. If the control connection ends
+    /// before the client proves that it is alive, the client has died.
     Placed {
-        until: Instant,
+        deadline: Instant,
     },
     Committing,
 }
@@ -56,9 +56,9 @@ enum Stage {
 impl Running {
     pub(super) fn deadline(&self, settings: &ServerSettings) -> Option<Instant> {
         match self.stage {
-            Stage::Connecting => Some(self.moved_at + settings.data_connect_timeout),
-            Stage::Moving => Some(self.moved_at + settings.stall_timeout),
-            Stage::Confirming { until } | Stage::Placed { until } => Some(until),
+            Stage::Connecting => Some(self.progress_at + settings.data_connect_timeout),
+            Stage::Moving => Some(self.progress_at + settings.stall_timeout),
+            Stage::Confirming { deadline } | Stage::Placed { deadline } => Some(deadline),
             // No timeout applies while the owner processes a request.
             Stage::Opening | Stage::Placing | Stage::Committing => None,
         }
@@ -114,31 +114,33 @@ impl Server {
             Command::Port(address) => self.port(DataCommand::Port, address, cx),
             Command::Eprt(address) => self.port(DataCommand::Eprt, address, cx),
             Command::Lprt(address) => self.port(DataCommand::Lprt, address, cx),
-            Command::Pasv => self.listen(Passive::Pasv, self.family()),
-            Command::Lpsv => self.listen(Passive::Lpsv, self.family()),
+            Command::Pasv => self.listen(Passive::Pasv, self.address_family()),
+            Command::Lpsv => self.listen(Passive::Lpsv, self.address_family()),
             Command::Epsv(Epsv::All) => {
                 // RFC 2428 §4: after EPSV ALL an address translator may stop processing this
                 // connection.
-                self.only_extended = true;
+                self.is_epsv_all = true;
                 self.reply(200, b"Only EPSV is accepted from now on");
             }
-            Command::Epsv(Epsv::Same) => self.listen(Passive::Epsv, self.family()),
-            Command::Epsv(Epsv::Of(family)) => self.listen(Passive::Epsv, family),
-            Command::Retr(name) => self.begin(TransferKind::Retrieve, Some(&name), cx),
-            Command::Stor(name) => self.begin(TransferKind::Store, Some(&name), cx),
-            Command::Stou(name) => self.begin(TransferKind::StoreUnique, name.as_ref(), cx),
-            Command::Appe(name) => self.begin(TransferKind::Append, Some(&name), cx),
+            Command::Epsv(Epsv::Same) => self.listen(Passive::Epsv, self.address_family()),
+            Command::Epsv(Epsv::Family(family)) => self.listen(Passive::Epsv, family),
+            Command::Retr(name) => self.begin_transfer(TransferKind::Retrieve, Some(&name), cx),
+            Command::Stor(name) => self.begin_transfer(TransferKind::Store, Some(&name), cx),
+            Command::Stou(name) => {
+                self.begin_transfer(TransferKind::StoreUnique, name.as_ref(), cx);
+            }
+            Command::Appe(name) => self.begin_transfer(TransferKind::Append, Some(&name), cx),
             Command::List(listed) => self.list(&listed, ListForm::Unix, cx),
             Command::Nlst(listed) => self.list(&listed, ListForm::Names { prefix: Vec::new() }, cx),
             Command::Mlsd(name) => {
                 let form = ListForm::Facts(self.facts);
                 let kind = TransferKind::List { form, pattern: None, shows_hidden: true };
-                self.begin(kind, name.as_ref(), cx);
+                self.begin_transfer(kind, name.as_ref(), cx);
             }
             Command::Mlfl(_) if !self.settings.accepts_mail => {
                 self.reply(502, b"Mail not accepted");
             }
-            Command::Mlfl(user) => self.begin(TransferKind::Mail(user), None, cx),
+            Command::Mlfl(user) => self.begin_transfer(TransferKind::Mail(user), None, cx),
             _ => {
                 self.close_data();
                 self.reply(225, b"No transfer to abort");
@@ -147,7 +149,7 @@ impl Server {
     }
 
     fn port(&mut self, style: DataCommand, address: SocketAddr, cx: &mut Cx<'_>) {
-        if self.only_extended {
+        if self.is_epsv_all {
             return self.reply(503, b"Only EPSV after EPSV ALL");
         }
         // RFC 2577 §3: otherwise a client could make the server connect to any address.
@@ -158,16 +160,16 @@ impl Server {
         }
         self.close_data();
         self.data = DataRoute::Active(address);
-        self.data_style = Some(style);
+        self.data_command = Some(style);
         self.reply(200, b"Port accepted");
     }
 
     fn listen(&mut self, passive: Passive, family: Family) {
-        if self.only_extended && passive != Passive::Epsv {
+        if self.is_epsv_all && passive != Passive::Epsv {
             return self.reply(503, b"Only EPSV after EPSV ALL");
         }
-        if family != self.family() {
-            let refusal = match self.family() {
+        if family != self.address_family() {
+            let refusal = match self.address_family() {
                 Family::Ipv4 => &b"Network protocol not supported, use (1)"[..],
                 Family::Ipv6 => b"Network protocol not supported, use (2)",
             };
@@ -184,7 +186,7 @@ impl Server {
     /// Continues the session with the owner's answer to [`ServerEvent::Listen`]: the address to
     /// which the user must connect. It is a local address, or the address of an address translator
     /// in front of this host. `None` means that the owner cannot listen.
-    pub fn listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
+    pub fn on_listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
         let Busy::Listening(passive) = self.busy else { return };
         self.busy = Busy::No;
         let text = address.and_then(|address| match passive {
@@ -203,7 +205,7 @@ impl Server {
             _ if self.is_closing => self.events.push_back(ServerEvent::CloseData),
             Some((code, text)) => {
                 self.data = DataRoute::Passive { is_connected: false };
-                self.data_style = Some(match passive {
+                self.data_command = Some(match passive {
                     Passive::Pasv => DataCommand::Pasv,
                     Passive::Epsv => DataCommand::Epsv,
                     Passive::Lpsv => DataCommand::Lpsv,
@@ -220,8 +222,9 @@ impl Server {
 
     fn list(&mut self, listed: &ListArgument, form: ListForm, cx: &mut Cx<'_>) {
         let requested_path = listed.name.as_ref().map(Name::as_bytes).unwrap_or_default();
-        let slash = requested_path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-        let (above, last) = requested_path.split_at_checked(slash).unwrap_or_default();
+        let name_start =
+            requested_path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let (above, last) = requested_path.split_at_checked(name_start).unwrap_or_default();
         let pattern = Pattern::parse(last);
         let directory = if pattern.is_some() { above } else { requested_path };
         let form = match form {
@@ -234,11 +237,11 @@ impl Server {
         };
         let name = Name::new(directory).ok();
         let shows_hidden = listed.shows_hidden;
-        self.begin(TransferKind::List { form, pattern, shows_hidden }, name.as_ref(), cx);
+        self.begin_transfer(TransferKind::List { form, pattern, shows_hidden }, name.as_ref(), cx);
     }
 
     /// Starts a transfer of the file `name`, or of the working directory for `None`.
-    fn begin(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
+    fn begin_transfer(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
         // CCC ends TLS only on the control connection, not on data connections (RFC 4217 §12.3).
         let is_protected = self.protection == Protection::Private;
         if self.settings.tls == TlsPolicy::RequiredForData && !is_protected {
@@ -252,11 +255,11 @@ impl Server {
             representation.data_type = Type::Image;
             representation.structure = Structure::File;
         }
-        if supported(&representation).is_err() {
+        if check_supported(&representation).is_err() {
             return self.reply(504, b"Not implemented for this type, structure and mode");
         }
-        let id = TransferId(self.next_transfer);
-        self.next_transfer += 1;
+        let id = TransferId(self.next_transfer_id);
+        self.next_transfer_id += 1;
         let transfer = Transfer {
             id,
             kind,
@@ -266,13 +269,13 @@ impl Server {
             representation,
             deflate_level: self.deflate_level,
             protection: if is_protected { Protection::Private } else { Protection::Clear },
-            data_style: self.data_style.take(),
+            data_command: self.data_command.take(),
         };
         let running = Running {
             transfer: transfer.clone(),
             stage: Stage::Opening,
             wire_bytes: 0,
-            moved_at: cx.now,
+            progress_at: cx.now,
             omitted_names: 0,
             has_quit: false,
         };
@@ -289,7 +292,12 @@ impl Server {
     }
 
     /// Continues the transfer with the owner's answer to [`ServerEvent::Open`].
-    pub fn opened(&mut self, id: TransferId, opened: Result<Opened, FileError>, cx: &mut Cx<'_>) {
+    pub fn on_opened(
+        &mut self,
+        id: TransferId,
+        opened: Result<Opened, FileError>,
+        cx: &mut Cx<'_>,
+    ) {
         let now = cx.now;
         let Some(running) = self.running(id).filter(|running| running.stage == Stage::Opening)
         else {
@@ -303,7 +311,7 @@ impl Server {
             }
         };
         running.stage = Stage::Connecting;
-        running.moved_at = now;
+        running.progress_at = now;
         let text = match (&running.transfer.kind, opened.size_bytes, &opened.name) {
             // RFC 1123 §4.1.2.9 requires this text in the reply to STOU.
             (TransferKind::StoreUnique, _, Some(name)) => [b"FILE: ", name.as_slice()].concat(),
@@ -357,7 +365,7 @@ impl Server {
         self.data = DataRoute::Default;
         if let Busy::Transferring(running) = &mut self.busy {
             running.stage = Stage::Moving;
-            running.moved_at = cx.now;
+            running.progress_at = cx.now;
             self.events.push_back(ServerEvent::Start(running.transfer.id));
         }
     }
@@ -369,7 +377,7 @@ impl Server {
             && wire_bytes > running.wire_bytes
         {
             running.wire_bytes = wire_bytes;
-            running.moved_at = cx.now;
+            running.progress_at = cx.now;
         }
     }
 
@@ -406,7 +414,7 @@ impl Server {
         result: Result<(), TransferError>,
         cx: &mut Cx<'_>,
     ) {
-        let grace = self.settings.upload_grace;
+        let grace_time = self.settings.upload_grace;
         let Some(running) = self.running(id).filter(|running| running.stage == Stage::Moving)
         else {
             return;
@@ -414,11 +422,12 @@ impl Server {
         running.wire_bytes = wire_bytes;
         match result {
             Ok(()) if running.transfer.kind.is_incoming() => {
-                if running.is_known_to_be_complete() || grace == Duration::ZERO {
-                    return self.ask_to_commit();
+                if running.is_known_to_be_complete() || grace_time == Duration::ZERO {
+                    return self.request_commit();
                 }
                 if let TransferKind::Mail(_) = running.transfer.kind {
-                    running.stage = Stage::Confirming { until: cx.now + grace.min(UNPLACED_GRACE) };
+                    running.stage =
+                        Stage::Confirming { deadline: cx.now + grace_time.min(UNPLACED_GRACE) };
                     return self.run_queue(cx);
                 }
                 running.stage = Stage::Placing;
@@ -432,17 +441,17 @@ impl Server {
 
     /// Handles QUIT during a transfer. After the data of an upload, QUIT proves that the client is
     /// alive.
-    pub(super) fn quit_behind_data(&mut self) {
+    pub(super) fn on_quit_during_transfer(&mut self) {
         let Busy::Transferring(running) = &mut self.busy else { return };
         match running.stage {
-            Stage::Confirming { .. } => self.ask_to_commit(),
+            Stage::Confirming { .. } => self.request_commit(),
             Stage::Placing => running.has_quit = true,
             _ => {}
         }
     }
 
     /// Requests that the owner commit an upload whose data has ended without an error.
-    pub(super) fn ask_to_commit(&mut self) {
+    pub(super) fn request_commit(&mut self) {
         if let Busy::Transferring(running) = &mut self.busy {
             running.stage = Stage::Committing;
             self.events.push_back(ServerEvent::Commit(running.transfer.id));
@@ -450,7 +459,7 @@ impl Server {
     }
 
     /// Continues the transfer with the owner's answer to [`ServerEvent::Place`].
-    pub fn placed(
+    pub fn on_placed(
         &mut self,
         id: TransferId,
         result: Result<Placement, FileError>,
@@ -458,16 +467,19 @@ impl Server {
     ) {
         let unplaced_grace = self.settings.upload_grace.min(UNPLACED_GRACE);
         // Queued commands wait until this transfer ends, so they get only the short grace time.
-        let grace = if self.queue.is_empty() { self.settings.upload_grace } else { unplaced_grace };
+        let grace_time =
+            if self.queue.is_empty() { self.settings.upload_grace } else { unplaced_grace };
         let Some(running) = self.running(id).filter(|running| running.stage == Stage::Placing)
         else {
             return;
         };
         let has_quit = running.has_quit;
         match result {
-            Ok(Placement::Revocable) => running.stage = Stage::Placed { until: cx.now + grace },
+            Ok(Placement::Revocable) => {
+                running.stage = Stage::Placed { deadline: cx.now + grace_time }
+            }
             Ok(Placement::Unsupported) => {
-                running.stage = Stage::Confirming { until: cx.now + unplaced_grace };
+                running.stage = Stage::Confirming { deadline: cx.now + unplaced_grace };
             }
             Err(error) => {
                 self.end(Err(TransferError::File(error)), cx);
@@ -482,12 +494,13 @@ impl Server {
         }
         if has_quit {
             self.confirm_upload(cx);
-            self.ask_to_commit();
+            self.request_commit();
         }
         self.run_queue(cx);
     }
 
-    /// Returns whether an upload has ended that is discarded if the control connection ends before
+    /// Returns whether the data of an upload has ended, but the server does not know yet whether
+    /// the client is alive. The upload is discarded if the control connection ends before
     /// [`Self::deadline`]. The owner must check the control connection once more before it calls
     /// [`Self::timeout`].
     #[must_use]
@@ -509,7 +522,7 @@ impl Server {
     }
 
     /// Continues the transfer with the owner's answer to [`ServerEvent::Commit`].
-    pub fn committed(&mut self, id: TransferId, result: Result<(), FileError>, cx: &mut Cx<'_>) {
+    pub fn on_committed(&mut self, id: TransferId, result: Result<(), FileError>, cx: &mut Cx<'_>) {
         if self.running(id).is_some_and(|running| running.stage == Stage::Committing) {
             self.end(result.map_err(TransferError::File), cx);
             self.run_queue(cx);
@@ -612,8 +625,8 @@ fn listing_complete_text(form: &ListForm, count: u64) -> String {
             format!("Transfer complete; {count} {names} shown with ? for control characters")
         }
         ListForm::Names { .. } | ListForm::Facts(_) => {
-            let subject = if count == 1 { "it contains" } else { "they contain" };
-            format!("Transfer complete; {count} {names} omitted: {subject} line ends")
+            let verb_phrase = if count == 1 { "it contains" } else { "they contain" };
+            format!("Transfer complete; {count} {names} omitted: {verb_phrase} line ends")
         }
     }
 }

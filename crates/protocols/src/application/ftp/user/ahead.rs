@@ -47,9 +47,9 @@ impl User {
         // Once the last reply has arrived, a separate request saves no round trip. The next file's
         // command can then share a segment with EPSV, which needs fewer segments and fewer server
         // wakeups.
-        let is_early = job.last.is_none();
+        let is_early = job.last_reply.is_none();
         let may_request_spare =
-            self.spare_port == SparePort::None && !self.quirks.announces && is_early;
+            self.spare_port == SparePort::None && !self.quirks.needs_pret && is_early;
         if !self.expects_transfer
             || !is_incoming
             || !may_request_spare
@@ -80,7 +80,7 @@ impl User {
             return false;
         }
         let working_route = self.working_route;
-        let is_next = self.may_pipeline_command();
+        let may_pipeline = self.may_pipeline_command();
         let Some(job) = &mut self.job else { return false };
         let first = job.steps.front().copied();
         self.deadline = Some(cx.now + self.settings.reply_timeout);
@@ -88,7 +88,7 @@ impl User {
             job.steps.pop_front();
             job.step = Step::Passive;
             self.spare_port = SparePort::None;
-            if is_next {
+            if may_pipeline {
                 self.send_pipelined_command();
             }
         } else {
@@ -102,18 +102,18 @@ impl User {
     fn may_pipeline_command(&self) -> bool {
         let Some(job) = &self.job else { return false };
         let rest = job.steps.iter().filter(|step| **step != Step::Passive);
-        let is_alone = rest.eq([Step::Command].iter());
-        is_alone && self.working_route == Some(job.route) && !self.quirks.avoids_pipelining
+        let is_only_command = rest.eq([Step::Command].iter());
+        is_only_command && self.working_route == Some(job.route) && !self.quirks.avoids_pipelining
     }
 
     /// Starts the step that opens a passive data connection: uses the available port or requests
     /// one, and sends the command right after the request if this is known to be safe.
     pub(super) fn begin_passive(&mut self, cx: &mut Cx<'_>) {
-        let is_next = self.may_pipeline_command();
+        let may_pipeline = self.may_pipeline_command();
         let Some(job) = &mut self.job else { return };
         let spare_port = core::mem::take(&mut self.spare_port);
         if let (SparePort::Port(port), true) = (spare_port, self.working_route == Some(job.route)) {
-            if is_next {
+            if may_pipeline {
                 self.send_pipelined_command();
             }
             return self.connect_to(port, cx);
@@ -121,11 +121,11 @@ impl User {
         // EPSV may be dropped on the path while PASV works, so PASV should be tried soon.
         let uses_epsv = job.route == Route::Epsv;
         self.send_step(Step::Passive);
-        if is_next {
+        if may_pipeline {
             self.send_pipelined_command();
         }
         if uses_epsv {
-            self.await_begin(cx);
+            self.await_preliminary_reply(cx);
         }
     }
 
@@ -159,13 +159,13 @@ impl User {
             self.quirks.avoids_pipelining = true;
             return;
         }
-        let wants_notice = reply.text().windows(4).any(|word| word == b"PRET");
-        if wants_notice && !self.quirks.announces {
+        let wants_pret = reply.text().windows(4).any(|word| word == b"PRET");
+        if wants_pret && !self.quirks.needs_pret {
             // The server requires PRET before EPSV or PASV.
-            self.quirks.announces = true;
+            self.quirks.needs_pret = true;
             job.steps.push_front(Step::Passive);
             job.steps.push_front(Step::Announce);
-            return self.advance(cx);
+            return self.start_next_step(cx);
         }
         self.try_other_route(cx);
     }
@@ -173,8 +173,8 @@ impl User {
     fn connect_to(&mut self, port: u16, cx: &Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         job.step = if job.is_pipelined { Step::Command } else { Step::DataConnect };
-        job.data = Data::Awaited;
-        self.await_begin(cx);
+        job.data = DataState::Awaited;
+        self.await_preliminary_reply(cx);
         // The data connection goes to the host of the control connection, whatever address the
         // reply contains.
         self.events.push_back(UserEvent::ConnectData(SocketAddr::new(self.peer.ip(), port)));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_requested_before_the_last_reply_and_the_command_is_sent_before_its_reply() {
+    fn the_next_command_is_sent_before_the_reply_to_the_early_port_request() {
         let mut context = TestContext::default();
         let mut user = session_after_one_listing(&mut context);
         user.receive(b"226 x\r\n", &mut context.cx());
@@ -373,11 +373,11 @@ mod tests {
                 code.is_some() || why == FailureReason::Data(DataFailure::ConnectionLost),
                 "{why:?}"
             );
-            let refused = match why {
+            let reply_code = match why {
                 FailureReason::Refused(reply) => Some(reply.code.number()),
                 _ => None,
             };
-            assert_eq!((step, refused), (Step::Data, code));
+            assert_eq!((step, reply_code), (Step::Data, code));
         }
     }
 

@@ -14,9 +14,9 @@
 //! never used: the data connection goes to the host of the control connection.
 //!
 //! A transfer succeeds if the last reply is positive, the owner has reported that the data ended
-//! with an orderly close, and no fewer bytes arrived than were announced. The reply and the end of
-//! the data may arrive in either order. Any other result is a [`Failure`] with the step at which it
-//! occurred. The owner decides whether to retry.
+//! with an orderly close, and at least the announced number of bytes arrived. The reply and the end
+//! of the data may arrive in either order. Any other result is a [`Failure`] with the step at which
+//! it occurred. The owner decides whether to retry.
 //!
 //! Only the first digit of a reply counts (RFC 1123 §4.1.2.11), except for 234 before TLS. Input
 //! that was read after the reply to AUTH is discarded. ABOR is sent with Interrupt Process and
@@ -51,8 +51,8 @@ use core::net::SocketAddr;
 pub const TASKS_MAX: usize = 1024;
 /// Maximum time to wait for a second reply to ABOR (our choice).
 const ABORT_GRACE: Duration = Duration::from_secs(2);
-/// Maximum time to wait for more lines of a multiline reply after a line that looks like its end
-/// but has another code (our choice).
+/// Maximum time to wait for more lines of a multiline reply, after a line that looks like the end
+/// of the reply but has another code (our choice).
 const MISMATCHED_END_GRACE: Duration = Duration::from_secs(2);
 
 /// One session of an FTP user.
@@ -87,12 +87,13 @@ pub struct User {
     unanswered_allocations: u32,
     expects_transfer: bool,
     /// Whether the login was accepted, even if further login steps follow.
-    is_accepted: bool,
+    is_login_accepted: bool,
     deadline: Option<Instant>,
     /// Time at which a multiline reply is considered complete although its last line has another
     /// code.
     mismatched_end_at: Option<Instant>,
-    /// Reason why the data of the current transfer failed; its last reply is outstanding.
+    /// Reason why the data of the current transfer failed. The last reply to the transfer is still
+    /// outstanding.
     data_failure: Option<Failure>,
 }
 
@@ -110,11 +111,11 @@ struct Job {
     task: Task,
     step: Step,
     steps: VecDeque<Step>,
-    data: Data,
+    data: DataState,
     /// Command by which this job currently tries to open its data connection.
     route: Route,
     preliminary: Option<Reply>,
-    last: Option<Reply>,
+    last_reply: Option<Reply>,
     wire_bytes: u64,
     /// Whether replies may still be outstanding after ABOR.
     is_aborting: bool,
@@ -128,7 +129,7 @@ struct Job {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Data {
+enum DataState {
     /// There is no data connection, or it is not requested yet.
     None,
     /// The owner is listening or connecting.
@@ -178,7 +179,7 @@ impl User {
             spare_port: SparePort::None,
             unanswered_allocations: 0,
             expects_transfer: false,
-            is_accepted: false,
+            is_login_accepted: false,
             deadline,
             mismatched_end_at: None,
             data_failure: None,
@@ -202,8 +203,8 @@ impl User {
         while !self.is_closed {
             if self.awaits_tls {
                 // Input that arrives between AUTH and TLS may have been injected by an attacker.
-                let dropped = input.len() + self.replies.discard_incomplete();
-                cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
+                let dropped_bytes = input.len() + self.replies.discard_incomplete();
+                cx.meter.add(Counter::FtpBytesBeforeTls, dropped_bytes as u64);
                 return;
             }
             match self.replies.next(&mut input, cx) {
@@ -228,8 +229,8 @@ impl User {
         self.output.extend(answers);
     }
 
-    /// Handles servers that end a multiline reply with another code than it began with. A line that
-    /// may be such an end is taken as the end if no further input follows.
+    /// Handles servers that end a multiline reply with another code than the code of its first
+    /// line. A line that looks like such an end is accepted as the end if no further input follows.
     fn handle_mismatched_end(&mut self, cx: &mut Cx<'_>) {
         self.mismatched_end_at = None;
         if !self.replies.ends_with_other_code() {
@@ -297,8 +298,8 @@ impl User {
         self.is_tls
     }
 
-    /// Continues the session with the owner's answer to [`UserEvent::StartTls`]: TLS is
-    /// established, or it failed, which ends the session.
+    /// Continues the session with the owner's answer to [`UserEvent::StartTls`]: whether TLS is
+    /// established. If it is not, the session ends.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !core::mem::take(&mut self.awaits_tls) {
             return;
@@ -308,7 +309,7 @@ impl User {
             return self.close(Some(Failure { step: Step::Tls, why: FailureReason::Tls }), cx);
         }
         self.is_tls = true;
-        self.advance(cx);
+        self.start_next_step(cx);
     }
 
     /// Reports that a data connection to or from `peer` is established. Returns whether the
@@ -318,13 +319,13 @@ impl User {
             cx.meter.count(Counter::FtpDataPeersRefused);
             return false;
         }
-        let Some(job) = self.job.as_mut().filter(|job| job.data == Data::Awaited) else {
+        let Some(job) = self.job.as_mut().filter(|job| job.data == DataState::Awaited) else {
             return false;
         };
-        job.data = Data::Connected;
+        job.data = DataState::Connected;
         match job.step {
-            Step::DataConnect => self.advance(cx),
-            Step::Command => self.await_begin(cx),
+            Step::DataConnect => self.start_next_step(cx),
+            Step::Command => self.await_preliminary_reply(cx),
             _ => self.start_data(),
         }
         true
@@ -334,7 +335,7 @@ impl User {
     pub fn data_failed(&mut self, cx: &mut Cx<'_>) {
         match &self.job {
             Some(job) if job.step == Step::DataConnect => self.try_other_route(cx),
-            Some(job) if job.data == Data::Awaited => {
+            Some(job) if job.data == DataState::Awaited => {
                 self.fail_data(FailureReason::NoDataConnection, cx);
             }
             _ => {}
@@ -343,7 +344,7 @@ impl User {
 
     /// Continues the task with the owner's answer to [`UserEvent::ListenData`]: the address to
     /// which the server must connect, or `None` if the owner cannot listen.
-    pub fn listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
+    pub fn on_listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
         if self.job.as_ref().is_some_and(|job| job.step == Step::Listen) {
             match address {
                 Some(address) => self.send_port(address, cx),
@@ -371,15 +372,15 @@ impl User {
         result: Result<(), DataFailure>,
         cx: &mut Cx<'_>,
     ) {
-        let is_transferring = |job: &&mut Job| job.id == Some(id) && job.data == Data::Moving;
+        let is_transferring = |job: &&mut Job| job.id == Some(id) && job.data == DataState::Moving;
         let Some(job) = self.job.as_mut().filter(is_transferring) else { return };
         job.wire_bytes = wire_bytes;
-        job.data = Data::Ended;
+        job.data = DataState::Ended;
         match result {
             Ok(()) => {
                 self.deadline = Some(cx.now + self.settings.reply_timeout);
                 self.request_spare_port();
-                self.finish_if_agreed(cx);
+                self.finish_if_complete(cx);
             }
             Err(failure) => self.fail_data(FailureReason::Data(failure), cx),
         }
@@ -392,7 +393,7 @@ impl User {
         if !is_data || job.is_aborting || job.task.is_incoming().is_none() {
             return;
         }
-        let is_answered = job.last.is_some();
+        let is_answered = job.last_reply.is_some();
         job.is_aborting = true;
         job.step = if is_answered { Step::Resynchronize } else { Step::Abort };
         // RFC 959 §4.1.3: IP, then Synch, whose DM is urgent data.
@@ -441,7 +442,7 @@ impl User {
         let is_pipelined = job.is_pipelined;
         match step {
             // Some servers omit the preliminary reply.
-            Step::Command if job.data == Data::Connected => {
+            Step::Command if job.data == DataState::Connected => {
                 job.step = Step::Data;
                 self.deadline = Some(cx.now + self.settings.stall_timeout);
                 self.start_data();
@@ -450,9 +451,11 @@ impl User {
                 self.events.push_back(UserEvent::CloseData);
                 self.try_other_route(cx);
             }
-            Step::Data if job.data != Data::Ended => self.fail_data(FailureReason::Timeout, cx),
+            Step::Data if job.data != DataState::Ended => {
+                self.fail_data(FailureReason::Timeout, cx);
+            }
             // Some servers do not send a second reply to ABOR.
-            Step::Abort if job.last.is_some() => self.resynchronize(cx),
+            Step::Abort if job.last_reply.is_some() => self.resynchronize(cx),
             // Without the reply to this command, later replies could not be matched to commands.
             _ => {
                 self.record_unanswered_command(step, route, is_pipelined);
@@ -472,7 +475,7 @@ impl User {
             Step::Spare => self.quirks.avoids_pipelining = true,
             Step::Features => self.quirks.avoids_feat = true,
             Step::Names => self.quirks.avoids_opts_utf8 = true,
-            Step::Passive | Step::Port => self.avoid(route),
+            Step::Passive | Step::Port => self.avoid_route(route),
             _ => {}
         }
     }
@@ -486,25 +489,25 @@ impl User {
         self.deadline = None;
         let control_lost = Failure { step: Step::Command, why: FailureReason::ControlLost };
         if let Some(job) = self.job.take() {
-            if job.data != Data::None && !job.is_aborting {
+            if job.data != DataState::None && !job.is_aborting {
                 self.close_data(&job);
             }
             if let Some(id) = job.id {
-                let result = match (&failure, job.last) {
+                let result = match (&failure, job.last_reply) {
                     (None, Some(reply)) => Ok(Done { reply, preliminary: None, wire_bytes: 0 }),
                     (None, None) => Err(control_lost.clone()),
                     (Some(failure), _) => Err(failure.clone()),
                 };
-                self.finished(id, result, job.task.is_incoming().is_some(), cx);
+                self.report_finished(id, result, job.task.is_incoming().is_some(), cx);
             }
         }
         while let Some((id, task)) = self.queue.pop_front() {
-            self.finished(id, Err(control_lost.clone()), task.is_incoming().is_some(), cx);
+            self.report_finished(id, Err(control_lost.clone()), task.is_incoming().is_some(), cx);
         }
         self.events.push_back(UserEvent::Closed(failure));
     }
 
-    fn finished(
+    fn report_finished(
         &mut self,
         id: TaskId,
         result: Result<Done, Failure>,
@@ -523,7 +526,7 @@ impl User {
     /// Closes the data connection, and discards the file if the transfer had started.
     fn close_data(&mut self, job: &Job) {
         self.events.push_back(UserEvent::CloseData);
-        if let (Some(id), Data::Moving | Data::Ended) = (job.id, job.data) {
+        if let (Some(id), DataState::Moving | DataState::Ended) = (job.id, job.data) {
             self.events.push_back(UserEvent::Discard(id));
         }
     }
@@ -531,13 +534,13 @@ impl User {
     fn discard(&mut self) {
         if let Some(mut job) = self.job.take() {
             self.close_data(&job);
-            job.data = Data::None;
+            job.data = DataState::None;
             self.job = Some(job);
         }
     }
 
-    fn family(&self) -> Family {
-        Family::of(self.peer.ip().to_canonical())
+    fn address_family(&self) -> Family {
+        Family::from_address(self.peer.ip().to_canonical())
     }
 }
 
@@ -548,10 +551,10 @@ impl Job {
             task,
             step: Step::Command,
             steps: VecDeque::new(),
-            data: Data::None,
+            data: DataState::None,
             route: Route::Epsv,
             preliminary: None,
-            last: None,
+            last_reply: None,
             wire_bytes: 0,
             is_aborting: false,
             is_pipelined: false,

@@ -13,7 +13,7 @@ impl User {
             Severity::Completion => {
                 let Some(job) = self.job.as_mut() else { return };
                 if job.task == Task::Quit {
-                    job.last = Some(reply);
+                    job.last_reply = Some(reply);
                     return self.close(None, cx);
                 }
                 self.finish(Ok(Done { reply, preliminary: None, wire_bytes: 0 }), cx);
@@ -50,8 +50,8 @@ impl User {
         for line in lines {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             for &byte in line {
-                let doubled = if byte == IAC { 2 } else { 1 };
-                self.output.extend(core::iter::repeat_n(byte, doubled));
+                let repetitions = if byte == IAC { 2 } else { 1 };
+                self.output.extend(core::iter::repeat_n(byte, repetitions));
             }
             // RFC 354 has no escape for a line with only a period, which would end the mail.
             let end: &[u8] = if line == b"." { b" \r\n" } else { b"\r\n" };
@@ -77,8 +77,8 @@ impl User {
                 self.deadline = Some(cx.now + self.settings.stall_timeout);
                 self.start_data();
             }
-            Severity::Completion if job.last.is_none() => {
-                job.last = Some(reply);
+            Severity::Completion if job.last_reply.is_none() => {
+                job.last_reply = Some(reply);
                 // Some servers omit the preliminary reply if there is little to send. An upload
                 // cannot have succeeded without it.
                 let is_incoming = job.task.is_incoming() == Some(true);
@@ -87,7 +87,7 @@ impl User {
                 }
                 job.step = Step::Data;
                 self.start_data();
-                self.finish_if_agreed(cx);
+                self.finish_if_complete(cx);
             }
             Severity::Completion => cx.meter.count(Counter::FtpRepliesWrong),
             _ => {
@@ -101,19 +101,19 @@ impl User {
     /// started the transfer.
     pub(super) fn start_data(&mut self) {
         let Some(job) = &mut self.job else { return };
-        if let (Data::Connected, Step::Data, Some(id)) = (job.data, job.step, job.id) {
-            job.data = Data::Moving;
+        if let (DataState::Connected, Step::Data, Some(id)) = (job.data, job.step, job.id) {
+            job.data = DataState::Moving;
             self.events.push_back(UserEvent::StartData(id, self.protection));
         }
     }
 
     /// Completes a transfer once both the last reply and the end of the data report success.
-    pub(super) fn finish_if_agreed(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn finish_if_complete(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
-        if job.data != Data::Ended {
+        if job.data != DataState::Ended {
             return;
         }
-        let Some(reply) = job.last.take() else { return };
+        let Some(reply) = job.last_reply.take() else { return };
         let expected = job.expected_bytes();
         let received_bytes = job.wire_bytes;
         if let Some(expected_bytes) = expected.filter(|expected| received_bytes < *expected) {
@@ -137,7 +137,7 @@ impl User {
     /// are not taken for replies to the next task.
     pub(super) fn fail_data(&mut self, why: FailureReason, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
-        let is_answered = job.last.is_some();
+        let is_answered = job.last_reply.is_some();
         // More bytes arrived than the rest of the file has: the server ignored the offset of REST.
         let is_restarted = matches!(job.task, Task::Retrieve { offset_bytes: 1.., .. });
         let is_excess = why == FailureReason::Data(DataFailure::Excess);
@@ -181,7 +181,7 @@ impl User {
             return;
         }
         // 225 is only sent in reply to ABOR, and a second reply is always the last.
-        if code == 225 || job.last.is_some() {
+        if code == 225 || job.last_reply.is_some() {
             return self.end_of_abort(cx);
         }
         // If the server's disk is full, the data connection is closed too, and the reply gives the
@@ -197,7 +197,7 @@ impl User {
             *data_failure =
                 Failure { step: Step::Data, why: FailureReason::Refused(reply.clone()) };
         }
-        job.last = Some(reply);
+        job.last_reply = Some(reply);
         self.deadline = Some(cx.now + ABORT_GRACE);
     }
 
@@ -210,8 +210,8 @@ impl User {
     }
 
     fn end_of_abort(&mut self, cx: &mut Cx<'_>) {
-        let aborted = Failure { step: Step::Data, why: FailureReason::Aborted };
-        let failure = self.data_failure.take().unwrap_or(aborted);
+        let abort_failure = Failure { step: Step::Data, why: FailureReason::Aborted };
+        let failure = self.data_failure.take().unwrap_or(abort_failure);
         self.finish(Err(failure), cx);
     }
 
@@ -219,7 +219,7 @@ impl User {
         let Some(job) = &self.job else { return };
         let step = job.step;
         let data = job.data;
-        if data != Data::None {
+        if data != DataState::None {
             self.discard();
         }
         self.finish(Err(Failure { step, why }), cx);
@@ -232,7 +232,7 @@ impl User {
             self.working_route = Some(job.route);
         }
         if let Some(id) = job.id {
-            self.finished(id, result, job.task.is_incoming().is_some(), cx);
+            self.report_finished(id, result, job.task.is_incoming().is_some(), cx);
         }
         self.next_job(cx);
     }
@@ -249,9 +249,9 @@ impl Job {
         if !representation.keeps_octets() {
             return None;
         }
-        let announced = self.preliminary.as_ref().and_then(Reply::size_in_parentheses);
+        let announced_bytes = self.preliminary.as_ref().and_then(Reply::size_in_parentheses);
         // Some servers announce the size of the whole file, some the size of the rest.
-        let size_bytes = expected_bytes.or(announced);
+        let size_bytes = expected_bytes.or(announced_bytes);
         size_bytes.map(|size| size.saturating_sub(*offset_bytes))
     }
 }
@@ -308,7 +308,7 @@ pub struct Features(Vec<Vec<u8>>);
 impl Features {
     /// Parses a reply to FEAT; a negative reply yields no features.
     #[must_use]
-    pub fn of(reply: &Reply) -> Self {
+    pub fn from_reply(reply: &Reply) -> Self {
         match reply.lines.as_slice() {
             [_, middle @ .., _] if reply.severity() == Severity::Completion => {
                 Self(middle.iter().map(|line| line.trim_ascii().to_vec()).collect())
@@ -335,8 +335,8 @@ impl Features {
         self.0.iter().find_map(|line| {
             let (head, rest) = line.split_at_checked(name.len())?;
             let has_name = head.eq_ignore_ascii_case(name.as_bytes());
-            let ends = rest.first().is_none_or(|&byte| byte == b' ');
-            (has_name && ends).then(|| rest.trim_ascii())
+            let is_whole_name = rest.first().is_none_or(|&byte| byte == b' ');
+            (has_name && is_whole_name).then(|| rest.trim_ascii())
         })
     }
 }

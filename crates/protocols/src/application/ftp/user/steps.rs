@@ -22,7 +22,7 @@ impl User {
         job.route = self.first_route();
         self.job = Some(job);
         if !self.use_spare_port(cx) {
-            self.advance(cx);
+            self.start_next_step(cx);
         }
     }
 
@@ -70,7 +70,7 @@ impl User {
         }
         match self.first_route() {
             Route::Epsv | Route::Pasv => {
-                if self.quirks.announces {
+                if self.quirks.needs_pret {
                     steps.push_back(Step::Announce);
                 }
                 steps.push_back(Step::Passive);
@@ -85,21 +85,21 @@ impl User {
     }
 
     fn first_route(&self) -> Route {
-        let is_v4 = self.family() == Family::Ipv4;
+        let is_v4 = self.address_family() == Family::Ipv4;
         let quirks = &self.quirks;
-        let active = if is_v4 && quirks.avoids_eprt { Route::Port } else { Route::Eprt };
+        let active_route = if is_v4 && quirks.avoids_eprt { Route::Port } else { Route::Eprt };
         match self.settings.data_style {
-            DataStyle::Active => active,
+            DataStyle::Active => active_route,
             DataStyle::PassiveOnly4 if is_v4 => Route::Pasv,
             _ if is_v4 && quirks.avoids_epsv && !quirks.avoids_pasv => Route::Pasv,
-            _ if quirks.avoids_epsv && self.settings.may_listen => active,
+            _ if quirks.avoids_epsv && self.settings.may_listen => active_route,
             _ => Route::Epsv,
         }
     }
 
     /// Records that a data connection could not be opened by `route`, so that this route is not
     /// tried again. When no route is left, all routes become available again.
-    pub(super) fn avoid(&mut self, route: Route) {
+    pub(super) fn avoid_route(&mut self, route: Route) {
         let quirks = &mut self.quirks;
         match route {
             Route::Epsv => quirks.avoids_epsv = true,
@@ -114,7 +114,7 @@ impl User {
     }
 
     /// Starts the next step of the current task.
-    pub(super) fn advance(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn start_next_step(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         let Some(step) = job.steps.pop_front() else {
             if job.id.is_none() {
@@ -131,7 +131,7 @@ impl User {
             Step::Listen => {
                 // No timeout applies while the owner processes a request.
                 self.deadline = None;
-                let family = Family::of(self.local.ip().to_canonical());
+                let family = Family::from_address(self.local.ip().to_canonical());
                 self.events.push_back(UserEvent::ListenData(family));
             }
             Step::Tls => {
@@ -140,10 +140,10 @@ impl User {
                 self.events.push_back(UserEvent::StartTls);
             }
             Step::Command => {
-                let is_connected = job.data == Data::Connected;
+                let is_connected = job.data == DataState::Connected;
                 self.send_task("");
                 if is_connected {
-                    self.await_begin(cx);
+                    self.await_preliminary_reply(cx);
                 }
             }
             Step::Announce => self.send_task("PRET "),
@@ -151,16 +151,15 @@ impl User {
                 // Few servers act on ALLO, so the engine does not wait for its reply.
                 self.send_step(step);
                 self.unanswered_allocations += 1;
-                self.advance(cx);
+                self.start_next_step(cx);
             }
             Step::Passive => self.begin_passive(cx),
             _ => self.send_step(step),
         }
     }
 
-    /// Waits for the preliminary reply while the data connection is being established or already
-    /// is.
-    pub(super) fn await_begin(&mut self, cx: &Cx<'_>) {
+    /// Waits for the preliminary reply. The data connection may not be established yet.
+    pub(super) fn await_preliminary_reply(&mut self, cx: &Cx<'_>) {
         let settings = &self.settings;
         self.deadline = Some(cx.now + settings.data_connect_timeout.min(settings.reply_timeout));
     }
@@ -302,7 +301,7 @@ impl User {
         };
         // If EPRT is refused, PORT follows.
         job.step = Step::Port;
-        job.data = Data::Awaited;
+        job.data = DataState::Awaited;
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         self.send(text.as_bytes(), &[]);
     }
@@ -341,7 +340,7 @@ impl User {
             Step::Passive => self.passive_reply(&reply, cx),
             Step::Spare => {
                 self.on_spare_port_reply(&reply);
-                self.advance(cx);
+                self.start_next_step(cx);
             }
             Step::Port => self.port_reply(reply, cx),
             Step::Tls | Step::Listen | Step::DataConnect => {
@@ -350,9 +349,9 @@ impl User {
             }
             Step::Type | Step::Mode | Step::Structure => self.parameter_reply(step, reply, cx),
             // If PRET is refused, the server does not need it.
-            Step::Announce => self.advance(cx),
+            Step::Announce => self.start_next_step(cx),
             Step::Restart | Step::RenameFrom => match severity {
-                Severity::Intermediate => self.advance(cx),
+                Severity::Intermediate => self.start_next_step(cx),
                 _ => self.fail(FailureReason::Refused(reply), cx),
             },
             _ => self.login_reply(step, reply, cx),
@@ -362,7 +361,7 @@ impl User {
     fn login_reply(&mut self, step: Step, reply: Reply, cx: &mut Cx<'_>) {
         let severity = reply.severity();
         let settings = &self.settings;
-        let is_good = severity == Severity::Completion;
+        let is_positive = severity == Severity::Completion;
         let next_steps: &[Step] = match (step, severity) {
             (Step::Greeting, Severity::Completion) => match settings.tls {
                 TlsUse::IfOffered | TlsUse::Required => &[Step::Auth],
@@ -378,16 +377,16 @@ impl User {
                 }
             }
             (Step::Auth, _) if settings.tls == TlsUse::IfOffered => &[Step::Host],
-            (Step::ProtectionSize, _) if is_good => &[Step::Protection],
-            (Step::Protection, _) if is_good => {
+            (Step::ProtectionSize, _) if is_positive => &[Step::Protection],
+            (Step::Protection, _) if is_positive => {
                 if settings.protects_data {
                     self.protection = Protection::Private;
                 }
-                if self.is_accepted { self.steps_after_login() } else { &[Step::Host] }
+                if self.is_login_accepted { self.steps_after_login() } else { &[Step::Host] }
             }
             // Some servers require the login first (RFC 4217 §9 leaves the order open).
             (Step::ProtectionSize | Step::Protection, Severity::PermanentNegative)
-                if !self.is_accepted && matches!(reply.code.number(), 503 | 530) =>
+                if !self.is_login_accepted && matches!(reply.code.number(), 503 | 530) =>
             {
                 self.quirks.needs_login_before_prot = true;
                 &[Step::Host]
@@ -396,7 +395,7 @@ impl User {
             (Step::ProtectionSize | Step::Protection, _)
                 if settings.tls == TlsUse::IfOffered || !settings.protects_data =>
             {
-                if self.is_accepted { self.steps_after_login() } else { &[Step::Host] }
+                if self.is_login_accepted { self.steps_after_login() } else { &[Step::Host] }
             }
             (Step::Host, _) => &[Step::User],
             (Step::User, Severity::Intermediate) if reply.code.number() == 332 => &[Step::Account],
@@ -405,25 +404,25 @@ impl User {
                 &[Step::Account]
             }
             (Step::User | Step::Password | Step::Account, Severity::Completion) => {
-                self.is_accepted = true;
+                self.is_login_accepted = true;
                 let must_protect_now = self.is_tls && self.quirks.needs_login_before_prot;
                 if must_protect_now { &[Step::ProtectionSize] } else { self.steps_after_login() }
             }
-            (Step::Features, _) => self.learn_features(&Features::of(&reply)),
+            (Step::Features, _) => self.learn_features(&Features::from_reply(&reply)),
             (Step::Names, _) => &[],
             _ => return self.close(Some(Failure { step, why: FailureReason::Refused(reply) }), cx),
         };
-        let no_host = self.settings.host.is_none();
+        let has_no_host = self.settings.host.is_none();
         if let Some(job) = &mut self.job {
             for step in next_steps.iter().rev() {
-                job.steps.push_front(if *step == Step::Host && no_host {
+                job.steps.push_front(if *step == Step::Host && has_no_host {
                     Step::User
                 } else {
                     *step
                 });
             }
         }
-        self.advance(cx);
+        self.start_next_step(cx);
     }
 
     fn steps_after_login(&self) -> &'static [Step] {
@@ -432,9 +431,9 @@ impl User {
     }
 
     fn learn_features(&mut self, features: &Features) -> &'static [Step] {
-        self.quirks.announces |= features.has("PRET");
-        let asks = features.has("UTF8") && !self.quirks.avoids_opts_utf8;
-        if asks { &[Step::Names] } else { &[] }
+        self.quirks.needs_pret |= features.has("PRET");
+        let enables_utf8 = features.has("UTF8") && !self.quirks.avoids_opts_utf8;
+        if enables_utf8 { &[Step::Names] } else { &[] }
     }
 
     fn parameter_reply(&mut self, step: Step, reply: Reply, cx: &mut Cx<'_>) {
@@ -453,12 +452,12 @@ impl User {
             Step::Mode => self.sent_representation.mode = representation.mode,
             _ => self.sent_representation.structure = representation.structure,
         }
-        self.advance(cx);
+        self.start_next_step(cx);
     }
 
     fn port_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         match reply.severity() {
-            Severity::Completion => self.advance(cx),
+            Severity::Completion => self.start_next_step(cx),
             _ if self.job.as_ref().is_some_and(|job| job.route == Route::Eprt) => {
                 self.try_other_route(cx);
             }
@@ -471,11 +470,11 @@ impl User {
 
     /// Tries the next route after the current one could not open a data connection.
     pub(super) fn try_other_route(&mut self, cx: &mut Cx<'_>) {
-        let is_v4 = self.family() == Family::Ipv4;
+        let is_v4 = self.address_family() == Family::Ipv4;
         let Some(route) = self.job.as_ref().map(|job| job.route) else { return };
-        self.avoid(route);
+        self.avoid_route(route);
         let Some(job) = &mut self.job else { return };
-        job.data = Data::None;
+        job.data = DataState::None;
         let may_listen = self.settings.may_listen;
         let (route, step) = match route {
             Route::Epsv if is_v4 && !self.quirks.avoids_pasv => (Route::Pasv, Step::Passive),
@@ -483,12 +482,12 @@ impl User {
             Route::Eprt if is_v4 => (Route::Port, Step::Listen),
             Route::Epsv | Route::Pasv | Route::Eprt | Route::Port => {
                 // All routes have failed, so the next attempt may use any of them again.
-                self.avoid(Route::Port);
+                self.avoid_route(Route::Port);
                 return self.fail(FailureReason::NoDataConnection, cx);
             }
         };
         job.route = route;
         job.steps.push_front(step);
-        self.advance(cx);
+        self.start_next_step(cx);
     }
 }

@@ -59,7 +59,7 @@ pub struct ServerQuirks {
     /// A multiline reply may end with another code than it began with.
     pub has_mismatched_reply_codes: bool,
     /// PRET must precede EPSV and PASV.
-    pub announces: bool,
+    pub needs_pret: bool,
     /// A command that is sent before the reply to the previous command is lost.
     pub avoids_pipelining: bool,
 }
@@ -87,9 +87,9 @@ pub struct UserSettings {
     pub asks_features: bool,
     /// Timeout for a reply.
     pub reply_timeout: Duration,
-    /// Maximum time for a data connection by EPSV or PASV and for the reply to EPSV, after which
-    /// the next route is tried. It also limits the wait for the preliminary reply, after which the
-    /// transfer starts without it.
+    /// Timeout of a data connection by EPSV or PASV, and of the reply to EPSV. After this timeout
+    /// the next route is tried. The preliminary reply has the same timeout; after it, the transfer
+    /// starts without the reply.
     pub data_connect_timeout: Duration,
     /// Time without data after which a transfer fails.
     pub stall_timeout: Duration,
@@ -182,7 +182,7 @@ pub enum Task {
     ChangeDirectory(Name),
     /// CDUP: changes to the parent directory.
     Parent,
-    /// PWD: queries the working directory, which is [`Reply::quoted`].
+    /// PWD: queries the working directory, which is [`Reply::quoted_name`].
     WorkingDirectory,
     /// MKD: creates a directory.
     MakeDirectory(Name),
@@ -250,9 +250,9 @@ pub enum Step {
     Protection,
     /// HOST: selects the virtual host.
     Host,
-    /// User name (USER).
+    /// USER: sends the user name.
     User,
-    /// Password (PASS).
+    /// PASS: sends the password.
     Password,
     /// ACCT: sends the account.
     Account,
@@ -427,7 +427,7 @@ impl Failure {
 impl Reply {
     /// Returns whether the text of the reply refuses a login because of too many users.
     fn reports_too_many_users(&self) -> bool {
-        self.has_any(&[b"too many", b"later", b"overload", b"limit", b"maximum"])
+        self.contains_any(&[b"too many", b"later", b"overload", b"limit", b"maximum"])
     }
 
     /// Returns whether the server has no disk space: code 452, or another code with a text about a
@@ -437,7 +437,7 @@ impl Reply {
         let words: [&[u8]; 5] =
             [b"no space", b"disk full", b"disk is full", b"quota", b"insufficient"];
         let is_file_error = matches!(self.code.number(), 426 | 450 | 451);
-        self.code.number() == 452 || is_file_error && self.has_any(&words)
+        self.code.number() == 452 || is_file_error && self.contains_any(&words)
     }
 
     /// Returns whether the reply reports a missing file or an empty directory. Some servers use
@@ -445,19 +445,20 @@ impl Reply {
     #[must_use]
     pub fn reports_missing_file(&self) -> bool {
         let is_file_error = matches!(self.code.number(), 450 | 550);
-        is_file_error && self.has_any(&[b"no such", b"not found", b"no files", b"does not exist"])
+        is_file_error
+            && self.contains_any(&[b"no such", b"not found", b"no files", b"does not exist"])
     }
 
     /// Returns whether the reply reports an empty directory. Some servers send such a reply instead
     /// of an empty listing.
     #[must_use]
     pub fn reports_empty_directory(&self) -> bool {
-        matches!(self.code.number(), 450 | 550) && self.has_any(&[b"no files"])
+        matches!(self.code.number(), 450 | 550) && self.contains_any(&[b"no files"])
     }
 
     /// Returns whether the text contains one of these strings, which must be in lower case.
     #[must_use]
-    pub fn has_any(&self, words: &[&[u8]]) -> bool {
+    pub fn contains_any(&self, words: &[&[u8]]) -> bool {
         self.lines.iter().any(|line| {
             let line = line.to_ascii_lowercase();
             words.iter().any(|word| line.windows(word.len()).any(|part| part == *word))
@@ -533,7 +534,7 @@ pub enum UserEvent {
     /// [`User::data_failed`](super::User::data_failed).
     ConnectData(SocketAddr),
     /// Listen for one data connection from the host of the control connection: answer with
-    /// [`User::listening`](super::User::listening).
+    /// [`User::on_listening`](super::User::on_listening).
     ListenData(Family),
     /// Transfer the data of a task, with or without TLS: answer with
     /// [`User::data_ended`](super::User::data_ended).
@@ -569,11 +570,12 @@ mod tests {
     }
 
     #[test]
-    fn transient_failures_may_be_retried_and_permanent_failures_may_not() {
-        let transient = [421, 425, 426, 450, 451].map(|code| is_transient_failure(code, "later"));
-        assert_eq!(transient, [true; 5]);
-        let permanent = [500, 501, 502, 503, 504, 530, 532, 550, 551, 552, 553];
-        assert!(!permanent.iter().any(|code| is_transient_failure(*code, "no")));
+    fn only_transient_failures_may_be_retried() {
+        let transient_results =
+            [421, 425, 426, 450, 451].map(|code| is_transient_failure(code, "later"));
+        assert_eq!(transient_results, [true; 5]);
+        let permanent_codes = [500, 501, 502, 503, 504, 530, 532, 550, 551, 552, 553];
+        assert!(!permanent_codes.iter().any(|code| is_transient_failure(*code, "no")));
     }
 
     #[test]

@@ -186,7 +186,7 @@ mod tests {
         charsets.receive(&Message::parse(content)?)
     }
 
-    fn accepted(name: &str) -> Event<'static> {
+    fn accepted_event(name: &str) -> Event<'static> {
         Event::Charset(CharsetOutcome::Accepted(name.into()))
     }
 
@@ -209,13 +209,13 @@ mod tests {
     #[test]
     fn the_first_common_charset_is_accepted_as_the_peer_spells_it() {
         let reply = receive(&mut charsets(false), b"\x01 KOI8-R cp437 UTF-8").unwrap();
-        assert_eq!(reply, (Some(b"\x02cp437".to_vec()), Some(accepted("CP437"))));
+        assert_eq!(reply, (Some(b"\x02cp437".to_vec()), Some(accepted_event("CP437"))));
     }
 
     #[test]
     fn translation_tables_are_refused_and_the_names_after_them_are_parsed() {
         let reply = receive(&mut charsets(false), b"\x01[TTABLE]\x01;KOI8-R;utf-8").unwrap();
-        assert_eq!(reply, (Some(b"\x02utf-8".to_vec()), Some(accepted("UTF-8"))));
+        assert_eq!(reply, (Some(b"\x02utf-8".to_vec()), Some(accepted_event("UTF-8"))));
         let reply = receive(&mut charsets(false), b"\x04\x01;a;\x08\0\0\x02b").unwrap();
         assert_eq!(reply, (Some([TTABLE_REJECTED].to_vec()), None));
     }
@@ -224,18 +224,18 @@ mod tests {
     fn crossing_requests_are_resolved_in_favor_of_the_server() {
         let mut user = charsets(false);
         let mut server = charsets(true);
-        let asked_by_user = user.request().unwrap();
-        let asked = server.request().unwrap();
-        let to_user = receive(&mut server, &asked_by_user).unwrap();
+        let user_request = user.request().unwrap();
+        let server_request = server.request().unwrap();
+        let to_user = receive(&mut server, &user_request).unwrap();
         assert_eq!(to_user, (Some([REJECTED].to_vec()), None));
-        let to_server = receive(&mut user, &asked).unwrap();
-        assert_eq!(to_server.1, Some(accepted("UTF-8")));
+        let to_server = receive(&mut user, &server_request).unwrap();
+        assert_eq!(to_server.1, Some(accepted_event("UTF-8")));
         assert_eq!(
             receive(&mut server, &to_server.0.unwrap()),
-            Some((None, Some(accepted("UTF-8"))))
+            Some((None, Some(accepted_event("UTF-8"))))
         );
-        let rejected = Event::Charset(CharsetOutcome::RejectedByPeer);
-        assert_eq!(receive(&mut user, &to_user.0.unwrap()), Some((None, Some(rejected))));
+        let rejection = Event::Charset(CharsetOutcome::RejectedByPeer);
+        assert_eq!(receive(&mut user, &to_user.0.unwrap()), Some((None, Some(rejection))));
     }
 
     #[test]

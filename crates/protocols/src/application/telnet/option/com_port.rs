@@ -3,9 +3,9 @@
 //! The user (the access client of the RFC) performs the option. It sends commands for rate, data
 //! bits, parity, stop bits, flow control, DTR, RTS and BREAK. The server answers each command with
 //! a code that is 100 higher and the value now in effect; a value that differs from the requested
-//! one is a refusal. A value of 0 asks for the current value. The server reports the changes of the
-//! line and of the modem signals that the user's masks select, and either end can ask the other to
-//! suspend data. The data should be sent as BINARY, which is negotiated separately.
+//! one is a refusal. A value of 0 asks for the current value. The server reports changes of the
+//! line state and of the modem signals, as selected by the user's masks. Either end can ask the
+//! other to suspend data. The data should be sent as BINARY, which is negotiated separately.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -290,8 +290,8 @@ impl ComPort {
         &mut self,
         command: &ComPortCommand,
     ) -> Option<Vec<u8>> {
-        let is_answered = !matches!(command, ComPortCommand::Suspend | ComPortCommand::Resume);
-        if self.is_user && is_answered {
+        let expects_answer = !matches!(command, ComPortCommand::Suspend | ComPortCommand::Resume);
+        if self.is_user && expects_answer {
             if self.unanswered.len() >= UNANSWERED_MAX {
                 return None;
             }
@@ -368,8 +368,8 @@ mod tests {
         let requested = ComPortCommand::BaudRate(115_200);
         assert_eq!(user.request(&requested).unwrap(), [1, 0, 1, 0xc2, 0]);
         let current = ComPortCommand::BaudRate(9600);
-        let refused = ComPortEvent::Refused { requested, current: current.clone() };
-        assert_eq!(receive(&mut user, &[101, 0, 0, 0x25, 0x80]), Some(refused));
+        let refusal = ComPortEvent::Refused { requested, current: current.clone() };
+        assert_eq!(receive(&mut user, &[101, 0, 0, 0x25, 0x80]), Some(refusal));
         user.request(&ComPortCommand::BaudRate(0));
         let answer = Some(ComPortEvent::Answer(current));
         assert_eq!(receive(&mut user, &[101, 0, 0, 0x25, 0x80]), answer);

@@ -147,7 +147,7 @@ impl Decompressor {
                     }
                     return Ok(0);
                 }
-                State::Inflating { .. } => return self.run(input, output),
+                State::Inflating { .. } => return self.inflate_stream(input, output),
             }
         }
     }
@@ -175,15 +175,19 @@ impl Decompressor {
         Ok(false)
     }
 
-    fn run(&mut self, input: &mut &[u8], output: &mut [u8]) -> Result<usize, DecompressError> {
+    fn inflate_stream(
+        &mut self,
+        input: &mut &[u8],
+        output: &mut [u8],
+    ) -> Result<usize, DecompressError> {
         let State::Inflating { inflate: inflater, trailer_bytes } = &mut self.state else {
             return Ok(0);
         };
-        let done = inflate(inflater, input, output, MZFlush::None);
-        *input = input.get(done.bytes_consumed..).unwrap_or_default();
-        self.bytes_in += done.bytes_consumed as u64;
-        self.bytes_out += done.bytes_written as u64;
-        match done.status {
+        let result = inflate(inflater, input, output, MZFlush::None);
+        *input = input.get(result.bytes_consumed..).unwrap_or_default();
+        self.bytes_in += result.bytes_consumed as u64;
+        self.bytes_out += result.bytes_written as u64;
+        match result.status {
             Ok(MZStatus::StreamEnd) => self.state = State::SkippingTrailer(*trailer_bytes),
             // `Buf` only means that the input has been consumed.
             Ok(_) | Err(MZError::Buf) => {}
@@ -193,7 +197,7 @@ impl Decompressor {
         if self.bytes_out > bytes_out_max {
             Err(DecompressError::Expands)
         } else {
-            Ok(done.bytes_written)
+            Ok(result.bytes_written)
         }
     }
 }

@@ -47,13 +47,13 @@ impl fmt::Display for Message {
 }
 
 /// Returns the content of a SEND subnegotiation.
-pub(in crate::application::telnet) fn send() -> [u8; 1] {
+pub(in crate::application::telnet) fn build_send() -> [u8; 1] {
     [SEND]
 }
 
 /// Returns the content of an IS subnegotiation with the graphic ASCII characters of `location`, up
 /// to the maximum length.
-pub(in crate::application::telnet) fn is(location: &str) -> Vec<u8> {
+pub(in crate::application::telnet) fn build_is(location: &str) -> Vec<u8> {
     let graphic = location.bytes().filter(u8::is_ascii_graphic).take(LOCATION_MAX_BYTES);
     core::iter::once(IS).chain(graphic).collect()
 }
@@ -66,7 +66,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_location_of_the_user_gets_a_command_onto_the_wire(location in any::<String>()) {
-            let content = is(&location);
+            let content = build_is(&location);
             prop_assert!(content.len() <= 1 + LOCATION_MAX_BYTES);
             prop_assert!(content[1..].iter().all(u8::is_ascii_graphic));
         }

@@ -72,7 +72,7 @@ impl Acknowledger {
     }
 
     /// Returns the content of the acknowledgment that is due, if any.
-    pub(in crate::application::telnet) fn due(&mut self, now: Instant) -> Option<[u8; 8]> {
+    pub(in crate::application::telnet) fn take_due(&mut self, now: Instant) -> Option<[u8; 8]> {
         let mut count = None;
         while let Some(&(due, passed_bytes)) = self.pending.front()
             && due <= now
@@ -94,7 +94,7 @@ impl Acknowledger {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Instant {
+    fn at_millis(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
@@ -102,20 +102,23 @@ mod tests {
     fn data_passed_to_the_program_is_acknowledged_after_the_echo_delay() {
         let mut acknowledger = Acknowledger::default();
         acknowledger.begin();
-        acknowledger.record_passed(3, at(10));
-        acknowledger.record_passed(4, at(20));
-        assert_eq!((acknowledger.deadline(), acknowledger.due(at(59))), (Some(at(60)), None));
-        assert_eq!(acknowledger.due(at(60)), Some(3_u64.to_be_bytes()));
-        assert_eq!(acknowledger.due(at(200)), Some(7_u64.to_be_bytes()));
-        assert_eq!((acknowledger.deadline(), acknowledger.due(at(300))), (None, None));
+        acknowledger.record_passed(3, at_millis(10));
+        acknowledger.record_passed(4, at_millis(20));
+        assert_eq!(
+            (acknowledger.deadline(), acknowledger.take_due(at_millis(59))),
+            (Some(at_millis(60)), None)
+        );
+        assert_eq!(acknowledger.take_due(at_millis(60)), Some(3_u64.to_be_bytes()));
+        assert_eq!(acknowledger.take_due(at_millis(200)), Some(7_u64.to_be_bytes()));
+        assert_eq!((acknowledger.deadline(), acknowledger.take_due(at_millis(300))), (None, None));
     }
 
     #[test]
     fn a_flood_of_keys_has_a_limited_number_of_deadlines() {
         let mut acknowledger = Acknowledger::default();
         acknowledger.begin();
-        (0..10_000).for_each(|millis| acknowledger.record_passed(1, at(millis)));
+        (0..10_000).for_each(|millis| acknowledger.record_passed(1, at_millis(millis)));
         assert_eq!(acknowledger.pending.len(), PENDING_MAX);
-        assert_eq!(acknowledger.due(at(20_000)), Some(10_000_u64.to_be_bytes()));
+        assert_eq!(acknowledger.take_due(at_millis(20_000)), Some(10_000_u64.to_be_bytes()));
     }
 }

@@ -1,16 +1,16 @@
 //! NEW-ENVIRON (RFC 1572): variables of the user's environment.
 //!
-//! A server sends SEND, for all variables or by name; the user answers IS, and reports later
-//! changes with INFO. Each variable is VAR (one of the well-known names of the RFC) or USERVAR and
-//! its name, then VALUE and its value unless it is unset. ESC precedes a byte of a name or value
-//! that would have one of these meanings.
+//! A server sends SEND, for all variables or by name. The user answers with IS, and reports later
+//! changes with INFO. The name of a variable follows VAR (for a well-known name of the RFC) or
+//! USERVAR. The value follows VALUE; an unset variable has no value. A byte of a name or value that
+//! equals one of these codes is preceded by ESC.
 //!
 //! This option has caused many vulnerabilities. Clients have disclosed their whole environment to
-//! any server; servers have copied received variables into the environment of a privileged program,
-//! or into its arguments. A user of this implementation therefore sends only variables of an
-//! explicit list, and repeats other names without a value. The server requests the names of a list,
-//! by name, and discards variables with other names. Some servers and users have only 256 bytes for
-//! a subnegotiation, so requests are split accordingly.
+//! any server. Servers have copied received variables into the environment or the arguments of a
+//! privileged program. A user of this implementation therefore sends only variables of an explicit
+//! list, and repeats other names without a value. The server requests the names of a list, by name,
+//! and discards variables with other names. Some servers and users have only 256 bytes for a
+//! subnegotiation, so requests are split accordingly.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -187,18 +187,18 @@ impl OfferedVariables {
     /// Returns the content of the answer to a SEND.
     pub(in crate::application::telnet) fn answer(&self, wanted: &[Wanted]) -> Vec<u8> {
         let mut content = Vec::from([IS]);
-        let mut offered: Vec<&[u8]> = Vec::new();
-        let all = [Wanted::AllWellKnown, Wanted::AllOthers];
+        let mut sent_names: Vec<&[u8]> = Vec::new();
+        let everything = [Wanted::AllWellKnown, Wanted::AllOthers];
         // RFC 1572: SEND without a list requests everything.
-        let wanted = if wanted.is_empty() { &all } else { wanted };
+        let wanted = if wanted.is_empty() { &everything } else { wanted };
         for wanted in wanted {
             match wanted {
-                Wanted::AllWellKnown => self.put_group(true, &mut content, &mut offered),
-                Wanted::AllOthers => self.put_group(false, &mut content, &mut offered),
+                Wanted::AllWellKnown => self.put_group(true, &mut content, &mut sent_names),
+                Wanted::AllOthers => self.put_group(false, &mut content, &mut sent_names),
                 Wanted::Named { is_well_known, name } => {
-                    let known = self.0.iter().find(|variable| variable.name.as_bytes() == name);
-                    let value = known.and_then(|variable| variable.value.as_deref());
-                    put_variable(&mut content, &mut offered, *is_well_known, name, value);
+                    let variable = self.0.iter().find(|variable| variable.name.as_bytes() == name);
+                    let value = variable.and_then(|variable| variable.value.as_deref());
+                    put_variable(&mut content, &mut sent_names, *is_well_known, name, value);
                 }
             }
         }
@@ -207,16 +207,16 @@ impl OfferedVariables {
 
     fn put_group<'a>(
         &'a self,
-        are_well_known: bool,
+        is_well_known: bool,
         content: &mut Vec<u8>,
-        offered: &mut Vec<&'a [u8]>,
+        sent_names: &mut Vec<&'a [u8]>,
     ) {
-        let of_kind = |variable: &&EnvironmentVariable| {
-            WELL_KNOWN.contains(&variable.name.as_str()) == are_well_known
+        let is_in_group = |variable: &&EnvironmentVariable| {
+            WELL_KNOWN.contains(&variable.name.as_str()) == is_well_known
         };
-        for variable in self.0.iter().filter(of_kind) {
+        for variable in self.0.iter().filter(is_in_group) {
             let name = variable.name.as_bytes();
-            put_variable(content, offered, are_well_known, name, variable.value.as_deref());
+            put_variable(content, sent_names, is_well_known, name, variable.value.as_deref());
         }
     }
 }
@@ -224,15 +224,15 @@ impl OfferedVariables {
 /// Appends a variable to `content`, unless `content` already contains it or has no space for it.
 fn put_variable<'a>(
     content: &mut Vec<u8>,
-    offered: &mut Vec<&'a [u8]>,
+    sent_names: &mut Vec<&'a [u8]>,
     is_well_known: bool,
     name: &'a [u8],
     value: Option<&str>,
 ) {
-    if offered.contains(&name) || name.len() > NAME_MAX_BYTES {
+    if sent_names.contains(&name) || name.len() > NAME_MAX_BYTES {
         return;
     }
-    let before = content.len();
+    let len_before = content.len();
     content.push(if is_well_known { VAR } else { USERVAR });
     put_escaped(content, name);
     if let Some(value) = value {
@@ -240,9 +240,9 @@ fn put_variable<'a>(
         put_escaped(content, value.as_bytes());
     }
     if content.len() > IS_MAX_BYTES {
-        content.truncate(before);
+        content.truncate(len_before);
     } else {
-        offered.push(name);
+        sent_names.push(name);
     }
 }
 
@@ -291,9 +291,10 @@ impl RequestedNames {
         variables: Vec<Variable>,
     ) -> (Vec<EnvironmentVariable>, usize) {
         let count = variables.len();
-        let accepted: Vec<_> = variables.into_iter().filter_map(|it| self.accept(it)).collect();
-        let refused = count - accepted.len();
-        (accepted, refused)
+        let accepted_variables: Vec<_> =
+            variables.into_iter().filter_map(|it| self.accept(it)).collect();
+        let refused_count = count - accepted_variables.len();
+        (accepted_variables, refused_count)
     }
 
     fn accept(&self, variable: Variable) -> Option<EnvironmentVariable> {
@@ -321,7 +322,7 @@ mod tests {
     use proptest::prelude::*;
     use std::format;
 
-    fn named(name: &str) -> Wanted {
+    fn request_for(name: &str) -> Wanted {
         let is_well_known = WELL_KNOWN.contains(&name);
         Wanted::Named { is_well_known, name: name.as_bytes().to_vec() }
     }
@@ -334,12 +335,12 @@ mod tests {
         ) {
             let offered: Vec<_> =
                 names.iter().map(|name| EnvironmentVariable::new(name, &value)).collect();
-            let wanted: Vec<_> = names.iter().map(|name| named(name)).collect();
-            let asked = RequestedNames::new(&names.iter().cloned().collect::<Vec<_>>());
+            let wanted: Vec<_> = names.iter().map(|name| request_for(name)).collect();
+            let requested_names = RequestedNames::new(&names.iter().cloned().collect::<Vec<_>>());
             prop_assume!(!wanted.is_empty());
             let content = OfferedVariables::new(&offered).answer(&wanted);
             let Some(Message::Is(variables)) = Message::parse(&content) else { panic!("no IS") };
-            prop_assert_eq!(asked.filter_requested(variables), (offered, 0));
+            prop_assert_eq!(requested_names.filter_requested(variables), (offered, 0));
         }
 
         #[test]
@@ -354,7 +355,8 @@ mod tests {
     #[test]
     fn a_name_that_is_not_allowed_is_sent_without_a_value() {
         let offered = OfferedVariables::new(&[EnvironmentVariable::new("LANG", "C")]);
-        let content = offered.answer(&[named("USER"), named("LANG"), named("LANG")]);
+        let content =
+            offered.answer(&[request_for("USER"), request_for("LANG"), request_for("LANG")]);
         assert_eq!(content, b"\0\0USER\x03LANG\x01C");
     }
 
@@ -371,7 +373,7 @@ mod tests {
 
     #[test]
     fn an_answer_has_a_limit_for_any_request() {
-        let wanted: Vec<_> = (0..500).map(|n| named(&format!("{n:050}"))).collect();
+        let wanted: Vec<_> = (0..500).map(|n| request_for(&format!("{n:050}"))).collect();
         assert!(OfferedVariables::new(&[]).answer(&wanted).len() <= IS_MAX_BYTES);
     }
 

@@ -1,4 +1,4 @@
-//! The options: a table of the known options with the role that performs each, and a file for each.
+//! The known options: a table of all of them, and a file for each.
 //!
 //! The table defines which role can perform an option, and the maximum length of its
 //! subnegotiations. The messages and the state of an option are in its own file. Options without

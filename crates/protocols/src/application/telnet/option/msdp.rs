@@ -179,8 +179,8 @@ mod tests {
     fn any_value() -> impl Strategy<Value = MsdpValue> {
         let text = "[ -~é]{0,6}".prop_map(MsdpValue::Text);
         text.prop_recursive(4, 20, 4, |inner| {
-            let named = ("[A-Z]{1,4}", inner.clone());
-            let variable = named.prop_map(|(name, value)| MsdpVariable { name, value });
+            let name_and_value = ("[A-Z]{1,4}", inner.clone());
+            let variable = name_and_value.prop_map(|(name, value)| MsdpVariable { name, value });
             prop_oneof![
                 prop::collection::vec(inner, 0..4).prop_map(MsdpValue::Array),
                 prop::collection::vec(variable, 0..4).prop_map(MsdpValue::Table),

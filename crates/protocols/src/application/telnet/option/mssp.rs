@@ -37,8 +37,8 @@ pub(super) fn parse(content: &[u8]) -> Option<Vec<MsspVariable>> {
     variables.iter().all(|variable| !variable.values.is_empty()).then_some(variables)
 }
 
-/// Returns the content of the subnegotiation for `variables`, or `None` if a variable has no name,
-/// no value, or contains a marker byte.
+/// Returns the content of the subnegotiation for `variables`. Returns `None` if a variable has no
+/// name or no value, or if a text contains a marker byte.
 pub(in crate::application::telnet) fn content(variables: &[MsspVariable]) -> Option<Vec<u8>> {
     let is_text = |text: &str| !text.bytes().any(|byte| byte == VAR || byte == VAL);
     let mut content = Vec::new();

@@ -28,7 +28,7 @@ impl fmt::Display for Message {
 }
 
 /// Returns the content of a NAWS subnegotiation that reports this size.
-pub(in crate::application::telnet) fn is((columns, rows): (u16, u16)) -> [u8; 4] {
+pub(in crate::application::telnet) fn build_is((columns, rows): (u16, u16)) -> [u8; 4] {
     let [c0, c1] = columns.to_be_bytes();
     let [r0, r1] = rows.to_be_bytes();
     [c0, c1, r0, r1]
@@ -42,7 +42,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_emitted_window_size_is_parsed_back_equal(columns: u16, rows: u16) {
-            let read = Message::parse(&is((columns, rows)));
+            let read = Message::parse(&build_is((columns, rows)));
             prop_assert_eq!(read, Some(Message { columns, rows }));
         }
     }

@@ -25,6 +25,6 @@ pub(super) fn parse(content: &[u8]) -> Option<()> {
 }
 
 /// Returns the content of a FOLLOWS subnegotiation.
-pub(in crate::application::telnet) fn follows() -> [u8; 1] {
+pub(in crate::application::telnet) fn build_follows() -> [u8; 1] {
     [FOLLOWS]
 }

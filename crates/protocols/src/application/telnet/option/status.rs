@@ -1,8 +1,9 @@
 //! STATUS (RFC 859): the options that the other end considers enabled.
 //!
 //! The side that performs the option answers SEND with IS and a list: WILL for options that it
-//! performs, DO for options that the other end performs, and SB to SE for parameters, in which SE
-//! is doubled as data. The list is the view of one end, which helps the user find disagreements.
+//! performs, DO for options that the other end performs, and parameters between SB and SE. An SE
+//! byte within parameters is doubled. The list is the view of one end, which helps the user find
+//! disagreements.
 
 use crate::application::telnet::Side;
 use crate::application::telnet::command::{OptionCode, SB, SE, Verb};
@@ -45,13 +46,13 @@ impl fmt::Display for Message {
 }
 
 /// Returns the content of a SEND subnegotiation.
-pub(in crate::application::telnet) fn send() -> [u8; 1] {
+pub(in crate::application::telnet) fn build_send() -> [u8; 1] {
     [SEND]
 }
 
 /// Returns the content of an IS subnegotiation for `rows`: WILL for local options, DO for options
 /// of the peer.
-pub(in crate::application::telnet) fn is(rows: &[OptionRow]) -> Vec<u8> {
+pub(in crate::application::telnet) fn build_is(rows: &[OptionRow]) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     for row in rows {
         if row.us.is_enabled() {
@@ -73,7 +74,7 @@ fn parse_list(mut list: &[u8]) -> Option<Vec<(Side, OptionCode)>> {
         }
         let (&option, rest) = rest.split_first()?;
         // As in negotiation, WILL from the peer refers to an option that the peer performs.
-        let (side, is_enabled) = Verb::from_code(word)?.about();
+        let (side, is_enabled) = Verb::from_code(word)?.side_and_enable();
         if is_enabled {
             enabled.push((side, OptionCode(option)));
         }

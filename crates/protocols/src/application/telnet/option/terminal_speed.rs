@@ -43,12 +43,12 @@ impl fmt::Display for Message {
 }
 
 /// Returns the content of a SEND subnegotiation.
-pub(in crate::application::telnet) fn send() -> [u8; 1] {
+pub(in crate::application::telnet) fn build_send() -> [u8; 1] {
     [SEND]
 }
 
 /// Returns the content of an IS subnegotiation that reports the speeds.
-pub(in crate::application::telnet) fn is((transmit, receive): (u32, u32)) -> Vec<u8> {
+pub(in crate::application::telnet) fn build_is((transmit, receive): (u32, u32)) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     content.extend_from_slice(format!("{transmit},{receive}").as_bytes());
     content
@@ -68,7 +68,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_emitted_speed_is_parsed_back_equal(transmit: u32, receive: u32) {
-            let read = Message::parse(&is((transmit, receive)));
+            let read = Message::parse(&build_is((transmit, receive)));
             prop_assert_eq!(read, Some(Message::Is { transmit, receive }));
         }
     }

@@ -70,7 +70,7 @@ impl fmt::Display for Message {
 }
 
 /// Returns the content of a SEND subnegotiation.
-pub(in crate::application::telnet) fn send() -> [u8; 1] {
+pub(in crate::application::telnet) fn build_send() -> [u8; 1] {
     [SEND]
 }
 
@@ -83,19 +83,19 @@ pub(in crate::application::telnet) struct Names {
 
 impl Names {
     pub(in crate::application::telnet) fn new(
-        first: &str,
-        others: &[String],
+        first_name: &str,
+        other_names: &[String],
         in_upper_case: bool,
         mtts: Option<&Mtts>,
     ) -> Self {
         let clean = |text: &str| name(text, in_upper_case);
         let mut names = Vec::new();
         names.extend(mtts.map(|mtts| clean(&mtts.program)));
-        names.push(clean(first));
+        names.push(clean(first_name));
         if let Some(mtts) = mtts {
             names.push(String::from("MTTS ") + &mtts.bits.to_string());
         } else {
-            names.extend(others.iter().take(NAMES_MAX - 1).map(|other| clean(other)));
+            names.extend(other_names.iter().take(NAMES_MAX - 1).map(|other| clean(other)));
         }
         Self { names, sent_count: 0 }
     }
@@ -119,21 +119,21 @@ impl Names {
 /// State of a server's requests for terminal names.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct TerminalTypeQuery {
-    last: Option<String>,
+    last_name: Option<String>,
     request_count: usize,
     requests_max: usize,
 }
 
 impl TerminalTypeQuery {
     pub(in crate::application::telnet) fn new(names_max: usize) -> Self {
-        Self { last: None, request_count: 0, requests_max: names_max.clamp(1, NAMES_MAX) }
+        Self { last_name: None, request_count: 0, requests_max: names_max.clamp(1, NAMES_MAX) }
     }
 
     /// Returns the content of the first SEND subnegotiation.
-    pub(in crate::application::telnet) fn first(&mut self) -> [u8; 1] {
-        self.last = None;
+    pub(in crate::application::telnet) fn first_request(&mut self) -> [u8; 1] {
+        self.last_name = None;
         self.request_count = 1;
-        send()
+        build_send()
     }
 
     /// Processes a terminal name. Returns whether to send another SEND, and the event to report.
@@ -141,12 +141,12 @@ impl TerminalTypeQuery {
         &mut self,
         name: String,
     ) -> (bool, Option<Event<'static>>) {
-        if self.requests_max > 1 && self.last.as_ref() == Some(&name) {
+        if self.requests_max > 1 && self.last_name.as_ref() == Some(&name) {
             // The user repeats the last name to end its list.
             self.request_count = self.requests_max;
             return (false, None);
         }
-        self.last = Some(name.clone());
+        self.last_name = Some(name.clone());
         (self.may_ask_again(), Some(Event::TerminalType(name)))
     }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_answer_to_a_mud_has_the_bits() {
+    fn the_third_answer_to_a_mud_contains_the_capability_bits() {
         let mtts = Mtts { program: "PLUMB".into(), bits: 2061 };
         let mut names = Names::new("xterm", &["vt100".into()], false, Some(&mtts));
         assert_eq!(sent_names(&mut names, 4), ["PLUMB", "xterm", "MTTS 2061", "MTTS 2061"]);
@@ -198,11 +198,11 @@ mod tests {
     #[test]
     fn a_server_asks_until_a_name_is_repeated_or_the_limit_is_reached() {
         let mut query = TerminalTypeQuery::new(3);
-        query.first();
+        query.first_request();
         assert!(query.on_name("a".into()).0);
         assert!(query.on_name("b".into()).0);
         assert_eq!(query.on_name("b".into()), (false, None));
-        query.first();
+        query.first_request();
         let request_count = ["a", "b", "c", "d"].map(|name| query.on_name(name.into()).0);
         assert_eq!(request_count, [true, true, false, false]);
     }

@@ -18,8 +18,8 @@ const STATES: [State; 10] = [
     State::Opened,
 ];
 
-/// The events in the order of RFC 1661, with the RFC's abbreviations of the event and of the action
-/// that sends an answer.
+/// The events in the order of RFC 1661. Each is listed with its abbreviation in the RFC, and with
+/// the abbreviation of the action that sends an answer.
 const EVENTS: [(Event, &str, &str); 16] = [
     (Event::Up, "Up", ""),
     (Event::Down, "Down", ""),
@@ -65,7 +65,7 @@ fn entry(state: State, event: Event, answer: &'static str) -> String {
     names.iter().map(|name| format!("{name},")).collect::<String>() + &format!("{last}/{number}")
 }
 
-/// Returns the columns of the table for `states`, numbered from `first`.
+/// Returns the columns of the table for `states`. The first column has the number `first`.
 fn table(first: usize, states: &[State]) -> String {
     let numbers: String =
         (first..).zip(states).map(|(number, _)| format!("{number:>14}")).collect();
@@ -256,11 +256,11 @@ fn an_answer_to_another_request_is_counted_and_changes_nothing() {
     let mut context = TestContext::default();
     let mut a = end(1, 2, &mut context);
     let request = a.transmit().unwrap();
-    let stale =
+    let stale_answer =
         control_packet::emit(Code::CONFIGURE_ACK, request[1].wrapping_add(1), &request[4..]);
-    a.receive(&stale, &mut context.cx());
-    let other = control_packet::emit(Code::CONFIGURE_ACK, request[1], &[1, 3, 9]);
-    a.receive(&other, &mut context.cx());
+    a.receive(&stale_answer, &mut context.cx());
+    let changed_answer = control_packet::emit(Code::CONFIGURE_ACK, request[1], &[1, 3, 9]);
+    a.receive(&changed_answer, &mut context.cx());
     assert_eq!((a.state, context.counted(Counter::PppControlErrors)), (State::RequestSent, 2));
 }
 
@@ -269,8 +269,11 @@ fn an_unknown_option_is_rejected_alone() {
     let mut context = TestContext::default();
     let mut a = end(1, 2, &mut context);
     a.transmit();
-    let asked = [1, 3, 7, 200, 4, 5, 6];
-    a.receive(&control_packet::emit(Code::CONFIGURE_REQUEST, 9, &asked), &mut context.cx());
+    let requested_options = [1, 3, 7, 200, 4, 5, 6];
+    a.receive(
+        &control_packet::emit(Code::CONFIGURE_REQUEST, 9, &requested_options),
+        &mut context.cx(),
+    );
     assert_eq!(
         a.transmit().unwrap(),
         control_packet::emit(Code::CONFIGURE_REJECT, 9, &[200, 4, 5, 6])

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns a frame from host 2 with a datagram for a closed port of host 1.
-fn to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
+fn datagram_to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
     let mut frame = Vec::new();
     etherparse::PacketBuilder::ethernet2(mac(2).octets(), frame_to.octets())
         .ipv4(address(2).octets(), to.octets(), 64)
@@ -15,20 +15,20 @@ fn to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
 
 /// Delivers `frame` to host 1, and returns the types of the frames that it sends in reply.
 fn answers_to(frame: &[u8]) -> Vec<EtherType> {
-    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1), Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0[0].sent.clear();
     segment.0[0].receive(frame);
-    segment.settle();
-    types(&segment.0[0].sent)
+    segment.deliver_all();
+    ether_types(&segment.0[0].sent)
 }
 
 // req RFC1122:3.2.2-MUST-6, RFC1122:2.4-MUST-1
 #[test]
 fn a_datagram_for_a_closed_port_causes_an_error_unless_its_frame_was_broadcast() {
-    let unicast = answers_to(&to_closed_port(mac(1), address(1)));
+    let unicast = answers_to(&datagram_to_closed_port(mac(1), address(1)));
     let broadcast = [address(1), address(255), Ipv4Addr::BROADCAST]
-        .map(|to| answers_to(&to_closed_port(MacAddress::BROADCAST, to)));
+        .map(|to| answers_to(&datagram_to_closed_port(MacAddress::BROADCAST, to)));
     assert_eq!(unicast, [EtherType::Arp, EtherType::Ipv4]);
     assert_eq!(broadcast, [const { Vec::<EtherType>::new() }; 3]);
 }
@@ -36,7 +36,7 @@ fn a_datagram_for_a_closed_port_causes_an_error_unless_its_frame_was_broadcast()
 // req RFC1122:3.3.6-MUST-2
 #[test]
 fn broadcast_datagrams_are_sent_in_broadcast_frames_and_others_in_unicast_frames() {
-    let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
+    let mut segment = Segment(vec![Host::with_fixed_address(1), Host::with_fixed_address(2)]);
     segment.run_seconds(10);
     segment.0[0].sent.clear();
     let group = Ipv4Addr::new(224, 0, 0, 1);
@@ -46,12 +46,12 @@ fn broadcast_datagrams_are_sent_in_broadcast_frames_and_others_in_unicast_frames
         let cx = &mut context.cx();
         let socket = layers.udp.bind(0, cx).unwrap();
         layers.send_to(socket, b"all", SocketAddr::new(to.into(), 9), cx).unwrap();
-        segment.settle();
+        segment.deliver_all();
     }
     let headers =
         segment.0[0].sent.iter().map(|frame| ethernet::Header::parse(frame).unwrap().header);
     let datagrams = headers.filter(|header| header.ether_type == EtherType::Ipv4);
-    let everybody = MacAddress::BROADCAST;
-    let expected = [everybody, everybody, MacAddress::of_group_v4(group), mac(2)];
+    let broadcast_mac = MacAddress::BROADCAST;
+    let expected = [broadcast_mac, broadcast_mac, MacAddress::of_group_v4(group), mac(2)];
     assert_eq!(datagrams.map(|header| header.destination).collect::<Vec<_>>(), expected);
 }

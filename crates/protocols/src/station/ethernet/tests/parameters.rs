@@ -26,7 +26,7 @@ fn advertisement_with(hop_limit: u8, mtu: u32) -> Vec<u8> {
 fn hop_limit_of_ping(segment: &mut Segment) -> u8 {
     segment.0[0].sent.clear();
     segment.0[0].ping(Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 8));
-    segment.settle();
+    segment.deliver_all();
     let mut pings = segment.0[0].sent.iter().filter(|frame| frame[20] == 58 && frame[54] == 128);
     pings.next_back().unwrap()[21]
 }

@@ -1,4 +1,4 @@
-//! Tests of the flight against a model of each byte.
+//! Tests of the flight against a model that records each byte.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// Returns a flight of `count` segments of 1000 bytes, one sent each millisecond.
+/// Returns a flight of `count` segments of 1000 bytes, sent one per millisecond.
 fn segments(count: u64) -> Flight {
     let mut flight = Flight::new(BASE);
     (0..count).for_each(|segment| flight.sent(1000, 1, at(segment)));
@@ -32,7 +32,7 @@ struct Byte {
     is_lost: bool,
 }
 
-/// A model of the flight, byte by byte, from the first unacknowledged one on.
+/// A model of the flight. It contains every byte from the first unacknowledged one on.
 #[derive(Debug, Default)]
 struct Model {
     bytes: Vec<Byte>,
@@ -250,19 +250,20 @@ fn with_a_hundred_thousand_holes_each_byte_is_classified_once() {
     const HOLES: u32 = 100_000;
     let mut flight = Flight::new(BASE);
     (0..2 * HOLES).for_each(|_| flight.sent(10, 1, at(0)));
-    let asked = core::cell::Cell::new(0_u32);
+    let classify_calls = core::cell::Cell::new(0_u32);
     for hole in 0..HOLES {
         let now = at(u64::from(hole / 1000));
-        // The newest block first, a false block over all that was reported before, and the oldest.
+        // The newest block comes first, then a forged block over everything reported before, then
+        // the oldest block.
         sack(&mut flight, 20 * hole + 10, 20 * hole + 20, now);
         sack(&mut flight, 10, 20, now);
         flight.classify(|_, end| {
-            asked.set(asked.get() + 1);
+            classify_calls.set(classify_calls.get() + 1);
             let highest = u64::from(20 * hole);
             if end + 60 <= highest { LossVerdict::Lost } else { LossVerdict::Open }
         });
     }
-    assert!(asked.get() <= 2 * HOLES + 10, "{}", asked.get());
+    assert!(classify_calls.get() <= 2 * HOLES + 10, "{}", classify_calls.get());
     assert_eq!(flight.sacked.ranges(), HOLES as usize);
     assert!(flight.pieces.len() <= MAX_PIECES);
 }
@@ -290,7 +291,7 @@ fn the_rate_counts_bytes_delivered_within_a_round_trip() {
     flight.sent(1000, 1, at(110));
     delivery = Delivery::default();
     flight.acknowledge(BASE + 12_000, &mut delivery, at(210));
-    // Nothing was outstanding in between: one segment in a round trip.
+    // Nothing was outstanding in between, so the rate is one segment per round trip.
     let sample = flight.rate(&delivery.newest.unwrap()).unwrap();
     assert_eq!(sample.bytes_per_s, 10_000);
 }

@@ -1,31 +1,31 @@
-//! Header prediction for the sender: acknowledgments in the absence of loss.
+//! Header prediction for the sender: a short path for acknowledgments while nothing is lost.
 //!
-//! Van Jacobson found that nearly all segments are exactly as expected, and that a TCP needs only a
-//! page of code for these (his note of 1990 to the tcp-ip list; RFC 7323 appendix A considers such
-//! receivers). Here the expected acknowledgment has no blocks and acknowledges everything
-//! outstanding, while nothing is missing. Then nothing can be lost, and there is no recovery to end
-//! or to undo. Two steps remain, measuring the round trip and growing the window, with the same
-//! functions as in the general case.
+//! Van Jacobson observed that nearly all segments are exactly as expected, and that a TCP needs
+//! only a page of code for them (his note of 1990 to the tcp-ip list; RFC 7323 appendix A describes
+//! such receivers). Here the expected acknowledgment has no blocks, acknowledges all outstanding
+//! data, and arrives while nothing is missing. Nothing can then be lost, and there is no recovery
+//! to end or to undo. Only two steps remain: measuring the round trip, and growing the window. Both
+//! use the same functions as the general path.
 //!
-//! A property test checks that the resulting state is the same as after all steps.
+//! A property test compares the resulting state with that of the general path.
 
 use super::{Acknowledged, Outcome, Phase, Recovery, Undo};
 use crate::time::Instant;
 
 impl Recovery {
-    /// Returns whether an acknowledgment only reports that everything has arrived.
+    /// Returns whether the short path applies to an acknowledgment.
     pub(super) fn is_plain(&self, report: &Acknowledged<'_>) -> bool {
         let is_open = self.phase == Phase::Open && self.prr.is_none();
-        // A recovery that may still prove spurious is affected only by duplicate reports.
+        // Only reports of duplicates can affect a recovery that may still prove spurious.
         let may_be_spurious = |undo: Undo| undo.since.is_some() && undo.unreported_bytes == 0;
         let is_settled = is_open && !self.undo.is_some_and(may_be_spurious);
-        let waits =
+        let has_timer =
             self.tail_probe.is_some() || self.duplicates > 0 || self.retransmitted_up_to.is_some();
         let is_odd = report.is_duplicate || !report.blocks.is_empty() || self.window.has_model();
-        is_settled && !waits && !is_odd && self.flight.is_all(report.ack)
+        is_settled && !has_timer && !is_odd && self.flight.is_all(report.ack)
     }
 
-    /// Processes an acknowledgment for which [`Self::is_plain`] holds.
+    /// Processes an acknowledgment to which the short path applies.
     pub(super) fn acknowledged_plainly(
         &mut self,
         report: &Acknowledged<'_>,
@@ -35,7 +35,7 @@ impl Recovery {
         let delivery = self.flight.acknowledge_all(now);
         self.take_times(&delivery, report, &mut outcome, now);
         if self.has_blocks {
-            // Nothing outstanding could have been reordered.
+            // Nothing is outstanding, so no data can have been reordered.
             self.reordering_at = None;
         }
         self.grow_window(&delivery, report.srtt, now);
@@ -57,15 +57,16 @@ mod tests {
     const MSS: u32 = 1000;
     const SRTT: Option<Duration> = Some(Duration::from_millis(20));
 
-    /// An event at a sender.
+    /// An event at the sender.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Sends(u32),
         SendsAgain,
-        /// The peer acknowledges this many thousandths of the outstanding data.
+        /// The peer acknowledges a part of the outstanding data, in thousandths.
         Acknowledges(u32),
         AcknowledgesAll,
-        /// A duplicate acknowledgment, with a block from one thousandth to another.
+        /// A duplicate acknowledgment with a block. Start and end are in thousandths of the
+        /// outstanding data.
         Reports(u32, u32),
         IsMarked,
         TimesOut,
@@ -93,28 +94,28 @@ mod tests {
         prop_oneof![Just(Congestion::NewReno), Just(Congestion::Cubic), Just(Congestion::Bbr)]
     }
 
-    /// Processes an acknowledgment by the general path and, if it applies, by the short path, and
-    /// returns whether the short path applies.
+    /// Processes an acknowledgment. If the short path applies, also compares it with the general
+    /// path. Returns whether the short path applies.
     fn acknowledge(recovery: &mut Recovery, report: &Acknowledged<'_>, now: Instant) -> bool {
         let is_plain = recovery.is_plain(report);
-        let mut other = recovery.clone();
+        let mut general = recovery.clone();
         let outcome = recovery.acknowledged(report, now);
         if is_plain {
-            let expected = other.acknowledged_in_steps(report, now);
+            let expected = general.acknowledged_in_steps(report, now);
             assert_eq!(format!("{outcome:?}"), format!("{expected:?}"));
-            assert_eq!(format!("{recovery:?}"), format!("{other:?}"));
+            assert_eq!(format!("{recovery:?}"), format!("{general:?}"));
         }
         is_plain
     }
 
     fn take(recovery: &mut Recovery, step: Step, now: Instant) -> bool {
         let flight = &recovery.flight;
-        let place = |thousandths: u32| {
-            let out = flight.outstanding() * u64::from(thousandths) / 1000;
-            flight.seq(flight.una() + out)
+        let seq_at = |thousandths: u32| {
+            let offset = flight.outstanding() * u64::from(thousandths) / 1000;
+            flight.seq(flight.una() + offset)
         };
-        let una = place(0);
-        let nxt = place(1000);
+        let una = seq_at(0);
+        let nxt = seq_at(1000);
         let report = |ack: Seq, blocks: &'static [Block]| Acknowledged {
             ack,
             blocks,
@@ -123,7 +124,7 @@ mod tests {
             srtt: SRTT,
         };
         let acknowledged = match step {
-            Step::Acknowledges(thousandths) => place(thousandths),
+            Step::Acknowledges(thousandths) => seq_at(thousandths),
             Step::AcknowledgesAll => nxt,
             _ => una,
         };
@@ -138,12 +139,12 @@ mod tests {
                 return una != nxt && acknowledge(recovery, &report(acknowledged, &[]), now);
             }
             Step::Reports(from, to) => {
-                let block: Vec<Block> = [(place(from.min(to)), place(from.max(to)))].into();
+                let block: Vec<Block> = [(seq_at(from.min(to)), seq_at(from.max(to)))].into();
                 let blocks = if recovery.has_blocks { &block[..] } else { &[] };
                 let report = Acknowledged { blocks, ..report(una, &[]) };
                 return una != nxt && acknowledge(recovery, &report, now);
             }
-            Step::IsMarked => _ = recovery.marked(),
+            Step::IsMarked => _ = recovery.process_mark(),
             Step::TimesOut => {
                 _ = recovery.timeout(SRTT, now);
                 if una != nxt {
@@ -152,7 +153,7 @@ mod tests {
             }
             Step::ProbesTail if una != nxt => recovery.tail_probe_sent(true),
             Step::ProbesTail => {}
-            Step::FindsItsWindowFull(is_full) => recovery.note_limit(is_full),
+            Step::FindsItsWindowFull(is_full) => recovery.record_limit(is_full),
         }
         recovery.start_probe_timer(SRTT, None, now);
         false

@@ -15,7 +15,7 @@ fn send_syn(script: &mut Script, local: IpAddr) -> Option<(internet::Header, Fla
     };
     let ends = (SocketAddr::new(CLIENT, 4000), SocketAddr::new(local, PORT));
     let packet = make(header, ends, b"");
-    take(&mut script.tcp, (CLIENT, local), packet.data(), &mut script.context.cx());
+    deliver_bytes(&mut script.tcp, (CLIENT, local), packet.data(), &mut script.context.cx());
     next(script)
 }
 
@@ -46,9 +46,9 @@ fn a_passive_open_at_one_address_is_not_for_another() {
 #[test]
 fn a_listener_at_one_address_takes_precedence_over_one_at_all_addresses() {
     let mut script = Script::new();
-    let special = Profile { mss_max: Some(100), ..PLAIN };
+    let small_mss_profile = Profile { mss_max: Some(100), ..PLAIN };
     script.tcp.listen(PORT, PLAIN).unwrap();
-    script.tcp.listen_at(SocketAddr::new(SERVER, PORT), special).unwrap();
+    script.tcp.listen_at(SocketAddr::new(SERVER, PORT), small_mss_profile).unwrap();
     for (local, mss) in [(SERVER, 100), (OTHER, 1460)] {
         send_syn(&mut script, local).unwrap();
         let ends = (SocketAddr::new(local, PORT), SocketAddr::new(CLIENT, 4000));
@@ -64,7 +64,7 @@ fn all_segments_of_an_active_open_have_the_given_source_address() {
     let mut pair = Pair::new(1);
     pair.connect(PLAIN);
     let remote = SocketAddr::new(SERVER, PORT);
-    let named = pair.client.open(OTHER, remote, PLAIN, &mut pair.context.cx()).unwrap();
+    let id = pair.client.open(OTHER, remote, PLAIN, &mut pair.context.cx()).unwrap();
     let mut pool = Pool::new(1, 2000);
     let mut segments = 0;
     for _ in 0..3 {
@@ -77,7 +77,7 @@ fn all_segments_of_an_active_open_have_the_given_source_address() {
         pair.client.timeout(&mut pair.context.cx());
     }
     assert_eq!(segments, 3);
-    assert_eq!(pair.client.status(named).unwrap().local.ip(), OTHER);
+    assert_eq!(pair.client.status(id).unwrap().local.ip(), OTHER);
 }
 
 // req RFC9293:MUST-45
@@ -110,8 +110,8 @@ fn the_port_of_an_opening_connection_can_be_listened_on() {
     script.tcp.listen(script.port, PLAIN).unwrap();
     assert_eq!(script.state(), Some(State::SynSent));
     let mut script = Script::syn_received(PLAIN);
-    let other = SocketAddr::new(OTHER, PORT);
-    script.tcp.listen_at(other, PLAIN).unwrap();
+    let other_local = SocketAddr::new(OTHER, PORT);
+    script.tcp.listen_at(other_local, PLAIN).unwrap();
     assert_eq!(script.state(), Some(State::SynReceived));
 }
 
@@ -160,7 +160,12 @@ fn over_ipv6_segments_have_1220_bytes_unless_the_peer_says_more() {
             ..Header::default()
         };
         let packet = make(header, ends, b"");
-        take(&mut script.tcp, (client.ip(), server.ip()), packet.data(), &mut script.context.cx());
+        deliver_bytes(
+            &mut script.tcp,
+            (client.ip(), server.ip()),
+            packet.data(),
+            &mut script.context.cx(),
+        );
         let mut pool = Pool::new(1, 2000);
         let segment = script.tcp.transmit(&mut pool, &mut script.context.cx());
         segment.map(|segment| read(server.ip(), client.ip(), segment.packet.data()).0)
@@ -193,7 +198,7 @@ fn over_ipv6_segments_have_1220_bytes_unless_the_answer_to_our_syn_says_more() {
         ..Header::default()
     };
     let packet = make(answer, (remote, SocketAddr::new(local, syn.source_port)), b"");
-    take(&mut script.tcp, (remote.ip(), local), packet.data(), &mut script.context.cx());
+    deliver_bytes(&mut script.tcp, (remote.ip(), local), packet.data(), &mut script.context.cx());
     let status = script.tcp.status(id).unwrap();
     assert_eq!((status.state, status.send_mss), (State::Established, 1220));
 }

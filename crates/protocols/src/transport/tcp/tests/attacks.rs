@@ -1,5 +1,5 @@
-//! Tests for the rows of docs/ledger/attacks.txt without a test file of their own: RFC 5961,
-//! sequence numbers, malformed segments.
+//! Tests for those rows of docs/ledger/attacks.txt that have no test file of their own: RFC 5961,
+//! sequence numbers, and malformed segments.
 
 use super::*;
 use crate::probes;
@@ -47,7 +47,7 @@ fn attack_29_challenges_are_limited_per_connection() {
     assert_eq!(script.peer(Flags::RST, 5, 0, b"").len(), 1);
 }
 
-/// Delivers a segment of the peer from `port`, and returns the segments sent in response.
+/// Delivers a segment from port `port` of the peer, and returns the segments sent in response.
 fn peer_at(script: &mut Script, port: u16, flags: Flags, seq: Seq, ack: Seq) -> Vec<Sent> {
     let source_port = port;
     let destination_port = PORT;
@@ -55,20 +55,20 @@ fn peer_at(script: &mut Script, port: u16, flags: Flags, seq: Seq, ack: Seq) -> 
         Header { source_port, destination_port, seq, ack, flags, window: 9, ..Header::default() };
     let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
     let segment = make(header, ends, b"");
-    take(&mut script.tcp, (CLIENT, SERVER), segment.data(), &mut script.context.cx());
+    deliver_bytes(&mut script.tcp, (CLIENT, SERVER), segment.data(), &mut script.context.cx());
     script.output()
 }
 
 // attack row 29
 #[test]
-fn attack_29_the_challenges_of_other_connections_do_not_count() {
+fn attack_29_challenges_of_other_connections_do_not_count_towards_the_limit() {
     let mut script = Script::established(PLAIN);
-    let begin = Seq(7_000_000);
+    let peer_isn = Seq(7_000_000);
     for port in 5000..5100 {
-        let answer = peer_at(&mut script, port, Flags::SYN, begin, Seq(0));
+        let answer = peer_at(&mut script, port, Flags::SYN, peer_isn, Seq(0));
         let next = answer[0].header.seq + 1;
-        assert_eq!(peer_at(&mut script, port, Flags::ACK, begin + 1, next), []);
-        let forged = (0..100).map(|_| peer_at(&mut script, port, Flags::RST, begin + 5, Seq(0)));
+        assert_eq!(peer_at(&mut script, port, Flags::ACK, peer_isn + 1, next), []);
+        let forged = (0..100).map(|_| peer_at(&mut script, port, Flags::RST, peer_isn + 5, Seq(0)));
         assert_eq!(forged.map(|answer| answer.len()).sum::<usize>(), 10, "port {port}");
     }
     let answers: usize = (0..100).map(|_| script.peer(Flags::RST, 5, 0, b"").len()).sum();
@@ -80,7 +80,7 @@ fn attack_29_the_challenges_of_other_connections_do_not_count() {
 fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(PLAIN);
-    // Puts an end into the state that it would have after accepting forged data.
+    // Sets the state that a connection would have after accepting forged data.
     let forge = |tcp: &mut Tcp, id| {
         let connection = tcp.table.get_mut(id).unwrap();
         connection.rcv_nxt = connection.rcv_nxt + 1000;
@@ -126,11 +126,11 @@ fn attack_31_another_run_has_other_numbers() {
     assert_ne!(isn(1), isn(2));
 }
 
-/// Number of initial sequence numbers examined; the long check examines a million.
+/// Number of initial sequence numbers to examine. The long check examines a million.
 const NUMBERS: u32 = 100_000;
 
-/// Counts how often an initial sequence number can be predicted from the two before it, for
-/// connections that a host opens one after the other.
+/// Opens connections one after the other, and counts how often their initial sequence number can be
+/// predicted from the two before it.
 fn count_predicted(numbers: u32) -> usize {
     let secret = Secret::draw(&mut TestContext::with_seed(4).rng);
     let isn = |number: u32| {
@@ -181,8 +181,8 @@ fn attack_31_the_same_ends_begin_later_each_time() {
     assert!(at(10_000).is_after(at(0)));
 }
 
-/// Maximum number of range probes that a segment out of order may cost: some searches among the
-/// 2048 ranges that a window of 16 MiB has. A linear scan of the ranges takes more.
+/// Maximum number of range comparisons for a segment out of order. A few searches among the 2048
+/// ranges of a 16 MiB window need fewer. A linear scan needs more.
 const RANGE_PROBES_MAX: u64 = 200;
 
 // attack row 26
@@ -190,7 +190,7 @@ const RANGE_PROBES_MAX: u64 = 200;
 fn attack_26_a_hundred_thousand_segments_out_of_order_cost_a_search_each() {
     let window = Profile { receive_window: ReceiveWindow::Bytes(16 << 20), ..Profile::BULK };
     let options = Options { mss: Some(1000), window_scale: Some(7), ..Options::default() };
-    let mut script = Script::asked_for(window, options);
+    let mut script = Script::asked_for_options(window, options);
     script.peer(Flags::ACK, 1, 1, b"");
     let mut probes_max = 0;
     for step in 0..100_000_u32 {
@@ -203,7 +203,7 @@ fn attack_26_a_hundred_thousand_segments_out_of_order_cost_a_search_each() {
     }
     assert!(script.counted(Counter::TcpOutOfOrderDropped) > 97_000);
     assert!(probes_max <= RANGE_PROBES_MAX, "{probes_max}");
-    // A segment in order scans the list once, which shifts it, and is accepted.
+    // A segment in order is accepted. It scans the list once, because it shifts all ranges.
     let (probes, answer) = probes::count_probes_during(|| script.peer(Flags::ACK, 1, 1, b"a"));
     assert_eq!(answer[0].ack, 2);
     assert!(probes <= 3 * 2048, "{probes}");
@@ -270,7 +270,7 @@ fn attack_38_no_data_offset_or_length_causes_a_panic() {
         for len in 0..80 {
             let mut segment = [0_u8; 80];
             segment[12] = offset << 4;
-            take(&mut tcp, (CLIENT, SERVER), &segment[..len], &mut context.cx());
+            deliver_bytes(&mut tcp, (CLIENT, SERVER), &segment[..len], &mut context.cx());
         }
     }
     let bad_segments =
@@ -301,7 +301,8 @@ fn attack_37_a_segment_with_malformed_options_is_still_accepted() {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// Any segments to any state: no panic, no more than a few answers, no packet lost.
+    /// Delivers arbitrary segments in any state. There must be no panic, no more than a few
+    /// answers, and no lost packet.
     #[test]
     fn no_sequence_of_segments_panics_or_is_amplified(
         segments in prop::collection::vec(

@@ -1,13 +1,13 @@
-//! Random faults, transfers in both directions and closes at random times, for both profiles.
+//! Transfers with random faults, in both directions, with closes at random times, for two profiles.
 //!
-//! Each byte arrives once and in order, both sides end, no packet is lost, and while data is
-//! missing some event is pending. A failure prints the seed.
+//! Each byte must arrive once and in order, both ends must close, and no packet may be lost. While
+//! data is missing, an event must be pending. A failure prints the seed.
 
 use super::*;
 use crate::internet::icmp::{ErrorKind, IcmpError};
 use proptest::prelude::*;
 
-/// The data that one side has to send and has received.
+/// The data that one end has to send, and the data that the other end has received.
 #[derive(Debug, Default)]
 struct Flow {
     data: Vec<u8>,
@@ -24,7 +24,7 @@ impl Flow {
     /// Sends as much as `tcp` accepts, and closes after the last byte.
     fn write(&mut self, tcp: &mut Tcp, id: ConnectionId) {
         self.sent += tcp.send(id, &self.data[self.sent..]).unwrap();
-        // A close before any answer would end the connection immediately.
+        // A close before the first answer would end the connection immediately.
         let is_answered = tcp.status(id).unwrap().state != State::SynSent;
         if self.sent == self.data.len() && is_answered && !self.is_closed {
             tcp.close(id).unwrap();
@@ -49,8 +49,9 @@ fn run(seed: u64, profile: Profile, lens: (usize, usize), faults: Faults) {
     exchange(&mut pair, seed, ids, (lens, 0), |_| ());
 }
 
-/// Lets both ends of a connection send the given numbers of bytes and close. `given` bytes of the
-/// client's data were passed to its TCP before; `before` is called before every step.
+/// Lets both ends of a connection send the numbers of bytes `lens`, and close. `given` is the
+/// number of bytes that the client's TCP has accepted already. `before` is called before every
+/// step.
 fn exchange(
     pair: &mut Pair,
     seed: u64,
@@ -90,7 +91,7 @@ fn exchange(
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0), "seed {seed}");
 }
 
-/// Delivers an ICMP error: a segment of the client is too long.
+/// Delivers an ICMP error that reports a segment of the client as too long.
 fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
     let connection = pair.client.table.get(id).unwrap();
     let local = connection.ends.local;
@@ -115,10 +116,10 @@ fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
 fn run_early(seed: u64, lens: (usize, usize), faults: Faults) {
     let profile = Profile { fast_open: true, ..Profile::BULK };
     let mut pair = Pair::new(seed);
-    let first = pair.connect(profile);
-    pair.client.abort(first.0, &mut pair.context.cx()).unwrap();
-    pair.client.release(first.0);
-    pair.server.release(first.1);
+    let first_ids = pair.connect(profile);
+    pair.client.abort(first_ids.0, &mut pair.context.cx()).unwrap();
+    pair.client.release(first_ids.0);
+    pair.server.release(first_ids.1);
     pair.drive();
     pair.events.clear();
     pair.faults = faults;
@@ -155,15 +156,15 @@ proptest! {
     ) {
         let mut pair = Pair::new(seed);
         let wrap = if passes_zero { 0_u32 } else { 0x8000_0000 };
-        let begin = wrap.wrapping_sub(before_wrap);
+        let initial_number = wrap.wrapping_sub(before_wrap);
         if is_client {
-            wrap::client_begins_at(&mut pair, begin);
+            wrap::client_begins_at(&mut pair, initial_number);
         } else {
-            wrap::server_begins_at(&mut pair, begin);
+            wrap::server_begins_at(&mut pair, initial_number);
         }
         let ids = pair.connect(if is_plain { PLAIN } else { Profile::BULK });
         let numbers = pair.trace.iter().map(|sent| sent.2.seq);
-        prop_assert!(numbers.take(2).any(|seq| seq == Seq(begin)));
+        prop_assert!(numbers.take(2).any(|seq| seq == Seq(initial_number)));
         pair.faults = faults;
         exchange(&mut pair, seed, ids, ((up, down), 0), |_| ());
     }
@@ -244,7 +245,7 @@ proptest! {
         pair.client.release(ids.0);
         pair.server.release(ids.1);
         pair.run(Duration::from_secs(1000));
-        let left = (pair.client.connections(), pair.server.connections());
-        prop_assert_eq!(left, (0, 0), "seed {}", seed);
+        let connection_counts = (pair.client.connections(), pair.server.connections());
+        prop_assert_eq!(connection_counts, (0, 0), "seed {}", seed);
     }
 }

@@ -211,13 +211,13 @@ fn an_abort_resets_the_peer_and_is_reported_to_the_user() {
 #[test]
 fn an_identifier_of_an_ended_connection_is_not_reused() {
     let mut script = Script::established(PLAIN);
-    let old = script.id.unwrap();
+    let ended_id = script.id.unwrap();
     script.peer(Flags::RST, 1, 0, b"");
     script.release();
     let remote = SocketAddr::new(CLIENT, 9);
     script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx()).unwrap();
-    assert_eq!(script.tcp.status(old), Err(NoConnection));
-    assert_eq!(script.tcp.close(old), Err(NoConnection));
+    assert_eq!(script.tcp.status(ended_id), Err(NoConnection));
+    assert_eq!(script.tcp.close(ended_id), Err(NoConnection));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use super::*;
 
-/// Returns a script with twenty segments outstanding: the peer's window is large, and the
-/// congestion window has grown to twenty.
-fn twenty_out() -> Script {
+/// Returns a script with twenty segments outstanding. The peer's window is larger, and the
+/// congestion window has grown to twenty segments.
+fn with_twenty_outstanding() -> Script {
     let mut script = Script::established(PLAIN);
     assert_eq!(script.send(&pattern(60_000)).len(), 10);
     for segment in 1..=10 {
@@ -23,7 +23,7 @@ fn the_first_flight_has_ten_segments() {
 
 #[test]
 fn the_third_duplicate_repeats_the_first_hole_at_once() {
-    let mut script = twenty_out();
+    let mut script = with_twenty_outstanding();
     script.peer(Flags::ACK, 1, 10_001, b"");
     script.peer(Flags::ACK, 1, 10_001, b"");
     let sent = script.peer(Flags::ACK, 1, 10_001, b"");
@@ -32,8 +32,8 @@ fn the_third_duplicate_repeats_the_first_hole_at_once() {
 }
 
 #[test]
-fn the_first_two_duplicates_each_let_a_new_segment_go() {
-    let mut script = twenty_out();
+fn the_first_two_duplicates_each_allow_a_new_segment() {
+    let mut script = with_twenty_outstanding();
     let window = script.status().congestion_window;
     assert_eq!(extents(&script.peer(Flags::ACK, 1, 10_001, b"")), [(30_001, 1000)]);
     assert_eq!(extents(&script.peer(Flags::ACK, 1, 10_001, b"")), [(31_001, 1000)]);
@@ -42,7 +42,7 @@ fn the_first_two_duplicates_each_let_a_new_segment_go() {
 
 #[test]
 fn each_partial_acknowledgment_repeats_the_next_hole() {
-    let mut script = twenty_out();
+    let mut script = with_twenty_outstanding();
     for _ in 0..3 {
         script.peer(Flags::ACK, 1, 10_001, b"");
     }
@@ -76,7 +76,7 @@ fn two_and_three_losses_in_one_window_need_no_timeout() {
 
 #[test]
 fn acknowledgments_with_data_or_a_new_window_are_no_duplicates() {
-    let mut script = twenty_out();
+    let mut script = with_twenty_outstanding();
     for step in 0..5 {
         script.window = 50_000 + step;
         assert_eq!(script.peer(Flags::ACK, 1, 10_001, b""), []);
@@ -88,7 +88,7 @@ fn acknowledgments_with_data_or_a_new_window_are_no_duplicates() {
 }
 
 #[test]
-fn with_nothing_out_nothing_is_a_duplicate() {
+fn without_outstanding_data_no_acknowledgment_is_a_duplicate() {
     let mut script = Script::established(PLAIN);
     for _ in 0..10 {
         script.peer(Flags::ACK, 1, 1, b"");
@@ -97,7 +97,7 @@ fn with_nothing_out_nothing_is_a_duplicate() {
 }
 
 #[test]
-fn the_receiver_sends_one_duplicate_for_each_segment_out_of_order_even_if_all_come_at_once() {
+fn the_receiver_sends_one_duplicate_for_each_segment_out_of_order_even_if_all_arrive_at_once() {
     let mut script = Script::established(PLAIN);
     for step in 1..=5 {
         script.deliver(Flags::ACK, 1 + step * 10, 1, b"0123456789");
@@ -109,7 +109,7 @@ fn the_receiver_sends_one_duplicate_for_each_segment_out_of_order_even_if_all_co
 
 #[test]
 fn after_an_idle_time_the_flight_begins_with_ten_segments_again() {
-    let mut script = twenty_out();
+    let mut script = with_twenty_outstanding();
     let sent = script.peer(Flags::ACK, 1, 30_001, b"");
     assert_eq!(sent.len(), 30);
     script.peer(Flags::ACK, 1, 60_001, b"");
@@ -121,7 +121,7 @@ fn after_an_idle_time_the_flight_begins_with_ten_segments_again() {
 // req RFC9293:MUST-19
 #[test]
 fn a_timeout_brings_the_window_to_one_segment_and_the_threshold_to_half_the_flight() {
-    let mut script = twenty_out();
+    let mut script = with_twenty_outstanding();
     script.wait_millis(250);
     assert_eq!(script.status().congestion_window, 1000);
     assert_eq!(script.status().slow_start_threshold, Some(10_000));
@@ -131,7 +131,7 @@ fn a_timeout_brings_the_window_to_one_segment_and_the_threshold_to_half_the_flig
 
 // attack row 39
 #[test]
-fn attack_39_an_acknowledgment_of_what_was_not_sent_grows_nothing() {
+fn attack_39_an_acknowledgment_of_unsent_data_does_not_grow_the_window() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(60_000));
     let window = script.status().congestion_window;
@@ -154,8 +154,8 @@ fn attack_39_acknowledging_byte_by_byte_gains_nothing() {
 
 // attack row 39
 #[test]
-fn attack_39_forged_duplicates_release_no_more_than_was_out() {
-    let mut script = twenty_out();
+fn attack_39_forged_duplicates_allow_no_more_data_than_was_outstanding() {
+    let mut script = with_twenty_outstanding();
     let sent: usize = (0..1000).map(|_| script.peer(Flags::ACK, 1, 10_001, b"").len()).sum();
     assert!(sent <= 21, "{sent}");
     assert!(script.status().congestion_window <= 32_000);

@@ -9,7 +9,7 @@ const MARKED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
 /// Returns a script whose ends have negotiated ECN, with ten segments outstanding.
-fn agreed() -> Script {
+fn with_negotiated_ecn() -> Script {
     let mut script = Script::listening(ECN);
     script.options = Options { mss: Some(1000), ..Options::default() };
     let answer = script.peer(SETUP, 0, 0, b"");
@@ -32,7 +32,7 @@ fn a_syn_offers_ecn_and_a_retransmitted_syn_does_not() {
 
 #[test]
 fn ecn_is_off_unless_both_ends_offer_it() {
-    let mut script = Script::asked_for(ECN, Options::default());
+    let mut script = Script::asked_for_options(ECN, Options::default());
     script.peer(Flags::ACK, 1, 1, b"");
     assert!(!script.status().has_ecn);
     let mut script = Script::listening(PLAIN);
@@ -45,7 +45,7 @@ fn ecn_is_off_unless_both_ends_offer_it() {
 
 #[test]
 fn only_new_data_is_marked_as_ecn_capable() {
-    let mut script = agreed();
+    let mut script = with_negotiated_ecn();
     assert!(script.send(&pattern(3000)).iter().all(|sent| sent.ecn == CAPABLE));
     assert_eq!(script.wait_millis(1500)[0].ecn, 0, "what goes again");
     script.deliver(Flags::ACK, 1, 1, b"data");
@@ -54,7 +54,7 @@ fn only_new_data_is_marked_as_ecn_capable() {
 
 #[test]
 fn a_mark_is_echoed_until_the_peer_has_reduced_its_window() {
-    let mut script = agreed();
+    let mut script = with_negotiated_ecn();
     let echoes = |sent: &[Sent]| sent.last().unwrap().flags.has(Flags::ECE);
     script.ecn = MARKED;
     script.deliver(Flags::ACK, 1, 1, &[1; 1000]);
@@ -69,7 +69,7 @@ fn a_mark_is_echoed_until_the_peer_has_reduced_its_window() {
 
 #[test]
 fn an_echoed_mark_halves_the_window_once_per_round_trip() {
-    let mut script = agreed();
+    let mut script = with_negotiated_ecn();
     script.send(&pattern(60_000));
     let echo = Flags::ACK.with(Flags::ECE);
     let mut sent = Vec::new();
@@ -96,7 +96,7 @@ fn a_mark_without_negotiated_ecn_is_ignored() {
 
 #[test]
 fn a_probe_of_a_zero_window_may_not_be_marked() {
-    let mut script = agreed();
+    let mut script = with_negotiated_ecn();
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");
     script.send(b"data");

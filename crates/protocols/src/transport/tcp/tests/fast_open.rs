@@ -4,19 +4,19 @@ use super::*;
 
 const FAST: Profile = Profile { fast_open: true, ..PLAIN };
 
-/// Requests a cookie from a listener, and leaves that connection half-open.
+/// Requests a cookie from a listener. The connection of the request remains half-open.
 fn with_cookie(profile: Profile) -> (Script, Option<FastOpen>) {
     let mut script = Script::listening(profile);
     script.options = Options { fast_open: Some(FastOpen::Request), ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, b"");
-    let given = answer[0].header.options.fast_open;
+    let granted = answer[0].header.options.fast_open;
     script.peer(Flags::RST, 1, 0, b"");
     assert_eq!(script.state(), None);
-    (script, given)
+    (script, granted)
 }
 
-/// Delivers a SYN with a valid cookie and data.
-fn early(data: &[u8]) -> (Script, Vec<Sent>) {
+/// Delivers a SYN with a valid cookie and `data`.
+fn syn_with_data(data: &[u8]) -> (Script, Vec<Sent>) {
     let (mut script, given) = with_cookie(FAST);
     script.options = Options { fast_open: given, mss: Some(1000), ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, data);
@@ -49,7 +49,7 @@ fn a_cookie_request_is_answered_and_its_data_waits() {
 
 #[test]
 fn data_with_a_good_cookie_reaches_the_application_at_once() {
-    let (script, answer) = early(b"question");
+    let (script, answer) = syn_with_data(b"question");
     assert_eq!(answer[0].ack, 9);
     assert_eq!(script.events, [Event::Established, Event::Readable]);
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"question");
@@ -58,7 +58,7 @@ fn data_with_a_good_cookie_reaches_the_application_at_once() {
 
 #[test]
 fn the_answer_of_the_application_does_not_wait_for_the_handshake() {
-    let (mut script, _) = early(b"question");
+    let (mut script, _) = syn_with_data(b"question");
     let sent = script.send(b"answer");
     assert_eq!(texts(&sent), ["<PSH,ACK seq 1 ack 9 len 6>"]);
     script.peer(Flags::ACK, 9, 7, b"");
@@ -70,7 +70,7 @@ fn the_answer_of_the_application_does_not_wait_for_the_handshake() {
 
 #[test]
 fn data_lost_with_the_syn_ack_is_retransmitted() {
-    let (mut script, _) = early(b"question");
+    let (mut script, _) = syn_with_data(b"question");
     script.send(b"answer");
     let sent = script.wait_millis(1100);
     assert_eq!(texts(&sent), ["<SYN,ACK seq 0 ack 9 len 0>", "<PSH,ACK seq 1 ack 9 len 6>"]);
@@ -83,12 +83,12 @@ fn data_lost_with_the_syn_ack_is_retransmitted() {
 #[test]
 fn data_with_a_wrong_cookie_waits_and_a_valid_one_is_sent() {
     let (mut script, _) = with_cookie(FAST);
-    let wrong = Cookie::new(&[7; 8]).map(FastOpen::Cookie);
-    script.options = Options { fast_open: wrong, ..Options::default() };
+    let wrong_cookie = Cookie::new(&[7; 8]).map(FastOpen::Cookie);
+    script.options = Options { fast_open: wrong_cookie, ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, b"data");
     assert_eq!(answer[0].ack, 1);
-    let given = answer[0].header.options.fast_open;
-    assert!(is_cookie(given) && given != wrong);
+    let granted = answer[0].header.options.fast_open;
+    assert!(is_cookie(granted) && granted != wrong_cookie);
     assert_eq!(script.counted(Counter::TcpFastOpensRefused), 1);
 }
 
@@ -99,7 +99,7 @@ fn early_connections_have_a_limit_of_their_own() {
     pair.connect(FAST);
     let refused = Counter::TcpFastOpensRefused;
     let remote = SocketAddr::new(SERVER, PORT);
-    // No acknowledgment of a handshake arrives.
+    // No acknowledgment from the client arrives, so no handshake is completed.
     pair.fate = Box::new(|_, side, header| side == Side::Server || header.flags.has(Flags::SYN));
     for _ in 0..20 {
         let id = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
@@ -116,7 +116,7 @@ fn the_second_connection_to_a_server_answers_within_a_round_trip() {
     pair.connect(FAST);
     pair.run(Duration::from_secs(1));
     pair.events.clear();
-    let begin = pair.context.now;
+    let start = pair.context.now;
     let remote = SocketAddr::new(SERVER, PORT);
     let client = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
     pair.client.send(client, b"question").unwrap();
@@ -127,14 +127,14 @@ fn the_second_connection_to_a_server_answers_within_a_round_trip() {
     pair.run(pair.delay);
     assert_eq!(pair.client.received(client).unwrap(), b"answer");
     assert_eq!(pair.context.counted(Counter::TcpFastOpensOut), 1);
-    assert_eq!(pair.context.now - begin, pair.delay * 2);
+    assert_eq!(pair.context.now - start, pair.delay * 2);
 }
 
 #[test]
 fn rejected_syn_data_is_sent_after_the_handshake() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
-    // The server has another key, so the cookie is wrong now.
+    // The server has another key, so the cookie is no longer valid.
     pair.server.fast_open = Tcp::new(LOWER, &mut TestContext::with_seed(9).cx()).fast_open;
     let remote = SocketAddr::new(SERVER, PORT);
     pair.events.clear();
@@ -158,8 +158,9 @@ fn a_lost_syn_with_data_is_repeated_without_it_and_its_cookie() {
     pair.client.send(client, b"question").unwrap();
     pair.run(Duration::from_secs(5));
     let syns = pair.trace[before..].iter().filter(|sent| sent.2.flags == Flags::SYN);
-    let said: Vec<_> = syns.map(|sent| (sent.3, is_cookie(sent.2.options.fast_open))).collect();
-    assert_eq!(said, [(8, true), (0, false)]);
+    let syn_contents: Vec<_> =
+        syns.map(|sent| (sent.3, is_cookie(sent.2.options.fast_open))).collect();
+    assert_eq!(syn_contents, [(8, true), (0, false)]);
     assert_eq!(pair.client.status(client).unwrap().send_queue, 0);
     let (offer, _) = pair.client.fast_open_client.offer_to(SERVER);
     assert_eq!(offer, FastOpen::Request);
@@ -174,7 +175,7 @@ fn more_data_than_fits_is_sent_after_the_handshake() {
     let remote = SocketAddr::new(SERVER, PORT);
     let client = pair.client.open(CLIENT, remote, FAST, &mut pair.context.cx()).unwrap();
     let data = pattern(100_000);
-    let taken = pair.client.send(client, &data).unwrap();
+    let queued_len = pair.client.send(client, &data).unwrap();
     pair.run(Duration::from_millis(6));
     let first = pair.trace.iter().rev().find(|sent| sent.2.flags == Flags::SYN).unwrap();
     assert!((1000..=1460).contains(&first.3), "{}", first.3);
@@ -187,12 +188,12 @@ fn more_data_than_fits_is_sent_after_the_handshake() {
         received.extend(data);
         pair.run(Duration::from_millis(20));
     }
-    assert!(received == data[..taken]);
+    assert!(received == data[..queued_len]);
 }
 
 #[test]
 fn a_reset_of_an_early_connection_is_reported_to_its_user() {
-    let (mut script, _) = early(b"question");
+    let (mut script, _) = syn_with_data(b"question");
     script.peer(Flags::RST, 9, 0, b"");
     assert_eq!(script.close_reason(), Some(CloseReason::Reset));
     assert!(script.events.contains(&Event::Closed));
@@ -200,7 +201,7 @@ fn a_reset_of_an_early_connection_is_reported_to_its_user() {
 
 #[test]
 fn an_answer_is_sent_again_if_only_the_handshake_is_acknowledged() {
-    let (mut script, _) = early(b"question");
+    let (mut script, _) = syn_with_data(b"question");
     script.send(b"answer");
     assert_eq!(script.peer(Flags::ACK, 9, 1, b""), []);
     let sent = script.wait(Duration::from_secs(5));
@@ -211,7 +212,7 @@ fn an_answer_is_sent_again_if_only_the_handshake_is_acknowledged() {
 
 #[test]
 fn data_sent_before_the_handshake_ends_is_outstanding_once() {
-    let (mut script, _) = early(b"question");
+    let (mut script, _) = syn_with_data(b"question");
     script.send(b"answer");
     // The peer's SYN is retransmitted, because the answer was lost.
     script.peer(Flags::SYN, 0, 0, b"");
@@ -223,7 +224,7 @@ fn data_sent_before_the_handshake_ends_is_outstanding_once() {
 
 #[test]
 fn an_early_connection_that_is_given_up_unread_is_reset() {
-    let (mut script, _) = early(b"question");
+    let (mut script, _) = syn_with_data(b"question");
     let sent = script.release();
     assert_eq!(texts(&sent), ["<RST,ACK seq 1 ack 9 len 0>"]);
     assert_eq!(script.tcp.connections(), 0);
@@ -245,7 +246,7 @@ fn the_longest_cookie_leaves_no_room_for_the_user_timeout() {
 
 #[test]
 fn a_second_small_answer_before_the_handshake_ends_waits_for_the_first() {
-    let (mut script, _) = early(b"question");
+    let (mut script, _) = syn_with_data(b"question");
     assert_eq!(extents(&script.send(b"a")), [(1, 1)]);
     assert_eq!(script.send(b"b"), []);
     assert_eq!(extents(&script.peer(Flags::ACK, 9, 2, b"")), [(2, 1)]);

@@ -147,7 +147,7 @@ fn the_user_timeout_is_sent_with_the_syn_and_when_it_changes_only() {
 }
 
 #[test]
-fn the_longer_one_of_two_user_timeouts_holds_if_ours_is_shared() {
+fn the_longer_user_timeout_applies_if_ours_is_shared() {
     for (profile, received_timeout, ends_after) in [
         (with_user_timeout(SHARED), 1000, 1000),
         (with_user_timeout(SHARED), 100, 300),
@@ -166,8 +166,8 @@ fn the_longer_one_of_two_user_timeouts_holds_if_ours_is_shared() {
     }
 }
 
-/// Returns a client whose link accepts one more segment and none after it.
-fn behind_a_stuck_link(profile: Profile) -> (Pair, ConnectionId) {
+/// Returns a client whose link accepts only one more segment.
+fn client_with_a_stuck_link(profile: Profile) -> (Pair, ConnectionId) {
     let mut pair = Pair::new(5);
     let (id, _) = pair.connect(profile);
     pair.client.send(id, &pattern(100_000)).unwrap();
@@ -177,7 +177,7 @@ fn behind_a_stuck_link(profile: Profile) -> (Pair, ConnectionId) {
     (pair, id)
 }
 
-/// Runs only the timers of the client for `time`.
+/// Runs the timers of the client for `time`, without output.
 fn run_timers(pair: &mut Pair, time: Duration) {
     let end = pair.context.now + time;
     while let Some(due) = pair.client.deadline().filter(|due| *due <= end) {
@@ -189,7 +189,7 @@ fn run_timers(pair: &mut Pair, time: Duration) {
 
 #[test]
 fn r2_expires_even_if_the_link_accepts_nothing_more() {
-    let (mut pair, id) = behind_a_stuck_link(Profile::BULK);
+    let (mut pair, id) = client_with_a_stuck_link(Profile::BULK);
     run_timers(&mut pair, Duration::from_secs(100));
     assert_eq!(pair.state(Side::Client, id), State::Established);
     run_timers(&mut pair, Duration::from_secs(100));
@@ -212,7 +212,7 @@ fn r2_of_a_syn_expires_even_if_its_repetition_is_never_sent() {
 
 #[test]
 fn output_blocked_by_the_link_backs_the_timer_off_once() {
-    let (mut pair, id) = behind_a_stuck_link(Profile::BULK);
+    let (mut pair, id) = client_with_a_stuck_link(Profile::BULK);
     let rto = pair.client.status(id).unwrap().rto;
     run_timers(&mut pair, Duration::from_secs(60));
     let status = pair.client.status(id).unwrap();
@@ -221,7 +221,7 @@ fn output_blocked_by_the_link_backs_the_timer_off_once() {
 
 #[test]
 fn output_blocked_by_the_link_continues_when_it_accepts_packets() {
-    let (mut pair, _) = behind_a_stuck_link(Profile::BULK);
+    let (mut pair, _) = client_with_a_stuck_link(Profile::BULK);
     let accepted = pair.events.iter().find(|(side, ..)| *side == Side::Server).unwrap().1;
     run_timers(&mut pair, Duration::from_secs(60));
     pair.run(Duration::from_secs(10));
@@ -233,16 +233,17 @@ fn a_connection_behind_the_first_that_waits_for_the_link_is_given_up_too() {
     let mut pair = Pair::new(5);
     let (id, _) = pair.connect(Profile::BULK);
     let remote = SocketAddr::new(SERVER, PORT);
-    let behind = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.context.cx()).unwrap();
+    let second_id =
+        pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.context.cx()).unwrap();
     pair.drive();
-    pair.client.send(behind, b"lost").unwrap();
+    pair.client.send(second_id, b"lost").unwrap();
     pair.fate = Box::new(|_, side, _| side == Side::Server);
     pair.output();
     pair.client.send(id, &pattern(10_000)).unwrap();
-    pair.client.send(behind, &pattern(10_000)).unwrap();
+    pair.client.send(second_id, &pattern(10_000)).unwrap();
     pair.client.output_stopped();
     run_timers(&mut pair, Duration::from_secs(200));
-    assert_eq!(pair.client.status(behind).unwrap().close_reason, Some(CloseReason::TimedOut));
+    assert_eq!(pair.client.status(second_id).unwrap().close_reason, Some(CloseReason::TimedOut));
     assert_eq!(pair.client.status(id).unwrap().close_reason, Some(CloseReason::TimedOut));
 }
 
@@ -262,7 +263,7 @@ fn the_user_timeout_ends_a_zero_window_without_sent_probes() {
     assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
 }
 
-/// Runs the timers for `time` while the layer below accepts nothing.
+/// Runs the timers for `time`, while the layer below accepts no segment.
 fn wait_without_output(script: &mut Script, time: Duration) {
     let end = script.context.now + time;
     script.tcp.output_stopped();
@@ -313,8 +314,8 @@ fn the_answer_to_a_syn_that_never_leaves_is_given_up_too() {
     assert_eq!(script.tcp.connections(), 0);
 }
 
-/// Returns a connection whose device has stopped before its user sends `data`.
-fn behind_a_dead_device(data: &[u8]) -> Script {
+/// Returns a connection whose user sends `data` after the device has stopped.
+fn connection_with_a_dead_device(data: &[u8]) -> Script {
     let mut script = Script::established(PLAIN);
     script.tcp.output_stopped();
     let id = script.id.unwrap();
@@ -325,7 +326,7 @@ fn behind_a_dead_device(data: &[u8]) -> Script {
 // req RFC9293:MUST-20
 #[test]
 fn unsent_first_data_ends_the_connection_with_its_cause() {
-    let mut script = behind_a_dead_device(b"first");
+    let mut script = connection_with_a_dead_device(b"first");
     wait_without_output(&mut script, Duration::from_secs(99));
     assert_eq!(script.status().state, State::Established);
     assert_eq!(script.tcp.take_suspect_destination(), Some(CLIENT), "the layer below was notified");
@@ -353,7 +354,7 @@ fn a_fin_that_never_leaves_is_given_up_too() {
 
 #[test]
 fn delayed_first_data_is_timed_from_its_transmission() {
-    let mut script = behind_a_dead_device(b"first");
+    let mut script = connection_with_a_dead_device(b"first");
     wait_without_output(&mut script, Duration::from_millis(10_400));
     assert_eq!(script.output().len(), 1);
     let rto = script.status().rto;
@@ -391,7 +392,7 @@ fn an_idle_connection_over_a_dead_device_waits_indefinitely() {
 #[test]
 fn without_a_route_the_close_reason_is_unreachable() {
     let mut script = Script::syn_sent(PLAIN);
-    script.tcp.has_no_route(script.id.unwrap());
+    script.tcp.record_no_route(script.id.unwrap());
     assert_eq!(script.state(), Some(State::SynSent));
     script.wait(Duration::from_secs(300));
     assert_eq!(script.close_reason(), Some(CloseReason::Unreachable));

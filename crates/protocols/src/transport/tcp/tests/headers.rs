@@ -4,7 +4,7 @@ use super::*;
 
 // req RFC9293:MUST-1, RFC9293:REC-1
 #[test]
-fn a_window_above_half_of_what_the_field_can_say_is_no_negative_number() {
+fn a_window_of_65535_bytes_is_not_read_as_negative() {
     let mut script = Script::established(PLAIN);
     script.window = 0xFFFF;
     script.peer(Flags::ACK, 1, 1, b"");
@@ -19,7 +19,7 @@ fn a_window_above_half_of_what_the_field_can_say_is_no_negative_number() {
 }
 
 /// Returns the bytes after the end of the option list.
-fn behind_end(mut options: &[u8]) -> &[u8] {
+fn bytes_after_end(mut options: &[u8]) -> &[u8] {
     while let [kind, rest @ ..] = options {
         options = match kind {
             0 => return rest,
@@ -58,7 +58,7 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
                 let sum = theirs.calc_checksum_ipv4(from.octets(), to.octets()).unwrap();
                 assert_eq!(sum, theirs.checksum());
                 assert_eq!(theirs.options().len() % 4, 0);
-                assert!(behind_end(theirs.options()).iter().all(|byte| *byte == 0));
+                assert!(bytes_after_end(theirs.options()).iter().all(|byte| *byte == 0));
                 let options: Vec<_> = theirs.options_iterator().collect();
                 assert!(options.iter().all(Result::is_ok), "{options:?}");
                 let has_size = theirs.options().windows(2).any(|pair| pair == [2, 4]);
@@ -68,7 +68,7 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
                 let bytes = segment.packet.data().to_vec();
                 pool.put(segment.packet);
                 let other = if side == Side::Client { &mut pair.server } else { &mut pair.client };
-                take(other, (source, destination), &bytes, &mut pair.context.cx());
+                deliver_bytes(other, (source, destination), &bytes, &mut pair.context.cx());
             }
         }
         pair.context.advance(Duration::from_millis(50));
@@ -95,7 +95,7 @@ fn a_segment_with_a_wrong_checksum_is_counted_and_changes_nothing() {
     let ends = (SocketAddr::new(CLIENT, 4000), SocketAddr::new(SERVER, PORT));
     let mut bytes = make(header, ends, b"data").data().to_vec();
     bytes[20] ^= 0x40;
-    take(&mut script.tcp, (CLIENT, SERVER), &bytes, &mut script.context.cx());
+    deliver_bytes(&mut script.tcp, (CLIENT, SERVER), &bytes, &mut script.context.cx());
     assert_eq!(script.output(), []);
     assert_eq!((script.status().receive_queue, script.status().send_window), (0, 60_000));
     assert_eq!(script.counted(Counter::TcpChecksumErrors), 1);
@@ -122,7 +122,7 @@ fn options_are_read_at_any_byte_and_unknown_ones_skipped() {
         let sum = LOWER.sum(CLIENT, SERVER, &segment).finish();
         segment[header::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
         let mut script = Script::listening(PLAIN);
-        take(&mut script.tcp, (CLIENT, SERVER), &segment, &mut script.context.cx());
+        deliver_bytes(&mut script.tcp, (CLIENT, SERVER), &segment, &mut script.context.cx());
         let ends = (SocketAddr::new(SERVER, PORT), SocketAddr::new(CLIENT, 4000));
         let (_, connection) = script.tcp.table.find(ends).unwrap();
         assert_eq!(connection.snd_mss, 700, "{padding:?}");
@@ -141,7 +141,7 @@ fn bytes_after_the_end_of_the_options_are_ignored() {
 
 // req RFC9293:MUST-61, RFC9293:SHLD-27
 #[test]
-fn only_the_last_segment_of_what_was_given_carries_the_push_bit() {
+fn only_the_last_segment_of_queued_data_has_the_push_bit() {
     let mut script = Script::established(PLAIN);
     let sent = script.send(&pattern(4500));
     let pushed: Vec<_> = sent.iter().map(|segment| segment.flags.has(Flags::PSH)).collect();
@@ -157,9 +157,13 @@ fn data_without_a_push_is_sent_without_a_flush() {
     let mut script = Script::established(PLAIN);
     script.send(b"a");
     assert_eq!(script.send(b"b"), []);
-    // If the acknowledgment of `a` is lost, the acknowledgment of its retransmission releases `b`.
-    let again = script.wait_millis(1000);
-    assert!(again.iter().any(|segment| (segment.seq, segment.len) == (1, 1)), "{again:?}");
+    // If the acknowledgment of `a` is lost, `a` is retransmitted. The acknowledgment of that
+    // retransmission allows `b` to be sent.
+    let retransmitted = script.wait_millis(1000);
+    assert!(
+        retransmitted.iter().any(|segment| (segment.seq, segment.len) == (1, 1)),
+        "{retransmitted:?}"
+    );
     let sent = script.peer(Flags::ACK, 1, 2, b"");
     assert_eq!(extents(&sent), [(2, 1)]);
 }
@@ -179,17 +183,17 @@ fn urgent_data_of_a_hundred_thousand_bytes_arrives_and_is_reported_to_its_end() 
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(Profile::BULK);
     let data = pattern(100_000);
-    let taken = pair.client.send_urgent(client, &data).unwrap();
-    assert_eq!(taken, data.len());
+    let queued_len = pair.client.send_urgent(client, &data).unwrap();
+    assert_eq!(queued_len, data.len());
     let mut received = Vec::new();
     let mut was_urgent_to = 0;
     for _ in 0..10_000 {
-        let got = pair.server.received(server).unwrap().to_vec();
+        let chunk = pair.server.received(server).unwrap().to_vec();
         if let Some(ahead) = pair.server.urgent_ahead(server).unwrap() {
             was_urgent_to = was_urgent_to.max(received.len() + ahead);
         }
-        let count = got.len().min(1000);
-        received.extend_from_slice(&got[..count]);
+        let count = chunk.len().min(1000);
+        received.extend_from_slice(&chunk[..count]);
         pair.server.consume(server, count).unwrap();
         pair.run(Duration::from_millis(1));
     }
@@ -199,7 +203,7 @@ fn urgent_data_of_a_hundred_thousand_bytes_arrives_and_is_reported_to_its_end() 
 }
 
 #[test]
-fn only_a_segment_longer_than_the_peer_takes_is_to_be_cut_by_the_device() {
+fn only_a_segment_above_the_mss_of_the_peer_is_split_by_the_device() {
     let mut script = Script::established(PLAIN);
     script.tcp.lower.tso = true;
     let id = script.id.unwrap();

@@ -39,7 +39,7 @@ fn a_hard_error_about_our_syn_refuses_the_connection() {
 // req RFC1122:3.2.2.4-MUST-1, RFC1122:3.2.2.5-MUST-1
 // req RFC9293:MUST-47, RFC9293:MUST-54, RFC9293:MUST-56, RFC9293:SHLD-25
 #[test]
-fn a_soft_error_ends_nothing_and_names_the_cause_in_the_end() {
+fn a_soft_error_does_not_end_the_connection_but_is_its_final_cause() {
     let soft = [HOST, ErrorKind::TimeExceeded, ErrorKind::ParameterProblem];
     for kind in soft {
         let mut script = Script::syn_sent(PLAIN);
@@ -77,7 +77,7 @@ fn attack_20_an_error_about_nothing_in_flight_is_ignored() {
 
 // req RFC1122:3.3.3-MUST-1
 #[test]
-fn a_smaller_link_on_the_way_has_all_sent_again_in_smaller_segments() {
+fn a_reported_mtu_retransmits_all_data_in_smaller_segments() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(3000));
     let window = script.status().congestion_window;
@@ -93,7 +93,7 @@ fn a_smaller_link_on_the_way_has_all_sent_again_in_smaller_segments() {
 
 // attack row 20
 #[test]
-fn attack_20_no_router_is_accepted_below_552_bytes() {
+fn attack_20_a_router_cannot_lower_the_mtu_below_552_bytes() {
     for next_hop_mtu in [Some(1), Some(68), Some(551)] {
         let mut script = Script::established(PLAIN);
         script.send(&pattern(3000));
@@ -103,7 +103,7 @@ fn attack_20_no_router_is_accepted_below_552_bytes() {
 }
 
 #[test]
-fn a_router_that_gives_no_size_means_576() {
+fn an_error_without_an_mtu_means_576_bytes() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(3000));
     error(&mut script, ErrorKind::FragmentationNeeded { next_hop_mtu: None }, 1);
@@ -111,7 +111,7 @@ fn a_router_that_gives_no_size_means_576() {
 }
 
 #[test]
-fn a_larger_size_raises_nothing() {
+fn a_reported_mtu_above_the_current_one_is_ignored() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(3000));
     error(&mut script, ErrorKind::FragmentationNeeded { next_hop_mtu: Some(9000) }, 1);

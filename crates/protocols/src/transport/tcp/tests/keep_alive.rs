@@ -5,7 +5,7 @@ use super::*;
 const POLICY: KeepAlive =
     KeepAlive { idle: Duration::from_secs(100), interval: Duration::from_secs(10), probes: 3 };
 
-fn watched() -> Script {
+fn with_keep_alive() -> Script {
     Script::established(Profile { keep_alive: Some(POLICY), ..PLAIN })
 }
 
@@ -40,7 +40,7 @@ fn it_can_be_switched_on_and_off_and_its_interval_be_set() {
 // req RFC9293:SHLD-12, RFC9293:MAY-5
 #[test]
 fn a_probe_has_no_data_and_a_number_that_was_acknowledged() {
-    let mut script = watched();
+    let mut script = with_keep_alive();
     script.send(b"abc");
     script.peer(Flags::ACK, 1, 4, b"");
     let sent = script.wait(Duration::from_secs(105));
@@ -51,7 +51,7 @@ fn a_probe_has_no_data_and_a_number_that_was_acknowledged() {
 // req RFC9293:MUST-26
 #[test]
 fn received_segments_postpone_the_probe() {
-    let mut script = watched();
+    let mut script = with_keep_alive();
     for step in 0..5 {
         script.wait(Duration::from_secs(90));
         script.peer(Flags::ACK, 1 + step, 1, b"x");
@@ -79,7 +79,7 @@ fn nothing_is_probed_while_data_is_outstanding_or_a_window_is_zero() {
 // req RFC9293:MUST-29
 #[test]
 fn the_connection_ends_only_when_the_last_probe_is_not_answered() {
-    let mut script = watched();
+    let mut script = with_keep_alive();
     let sent = script.wait(Duration::from_secs(300));
     assert_eq!(seconds(&sent), [100, 110, 120]);
     assert_eq!(script.close_reason(), Some(CloseReason::TimedOut));
@@ -88,7 +88,7 @@ fn the_connection_ends_only_when_the_last_probe_is_not_answered() {
 // req RFC9293:MUST-29
 #[test]
 fn one_answer_resets_the_count_of_lost_probes() {
-    let mut script = watched();
+    let mut script = with_keep_alive();
     assert_eq!(seconds(&script.wait(Duration::from_secs(125))), [100, 110, 120]);
     script.peer(Flags::ACK, 1, 1, b"");
     assert_eq!(seconds(&script.wait(Duration::from_secs(101))), [225]);
@@ -127,8 +127,8 @@ fn an_idle_time_of_zero_causes_no_busy_loop() {
 }
 
 #[test]
-fn a_probe_that_is_due_leaves_behind_data_that_leaves_at_the_same_time() {
-    let mut script = watched();
+fn a_keep_alive_probe_is_sent_after_data_that_is_sent_at_the_same_time() {
+    let mut script = with_keep_alive();
     script.context.advance(POLICY.idle);
     script.tcp.timeout(&mut script.context.cx());
     let sent = script.send(b"x");

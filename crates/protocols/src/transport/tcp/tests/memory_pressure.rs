@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Number of peers, more than the table has space for.
+/// Number of peers. The table has space for fewer connections.
 const PEERS: u16 = 10_000;
 /// Maximum number of connections of the station.
 const CONNECTIONS_MAX: usize = 2000;
@@ -25,11 +25,16 @@ impl Server {
         let header = Header { source_port: port, destination_port: PORT, ..header };
         let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
         let packet = make(header, ends, b"");
-        take(&mut self.script.tcp, (CLIENT, SERVER), packet.data(), &mut self.script.context.cx());
+        deliver_bytes(
+            &mut self.script.tcp,
+            (CLIENT, SERVER),
+            packet.data(),
+            &mut self.script.context.cx(),
+        );
         self.script.output().last().map(|sent| sent.header)
     }
 
-    /// Connects from `port`, which makes the server send data, and closes the window.
+    /// Connects from `port`, makes the server send data, and closes the peer's window.
     fn connect_and_starve(&mut self, port: u16) {
         let syn = Header { flags: Flags::SYN, window: 1000, ..Header::default() };
         let Some(answer) = self.deliver(port, syn) else {
@@ -44,7 +49,7 @@ impl Server {
         self.script.discard_output();
     }
 
-    /// Advances time while the peers answer no probe.
+    /// Advances the time. The peers do not answer the probes.
     fn wait(&mut self, time: Duration) {
         let end = self.script.context.now + time;
         while let Some(at) = self.script.tcp.deadline().filter(|at| *at <= end) {
@@ -58,7 +63,7 @@ impl Server {
 
 // attack row 34
 #[test]
-fn ten_thousand_peers_with_zero_windows_hold_no_more_than_there_is_room_for() {
+fn ten_thousand_peers_with_zero_windows_do_not_exceed_the_connection_limit() {
     let mut server = Server::new(PLAIN);
     for port in 0..PEERS {
         server.connect_and_starve(10_000 + port);
@@ -89,7 +94,7 @@ fn a_new_peer_replaces_the_longest_zero_window() {
 
 // attack row 34
 #[test]
-fn a_user_timeout_frees_all_places_though_the_peers_answer_every_probe() {
+fn a_user_timeout_ends_all_connections_although_the_peers_answer_every_probe() {
     let user_timeout = UserTimeout { r2: Some(Duration::from_secs(30)), ..UserTimeout::DEFAULT };
     let mut script = Script::established(Profile { user_timeout, ..PLAIN });
     script.window = 0;
@@ -125,13 +130,13 @@ fn a_reopened_window_protects_from_eviction() {
     script.peer(Flags::ACK, 1, 1, b"");
     script.peer(Flags::ACK, 1, 2, b"");
     let remote = SocketAddr::new(CLIENT, 9);
-    let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx());
-    assert_eq!(opened, Err(OpenError::TooMany));
+    let open_result = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx());
+    assert_eq!(open_result, Err(OpenError::TooMany));
     assert_eq!(script.state(), Some(State::Established));
 }
 
 #[test]
-fn a_peer_that_shuts_its_window_again_moves_behind_those_that_kept_it_shut() {
+fn a_peer_that_closes_its_window_again_is_evicted_after_the_others() {
     let mut server = Server::new(PLAIN);
     server.script.tcp.set_connections_max(2);
     server.connect_and_starve(10_000);

@@ -51,7 +51,7 @@ pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 pub(super) const PORT: u16 = 23;
 const LOWER: LowerLevel = LowerLevel::plain(1500);
 
-/// One TCP and a script, with arbitrary sequence numbers.
+/// One TCP and a script, with arbitrary initial sequence numbers.
 type Script = ScriptAt<ANYWHERE>;
 
 /// Returns the local end of the next connection to `remote`.
@@ -65,25 +65,26 @@ pub(super) fn next_local_end(
     SocketAddr::new(local, port.unwrap())
 }
 
-/// Makes a connection between `ends` that is opened at `at` begin with the sequence number `isn`.
+/// Sets the initial sequence number of the next connection between `ends` to `isn`, if it is opened
+/// at `at`.
 pub(super) fn begin_at(
     tcp: &mut Tcp,
     (local, remote): (SocketAddr, SocketAddr),
     at: Instant,
     isn: Seq,
 ) {
-    let missing = isn.since(tcp.secret.isn(local, remote, at));
-    tcp.secret.clock_start = tcp.secret.clock_start.wrapping_add(missing);
+    let missing_ticks = isn.since(tcp.secret.isn(local, remote, at));
+    tcp.secret.clock_start = tcp.secret.clock_start.wrapping_add(missing_ticks);
 }
 
-/// Returns the configuration of a property test with `cases` cases. A failure prints its seed, and
+/// Returns the configuration of a property test with `cases` runs. A failure prints its seed, and
 /// no file is written.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
 }
 
 /// Delivers the bytes of a segment to `tcp`.
-pub(super) fn take(
+pub(super) fn deliver_bytes(
     tcp: &mut Tcp,
     (source, destination): (IpAddr, IpAddr),
     segment: &[u8],
@@ -103,7 +104,7 @@ pub(super) fn make(header: Header, ends: (SocketAddr, SocketAddr), data: &[u8]) 
     segment.packet
 }
 
-/// Parses the header of a segment, which must be valid, and returns it with its length.
+/// Parses the header of a valid segment, and returns it with its length.
 pub(super) fn read(source: IpAddr, destination: IpAddr, segment: &[u8]) -> (Header, usize) {
     let sum = LOWER.sum(source, destination, segment);
     Header::parse(segment, sum, &mut TestContext::default().meter).unwrap()
@@ -126,8 +127,8 @@ impl Side {
     }
 }
 
-/// Decides whether the wire delivers a segment, by its index among all segments sent, its direction
-/// and its header.
+/// Decides whether the wire delivers a segment. The parameters are its index among all sent
+/// segments, its sender and its header.
 pub(super) type Fate = Box<dyn FnMut(u64, Side, &Header) -> bool>;
 
 /// Random faults of the wire, in parts per million.
@@ -152,8 +153,8 @@ pub(super) struct Pair {
     pub(super) faults: Faults,
     /// Whether data may stay in the packets in which it arrives.
     pub(super) keeps: bool,
-    /// Length of the longest segment delivered, in bytes; longer ones are dropped without an ICMP
-    /// error.
+    /// Maximum length of a segment that is delivered, in bytes. Longer segments are dropped without
+    /// an ICMP error.
     pub(super) longest: usize,
     dice: Rng,
     /// Every segment sent, whether delivered or not.
@@ -201,7 +202,7 @@ impl Pair {
         if side == Side::Client { &mut self.client } else { &mut self.server }
     }
 
-    /// Puts the output of both sides on the wire.
+    /// Sends the output of both sides to the wire.
     pub(super) fn output(&mut self) {
         for side in [Side::Client, Side::Server] {
             while let Some(segment) = self.next_segment(side) {
@@ -215,8 +216,8 @@ impl Pair {
                 if !is_short || !(self.fate)(self.sent, side, &header) {
                     continue;
                 }
-                // The receiver's device may merge the segments into which the sender's device has
-                // split the data.
+                // The sender's device has split the data into segments. The receiver's device may
+                // merge them again.
                 let is_whole = size == 0 || self.dice.below(4) == 0;
                 let size = if is_whole { bytes.len() } else { size };
                 let parts = cut(side, &header, &bytes[len..], size);
@@ -252,7 +253,7 @@ impl Pair {
         self.wire.insert(at, (side.other(), bytes));
     }
 
-    /// Processes the next event; returns false if there is none until `end`.
+    /// Processes the next event. Returns false if there is none before `end`.
     pub(super) fn step(&mut self, end: Instant) -> bool {
         self.output();
         let arrival = self.wire.keys().next().map(|(at, _)| *at);
@@ -269,8 +270,8 @@ impl Pair {
             let lower =
                 internet::Header { source: from, ..internet::Header::to(to, Protocol::Tcp) };
             let packet = Packet::from_slice(&bytes);
-            let back = tcp.receive(&lower, packet, self.keeps, &mut self.context.cx());
-            assert!(back.is_some() || self.keeps);
+            let returned = tcp.receive(&lower, packet, self.keeps, &mut self.context.cx());
+            assert!(returned.is_some() || self.keeps);
         }
         self.client.timeout(&mut self.context.cx());
         self.server.timeout(&mut self.context.cx());
@@ -278,21 +279,20 @@ impl Pair {
         true
     }
 
-    /// Processes all events of the next `time`, and advances the clock to its end.
+    /// Processes all events within `time`, and advances the clock by `time`.
     pub(super) fn run(&mut self, time: Duration) {
         let end = self.context.now + time;
         while self.step(end) {}
         self.context.now = end;
     }
 
-    /// Runs until the wire is empty and no timer but that of TIME-WAIT is left.
+    /// Runs until the wire is empty and only TIME-WAIT timers remain.
     pub(super) fn drive(&mut self) {
         let end = self.context.now + Duration::from_secs(30);
         while self.step(end) {}
     }
 
-    /// Sends `data` from `side` while the other side reads all it can, and returns the data
-    /// received.
+    /// Sends `data` from `side`. The other side reads everything. Returns the received data.
     pub(super) fn transfer(
         &mut self,
         side: Side,
@@ -305,9 +305,9 @@ impl Pair {
         while received.len() < data.len() {
             sent += self.tcp(side).send(from, &data[sent..]).unwrap();
             let reader = self.tcp(side.other());
-            let got = reader.received(to).unwrap();
-            let count = got.len();
-            received.extend_from_slice(got);
+            let chunk = reader.received(to).unwrap();
+            let count = chunk.len();
+            received.extend_from_slice(chunk);
             reader.consume(to, count).unwrap();
             if count == 0 && !self.step(end) {
                 panic!("nothing more happens after {} of {} bytes", received.len(), data.len());
@@ -333,7 +333,7 @@ impl Pair {
     }
 }
 
-/// Splits a segment into segments of at most `size` data bytes, as a device does.
+/// Splits a segment as a device does, into segments of at most `size` data bytes.
 fn cut(side: Side, header: &Header, data: &[u8], size: usize) -> Vec<Vec<u8>> {
     let ends = (
         SocketAddr::new(side.address(), header.source_port),

@@ -130,16 +130,17 @@ fn half_open_connections_end_with_their_listener() {
 #[test]
 fn an_open_to_a_group_or_an_invalid_address_is_refused() {
     let mut script = Script::new();
-    let bad = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED];
-    for address in bad {
+    let invalid_addresses =
+        [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED];
+    for address in invalid_addresses {
         let remote = SocketAddr::new(address.into(), 23);
-        let opened = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx());
-        assert_eq!(opened, Err(OpenError::BadRemote));
+        let open_result = script.tcp.open(SERVER, remote, PLAIN, &mut script.context.cx());
+        assert_eq!(open_result, Err(OpenError::BadRemote));
     }
 }
 
 #[test]
-fn the_table_has_a_limit_and_the_oldest_time_wait_gives_way() {
+fn a_full_table_evicts_the_oldest_connection_in_time_wait() {
     let mut script = Script::established(PLAIN);
     script.close();
     script.peer(FIN_ACK, 1, 2, b"");
@@ -169,13 +170,13 @@ fn every_connection_has_its_status_in_the_list() {
 }
 
 #[test]
-fn a_syn_that_is_answered_twice_because_it_came_twice_leaves_the_timeout_as_it_was() {
+fn answering_a_repeated_syn_does_not_change_the_timeout() {
     let mut script = Script::syn_received(PLAIN);
     script.options = Options { mss: Some(1000), ..Options::default() };
     assert_eq!(texts(&script.peer(Flags::SYN, 0, 0, b"")), ["<SYN,ACK seq 0 ack 1 len 0>"]);
     script.options = Options::default();
     script.peer(Flags::ACK, 1, 1, b"");
-    // RFC 6298 (2.1): neither answer is timed, and no timer has expired.
+    // RFC 6298 (2.1): neither answer gives a measurement, and no timer has expired.
     assert_eq!(script.status().rto, Duration::from_secs(1));
 }
 

@@ -1,4 +1,5 @@
-//! Attack row 47: every script again, with sequence numbers of both sides that soon pass 2^32.
+//! Row 47 of the attack table: all scripts again, with initial sequence numbers of both sides
+//! shortly before 2^32.
 #![expect(clippy::duplicate_mod, reason = "the same scripts, with other numbers")]
 
 use super::*;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::internet::ipv4;
 
-/// Length of a segment in the longest datagram that the path carries.
+/// Length of a segment in the longest datagram that the path can carry, in bytes.
 const LONGEST: usize = 1300 - ipv4::HEADER_LEN;
 
 fn connected(profile: Profile) -> (Pair, (ConnectionId, ConnectionId)) {
@@ -78,7 +78,7 @@ fn a_connection_without_path_search_keeps_its_length() {
 }
 
 #[test]
-fn a_connection_begins_with_what_the_layer_below_knows_of_the_path() {
+fn a_connection_starts_with_the_path_mtu_of_the_layer_below() {
     let mut pair = Pair::new(4);
     pair.server.listen(PORT, Profile::BULK).unwrap();
     let remote = SocketAddr::new(SERVER, PORT);
@@ -172,7 +172,7 @@ fn a_connection_that_does_not_pace_finds_the_length_of_its_path() {
     assert!((1293..=1300).contains(&datagram_len(&pair, ends.0)));
 }
 
-// RFC 4821 §7.6.1
+// RFC 4821 §7.6.1: the loss of a probe is no sign of congestion.
 #[test]
 fn the_loss_of_a_probe_alone_never_makes_the_window_smaller() {
     let (mut pair, ends) = connected(Profile::BULK);

@@ -1,17 +1,17 @@
-//! Reordering without loss: RFC 8985 §6, RFC 4015. A known problem of other hosts is that
-//! time-based loss detection mistakes reordering for loss and the window never recovers.
+//! Reordering without loss: RFC 8985 §6, RFC 4015. On some hosts, time-based loss detection is
+//! known to mistake reordering for loss, and the window never recovers.
 
 use super::*;
 
-/// The outstanding data is limited by the number of early ranges that can be stored.
+/// The window is limited, so that the buffer can store all early ranges.
 const BULK: Profile = Profile {
     receive_window: ReceiveWindow::Bytes(1 << 18),
     congestion: Congestion::Cubic,
     ..Profile::BULK
 };
 
-/// Transfers `len` bytes over a path of 20 ms on which `delayed` segments in a million take half a
-/// one-way delay longer. Returns the duration and the counters.
+/// Transfers `len` bytes over a path with a one-way delay of 20 ms. Of a million segments,
+/// `delayed` arrive 10 ms later. Returns the duration and the counters.
 fn run(delayed: u32, len: usize) -> (Duration, Statistics) {
     let mut pair = Pair::new(7);
     pair.delay = Duration::from_millis(20);

@@ -132,7 +132,7 @@ fn a_reset_of_ours_carries_the_timestamps_of_its_connection() {
     let timestamps = Some((100, 0));
     let mss = Some(1000);
     let mut script =
-        Script::asked_for(Profile::BULK, Options { mss, timestamps, ..Options::default() });
+        Script::asked_for_options(Profile::BULK, Options { mss, timestamps, ..Options::default() });
     script.options.timestamps = Some((200, 0));
     script.peer(Flags::ACK, 1, 1, b"unread");
     let sent = script.release();
@@ -173,14 +173,14 @@ fn nothing_follows_a_reset_even_with_pending_retransmissions() {
 fn a_reset_connection_has_no_timer_and_reports_the_reset_once() {
     let profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
     let permitted = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
-    let mut script = Script::asked_for(profile, permitted);
+    let mut script = Script::asked_for_options(profile, permitted);
     script.wait_millis(100);
     script.peer(Flags::ACK, 1, 1, b"");
     script.send(&pattern(5000));
     script.peer(Flags::RST, 1, 0, b"");
     script.assert_no_timer_runs();
-    let closed = script.events.iter().filter(|event| **event == Event::Closed).count();
-    assert_eq!((closed, script.events.len()), (1, 2));
+    let closed_count = script.events.iter().filter(|event| **event == Event::Closed).count();
+    assert_eq!((closed_count, script.events.len()), (1, 2));
     assert_eq!(script.counted(Counter::TcpTimeouts), 0);
 }
 

@@ -19,7 +19,7 @@ fn data_is_repeated_with_doubled_waits_and_given_up_after_two_minutes() {
 
 // req RFC9293:MUST-18
 #[test]
-fn karn_an_acknowledgment_of_what_was_sent_twice_measures_nothing() {
+fn karn_an_acknowledgment_of_retransmitted_data_is_not_measured() {
     let mut script = Script::established(PLAIN);
     let before = script.status().srtt;
     script.send(b"x");
@@ -31,7 +31,7 @@ fn karn_an_acknowledgment_of_what_was_sent_twice_measures_nothing() {
 
 // req RFC9293:MUST-18
 #[test]
-fn karn_the_doubled_timeout_stays_until_something_is_measured() {
+fn karn_the_doubled_timeout_remains_until_the_next_measurement() {
     let mut script = Script::established(PLAIN);
     let rto = script.status().rto;
     script.send(b"x");
@@ -48,8 +48,8 @@ fn karn_the_doubled_timeout_stays_until_something_is_measured() {
 fn with_timestamps_the_answer_to_a_repeated_segment_measures() {
     let mut script = with_timestamps();
     script.send(b"x");
-    let again = script.wait_millis(300);
-    let (stamp, _) = again.last().unwrap().header.options.timestamps.unwrap();
+    let retransmitted = script.wait_millis(300);
+    let (stamp, _) = retransmitted.last().unwrap().header.options.timestamps.unwrap();
     script.wait_millis(20);
     script.options.timestamps = Some((1001, stamp));
     let rto = script.status().rto;
@@ -59,7 +59,7 @@ fn with_timestamps_the_answer_to_a_repeated_segment_measures() {
 
 fn with_timestamps() -> Script {
     let options = Options { mss: Some(1000), timestamps: Some((1000, 0)), ..Options::default() };
-    let mut script = Script::asked_for(Profile::BULK, options);
+    let mut script = Script::asked_for_options(Profile::BULK, options);
     script.options.timestamps = Some((1000, 0));
     script.peer(Flags::ACK, 1, 1, b"");
     script
@@ -79,7 +79,7 @@ fn a_path_slower_than_the_timeout_is_learned_without_timestamps() {
 
 // req RFC9293:MUST-19
 #[test]
-fn after_a_timeout_all_is_sent_again_from_the_first_hole_on_in_slow_start() {
+fn after_a_timeout_all_data_is_retransmitted_in_slow_start() {
     let mut script = Script::established(PLAIN);
     assert_eq!(script.send(&pattern(4000)).len(), 4);
     let sent = script.wait_millis(250);
@@ -92,7 +92,7 @@ fn after_a_timeout_all_is_sent_again_from_the_first_hole_on_in_slow_start() {
 }
 
 #[test]
-fn an_acknowledgment_from_before_the_timeout_moves_what_is_sent_again() {
+fn data_acknowledged_before_the_retransmission_is_not_sent_again() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(4000));
     script.wait_millis(250);
@@ -122,6 +122,6 @@ fn a_lost_syn_ack_costs_a_second() {
     let mut pair = Pair::new(1);
     pair.fate = Box::new(|number, _, _| number != 2);
     pair.connect(PLAIN);
-    let opened = pair.trace.iter().find(|sent| sent.2.flags == Flags::ACK).unwrap().0;
-    assert_eq!(opened.as_nanos() / 1_000_000, 1010);
+    let opened_at = pair.trace.iter().find(|sent| sent.2.flags == Flags::ACK).unwrap().0;
+    assert_eq!(opened_at.as_nanos() / 1_000_000, 1010);
 }

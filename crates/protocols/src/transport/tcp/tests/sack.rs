@@ -4,13 +4,13 @@
 use super::script::Sent;
 use super::*;
 
-/// Profile with SACK and, if the peer supports them, timestamps.
+/// A profile with SACK, and with timestamps if the peer supports them.
 const SACK: Profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
-/// Returns an open connection with a peer that reports blocks, and segments of at most 1000 bytes.
+/// Returns an open connection to a peer that reports blocks. Segments have at most 1000 bytes.
 fn established(profile: Profile) -> Script {
     let permitted = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
-    let mut script = Script::asked_for(profile, permitted);
+    let mut script = Script::asked_for_options(profile, permitted);
     script.wait_millis(100);
     script.peer(Flags::ACK, 1, 1, b"");
     assert!(script.status().has_sack);
@@ -18,7 +18,7 @@ fn established(profile: Profile) -> Script {
 }
 
 /// Returns a script with twenty segments outstanding.
-fn twenty_out(profile: Profile) -> Script {
+fn with_twenty_outstanding(profile: Profile) -> Script {
     let mut script = established(profile);
     assert_eq!(script.send(&pattern(60_000)).len(), 10);
     script.wait_millis(100);
@@ -30,8 +30,8 @@ fn twenty_out(profile: Profile) -> Script {
     script
 }
 
-/// Delivers an acknowledgment of `ack` with `blocks`, in sequence numbers relative to the initial
-/// one.
+/// Delivers an acknowledgment of `ack` with `blocks`. All numbers are relative to the initial
+/// sequence number.
 fn report(script: &mut Script, ack: u32, blocks: &[(u32, u32)]) -> Vec<Sent> {
     for (start, end) in blocks {
         script.options.sack.push((script.iss + *start, script.iss + *end));
@@ -41,7 +41,7 @@ fn report(script: &mut Script, ack: u32, blocks: &[(u32, u32)]) -> Vec<Sent> {
     sent
 }
 
-/// Returns the blocks of an answer, in sequence numbers relative to the peer's initial one.
+/// Returns the blocks of an answer, relative to the peer's initial sequence number.
 fn blocks(script: &Script, sent: &Sent) -> Vec<(u32, u32)> {
     let relative = |block: &Block| (block.0.since(script.irs), block.1.since(script.irs));
     sent.header.options.sack.as_slice().iter().map(relative).collect()
@@ -103,12 +103,12 @@ fn a_duplicate_of_early_data_with_an_outdated_timestamp_is_reported() {
     let timestamps = Some((1000, 0));
     let offered =
         Options { mss: Some(1000), sack_permitted: true, timestamps, ..Options::default() };
-    let mut script = Script::asked_for(SACK, offered);
+    let mut script = Script::asked_for_options(SACK, offered);
     script.options.timestamps = timestamps;
     script.peer(Flags::ACK, 1, 1, b"");
     script.peer(Flags::ACK, 101, 1, &[1; 100]);
     script.options.timestamps = Some((999, 0));
-    // More segments than a connection sends challenge acknowledgments per second.
+    // The number exceeds the limit of challenge acknowledgments per second.
     for _ in 0..20 {
         let sent = script.peer(Flags::ACK, 151, 1, &[1; 100]);
         assert_eq!((sent.len(), sent[0].ack), (1, 1));
@@ -129,8 +129,8 @@ fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
     assert_eq!(sent[0].header.options.sack.as_slice().len(), 2);
 }
 
-/// Returns an open connection over a path that carries segments of at most `mss` bytes, to a peer
-/// from which four separate blocks have arrived early.
+/// Returns an open connection over a path that carries segments of at most `mss` bytes. Four
+/// separate blocks have arrived early from the peer.
 fn connection_with_small_mss(mss: u16) -> Script {
     let mut script = established(SACK);
     let id = script.id.unwrap();
@@ -152,9 +152,12 @@ fn a_retransmission_is_one_segment_regardless_of_the_blocks() {
     let mut script = connection_with_small_mss(58);
     script.send(&pattern(58));
     script.deliver(Flags::ACK, 901, 1, &[1; 10]);
-    let again = script.wait_millis(3_000);
-    assert!(!again.is_empty());
-    assert!(again.iter().all(|sent| sent.len + sent.header.options.len() <= 58), "{again:?}");
+    let retransmitted = script.wait_millis(3_000);
+    assert!(!retransmitted.is_empty());
+    assert!(
+        retransmitted.iter().all(|sent| sent.len + sent.header.options.len() <= 58),
+        "{retransmitted:?}"
+    );
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn a_peer_that_permits_none_gets_none_and_its_blocks_are_ignored() {
 
 #[test]
 fn the_third_segment_above_the_hole_repeats_just_the_hole() {
-    let mut script = twenty_out(SACK);
+    let mut script = with_twenty_outstanding(SACK);
     assert_eq!(extents(&report(&mut script, 10_001, &[(11_001, 12_001)])), [(30_001, 1000)]);
     assert_eq!(extents(&report(&mut script, 10_001, &[(11_001, 13_001)])), [(31_001, 1000)]);
     assert_eq!(extents(&report(&mut script, 10_001, &[(11_001, 14_001)])), [(10_001, 1000)]);
@@ -181,8 +184,8 @@ fn the_third_segment_above_the_hole_repeats_just_the_hole() {
 
 #[test]
 fn a_recovery_sends_at_most_the_delivered_data_plus_one_segment() {
-    // The first four and the eleventh to sixteenth are lost.
-    let mut script = twenty_out(SACK);
+    // The first four segments and the eleventh to sixteenth are lost.
+    let mut script = with_twenty_outstanding(SACK);
     let number = |segment: usize| u32::try_from(segment).unwrap() * 1000 + 1;
     let mut sent = 0;
     for end in 15..=20_usize {
@@ -254,8 +257,8 @@ fn the_loss_of_the_last_segment_is_repaired_by_a_probe_in_about_two_round_trips(
     assert!(pair.transfer(Side::Client, ids, &data) == data);
     let statistics = pair.client.status(ids.0).unwrap().statistics;
     assert_eq!((statistics.timeouts, statistics.tail_probes), (0, 1));
-    let took = pair.context.now - start;
-    assert!(took <= Duration::from_millis(5 * 200), "{took:?}");
+    let duration = pair.context.now - start;
+    assert!(duration <= Duration::from_millis(5 * 200), "{duration:?}");
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn a_timeout_that_was_too_early_is_undone_by_the_echo_of_the_timestamp() {
 // attack row 40
 #[test]
 fn attack_40_reneged_data_is_retransmitted() {
-    let mut script = twenty_out(SACK);
+    let mut script = with_twenty_outstanding(SACK);
     report(&mut script, 10_001, &[(11_001, 30_001)]);
     let mut una = 11_001;
     let mut sent = report(&mut script, una, &[]);
@@ -302,22 +305,26 @@ fn attack_40_reneged_data_is_retransmitted() {
 fn attack_23_no_tiny_segments_or_blocks_cause_a_panic() {
     for mss in [8, 48, 64, 88] {
         let permitted = Options { mss: Some(mss), sack_permitted: true, ..Options::default() };
-        let mut script = Script::asked_for(SACK, permitted);
+        let mut script = Script::asked_for_options(SACK, permitted);
         script.peer(Flags::ACK, 1, 1, b"");
         let mut rng = Rng::from_seed(u64::from(mss));
         let data = pattern(1 << 18);
-        let taken = script.tcp.send(script.id.unwrap(), &data).unwrap();
-        assert_eq!(taken, data.len());
+        let queued_len = script.tcp.send(script.id.unwrap(), &data).unwrap();
+        assert_eq!(queued_len, data.len());
         script.output();
         let mut una = 1;
         for _ in 0..2000 {
-            let out = u32::try_from(script.status().recovery.outstanding).unwrap();
-            let mut place = || {
-                let offset = u32::try_from(rng.below(u64::from(out) + 200)).unwrap();
+            let outstanding = u32::try_from(script.status().recovery.outstanding).unwrap();
+            let mut random_seq = || {
+                let offset = u32::try_from(rng.below(u64::from(outstanding) + 200)).unwrap();
                 (una + offset).saturating_sub(100)
             };
-            let all = [(place(), place()), (place(), place()), (place(), place())];
-            let ack = if place() % 4 == 0 { (una + 64).min(una + out) } else { una };
+            let all = [
+                (random_seq(), random_seq()),
+                (random_seq(), random_seq()),
+                (random_seq(), random_seq()),
+            ];
+            let ack = if random_seq() % 4 == 0 { (una + 64).min(una + outstanding) } else { una };
             una = una.max(ack);
             report(&mut script, ack, &all);
             let status = script.status();
@@ -369,7 +376,8 @@ fn a_lost_answer_does_not_lengthen_the_timeout() {
     }
     assert!(script.status().rto > Duration::from_secs(1), "it has backed off");
     script.wait_millis(100);
-    // The peer had received both segments long before, so it answers the last transmission.
+    // The peer received both segments long ago, so this acknowledgment answers the last
+    // transmission.
     report(&mut script, 3001, &[(1001, 2001)]);
     let status = script.status();
     assert!(status.srtt.unwrap() <= Duration::from_millis(110), "{:?}", status.srtt);
@@ -386,11 +394,11 @@ fn the_tail_is_not_probed_at_a_zero_window() {
     assert_eq!(script.status().statistics.tail_probes, 0);
 }
 
-// RFC 6298 (5.1)
+// RFC 6298 (5.1): the timer is not restarted while it runs.
 #[test]
 fn retransmissions_behind_the_first_hole_do_not_postpone_the_timeout() {
     const MS: Duration = Duration::from_millis(1);
-    let mut script = twenty_out(SACK);
+    let mut script = with_twenty_outstanding(SACK);
     let first = report(&mut script, 10_001, &[(11_001, 14_001)]);
     assert_eq!(extents(&first), [(10_001, 1000)]);
     let rto = script.status().rto;

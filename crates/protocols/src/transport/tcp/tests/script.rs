@@ -5,16 +5,16 @@ use std::string::String;
 
 /// The peer's initial sequence number, unless a script sets all initial sequence numbers.
 const PEER_ISN: Seq = Seq(5_000_000);
-/// Marks a script with arbitrary initial sequence numbers.
+/// Represents arbitrary initial sequence numbers in [`ScriptAt`].
 pub(super) const ANYWHERE: u64 = u64::MAX;
 /// The port of the peer.
 const PEER_PORT: u16 = 4000;
 
-/// Timers as with [`Profile::BULK`], but without extensions, to keep scripts short.
+/// The timers of [`Profile::BULK`] without extensions, to keep scripts short.
 pub(super) const PLAIN: Profile =
     Profile { extensions: false, congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
-/// A sent segment, with sequence numbers relative to the initial ones.
+/// A sent segment. Sequence numbers are relative to the initial ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) millis: u64,
@@ -52,7 +52,7 @@ pub(super) fn flags_text(flags: Flags) -> String {
     set.join(",")
 }
 
-/// A script in which the sequence numbers of both sides begin at `ISN`, or anywhere for
+/// A script in which the sequence numbers of both sides begin at `ISN`. They are arbitrary if it is
 /// [`ANYWHERE`].
 pub(super) struct ScriptAt<const ISN: u64> {
     pub(super) context: TestContext,
@@ -97,7 +97,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         }
     }
 
-    fn begin_where_wanted(&mut self, ends: (SocketAddr, SocketAddr)) {
+    fn set_initial_numbers(&mut self, ends: (SocketAddr, SocketAddr)) {
         if let Ok(isn) = u32::try_from(ISN) {
             begin_at(&mut self.tcp, ends, self.context.now, Seq(isn));
         }
@@ -106,19 +106,19 @@ impl<const ISN: u64> ScriptAt<ISN> {
     pub(super) fn listening(profile: Profile) -> Self {
         let mut script = Self::new();
         script.tcp.listen(PORT, profile).unwrap();
-        script.begin_where_wanted((
+        script.set_initial_numbers((
             SocketAddr::new(SERVER, PORT),
             SocketAddr::new(CLIENT, PEER_PORT),
         ));
         script
     }
 
-    /// Returns a connection after an active open; the SYN has been sent.
+    /// Returns a connection after an active open. The SYN has been sent.
     pub(super) fn syn_sent(profile: Profile) -> Self {
         let mut script = Self::new();
         let remote = SocketAddr::new(CLIENT, PEER_PORT);
         let local = next_local_end(&script.tcp, SERVER, remote, &script.context);
-        script.begin_where_wanted((local, remote));
+        script.set_initial_numbers((local, remote));
         let id = script.tcp.open(SERVER, remote, profile, &mut script.context.cx()).unwrap();
         script.id = Some(id);
         let syn = script.output();
@@ -127,12 +127,12 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
-    /// Returns a connection opened by the peer; the answer to its SYN has been sent.
+    /// Returns a connection that the peer has opened. The answer to the peer's SYN has been sent.
     pub(super) fn syn_received(profile: Profile) -> Self {
-        Self::asked_for(profile, Options { mss: Some(1000), ..Options::default() })
+        Self::asked_for_options(profile, Options { mss: Some(1000), ..Options::default() })
     }
 
-    pub(super) fn asked_for(profile: Profile, options: Options) -> Self {
+    pub(super) fn asked_for_options(profile: Profile, options: Options) -> Self {
         let mut script = Self::listening(profile);
         script.options = options;
         let answer = script.peer(Flags::SYN, 0, 0, b"");
@@ -149,8 +149,8 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
-    /// Delivers a segment of the peer, with sequence numbers relative to the initial ones, and
-    /// returns the segments sent in response.
+    /// Delivers a segment of the peer, and returns the segments sent in response. Sequence numbers
+    /// are relative to the initial ones.
     pub(super) fn peer(&mut self, flags: Flags, seq: u32, ack: u32, data: &[u8]) -> Vec<Sent> {
         self.deliver(flags, seq, ack, data);
         self.output()
@@ -172,11 +172,11 @@ impl<const ISN: u64> ScriptAt<ISN> {
         let packet = make(header, ends, data);
         let to = internet::Header::to(SERVER, Protocol::Tcp);
         let lower = internet::Header { source: CLIENT, dscp_ecn: self.ecn, ..to };
-        let back = self.tcp.receive(&lower, packet, self.may_keep, &mut self.context.cx());
-        assert!(back.is_some() || self.may_keep);
+        let returned = self.tcp.receive(&lower, packet, self.may_keep, &mut self.context.cx());
+        assert!(returned.is_some() || self.may_keep);
     }
 
-    /// Delivers the next segment of the peer with four raw bytes of `options`.
+    /// Delivers the next segment of the peer, with the four bytes `options` in its header.
     pub(super) fn deliver_raw(&mut self, options: &[u8], data: &[u8]) {
         let header = Header {
             source_port: PEER_PORT,
@@ -193,24 +193,24 @@ impl<const ISN: u64> ScriptAt<ISN> {
         segment[12] = 6 << 4;
         let sum = LOWER.sum(CLIENT, SERVER, &segment).finish();
         segment[header::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
-        take(&mut self.tcp, (CLIENT, SERVER), &segment, &mut self.context.cx());
+        deliver_bytes(&mut self.tcp, (CLIENT, SERVER), &segment, &mut self.context.cx());
     }
 
-    /// Waits longer than any timer. Timers may be checked but must have no effect.
+    /// Waits longer than any timer. Timers may expire, but must have no effect.
     pub(super) fn assert_no_timer_runs(&mut self) {
         assert_eq!(self.wait(Duration::from_secs(3600)), []);
         assert_eq!(self.tcp.deadline(), None);
     }
 
-    /// Returns the segments to be sent now.
+    /// Returns the segments that are ready to be sent.
     pub(super) fn output(&mut self) -> Vec<Sent> {
-        let mut all = Vec::new();
+        let mut segments = Vec::new();
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.context.cx()) {
             let bytes = segment.packet.data().to_vec();
             let ecn = segment.lower.dscp_ecn;
             self.pool.put(segment.packet);
             let (header, len) = read(SERVER, CLIENT, &bytes);
-            all.push(Sent {
+            segments.push(Sent {
                 millis: self.context.now.as_nanos() / 1_000_000,
                 flags: header.flags,
                 seq: header.seq.since(self.iss),
@@ -227,10 +227,10 @@ impl<const ISN: u64> ScriptAt<ISN> {
             self.events.push(event);
         }
         assert_eq!(self.pool.lent(), 0, "no packet leaks");
-        all
+        segments
     }
 
-    /// Discards the segments to be sent now, to any destination, and returns their number.
+    /// Discards the segments that are ready to be sent, and returns their number.
     pub(super) fn discard_output(&mut self) -> usize {
         let mut count = 0;
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.context.cx()) {
@@ -243,14 +243,14 @@ impl<const ISN: u64> ScriptAt<ISN> {
     /// Advances time and returns the segments sent meanwhile.
     pub(super) fn wait(&mut self, time: Duration) -> Vec<Sent> {
         let end = self.context.now + time;
-        let mut all = self.output();
+        let mut segments = self.output();
         while let Some(at) = self.tcp.deadline().filter(|at| *at <= end) {
             self.context.now = self.context.now.max(at);
             self.tcp.timeout(&mut self.context.cx());
-            all.extend(self.output());
+            segments.extend(self.output());
         }
         self.context.now = end;
-        all
+        segments
     }
 
     pub(super) fn wait_millis(&mut self, millis: u64) -> Vec<Sent> {
@@ -284,7 +284,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         self.output();
     }
 
-    /// Returns the connection reported last to the user.
+    /// Returns the connection that was reported last to the user.
     pub(super) fn newest(&self) -> ConnectionId {
         self.others.last().copied().or(self.id).unwrap()
     }
@@ -314,7 +314,7 @@ pub(super) fn texts(sent: &[Sent]) -> Vec<String> {
     sent.iter().map(Sent::text).collect()
 }
 
-/// Returns when the segments left, in seconds.
+/// Returns the times at which the segments were sent, in seconds.
 pub(super) fn seconds(sent: &[Sent]) -> Vec<u64> {
     sent.iter().map(|sent| sent.millis / 1000).collect()
 }

@@ -1,4 +1,4 @@
-//! Every state with every kind of segment, as one table.
+//! A table of the answers to every kind of segment in every state.
 
 use super::*;
 use std::fmt::Write as _;
@@ -59,8 +59,8 @@ fn in_state(state: &str) -> (Script, u32, u32) {
     }
 }
 
-/// A kind of segment: name, flags, sequence number from the next expected one, acknowledgment from
-/// the highest sent one, data.
+/// A kind of segment: name, flags, sequence number, acknowledgment number, and data. The numbers
+/// are relative to the next expected and to the highest sent sequence number.
 type Kind = (&'static str, Flags, i32, i32, &'static [u8]);
 
 const FAR: i32 = 1_000_000;
@@ -90,26 +90,26 @@ fn every_state_answers_every_kind_of_segment_as_the_table_says() {
             let (mut script, next, sent) = in_state(state);
             let seq = next.wrapping_add_signed(seq);
             let ack = sent.wrapping_add_signed(ack);
-            // A delayed acknowledgment is part of the answer.
+            // If an acknowledgment is delayed, it belongs to the answer too.
             let mut answers = script.peer(flags, seq, ack, data);
             answers.extend(script.wait_millis(50));
-            let new = script.state().map_or("-".into(), |state| std::format!("{state}"));
+            let new_state = script.state().map_or("-".into(), |state| std::format!("{state}"));
             let mut answers = texts(&answers);
-            // Numbers of a new connection, and of a reset that echoes the segment, are not
-            // relative.
+            // The numbers of a new connection, and of a reset that copies them from the segment,
+            // are not relative.
             answers.iter_mut().for_each(|text| {
                 let words = text.split(' ').map(|word| {
-                    let long = word.parse::<u32>().is_ok_and(|number| number > 10_000_000);
-                    if long { "*" } else { word }
+                    let is_absolute = word.parse::<u32>().is_ok_and(|number| number > 10_000_000);
+                    if is_absolute { "*" } else { word }
                 });
                 *text = words.collect::<Vec<_>>().join(" ");
             });
             let answers = answers.join(" ");
-            writeln!(table, "{state:<21}| {name:<18}| {new:<13}| {answers}").unwrap();
+            writeln!(table, "{state:<21}| {name:<18}| {new_state:<13}| {answers}").unwrap();
         }
     }
     let table: Vec<_> = table.lines().map(str::trim_end).collect();
-    // The same table for all initial sequence numbers.
+    // All initial sequence numbers must result in the same table.
     insta::with_settings!({ prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(table.join("\n"));
     });

@@ -6,8 +6,8 @@ use crate::transport::tcp::listen::BACKLOG;
 /// Number of SYNs in a flood.
 const FLOOD: u32 = 1_000_000;
 
-/// Delivers a SYN of a nonexistent host, number `number` of a flood.
-fn forged(script: &mut Script, number: u32) {
+/// Delivers SYN number `number` of a flood, from a nonexistent host.
+fn deliver_forged_syn(script: &mut Script, number: u32) {
     let source = IpAddr::V4(Ipv4Addr::from_bits(0xC612_0000 + number / 50_000));
     let port = u16::try_from(1024 + number % 50_000).unwrap();
     let header = Header {
@@ -19,14 +19,14 @@ fn forged(script: &mut Script, number: u32) {
         ..Header::default()
     };
     let packet = make(header, (SocketAddr::new(source, port), SocketAddr::new(SERVER, PORT)), b"");
-    take(&mut script.tcp, (source, SERVER), packet.data(), &mut script.context.cx());
+    deliver_bytes(&mut script.tcp, (source, SERVER), packet.data(), &mut script.context.cx());
 }
 
 /// Returns a listener whose backlog is full of forged SYNs.
-fn flooded(profile: Profile) -> Script {
+fn flooded_listener(profile: Profile) -> Script {
     let mut script = Script::listening(profile);
     for number in 0..u32::try_from(BACKLOG).unwrap() {
-        forged(&mut script, number);
+        deliver_forged_syn(&mut script, number);
         script.discard_output();
     }
     assert_eq!(script.tcp.connections(), BACKLOG);
@@ -40,7 +40,7 @@ const ALL: Options = Options {
     ..Options::NONE
 };
 
-/// Makes a legitimate handshake with `options`, which must be answered by a cookie.
+/// Performs a legitimate handshake with `options`. The answer to its SYN must be a cookie.
 fn complete_handshake(script: &mut Script, options: Options) -> Header {
     script.options = options;
     let answer = script.peer(Flags::SYN, 0, 0, b"");
@@ -60,7 +60,7 @@ fn complete_handshake(script: &mut Script, options: Options) -> Header {
 fn a_legitimate_peer_connects_through_a_flood_of_a_million_and_memory_stays_flat() {
     let mut script = Script::listening(PLAIN);
     for number in 0..FLOOD {
-        forged(&mut script, number);
+        deliver_forged_syn(&mut script, number);
         script.discard_output();
         script.context.advance(Duration::from_micros(10));
     }
@@ -69,16 +69,16 @@ fn a_legitimate_peer_connects_through_a_flood_of_a_million_and_memory_stays_flat
     assert_eq!(script.state(), Some(State::Established));
     assert_eq!(script.events, [Event::Established]);
     assert_eq!(script.counted(Counter::TcpSynCookiesIn), 1);
-    let answered = script.counted(Counter::TcpSynCookiesOut);
-    assert_eq!(answered, u64::from(FLOOD) - BACKLOG as u64 + 1);
+    let cookies_sent = script.counted(Counter::TcpSynCookiesOut);
+    assert_eq!(cookies_sent, u64::from(FLOOD) - BACKLOG as u64 + 1);
 }
 
 // attack row 33
 #[test]
 fn unread_answers_to_a_flood_have_a_limit() {
-    let mut script = flooded(PLAIN);
+    let mut script = flooded_listener(PLAIN);
     for number in 1000..2000 {
-        forged(&mut script, number);
+        deliver_forged_syn(&mut script, number);
     }
     assert_eq!(script.discard_output(), 64);
     assert_eq!(script.counted(Counter::TcpOpensRefused), 1000 - 64);
@@ -86,7 +86,7 @@ fn unread_answers_to_a_flood_have_a_limit() {
 
 #[test]
 fn a_connection_by_cookie_carries_data_both_ways() {
-    let mut script = flooded(PLAIN);
+    let mut script = flooded_listener(PLAIN);
     complete_handshake(&mut script, Options { mss: Some(1000), ..Options::default() });
     script.peer(Flags::ACK, 1, 1, b"question");
     assert_eq!(script.tcp.received(script.id.unwrap()).unwrap(), b"question");
@@ -96,7 +96,7 @@ fn a_connection_by_cookie_carries_data_both_ways() {
 
 #[test]
 fn a_cookie_with_timestamps_keeps_the_options_of_the_peer() {
-    let mut script = flooded(Profile::BULK);
+    let mut script = flooded_listener(Profile::BULK);
     script.window = 1000;
     let answer = complete_handshake(&mut script, ALL);
     assert_eq!(answer.options.window_scale, Some(8));
@@ -106,16 +106,16 @@ fn a_cookie_with_timestamps_keeps_the_options_of_the_peer() {
 }
 
 #[test]
-fn without_timestamps_a_cookie_offers_what_needs_no_memory_only() {
-    let mut script = flooded(Profile::BULK);
+fn without_timestamps_a_cookie_offers_only_options_that_need_no_memory() {
+    let mut script = flooded_listener(Profile::BULK);
     let answer = complete_handshake(&mut script, Options { timestamps: None, ..ALL });
     assert_eq!(answer.options.window_scale, None);
     assert_eq!(script.status().send_window, 60_000);
 }
 
 #[test]
-fn data_that_comes_before_the_acknowledgment_of_a_cookie_opens_too() {
-    let mut script = flooded(PLAIN);
+fn data_that_arrives_before_the_acknowledgment_of_a_cookie_opens_the_connection() {
+    let mut script = flooded_listener(PLAIN);
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     script.iss = answer[0].header.seq;
     script.peer(Flags::ACK, 1, 1, b"first");
@@ -124,7 +124,7 @@ fn data_that_comes_before_the_acknowledgment_of_a_cookie_opens_too() {
 
 #[test]
 fn a_guessed_cookie_is_reset_and_counted() {
-    let mut script = flooded(PLAIN);
+    let mut script = flooded_listener(PLAIN);
     script.peer(Flags::SYN, 0, 0, b"");
     let answer = script.peer(Flags::ACK, 1, 12_345, b"");
     assert_eq!(texts(&answer), ["<RST seq 12345 len 0>"]);
@@ -134,7 +134,7 @@ fn a_guessed_cookie_is_reset_and_counted() {
 
 #[test]
 fn a_cookie_is_valid_for_two_minutes() {
-    let mut script = flooded(PLAIN);
+    let mut script = flooded_listener(PLAIN);
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     script.iss = answer[0].header.seq;
     script.context.advance(Duration::from_secs(129));
@@ -153,7 +153,7 @@ fn without_an_issued_cookie_none_is_checked() {
 
 #[test]
 fn the_backlog_is_free_again_when_its_syns_are_given_up() {
-    let mut script = flooded(PLAIN);
+    let mut script = flooded_listener(PLAIN);
     while let Some(deadline) = script.tcp.deadline() {
         script.context.now = deadline;
         script.tcp.timeout(&mut script.context.cx());
@@ -168,7 +168,7 @@ fn the_backlog_is_free_again_when_its_syns_are_given_up() {
 
 #[test]
 fn a_long_segment_that_brings_a_cookie_back_is_read_whole() {
-    let mut script = flooded(PLAIN);
+    let mut script = flooded_listener(PLAIN);
     script.options = Options { mss: Some(1000), ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     script.iss = answer[0].header.seq;
@@ -181,7 +181,7 @@ fn a_long_segment_that_brings_a_cookie_back_is_read_whole() {
 
 #[test]
 fn a_cookie_never_negotiates_ecn() {
-    let mut script = flooded(Profile { ecn: true, ..PLAIN });
+    let mut script = flooded_listener(Profile { ecn: true, ..PLAIN });
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     script.iss = answer[0].header.seq;
     script.peer(Flags::ACK.with(Flags::ECE), 1, 1, b"");

@@ -5,10 +5,10 @@ use super::*;
 
 const STAMPED: Options = Options { mss: Some(1000), timestamps: Some((1000, 0)), ..Options::NONE };
 
-/// Returns a connection in TIME-WAIT that has received the timestamp 1000, or none, and the
-/// sequence numbers up to 2.
+/// Returns a connection in TIME-WAIT. It has received the sequence numbers up to 2. If `options`
+/// contain timestamps, it has received the timestamp 1000.
 fn time_wait(profile: Profile, options: Options) -> Script {
-    let mut script = Script::asked_for(profile, options);
+    let mut script = Script::asked_for_options(profile, options);
     script.options.timestamps = options.timestamps;
     script.peer(Flags::ACK, 1, 1, b"");
     script.close();
@@ -18,7 +18,7 @@ fn time_wait(profile: Profile, options: Options) -> Script {
     script
 }
 
-/// Returns the state after a SYN with sequence number `seq` and timestamp `value`.
+/// Returns the state after a SYN with the sequence number `seq` and the timestamp `value`.
 fn state_after(mut script: Script, seq: u32, value: Option<u32>) -> State {
     script.options = Options { timestamps: value.map(|value| (value, 0)), ..STAMPED };
     script.peer(Flags::SYN, seq, 0, b"");

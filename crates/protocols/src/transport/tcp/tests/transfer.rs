@@ -69,7 +69,7 @@ fn close_by_one_side_and_then_the_other_leads_through_time_wait() {
 }
 
 #[test]
-fn other_policies_hold_from_the_next_segment_on() {
+fn a_changed_profile_applies_from_the_next_segment_on() {
     let mut script = Script::established(PLAIN);
     script.send(b"a");
     assert_eq!(texts(&script.send(b"b")), [""; 0]);

@@ -55,7 +55,7 @@ fn without_a_round_trip_from_the_handshake_they_grow_as_well() {
 }
 
 #[test]
-fn without_a_scale_the_window_grows_to_what_its_field_can_say() {
+fn without_window_scale_the_window_grows_to_the_maximum_of_its_field() {
     let (pair, ids) = transfer(Profile { extensions: false, ..GROWING }, 4_000_000);
     assert_eq!(buffers(&pair, ids).1, 0xFFFF);
 }
@@ -70,9 +70,9 @@ fn a_slow_reader_keeps_its_window_small_however_fast_the_sender_is() {
     while read < data.len() {
         sent += pair.client.send(ids.0, &data[sent..]).unwrap();
         pair.run(Duration::from_millis(5));
-        let got = pair.server.received(ids.1).unwrap();
-        let count = got.len().min(3000);
-        assert!(got[..count] == data[read..read + count]);
+        let chunk = pair.server.received(ids.1).unwrap();
+        let count = chunk.len().min(3000);
+        assert!(chunk[..count] == data[read..read + count]);
         read += count;
         pair.server.consume(ids.1, count).unwrap();
         pair.output();
@@ -110,7 +110,7 @@ fn typed_input_never_grows_a_buffer() {
 }
 
 #[test]
-fn a_host_whose_buffers_have_grown_enough_lets_none_grow_further() {
+fn at_the_growth_limit_of_the_host_no_buffer_grows() {
     let mut pair = Pair::new(1);
     pair.client.set_growth_max(10_000);
     pair.server.set_growth_max(10_000);

@@ -29,7 +29,7 @@ fn nagle_does_not_delay_urgent_data() {
 }
 
 #[test]
-fn the_notice_passes_a_zero_window_without_data() {
+fn a_zero_window_does_not_delay_the_urgent_notice() {
     let mut script = Script::established(PLAIN);
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");

@@ -35,8 +35,8 @@ fn probes_begin_after_a_timeout_and_back_off() {
     let mut script = peer_window(0);
     script.send(b"abc");
     let sent = script.wait(Duration::from_secs(7));
-    let at: Vec<_> = sent.iter().map(|probe| probe.millis).collect();
-    assert_eq!(at, [200, 600, 1400, 3000, 6200]);
+    let probe_times: Vec<_> = sent.iter().map(|probe| probe.millis).collect();
+    assert_eq!(probe_times, [200, 600, 1400, 3000, 6200]);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn attack_34_a_released_connection_does_not_wait_for_the_window() {
 }
 
 #[test]
-fn a_probe_that_is_taken_counts_as_sent() {
+fn an_accepted_probe_counts_as_sent() {
     let mut script = peer_window(0);
     script.send(b"abc");
     script.wait_millis(300);
@@ -82,7 +82,7 @@ fn a_fin_alone_probes_a_zero_window_too() {
 
 // req RFC9293:MUST-34, RFC9293:MUST-35
 #[test]
-fn a_window_that_shuts_over_data_in_flight_is_probed_and_the_data_not_lost() {
+fn a_window_that_closes_over_data_in_flight_loses_no_data() {
     let mut script = Script::established(PLAIN);
     script.send(&pattern(5000));
     script.window = 0;
@@ -146,8 +146,8 @@ fn without_nagle_every_small_segment_leaves_at_once() {
 #[test]
 fn each_window_update_policy_advertises_its_windows() {
     for (window_update, offers) in [
-        // 2,000 bytes, read as they arrive in segments of 500. The last segment uses the window up,
-        // and is acknowledged before it is read.
+        // 2,000 bytes arrive in segments of 500, and are read immediately. The last segment uses up
+        // the window, and is acknowledged before it is read.
         (WindowUpdate::UsedUp, [1500, 1000, 500, 1500]),
         (WindowUpdate::AsRead, [2000, 2000, 2000, 2000]),
     ] {
@@ -198,7 +198,7 @@ fn fill(script: &mut Script, len: u32) {
 }
 
 #[test]
-fn the_window_of_a_screen_is_announced_again_only_when_half_used_and_then_to_the_maximum() {
+fn a_screenful_window_is_advertised_in_full_once_half_of_it_is_used() {
     let mut script = Script::established(INTERACTIVE);
     for (step, window) in [(0, 2000), (1, 1500), (2, 2500)] {
         script.deliver(Flags::ACK, 1 + step * 500, 1, &pattern(500));
@@ -275,7 +275,7 @@ fn a_lost_window_update_is_found_by_a_probe() {
 #[test]
 fn all_data_in_an_advertised_scaled_window_is_accepted() {
     let options = Options { mss: Some(1000), window_scale: Some(0), ..Options::default() };
-    let mut script = Script::asked_for(Profile::BULK, options);
+    let mut script = Script::asked_for_options(Profile::BULK, options);
     script.peer(Flags::ACK, 1, 1, b"");
     let mut seq = 1;
     let mut edge = 60_000;
@@ -329,7 +329,7 @@ fn a_window_of_many_segments_keeps_them_whole() {
 }
 
 #[test]
-fn a_screen_at_a_server_leaves_before_any_of_it_is_acknowledged() {
+fn a_server_sends_a_whole_screen_before_any_acknowledgment() {
     let serving = Profile { extensions: false, ..Profile::serving(4000) };
     let mut script = Script::established(serving);
     assert_eq!(extents(&script.send(&pattern(1966))), [(1, 1000), (1001, 966)]);
@@ -363,8 +363,8 @@ fn a_window_of_an_older_segment_is_ignored() {
     assert_eq!(script.status().send_window, 500);
 }
 
-/// Returns an open connection with segments of 1000 bytes to a peer with a window of 9500 bytes,
-/// which ten segments of 950 would fill.
+/// Returns an open connection with segments of 1000 bytes. The peer's window has 9500 bytes, and
+/// ten segments of 950 bytes would fill it.
 fn uneven_window() -> Script {
     let mut script = Script::listening(PLAIN);
     script.window = 9500;
@@ -400,20 +400,20 @@ fn a_rounded_up_window_never_exceeds_the_buffer() {
     let acknowledgment = Acknowledgment::AtOutput;
     let profile = Profile { receive_window, acknowledgment, ..Profile::BULK };
     let offered = Options { mss: Some(1000), window_scale: Some(0), ..Options::default() };
-    let mut script = Script::asked_for(profile, offered);
+    let mut script = Script::asked_for_options(profile, offered);
     script.peer(Flags::ACK, 1, 1, b"");
     let ends = (SocketAddr::new(SERVER, PORT), SocketAddr::new(CLIENT, 4000));
     let mut seq = 1;
     let mut window = |script: &mut Script| {
         let answer = script.peer(Flags::ACK, seq, 1, b"x");
         seq += 1;
-        let room = script.tcp.table.find(ends).unwrap().1.receive.free_space();
-        (usize::from(answer[0].header.window) << 1, room)
+        let free_space = script.tcp.table.find(ends).unwrap().1.receive.free_space();
+        (usize::from(answer[0].header.window) << 1, free_space)
     };
     let (whole, _) = window(&mut script);
-    // Nothing is read: each window, before it is rounded up, is a byte less than the previous one.
-    let (offered, room) =
+    // Nothing is read. Before rounding up, each window is one byte smaller than the previous one.
+    let (offered, free_space) =
         (0..100_000).map(|_| window(&mut script)).find(|(offered, _)| *offered != whole).unwrap();
     assert!(offered < whole);
-    assert_eq!(room + 1, whole);
+    assert_eq!(free_space + 1, whole);
 }

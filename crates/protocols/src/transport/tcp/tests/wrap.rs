@@ -1,6 +1,6 @@
-//! Attack row 47: transfers whose sequence numbers pass 2^31 and 2^32.
+//! Row 47 of the attack table: transfers whose sequence numbers pass 2^31 and 2^32.
 //!
-//! The initial sequence number is a clock plus a hash, and the clock starts at a value that gives
+//! The initial sequence number is a clock plus a hash. The tests set the clock so that the sum is
 //! the desired number. The scripts of all other files run again with such numbers in `past_zero.rs`
 //! and `past_middle.rs`.
 
@@ -11,13 +11,13 @@ fn end_of_client(pair: &Pair) -> SocketAddr {
     next_local_end(&pair.client, CLIENT, SocketAddr::new(SERVER, PORT), &pair.context)
 }
 
-/// Makes the next connection of the client begin at `isn`.
+/// Sets the initial sequence number of the client's next connection to `isn`.
 pub(super) fn client_begins_at(pair: &mut Pair, isn: u32) {
     let ends = (end_of_client(pair), SocketAddr::new(SERVER, PORT));
     begin_at(&mut pair.client, ends, Instant::ZERO, Seq(isn));
 }
 
-/// Makes the next connection of the server begin at `isn`.
+/// Sets the initial sequence number of the server's next connection to `isn`.
 pub(super) fn server_begins_at(pair: &mut Pair, isn: u32) {
     let ends = (SocketAddr::new(SERVER, PORT), end_of_client(pair));
     let arrival = Instant::ZERO + pair.delay;
@@ -38,7 +38,7 @@ fn transfers_both_ways(mut pair: Pair, begin: Seq) {
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0));
 }
 
-/// The modules without scripts of a single TCP, and those that run the scripts.
+/// Modules that are not run again: those without scripts, and those that run the scripts.
 const WITHOUT_SCRIPTS: [&str; 5] = ["mod", "script", "past_zero", "past_middle", "wrap"];
 
 // attack row 47

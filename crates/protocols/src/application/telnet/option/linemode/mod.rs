@@ -4,7 +4,7 @@
 //! signal characters become commands (TRAPSIG), and how tabs (SOFT_TAB) and control characters
 //! (LIT_ECHO) are displayed. The user answers a new mode by repeating it with MODE_ACK. SLC (`slc`)
 //! negotiates the character of each function. With FORWARDMASK the server may specify characters
-//! besides line ends at which pending input is sent; the user may refuse that like an option.
+//! besides line ends at which pending input is sent; the user may refuse this request.
 //!
 //! This module negotiates and stores these three parameters; the caller does the editing.
 
@@ -195,7 +195,7 @@ impl Linemode {
     /// a server sends none.
     pub(in crate::application::telnet) fn begin(&mut self) -> Option<Vec<u8>> {
         *self = Self::new(self.is_user);
-        self.is_user.then(|| slc::content(&self.characters.all()))
+        self.is_user.then(|| slc::content(&self.characters.all_triplets()))
     }
 
     /// Returns the content of the subnegotiation by which a server requests a mode.
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mode_is_answered_once_and_the_current_mode_is_not() {
+    fn a_mode_is_answered_only_if_it_differs_from_the_current_mode() {
         let mut user = Linemode::new(true);
         let mode = LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS);
         let (answers, event) = receive(&mut user, &[MODE, 3]).unwrap();

@@ -60,7 +60,7 @@ functions! {
     EW = 12, "EW";
     /// Display the line again.
     RP = 13, "RP";
-    /// Take the next character literally.
+    /// Insert the next character literally.
     LNEXT = 14, "LNEXT";
     /// Resume the output.
     XON = 15, "XON";
@@ -107,7 +107,7 @@ impl SlcFunction {
         usize::from(self.0).checked_sub(1).filter(|&index| index < FUNCTIONS)
     }
 
-    fn at(index: usize) -> Self {
+    fn from_index(index: usize) -> Self {
         Self(u8::try_from(index + 1).unwrap_or(u8::MAX))
     }
 }
@@ -284,14 +284,14 @@ impl SlcTable {
     /// Returns the character of a function.
     #[must_use]
     pub fn get(&self, function: SlcFunction) -> SpecialCharacter {
-        let place = function.index().and_then(|index| self.current.get(index));
-        place.copied().unwrap_or_default()
+        let character = function.index().and_then(|index| self.current.get(index));
+        character.copied().unwrap_or_default()
     }
 
     /// Returns the triplets of all functions.
-    pub(super) fn all(&self) -> Vec<Triplet> {
+    pub(super) fn all_triplets(&self) -> Vec<Triplet> {
         let triplet = |(index, character): (usize, &SpecialCharacter)| {
-            let function = SlcFunction::at(index);
+            let function = SlcFunction::from_index(index);
             Triplet { function, is_answer: false, character: *character }
         };
         self.current.iter().enumerate().map(triplet).collect()
@@ -321,7 +321,7 @@ impl SlcTable {
             if is_answered(triplet.function) {
                 continue;
             }
-            let before = self.get(triplet.function);
+            let character_before = self.get(triplet.function);
             if triplet.function == ALL {
                 let list = self.on_request(triplet.character.level);
                 has_changed |= triplet.character.level == SlcLevel::Default;
@@ -331,7 +331,7 @@ impl SlcTable {
             } else if let Some(answer) = self.on_triplet(*triplet) {
                 answers.push(answer);
             }
-            has_changed |= self.get(triplet.function) != before;
+            has_changed |= self.get(triplet.function) != character_before;
         }
         (answers, has_changed)
     }
@@ -344,7 +344,7 @@ impl SlcTable {
             SlcLevel::Value => {}
             SlcLevel::NoSupport | SlcLevel::CantChange => return Vec::new(),
         }
-        self.all()
+        self.all_triplets()
     }
 
     /// Processes one triplet. Returns the answer, if one is due.
@@ -379,7 +379,7 @@ impl SlcTable {
                 Some(Triplet { function, is_answer: false, character: defaults })
             }
             (SlcLevel::NoSupport, _) => accept(current),
-            // Neither end can change its value.
+            // The ends have different fixed values, or the local end does not support the function.
             (SlcLevel::CantChange, SlcLevel::CantChange) | (_, SlcLevel::NoSupport) => {
                 if is_answer {
                     return None;
