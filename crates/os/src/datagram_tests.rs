@@ -53,7 +53,7 @@ fn a_window_of_datagrams_arrives_unchanged() {
 fn without_kernel_segmentation_datagrams_are_sent_individually() {
     let (client, _) = socket(LOOPBACK);
     let (server, to) = socket(LOOPBACK);
-    client.segments.store(false, Ordering::Relaxed);
+    client.can_segment.store(false, Ordering::Relaxed);
     let lens = [512; 40];
     let bytes = pattern(lens.iter().sum());
     assert_eq!(client.send(&bytes, &lens, to).unwrap(), 40);
@@ -72,7 +72,7 @@ fn datagrams_longer_than_the_path_mtu_are_sent_fragmented() {
         let lens = [8192; 4];
         let bytes = pattern(lens.iter().sum());
         assert_eq!(client.send(&bytes, &lens, to).unwrap(), 4);
-        assert!(!client.segments.load(Ordering::Relaxed));
+        assert!(!client.can_segment.load(Ordering::Relaxed));
         assert_eq!(receive_datagrams(&server, 4)[3].1, split_datagrams(&bytes, &lens)[3]);
     });
 }

@@ -268,7 +268,7 @@ mod tests {
             sender.send(()).unwrap();
             Ok(other.join().unwrap())
         });
-        assert_eq!(read.unwrap().unwrap(), b"root's");
+        assert_eq!(result.unwrap().unwrap(), b"root's");
         fs::remove_dir_all(&path).unwrap();
     }
 }

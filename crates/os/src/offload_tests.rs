@@ -175,7 +175,7 @@ impl Peer {
         }
         let known_len = usize::try_from(self.next_in.wrapping_sub(sequence)).unwrap();
         if tcp[13] & SYN == 0 && known_len < 1 << 31 {
-            payload.drain(..known.min(payload.len()));
+            payload.drain(..known_len.min(payload.len()));
         }
         self.next_in = self.next_in.wrapping_add(u32::try_from(payload.len()).unwrap());
         (header, tcp[13], payload)
