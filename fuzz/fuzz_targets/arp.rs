@@ -1,5 +1,6 @@
-//! A script of ARP packets (arbitrary or well-formed bytes), packets to send, and time steps: the
-//! neighbor cache keeps its limits, no packet leaks, and all output can be parsed.
+//! Input: a script of ARP packets (arbitrary or well-formed bytes), packets to send, and time
+//! steps. Checked: the neighbor cache keeps its limits, no packet leaks, and all output can be
+//! parsed.
 #![no_main]
 
 use fuzz::bench::Bench;

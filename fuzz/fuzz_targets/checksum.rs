@@ -1,5 +1,5 @@
-//! The Internet checksum over arbitrary bytes, split at any even offset: one piece or two give the
-//! same sum, and a packet that contains its checksum verifies.
+//! Input: arbitrary bytes, split at any even offset. Checked: the Internet checksum is the same
+//! over one piece and over two, and a packet that contains its checksum verifies.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! A script of answers to a DHCP client: arbitrary bytes as options after a fixed part that matches
-//! the client's request. The client never uses an unchecked address, and all its output can be
-//! parsed.
+//! Input: a script of answers to a DHCP client, with arbitrary bytes as options after a fixed part
+//! that matches the client's request. Checked: the client never uses an unchecked address, and all
+//! its output can be parsed.
 #![no_main]
 
 use fuzz::bench::Bench;

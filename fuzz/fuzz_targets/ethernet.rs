@@ -1,5 +1,6 @@
-//! A script of whole frames into a station on an Ethernet segment that configures its addresses:
-//! the station becomes idle after each frame, keeps few packets, and sends only valid frames.
+//! Input: a script of whole frames into a station on an Ethernet segment that configures its
+//! addresses. Checked: the station becomes idle after each frame, keeps few packets, and sends only
+//! valid frames.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,6 @@
-//! Arbitrary bytes as the input of an FTP server's control connection: split or whole, they cause
-//! the same replies, no command contains a line end, and replies stay within their limit.
+//! Input: arbitrary bytes as the input of an FTP server's control connection. Checked: split or
+//! whole, they cause the same replies, no command contains a line end, and replies stay within
+//! their limit.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,6 +1,6 @@
-//! Arbitrary bytes on a data connection, in every type, structure, mode and word format: split or
-//! whole, they decode to the same result. Any file survives encoding and decoding if the
-//! representation is lossless.
+//! Input: arbitrary bytes on a data connection, in every type, structure, mode and word format.
+//! Checked: split or whole, they decode to the same result. Any file survives encoding and decoding
+//! if the representation is lossless.
 #![no_main]
 
 use fuzz::corpus::write_seeds;

@@ -1,6 +1,6 @@
-//! Arbitrary bytes as a listing in any dialect: each parsed entry has a name, and a name accepted
-//! for a local file cannot leave the directory. However the listing is split, the collector returns
-//! the same entries within its limits. Any pattern is matched against any name.
+//! Input: arbitrary bytes as a listing in any dialect. Checked: each parsed entry has a name, and a
+//! name accepted for a local file cannot leave the directory. However the listing is split, the
+//! collector returns the same entries within its limits. Any pattern is matched against any name.
 #![no_main]
 
 use fuzz::corpus::write_seeds;

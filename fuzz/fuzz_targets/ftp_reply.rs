@@ -1,6 +1,6 @@
-//! Arbitrary bytes as the replies of an FTP server: split or whole, the bytes parse to the same
-//! replies. A client does not panic, connects only to its server, and displays no control
-//! characters.
+//! Input: arbitrary bytes as the replies of an FTP server. Checked: split or whole, the bytes parse
+//! to the same replies. A client does not panic, connects only to its server, and displays no
+//! control characters.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,6 +1,6 @@
-//! Arbitrary bytes from a host into the Heath-19, interleaved with keystrokes: split or whole, the
-//! bytes paint the same screen, the cursor stays on the screen, the queues are limited, and the
-//! rendering matches the screen.
+//! Input: arbitrary bytes from a host into the Heath-19, interleaved with keystrokes. Checked:
+//! split or whole, the bytes paint the same screen, the cursor stays on the screen, the queues are
+//! limited, and the rendering matches the screen.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as an ICMP message, unchanged or with a repaired checksum, to a host that waits
-//! for an echo reply: no packet leaks, and an error is never answered.
+//! Input: arbitrary bytes as an ICMP message, unchanged or with a repaired checksum, to a host that
+//! waits for an echo reply. Checked: no packet leaks, and an error is never answered.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as a datagram, with and without a repaired header: the parsed lengths agree with
-//! the bytes, and every datagram is answered, delivered or returned to the pool.
+//! Input: arbitrary bytes as a datagram, with and without a repaired header. Checked: the parsed
+//! lengths agree with the bytes, and every datagram is answered, delivered or returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as an IPv6 datagram: the parsed lengths agree with the bytes, and every datagram
-//! is answered, delivered, kept as a fragment or returned to the pool.
+//! Input: arbitrary bytes as an IPv6 datagram. Checked: the parsed lengths agree with the bytes,
+//! and every datagram is answered, delivered, kept as a fragment or returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;

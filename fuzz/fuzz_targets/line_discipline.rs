@@ -1,5 +1,5 @@
-//! Arbitrary bytes typed into a line: canonicalization is idempotent, and the line discipline reads
-//! the same text from the typed and the canonical form.
+//! Input: arbitrary bytes typed into a line. Checked: canonicalization is idempotent, and the line
+//! discipline reads the same text from the typed and the canonical form.
 #![no_main]
 
 use fuzz::bench::Bench;

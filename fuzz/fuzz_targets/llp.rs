@@ -1,6 +1,6 @@
-//! Arbitrary bytes from a line into LLP, split anywhere, while the other direction sends: LLP
-//! transmits bytes whenever it reports pending output, no timer stays due, and every packet is
-//! returned to the pool.
+//! Input: arbitrary bytes from a line into LLP, split anywhere, while the other direction sends.
+//! Checked: LLP transmits bytes whenever it reports pending output, no timer stays due, and every
+//! packet is returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;

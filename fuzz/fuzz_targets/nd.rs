@@ -1,6 +1,6 @@
-//! A script of Neighbor Discovery messages (a type and arbitrary bytes) to a host that
-//! autoconfigures its addresses and uses the advertised routers: every list keeps its limit, and
-//! all output can be parsed.
+//! Input: a script of Neighbor Discovery messages (a type and arbitrary bytes) to a host that
+//! autoconfigures its addresses and uses the advertised routers. Checked: every list keeps its
+//! limit, and all output can be parsed.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes and frames into one end of a PPP link, alone or after both ends have opened it:
-//! no packet leaks, delivered packets fit the MTU, and the timers stop.
+//! Input: arbitrary bytes and frames into one end of a PPP link, alone or after both ends have
+//! opened it. Checked: no packet leaks, delivered packets fit the MTU, and the timers stop.
 #![no_main]
 
 use fuzz::bench::Bench;

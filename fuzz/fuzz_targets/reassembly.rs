@@ -1,5 +1,5 @@
-//! Arbitrary fragments of one datagram, checked against a byte map: the reassembler completes or
-//! discards the datagram at the same fragment as the map, and keeps no data after that.
+//! Input: arbitrary fragments of one datagram. Checked: the reassembler completes or discards the
+//! datagram at the same fragment as a reference model (a byte map), and keeps no data after that.
 #![no_main]
 
 use fuzz::bench::Bench;

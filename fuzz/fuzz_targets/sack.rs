@@ -1,5 +1,6 @@
-//! A script of transmissions, acknowledgments and SACK blocks into the record of a connection's
-//! outstanding data: after every step the record agrees with a model of each byte.
+//! Input: a script of transmissions, acknowledgments and SACK blocks into the record of a
+//! connection's outstanding data. Checked: after every step the record agrees with a model of each
+//! byte.
 #![no_main]
 
 use fuzz::script::Script;

@@ -1,5 +1,6 @@
-//! Arbitrary bytes from a line into SLIP, split anywhere: split or whole, the bytes give the same
-//! datagrams, the datagrams pass a second line unchanged, and every packet is returned to the pool.
+//! Input: arbitrary bytes from a line into SLIP, split anywhere. Checked: split or whole, the bytes
+//! give the same datagrams, the datagrams pass a second line unchanged, and every packet is
+//! returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,6 +1,6 @@
-//! A script of whole datagrams into a station that listens and has one connection open: after each
-//! datagram the station becomes idle and has returned every packet to the pool, and all its output
-//! can be parsed.
+//! Input: a script of whole datagrams into a station that listens and has one connection open.
+//! Checked: after each datagram the station becomes idle and has returned every packet to the pool,
+//! and all its output can be parsed.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,6 +1,6 @@
-//! A script of segments, user calls and time steps into a TCP that begins in any of its states: all
-//! output can be parsed, no packet leaks, no timer stays due, and every state that waits for the
-//! peer has a timer.
+//! Input: a script of segments, user calls and time steps into a TCP that begins in any of its
+//! states. Checked: all output can be parsed, no packet leaks, no timer stays due, and every state
+//! that waits for the peer has a timer.
 #![no_main]
 
 use fuzz::bench::Bench;

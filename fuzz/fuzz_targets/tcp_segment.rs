@@ -1,5 +1,5 @@
-//! Arbitrary bytes as a TCP segment, unchanged or with a repaired checksum: a parsed header can be
-//! written and parsed again, and the known options do not change.
+//! Input: arbitrary bytes as a TCP segment, unchanged or with a repaired checksum. Checked: a
+//! parsed header can be written and parsed again, and the known options do not change.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,7 +1,7 @@
-//! Arbitrary bytes from the peer into a Telnet client and server: split or whole, the bytes are
-//! interpreted as the same data and events, and the output queue keeps its limit. Two ends whose
-//! messages cross become idle and agree on every option. Every option is allowed, every inspector
-//! record is formatted, and data after the start of compression is inflated.
+//! Input: arbitrary bytes from the peer into a Telnet client and server. Checked: split or whole,
+//! the bytes are interpreted as the same data and events, and the output queue keeps its limit. Two
+//! ends whose messages cross become idle and agree on every option. Every option is allowed, every
+//! inspector record is formatted, and data after the start of compression is inflated.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,6 +1,6 @@
-//! Arbitrary bytes from a host into the terminal: split or whole, the bytes paint the same screen,
-//! the cursor stays on a screen of any size, every wide character has its second cell, and replies
-//! are limited.
+//! Input: arbitrary bytes from a host into the terminal. Checked: split or whole, the bytes paint
+//! the same screen, the cursor stays on a screen of any size, every wide character has its second
+//! cell, and replies are limited.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,6 @@
-//! Requests, and a script of datagrams to both ends of a transfer: all output fits the negotiated
-//! sizes, and if the ends are connected, the receiver's file is a prefix of the sender's.
+//! Input: requests, and a script of datagrams to both ends of a transfer. Checked: all output fits
+//! the negotiated sizes, and if the ends are connected, the receiver's file is a prefix of the
+//! sender's.
 #![no_main]
 
 use fuzz::bench::Bench;

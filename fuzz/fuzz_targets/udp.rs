@@ -1,5 +1,6 @@
-//! Arbitrary bytes as UDP datagrams, unchanged or with a repaired checksum, to a host with two
-//! sockets, of which the application reads one: full queues drop datagrams, and no packet leaks.
+//! Input: arbitrary bytes as UDP datagrams, unchanged or with a repaired checksum, to a host with
+//! two sockets, of which the application reads one. Checked: full queues drop datagrams, and no
+//! packet leaks.
 #![no_main]
 
 use fuzz::bench::Bench;

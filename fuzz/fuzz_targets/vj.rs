@@ -1,6 +1,6 @@
-//! Arbitrary bytes into both ends of Van Jacobson header compression. A compressed datagram is
-//! restored unchanged at the other end. A decompressor that gets any other input restores a whole
-//! datagram or rejects the input.
+//! Input: arbitrary bytes into both ends of Van Jacobson header compression. Checked: a compressed
+//! datagram is restored unchanged at the other end, and a decompressor that gets any other input
+//! restores a whole datagram or rejects the input.
 #![no_main]
 
 use fuzz::bench::Bench;

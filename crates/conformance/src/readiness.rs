@@ -56,22 +56,26 @@ pub(crate) fn collect(world: &mut World, set: i32, limit: usize) -> Result<Vec<(
     let ready: Vec<(i32, u32)> =
         watched.into_iter().map(|fd| (fd, u32::from(bits(world.readiness(fd))))).collect();
     let interests = world.interests(set)?;
-    let mut reported = Vec::new();
+    let mut reports = Vec::new();
     for (fd, ready) in ready {
         let Some(interest) = interests.0.get_mut(&fd) else { continue };
-        let always = u32::from(bits(libc::POLLERR | libc::POLLHUP));
-        let events = ready & (interest.events | always);
-        let is_new = events & !interest.reported != 0;
-        let is_edge = interest.events & EDGE != 0;
-        if events == 0 || interest.is_spent || (is_edge && !is_new) || reported.len() == limit {
+        let always_reported = u32::from(bits(libc::POLLERR | libc::POLLHUP));
+        let events = ready & (interest.events | always_reported);
+        let has_new_events = events & !interest.reported != 0;
+        let is_edge_triggered = interest.events & EDGE != 0;
+        if events == 0
+            || interest.is_spent
+            || (is_edge_triggered && !has_new_events)
+            || reports.len() == limit
+        {
             interest.reported &= events;
             continue;
         }
         interest.reported = events;
         interest.is_spent = interest.events & ONE_SHOT != 0;
-        reported.push((events, interest.data));
+        reports.push((events, interest.data));
     }
-    Ok(reported)
+    Ok(reports)
 }
 
 /// Converts event bits of poll(2) to those of epoll(2), which have the same values on Linux.

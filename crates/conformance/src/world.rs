@@ -224,24 +224,24 @@ impl World {
     }
 
     fn read_pipe(&mut self, pipe: usize, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let held = self.pipes.get_mut(pipe).ok_or(Errno(libc::EBADF))?;
-        let count = held.len().min(buffer.len());
+        let pipe_data = self.pipes.get_mut(pipe).ok_or(Errno(libc::EBADF))?;
+        let count = pipe_data.len().min(buffer.len());
         if count == 0 && !buffer.is_empty() {
             return Err(Errno(libc::EAGAIN));
         }
-        for (to, from) in buffer.iter_mut().zip(held.drain(..count)) {
+        for (to, from) in buffer.iter_mut().zip(pipe_data.drain(..count)) {
             *to = from;
         }
         Ok(count)
     }
 
     fn write_pipe(&mut self, pipe: usize, data: &[u8]) -> Result<usize, Errno> {
-        let held = self.pipes.get_mut(pipe).ok_or(Errno(libc::EBADF))?;
-        let count = data.len().min(PIPE_CAPACITY - held.len());
+        let pipe_data = self.pipes.get_mut(pipe).ok_or(Errno(libc::EBADF))?;
+        let count = data.len().min(PIPE_CAPACITY - pipe_data.len());
         if count == 0 && !data.is_empty() {
             return Err(Errno(libc::EAGAIN));
         }
-        held.extend(data.iter().take(count));
+        pipe_data.extend(data.iter().take(count));
         Ok(count)
     }
 

@@ -294,11 +294,11 @@ fn wait_for_submitted(ring: &mut IoUring, entry_count: usize) {
         if ended >= submitted {
             return;
         }
-        let wanted = u32::try_from(submitted).unwrap_or(u32::MAX);
+        let minimum = u32::try_from(submitted).unwrap_or(u32::MAX);
         // SAFETY: nothing is submitted, and no argument points to memory.
-        let waited =
-            unsafe { ring.submitter().enter::<libc::sigset_t>(0, wanted, GET_EVENTS, None) };
-        if waited.is_err() {
+        let wait_result =
+            unsafe { ring.submitter().enter::<libc::sigset_t>(0, minimum, GET_EVENTS, None) };
+        if wait_result.is_err() {
             // The kernel completes entries even if no call waits for them.
             std::thread::yield_now();
         }
@@ -421,7 +421,7 @@ mod tests {
             unsafe { ring.submission().push(&read.build()).unwrap() };
         }
         let mut writer_thread = None;
-        let waited = wait_for_all(ring, 2, &mut 0, |ring, _| {
+        let wait_result = wait_for_all(ring, 2, &mut 0, |ring, _| {
             // The kernel accepts both reads. They complete only after the call has failed.
             assert_eq!(ring.submit().unwrap(), 2);
             let mut writer = writer.try_clone().unwrap();
@@ -437,7 +437,7 @@ mod tests {
         while ring.completion().len() < 2 {
             ring.submit_and_wait(2).unwrap();
         }
-        assert_eq!(waited.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
+        assert_eq!(wait_result.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
         // The kernel may complete the two reads in any order.
         buffers.sort_unstable();
         assert_eq!((ended, buffers), (2, [*b"abcd", *b"efgh"]));
@@ -452,9 +452,9 @@ mod tests {
         let ring = batch.ring.as_mut().unwrap();
         // SAFETY: the entry has no buffer.
         unsafe { ring.submission().push(&opcode::Nop::new().build()).unwrap() };
-        let waited =
+        let wait_result =
             wait_for_all(ring, 1, &mut 0, |_, _| Err(io::Error::from_raw_os_error(libc::ENOMEM)));
-        assert_eq!(waited.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
+        assert_eq!(wait_result.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
         assert_eq!(ring.submission().len(), 1);
         assert_eq!(ring.completion().len(), 0);
     }

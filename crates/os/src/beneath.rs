@@ -129,7 +129,7 @@ impl Status {
             _ => Kind::Other,
         };
         let len = u64::try_from(stat.st_size).unwrap_or(0);
-        #[allow(clippy::useless_conversion, reason = "it is of 32 bits on some machines")]
+        #[allow(clippy::useless_conversion, reason = "the field has 32 bits on some machines")]
         let links = u64::from(stat.st_nlink);
         Self {
             kind,

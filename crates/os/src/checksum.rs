@@ -1,5 +1,5 @@
-//! Internet checksum (RFC 1071) with the fastest routines of this processor: for summing, and for
-//! copying and summing in one pass.
+//! Internet checksum (RFC 1071) with the fastest routines for this processor. One routine sums
+//! bytes; the other copies and sums them in one pass.
 //!
 //! The AVX2 routines process 64 bytes per round. They add the 16-bit words to four vectors of
 //! 32-bit sums, in the machine's own byte order (RFC 1071 §2 B). The remainder, and all data on

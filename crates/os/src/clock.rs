@@ -142,10 +142,10 @@ impl Calibration {
         // Read both clocks several times, and use the attempt that took the least time: an
         // interruption delays the others.
         let pairs = (0..8).map(|_| {
-            let before = ticks();
+            let ticks_before = ticks();
             let nanos = monotonic_nanos();
-            let read_time = ticks().saturating_sub(before);
-            (read_time, Self { nanos, ticks: before + read_time / 2 })
+            let read_time = ticks().saturating_sub(ticks_before);
+            (read_time, Self { nanos, ticks: ticks_before + read_time / 2 })
         });
         let best = pairs.min_by_key(|(read_time, _)| *read_time);
         best.map_or(Self { nanos: 0, ticks: 0 }, |(_, pair)| pair)

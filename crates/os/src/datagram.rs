@@ -1,10 +1,10 @@
 //! UDP sockets of the kernel that send and receive many datagrams per system call.
 //!
-//! A whole window of datagrams costs one system call. Consecutive datagrams of equal length are
-//! sent as one long buffer, which the kernel segments (`UDP_SEGMENT`). They are received as one
-//! buffer, which the kernel has coalesced (`UDP_GRO`). Other datagrams are passed in separate
-//! buffers of the same call (`sendmmsg`, `recvmmsg`). If the kernel or the device does not segment,
-//! all datagrams are passed in separate buffers.
+//! One system call sends or receives a whole window of datagrams. Consecutive datagrams of equal
+//! length are sent as one long buffer, which the kernel segments (`UDP_SEGMENT`). They are received
+//! as one buffer, which the kernel has coalesced (`UDP_GRO`). Other datagrams are passed in
+//! separate buffers of the same call (`sendmmsg`, `recvmmsg`). If the kernel or the device does not
+//! segment, all datagrams are passed in separate buffers.
 //!
 //! The sockets are not connected: a datagram from an unexpected address is received and can be
 //! answered. If a datagram cannot be delivered, the kernel reports the error and the destination,
@@ -19,8 +19,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of datagrams that the kernel cuts from one buffer, in every version that supports
-/// `UDP_SEGMENT`.
+/// Maximum number of datagrams in one buffer. Every kernel that supports `UDP_SEGMENT` accepts this
+/// number.
 const SEGMENTS_MAX: usize = 64;
 /// Maximum length in bytes of a buffer that the kernel segments: the longest UDP payload in IPv4.
 const SEGMENTED_MAX_BYTES: usize = 65_507;
@@ -83,7 +83,7 @@ impl DatagramSocket {
         }
         rustix::net::bind(&fd, &local)?;
         let socket = Self { fd, is_ipv4, can_segment: AtomicBool::new(true) };
-        let (level, name) = pick(
+        let (level, name) = select_by_family(
             is_ipv4,
             (libc::IPPROTO_IP, libc::IP_RECVERR),
             (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
@@ -124,7 +124,7 @@ impl DatagramSocket {
     ///
     /// Returns the error of `setsockopt(2)`.
     pub fn report_destinations(&self) -> io::Result<()> {
-        let (level, name) = pick(
+        let (level, name) = select_by_family(
             self.is_ipv4,
             (libc::IPPROTO_IP, libc::IP_PKTINFO),
             (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
@@ -559,7 +559,7 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-fn pick<T>(is_ipv4: bool, ipv4: T, ipv6: T) -> T {
+fn select_by_family<T>(is_ipv4: bool, ipv4: T, ipv6: T) -> T {
     if is_ipv4 { ipv4 } else { ipv6 }
 }
 

@@ -1,4 +1,4 @@
-//! Datagrams over the loopback interface.
+//! Tests of datagram sockets over the loopback interface.
 
 use super::*;
 use crate::testing::{in_new_network, wait_until_readable};

@@ -66,7 +66,7 @@ pub struct Driver {
     /// Empty packets for a batched read; unused between two reads.
     read_ahead: Vec<Packet>,
     /// True if the device had no space when the last packet was written.
-    is_full: bool,
+    had_no_space: bool,
 }
 
 /// Result of one turn of the driver.
@@ -118,7 +118,7 @@ impl Driver {
         let queue_steering = None;
         let next_packet = None;
         let read_ahead = Vec::new();
-        let is_full = false;
+        let had_no_space = false;
         Ok(Self {
             station,
             device,
@@ -130,7 +130,7 @@ impl Driver {
             meter,
             next_packet,
             read_ahead,
-            is_full,
+            had_no_space,
         })
     }
 
@@ -186,7 +186,7 @@ impl Driver {
     /// Returns whether a packet is waiting for space in the device.
     #[must_use]
     pub fn waits_for_room(&self) -> bool {
-        self.is_full
+        self.had_no_space
     }
 
     /// Returns the device.
@@ -314,7 +314,7 @@ impl Driver {
         (deadline, wait_until): (Option<Instant>, Option<Instant>),
     ) -> io::Result<(TurnResult, bool)> {
         let now = self.clock.now();
-        let has_output = self.station.has_output() && !self.is_full;
+        let has_output = self.station.has_output() && !self.had_no_space;
         let deadlines = [deadline, application.deadline(), wait_until];
         let is_ready = self.station.has_events() || self.station.has_input() || has_output;
         let wait_until = if application.wants_to_run() || is_ready {
@@ -329,7 +329,7 @@ impl Driver {
             packets_in: 0,
             packets_out: 0,
         };
-        let packet = if self.is_full { None } else { self.empty_packet(now) };
+        let packet = if self.had_no_space { None } else { self.empty_packet(now) };
         let Some(mut packet) = packet else {
             self.wait_for_room(wait_until, &mut turn)?;
             return Ok((turn, true));
@@ -339,14 +339,14 @@ impl Driver {
         let queue_steering = self.queue_steering.as_ref();
         let buffer = packet.spare_mut();
         let times = (now, wait_until);
-        let waited = self.waiter.read_or_wake(device, buffer, clock, times, queue_steering);
+        let wait_result = self.waiter.read_or_wake(device, buffer, clock, times, queue_steering);
         self.meter.enter(Account::Interrupt);
-        let read = match waited {
-            Ok(waited) => {
-                turn.now = waited.now;
-                turn.spin_time = waited.spin_time;
-                turn.sleep_time = waited.sleep_time;
-                Ok(waited.packet)
+        let read = match wait_result {
+            Ok(wait_result) => {
+                turn.now = wait_result.now;
+                turn.spin_time = wait_result.spin_time;
+                turn.sleep_time = wait_result.sleep_time;
+                Ok(wait_result.packet)
             }
             Err(error) => {
                 turn.now = self.clock.now();
@@ -362,20 +362,20 @@ impl Driver {
     /// borrowed all packets, waits for [`RETRY_INTERVAL`], in which the application may return
     /// some.
     fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut TurnResult) -> io::Result<()> {
-        let (flags, until) = if self.is_full {
+        let (flags, until) = if self.had_no_space {
             (PollFlags::OUT, until)
         } else {
             let retry_at = turn.now + RETRY_INTERVAL;
             (PollFlags::empty(), Some(until.map_or(retry_at, |until| until.min(retry_at))))
         };
         let mut descriptors = [PollFd::new(&self.device, flags)];
-        let before = turn.now;
-        let waited = readiness::wait(&mut descriptors, &self.clock, until);
+        let wait_start = turn.now;
+        let wait_result = readiness::wait(&mut descriptors, &self.clock, until);
         self.meter.enter(Account::Interrupt);
         turn.now = self.clock.now();
-        turn.sleep_time = turn.now - before;
-        self.is_full = false;
-        waited.map(|_| ())
+        turn.sleep_time = turn.now - wait_start;
+        self.had_no_space = false;
+        wait_result.map(|_| ())
     }
 
     /// Returns a packet to read into, or `None` if the station has lent all its packets.
@@ -445,7 +445,7 @@ impl Driver {
         }
         let mut packets = 0;
         let mut failure = None;
-        let mut is_full = false;
+        let mut had_no_space = false;
         let Self { station, device, outbox, .. } = self;
         let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| {
             let written = match outbox {
@@ -454,15 +454,15 @@ impl Driver {
             };
             match written {
                 Ok(true) => packets += 1,
-                Ok(false) => is_full = true,
+                Ok(false) => had_no_space = true,
                 Err(error) if is_device_error(&error) => failure = Some(error),
                 Err(_) => cx.meter.count(Counter::LinkPacketsDropped),
             }
-            !is_full
+            !had_no_space
         };
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         station.transmit_to(&mut write, &mut cx);
-        self.is_full = is_full;
+        self.had_no_space = had_no_space;
         if let Some(error) = failure {
             return Err(error);
         }

@@ -1,4 +1,5 @@
-//! Connections between the kernel's TCP and a station, on each device and with each wait strategy.
+//! Tests of connections between the kernel's TCP and a station, on each device and with each wait
+//! strategy.
 
 use super::*;
 use crate::entropy;
@@ -251,9 +252,9 @@ fn a_full_device_is_polled_for_space_and_no_packet_is_lost() {
             driver.parts().0.packets_in_use()
         };
         let rng_and_meter = settle(&mut driver);
-        driver.is_full = true;
+        driver.had_no_space = true;
         assert_eq!(settle(&mut driver), rng_and_meter);
-        assert!(!driver.is_full);
+        assert!(!driver.had_no_space);
     });
 }
 

@@ -1,4 +1,5 @@
-//! IPv4 and IPv6 between the kernel and a station on a TUN, including fragmented datagrams.
+//! Tests of IPv4 and IPv6 between the kernel and a station on a TUN, including fragmented
+//! datagrams.
 
 use crate::device::Device;
 use crate::driver::Driver;

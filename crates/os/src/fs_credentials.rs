@@ -11,10 +11,11 @@
 //! The alternative, a worker process per user, would need the control connection, its TLS state and
 //! every data connection handed over. Lending the rights to a thread needs only system calls, which
 //! take about two microseconds per lent call. The risk is a failure to restore the original rights.
-//! In that case the process aborts at once, because a thread with the wrong user can do nothing
-//! right.
+//! In that case the process aborts at once, because the thread must not continue with the rights of
+//! the wrong user.
 //!
-//! An open file needs no rights: the kernel checks them when the file is opened.
+//! Reading or writing an open file needs no rights: the kernel checks the rights when the file is
+//! opened.
 
 use crate::user::User;
 use std::io;
@@ -104,10 +105,10 @@ impl FsCredentials {
             // An enclosing call of `lend` has already assumed these rights.
             return work();
         }
-        let before = capabilities()?;
-        let _restore = RestoreOnDrop { own: &self.own, before };
+        let original = capabilities()?;
+        let _restore = RestoreOnDrop { own: &self.own, original };
         assume(user)?;
-        let [low, high] = before.0;
+        let [low, high] = original.0;
         let without_effective = |set: [u32; 3]| [0, set[1], set[2]];
         set_capabilities(&Capabilities([without_effective(low), without_effective(high)]))?;
         work()
@@ -126,14 +127,14 @@ impl Ids {
 /// Restores the thread's own rights when dropped, also after a panic.
 struct RestoreOnDrop<'a> {
     own: &'a Ids,
-    before: Capabilities,
+    original: Capabilities,
 }
 
 impl Drop for RestoreOnDrop<'_> {
     fn drop(&mut self) {
-        let is_restored = set_capabilities(&self.before).is_ok() && assume(self.own).is_ok();
+        let is_restored = set_capabilities(&self.original).is_ok() && assume(self.own).is_ok();
         // `setfsuid` also changes the file capabilities, so they are restored afterwards.
-        if !is_restored || set_capabilities(&self.before).is_err() {
+        if !is_restored || set_capabilities(&self.original).is_err() {
             // Otherwise this thread would serve later requests with the rights of the wrong user.
             std::process::abort();
         }
@@ -222,13 +223,13 @@ mod tests {
     #[test]
     fn the_original_rights_are_restored_after_the_call_even_after_a_panic() {
         let Some((path, credentials)) = fixture("back") else { return };
-        let before = (capabilities().unwrap(), rustix::process::getgroups().unwrap());
+        let rights_before = (capabilities().unwrap(), rustix::process::getgroups().unwrap());
         credentials.lend(|| fs::read(path.join("mine"))).unwrap_err();
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             credentials.lend(|| -> io::Result<()> { panic!("the work breaks off") })
         }));
         assert!(panic.is_err());
-        assert_eq!(before, (capabilities().unwrap(), rustix::process::getgroups().unwrap()));
+        assert_eq!(rights_before, (capabilities().unwrap(), rustix::process::getgroups().unwrap()));
         assert_eq!(fs::read(path.join("mine")).unwrap(), b"root's");
         fs::remove_dir_all(&path).unwrap();
     }

@@ -286,8 +286,8 @@ impl Addressing {
             1 => network,
             _ => network + 1,
         };
-        let own = self.address.to_bits();
-        Some(Ipv4Addr::from_bits(if first == own { first + 1 } else { first }))
+        let own_address = self.address.to_bits();
+        Some(Ipv4Addr::from_bits(if first == own_address { first + 1 } else { first }))
     }
 }
 
@@ -297,8 +297,8 @@ impl Addressing {
 #[must_use]
 pub fn peer6(address: Ipv6Addr, prefix_bits: u8) -> Option<Ipv6Addr> {
     let host_bits = 128_u32.checked_sub(prefix_bits.into())?;
-    let own = address.to_bits();
-    let network = own & u128::MAX.checked_shl(host_bits).unwrap_or(0);
+    let own_address = address.to_bits();
+    let network = own_address & u128::MAX.checked_shl(host_bits).unwrap_or(0);
     // RFC 4291 §2.6.1: the first address of a network is the subnet-router anycast address, except
     // where there are only two addresses (RFC 6164).
     let first = match host_bits {
@@ -306,12 +306,13 @@ pub fn peer6(address: Ipv6Addr, prefix_bits: u8) -> Option<Ipv6Addr> {
         1 => network,
         _ => network + 1,
     };
-    Some(Ipv6Addr::from_bits(if first == own { first + 1 } else { first }))
+    Some(Ipv6Addr::from_bits(if first == own_address { first + 1 } else { first }))
 }
 
 /// The kernel's `struct ifreq`: a name, and a value whose type depends on the request.
 ///
-/// The value has the longest size of any architecture; the kernel copies only its own size.
+/// The value has the largest size of any architecture; the kernel copies only as many bytes as its
+/// own `struct ifreq` has.
 #[repr(C, align(8))]
 pub(crate) struct Request {
     name: [u8; NAME_LENGTH],
@@ -418,7 +419,7 @@ pub enum InterfaceError {
     NoSuchInterface(String),
     /// The operation needs network administrator privileges (`CAP_NET_ADMIN`).
     NotPermitted(String),
-    /// The kernel rejects the value.
+    /// The kernel rejected a setting of the interface with this name.
     Refused(String, io::Error),
     /// Any other error.
     Other(io::Error),
@@ -537,8 +538,8 @@ mod tests {
             interface.add_address6(address, 64).unwrap();
             assert!(interface.addresses6().unwrap().contains(&(address, 64)));
             std::net::UdpSocket::bind((address, 0)).unwrap();
-            let refused = interface.add_address6(address, 64).unwrap_err();
-            assert!(matches!(refused, InterfaceError::Refused(_, _)), "{refused}");
+            let error = interface.add_address6(address, 64).unwrap_err();
+            assert!(matches!(error, InterfaceError::Refused(_, _)), "{error}");
         });
     }
 
@@ -572,16 +573,16 @@ mod tests {
     fn an_mtu_that_the_device_does_not_support_is_rejected() {
         in_new_network(|| {
             let tun = Tun::open(Some("plumb0")).unwrap();
-            let refused = Interface::named(tun.name()).unwrap().set_mtu(1).unwrap_err();
-            assert!(matches!(refused, InterfaceError::Refused(_, _)));
+            let error = Interface::named(tun.name()).unwrap().set_mtu(1).unwrap_err();
+            assert!(matches!(error, InterfaceError::Refused(_, _)));
         });
     }
 
     #[test]
     fn the_error_names_an_interface_that_does_not_exist() {
-        let refused = Interface::named("plumbnone").unwrap_err();
-        assert!(matches!(refused, InterfaceError::NoSuchInterface(_)));
-        assert!(refused.to_string().contains("plumbnone"));
+        let error = Interface::named("plumbnone").unwrap_err();
+        assert!(matches!(error, InterfaceError::NoSuchInterface(_)));
+        assert!(error.to_string().contains("plumbnone"));
     }
 
     #[test]

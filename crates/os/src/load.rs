@@ -1,7 +1,7 @@
 //! Description of the machine and its load, for the header of a report.
 //!
-//! Measurements mean little without this description. Values that the machine does not provide are
-//! `None`.
+//! Measurements can be compared only if this description is known. Values that the machine does not
+//! provide are `None`.
 
 use std::fs;
 use std::thread;
@@ -26,7 +26,7 @@ pub struct Machine {
 impl Machine {
     /// Reads the description of this machine.
     #[must_use]
-    pub fn this() -> Self {
+    pub fn current() -> Self {
         let names = rustix::system::uname();
         let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_kernel_and_the_load_of_this_machine_are_read() {
-        assert!(Machine::this().kernel.starts_with("Linux "));
+        assert!(Machine::current().kernel.starts_with("Linux "));
         assert!(load_average().is_some());
     }
 }

@@ -122,15 +122,15 @@ impl Serial {
     /// Returns [`io::ErrorKind::InvalidInput`] if the device does not support the rate; the old
     /// settings then stay in force. Returns EIO if the device is unplugged.
     pub fn set(&self, settings: LineSettings) -> io::Result<()> {
-        let before = tcgetattr(self)?;
-        let mut modes = before.clone();
+        let previous_modes = tcgetattr(self)?;
+        let mut modes = previous_modes.clone();
         settings.put_into(&mut modes);
         if settings.bits_per_second == 0 || modes.set_speed(settings.bits_per_second).is_err() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         tcsetattr(self, OptionalActions::Now, &modes)?;
         if !settings.allows_rate(tcgetattr(self)?.output_speed()) {
-            tcsetattr(self, OptionalActions::Now, &before)?;
+            tcsetattr(self, OptionalActions::Now, &previous_modes)?;
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(())

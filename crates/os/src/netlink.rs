@@ -95,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn attributes_in_attributes_are_as_long_as_what_they_hold() {
+    fn nested_attributes_have_the_length_of_their_contents() {
         let mut request = Request::new(16, 0);
         request.nested(1, |request| request.attribute(2, b"abcde"));
         let expected = [

@@ -1,4 +1,5 @@
-//! Exchange of unfinished packets with the kernel's TCP and UDP, on each type of device.
+//! Tests of the exchange of unfinished packets with the kernel's TCP and UDP, on each type of
+//! device.
 //!
 //! The [`Peer`] is a minimal host. It answers ARP, accepts one connection, and sends segments whose
 //! checksum the kernel must compute.

@@ -54,7 +54,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// Returns EBADF if it is not open; EMFILE if no descriptor is left.
+    /// Returns EBADF if `descriptor` is not open; EMFILE if no descriptor is left.
     pub fn to(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(fstat(descriptor)?.st_mode);
         let is_terminal = isatty(descriptor);

@@ -206,9 +206,9 @@ mod tests {
 
     #[test]
     fn descriptors_that_are_allowed_already_stay_allowed() {
-        let before = getrlimit(Resource::Nofile);
+        let previous_limit = getrlimit(Resource::Nofile);
         allow_descriptors(16).unwrap();
-        assert_eq!(getrlimit(Resource::Nofile), before);
+        assert_eq!(getrlimit(Resource::Nofile), previous_limit);
     }
 
     // attack row 123

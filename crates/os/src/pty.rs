@@ -66,9 +66,9 @@ impl Pty {
     ///
     /// Returns the error of `ioctl(2)`.
     pub fn set_packet_mode(&self) -> io::Result<()> {
-        let on: libc::c_int = 1;
+        let one: libc::c_int = 1;
         // SAFETY: TIOCPKT reads an int, which outlives the call.
-        let answer = unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCPKT, &raw const on) };
+        let answer = unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCPKT, &raw const one) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 

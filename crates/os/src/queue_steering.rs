@@ -3,8 +3,8 @@
 //! An interface with several queues ([`crate::tun::Tun::open_queues`]) delivers each packet to one
 //! of them. Each queue has its own station, [`crate::driver::Driver`] and thread, and nothing is
 //! shared: no lock is taken per packet. The kernel delivers a packet to the queue that last sent
-//! for its flow. If no queue has sent for three seconds, the kernel selects the queue by the hash
-//! of addresses and ports. Therefore:
+//! for its flow. If no queue has sent for the flow in the last three seconds, the kernel selects
+//! the queue by the hash of addresses and ports. Therefore:
 //!
 //! - An inbound connection stays with the station that received its SYN. Any station may receive a
 //!   SYN, because all stations listen on the same ports.

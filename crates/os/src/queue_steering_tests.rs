@@ -1,4 +1,4 @@
-//! The kernel as peer on an interface with two queues, and a station on each queue.
+//! Tests of an interface with two queues and a station on each queue. The peer is the kernel.
 
 use super::*;
 use crate::device::Device;
@@ -117,7 +117,7 @@ impl Application for DatagramEcho {
 struct Client {
     remote: SocketAddr,
     connection: Option<ConnectionId>,
-    opened: Sender<SocketAddr>,
+    local_sender: Sender<SocketAddr>,
     received: Sender<Vec<u8>>,
 }
 
@@ -128,13 +128,13 @@ impl Application for Client {
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         if self.connection.is_none() {
-            let opened = layers.tcp.open(USERSPACE.into(), self.remote, Profile::BULK, cx);
-            self.connection = Some(opened.unwrap());
+            let open_result = layers.tcp.open(USERSPACE.into(), self.remote, Profile::BULK, cx);
+            self.connection = Some(open_result.unwrap());
         }
         while let Some((id, event)) = layers.tcp.event() {
             assert!(!matches!(event, Event::Closed), "the connection has gone");
             if event == Event::Established {
-                self.opened.send(layers.tcp.status(id).unwrap().local).unwrap();
+                self.local_sender.send(layers.tcp.status(id).unwrap().local).unwrap();
             }
             let data = layers.tcp.received(id).unwrap().to_vec();
             layers.tcp.consume(id, data.len()).unwrap();
@@ -195,9 +195,9 @@ fn a_misdelivered_packet_reaches_the_connection_of_the_other_station() {
         let mut drivers = stations(Wait::Block);
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();
         let remote = listener.local_addr().unwrap();
-        let (opened, is_open) = channel();
+        let (local_sender, is_open) = channel();
         let (sender, received) = channel();
-        let mut client = Client { remote, connection: None, opened, received: sender };
+        let mut client = Client { remote, connection: None, local_sender, received: sender };
         let other = drivers[1].device().as_fd().try_clone_to_owned().unwrap();
         serve(&mut drivers, &mut [&mut client, &mut Echo], || {
             let (mut stream, _) = listener.accept().unwrap();

@@ -82,7 +82,7 @@ impl Poller {
 
     /// Watches `descriptor`, which must stay open, for the events `wanted`: IN, OUT and PRI.
     /// Returns its number; numbers are assigned in the order of the calls. A file that cannot be
-    /// watched is always ready: a regular file, /dev/null.
+    /// watched, such as a regular file or /dev/null, is always ready.
     ///
     /// # Errors
     ///

@@ -20,15 +20,15 @@ const CONTROL_WORDS: usize = 8;
 /// Returns the error of `setsockopt(2)`.
 #[expect(clippy::cast_possible_truncation, reason = "the size of an int fits in socklen_t")]
 pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
+    let enabled: libc::c_int = 1;
     // SAFETY: the kernel reads an int of the length passed.
     let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_TIMESTAMPNS,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
+            (&raw const enabled).cast(),
+            size_of_val(&enabled) as libc::socklen_t,
         )
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -43,11 +43,11 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
 ///
 /// Returns the error of `recvmsg(2)`.
 pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut iovec = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = [0_u64; CONTROL_WORDS];
     // SAFETY: an all-zero message header is valid and empty.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
+    message.msg_iov = &raw mut iovec;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);

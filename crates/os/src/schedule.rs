@@ -1,7 +1,8 @@
 //! Processor affinity, scheduling class and processor time of threads and processes.
 //!
-//! Measurements need these settings: on a shared machine, a thread that may be preempted also
-//! measures the other programs. Programs that a thread starts later inherit its settings.
+//! Measurements need these settings: on a shared machine, other programs may preempt the measured
+//! thread, and their time is then included in the result. Programs that a thread starts later
+//! inherit its settings.
 
 use protocols::time::Duration;
 use rustix::io::Errno;
@@ -207,12 +208,12 @@ mod tests {
 
     #[test]
     fn only_the_calling_thread_is_pinned() {
-        let before = processors().unwrap();
-        let first_processor = before[0];
+        let previous_processors = processors().unwrap();
+        let first_processor = previous_processors[0];
         let pin = move || pin_to(first_processor).and_then(|()| processors());
         let pinned_thread = thread::spawn(pin);
         assert_eq!(pinned_thread.join().unwrap().unwrap(), [first_processor]);
-        assert_eq!(processors().unwrap(), before);
+        assert_eq!(processors().unwrap(), previous_processors);
     }
 
     #[test]

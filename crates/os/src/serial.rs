@@ -433,10 +433,10 @@ mod tests {
         let modes = tcgetattr(&serial).unwrap();
         assert!(modes.control_modes.contains(ControlModes::CSTOPB));
         assert!(modes.input_modes.contains(InputModes::IXON | InputModes::IXOFF));
-        let mut wanted = modes.clone();
-        settings.put_into(&mut wanted);
-        assert_eq!(wanted.control_modes & ControlModes::CSIZE, ControlModes::CS7);
-        assert!(wanted.control_modes.contains(ControlModes::PARENB | ControlModes::PARODD));
+        let mut expected_modes = modes.clone();
+        settings.put_into(&mut expected_modes);
+        assert_eq!(expected_modes.control_modes & ControlModes::CSIZE, ControlModes::CS7);
+        assert!(expected_modes.control_modes.contains(ControlModes::PARENB | ControlModes::PARODD));
     }
 
     #[test]
@@ -465,26 +465,26 @@ mod tests {
     #[test]
     fn a_rate_of_zero_is_rejected() {
         let pty = line();
-        let refused = Serial::open(pty.path(), 0).unwrap_err();
-        assert!(matches!(refused, SerialError::RateRefused { actual_rate: None, .. }));
+        let error = Serial::open(pty.path(), 0).unwrap_err();
+        assert!(matches!(error, SerialError::RateRefused { actual_rate: None, .. }));
     }
 
     #[test]
     fn a_missing_device_is_reported() {
-        let refused = Serial::open(Path::new("/dev/ttyNONE"), 9600).unwrap_err();
-        assert!(matches!(refused, SerialError::NoDevice(_)));
+        let error = Serial::open(Path::new("/dev/ttyNONE"), 9600).unwrap_err();
+        assert!(matches!(error, SerialError::NoDevice(_)));
     }
 
     #[test]
     fn a_device_other_than_a_serial_line_is_reported() {
-        let refused = Serial::open(Path::new("/dev/null"), 9600).unwrap_err();
-        assert!(matches!(refused, SerialError::NoTerminal(_)));
+        let error = Serial::open(Path::new("/dev/null"), 9600).unwrap_err();
+        assert!(matches!(error, SerialError::NoTerminal(_)));
     }
 
     #[test]
     fn a_permission_error_names_the_group_to_join() {
         let group = name_of_group("root:x:0:\ndialout:x:20:someone\n", 20);
-        let refused = SerialError::NotPermitted { device: "/dev/ttyS0".into(), group };
-        assert!(refused.to_string().contains("usermod -aG dialout $USER"));
+        let error = SerialError::NotPermitted { device: "/dev/ttyS0".into(), group };
+        assert!(error.to_string().contains("usermod -aG dialout $USER"));
     }
 }

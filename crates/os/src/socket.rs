@@ -45,15 +45,15 @@ pub fn set_quick_ack(socket: &impl AsFd, quick_ack: bool) -> io::Result<()> {
 pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
     // tcp(7) documents 0 and 1; an even number above 0 acknowledges once and keeps the mode of
     // delayed acknowledgments (Linux 2.4).
-    let once: libc::c_int = 2;
+    let acknowledge_once: libc::c_int = 2;
     // SAFETY: the kernel reads an int of the length passed.
     let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_QUICKACK,
-            (&raw const once).cast(),
-            size_of_val(&once) as libc::socklen_t,
+            (&raw const acknowledge_once).cast(),
+            size_of_val(&acknowledge_once) as libc::socklen_t,
         )
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,5 +1,5 @@
-//! UDP between the kernel and a station on a TUN, with datagrams of equal size that cross the
-//! device as one packet.
+//! Tests of UDP between the kernel and a station on a TUN. Datagrams of equal size cross the device
+//! as one packet.
 
 use crate::datagram::{DatagramSocket, Inbox};
 use crate::device::Device;

@@ -267,8 +267,8 @@ extern "C" fn on_terminating_signal(signal: i32) {
         display::reset();
     }
     set_from_anywhere(false);
-    let before = PREVIOUS_ACTIONS.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
-    if let Some((_, handled)) = before {
+    let previous = PREVIOUS_ACTIONS.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
+    if let Some((_, handled)) = previous {
         restore_action(signal, handled);
         // The signal is blocked until this handler returns.
         raise(signal);

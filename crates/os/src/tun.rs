@@ -1,8 +1,8 @@
 //! TUN and TAP: interfaces of the kernel whose other end is a file descriptor.
 //!
 //! A read returns one packet that the kernel has routed to the interface: an IP packet for a TUN,
-//! an Ethernet frame for a TAP. The kernel receives written packets on the interface. An existing
-//! persistent interface that belongs to the user can be attached to.
+//! an Ethernet frame for a TAP. The kernel receives written packets on the interface. A program can
+//! also attach to an existing persistent interface that belongs to its user.
 //!
 //! # Offloads
 //!
@@ -526,8 +526,8 @@ mod tests {
         in_new_network(|| {
             let first = Tun::open(Some("plumb7")).unwrap();
             assert_eq!(first.name(), "plumb7");
-            let refused = Tun::open(Some("plumb7")).unwrap_err();
-            assert!(matches!(refused, TunError::Busy(ref name) if name == "plumb7"));
+            let error = Tun::open(Some("plumb7")).unwrap_err();
+            assert!(matches!(error, TunError::Busy(ref name) if name == "plumb7"));
         });
     }
 
@@ -543,8 +543,8 @@ mod tests {
 
     #[test]
     fn a_name_of_sixteen_characters_is_rejected_without_a_system_call() {
-        let refused = Tun::open(Some("abcdefghijklmnop")).unwrap_err();
-        assert!(matches!(refused, TunError::Name(NameError::TooLong(_))));
-        assert!(refused.to_string().contains("at most 15"));
+        let error = Tun::open(Some("abcdefghijklmnop")).unwrap_err();
+        assert!(matches!(error, TunError::Name(NameError::TooLong(_))));
+        assert!(error.to_string().contains("at most 15"));
     }
 }

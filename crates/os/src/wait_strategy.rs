@@ -12,9 +12,9 @@
 //! thread is put to sleep and woken, which would cost more than the call of `sched_yield`. Under
 //! the ordinary policy, yielding may cost a whole time slice of another thread.
 //!
-//! A non-waiting read of a blocking TUN costs more: 0.65 instead of 0.56 µs for a packet of 1400
-//! bytes. Therefore a TUN is non-blocking while packets stream in, until no packet is left and the
-//! next wait begins.
+//! A non-waiting read of a packet of 1400 bytes takes 0.65 µs if the TUN is blocking, and 0.56 µs
+//! if it is non-blocking. Therefore a TUN is non-blocking while packets stream in, until no packet
+//! is left and the next wait begins.
 //!
 //! The result of a wait contains the time spent spinning and sleeping. The caller charges it to its
 //! meter's `Account::Outside`.
@@ -168,13 +168,13 @@ impl Waiter {
                 return Ok(waited);
             }
         }
-        let before = waited.now;
+        let wait_start = waited.now;
         if self.wait == Wait::Yield {
             std::thread::yield_now();
         }
-        waited.packet = self.sleep(device, packet, clock, (before, until), queue_steering)?;
+        waited.packet = self.sleep(device, packet, clock, (wait_start, until), queue_steering)?;
         waited.now = clock.now();
-        waited.sleep_time = waited.now - before;
+        waited.sleep_time = waited.now - wait_start;
         Ok(waited)
     }
 

@@ -316,9 +316,9 @@ fn a_clock_jump_is_charged_to_one_account_in_the_order_of_a_key() {
         accounts.push(*account);
     }
     accounts.dedup();
-    let mut passed = accounts.iter();
+    let mut remaining = accounts.iter();
     for layer in KEY_ACCOUNTS {
-        assert!(passed.any(|account| *account == layer), "{layer:?} is not in {accounts:?}");
+        assert!(remaining.any(|account| *account == layer), "{layer:?} is not in {accounts:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Namespaces for an unprivileged user.
+//! Tests of network namespaces for an unprivileged user.
 //!
 //! The ordinary test harness runs a test in a second thread, where the kernel permits no user
 //! namespace. Therefore this program is its own harness and runs itself once for each case:

@@ -1,5 +1,5 @@
-//! `plumb serve` and `plumb login` against clients and servers of other projects: plink, curl,
-//! telnetlib3 and tmux.
+//! Tests of `plumb serve` and `plumb login` with clients and servers of other projects: plink,
+//! curl, telnetlib3 and tmux.
 //!
 //! Each test has its own network namespace, in which the servers listen at 10.0.0.1. If the program
 //! of a test is not installed, the test reports this and is skipped.

@@ -1,8 +1,8 @@
-//! A serial line offered by `plumb serve --console` to plumb's own client, to Telnet clients
-//! without RFC 2217 and, if it is installed, to pyserial's RFC 2217 client.
+//! Tests of a serial line that `plumb serve --console` offers to plumb's own client, to Telnet
+//! clients without RFC 2217 and, if it is installed, to pyserial's RFC 2217 client.
 //!
-//! Each test has its own network namespace, in which the server listens at 10.0.0.1. The line is a
-//! pseudo-terminal whose other end the test reads and writes.
+//! Each test has its own network namespace, in which the server listens at 10.0.0.1. The serial
+//! line is a pseudo-terminal whose other end the test reads and writes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -81,8 +81,8 @@ impl Drop for Device {
     }
 }
 
-/// Connects as a Telnet client that refuses every option, so that the server need not wait for
-/// negotiation.
+/// Connects as a Telnet client that refuses every option, so that the server does not wait for the
+/// end of the negotiation.
 fn connect_telnet_client() -> RawClient {
     let mut client = RawClient::new();
     // WONT and DONT for the options that a console requests: ECHO, SUPPRESS-GO-AHEAD,
@@ -405,8 +405,8 @@ struct Ser2net {
 }
 
 impl Ser2net {
-    /// Starts ser2net between an `accepter` and a `connector`, both in the syntax of its
-    /// configuration.
+    /// Starts a ser2net that passes data between `accepter` (the network side) and `connector` (the
+    /// serial side), both in the syntax of the ser2net configuration.
     fn start(accepter: &str, connector: &str) -> Self {
         let file = unique("ser2net.yaml");
         let text = format!(

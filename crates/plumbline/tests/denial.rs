@@ -1,8 +1,9 @@
-//! Denial of service against the running servers: each test is an attack that once worked.
+//! Tests of denial of service against the running servers. Each test runs an attack that succeeded
+//! against an earlier version.
 //!
-//! No test measures time. A server's work is measured as its processor time, relative to the
-//! processor time of one password check. Progress is measured by the order of replies. Time limits
-//! are ten times the documented values.
+//! No test depends on elapsed time. The work of a server is measured as processor time, relative to
+//! the processor time of one password check. Progress is measured by the order of replies. Time
+//! limits are ten times the documented values.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 

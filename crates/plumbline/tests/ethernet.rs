@@ -1,4 +1,4 @@
-//! A station on an Ethernet segment with the kernel and Debian's servers.
+//! Tests of a station on an Ethernet segment, with the kernel and Debian's servers as its peers.
 //!
 //! Each test has its own network namespace with a TAP: the kernel has 10.0.0.1 on one end, and the
 //! station is on the other end. The station runs in the test's thread until the expected event, for
@@ -614,8 +614,8 @@ fn assert_login_works(way: &str, address: IpAddr) {
     assert_greeting_is_printed(command, way, &address.to_string(), listener);
 }
 
-/// Runs `command`, which must be plumb, against the server behind `listener` under the name `host`,
-/// and checks that it prints the greeting.
+/// Runs the plumb executable `command` as `plumb login` to the server behind `listener`, with the
+/// host name `host` and the `--via` argument `way`. Checks that the output contains the greeting.
 fn assert_greeting_is_printed(mut command: Command, way: &str, host: &str, listener: TcpListener) {
     let port = listener.local_addr().unwrap().port().to_string();
     let server = thread::spawn(move || {

@@ -1,11 +1,10 @@
-//! FTP clients of other projects with their default settings at `plumb serve --ftp`: lftp, curl,
-//! wget and Python's ftplib. Each client downloads, uploads, resumes downloads and uploads,
-//! transfers in parallel and copies directories, if it supports the function. All tests run in
-//! cleartext and in TLS.
+//! Tests of `plumb serve --ftp` with FTP clients of other projects: lftp, curl, wget and Python's
+//! ftplib. Each client downloads, uploads, resumes downloads and uploads, transfers in parallel and
+//! copies directories, if it supports the function. All tests run in cleartext and in TLS.
 //!
-//! The only settings stop a client at its first error and, with TLS, make it accept a self-signed
-//! certificate. The server has its default settings too, except for clients that do not resume TLS
-//! sessions. `ftp_clients_more.rs` has further clients.
+//! The clients have their default settings, with two exceptions: they stop at their first error,
+//! and in TLS they accept a self-signed certificate. The server has its default settings too,
+//! except for clients that do not resume TLS sessions. `ftp_clients_more.rs` tests further clients.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -23,8 +22,8 @@ use std::fs;
 const LFTP_TLS: &str = "set ftp:ssl-allow-anonymous yes; set ftp:ssl-force yes; \
                         set ssl:verify-certificate no;";
 
-/// Runs commands in lftp, in cleartext and in TLS, each time with a new server; `check` then
-/// inspects the files.
+/// Runs the lftp commands `commands` first in cleartext and then in TLS, each time with a new
+/// server. `check` then inspects the files.
 fn test_lftp(prepare: fn(&TestDirectories), commands: &str, check: fn(&TestDirectories)) {
     for settings in ["", LFTP_TLS] {
         let directories = TestDirectories::new();

@@ -1,6 +1,6 @@
-//! More FTP clients of other projects with their default settings at `plumb serve --ftp`: ncftp,
-//! rclone, aria2, basic-ftp (Node.js) and commons-net (Java). `./x test --long` installs and runs
-//! these clients; `ftp_clients.rs` has the clients of every test run.
+//! Tests of `plumb serve --ftp` with more FTP clients of other projects in their default settings:
+//! ncftp, rclone, aria2, basic-ftp (Node.js) and commons-net (Java). `./x test --long` installs and
+//! runs these clients. The clients in `ftp_clients.rs` are part of every test run.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 

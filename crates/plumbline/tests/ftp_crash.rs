@@ -1,8 +1,8 @@
-//! The state of a file after a failure during its upload: a full disk, a killed server, or a
-//! directory that is swapped for a symbolic link.
+//! Tests of the state of a file after a failure during its upload: a full disk, a killed server, or
+//! a directory that is swapped for a symbolic link.
 //!
-//! Afterwards the directory contains either the old or the new file and no temporary file. If the
-//! upload was confirmed, the directory contains the new file.
+//! After the failure, the directory contains either the old or the new file, and no temporary file.
+//! If the upload was confirmed, the directory contains the new file.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -144,8 +144,9 @@ fn store_in_parts(
     line.try_read_reply()
 }
 
-/// Kills a server at the `number`th of the system calls `calls`, counted per thread from the start
-/// of an upload. Returns whether that call was reached.
+/// Uploads a file and kills the server at its `number`th system call. Only the calls named in
+/// `calls` are counted, per thread and from the start of the upload. Returns whether the `number`th
+/// call was reached.
 fn upload_to_killed_server(
     directories: &TestDirectories,
     command: &str,

@@ -1,9 +1,9 @@
-//! `plumb` as a client of FTP servers that each deviate from the protocol in one way. Either plumb
-//! adapts by itself and the whole file arrives, or plumb prints an error that names the failed
-//! step.
+//! Tests of `plumb` as a client of FTP servers that each deviate from the protocol in one way.
+//! Either plumb adapts by itself and the whole file arrives, or plumb prints an error that names
+//! the failed step.
 //!
-//! Other clients have options for such servers, and the list of faults is derived from these
-//! options. The tests use plumb without such options.
+//! Other clients have options for such servers. The list of faults is derived from these options,
+//! but the tests run plumb without any such option.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the table is shown")]
@@ -480,8 +480,8 @@ fn has_whole_file(job: Job, server: &FaultyFtpServer, directory: &TempDirectory)
     }
 }
 
-/// Returns the commands that plumb sent, except routine commands, followed by the last message or
-/// the last line of output.
+/// Returns the commands that plumb sent, except routine commands, followed by `last`, its last
+/// error message. If `last` is empty, the last line of `stdout` is used.
 fn describe_reaction(last: &str, stdout: &str, received: &[String]) -> String {
     let routine_verbs = ["USER", "PASS", "FEAT", "OPTS", "TYPE", "SIZE", "MDTM", "QUIT"];
     let other_verbs: Vec<_> =

@@ -1,10 +1,10 @@
-//! FTP servers and clients of other projects against plumb: in cleartext and TLS, passive and
-//! active, over IPv4 and IPv6, uploads and downloads, with the bytes compared.
+//! Tests of plumb with FTP servers and clients of other projects: in cleartext and TLS, passive and
+//! active, over IPv4 and IPv6, with uploads and downloads. The transferred bytes are compared.
 //!
 //! Each test has its own network namespace, in which all servers listen at 127.0.0.1 and fd00::1.
-//! The test writes its matrix to stderr. A cell is `ok`, `-` if the peer does not support the
-//! transfer mode, `no root` if only root of the machine can start the server, or `FAILED`. With
-//! `PLUMB_LONG=1` each cell transfers files of more sizes.
+//! The test writes a matrix of the results to stderr. A cell is `ok`, `-` if the peer does not
+//! support the transfer mode, `no root` if only root of the machine can start the server, or
+//! `FAILED`. With `PLUMB_LONG=1` each cell transfers files of more sizes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -62,8 +62,8 @@ impl Drop for TempDirectory {
     }
 }
 
-/// File size larger than one TCP window: after its last write, the client still has unsent data
-/// when it closes the connection.
+/// Size of a file that is larger than one TCP window, so that the client still has unsent data when
+/// it closes the connection after its last write.
 const LARGE_FILE_BYTES: usize = 300_001;
 
 /// Returns the file sizes to transfer.
@@ -92,7 +92,7 @@ fn transfer_and_compare(
         let source = local_directory.join(&name);
         fs::write(&source, content(size)).unwrap();
         let Some(outcome) = client.upload(server, case, &local_directory, &name) else {
-            return Outcome::Unknown;
+            return Outcome::Unsupported;
         };
         if let Err(messages) = outcome {
             return Outcome::Failed(format!("to send {size} bytes: {messages}"));
@@ -104,7 +104,7 @@ fn transfer_and_compare(
         _ = fs::remove_file(&source);
         let Some(outcome) = client.download(server, case, &local_directory, &format!("f{size}"))
         else {
-            return Outcome::Unknown;
+            return Outcome::Unsupported;
         };
         if let Err(messages) = outcome {
             return Outcome::Failed(format!("to get {size} bytes: {messages}"));

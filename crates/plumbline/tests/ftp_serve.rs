@@ -1,8 +1,8 @@
-//! The FTP server of `plumb serve` with Debian's clients: curl, lftp, ncftp, tnftp, inetutils-ftp
-//! and Python's ftplib.
+//! Tests of the FTP server of `plumb serve` with Debian's clients: curl, lftp, ncftp, tnftp,
+//! inetutils-ftp and Python's ftplib.
 //!
-//! Each test has its own server at a random port of 127.0.0.1 or ::1, and a directory of its own
-//! with `there` for the server's files and `here` for the client's.
+//! Each test has its own server at a random port of 127.0.0.1 or ::1, and its own directory with
+//! `there` for the server's files and `here` for the client's.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -666,8 +666,9 @@ fn curl_ends_tls_on_the_control_connection_whichever_side_closes_first() {
     }
 }
 
-/// Maximum number of the server's system calls for a small file, including those that a test build
-/// adds: for two commands and their replies, the data connection, the file and its record.
+/// Maximum number of the server's system calls for the transfer of one small file: for two commands
+/// and their replies, the data connection, the file and its record. Calls that only a test build
+/// makes are included.
 const CALLS_MAX: usize = 30;
 
 #[test]

@@ -1,5 +1,5 @@
-//! `plumb` as a client of real FTP servers: Debian's vsftpd, with the resumption of TLS sessions
-//! required, and pyftpdlib.
+//! Tests of `plumb` as a client of real FTP servers: Debian's vsftpd, which requires the resumption
+//! of TLS sessions, and pyftpdlib.
 //!
 //! Each test has its own network namespace, in which the server listens at 10.0.0.1 and ::1, and
 //! its own directory.
@@ -94,14 +94,14 @@ impl Fixture {
         fixture.server = Some(Program::start(&mut command).unwrap());
         let host = host.trim_matches(['[', ']']);
         let tries = 500;
-        let is_there = (0..tries).any(|_| {
-            let is_there = TcpStream::connect((host, PORT)).is_ok();
-            if !is_there {
+        let is_listening = (0..tries).any(|_| {
+            let is_listening = TcpStream::connect((host, PORT)).is_ok();
+            if !is_listening {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            is_there
+            is_listening
         });
-        assert!(is_there, "the server does not start");
+        assert!(is_listening, "the server does not start");
         fixture
     }
 

@@ -1,5 +1,4 @@
-//! Hostile certificates against the clients: `plumb login telnets://` and `plumb get ftps://`.
-//!
+//! Tests of the clients `plumb login telnets://` and `plumb get ftps://` with hostile certificates.
 //! Each client runs with limits on its processor time and memory, and must refuse the server with
 //! an error message.
 
@@ -204,7 +203,7 @@ fn a_chain_that_branches_everywhere_is_refused_within_a_bounded_amount_of_work()
 
 // attack row 124
 #[test]
-fn an_endless_chain_and_an_endless_certificate_are_refused_unread() {
+fn an_endless_chain_and_an_endless_certificate_are_refused_before_they_are_read() {
     let authority = Authority::new("one");
     let certificate = authority.own_certificate().der().clone();
     let many = vec![certificate; 2_000];

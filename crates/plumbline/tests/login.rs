@@ -1,4 +1,4 @@
-//! `plumb login` other than cleartext Telnet: TLS, serial lines, scripts, and recordings.
+//! Tests of `plumb login` other than cleartext Telnet: TLS, serial lines, scripts, and recordings.
 //!
 //! The peers are pseudo-terminals and threads of the test, or openssl in a separate network
 //! namespace.

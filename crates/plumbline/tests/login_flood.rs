@@ -1,5 +1,5 @@
-//! `plumb login` while output floods a terminal that is not read: keystrokes, commands at the
-//! prompt and window changes still reach the server.
+//! Tests of `plumb login` while output floods a terminal that is not read: keystrokes, commands at
+//! the prompt and window changes still reach the server.
 //!
 //! The tests assert the order of events, not times. They do not read the terminal until the server
 //! has received the keystroke, so a client that first displays all received data fails the test.

@@ -1,4 +1,4 @@
-//! Output of `plumb login` and `plumb replay` to the user's terminal.
+//! Tests of the output of `plumb login` and `plumb replay` to the user's terminal.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -18,9 +18,9 @@ use std::thread;
 
 /// Options of `plumb serve` that run bash with bracketed paste and a fixed prompt.
 const BASH: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=xterm", "bash", "--norc", "-i"];
-/// Like [`BASH`], on a Heath-19, a VT52 with more functions. TERM is vt52 because the terminfo
-/// entry of the Heath-19 may not be installed, and bash does not bracket pastes on an unknown
-/// terminal.
+/// Like [`BASH`], but for a Heath-19 terminal, which is a VT52 with more functions. TERM is vt52
+/// because the terminfo entry of the Heath-19 may not be installed. On a terminal without an entry,
+/// bash does not bracket pastes.
 const BASH_AT_H19: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=vt52", "bash", "--norc", "-i"];
 
 /// Sequences that make a terminal reply with text, set its clipboard, print, or execute something.

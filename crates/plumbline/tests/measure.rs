@@ -1,4 +1,4 @@
-//! `plumb measure` and `plumb demo` with real peers: Debian's Telnet servers.
+//! Tests of `plumb measure` and `plumb demo` with real peers: Debian's Telnet servers.
 //!
 //! Each test of `plumb measure` has its own network namespace, with a server at 10.0.0.1 and a TUN
 //! on which plumb has 10.0.0.2. `plumb demo` creates a network namespace itself.
@@ -193,7 +193,7 @@ fn is_refused_by(via: &str) {
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn a_closed_port_is_exit_code_1_and_one_error_line() {
+fn a_closed_port_causes_exit_code_1_and_one_error_line() {
     in_new_network(|| {
         is_refused_by("kernel");
         is_refused_by("tun:plumb0");

@@ -1,6 +1,6 @@
-//! `plumb measure` with targets other than cleartext Telnet: vsftpd, tftpd-hpa, a shell on a serial
-//! line, a login in TLS, and a session recorded by `plumb login`. Other tests check invalid
-//! targets, the report page, and the number of attempts.
+//! Tests of `plumb measure` with targets other than cleartext Telnet: vsftpd, tftpd-hpa, a shell on
+//! a serial line, a login in TLS, and a session recorded by `plumb login`. Other tests check
+//! invalid targets, the report page, and the number of attempts.
 //!
 //! Each test with a server has its own network namespace and directory.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
@@ -73,7 +73,7 @@ impl TestDirectory {
             .output();
         assert!(status.unwrap().status.success());
         let base = self.0.display();
-        let implicit = if is_implicit { "YES" } else { "NO" };
+        let implicit_tls = if is_implicit { "YES" } else { "NO" };
         let text = format!(
             "listen=YES\nlisten_address={SERVER}\nlisten_port=2121\nbackground=NO\n\
              anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
@@ -81,7 +81,7 @@ impl TestDirectory {
              no_anon_password=YES\nftp_username=games\nsecure_chroot_dir={base}/empty\n\
              ssl_enable=YES\nallow_anon_ssl=YES\nforce_anon_data_ssl=NO\nforce_anon_logins_ssl=NO\n\
              require_ssl_reuse=YES\nrsa_cert_file={base}/cert.pem\nrsa_private_key_file={base}/key.pem\n\
-             implicit_ssl={implicit}\nseccomp_sandbox=NO\nisolate_network=NO\n"
+             implicit_ssl={implicit_tls}\nseccomp_sandbox=NO\nisolate_network=NO\n"
         );
         let file = self.path("vsftpd.conf");
         fs::write(&file, text).unwrap();
@@ -333,8 +333,8 @@ fn a_shell_on_a_serial_line_is_measured_without_a_network() {
     // The measured rate differs from the line's nominal rate, because a pseudo-terminal has no rate
     // limit.
     assert_eq!(record.refuted_line_bps, Some(115_200));
-    let arrived: u64 = screenful.arrivals.iter().map(|arrival| arrival.bytes).sum();
-    assert_eq!(arrived, screenful.bytes);
+    let arrived_bytes: u64 = screenful.arrivals.iter().map(|arrival| arrival.bytes).sum();
+    assert_eq!(arrived_bytes, screenful.bytes);
     assert_eq!((record.tcp, record.phases.connect_ns), (None, None));
     let accuracy = record.measures.unwrap().accuracy.unwrap();
     assert_eq!((accuracy.bytes, accuracy.bits_wrong), (30, 0));
@@ -381,7 +381,7 @@ fn input_at_a_login_is_echoed_unchanged() {
 
 #[test]
 #[ignore = "needs root or a user namespace, and busybox"]
-fn the_first_attempt_is_measured_and_all_count_for_availability() {
+fn the_first_attempt_is_measured_and_all_attempts_count_for_availability() {
     in_new_network(|| {
         let directory = TestDirectory::new();
         let server = Server::Busybox.start();

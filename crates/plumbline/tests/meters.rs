@@ -1,4 +1,4 @@
-//! `plumb meters` and the servers whose meters it displays.
+//! Tests of `plumb meters` with the servers whose meters it displays.
 //!
 //! Each test has its own server at a random port of 127.0.0.1, which runs `cat` on a terminal, and
 //! its own directory for the sockets.
@@ -294,22 +294,22 @@ fn tls_is_charged_separately_from_the_system_calls_below_it() {
         assert_eq!(output.stdout.len(), 100_000, "{output:?}");
     };
     download("ftp");
-    let plaintext = directory.report(&server);
+    let plaintext_report = directory.report(&server);
     let names = |report: &Value| -> Vec<String> {
         let primitives = report["all"]["primitives"].as_array().unwrap();
         primitives.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert!(!names(&plaintext).contains(&"encryption".to_owned()), "{plaintext}");
+    assert!(!names(&plaintext_report).contains(&"encryption".to_owned()), "{plaintext_report}");
     download("ftpes");
-    let secured = directory.report(&server);
+    let tls_report = directory.report(&server);
     // Visits for the TLS handshake and for each command after the handshake.
-    assert!(number(&primitive(&secured, "encryption")["visits"]) >= 5, "{secured}");
-    assert!(number(&primitive(&secured, "encryption")["ns"]) > 0);
+    assert!(number(&primitive(&tls_report, "encryption")["visits"]) >= 5, "{tls_report}");
+    assert!(number(&primitive(&tls_report, "encryption")["ns"]) > 0);
     download("ftpes");
     let second_report = directory.report(&server);
     assert!(number(&primitive(&second_report, "files")["visits"]) >= 1, "{second_report}");
     let calls = |report: &Value| number(&primitive(report, "system calls")["visits"]);
-    assert!(calls(&secured) > calls(&plaintext));
+    assert!(calls(&tls_report) > calls(&plaintext_report));
 }
 
 /// Returns the report of a login to `server` after a line was typed and echoed.

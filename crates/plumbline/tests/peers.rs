@@ -1,4 +1,5 @@
-//! `plumb` with real peers: Debian's Telnet servers, kernel sockets, and hosts that do not answer.
+//! Tests of `plumb` with real peers: Debian's Telnet servers, kernel sockets, and hosts that do not
+//! answer.
 //!
 //! Each test has its own network namespace with servers at 10.0.0.1 and a TUN on which plumb has
 //! 10.0.0.2. The test types on a pseudo-terminal and reads the screen like a user, and waits at
@@ -274,7 +275,7 @@ fn a_login_can_be_interrupted_during_name_resolution() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
-fn a_name_without_an_address_is_exit_code_1_for_both_commands() {
+fn a_name_without_an_address_causes_exit_code_1_for_both_commands() {
     in_new_network(|| {
         for command in ["login", "measure"] {
             let names = Names::new("none", "", "");
@@ -336,7 +337,7 @@ fn a_shell_that_ends_ends_the_session_with_success() {
 }
 
 /// Sends a Synch from the server, and then several from the client.
-fn synch_in_both_directions(tcp_stack: TcpStack) {
+fn test_synch_in_both_directions(tcp_stack: TcpStack) {
     let listener = listen();
     let mut user = TerminalUser::log_in(tcp_stack, listener.local_addr().unwrap().port());
     let (mut remote, _) = listener.accept().unwrap();
@@ -357,17 +358,17 @@ fn synch_in_both_directions(tcp_stack: TcpStack) {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_synch_works_in_both_directions_over_kernel_tcp() {
-    in_new_network(|| synch_in_both_directions(TcpStack::Kernel));
+    in_new_network(|| test_synch_in_both_directions(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_synch_works_in_both_directions_over_userspace_tcp() {
-    in_new_network(|| synch_in_both_directions(TcpStack::Tun));
+    in_new_network(|| test_synch_in_both_directions(TcpStack::Tun));
 }
 
 /// Resets the connection from the server in the middle of the session.
-fn reset_by_server(tcp_stack: TcpStack) {
+fn test_reset_by_server(tcp_stack: TcpStack) {
     let listener = listen();
     let mut user = TerminalUser::log_in(tcp_stack, listener.local_addr().unwrap().port());
     let (remote, _) = listener.accept().unwrap();
@@ -381,13 +382,13 @@ fn reset_by_server(tcp_stack: TcpStack) {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_reset_by_the_server_is_an_error_and_restores_the_terminal_over_kernel_tcp() {
-    in_new_network(|| reset_by_server(TcpStack::Kernel));
+    in_new_network(|| test_reset_by_server(TcpStack::Kernel));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_reset_by_the_server_is_an_error_and_restores_the_terminal_over_userspace_tcp() {
-    in_new_network(|| reset_by_server(TcpStack::Tun));
+    in_new_network(|| test_reset_by_server(TcpStack::Tun));
 }
 
 #[test]

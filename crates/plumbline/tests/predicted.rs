@@ -1,10 +1,11 @@
-//! The predictions of `plumb measure` for real servers, compared with its measurements: at least
-//! fifty sessions of each kind, over paths of 0.5 to 100 Mbit/s and 2 to 100 ms.
+//! Test that compares the predictions of `plumb measure` for real servers with its measurements: at
+//! least fifty sessions of each kind, over paths of 0.5 to 100 Mbit/s and 2 to 100 ms.
 //!
 //! Each trial has two network namespaces: the server's with 10.0.0.1 and plumb's with 10.0.0.2. The
-//! test takes some minutes, so it runs only with `./x test --long`; `cargo test -p plumbline --test
-//! predicted -- --include-ignored --nocapture` prints each trial. `PLUMB_PREDICTED` selects the
-//! trials of one server; then the test checks nothing.
+//! test takes some minutes, so it runs only with `./x test --long`. `cargo test -p plumbline --test
+//! predicted -- --include-ignored --nocapture` prints each trial. If `PLUMB_PREDICTED` names a
+//! server, only the trials of this server run, and the test prints their predictions without a
+//! check.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "a table is for people")]
@@ -243,12 +244,12 @@ fn predictions_for_real_servers_are_within_a_fifth_of_the_measurements() {
     let all = run_all(trials);
     let mut failures = Vec::new();
     for what in [Quantity::Screenful, Quantity::EchoUnderLoad, Quantity::Received] {
-        let (count, middle) = errors_of(what, &all);
+        let (count, median_error) = errors_of(what, &all);
         if count < MIN_SESSIONS {
             failures.push(format!("{}: {count} sessions instead of {MIN_SESSIONS}", what.text()));
         }
-        if middle > MAX_MEDIAN_ERROR_PER_MILLE {
-            failures.push(format!("{}: {middle} of a thousand", what.text()));
+        if median_error > MAX_MEDIAN_ERROR_PER_MILLE {
+            failures.push(format!("{}: {median_error} of a thousand", what.text()));
         }
     }
     assert!(failures.is_empty() || !wanted.is_empty(), "{failures:?}");

@@ -111,8 +111,8 @@ fn picture(session: &str) -> String {
     out + "</svg>\n"
 }
 
-/// Returns the session of a picture. Empty lines are inferred from the positions of the other
-/// lines.
+/// Extracts the text of the terminal session from a picture. Empty lines are inferred from the
+/// positions of the other lines.
 fn session_of(picture: &str) -> String {
     let mut session = String::new();
     for line in picture.lines().filter(|line| line.starts_with("<text ")) {

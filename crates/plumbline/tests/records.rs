@@ -1,5 +1,5 @@
-//! The records of real transfers by `plumb serve`, `plumb get` and related commands, and their
-//! evaluation by `plumb stats`.
+//! Tests of the records that `plumb serve`, `plumb get` and related commands write for real
+//! transfers, and of their evaluation by `plumb stats`.
 //!
 //! Each test has its own servers at random ports of 127.0.0.1, and its own directory. The
 //! subdirectory `there` has the servers' files, `here` the downloads, `user` the client's records,
@@ -212,8 +212,8 @@ fn a_download_is_fully_recorded_by_client_and_server() {
         }
         // The last byte may be acknowledged after the reply, for example after a retransmission.
         // The server's record then has no time between the last byte and the reply.
-        let is_behind_reply = record["last_byte_to_226_ns"].is_null();
-        assert!(!is_behind_reply || record["role"] == "server", "{record}");
+        let has_acknowledgment_after_reply = record["last_byte_to_226_ns"].is_null();
+        assert!(!has_acknowledgment_after_reply || record["role"] == "server", "{record}");
         assert_eq!(record["data_style"], "EPSV");
         assert!(record.get("account").is_none() && record.get("rfnms").is_none());
     }
@@ -221,8 +221,8 @@ fn a_download_is_fully_recorded_by_client_and_server() {
     assert_eq!((&user["path_requested"], &server["path_real"]), (&"file".into(), &"/file".into()));
     assert_eq!(user["data_local"], server["data_remote"]);
     assert_eq!(user["control_remote"], server["control_local"]);
-    let retransmitted = number(&server, "bytes_retrans");
-    assert_eq!(number(&server, "bytes_sent") - retransmitted, 3_000_000);
+    let retransmitted_bytes = number(&server, "bytes_retrans");
+    assert_eq!(number(&server, "bytes_sent") - retransmitted_bytes, 3_000_000);
     number(&user, "file_write_ns");
     number(&user, "network_wait_ns");
 }
@@ -439,15 +439,15 @@ fn refused_and_failed_transfers_are_distinguished_and_a_server_chosen_name_is_re
     let reply = control.send("STOU seed");
     drop(data);
     assert!(control.read_reply().starts_with("226 "));
-    let chosen = reply.trim_end().strip_prefix("150 FILE: ").unwrap().to_owned();
-    assert!(directory.remote_path(&chosen).exists(), "{reply}");
+    let chosen_name = reply.trim_end().strip_prefix("150 FILE: ").unwrap().to_owned();
+    assert!(directory.remote_path(&chosen_name).exists(), "{reply}");
     control.send("QUIT");
     server.end();
     let records = directory.records("server");
     assert!(records[..4].iter().all(|record| record["outcome"] == "refused"), "{records:?}");
     let stou = &records[4];
     assert_eq!((&stou["command"], &stou["outcome"]), (&"STOU".into(), &"complete".into()));
-    assert_eq!(stou["path_real"], format!("/{chosen}"));
+    assert_eq!(stou["path_real"], format!("/{chosen_name}"));
     assert_eq!(stou["path_requested"], "/seed");
 }
 

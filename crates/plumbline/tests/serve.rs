@@ -1,4 +1,4 @@
-//! `plumb serve` with real clients: plumb's own, and Debian's.
+//! Tests of `plumb serve` with real clients: plumb's own, and Debian's.
 //!
 //! Each test has its own network namespace, in which the server listens at 10.0.0.1. A simulated
 //! user types on a pseudo-terminal and waits at most ten seconds for each text on the screen.

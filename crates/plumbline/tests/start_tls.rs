@@ -1,4 +1,4 @@
-//! START_TLS, acknowledged echoes and urgent data at `plumb serve`.
+//! Tests of START_TLS, echo acknowledgments and urgent data with `plumb serve`.
 //!
 //! Each test has its own network namespace, in which the server listens at 10.0.0.1, or at 10.0.0.2
 //! on plumb's own TCP/IP.
@@ -116,8 +116,8 @@ fn cleartext_after_the_last_telnet_command_fails_the_tls_handshake() {
     });
 }
 
-/// Starts a man in the middle that inserts `words` before the client's first bytes; returns its
-/// port.
+/// Starts a man in the middle, which relays a connection and inserts `words` before the client's
+/// first bytes. Returns the port of this relay.
 fn insert_into_connection(words: &'static [u8]) -> u16 {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();

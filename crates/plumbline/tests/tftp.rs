@@ -1,4 +1,4 @@
-//! TFTP between `plumb` and Debian's clients and servers.
+//! Tests of TFTP between `plumb` and Debian's clients and servers.
 //!
 //! Each test has its own network namespace, with servers at 10.0.0.1 and ::1, and its own directory
 //! with `there` for the server's files and `here` for the client's.
@@ -314,8 +314,8 @@ fn plumb_works_with_its_own_server_in_both_families_and_over_userspace_udp() {
     });
 }
 
-/// Relays one transfer between its client and the server, and drops one in `loss_divisor`
-/// datagrams on average. Returns the address for the client.
+/// Starts a relay between a client and the server for one transfer. The relay drops one in
+/// `loss_divisor` datagrams on average. Returns the address to which the client sends its request.
 fn lossy_relay(loss_divisor: u64) -> SocketAddr {
     let local = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
     let remote = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());

@@ -1,9 +1,9 @@
 //! RFC 573's sixth measure: the error rate of transferred data, by bits, bytes, blocks and files.
 //!
 //! Both ends of a measurement know the transferred pattern. The value of each byte depends only on
-//! its offset, so the receiver compares data as it arrives. If a byte is lost or duplicated, all
-//! following bytes differ. Missing and surplus data counts as wrong. A block has 512 bytes, as in
-//! TFTP (RFC 1350).
+//! its offset, so the receiver compares data as it arrives. If a byte is lost or duplicated, nearly
+//! all following bytes differ. Missing and surplus data counts as wrong. A block has 512 bytes, as
+//! in TFTP (RFC 1350).
 
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +38,8 @@ pub fn pattern(at: u64) -> u8 {
     first
 }
 
-/// Returns the pattern character at offset `at` of a typed line: a lowercase letter or a digit,
-/// neither of which is special to a shell.
+/// Returns the pattern character at offset `at` of a typed line: a lowercase letter or a digit. A
+/// shell does not interpret these characters.
 #[must_use]
 pub fn printable_pattern(at: u64) -> u8 {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";

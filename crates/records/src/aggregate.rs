@@ -116,17 +116,17 @@ impl Aggregate {
         let Some(bits) = measures.bits else { return };
         self.size.add(bits, 0);
         let at = |value| Some(Extreme { value, id });
-        self.largest = greater(self.largest, at(bits));
-        self.smallest = smaller(self.smallest, at(bits));
+        self.largest = greater_extreme(self.largest, at(bits));
+        self.smallest = smaller_extreme(self.smallest, at(bits));
         if let Some(real_ns) = measures.real_ns
             && let Some(rate) = derived::rate_bps(bits, real_ns)
         {
             self.rate.add(bits, real_ns);
             self.rate_bps.add(rate);
             if real_ns >= MIN_FASTEST_NS {
-                self.fastest = greater(self.fastest, at(rate));
+                self.fastest = greater_extreme(self.fastest, at(rate));
             }
-            self.slowest = smaller(self.slowest, at(rate));
+            self.slowest = smaller_extreme(self.slowest, at(rate));
         }
         if let Some(cpu_ns) = measures.cpu_ns
             && let Some(cost) = derived::cpu_fs_per_bit(cpu_ns, bits)
@@ -145,10 +145,10 @@ impl Aggregate {
         for (count, more) in self.limited.iter_mut().zip(other.limited) {
             *count = count.saturating_add(more);
         }
-        self.largest = greater(self.largest, other.largest);
-        self.smallest = smaller(self.smallest, other.smallest);
-        self.fastest = greater(self.fastest, other.fastest);
-        self.slowest = smaller(self.slowest, other.slowest);
+        self.largest = greater_extreme(self.largest, other.largest);
+        self.smallest = smaller_extreme(self.smallest, other.smallest);
+        self.fastest = greater_extreme(self.fastest, other.fastest);
+        self.slowest = smaller_extreme(self.slowest, other.slowest);
         self.real_ns.merge(&other.real_ns);
         self.rate_bps.merge(&other.rate_bps);
         self.cpu_fs_per_bit.merge(&other.cpu_fs_per_bit);
@@ -204,11 +204,11 @@ impl Aggregate {
     }
 }
 
-fn greater(current: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
+fn greater_extreme(current: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
     better_extreme(current, other, |current, other| current > other)
 }
 
-fn smaller(current: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
+fn smaller_extreme(current: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
     better_extreme(current, other, |current, other| current < other)
 }
 

@@ -101,10 +101,12 @@ impl Measures {
         let responses: Vec<u64> = tries.iter().filter_map(|attempt| attempt.response_ns).collect();
         let is_ok = |attempt: &Attempt| attempt.outcome == AttemptOutcome::Ok;
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let ok = tries.iter().filter(|attempt| is_ok(attempt)).count();
-        let before = std::iter::once(true).chain(tries.iter().map(is_ok));
-        let failures =
-            before.zip(tries).filter(|(was_ok, attempt)| *was_ok && !is_ok(attempt)).count();
+        let successful_count = tries.iter().filter(|attempt| is_ok(attempt)).count();
+        let previous_results = std::iter::once(true).chain(tries.iter().map(is_ok));
+        let failures = previous_results
+            .zip(tries)
+            .filter(|(was_ok, attempt)| *was_ok && !is_ok(attempt))
+            .count();
         let last_ns = tries.last().map(|attempt| attempt.at_ns);
         let observed_ns = last_ns.zip(every_ns).map(|(last, every)| last.saturating_add(every));
         Self {
@@ -115,10 +117,10 @@ impl Measures {
                 .and_then(|transfers| transfers.cpu_ns_per_megabit())
                 .or(per_keystroke),
             tries: count(tries.len()),
-            tries_failed: count(tries.len() - ok),
+            tries_failed: count(tries.len() - successful_count),
             failures: count(failures),
             between_failures_ns: observed_ns.and_then(|ns| ns.checked_div(count(failures))),
-            availability: (!tries.is_empty()).then(|| ok as f64 / tries.len() as f64),
+            availability: (!tries.is_empty()).then(|| successful_count as f64 / tries.len() as f64),
             accuracy,
         }
     }

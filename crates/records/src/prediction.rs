@@ -66,10 +66,10 @@ const DEFAULT_MSS: u64 = 536;
 const INITIAL_WINDOW: u64 = 50_000;
 
 impl Model {
-    /// Builds the model from `probe`, whose screenful and transfers are short and all in one
-    /// direction.
+    /// Builds the model from `probe`, whose screenful and transfers must be short and all have the
+    /// same direction.
     ///
-    /// Returns `None` without a round-trip time, or without any flow.
+    /// Returns `None` if no round-trip time is known, or if `probe` has no flow.
     #[must_use]
     pub fn of(probe: &Observation) -> Option<Self> {
         let path = &probe.path;
@@ -303,10 +303,13 @@ impl Model {
     /// Returns the fixed time of each of `flows` that fits into the first flight, ns.
     fn latencies(&self, flows: &[&Flow]) -> Vec<u64> {
         let transmission_ns = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
-        let flight = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
-        let flight = flight.min(self.window_bytes.unwrap_or(u64::MAX));
-        let short = flows.iter().filter(|flow| flow.bytes <= flight && flow.elapsed_ns > 0);
-        short.map(|flow| flow.elapsed_ns.saturating_sub(transmission_ns(flow.bytes))).collect()
+        let flight_bytes = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
+        let flight_bytes = flight_bytes.min(self.window_bytes.unwrap_or(u64::MAX));
+        let short_flows =
+            flows.iter().filter(|flow| flow.bytes <= flight_bytes && flow.elapsed_ns > 0);
+        short_flows
+            .map(|flow| flow.elapsed_ns.saturating_sub(transmission_ns(flow.bytes)))
+            .collect()
     }
 }
 
@@ -321,11 +324,12 @@ const MARGIN_NS: u64 = 1_000_000;
 #[must_use]
 pub fn echo_range_ns(echoes: &Echoes) -> Option<[u64; 2]> {
     let samples = &echoes.samples_ns;
-    let is_few = samples.len() < Echoes::MIN_SETTLING_ECHOES;
-    let full_queue_samples = if is_few { samples } else { samples.get(samples.len() / 2..)? };
+    let has_few_samples = samples.len() < Echoes::MIN_SETTLING_ECHOES;
+    let full_queue_samples =
+        if has_few_samples { samples } else { samples.get(samples.len() / 2..)? };
     let min = percentile(full_queue_samples, 10)?;
     let max = percentile(full_queue_samples, 90)?;
-    let [min, max] = if is_few { [min / 4 * 3, max / 2 * 3] } else { [min, max] };
+    let [min, max] = if has_few_samples { [min / 4 * 3, max / 2 * 3] } else { [min, max] };
     let margin = |ns: u64| ns / MARGIN_DIVISOR + MARGIN_NS;
     Some([min.saturating_sub(margin(min)), max.saturating_add(margin(max))])
 }

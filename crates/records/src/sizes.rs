@@ -3,12 +3,13 @@
 //! The model of a transfer time is `fixed + bytes / rate`. Both parameters are fitted separately
 //! for each direction, by least squares of the relative error. A transfer of a kilobyte therefore
 //! weighs as much as one of a megabyte. The model is dropped if it is wrong by more than a factor
-//! of two for any size, as behind a token bucket. It is also dropped if the bytes of the largest
-//! transfer take less than a quarter of the fixed time, because the rate would then be noise.
+//! of two for any size, for example behind a token bucket. It is also dropped if the bytes of the
+//! largest transfer take less than a quarter of the fixed time, because the rate would then be
+//! noise.
 //!
-//! The knee is the size beyond which the rate changes little: the smallest size from which on each
-//! size has between four fifths and twice the average rate of these sizes. At least two sizes are
-//! needed. RFC 573 found a knee at 40 kbit.
+//! The knee is the smallest size from which on all sizes have about the same rate. The rate of each
+//! of these sizes is between four fifths of their average rate and twice that rate, and there are
+//! at least two such sizes. RFC 573 found a knee at 40 kbit.
 
 mod phases;
 
@@ -197,12 +198,12 @@ impl Transfers {
     pub(crate) fn slower(&self) -> Option<Direction> {
         let received = self.sizes(Direction::Received);
         let sent = self.sizes(Direction::Sent);
-        let both = received.iter().rev().find_map(|one| {
+        let times_at_common_size = received.iter().rev().find_map(|one| {
             let other = sent.iter().find(|other| other.bytes == one.bytes)?;
             Some((one.total_ns, other.total_ns))
         });
         let last = |sizes: &[Size]| sizes.last().map(Size::rate_bps);
-        match (both, last(&received), last(&sent)) {
+        match (times_at_common_size, last(&received), last(&sent)) {
             (Some((received, sent)), ..) if sent > received => Some(Direction::Sent),
             (Some(_), ..) => Some(Direction::Received),
             (None, Some(received), Some(sent)) if sent < received => Some(Direction::Sent),
@@ -270,7 +271,7 @@ impl Transfers {
                 "{}; further sizes are required to determine the fixed time and the rate.",
                 text(only)
             ),
-            [first, .., last] if is_flat(&sizes) => {
+            [first, .., last] if is_time_constant(&sizes) => {
                 let times = || sizes.iter().map(|size| size.total_ns);
                 format!(
                     "Transfers{direction_clause} of {} to {} bytes take {} to {}: the times do not \
@@ -346,9 +347,10 @@ fn is_measurable(model: &Model, sizes: &[Size]) -> bool {
 }
 
 /// Returns whether the largest of `sizes` takes at most twice as long as the smallest.
-fn is_flat(sizes: &[Size]) -> bool {
-    let ends = sizes.first().zip(sizes.last());
-    ends.is_some_and(|(first, last)| last.total_ns <= first.total_ns.saturating_mul(2))
+fn is_time_constant(sizes: &[Size]) -> bool {
+    let smallest_and_largest = sizes.first().zip(sizes.last());
+    smallest_and_largest
+        .is_some_and(|(first, last)| last.total_ns <= first.total_ns.saturating_mul(2))
 }
 
 fn rate_bps(bytes: u64, ns: u64) -> u64 {

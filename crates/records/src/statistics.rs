@@ -34,10 +34,10 @@ pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
 /// Splits `total_ns` among the layers of `parts`, with the remainder as
 /// [`Layer::RemoteHostAndNetwork`].
 ///
-/// The result adds up to the total exactly. Each layer of `parts` appears once, in order. Parts may
-/// overlap in time, as when a line is busy while the processor works; if they exceed the total they
-/// are scaled down in proportion. The remainder is computed: [`Layer::RemoteHostAndNetwork`] among
-/// `parts` is ignored.
+/// The result adds up to the total exactly. Each layer of `parts` appears once, in the order of
+/// [`Layer::ALL`]. Parts may overlap in time, for example if a line is busy while the processor
+/// works; if they exceed the total, they are scaled down in proportion. The remainder is computed:
+/// [`Layer::RemoteHostAndNetwork`] among `parts` is ignored.
 #[must_use]
 pub fn split(total_ns: u64, parts: &[LayerTime]) -> Vec<LayerTime> {
     let parts_of = |layer| parts.iter().filter(move |part| part.layer == layer);

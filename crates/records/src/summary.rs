@@ -187,10 +187,10 @@ fn causes(causes: &[NamedCause]) -> Table {
             Some(operation) => operation.text(),
             None => cause.operation.as_str(),
         };
-        let of = format!("{operation} of {}", duration(cause.operation_ns));
+        let operation_and_time = format!("{operation} of {}", duration(cause.operation_ns));
         let cost = duration(cause.cost_ns);
         let share = share(cause.cost_ns, cause.operation_ns);
-        table.row([name.to_owned(), cost, share, duration(cause.gain_ns), of]);
+        table.row([name.to_owned(), cost, share, duration(cause.gain_ns), operation_and_time]);
     }
     table
 }

@@ -1,4 +1,5 @@
-//! Pages in a real browser: console messages, and whether the whole content is visible.
+//! Tests of the pages in a real browser: console messages, and whether the whole content is
+//! visible.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 

@@ -1,4 +1,5 @@
-//! Causes derived from observations: unknown values yield no cause, and gains are parts of totals.
+//! Tests of the causes derived from observations, for example: unknown values yield no cause, and a
+//! gain is at most its total.
 
 use proptest::prelude::*;
 use records::verdict::{

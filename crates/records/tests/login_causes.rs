@@ -1,5 +1,6 @@
-//! Verdict rules for logins that need more than one measurement of a session: windows, token
-//! buckets, losses at rest and under load, and late connections.
+//! Tests of the verdict rules for logins that need more than one measurement of a session: windows,
+//! token buckets, losses while keys are typed one at a time and during output, and late
+//! connections.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use records::verdict::{
@@ -206,7 +207,7 @@ fn behind_a_knee(steps: u64) -> Flow {
 }
 
 #[test]
-fn with_losses_at_rest_the_steps_of_an_output_show_no_token_bucket() {
+fn with_losses_while_typing_the_steps_of_an_output_show_no_token_bucket() {
     let mut observed = session(40);
     observed.transfers = vec![behind_a_knee(8)];
     assert_eq!(causes(&observed).first().unwrap().kind, CauseKind::RateLimiter);

@@ -1,4 +1,4 @@
-//! Pages: no external resources, and untrusted text never becomes markup.
+//! Tests of the pages: they load no external resources, and untrusted text never becomes markup.
 
 use proptest::prelude::*;
 use records::html::figure_6_1::{Curve, figure_6_1, packet_bits};

@@ -224,7 +224,8 @@ fn the_local_software_is_named_with_its_most_expensive_layer() {
     assert_eq!(limit(&measured), LoginLimit::LocalProcessor);
     insta::assert_snapshot!(verdict_text(&measured), @r"
     The local software takes 83 % of an echo of 3.00 ms (largest part: terminal,
-    2.00 ms); without it, it would take 500 µs; users do not notice less than 25 ms.
+    2.00 ms); without this time, an echo would take 500 µs; users do not notice less
+    than 25 ms.
     ");
 }
 

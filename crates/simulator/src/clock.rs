@@ -42,12 +42,12 @@ impl LocalClock {
         if *self == Self::default() {
             return reading;
         }
-        let before = self.time_without_jump(reading);
-        if before < self.jumps_at {
-            return before;
+        let time_before_jump = self.time_without_jump(reading);
+        if time_before_jump < self.jumps_at {
+            return time_before_jump;
         }
-        let rest = reading.since(Instant::ZERO).saturating_sub(self.jump);
-        self.jumps_at.max(self.time_without_jump(Instant::ZERO + rest))
+        let reading_without_jump = reading.since(Instant::ZERO).saturating_sub(self.jump);
+        self.jumps_at.max(self.time_without_jump(Instant::ZERO + reading_without_jump))
     }
 
     fn without_jump(&self, at: Instant) -> Instant {

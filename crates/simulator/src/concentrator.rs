@@ -5,8 +5,8 @@
 //! one by one over the serial line and are passed to an LLP instance. A complete packet is
 //! forwarded to the network without delay. Datagrams from the network arrive as fast as the remote
 //! host sends them, wait in the buffers, and are sent by LLP, one byte at a time. A packet is
-//! dropped if no buffer is free. A packet that closely follows another is dropped at random, which
-//! is the fault that the thesis found in its concentrator.
+//! dropped if no buffer is free. A packet that closely follows another may be dropped at random:
+//! the thesis found this fault in its concentrator.
 
 use crate::medium::{Arrival, Medium};
 use crate::transmission_line::Line;

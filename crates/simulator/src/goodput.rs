@@ -129,14 +129,15 @@ impl Trial {
     }
 
     /// Creates a trial with flows that share a link of 200 Mbit/s with a queue of 64 KiB. The delay
-    /// of each direction is random, so that every round-trip time is between `least` and `most`.
+    /// of each direction is random, so that every round-trip time is between `min` and `max`.
     #[must_use]
-    pub fn shared(flows: usize, [least, most]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
+    pub fn shared(flows: usize, [min, max]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
         let mut rng = Rng::from_seed(seed);
         let one_way_ns = |round_trip: Duration| u64::try_from(round_trip.as_nanos() / 2);
-        let least = one_way_ns(least).unwrap_or(u64::MAX);
-        let delay_range = one_way_ns(most).unwrap_or(u64::MAX).saturating_sub(least);
-        let mut delay = || Duration::from_nanos(least + rng.below(delay_range.saturating_add(1)));
+        let min_delay_ns = one_way_ns(min).unwrap_or(u64::MAX);
+        let delay_range = one_way_ns(max).unwrap_or(u64::MAX).saturating_sub(min_delay_ns);
+        let mut delay =
+            || Duration::from_nanos(min_delay_ns + rng.below(delay_range.saturating_add(1)));
         let path = |_| Path {
             delay_to_server: delay(),
             delay_to_user: delay(),

@@ -1,6 +1,6 @@
 //! Discrete-event simulation in virtual time: lines with rate, delay and faults, hosts with
-//! processing time, and the scenarios of the papers. This crate uses only the public API of
-//! `protocols`.
+//! processing time, and the scenarios of four papers (TM-233, RFC 573, RFC 594, and a memo on
+//! Multics). This crate uses only the public API of `protocols`.
 //!
 //! A [`World`] has two hosts and the line between them. It processes events in order of time. Runs
 //! with the same seed are identical to the nanosecond.

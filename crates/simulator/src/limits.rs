@@ -8,21 +8,21 @@ use std::ops::RangeInclusive;
 pub struct OutOfRange {
     key: String,
     value: String,
-    least: String,
-    most: String,
+    min: String,
+    max: String,
 }
 
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, value, least, most } = self;
-        write!(f, "{key} is {value} and may be {least} to {most}")
+        let Self { key, value, min, max } = self;
+        write!(f, "{key} is {value} and may be {min} to {max}")
     }
 }
 
 impl std::error::Error for OutOfRange {}
 
-/// Returns an error if `value` is outside the range `permitted`. The scenario file calls the value
-/// `key`.
+/// Returns an error if `value` is outside the range `permitted`. `key` is the name of the value in
+/// the scenario file.
 pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     value: T,
@@ -31,9 +31,9 @@ pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     if permitted.contains(&value) {
         return Ok(());
     }
-    let least = permitted.start().to_string();
-    let most = permitted.end().to_string();
-    Err(OutOfRange { key: key.to_owned(), value: value.to_string(), least, most })
+    let min = permitted.start().to_string();
+    let max = permitted.end().to_string();
+    Err(OutOfRange { key: key.to_owned(), value: value.to_string(), min, max })
 }
 
 /// Like [`within`], for each value of a list and for the length of the list.

@@ -1,5 +1,5 @@
-//! Terminal sessions over a path that silently drops long datagrams (RFC 2923 §2.1): the additional
-//! delay of the output compared with a path that drops nothing, in virtual time.
+//! Tests of terminal sessions over a path that silently drops long datagrams (RFC 2923 §2.1): the
+//! additional delay of the output compared with a path that drops nothing, in virtual time.
 
 use protocols::Cx;
 use protocols::application::Stream;

@@ -1,4 +1,5 @@
-//! The fault campaign with a number of seeds suitable for a daily test; `./x soak` runs more.
+//! Test of the fault campaign with a number of seeds suitable for a daily test; `./x soak` runs
+//! more.
 
 use simulator::soak;
 

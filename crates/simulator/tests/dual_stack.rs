@@ -1,5 +1,5 @@
-//! Two stations with addresses of both families: TCP over IPv6, fragmented datagrams, and a station
-//! that communicates with itself.
+//! Tests of two stations with addresses of both families: TCP over IPv6, fragmented datagrams, and
+//! a station that communicates with itself.
 
 use protocols::Cx;
 use protocols::application::Stream;

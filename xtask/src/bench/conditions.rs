@@ -54,7 +54,7 @@ impl Conditions {
         // single-threaded process.
         namespace::enter_new_network()?;
         let load_before = load_average();
-        let machine = Machine::this();
+        let machine = Machine::current();
         let processors = schedule::processors().context("cannot read the list of processors")?;
         let client = processors.first().copied().unwrap_or(0);
         let other = processors.get(1).copied().filter(|_| two_cores);
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn conditions(placement: Option<Placement>, real_time: Result<(), String>) -> Conditions {
-        let machine = Machine::this();
+        let machine = Machine::current();
         let is_preferred = false;
         Conditions { machine, placement, real_time, is_preferred, load_before: None }
     }

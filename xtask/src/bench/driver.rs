@@ -21,9 +21,9 @@ use std::process::Command;
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without output after which the server is assumed to wait for input.
 const QUIET_TIMEOUT: Duration = Duration::from_millis(60);
-/// Minimum number of bytes that a simulated slow display reads at once, and the longest idle time
-/// after which the display reads faster to catch up.
+/// Minimum number of bytes that a simulated slow display reads at once.
 const DISPLAY_READ_BYTES: usize = 128;
+/// Maximum idle time for which a simulated slow display catches up by a faster read.
 const DISPLAY_CATCH_UP_LIMIT: Duration = Duration::from_millis(10);
 const WINDOW_SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
 const PROMPT: &[u8] = b"ready> ";

@@ -1,9 +1,8 @@
-//! Benchmarks: plumb and a peer, interleaved in one run, reported as a ratio.
+//! Benchmarks. Most of them measure plumb and a peer alternately in one run, and report a ratio.
 //!
 //! A single figure depends on the machine and its load. A ratio of two figures that are measured
-//! alternately depends on them less. So every benchmark also measures its peer, prints the spread
-//! of the ratio and the conditions, and reports for each goal whether it is met. A missed goal is a
-//! result, not a failure; only a measurement that cannot be made is a failure.
+//! alternately depends on them less. Every benchmark reports for each goal whether it is met. A
+//! missed goal is a result, not a failure; only a measurement that cannot be made is a failure.
 
 mod conditions;
 mod driver;

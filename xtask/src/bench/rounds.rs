@@ -64,9 +64,9 @@ pub(super) struct Ratio {
     /// Median ratio of the rounds.
     pub(super) median: f64,
     /// Least ratio of the rounds.
-    pub(super) least: f64,
+    pub(super) min: f64,
     /// Greatest ratio of the rounds.
-    pub(super) greatest: f64,
+    pub(super) max: f64,
 }
 
 impl Rounds {
@@ -130,19 +130,19 @@ impl Ratio {
         ratios.sort_by(f64::total_cmp);
         Some(Self {
             median: *records::statistics::nearest_rank(&ratios, 50)?,
-            least: *ratios.first()?,
-            greatest: *ratios.last()?,
+            min: *ratios.first()?,
+            max: *ratios.last()?,
         })
     }
 
     /// Returns the ratio with its spread, `0.93 (0.90-0.97)`.
     pub(super) fn text(self) -> String {
-        format!("{:.2} ({:.2}-{:.2})", self.median, self.least, self.greatest)
+        format!("{:.2} ({:.2}-{:.2})", self.median, self.min, self.max)
     }
 
     /// Returns the median, the least and the greatest.
     pub(super) fn to_json(self) -> Value {
-        json!({ "median": self.median, "least": self.least, "greatest": self.greatest })
+        json!({ "median": self.median, "least": self.min, "greatest": self.max })
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
         let ours = rounds("a", &[&[90], &[50], &[95]]);
         let peer = rounds("b", &[&[100], &[100], &[100]]);
         let ratio = ours.ratio_to(&peer, |round| round.echo(50)).unwrap();
-        assert_eq!(ratio, Ratio { median: 0.90, least: 0.50, greatest: 0.95 });
+        assert_eq!(ratio, Ratio { median: 0.90, min: 0.50, max: 0.95 });
         assert_eq!(ratio.text(), "0.90 (0.50-0.95)");
     }
 
@@ -220,7 +220,7 @@ mod tests {
             pairs in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20)
         ) {
             if let Some(ratio) = Ratio::from_pairs(&pairs) {
-                prop_assert!(ratio.least <= ratio.median && ratio.median <= ratio.greatest);
+                prop_assert!(ratio.min <= ratio.median && ratio.median <= ratio.max);
             }
         }
     }

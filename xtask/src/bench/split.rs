@@ -293,7 +293,7 @@ fn section(measured: &[Measured], amount: Amount, keys: usize) -> Section {
         .number("echo grew by (µs)")
         .number("account of echo (%)")
         .number("largest other (µs)");
-    let text = |[median, least, most]: [f64; 3]| format!("{median:.1} ({least:.1} to {most:.1})");
+    let text = |[median, min, max]: [f64; 3]| format!("{median:.1} ({min:.1} to {max:.1})");
     let mut data = Vec::new();
     for it in measured {
         let rounds: Vec<Value> = it

@@ -93,8 +93,8 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         figures.remove(0);
         figures.sort_by(|one, other| one.0.total_cmp(&other.0));
         let (median, acks) = figures.get(figures.len() / 2).copied().unwrap_or_default();
-        let least = figures.first().copied().unwrap_or_default().0;
-        writeln!(text, "{:<21}  {median:>11.1}  {least:>10.1}  {acks:>13.3}", row.name)?;
+        let min_ns = figures.first().copied().unwrap_or_default().0;
+        writeln!(text, "{:<21}  {median:>11.1}  {min_ns:>10.1}  {acks:>13.3}", row.name)?;
     }
     text.push_str("server time and pure ACKs per datagram received (echo, in) or sent (out)\n");
     std::io::stdout().write_all(text.as_bytes()).context("the table cannot be written")

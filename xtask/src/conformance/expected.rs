@@ -88,7 +88,7 @@ pub(super) enum Expectation {
     Fails(String),
 }
 
-/// The whole list.
+/// The scripts of both suites with their expected results.
 #[derive(Debug, Default)]
 pub(super) struct Expected(Vec<(Suite, String, Expectation)>);
 

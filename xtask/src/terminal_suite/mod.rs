@@ -6,7 +6,8 @@
 //! terminal, and are counted separately. A check of a character passes if the character was at its
 //! position at some time while the bytes of the command arrived.
 //!
-//! The expected result of each script is in `libvterm.txt`, with the reason if it is not to pass.
+//! The expected result of each script is in `libvterm.txt`, with the reason if the script is
+//! expected to fail.
 
 pub(crate) mod esctest;
 mod expected;

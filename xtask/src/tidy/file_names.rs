@@ -1,4 +1,5 @@
-//! Rule: a name of a Rust file occurs at most three times, so that the name says which file it is.
+//! Rule: at most three Rust files have the same name, so that a file name identifies a file well
+//! enough.
 
 use super::Finding;
 use std::collections::BTreeMap;

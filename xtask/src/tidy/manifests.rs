@@ -1,5 +1,5 @@
-//! Rules about Cargo.toml: the allowed dependencies of crates, and that every library has its line
-//! in docs/dependencies.md.
+//! Rules about Cargo.toml: a crate has only allowed dependencies, and docs/dependencies.md has a
+//! line for every library.
 //!
 //! The rules understand the part of TOML that the Cargo.toml files here use: a table heading on its
 //! own line, and one key at the start of a line.

@@ -29,7 +29,8 @@ impl Source {
         Self { path: path.to_owned(), code, tests, is_test_file }
     }
 
-    /// Returns the name of the directory below `crates`, or the first directory's name elsewhere.
+    /// Returns the name of the crate's directory below `crates`; for a file elsewhere, the first
+    /// directory of its path.
     pub(super) fn crate_name(&self) -> &str {
         let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
         path.split('/').next().unwrap_or(path)

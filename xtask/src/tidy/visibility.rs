@@ -1,8 +1,8 @@
 //! Rule: in a library crate that is not published, each `pub` item is named by another crate.
 //!
-//! The rule compares names, not paths, so that it misses an item with the name of another one.
-//! Types and modules are left to the compiler: a type may be part of a public signature without
-//! being named.
+//! The rule compares names, not paths: an unused item is not found if another crate uses the same
+//! name for anything. Types and modules are left to the compiler: a type may be part of a public
+//! signature without being named.
 
 use super::Finding;
 use super::source::{Source, is_name};

@@ -39,7 +39,7 @@ impl AtomicFile {
         let from = OsStr::from_bytes(draft_name);
         let to = OsStr::from_bytes(&self.name);
         let directory = &self.directory;
-        let placed = lend(self.credentials.as_deref(), || {
+        let placement = lend(self.credentials.as_deref(), || {
             if self.existing == Existing::Replace {
                 match fs::renameat_with(directory, from, directory, to, RenameFlags::EXCHANGE) {
                     Ok(()) if is_directory(directory, from) => {
@@ -55,7 +55,7 @@ impl AtomicFile {
             fs::linkat(directory, from, directory, to, AtFlags::empty()).map_err(unsupported)?;
             Ok(Placement::Linked)
         });
-        self.placement = Some(placed?);
+        self.placement = Some(placement?);
         Ok(())
     }
 
@@ -76,10 +76,10 @@ impl AtomicFile {
             return None;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = lend(self.credentials.as_deref(), || {
+        let replaced_file = lend(self.credentials.as_deref(), || {
             Ok(fs::openat(&self.directory, OsStr::from_bytes(draft_name), flags, Mode::empty())?)
         });
-        opened.ok()
+        replaced_file.ok()
     }
 
     /// Undoes [`Self::replace_provisionally`]: the file is temporary again. The name refers to the
@@ -97,10 +97,10 @@ impl AtomicFile {
         let name = OsStr::from_bytes(&self.name);
         let directory = &self.directory;
         lend(self.credentials.as_deref(), || {
-            let own = fs::fstat(&self.file)?.st_ino;
+            let own_inode = fs::fstat(&self.file)?.st_ino;
             let is_own = |name: &OsStr| {
                 let stat = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-                stat.is_ok_and(|stat| stat.st_ino == own)
+                stat.is_ok_and(|stat| stat.st_ino == own_inode)
             };
             if !is_own(name) {
                 return Err(Errno::STALE.into());
@@ -221,8 +221,8 @@ mod tests {
         drop(draft);
         assert!(fixture.0.join("name").is_dir());
         assert_eq!(fixture.entry_count(), 1);
-        let mut kept = AtomicFile::begin(fixture.directory(), b"new", Existing::Keep).unwrap();
+        let mut draft = AtomicFile::begin(fixture.directory(), b"new", Existing::Keep).unwrap();
         std::fs::write(fixture.0.join("new"), "first").unwrap();
-        assert_eq!(kept.replace_provisionally().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(draft.replace_provisionally().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 }

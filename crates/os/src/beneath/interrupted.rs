@@ -198,8 +198,8 @@ mod tests {
     fn interrupted_drafts_have_no_name_within_the_root() {
         let root = Root::new();
         root.keep(b"file", b"key", b"12345");
-        let kept = root.1.list_interrupted().unwrap();
-        assert_eq!((kept[0].key.as_slice(), kept[0].len, kept.len()), (&b"key"[..], 5, 1));
+        let drafts = root.1.list_interrupted().unwrap();
+        assert_eq!((drafts[0].key.as_slice(), drafts[0].len, drafts.len()), (&b"key"[..], 5, 1));
         let path = [INTERRUPTED_DIRECTORY.as_bytes(), b"/key"].concat();
         assert_eq!(root.1.read(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(root.1.list(b"/", 10).unwrap().len(), 1, "only the folder");

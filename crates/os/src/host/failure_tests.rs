@@ -1,4 +1,5 @@
-//! Errors reported to a program when the device, the runtime or the program itself goes away.
+//! Tests of the errors that a program gets, for example when its device, its runtime or a peer is
+//! gone.
 
 use super::tests::{KERNEL, USERSPACE, settings, tun, with_hosts};
 use super::*;
@@ -67,7 +68,7 @@ fn connecting_over_an_interface_that_is_down_reports_it() {
 }
 
 #[test]
-fn an_address_of_a_family_that_the_host_has_not_is_unreachable() {
+fn an_address_of_a_family_without_a_local_address_is_unreachable() {
     with_hosts(|host| async move {
         let remote = SocketAddr::from(([0xFD00, 0, 0, 0, 0, 0, 0, 1], 80));
         let error = in_time(host.connect(remote)).await.unwrap_err();

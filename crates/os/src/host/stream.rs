@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
-/// An open connection. Dropping it closes it: written data is still sent; unread data is lost, and
-/// the peer gets a reset.
+/// An open connection. Dropping the stream closes the connection; data already written is still
+/// sent. If received data was not read, this data is lost and the peer gets a reset.
 #[derive(Debug)]
 pub struct Stream {
     host: Host,
@@ -246,10 +246,10 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         let budget = ready!(coop::poll_proceed(context));
         // The buffer may already hold data of earlier reads.
-        let before = buffer.filled().len();
+        let previous_len = buffer.filled().len();
         self.host.act(|state| {
             while buffer.remaining() > 0 && self.read(state, buffer).is_some_and(|read| read > 0) {}
-            if buffer.filled().len() > before || buffer.remaining() == 0 {
+            if buffer.filled().len() > previous_len || buffer.remaining() == 0 {
                 budget.made_progress();
                 return Poll::Ready(Ok(()));
             }

@@ -1,4 +1,4 @@
-//! A host on a TUN with and without offloads, and sockets of the kernel as peers.
+//! Tests of a host on a TUN, with and without offloads. The peers are sockets of the kernel.
 
 use super::*;
 use crate::datagram::{DatagramSocket, Inbox};

@@ -154,8 +154,8 @@ impl UdpSocket {
     /// Returns an error if the device has failed.
     pub async fn recv_addressed(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, bool)> {
         let take = |waiting: Waiting<'_>| {
-            let taken = (copy_into(buffer, waiting.first()), waiting.destination);
-            (taken, waiting.source, 1)
+            let received = (copy_into(buffer, waiting.first()), waiting.destination);
+            (received, waiting.source, 1)
         };
         let ((count, destination), source, _) = self.receive(take).await?;
         let is_ours = self.host.shared.lock().layers(|layers, _| {
@@ -176,13 +176,13 @@ impl UdpSocket {
         let take = |waiting: Waiting<'_>| {
             let Waiting { source, data, segment_size, .. } = waiting;
             let size = usize::from(segment_size);
-            let many = buffer.len().min(data.len()).checked_div(size).unwrap_or(0);
+            let fitting = buffer.len().min(data.len()).checked_div(size).unwrap_or(0);
             // The last datagram may be shorter.
             let is_all = data.len() <= buffer.len();
-            let (part, count) = match many {
+            let (part, count) = match fitting {
                 0 => (waiting.first(), 1),
                 _ if is_all => (data, data.len().div_ceil(size)),
-                many => (data.get(..many * size).unwrap_or_default(), many),
+                fitting => (data.get(..fitting * size).unwrap_or_default(), fitting),
             };
             let len = copy_into(buffer, part);
             let segment_size = if count > 1 { size } else { len };
@@ -200,9 +200,9 @@ impl UdpSocket {
         let notifier = self.host.shared.lock().datagrams.entry(self.id).or_default().notifier();
         let attempt = |state: &mut State| {
             let received = state.layers(|layers, _| {
-                let taken = take(layers.udp.waiting(self.id)?);
-                layers.udp.drop_first(self.id, taken.2, &mut layers.pool);
-                Some(taken)
+                let received_datagrams = take(layers.udp.waiting(self.id)?);
+                layers.udp.drop_first(self.id, received_datagrams.2, &mut layers.pool);
+                Some(received_datagrams)
             });
             if let Some(received) = received {
                 return Poll::Ready(Ok(received));

@@ -33,8 +33,8 @@ impl WaitList {
         self.is_waiting
     }
 
-    /// If a task waits, adds the notifier to `notifiers`, which are notified after the lock is
-    /// released.
+    /// If a task waits, adds the notifier of this list to `notifiers`. The caller notifies all of
+    /// them after it has released the lock.
     pub(super) fn notify(&mut self, notifiers: &mut Vec<Arc<Notify>>) {
         if std::mem::take(&mut self.is_waiting) {
             notifiers.push(self.notifier.clone());

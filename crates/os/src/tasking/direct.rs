@@ -116,12 +116,12 @@ impl<T> Direct<T> {
     fn enter(&mut self, position: usize) {
         let shared = self.core.shared();
         let Some(block) = shared.blocks.get(position) else { return };
-        let entered = block.context;
+        let next_context = block.context;
         shared.last_position = position;
-        let left = &raw mut shared.caller;
+        let saved_context = &raw mut shared.caller;
         // SAFETY: the context was prepared, or left by a task that has not ended, and its stack
         // still exists. `caller` is the context to which tasks return.
-        unsafe { swap(left, entered) };
+        unsafe { swap(saved_context, next_context) };
     }
 }
 

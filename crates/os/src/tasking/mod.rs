@@ -6,7 +6,7 @@
 //! an event flag. The flag is set when the position has work, and cleared when its turn comes. The
 //! ring is served round robin. The structures differ in the contents of a position:
 //!
-//! | | at a position | a turn | ends when | may stop in the middle |
+//! | | at a position | a turn begins when | the turn ends when | may stop in the middle |
 //! |---|---|---|---|---|
 //! | [`Procedures`] | a procedure | it is called | it returns | no |
 //! | [`Tasks`] | a stack | it is switched to | it blocks | anywhere |

@@ -1,4 +1,4 @@
-//! Stations with every control structure, in virtual time.
+//! Tests of stations with every control structure, in virtual time.
 
 use super::*;
 use proptest::prelude::*;

@@ -24,8 +24,7 @@ pub enum Switch {
     /// it.
     ByRing,
     /// A task that blocks selects the next task and switches to it, in one routine (TM-233 §7.1).
-    /// This method is available only on x86_64, and on other processors the same as
-    /// [`Self::ByRing`].
+    /// On processors other than x86_64, this is the same as [`Self::ByRing`].
     Direct,
 }
 

@@ -1,5 +1,5 @@
-//! Tests that no event source of a carrier starves another: a flood from the peer, a key, a
-//! deadline, a display that accepts no more output.
+//! Tests that no event source of a carrier starves another source. The sources are a flood of data
+//! from the peer, a typed key, a deadline, and a display that accepts no more output.
 
 use super::tests::{TIMEOUT, V4, dual_stack_tun, in_new_network};
 use super::*;

@@ -122,7 +122,7 @@ impl Race {
     }
 
     fn into_failure(self) -> Result<RaceResult> {
-        match (self.failures.highest(), self.error) {
+        match (self.failures.highest_ranked(), self.error) {
             (Some((outcome, address)), _) => Ok(RaceResult::Failed(outcome, address)),
             (None, Some(error)) => Err(error),
             (None, None) => Err(anyhow::anyhow!("no address to connect to")),

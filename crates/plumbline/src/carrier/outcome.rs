@@ -78,18 +78,18 @@ impl Outcome {
 /// among failures of equal rank, the first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Failures {
-    highest: Option<(Outcome, SocketAddr)>,
+    highest_ranked: Option<(Outcome, SocketAddr)>,
 }
 
 impl Failures {
     pub(super) fn add(&mut self, outcome: Outcome, address: SocketAddr) {
-        if self.highest.is_none_or(|(highest, _)| outcome.rank() > highest.rank()) {
-            self.highest = Some((outcome, address));
+        if self.highest_ranked.is_none_or(|(previous, _)| outcome.rank() > previous.rank()) {
+            self.highest_ranked = Some((outcome, address));
         }
     }
 
-    pub(super) fn highest(&self) -> Option<(Outcome, SocketAddr)> {
-        self.highest
+    pub(super) fn highest_ranked(&self) -> Option<(Outcome, SocketAddr)> {
+        self.highest_ranked
     }
 }
 
@@ -129,6 +129,6 @@ mod tests {
         failures.add(Outcome::Refused, test_address(2));
         failures.add(Outcome::TimedOut, test_address(3));
         failures.add(Outcome::Reset, test_address(4));
-        assert_eq!(failures.highest(), Some((Outcome::Refused, test_address(2))));
+        assert_eq!(failures.highest_ranked(), Some((Outcome::Refused, test_address(2))));
     }
 }

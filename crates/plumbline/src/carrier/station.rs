@@ -293,7 +293,8 @@ fn link_ended_message(close_reason: ppp::CloseReason) -> &'static str {
         ppp::CloseReason::LoopedBack => "the line is looped back: check the cable and the modem",
         ppp::CloseReason::NoEcho => "the PPP peer no longer answers",
         ppp::CloseReason::NoNetwork => {
-            "the PPP peer and plumb did not agree on addresses: try another address="
+            "the PPP peer and plumb did not agree on addresses: set another local address with \
+             address= in --via"
         }
     }
 }
@@ -388,7 +389,7 @@ impl<S: StreamSession> Driver<'_, S> {
             if is_answered || waiting.is_empty() || is_expired {
                 // Ignored: a device that fails now does not change how the session ended.
                 _ = self.close();
-                let failure = if is_answered { None } else { failures.highest() };
+                let failure = if is_answered { None } else { failures.highest_ranked() };
                 let (outcome, address) = failure.unwrap_or((outcome, remote));
                 return Ok(EndedSession { session: self.tcp_app.stream, outcome, address });
             }
@@ -401,8 +402,8 @@ impl<S: StreamSession> Driver<'_, S> {
     fn take_preferred(&self, waiting: &mut Vec<SocketAddr>) -> Option<SocketAddr> {
         let mut order: Vec<_> = waiting.iter().map(SocketAddr::ip).collect();
         self.station.layers.internet.sort_destinations(&mut order);
-        let best = order.first()?;
-        let index = waiting.iter().position(|address| address.ip() == *best)?;
+        let preferred = order.first()?;
+        let index = waiting.iter().position(|address| address.ip() == *preferred)?;
         Some(waiting.remove(index))
     }
 
@@ -436,9 +437,9 @@ impl<S: StreamSession> Driver<'_, S> {
             }
             // A local address for a remote address in `other_addresses` may have been acquired in
             // the meantime.
-            let has_other = !self.tcp_app.is_open()
+            let has_other_address = !self.tcp_app.is_open()
                 && other_addresses.iter().any(|other| self.has_source_for(*other));
-            let until = if has_other { next_at } else { expires_at };
+            let until = if has_other_address { next_at } else { expires_at };
             let stream = &self.tcp_app.stream;
             let is_display_done = !stream.is_display_full() || stream.is_over();
             if let Some(outcome) = self.outcome(until).filter(|_| is_display_done) {

@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_repeated_address_of_the_resolver_is_tried_once() {
-        let twice = SocketAddr::from(([127, 0, 0, 1], 23));
-        assert_eq!(without_repetition([twice, twice].into_iter()), [twice]);
+        let address = SocketAddr::from(([127, 0, 0, 1], 23));
+        assert_eq!(without_repetition([address, address].into_iter()), [address]);
     }
 }

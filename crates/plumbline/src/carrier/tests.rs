@@ -343,9 +343,9 @@ fn data_sent_over_the_user_space_tcp_by_ipv6_is_echoed() {
 fn the_user_space_tcp_connects_by_ipv6_beyond_the_network_of_the_tun() {
     in_new_network(|| {
         let tun = dual_stack_tun();
-        let beyond = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 1);
-        Interface::named(tun.name()).unwrap().add_address6(beyond, 128).unwrap();
-        let listener = TcpListener::bind((beyond, 0)).unwrap();
+        let address_beyond_tun = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 1);
+        Interface::named(tun.name()).unwrap().add_address6(address_beyond_tun, 128).unwrap();
+        let listener = TcpListener::bind((address_beyond_tun, 0)).unwrap();
         let addresses = [listener.local_addr().unwrap()];
         let server = echo_once(listener);
         let mut context = EngineContext::new(true).unwrap();

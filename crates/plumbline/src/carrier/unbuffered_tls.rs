@@ -240,8 +240,8 @@ impl RecordLayer {
                 advance(connection.process_tls_records(received), write, outgoing, each)
             }
         };
-        let passed = read().saturating_sub(began);
-        self.stopwatch.spent_ticks += passed.saturating_sub(callback_ticks);
+        let elapsed_ticks = read().saturating_sub(began);
+        self.stopwatch.spent_ticks += elapsed_ticks.saturating_sub(callback_ticks);
         self.begin = self.end.min(self.begin + discard);
         if result.is_err() {
             self.queue_alert();

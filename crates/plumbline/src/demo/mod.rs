@@ -286,15 +286,15 @@ fn leave_report(
 ) -> Result<()> {
     let picture = waterfall(&login.findings, login.circumstances.rates());
     let text = page::render(laboratory, &login.measured, picture, &login.server);
-    let (file, is_here) = page::write(&text, arguments.report.as_deref())?;
-    if !is_here {
+    let (file, is_persistent) = page::write(&text, arguments.report.as_deref())?;
+    if !is_persistent {
         print_wrapped(
             "\nThe current directory is not writable, so the report is in the temporary directory:",
             style,
         );
     }
     let file = escape::terminal(file.display().to_string());
-    print(&format!("{}Report: {file}\n", if is_here { "\n" } else { "" }));
+    print(&format!("{}Report: {file}\n", if is_persistent { "\n" } else { "" }));
     Ok(())
 }
 

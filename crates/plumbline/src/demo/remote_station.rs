@@ -115,9 +115,9 @@ impl DemoShell {
                 answer.extend_from_slice(b"\x08 \x08");
             }
             0x15 => {
-                let wipe = b"\x08 \x08".repeat(self.line.len());
+                let erasure = b"\x08 \x08".repeat(self.line.len());
                 self.line.clear();
-                answer.extend(wipe);
+                answer.extend(erasure);
             }
             b' '..=b'~' if self.line.len() < LINE_MAX => {
                 self.line.push(key);
@@ -130,7 +130,7 @@ impl DemoShell {
 
 /// Returns the output of a command, with CR LF line ends.
 fn output_of(command: &str) -> Vec<u8> {
-    let machine = Machine::this();
+    let machine = Machine::current();
     match command.trim() {
         "" => Vec::new(),
         "uname -a" => format!("{} {}\r\n", machine.kernel, machine.architecture).into_bytes(),

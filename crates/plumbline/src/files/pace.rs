@@ -6,7 +6,7 @@ use protocols::time::Duration;
 /// Maximum duration of a burst at the limited rate.
 const MAX_BURST_TIME: Duration = Duration::from_millis(250);
 
-/// A rate limit, or none.
+/// A rate limit, which may be unlimited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
     bytes_per_second: Option<u64>,

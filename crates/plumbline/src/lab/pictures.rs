@@ -1,4 +1,4 @@
-//! The figures of a paper as text.
+//! Draws the plots and bar charts of a paper as text.
 
 use serde_json::{Value, json};
 use simulator::picture::{Bar, Drawing, Line, Picture};
@@ -19,14 +19,14 @@ pub(super) fn text(picture: &Picture, width: usize) -> String {
 }
 
 fn bars_text(bars: &[Bar], width: usize) -> String {
-    let widest = bars.iter().map(|bar| bar.what.len()).max().unwrap_or(0);
-    let longest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
-    let max_bar_width = width.saturating_sub(widest + 6).max(1);
+    let label_width = bars.iter().map(|bar| bar.what.len()).max().unwrap_or(0);
+    let max_count = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
+    let max_bar_width = width.saturating_sub(label_width + 6).max(1);
     let mut text = String::new();
     for Bar { what, count } in bars {
-        let columns = f64::from(*count) / f64::from(longest) * max_bar_width as f64;
+        let columns = f64::from(*count) / f64::from(max_count) * max_bar_width as f64;
         let bar = "#".repeat(ceiling(columns));
-        _ = writeln!(text, "{}", format!("{what:<widest$} {count:>4} {bar}").trim_end());
+        _ = writeln!(text, "{}", format!("{what:<label_width$} {count:>4} {bar}").trim_end());
     }
     text
 }

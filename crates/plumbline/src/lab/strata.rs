@@ -1,4 +1,5 @@
-//! Transfers of RFC 573, generated from the strata of the scenario.
+//! Transfers of RFC 573, generated from the totals that the scenario states for each stratum: a
+//! program (user or server), a direction and a data type.
 
 use anyhow::Result;
 use records::population::rfc573::{self as population, Sums};

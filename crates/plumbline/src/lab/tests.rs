@@ -72,8 +72,8 @@ fn the_page_of_multics_contains_the_computed_tables() {
 fn the_tables_fit_into_forty_columns() {
     for paper in [Paper::Tm233, Paper::Rfc573, Paper::Rfc594, Paper::Multics] {
         let text = comparison_tables::text(&short_experiment(paper), 40);
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
+        let max_width = text.lines().map(|line| line.chars().count()).max();
+        assert!(max_width.is_some_and(|max_width| max_width <= 40), "{text}");
     }
 }
 
@@ -132,8 +132,8 @@ fn json_marks_every_row_and_counts_them() {
     assert!(rows[0]["ours_to_measured"].is_null(), "{json}");
     assert_eq!(rows[1]["ours_to_measured"], 0.5);
     assert_eq!(rows[1]["predicted"]["is_derived"], true);
-    let between = &rows[2]["measured"];
-    assert_eq!((&between["least"], &between["most"]), (&1.0.into(), &2.0.into()));
+    let range = &rows[2]["measured"];
+    assert_eq!((&range["least"], &range["most"]), (&1.0.into(), &2.0.into()));
     assert!(rows[3]["measured"]["most"].is_null(), "{json}");
     assert_eq!(rows[5]["measured"]["is_about"], true);
 }

@@ -1,4 +1,5 @@
-//! The transfers of RFC 573, repeated: table II computed from their records in an in-memory store.
+//! Repeats the transfers of RFC 573, and computes table II from the new records in an in-memory
+//! store.
 
 use super::strata;
 use crate::transfer_recorder::nanos;
@@ -244,9 +245,9 @@ fn differences_table(ours: &[Transfer]) -> Table {
     let host = |is_sending: bool, names: &[&str]| {
         kbps(ours, |transfer| {
             let name = transfer.identity.remote_name.as_ref().map_or("", name_of);
-            let is_long = transfer.bits().is_some_and(|bits| bits >= KNEE_BITS);
+            let is_above_knee = transfer.bits().is_some_and(|bits| bits >= KNEE_BITS);
             is_image(transfer)
-                && is_long
+                && is_above_knee
                 && transfer.is_sending() == Some(is_sending)
                 && names.contains(&name)
         })
@@ -282,7 +283,7 @@ fn differences_table(ours: &[Transfer]) -> Table {
 fn remedies_table(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
     let [large, as_read, large_as_read, idle, large_idle] = others;
     let total_kbps = |transfers: &[Transfer]| kbps(transfers, |_| true);
-    let highest = |transfers: &[Transfer]| {
+    let max_kbps = |transfers: &[Transfer]| {
         transfers.iter().filter_map(Transfer::rate_bps).max().map_or(f64::NAN, |bps| bps as f64)
             / 1e3
     };
@@ -300,8 +301,8 @@ fn remedies_table(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
             ),
             output_row("every host is idle", total_kbps(idle)),
             output_row("every host is idle and allocates 17,724 bits", total_kbps(large_idle)),
-            Row::output("highest rate, as in 1973", highest(ours), 1).measured(27.8),
-            Row::output("highest rate, every host is idle", highest(idle), 1),
+            Row::output("highest rate, as in 1973", max_kbps(ours), 1).measured(27.8),
+            Row::output("highest rate, every host is idle", max_kbps(idle), 1),
         ],
         why: "The paper asks for larger allocations, which are sent as soon as data is read and not \
               when the last allocation has become zero. It also asks for lightly loaded hosts. For \
@@ -530,7 +531,7 @@ mod tests {
         }
     }
 
-    /// Idle hosts and the fewest transfers: a run of a few seconds.
+    /// Returns a scenario with idle hosts and few transfers, which runs in a few seconds.
     fn short_scenario() -> Scenario {
         let mut scenario: Scenario = toml::from_str(Scenario::BUILT_IN).unwrap();
         scenario.network = scenario.network.idle();

@@ -52,9 +52,9 @@ impl Login {
     /// Excludes the status line from prediction.
     pub(super) fn reserve_status_row(&mut self) {
         // A window of one row has no status line.
-        let has_line = self.settings.has_status_line && self.window.1 > 1;
+        let has_status_row = self.settings.has_status_line && self.window.1 > 1;
         if let Some(predictor) = &mut self.predictor {
-            predictor.reserve_rows(has_line.into());
+            predictor.reserve_rows(has_status_row.into());
         }
     }
 

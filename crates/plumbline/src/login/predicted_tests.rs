@@ -389,8 +389,8 @@ fn play(recording: &str, conditions: &Conditions, seed: u64) -> ScreenComparison
             // The client may read this segment together with the next one if that one arrives less
             // than 5 ms later.
             let following = comparison.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
-            let is_soon = following.is_some_and(|soon| soon == at || soon < at + 5);
-            if is_soon && random_up_to(2, &mut rng) > 0 {
+            let may_be_joined = following.is_some_and(|next| next == at || next < at + 5);
+            if may_be_joined && random_up_to(2, &mut rng) > 0 {
                 for (_, answered_ms) in
                     comparison.schedule.keys.iter_mut().filter(|(_, a)| *a == at)
                 {

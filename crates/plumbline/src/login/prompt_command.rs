@@ -178,7 +178,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("set echo X", "local or remote: which side echoes typed text; auto follows the remote host"),
     (
         "set predict X",
-        "auto, always or never: show keys before their echo; auto does if the echo is slow",
+        "auto, always or never: show keys before their echo; auto shows them if the echo is slow",
     ),
     (
         "set eol X",

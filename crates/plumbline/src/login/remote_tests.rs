@@ -55,7 +55,7 @@ fn secured() -> TlsParameters {
 }
 
 #[test]
-fn tls_starts_after_both_follows_and_telnet_restarts_inside_it() {
+fn tls_starts_after_both_sides_sent_follows_and_telnet_restarts_inside_tls() {
     let mut fixture =
         Fixture::new(LoginSettings { starts_negotiation: true, ..LoginSettings::default() });
     assert!(fixture.sent().starts_with(b"\xff\xfb\x2e"));

@@ -215,14 +215,14 @@ impl Login {
 
     /// Returns whether whole lines are sent.
     pub(super) fn is_line_mode(&self) -> bool {
-        let is_on = |option| self.telnet.is_enabled(Side::Remote, option);
+        let remote_enables = |option| self.telnet.is_enabled(Side::Remote, option);
         match (self.settings.mode, self.settings.protocol) {
             (Mode::Character, _) => false,
             (Mode::Line, _) | (Mode::Automatic, LoginProtocol::Tcp) => true,
             (Mode::Automatic, LoginProtocol::Serial | LoginProtocol::ComPort(_)) => false,
             (Mode::Automatic, LoginProtocol::Telnet) => {
-                let is_half_duplex =
-                    !is_on(OptionCode::ECHO) && !is_on(OptionCode::SUPPRESS_GO_AHEAD);
+                let is_half_duplex = !remote_enables(OptionCode::ECHO)
+                    && !remote_enables(OptionCode::SUPPRESS_GO_AHEAD);
                 self.edits_by_linemode().unwrap_or(is_half_duplex)
             }
         }

@@ -13,13 +13,13 @@ use std::str::FromStr;
 /// When typed text is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Each character at once if the remote host echoes or suppresses go-ahead; otherwise each
-    /// line.
+    /// Each character is sent at once if the remote host echoes or suppresses go-ahead; otherwise
+    /// each line is sent when it is complete.
     #[default]
     Automatic,
-    /// Each character at once.
+    /// Each character is sent at once.
     Character,
-    /// Each line when it is complete.
+    /// Each line is sent when it is complete.
     Line,
 }
 

@@ -291,8 +291,8 @@ fn the_status_fits_a_narrow_window() {
     fixture.login.window = (40, 24);
     fixture.types(b"\x1dstatus\r");
     fixture.login.take_status(&CarrierStatus::None);
-    let widest = fixture.shown().lines().map(|line| line.chars().count()).max();
-    assert!(widest.is_some_and(|widest| widest < 40), "{widest:?} in:\n{}", fixture.shown());
+    let max_width = fixture.shown().lines().map(|line| line.chars().count()).max();
+    assert!(max_width.is_some_and(|max| max < 40), "{max_width:?} in:\n{}", fixture.shown());
 }
 
 proptest! {

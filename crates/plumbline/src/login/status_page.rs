@@ -194,9 +194,9 @@ fn put_accounts(page: &mut WrappedText, login: &Login, status_request: StatusReq
         page.push_line(&format!("{:<24}{us:>8}{:>7}", account.text(), share(*nanos, total)));
     }
     page.push_line(&format!("{:<24}{:>8}{:>7}", "total", count((total + 500) / 1000), "100 %"));
-    let outside: u64 =
+    let outside_ns: u64 =
         times.iter().filter(|(account, _)| *account == Account::Outside).map(|(_, t)| t).sum();
-    page.push_sentence(&format!("Idle: {}.", duration(outside)));
+    page.push_sentence(&format!("Idle: {}.", duration(outside_ns)));
 }
 
 /// Formats a duration with three significant digits.

@@ -139,8 +139,8 @@ const CONFIGURATION: &[ManualEntry] =
     &[("~/.config/plumb/config.toml", "Data types and word formats of hosts")];
 const METERS: &[ManualEntry] = &[(
     "/run/user/UID/plumb/PID.sock",
-    "Socket of the meters of a process; /run/plumb/PID.sock for root; /tmp/plumb-UID/PID.sock if \
-     the directory of the other sockets does not exist",
+    "Socket of the meters of a process. For root: /run/plumb/PID.sock. If that directory cannot be \
+     created: /tmp/plumb-UID/PID.sock",
 )];
 
 /// Exit codes of the commands that change or print remote files.
@@ -232,7 +232,7 @@ pub(super) const PAGES: &[Page] = &[
         ],
         notes: &[],
         exit_status: &[
-            (0, "Played to its end, or quit"),
+            (0, "The recording was played to its end, or the user quit"),
             (1, "The recording is damaged"),
             (2, "Invalid arguments"),
             (4, "The file cannot be read"),

@@ -183,9 +183,9 @@ impl KeysUnderLoad {
         cx: &mut Cx<'_>,
     ) -> Option<Self> {
         let screens = LOAD_DURATION.as_nanos() / screenful.as_nanos().max(1);
-        let [least, most] = LOAD_SCREENS_RANGE;
-        let screens = u32::try_from(screens).unwrap_or(most).min(most);
-        (screens >= least).then(|| Self::of_screens(screens, timeout, console, cx))
+        let [min_screens, max_screens] = LOAD_SCREENS_RANGE;
+        let screens = u32::try_from(screens).unwrap_or(max_screens).min(max_screens);
+        (screens >= min_screens).then(|| Self::of_screens(screens, timeout, console, cx))
     }
 
     /// Requests output of `screens` screens.
@@ -218,7 +218,7 @@ impl KeysUnderLoad {
         self.round_trips.typed_at.is_some()
     }
 
-    /// Processes the carrier's status of the connection.
+    /// Processes the connection status that the carrier reports.
     pub(crate) fn take_status(&mut self, status: &CarrierStatus) {
         self.round_trips.on_acknowledgment(status.is_acknowledged(), self.polled_at);
     }

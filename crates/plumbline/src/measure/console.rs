@@ -43,8 +43,8 @@ struct Screen {
 
 /// Wait times of this process since its start.
 ///
-/// A wait for a CPU delays the measurement only while data waits to be read. A process that waits
-/// for a CPU and then for data has lost no time.
+/// A wait for a CPU delays the measurement only while data waits to be read. If no data is
+/// available during the wait, the measurement is not delayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaitTimes {
     /// Time waiting for a CPU.
@@ -73,10 +73,10 @@ impl WaitTimes {
     /// most the time for which data was available but unread, if that time is known.
     pub(crate) fn receive_delay_since(&self, before: &Self) -> Option<Duration> {
         let run_queue = self.run_queue_since(before)?;
-        let is_known = self.reads.count - before.reads.count
+        let is_receive_delay_known = self.reads.count - before.reads.count
             == self.reads.stamped_count - before.reads.stamped_count;
         let unread = self.reads.delay.saturating_sub(before.reads.delay);
-        Some(if is_known { run_queue.min(unread) } else { run_queue })
+        Some(if is_receive_delay_known { run_queue.min(unread) } else { run_queue })
     }
 }
 
@@ -172,9 +172,9 @@ impl Watch {
     fn record_arrival(&mut self, bytes: u64, now: Instant) {
         let elapsed = now - *self.began_at.get_or_insert(now);
         let at_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let is_full = self.arrivals.len() >= ARRIVALS_MAX;
+        let is_arrival_list_full = self.arrivals.len() >= ARRIVALS_MAX;
         match self.arrivals.last_mut() {
-            Some(last) if last.at_ns == at_ns || is_full => last.bytes += bytes,
+            Some(last) if last.at_ns == at_ns || is_arrival_list_full => last.bytes += bytes,
             _ => self.arrivals.push(Arrival { at_ns, bytes }),
         }
     }

@@ -1,10 +1,10 @@
 //! Echo time of a single character: it is typed, its cell on the screen is awaited, and it is
 //! erased.
 //!
-//! Keys are typed one at a time, each some milliseconds after the echo of the previous key. No user
-//! types faster, and the remote host is idle by then. Each character is erased, so that the line
-//! never grows: with DEL if the remote host supports that, else with backspace, else by clearing
-//! the line with ^U from time to time.
+//! Keys are typed one at a time, each some milliseconds after the echo of the previous key, when
+//! the remote host is idle again. Each character is erased, so that the line never grows: with DEL
+//! if the remote host supports that, else with backspace, else by clearing the line with ^U from
+//! time to time.
 
 use super::console::{MeasureConsole, WaitTimes};
 use super::timestamps::{Rates, SpentTime, Stamp};
@@ -187,22 +187,22 @@ impl Echo {
     }
 
     fn type_next_key(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) -> Option<Progress> {
-        let is_enough = self.keystrokes.len() >= self.wanted_keystrokes;
-        let is_full = match self.eraser {
+        let has_all_keystrokes = self.keystrokes.len() >= self.wanted_keystrokes;
+        let is_line_full = match self.eraser {
             Eraser::Delete | Eraser::Backspace => false,
             Eraser::KillLine => {
-                self.keys_on_line >= LINE_KEYS_MAX || (is_enough && self.keys_on_line > 0)
+                self.keys_on_line >= LINE_KEYS_MAX || (has_all_keystrokes && self.keys_on_line > 0)
             }
             Eraser::Nothing => self.keys_on_line >= UNERASED_KEYS_MAX,
         };
-        if is_full && self.eraser == Eraser::KillLine {
+        if is_line_full && self.eraser == Eraser::KillLine {
             self.clear_line(console, cx);
             return None;
         }
-        if is_enough {
+        if has_all_keystrokes {
             return Some(Progress::Done);
         }
-        if is_full {
+        if is_line_full {
             return Some(Progress::Stopped("the remote host does not erase typed characters"));
         }
         let position = console.cursor();
@@ -315,8 +315,8 @@ impl Echo {
         let line_start = self.line_start.unwrap_or_default();
         let (row, column) = console.cursor();
         // Some terminal drivers start a new line instead of erasing the old one.
-        let is_clear = (row, column) == line_start || (row > line_start.0 && column == 0);
-        if is_clear {
+        let is_line_clear = (row, column) == line_start || (row > line_start.0 && column == 0);
+        if is_line_clear {
             self.line_start = None;
         } else if let Some(until) = self.erasure_ends_at(started_at, cx.now) {
             return Some(Progress::Until(until));

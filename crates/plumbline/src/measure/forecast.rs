@@ -13,8 +13,8 @@ use records::verdict::{Direction, FileTransfer, Flow, FlowCounts, Observation, P
 /// A transfer is a probe for a file if its size is at most the size of the file divided by this
 /// number.
 const PROBE_SIZE_DIVISOR: u64 = 4;
-/// Files of at most the largest size divided by this number are not predicted: their transfers are
-/// short on any path.
+/// Files of at most the largest size divided by this number are not predicted, because their
+/// transfers are short.
 const SMALL_FILE_DIVISOR: u64 = 16;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Incoming, Direction::Outgoing];
@@ -41,9 +41,9 @@ pub(super) fn of_ftp(
                 .iter()
                 .filter(|transfer| transfer.direction == direction && transfer.bytes > 0)
         };
-        let most = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
+        let largest_size = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
         let mut sizes: Vec<u64> = same_direction().map(|transfer| transfer.bytes).collect();
-        sizes.retain(|bytes| *bytes > most / SMALL_FILE_DIVISOR);
+        sizes.retain(|bytes| *bytes > largest_size / SMALL_FILE_DIVISOR);
         sizes.sort_unstable();
         sizes.dedup();
         for bytes in sizes {
@@ -89,13 +89,13 @@ pub(super) fn of_tftp(
             || earlier_transfers.iter().filter(|transfer| transfer.direction == direction);
         // The probe is the beginning of the first of the largest transfers, which precedes every
         // predicted event.
-        let most = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
-        let Some(largest) = same_direction().find(|transfer| transfer.bytes == most) else {
+        let largest_size = same_direction().map(|transfer| transfer.bytes).max().unwrap_or(0);
+        let Some(largest) = same_direction().find(|transfer| transfer.bytes == largest_size) else {
             continue;
         };
         let window = window_bytes(largest);
         let mut sizes: Vec<u64> = samples.iter().map(|(bytes, _)| *bytes).collect();
-        sizes.retain(|bytes| *bytes > most / SMALL_FILE_DIVISOR);
+        sizes.retain(|bytes| *bytes > largest_size / SMALL_FILE_DIVISOR);
         sizes.sort_unstable();
         sizes.dedup();
         for bytes in sizes {
@@ -111,7 +111,7 @@ pub(super) fn of_tftp(
             );
         }
         let estimate = estimate_bytes.and_then(|bytes| {
-            of_windows(largest, most)
+            of_windows(largest, largest_size)
                 .and_then(|model| forecast(&model, direction, bytes))
                 .or_else(|| of_sizes(&samples, window, direction, bytes))
         });
@@ -155,7 +155,7 @@ fn observed(earlier_transfers: &[&FileTransfer], connect_ns: Option<u64>) -> Obs
 }
 
 /// Minimum initial window in bytes of a kernel with window auto-tuning: 64 KiB less overhead. A
-/// smaller window is fixed.
+/// smaller initial window is regarded as fixed.
 const AUTO_TUNED_WINDOW_MIN_BYTES: u64 = 50_000;
 
 /// Returns TCP's counters of lost segments, and the window if it is so small that it limits longer
@@ -164,7 +164,7 @@ fn counts(transfer: &FileTransfer) -> FlowCounts {
     let tcp = &transfer.tcp;
     let window_bytes = match transfer.direction {
         Direction::Incoming => transfer.own_window_bytes,
-        Direction::Outgoing => transfer.peer_window_bytes.map(|[_, most]| most),
+        Direction::Outgoing => transfer.peer_window_bytes.map(|[_, largest]| largest),
     };
     let retransmissions =
         tcp.total_retrans.map(|all| all.saturating_sub(tcp.dsack_dups.unwrap_or(0)));
@@ -181,12 +181,12 @@ fn counts(transfer: &FileTransfer) -> FlowCounts {
 fn of_windows(file: &FileTransfer, max_bytes: u64) -> Option<FileModel> {
     let window = window_bytes(file)?;
     // A model needs at least two complete windows.
-    let wanted = window.saturating_mul(Some(max_bytes / window).filter(|count| *count >= 2)?);
+    let wanted_bytes = window.saturating_mul(Some(max_bytes / window).filter(|count| *count >= 2)?);
     let mut bytes = 0_u64;
     let is_within = |arrival: &&records::verdict::Arrival| {
-        let is_before = bytes < wanted;
+        let starts_before_limit = bytes < wanted_bytes;
         bytes = bytes.saturating_add(arrival.bytes);
-        is_before
+        starts_before_limit
     };
     let arrivals: Vec<_> = file.arrivals.iter().take_while(is_within).copied().collect();
     FileModel::in_lock_step(&arrivals, window)
@@ -246,8 +246,8 @@ mod tests {
         let earlier_transfers = [1_000, 4_000, 10_000, 40_000, 160_000].map(file);
         let predictions = of_ftp(&earlier_transfers, None, Some(1_000_000));
         let sizes: Vec<_> = predictions.iter().map(|one| (one.bytes, one.measured_ns)).collect();
-        let wanted = [(40_000, Some(100 * MS)), (160_000, Some(220 * MS)), (1_000_000, None)];
-        assert_eq!(sizes, wanted);
+        let expected = [(40_000, Some(100 * MS)), (160_000, Some(220 * MS)), (1_000_000, None)];
+        assert_eq!(sizes, expected);
         let deviations = predictions.iter().filter_map(Prediction::off_per_mille);
         assert!(
             deviations.clone().count() == 2 && deviations.into_iter().all(|off| off.abs() < 10),

@@ -106,7 +106,7 @@ pub(crate) struct SessionResults {
     pub(crate) response_times: ResponseTimes,
     /// A long output, and the echo times of keys typed during it.
     pub(crate) under_load: Option<EchoUnderLoad>,
-    /// Longer outputs after the output in `under_load`.
+    /// Further, longer outputs after `under_load`, and the echo times of keys typed during them.
     pub(crate) sustained: Option<SustainedEcho>,
     /// Whether the remote host refused the login.
     pub(crate) is_refused: bool,
@@ -719,12 +719,12 @@ impl StreamSession for MeasureSession {
     }
 
     fn wants_status(&self) -> bool {
-        let is_polled = match &self.stage {
+        let load_wants_status = match &self.stage {
             Stage::KeysUnderLoad(load) => load.wants_status(),
             Stage::LongOutputs(outputs) => outputs.load().is_some_and(KeysUnderLoad::wants_status),
             _ => false,
         };
-        self.wants_status || is_polled
+        self.wants_status || load_wants_status
     }
 
     fn is_over(&self) -> bool {

@@ -401,7 +401,7 @@ fn inject(kind: CauseKind, size: usize, scenario: &mut Scenario) {
 
 #[test]
 fn the_verdict_names_injected_login_causes_first() {
-    let mut named = 0;
+    let mut named_kinds = 0;
     let mut named_first = 0;
     for kind in INJECTED {
         let mut wrong_causes = Vec::new();
@@ -424,14 +424,14 @@ fn the_verdict_names_injected_login_causes_first() {
             kind.name(),
             all - wrong_causes.len()
         );
-        named += usize::from(wrong_causes.len() * 3 <= all);
+        named_kinds += usize::from(wrong_causes.len() * 3 <= all);
         named_first += all - wrong_causes.len();
     }
     println!(
-        "{named} of {} named first in two sessions of three; {named_first} sessions",
+        "{named_kinds} of {} named first in two sessions of three; {named_first} sessions",
         INJECTED.len()
     );
-    assert_eq!(named, INJECTED.len());
+    assert_eq!(named_kinds, INJECTED.len());
     // There are 102 sessions.
     assert!(named_first >= 95, "{named_first}");
 }

@@ -2,10 +2,11 @@
 //! long enough to fill the buffers of both ends. One more output follows, whose echo times are
 //! predicted from the output that filled the buffers.
 //!
-//! While an output fits into the buffers, the echo of a key follows the whole rest of the output,
-//! so the echo time depends on the length of the output instead of the properties of the path. An
-//! output is long enough if it has at least three echoes, the longest echo time is at most half of
-//! the duration of the output, and the later echo times are not longer than the earlier echo times.
+//! While an output fits into the buffers, the echo of a key arrives after all of the remaining
+//! output. In this case, the echo time depends on the length of the output and not on the
+//! properties of the path. An output is long enough if it has at least three echoes, the longest
+//! echo time is at most half of the duration of the output, and the later echo times are not longer
+//! than the earlier echo times.
 //!
 //! After an output, the keys typed during it are on the remote host's command line; they are erased
 //! before anything else is typed.
@@ -16,9 +17,9 @@ use super::prompt::{Prompts, Wait};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// Maximum number of outputs to fill the buffers, including the first.
+/// Maximum number of outputs tried until one fills the buffers, including the first output.
 const PROBES_MAX: usize = 4;
-/// Factor by which each output is longer than the previous one.
+/// Usual factor by which an output is longer than the previous one.
 const GROWTH_FACTOR: u32 = 3;
 /// Minimum number of echoes for a comparison of earlier and later echo times.
 const ECHOES_MIN: usize = 3;
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn echoes_grow_until_the_later_ones_are_as_long_as_the_earlier_ones() {
+    fn echo_times_grow_if_the_later_half_is_longer() {
         let ms = |all: &[u64]| all.iter().map(|ms| Duration::from_millis(*ms)).collect::<Vec<_>>();
         assert!(are_growing(&ms(&[60, 110, 190, 240])));
         assert!(!are_growing(&ms(&[230, 240, 250, 260])));

@@ -73,9 +73,9 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     };
     let measured = series(arguments).and_then(|(login, url)| {
         let interrupts = &Interrupts::watch()?;
-        let ended = Series { arguments, interrupts, login, url }.run(schedule)?;
-        report(arguments, &ended)?;
-        Ok(result(&ended))
+        let series_result = Series { arguments, interrupts, login, url }.run(schedule)?;
+        report(arguments, &series_result)?;
+        Ok(result(&series_result))
     });
     measured.unwrap_or_else(|error| {
         print_error(&error);
@@ -104,8 +104,8 @@ fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
     }
 }
 
-fn result(ended: &SeriesResult) -> exit::Result {
-    match (&ended.measured, &ended.last_failure) {
+fn result(series_result: &SeriesResult) -> exit::Result {
+    match (&series_result.measured, &series_result.last_failure) {
         (Some(measured), _) if measured.is_incomplete => Err(Failure::RemoteHost),
         (Some(measured), _) if measured.has_measured => Ok(()),
         // Nothing was measured, and the verdict names the fault of the server or the path.
@@ -116,8 +116,8 @@ fn result(ended: &SeriesResult) -> exit::Result {
 }
 
 /// Writes the record and the page, and reports incomplete measurements.
-fn report(arguments: &Arguments, ended: &SeriesResult) -> Result<()> {
-    let SeriesResult { measured, record, last_failure } = ended;
+fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
+    let SeriesResult { measured, record, last_failure } = series_result;
     // A single failed try is reported as one message; several tries have a report.
     if measured.is_some() || record.tries.len() > 1 {
         let text =
@@ -186,7 +186,7 @@ fn ask_password(user: &str) -> Result<String> {
     let raw = RawMode::enter()?;
     let mut password = Vec::new();
     let mut byte = [0];
-    let is_given = loop {
+    let is_confirmed = loop {
         match io::stdin().read(&mut byte)? {
             0 => break false,
             _ => match byte {
@@ -200,7 +200,7 @@ fn ask_password(user: &str) -> Result<String> {
     };
     drop(raw);
     writeln!(stderr)?;
-    if !is_given {
+    if !is_confirmed {
         anyhow::bail!("no password given");
     }
     String::from_utf8(password).context("the password is not valid UTF-8")

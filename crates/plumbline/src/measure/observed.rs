@@ -1,7 +1,7 @@
 //! Observations of a measurement, as the input of the verdict.
 //!
-//! For files they consist of the session as seen by the client: commands with their replies,
-//! transfers with their data and TCP counters, and the transfer that ended the session.
+//! For file transfers, these are the events of the session at the client: commands with their
+//! replies, transfers with their data and TCP counters, and the transfer that ended the session.
 
 use super::record::nanos;
 use crate::files::ftp::{ProbeResult, SetupTimes};

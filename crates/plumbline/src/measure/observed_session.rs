@@ -171,12 +171,12 @@ fn flow(received: &ReceivedOutput, origin: Origin, rates: Rates) -> Option<Flow>
 const DELAYED_OUTPUT_MIN_NS: u64 = 1_000_000_000;
 
 /// Returns a short output that was delayed and had segments shorter than `mss_bytes`, if another
-/// short output was fast for its size. Such a delay is caused by a path that drops long packets.
+/// short output was fast for its size. This combination indicates a path that drops long packets.
 /// After the first loss the remote host sends shorter segments, so later outputs no longer show the
 /// cause.
 fn find_blocked_output(findings: &SessionResults, mss_bytes: Option<u64>) -> Option<Flow> {
     let ended_ns = |output: &Watch| output.arrivals.last().map(|last| last.at_ns);
-    let is_slow = |output: &&Watch| {
+    let is_delayed = |output: &&Watch| {
         let other_outputs =
             findings.short_outputs.iter().filter(|other| other.cells <= output.cells);
         let scaled_ns = |other: &Watch| {
@@ -185,11 +185,12 @@ fn find_blocked_output(findings: &SessionResults, mss_bytes: Option<u64>) -> Opt
         let quickest_ns = other_outputs.filter_map(scaled_ns).min().unwrap_or(u64::MAX);
         ended_ns(output).is_some_and(|ns| ns >= DELAYED_OUTPUT_MIN_NS && ns / 4 > quickest_ns)
     };
-    let delayed = findings.short_outputs.iter().find(is_slow)?;
+    let delayed = findings.short_outputs.iter().find(is_delayed)?;
     let largest_arrival_bytes = delayed.arrivals.iter().map(|arrival| arrival.bytes).max()?;
-    let is_short = largest_arrival_bytes < delayed.bytes.min(mss_bytes?.saturating_mul(97) / 100);
+    let has_short_segments =
+        largest_arrival_bytes < delayed.bytes.min(mss_bytes?.saturating_mul(97) / 100);
     let arrivals = delayed.arrivals.iter();
-    is_short.then_some(Flow {
+    has_short_segments.then_some(Flow {
         bytes: delayed.bytes,
         elapsed_ns: ended_ns(delayed)?,
         arrivals: arrivals

@@ -68,7 +68,7 @@ enum Stage {
 pub(super) struct LoginProbe {
     console: MeasureConsole,
     parameters: ProbeParameters,
-    is_line: bool,
+    is_serial_line: bool,
     stage: Stage,
     typed: u64,
     deadline: Option<Instant>,
@@ -82,7 +82,7 @@ impl LoginProbe {
         Self {
             console: MeasureConsole::new(),
             parameters,
-            is_line: false,
+            is_serial_line: false,
             stage: Stage::Opening,
             typed: 0,
             deadline: None,
@@ -94,7 +94,7 @@ impl LoginProbe {
     /// Creates a session for a serial line.
     pub(super) fn on_line(parameters: ProbeParameters, interrupts: Option<UnixStream>) -> Self {
         let probe = Self::new(parameters, interrupts);
-        Self { console: MeasureConsole::on_line(), is_line: true, ..probe }
+        Self { console: MeasureConsole::on_line(), is_serial_line: true, ..probe }
     }
 
     /// Returns the result.
@@ -118,10 +118,10 @@ impl LoginProbe {
             Stage::Prompt(wait) => {
                 let (prompt, at) = wait.poll(&self.console, &self.parameters.prompts, cx.now)?;
                 let has_data = self.console.data_at().is_some();
-                if !self.is_line && (prompt != Prompt::Silence || has_data) {
+                if !self.is_serial_line && (prompt != Prompt::Silence || has_data) {
                     self.result.usable_at = Some(at);
                 }
-                if self.is_line {
+                if self.is_serial_line {
                     // The line may contain text typed by another user; erase it, so that its echo
                     // is not counted.
                     self.clear_line(cx);
@@ -156,7 +156,7 @@ impl LoginProbe {
             return;
         }
         let line: Vec<u8> = (self.typed..self.typed + keys).map(printable_pattern).collect();
-        if self.is_line && self.typed == 0 {
+        if self.is_serial_line && self.typed == 0 {
             self.result.wait_started_at = Some(cx.now);
         }
         self.console.capture();
@@ -218,7 +218,10 @@ impl Stream for LoginProbe {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.result.wait_started_at = Some(cx.now);
         self.console.start(cx);
-        let timeout = if self.is_line { SERIAL_LINE_SILENCE } else { self.parameters.timeout };
+        let timeout = match self.is_serial_line {
+            true => SERIAL_LINE_SILENCE,
+            false => self.parameters.timeout,
+        };
         self.stage = Stage::Prompt(Wait::new(cx.now, timeout.min(self.parameters.timeout)));
         self.poll(cx);
     }

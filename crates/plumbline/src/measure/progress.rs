@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 /// the output does not disturb the measurement.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressLine {
-    is_on: bool,
+    is_enabled: bool,
     text: String,
     painted_text: String,
 }
@@ -17,19 +17,19 @@ const COUNT_STEP: usize = 20;
 impl ProgressLine {
     /// Creates a line on stderr; it is disabled if stderr is not a terminal.
     pub(crate) fn on_stderr() -> Self {
-        Self { is_on: std::io::stderr().is_terminal(), ..Self::default() }
+        Self { is_enabled: std::io::stderr().is_terminal(), ..Self::default() }
     }
 
     /// Sets the text of the line.
     pub(crate) fn show(&mut self, text: &str) {
-        if self.is_on {
+        if self.is_enabled {
             text.clone_into(&mut self.text);
         }
     }
 
     /// Sets the text to a count, if `done` is a multiple of [`COUNT_STEP`].
     pub(crate) fn show_count(&mut self, what: &str, done: usize, all: usize) {
-        if self.is_on && done.is_multiple_of(COUNT_STEP) {
+        if self.is_enabled && done.is_multiple_of(COUNT_STEP) {
             self.text = format!("{what} {done} of {all}");
         }
     }

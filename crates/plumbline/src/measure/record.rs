@@ -202,8 +202,8 @@ pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstanc
     let samples = measured.echo.as_ref().map(|echo| echo.samples);
     // With too few echoes, the verdict already says so. If the session ended early, the
     // observations are used anyway, because they give the reason.
-    let is_enough = |count| count >= verdict::MIN_SAMPLES;
-    let is_concluded = samples.map_or(measured.screenful.is_some(), is_enough);
+    let has_min_samples = |count| count >= verdict::MIN_SAMPLES;
+    let is_concluded = samples.map_or(measured.screenful.is_some(), has_min_samples);
     if is_concluded || findings.unfinished.is_some() {
         let observation = observed_session::of_session(findings, circumstances, &measured);
         observed::conclude(&mut measured, &observation);
@@ -219,7 +219,7 @@ pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstanc
 }
 
 pub(super) fn host() -> HostInfo {
-    let machine = Machine::this();
+    let machine = Machine::current();
     HostInfo {
         kernel: Some(machine.kernel),
         cpu: machine.processor,

@@ -3,12 +3,12 @@
 //!
 //! An echo time is the time from a character that was typed alone to the first output that contains
 //! that character. A key is not counted if another was typed before its echo, or if it was not
-//! echoed within [`ECHO_MAX_NS`]: passwords have no echo. A gap is the time between two outputs
+//! echoed within [`ECHO_MAX_NS`], as in a password prompt. A gap is the time between two outputs
 //! without typed keys between them.
 //!
 //! If the keys were not recorded (`--record-input`), there are no echoes, and the gaps include
 //! pauses of the user. An output then counts as a screenful only if it covers a large part of a
-//! screen without a pause as long as the shortest interval between two keys.
+//! screen without a pause of [`FLOW_PAUSE_NS`], the shortest interval between two keys.
 
 use crate::carrier::EngineContext;
 use crate::recording::{self, Kind, Lines, ReadError, RecordedEvent};

@@ -129,11 +129,11 @@ const SMALLEST_SIZE: u64 = 1024;
 /// Ratio of consecutive sizes.
 const SIZE_FACTOR: u64 = 4;
 
-/// Returns sizes from [`SMALLEST_SIZE`], each [`SIZE_FACTOR`] times the previous size, and `most`
-/// as the last size.
-pub(super) fn sizes(most: u64) -> Vec<u64> {
+/// Returns the sizes of a sequence in bytes: [`SMALLEST_SIZE`] and its multiples by powers of
+/// [`SIZE_FACTOR`] below `largest_bytes`, and `largest_bytes` as the last size.
+pub(super) fn sizes(largest_bytes: u64) -> Vec<u64> {
     let powers = std::iter::successors(Some(SMALLEST_SIZE), |size| size.checked_mul(SIZE_FACTOR));
-    powers.take_while(|size| *size < most).chain([most]).collect()
+    powers.take_while(|size| *size < largest_bytes).chain([largest_bytes]).collect()
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl OutputRequest {
         Self { source, timeout, state }
     }
 
-    /// Returns the observed output after the next prompt.
+    /// Returns the observed output once the next prompt has arrived.
     ///
     /// # Errors
     ///

@@ -51,9 +51,9 @@ impl ShortOutputs {
         loop {
             let received = self.request.poll(prompts, console, cx)?;
             let count = self.received.len() + 1;
-            let is_long =
+            let is_time_over =
                 cx.now - self.started_at >= OUTPUTS_MAX_DURATION && count >= OUTPUT_LINES.len();
-            let is_last = count >= OUTPUTS_MAX || is_long;
+            let is_last = count >= OUTPUTS_MAX || is_time_over;
             if !received.is_complete {
                 let stalled = received.is_stalled.then_some(received.watch);
                 return Ok((std::mem::take(&mut self.received), stalled));

@@ -60,8 +60,8 @@ impl SerialTarget {
 
     /// Returns the rate; `None` for a pseudo-terminal, whose rate has no effect.
     pub(crate) fn rate_bps(&self) -> Option<u32> {
-        let is_pseudo = self.device.starts_with("/dev/pts");
-        (!is_pseudo).then_some(self.settings.bits_per_second)
+        let is_pseudo_terminal = self.device.starts_with("/dev/pts");
+        (!is_pseudo_terminal).then_some(self.settings.bits_per_second)
     }
 }
 

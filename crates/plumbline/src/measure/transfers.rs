@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_without_further_bytes_gives_no_such_sample() {
+    fn a_transfer_that_is_not_longer_gives_no_sample_of_its_beginning() {
         let arrivals = [arrival(10, 512), arrival(20, 100)];
         assert_eq!(beginning(600, &arrivals), None);
         assert_eq!(beginning(6_000, &arrivals), None);

@@ -87,17 +87,17 @@ impl View {
         let mut free_rows = frame.area().height.saturating_sub(1);
         let table_height = rows.saturating_add(1).min(free_rows);
         free_rows -= table_height;
-        let head = fitting_text(&process_lines(&self.report), width, &mut free_rows);
-        let foot = fitting_text(&total_lines(&self.report), width, &mut free_rows);
-        let heights = [head.height(), usize::from(table_height), foot.height()];
+        let process_text = fitting_text(&process_lines(&self.report), width, &mut free_rows);
+        let totals_text = fitting_text(&total_lines(&self.report), width, &mut free_rows);
+        let heights = [process_text.height(), usize::from(table_height), totals_text.height()];
         let [top, middle, bottom] =
             heights.map(|height| Constraint::Length(u16::try_from(height).unwrap_or(u16::MAX)));
         let areas =
             Layout::vertical([top, middle, bottom, Constraint::Min(0), Constraint::Length(1)]);
         let [top, middle, bottom, rest, last] = areas.areas(frame.area());
-        frame.render_widget(head, top);
+        frame.render_widget(process_text, top);
         frame.render_widget(self.table(width), middle);
-        frame.render_widget(foot, bottom);
+        frame.render_widget(totals_text, bottom);
         frame.render_widget(self.counters(usize::from(rest.height)), rest);
         let state = if self.has_ended { "The process has ended; " } else { "" };
         let keys = Line::from(format!("{state}{KEY_HELP}")).style(Modifier::DIM);
@@ -201,8 +201,8 @@ mod tests {
         let screen = screen(40, 19, &view);
         assert!((0..12).all(|number| screen.contains(&name(number))), "{screen}");
         assert!(screen.contains("CPU time of the   \"\n\"process 104 ms."), "{screen}");
-        // The head takes 2 of 19 lines, the table 13, the first sentence 2 and the keys 1. The
-        // remaining line is too little for the second sentence.
+        // The process text takes 2 of 19 lines, the table 13, the first sentence 2 and the keys 1.
+        // The remaining line is too little for the second sentence.
         assert!(!screen.contains("transactions") && screen.contains("q: quit"), "{screen}");
     }
 

@@ -152,7 +152,7 @@ fn primitive(snapshot: &Snapshot, account: Account, rate: TickRate) -> Primitive
     let busy = snapshot.busy();
     let nanos = |ticks: Option<u64>| ticks.map(|ticks| rate.to_nanos(ticks));
     let charged = snapshot.charged(account);
-    let is_work = account != Account::Outside && busy > 0;
+    let has_share = account != Account::Outside && busy > 0;
     Primitive {
         name: account_name(account).to_owned(),
         visits: visits.count(),
@@ -161,7 +161,7 @@ fn primitive(snapshot: &Snapshot, account: Account, rate: TickRate) -> Primitive
         p50_ns: nanos(visits.percentile(50)),
         p99_ns: nanos(visits.percentile(99)),
         max_ns: nanos(visits.max()),
-        share: is_work.then(|| charged as f64 / busy as f64),
+        share: has_share.then(|| charged as f64 / busy as f64),
     }
 }
 

@@ -12,7 +12,7 @@ const FULL_MIN_WIDTH: usize = 78;
 /// Minimum width of the table, in characters, for all columns of a table with rates.
 const FULL_WITH_RATES_MIN_WIDTH: usize = 90;
 
-/// A column.
+/// A column of the table of accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Name,

@@ -48,10 +48,10 @@ Display the meters of a running plumb serve, login, get, put, mirror or ftp.
 Each row is a primitive. The primitives are the protocol layers, TLS (encryption), the file access \
 of a server, the system calls that move bytes, the waits, and all other work for sessions \
 (application). count is the number of calls. mean and p99 are the time per call, without nested \
-components. busy is the share of the time not spent waiting. A wakeup is a return from a wait. A \
-transaction is a completed key, line or command. Times and shares are clock time, so they include \
-the time in which other programs used the processor. The CPU time of the process does not include \
-it.
+components. busy is the row's share of the time not spent waiting. A wakeup is a return from a \
+wait. A transaction is a completed key, line or command. Times and shares are clock time, so they \
+include the time in which other programs used the processor. The CPU time of the process does not \
+include that time.
 
 On a terminal the table is updated continuously. Without a process ID, plumb reads the only \
 running plumb process. A reading takes about 70 µs of CPU time of that process, in a separate \

@@ -42,8 +42,8 @@ impl MeterRegistry {
         self.register_block(name, meter.counter_block())
     }
 
-    /// Like [`MeterRegistry::register`], for the counter block of a meter that is located
-    /// elsewhere.
+    /// Like [`MeterRegistry::register`], for the counter block of a meter to which the caller has
+    /// no reference.
     #[must_use]
     pub(crate) fn register_block(
         self: &Arc<Self>,

@@ -1,8 +1,8 @@
 //! TLS certificate of a server: configured by the administrator, or generated and self-signed.
 //!
-//! The self-signed certificate is generated once and kept in the state directory, with a key
-//! readable by its owner only, so that clients that pin the certificate at first use receive the
-//! same certificate later.
+//! The self-signed certificate is generated once and kept in the state directory, so that clients
+//! that pin the certificate at first use receive the same certificate later. Its private key is
+//! readable by the owner only.
 
 use crate::carrier::fingerprint;
 use crate::state_dir::state_directory;

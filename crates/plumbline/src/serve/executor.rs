@@ -92,8 +92,8 @@ impl<W> Inbox<W> {
     }
 }
 
-/// Handle of the executor thread, whose tasks share a `W`. Dropping the handle ends the thread and
-/// all its tasks.
+/// Handle of the executor thread, whose tasks share one value of type `W`. Dropping the handle ends
+/// the thread and all its tasks.
 pub(super) struct Executor<W> {
     inbox: Arc<Inbox<W>>,
     thread: Option<JoinHandle<()>>,

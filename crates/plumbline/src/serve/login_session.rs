@@ -404,7 +404,7 @@ impl<W: ClientStream> LoginSession<W> {
         self.queue_output(&greeting);
         let client = self.client();
         let running = match &self.server.service {
-            super::Service::Nothing => anyhow::bail!("this server accepts no logins"),
+            super::Service::NoLogins => anyhow::bail!("this server accepts no logins"),
             super::Service::SystemLogin => program::start_login(&client)?,
             super::Service::Exec(program_arguments) => {
                 program::start_exec(program_arguments, &client)?

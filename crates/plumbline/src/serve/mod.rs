@@ -172,8 +172,8 @@ pub(crate) struct Arguments {
 
 /// Service behind the login listeners.
 enum Service {
-    /// Consoles only.
-    Nothing,
+    /// No login listeners; the server serves only serial consoles.
+    NoLogins,
     /// Login program of the system.
     SystemLogin,
     /// Users of a user file.
@@ -482,7 +482,7 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<LoginState> {
 
 fn service(configuration: &Configuration) -> Result<Service> {
     if !configuration.serves_logins() {
-        return Ok(Service::Nothing);
+        return Ok(Service::NoLogins);
     }
     if let Some(program_arguments) = &configuration.exec {
         return Ok(Service::Exec(program_arguments.clone()));
@@ -518,9 +518,9 @@ fn serve(prepared: Prepared) -> Result<()> {
     if let Some(login_state) = &login_state {
         let sessions =
             u64::try_from(login_state.configuration.rules.sessions_max).unwrap_or(u64::MAX);
-        let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
+        let descriptors = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
         // If the limit cannot be raised, fewer sessions are possible at once.
-        _ = os::process::allow_descriptors(wanted);
+        _ = os::process::allow_descriptors(descriptors);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();

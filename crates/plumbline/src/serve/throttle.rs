@@ -42,7 +42,7 @@ pub(super) struct Reservation {
 
 /// Waits for the reserved start time of a check, then for a permit of `queue`. The caller must hold
 /// the permit until a failure is recorded, so that the next check of the same source does not begin
-/// earlier.
+/// before the failure is counted.
 ///
 /// # Errors
 ///

@@ -115,7 +115,7 @@ impl TransferLog {
     }
 
     fn write(self: &Rc<Self>, record: &Record) {
-        if self.recorder.is_on() {
+        if self.recorder.is_recording() {
             self.recorder.keep(record);
             self.schedule_flush();
         }
@@ -131,7 +131,8 @@ impl TransferLog {
         started_at: Instant,
     ) {
         self.metrics.borrow_mut().observe(&record.transfer);
-        if !self.recorder.is_on() || self.unacknowledged.borrow().len() >= UNACKNOWLEDGED_MAX {
+        let is_waiting_list_full = self.unacknowledged.borrow().len() >= UNACKNOWLEDGED_MAX;
+        if !self.recorder.is_recording() || is_waiting_list_full {
             // The arrival time is unknown.
             record.transfer.time.transfer_ns = None;
             return self.write(&record);

@@ -36,8 +36,8 @@ pub(super) const BITS: &[Unit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), 
 /// Units of a rate. The base unit is bit/s.
 pub(super) const RATES: &[Unit] =
     &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
-/// Units of CPU time per bit: s/Mbit as in RFC 573, and s/GB for the rates of today. The base unit
-/// is s/bit.
+/// Units of CPU time per bit: s/Mbit as in RFC 573, and s/GB for current rates. The base unit is
+/// s/bit.
 pub(super) const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
 /// Units of CPU time per bit, as in RFC 573's table III. The base unit is s/bit.
 pub(super) const CPU_TIMES_PER_BIT: &[Unit] =

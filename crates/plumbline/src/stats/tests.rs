@@ -1,4 +1,5 @@
-//! Tests of the tables, with RFC 573's transfers and with a current population, and of refusals.
+//! Tests of the tables, computed from RFC 573's transfers and from a population of current
+//! transfers, and tests of the error messages.
 
 use super::*;
 use crate::lab::strata::transfers_of_1973;
@@ -181,8 +182,8 @@ fn an_unknown_keyword_in_a_filter_is_rejected_with_the_valid_ones() {
 #[test]
 fn a_missing_store_an_invalid_store_and_a_later_schema_have_one_message_each() {
     let directory = TestDirectory::new();
-    let nowhere = try_run(&arguments(""), &directory.0.join("nowhere"), 0).unwrap();
-    assert_eq!(nowhere, Err(Failure::NothingMeasured));
+    let missing_store = try_run(&arguments(""), &directory.0.join("nowhere"), 0).unwrap();
+    assert_eq!(missing_store, Err(Failure::NothingMeasured));
     std::fs::write(directory.0.join("transfers.sqlite"), [b'x'; 5_000]).unwrap();
     let other = open(&directory.0).unwrap_err().to_string();
     assert!(other.ends_with("the file is not a store of transfers"), "{other}");
@@ -213,7 +214,7 @@ fn an_export_is_a_complete_parquet_file_or_none() {
     assert_eq!(export::parquet(&store, &Filter::default(), &file).unwrap(), 304);
     let bytes = std::fs::read(&file).unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
-    let nowhere = directory.0.join("no/folder.parquet");
-    assert!(export::parquet(&store, &Filter::default(), &nowhere).is_err());
+    let unwritable_path = directory.0.join("no/folder.parquet");
+    assert!(export::parquet(&store, &Filter::default(), &unwritable_path).is_err());
     assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 1);
 }

@@ -351,8 +351,9 @@ pub(super) fn size_text(digits: u32) -> String {
             let power = digits - 4;
             let unit = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
             let unit_index = usize::try_from(power / 10).unwrap_or(0);
-            let lowest = 1_u64 << (power % 10);
-            format!("{lowest} to {} {}", lowest * 2, unit.get(unit_index).copied().unwrap_or("EiB"))
+            let lower_bound = 1_u64 << (power % 10);
+            let unit = unit.get(unit_index).copied().unwrap_or("EiB");
+            format!("{lower_bound} to {} {unit}", lower_bound * 2)
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A [`TransferRecorder`] begins a [`Record`], the program fills in its values, and the recorder
 //! stores it as a line of the journal (`records::journal`). `plumb stats` computes its tables from
-//! the journal. Values that were not measured stay unknown. A journal that cannot be written is
-//! reported in one message and never ends a transfer.
+//! the journal. Values that were not measured stay unknown. If the journal cannot be written, the
+//! transfers continue, and one message reports the error.
 //!
 //! The CPU time of a record is the CPU time of the transfer alone (`processor`). The TCP values of
 //! the data connection have the same names for the kernel and for the user-space TCP/IP (`tcp`).

@@ -1,6 +1,6 @@
 //! The record of a transfer in progress.
 
-use crate::files::tftp::is_full;
+use crate::files::tftp::is_out_of_space;
 use protocols::application::ftp::{self, Representation, WordFormat};
 use records::transfer::{Format, Mode, Outcome, Structure, Text, Transfer, Type};
 use std::io;
@@ -45,8 +45,8 @@ impl Record {
         });
         let named_format =
             WordFormat::ALL.iter().find(|(one, _)| *one == representation.word_format);
-        let is_words = data_type == Type::Local && bits != 8;
-        request.word_format = named_format.filter(|_| is_words).map(|(_, name)| Text::from(*name));
+        let has_words = data_type == Type::Local && bits != 8;
+        request.word_format = named_format.filter(|_| has_words).map(|(_, name)| Text::from(*name));
     }
 
     /// Records the number of transferred bits: the number of bytes times the byte size, as in RFC
@@ -94,10 +94,10 @@ impl Record {
     /// Extends the duration of the transfer to `arrived`, the time of the last byte, if that byte
     /// arrived after the last reply.
     pub(crate) fn extend_until(&mut self, arrived: Instant) {
-        let lasted = Some(nanos(arrived.saturating_duration_since(self.began)));
+        let duration_ns = Some(nanos(arrived.saturating_duration_since(self.began)));
         let time = &mut self.transfer.time;
-        if lasted > time.total_ns {
-            time.total_ns = lasted;
+        if duration_ns > time.total_ns {
+            time.total_ns = duration_ns;
             time.last_byte_to_226_ns = None;
         }
     }
@@ -105,7 +105,7 @@ impl Record {
 
 /// Returns the outcome of a transfer that a local error has ended.
 pub(crate) fn local_outcome(error: &io::Error) -> Outcome {
-    if is_full(error) { Outcome::Disk } else { Outcome::Local }
+    if is_out_of_space(error) { Outcome::Disk } else { Outcome::Local }
 }
 
 /// Converts a duration to nanoseconds, as in the records; saturates.

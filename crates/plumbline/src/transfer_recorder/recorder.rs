@@ -31,7 +31,7 @@ pub(crate) struct TransferRecorder {
 
 impl fmt::Debug for TransferRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransferRecorder").field("is_on", &self.journal.is_some()).finish()
+        f.debug_struct("TransferRecorder").field("is_recording", &self.journal.is_some()).finish()
     }
 }
 
@@ -76,7 +76,7 @@ impl TransferRecorder {
             };
             open_result.map_err(report_failure).ok()
         });
-        let machine = journal.is_some().then(Machine::this);
+        let machine = journal.is_some().then(Machine::current);
         let host = machine.map(|machine| Host {
             cpu_model: machine.processor.as_deref().map(Text::from),
             cpus: machine.processors.and_then(|count| u64::try_from(count).ok()),
@@ -140,7 +140,7 @@ impl TransferRecorder {
     }
 
     /// Returns whether records are kept.
-    pub(crate) fn is_on(&self) -> bool {
+    pub(crate) fn is_recording(&self) -> bool {
         self.journal.is_some()
     }
 

@@ -1,4 +1,4 @@
-//! Attacks through long work on files.
+//! Attacks by file operations that take long: hashes, listings and conversions.
 
 use super::*;
 
@@ -85,8 +85,8 @@ fn a_hash_in_steps_is_the_hash_of_the_file_and_an_anonymous_user_has_a_limit() {
     assert!(reply.to_lowercase().contains(sum), "{reply} {sum}");
 }
 
-/// Returns the number of replies that `other` received while `lister` waited for the end of its
-/// command.
+/// Returns the number of replies that `other` received while the command of `lister` was in
+/// progress.
 fn count_replies_during_command(lister: &mut Control, other: &mut Control) -> usize {
     let mut count = 0;
     lister.0.get_mut().set_nonblocking(true).unwrap();

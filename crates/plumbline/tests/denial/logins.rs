@@ -63,8 +63,8 @@ fn a_source_with_many_logins_is_refused_temporarily_and_another_is_served() {
     assert_exits(&mut server.program);
 }
 
-/// Logs ann in by FTP 24 times from an address that is not the attacker's, each time after
-/// `before`, and returns the total processor time.
+/// Logs ann in by FTP 24 times from an address that is not the attacker's, and returns the total
+/// processor time. `before` runs before each login.
 fn measure_login_ticks(server: &Server, mut before: impl FnMut() -> Option<Control>) -> u64 {
     let start = processor_ticks(&server.program);
     for _ in 0..24 {
@@ -169,7 +169,7 @@ fn password_checks_of_logins_end_with_their_connections() {
 
 // attack row 119
 #[test]
-fn unauthenticated_sessions_are_limited_and_authenticated_ones_stay() {
+fn unauthenticated_sessions_are_limited_and_authenticated_sessions_continue() {
     let directories = TestDirectories::new();
     let limits = "sessions-max = 40\nsessions-per-source-max = 1000\n";
     let mut server = ftp_server(&directories, limits);

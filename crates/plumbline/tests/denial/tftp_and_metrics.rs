@@ -1,5 +1,5 @@
-//! Attacks on TFTP and on the metrics endpoint, and the descriptors and limits that programs
-//! inherit from a server.
+//! Attacks on TFTP and on the metrics endpoint. Other tests check the descriptors and limits that
+//! programs inherit from a server, jumps of the clock, and the limit on passive ports.
 
 use super::login_harness::poll_until_timeout;
 use super::login_harness::serve_process::{RawClient, ServeProcess};

@@ -95,8 +95,8 @@ impl Session {
         }
         let files = self.shared.files.lock().unwrap();
         let directory_entries = files.iter().filter_map(|(name, file)| {
-            let below = name.strip_prefix(directory)?.trim_start_matches('/');
-            (!below.contains('/')).then_some((below, file.len()))
+            let name_in_directory = name.strip_prefix(directory)?.trim_start_matches('/');
+            (!name_in_directory.contains('/')).then_some((name_in_directory, file.len()))
         });
         let lines = directory_entries.map(|(name, size)| match verb {
             "NLST" => format!("{name}\r\n"),

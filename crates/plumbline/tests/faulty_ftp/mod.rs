@@ -149,14 +149,14 @@ impl FaultyFtpServer {
                 let (Ok(client), shared) = (client, Arc::clone(&server_shared)) else { return };
                 // Evaluated before the thread of the session starts, so that the result depends on
                 // the order of the client's connections and not on thread scheduling.
-                let is_alone = control_connections.iter().all(has_closed);
+                let is_only_session = control_connections.iter().all(has_closed);
                 if shared.has(Quirk::OneSession) {
                     control_connections.push(client.try_clone().unwrap());
                 }
                 // An error that ends a session does not affect later ones.
                 thread::spawn(move || {
                     let session = Session::new(client, Arc::clone(&shared));
-                    _ = session.and_then(|session| session.run(is_alone));
+                    _ = session.and_then(|session| session.run(is_only_session));
                 });
             }
         });
@@ -233,7 +233,7 @@ impl Session {
         })
     }
 
-    fn run(mut self, is_alone: bool) -> io::Result<()> {
+    fn run(mut self, is_only_session: bool) -> io::Result<()> {
         let mut greeting = "220 odd";
         for quirk in self.shared.quirks {
             match quirk {
@@ -242,7 +242,7 @@ impl Session {
                 _ => {}
             }
         }
-        if !is_alone && self.shared.has(Quirk::OneSession) {
+        if !is_only_session && self.shared.has(Quirk::OneSession) {
             self.shared.received.lock().unwrap().push("a second session".to_owned());
             greeting = "421 one session at a time";
         }

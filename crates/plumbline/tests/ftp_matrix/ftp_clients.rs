@@ -51,7 +51,7 @@ else:
 ftp.quit()
 ";
 
-/// Error output of a failed program.
+/// Result of a client program. The error is the output of the failed program.
 type ClientResult = Result<(), String>;
 
 impl ClientProgram {
@@ -111,8 +111,8 @@ impl ClientProgram {
         }
     }
 
-    /// Uploads the file `name` into the directory `in`; `None` if the client does not support the
-    /// transfer mode.
+    /// Uploads the file `name` into the server's directory `in`. Returns `None` if the client does
+    /// not support the transfer mode.
     pub(crate) fn upload(
         self,
         server: &Server,
@@ -123,8 +123,8 @@ impl ClientProgram {
         self.transfer(server, case, here, name, true)
     }
 
-    /// Downloads the file `name` from the server's root; `None` if the client does not support the
-    /// transfer mode.
+    /// Downloads the file `name` from the server's root. Returns `None` if the client does not
+    /// support the transfer mode.
     pub(crate) fn download(
         self,
         server: &Server,

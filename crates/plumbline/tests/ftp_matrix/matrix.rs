@@ -37,7 +37,7 @@ impl fmt::Display for TransferMode {
 pub(crate) enum Outcome {
     Done,
     /// The peer does not support this transfer mode.
-    Unknown,
+    Unsupported,
     /// Only root of the machine can start the peer.
     NoRoot,
     Failed(String),
@@ -70,7 +70,7 @@ impl Matrix {
             for (case, outcome) in row {
                 let cell = match outcome {
                     Outcome::Done => "ok",
-                    Outcome::Unknown => "-",
+                    Outcome::Unsupported => "-",
                     Outcome::NoRoot => "no root",
                     Outcome::Failed(reason) => {
                         failures.push(format!("{name}, {case}: {reason}"));

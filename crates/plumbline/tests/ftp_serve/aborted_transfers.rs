@@ -1,4 +1,5 @@
-//! Transfers and logins that end early: by a Synch, an invalid local file, or wrong passwords.
+//! Tests of transfers that are ended by a Synch or by an invalid local file, and of failed password
+//! checks.
 
 use super::ftp_harness::{ControlConnection, Server, TestDirectories, pattern};
 use rustix::net::SendFlags;

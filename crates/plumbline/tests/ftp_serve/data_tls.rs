@@ -100,7 +100,7 @@ impl Control {
         line
     }
 
-    /// Retrieves `file` over a data connection with the settings of `client`, and returns the data
+    /// Retrieves `file` over a data connection with the TLS settings `client`, and returns the data
     /// and the last reply.
     fn retrieve(&mut self, client: &Arc<ClientConfig>) -> (Vec<u8>, String) {
         let reply = self.send_and_read("EPSV");

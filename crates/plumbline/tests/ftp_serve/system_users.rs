@@ -1,5 +1,5 @@
-//! System users through PAM. The users and passwords exist only in the mount namespace of the
-//! tested server.
+//! Tests of system users, who log in through PAM. The users and passwords exist only in the mount
+//! namespace of the tested server.
 
 use super::login_harness::poll_until_timeout;
 use super::{ControlConnection, Server, TestDirectories};

@@ -1,5 +1,5 @@
-//! Uploads whose client dies or whose connection breaks: the state of the file, and how the upload
-//! is resumed.
+//! Tests of uploads whose client dies or whose connection breaks: the state of the file, and how
+//! the upload is resumed.
 
 use super::ftp_harness::{ControlConnection, Server, TestDirectories, pattern};
 use super::login_harness::poll_until_timeout;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// Configuration with a grace period for partial uploads that is longer than each test.
+/// Configuration with an upload grace time that is longer than each test.
 const LONG_GRACE: &str = "rights = \"writable\"\nupload-grace-ms = 60000\n";
 
 fn reset(stream: &TcpStream) {
@@ -43,7 +43,7 @@ fn a_client_that_closes_both_connections_in_order_after_its_data_replaces_nothin
     let directories = TestDirectories::new();
     let server = Server::configured(&directories, LONG_GRACE, &[]);
     let id = rustix::process::Pid::from_raw(server.program.id().try_into().unwrap()).unwrap();
-    let stop = |signal| rustix::process::kill_process(id, signal).unwrap();
+    let send_signal = |signal| rustix::process::kill_process(id, signal).unwrap();
     for round in 0..20 {
         let old = (round % 4 < 2).then_some(&b"old"[..]);
         match old {
@@ -58,13 +58,13 @@ fn a_client_that_closes_both_connections_in_order_after_its_data_replaces_nothin
         // The test closes both connections, as the kernel does for a killed client. In every second
         // round the control connection is reset instead. The server is stopped meanwhile, so that
         // it finds both connections closed at once.
-        stop(rustix::process::Signal::STOP);
+        send_signal(rustix::process::Signal::STOP);
         drop(data);
         if round % 2 == 1 {
             reset(line.0.get_ref());
         }
         drop(line);
-        stop(rustix::process::Signal::CONT);
+        send_signal(rustix::process::Signal::CONT);
         poll_until_timeout(|| (count_temporary_files(&directories) == 0).then_some(()));
         assert_eq!(fs::read(directories.remote_path("file")).ok().as_deref(), old, "round {round}");
     }
@@ -149,13 +149,13 @@ fn upload_and_kill_client(
         // The client is killed at a different point of the transfer in each round.
         let received_bytes = |directories: &TestDirectories| {
             let entries = fs::read_dir(directories.remote_path("")).unwrap().flatten();
-            let drafts = entries
+            let files = entries
                 .filter(|entry| entry.file_name().to_string_lossy().starts_with(".plumb-draft-"));
-            drafts.filter_map(|draft| draft.metadata().ok()).map(|draft| draft.len()).sum::<u64>()
+            files.filter_map(|draft| draft.metadata().ok()).map(|draft| draft.len()).sum::<u64>()
         };
-        let wanted = u64::try_from(round % 5).unwrap() * 10_000 + 1;
+        let wanted_bytes = u64::try_from(round % 5).unwrap() * 10_000 + 1;
         poll_until_timeout(|| {
-            (received_bytes(directories) >= wanted || count_temporary_files(directories) == 0)
+            (received_bytes(directories) >= wanted_bytes || count_temporary_files(directories) == 0)
                 .then_some(())
         });
         interrupted_rounds += count_temporary_files(directories);
@@ -343,8 +343,8 @@ fn a_quota_holds_while_several_sessions_replace_one_file() {
     let lines = "rights = \"writable\"\nquota-bytes = 1000000\n";
     let server = Server::configured(&directories, lines, &[]);
     let free_bytes = |line: &mut ControlConnection| {
-        let reported = line.send_and_read("AVBL");
-        reported.trim().strip_prefix("213 ").unwrap().parse::<u64>().unwrap()
+        let available_reply = line.send_and_read("AVBL");
+        available_reply.trim().strip_prefix("213 ").unwrap().parse::<u64>().unwrap()
     };
     for round in 0..4 {
         let mut first = ControlConnection::logged_in(&server);
@@ -408,10 +408,10 @@ fn a_quota_limits_the_number_of_files_and_directories() {
     let server = Server::configured(&directories, lines, &[]);
     let mut line = ControlConnection::logged_in(&server);
     line.send("TYPE I");
-    let mut deep = String::new();
+    let mut deep_path = String::new();
     for _ in 0..4 {
-        deep += "/d";
-        assert_eq!(line.send(&format!("MKD {deep}")), 257);
+        deep_path += "/d";
+        assert_eq!(line.send(&format!("MKD {deep_path}")), 257);
     }
     assert_eq!(line.store("STOR empty", b""), 226);
     assert_eq!(line.send("MKD one-more"), 552);
@@ -521,13 +521,13 @@ fn a_line_of_a_quarter_of_a_gigabyte_costs_the_server_no_memory_and_is_refused_o
     };
     let before_kib = memory_kib();
     let piece = vec![b'A'; 1 << 20];
-    let mut most_kib = 0;
+    let mut max_kib = 0;
     for _ in 0..256 {
         line.0.get_mut().write_all(&piece).unwrap();
-        most_kib = memory_kib().max(most_kib);
+        max_kib = memory_kib().max(max_kib);
     }
     assert_eq!((line.send(""), line.send("NOOP")), (500, 200));
-    assert!(most_kib.saturating_sub(before_kib) < 4096, "{before_kib} to {most_kib} KiB");
+    assert!(max_kib.saturating_sub(before_kib) < 4096, "{before_kib} to {max_kib} KiB");
 }
 
 // attack row 96

@@ -1,5 +1,5 @@
-//! FTP and TFTP by `plumb serve --via tun:`. The servers use plumb's own TCP/IP, and the clients
-//! use the kernel's TCP/IP, in a separate network namespace.
+//! Tests of FTP and TFTP with `plumb serve --via tun:`. The servers use plumb's own TCP/IP. The
+//! clients use the kernel's TCP/IP in a separate network namespace.
 
 use crate::ftp_harness::{TestDirectories, pattern};
 use crate::login_harness::{TerminalUser, in_new_network, poll_until_timeout};

@@ -1,4 +1,4 @@
-//! Files and directories that clients copy.
+//! A tree of files and directories that the tested clients copy.
 
 use std::collections::BTreeMap;
 use std::fs;

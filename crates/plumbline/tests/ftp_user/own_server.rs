@@ -144,13 +144,13 @@ fn mail_is_delivered_only_to_an_existing_mailbox() {
     assert!(messages.contains("cannot mail to 'bob': the server replied 550"), "{messages}");
 }
 
-const STALLS: &[Quirk] = &[Quirk::Cut(30_000, Cut::Stalled)];
+const STALLED_TRANSFER: &[Quirk] = &[Quirk::Cut(30_000, Cut::Stalled)];
 
 #[test]
 fn an_interrupt_ends_the_transfer_and_not_the_shell() {
     let directory = TestDirectory::new("shell");
     let file = vec![7; 100_000];
-    let server = FaultyFtpServer::start(STALLS, &[("file", file.clone())]);
+    let server = FaultyFtpServer::start(STALLED_TRANSFER, &[("file", file.clone())]);
     let mut command = directory.plumb();
     command.args(["ftp", &format!("127.0.0.1:{}", server.port)]);
     let mut user = TerminalUser::run(command);
@@ -299,17 +299,17 @@ fn interrupt(
 /// bytes.
 fn wait_for_growth(directory: &TestDirectory, program: &Program, len: u64) {
     let directory_path = format!("/proc/{}/fd", program.id());
-    let is_here = |path: &Path| {
+    let is_download = |path: &Path| {
         // Libraries, which are open during startup, and files in plumb's own state directory do not
         // count.
-        let real = fs::read_link(path).unwrap_or_default();
-        real.starts_with(&directory.0) && !real.starts_with(directory.0.join("plumb"))
+        let target = fs::read_link(path).unwrap_or_default();
+        target.starts_with(&directory.0) && !target.starts_with(directory.0.join("plumb"))
     };
     poll_until_timeout(|| {
         let files = fs::read_dir(&directory_path).unwrap().flatten().map(|entry| entry.path());
         let mut files =
-            files.filter(|path| is_here(path)).filter_map(|path| fs::metadata(path).ok());
-        files.any(|about| about.is_file() && about.len() >= len).then_some(())
+            files.filter(|path| is_download(path)).filter_map(|path| fs::metadata(path).ok());
+        files.any(|file| file.is_file() && file.len() >= len).then_some(())
     });
 }
 

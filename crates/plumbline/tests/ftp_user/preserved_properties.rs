@@ -1,5 +1,5 @@
-//! Properties of files that `mirror` and recursive downloads preserve, and files that they leave
-//! out or report.
+//! Tests of the file properties that `mirror` and recursive downloads preserve, and of the files
+//! that they leave out or report.
 
 use crate::faulty_ftp::{FaultyFtpServer, Quirk};
 use crate::own_server::TestDirectory;
@@ -144,13 +144,13 @@ fn without_mlsd_a_change_of_equal_size_is_detected_by_mdtm() {
 }
 
 /// LIST of a file returns the file itself, as if it were the only entry of a directory.
-const LISTS_A_FILE: &[Quirk] = &[Quirk::ListingOf("t/f", "-rw-r--r-- 1 a b 1 Jan 02 2020 f\n")];
+const LISTING_OF_FILE: &[Quirk] = &[Quirk::ListingOf("t/f", "-rw-r--r-- 1 a b 1 Jan 02 2020 f\n")];
 
 // attack row 150
 #[test]
 fn a_source_that_is_not_a_directory_deletes_nothing() {
     let directory = TestDirectory::new("no-source");
-    let server = FaultyFtpServer::start(LISTS_A_FILE, &[("t/f", b"x".to_vec())]);
+    let server = FaultyFtpServer::start(LISTING_OF_FILE, &[("t/f", b"x".to_vec())]);
     create_local_files(&directory, &["a", "b"]);
     // The server lists a nonexistent path as an empty directory, like vsftpd.
     for source in ["typo", "t/typo", "t/f"] {
@@ -165,7 +165,7 @@ fn a_source_that_is_not_a_directory_deletes_nothing() {
 }
 
 /// An unreadable directory, recognizable from the permissions in the listing of its parent.
-const UNREADABLE: &[Quirk] = &[
+const UNREADABLE_DIRECTORY: &[Quirk] = &[
     Quirk::ListingOf("t", "d-wx--x--x 1 a b 1 Jan 02 2020 d\n-rw-r--r-- 1 a b 1 Jan 02 2020 f\n"),
     Quirk::ListingOf("t/d", ""),
 ];
@@ -174,8 +174,10 @@ const UNREADABLE: &[Quirk] = &[
 #[test]
 fn an_unreadable_directory_is_reported_and_deletes_nothing() {
     let directory = TestDirectory::new("unreadable");
-    let server =
-        FaultyFtpServer::start(UNREADABLE, &[("t/f", b"x".to_vec()), ("t/d/g", b"x".to_vec())]);
+    let server = FaultyFtpServer::start(
+        UNREADABLE_DIRECTORY,
+        &[("t/f", b"x".to_vec()), ("t/d/g", b"x".to_vec())],
+    );
     fs::create_dir_all(directory.0.join("here/d")).unwrap();
     fs::write(directory.0.join("here/d/g"), "x").unwrap();
     let url = format!("ftp://127.0.0.1:{}/t", server.port);
@@ -236,20 +238,20 @@ fn a_directory_named_like_a_pattern_is_listed() {
     for _ in 0..2 {
         let (code, _, messages) = directory.run(&["mirror", "--delete", &url, "here"]);
         assert_eq!(code, Some(0), "{messages}");
-        let is_here = |name: &str| directory.0.join("here").join(name).exists();
-        assert!(is_here("d1/one") && is_here("d[1]/only"), "{messages}");
-        assert!(!is_here("d1/only") && !is_here("d[1]/one"), "{messages}");
+        let exists_locally = |name: &str| directory.0.join("here").join(name).exists();
+        assert!(exists_locally("d1/one") && exists_locally("d[1]/only"), "{messages}");
+        assert!(!exists_locally("d1/only") && !exists_locally("d[1]/one"), "{messages}");
     }
     assert!(!server.has_received("LIST t/d[1]"));
 }
 
-const IN_NO_DIALECT: &[Quirk] =
+const UNPARSABLE_LISTING: &[Quirk] =
     &[Quirk::Listing("-rw-r--r-- 1 a b 1 Jan 02 2020 a\nfile b, of one byte\n")];
 
 #[test]
 fn nothing_is_deleted_for_a_listing_that_cannot_be_read() {
     let directory = TestDirectory::new("unread");
-    let server = FaultyFtpServer::start(IN_NO_DIALECT, &[]);
+    let server = FaultyFtpServer::start(UNPARSABLE_LISTING, &[]);
     create_local_files(&directory, &["a", "b"]);
     let url = format!("ftp://127.0.0.1:{}/d", server.port);
     let (code, _, messages) = directory.run(&["mirror", "--delete", &url, "here"]);
@@ -333,9 +335,9 @@ fn a_mirror_applies_its_rules_and_reports_deletions() {
     ];
     assert_eq!(lines[..3], deleted, "{messages}");
     assert!(lines[3].starts_with("plumb: mirrored 3 files, and deleted 2: "), "{messages}");
-    let is_here = |name: &str| directory.0.join("here").join(name).exists();
-    assert!(["a.c", "d/b.c", "d/keep.o", "mine.o", "build/y"].into_iter().all(is_here));
-    assert!(!["a.o", "build/x", "old"].into_iter().any(is_here));
+    let exists_locally = |name: &str| directory.0.join("here").join(name).exists();
+    assert!(["a.c", "d/b.c", "d/keep.o", "mine.o", "build/y"].into_iter().all(exists_locally));
+    assert!(!["a.o", "build/x", "old"].into_iter().any(exists_locally));
 }
 
 #[test]
@@ -491,7 +493,7 @@ fn verbose_mode_reports_the_time_of_each_part_of_a_transfer() {
 }
 
 #[test]
-fn a_450_reply_to_a_listing_is_an_empty_directory() {
+fn a_450_reply_to_a_listing_is_taken_for_an_empty_directory() {
     let directory = TestDirectory::new("no-files");
     let server = FaultyFtpServer::start(&[Quirk::ReplyTo("LIST", "450 No files found")], &[]);
     let result = directory.run(&["ls", &format!("ftp://127.0.0.1:{}/d/", server.port)]);

@@ -1,4 +1,4 @@
-//! `rm`, `mv` and `mirror --delete`: refusals, counts and confirmation questions.
+//! Tests of `rm`, `mv` and `mirror --delete`: refusals, counts and confirmation questions.
 
 use crate::faulty_ftp::{FaultyFtpServer, Quirk};
 use crate::login_harness::TerminalUser;
@@ -62,7 +62,7 @@ fn a_refused_path_is_not_sent_to_the_server() {
     assert_eq!((code, server.received()), (Some(2), Vec::new()));
 }
 
-const DOTS: &[Quirk] = &[
+const DOT_ENTRIES: &[Quirk] = &[
     Quirk::Listing(
         "drwx------ 1 a b 1 Jan 02 2020 .\ndrwx------ 1 a b 1 Jan 02 2020 ..\n\
          -rw------- 1 a b 1 Jan 02 2020 .x\n",
@@ -73,7 +73,7 @@ const DOTS: &[Quirk] = &[
 #[test]
 fn a_pattern_does_not_match_dot_and_dot_dot() {
     let directory = TestDirectory::new("rm-dots");
-    let server = FaultyFtpServer::start(DOTS, &[]);
+    let server = FaultyFtpServer::start(DOT_ENTRIES, &[]);
     let url = format!("ftp://127.0.0.1:{}/d/.*", server.port);
     let (code, _, messages) = directory.run(&["rm", "-r", &url]);
     assert_eq!(code, Some(0), "{messages}");

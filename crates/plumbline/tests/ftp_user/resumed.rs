@@ -1,4 +1,4 @@
-//! Interrupted uploads and downloads that plumb resumes, and others that plumb does not resume.
+//! Tests of interrupted uploads and downloads: when plumb resumes them, and when it does not.
 
 use crate::faulty_ftp::{FaultyFtpServer, Quirk};
 use crate::login_harness::poll_until_timeout;
@@ -15,8 +15,8 @@ fn content(len: u32) -> Vec<u8> {
 /// Writes a file with a modification time before the time that the faulty server reports.
 fn old_file(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
-    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
+    let old_time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(path).unwrap().set_modified(old_time).unwrap();
 }
 
 // attack row 146
@@ -106,25 +106,25 @@ fn put_continue_appends_without_rest() {
     assert!(server.file("part").unwrap() == new && server.has_received("APPE part"));
 }
 
-const FORGETS: &[Quirk] = &[Quirk::IgnoresRest, Quirk::ReplyTo("RETR", "550 not for you")];
+const IGNORED_REST: &[Quirk] = &[Quirk::IgnoresRest, Quirk::ReplyTo("RETR", "550 not for you")];
 
 #[test]
 fn put_continue_resends_a_file_whose_final_size_is_wrong() {
     let directory = TestDirectory::new("put-forgets");
     let new = content(200_000);
-    let server = FaultyFtpServer::start(FORGETS, &[("part", new[..150_000].to_vec())]);
+    let server = FaultyFtpServer::start(IGNORED_REST, &[("part", new[..150_000].to_vec())]);
     old_file(&directory.0.join("new"), &new);
     directory.run_ok(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
     assert!(server.file("part").unwrap() == new);
 }
 
-const NO_READING: &[Quirk] = &[Quirk::ReplyTo("RETR", "550 not for you")];
+const UNREADABLE_FILE: &[Quirk] = &[Quirk::ReplyTo("RETR", "550 not for you")];
 
 #[test]
 fn put_continue_compares_times_if_the_remote_file_is_unreadable() {
     let directory = TestDirectory::new("put-unread");
     let new = content(200_000);
-    let server = FaultyFtpServer::start(NO_READING, &[("part", new[..150_000].to_vec())]);
+    let server = FaultyFtpServer::start(UNREADABLE_FILE, &[("part", new[..150_000].to_vec())]);
     old_file(&directory.0.join("new"), &new);
     directory.run_ok(&["put", "-c", "new", &format!("ftp://127.0.0.1:{}/part", server.port)]);
     assert!(server.file("part").unwrap() == new);

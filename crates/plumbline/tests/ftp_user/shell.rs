@@ -1,4 +1,4 @@
-//! The interactive client, command by command.
+//! Tests of the commands of the interactive client.
 
 use crate::faulty_ftp::{FaultyFtpServer, Quirk};
 use crate::login_harness::TerminalUser;
@@ -41,8 +41,8 @@ fn prompt_asks_before_each_of_many_files() {
     );
     // The answers are yes for a, then "quit".
     directory.run_shell(&url, "prompt\nmdelete *\ny\nq\n");
-    let is_left = ["a", "b", "c", "d"].map(|name| directory.0.join("there").join(name).exists());
-    assert_eq!(is_left, [false, true, true, true]);
+    let is_kept = ["a", "b", "c", "d"].map(|name| directory.0.join("there").join(name).exists());
+    assert_eq!(is_kept, [false, true, true, true]);
     let history = fs::read_to_string(directory.0.join("plumb/ftp_history")).unwrap();
     assert!(history.contains("mdelete *") && !history.lines().any(|line| line == "y"), "{history}");
 }
@@ -82,7 +82,7 @@ fn ls_lists_several_paths_rejects_unknown_options_and_expands_patterns() {
     let (stdout, messages) = directory.run_shell(&url, lines);
     assert_eq!(stdout, "d:\nx\ne:\ny\n", "{messages}");
     assert!(messages.contains("wrong arguments for 'ls', usage: ls [-l] [NAME...]"), "{messages}");
-    assert!(messages.contains("none is not a directory: several files need one"), "{messages}");
+    assert!(messages.contains("none is not a directory: several files"), "{messages}");
     assert_eq!(
         (directory.read("into/a.gz"), directory.read("into/b.gz")),
         (b"a.gz".into(), b"b.gz".into())
@@ -97,8 +97,8 @@ fn rename_chmod_and_modtime_work() {
     fs::write(directory.0.join("there/a b"), "text").unwrap();
     let lines = "rename \"a b\" c\nchmod 640 c\nchmod 9 c\nmkdir d e\nrmdir e\nmodtime c\nsize c\n";
     let (stdout, messages) = directory.run_shell(&url, lines);
-    let about = fs::metadata(directory.0.join("there/c")).unwrap();
-    assert_eq!(about.permissions().mode() & 0o777, 0o640, "{messages}");
+    let file_metadata = fs::metadata(directory.0.join("there/c")).unwrap();
+    assert_eq!(file_metadata.permissions().mode() & 0o777, 0o640, "{messages}");
     assert!(messages.contains("'9' is not an octal mode like 644"), "{messages}");
     assert!(directory.0.join("there/d").is_dir() && !directory.0.join("there/e").exists());
     assert!(stdout.contains(" UTC\n") && stdout.contains("4 bytes, "), "{stdout}");

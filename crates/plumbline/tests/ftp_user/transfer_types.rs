@@ -1,19 +1,19 @@
-//! Transfer types: the type of a file depends on the server. Further tests request options that the
-//! protocol lacks.
+//! Tests of transfer types and storage formats with servers that store words in different ways.
+//! Further tests request features that a protocol lacks.
 
 use crate::faulty_ftp::{Cut, FaultyFtpServer, Quirk};
 use crate::own_server::TestDirectory;
 use std::fs;
 
 /// A server that stores words in its own format and reports the size in that format.
-const OWN_FORM: &[Quirk] =
+const OWN_WORD_FORMAT: &[Quirk] =
     &[Quirk::ReplyTo("SIZE", "213 999999"), Quirk::StartReply("150 it (999999 bytes)")];
 
 #[test]
 fn words_stored_in_another_format_by_the_server_are_not_a_size_mismatch() {
     let directory = TestDirectory::new("own-form");
     let words: Vec<u8> = (0..90).collect();
-    let server = FaultyFtpServer::start(OWN_FORM, &[("words", words.clone())]);
+    let server = FaultyFtpServer::start(OWN_WORD_FORMAT, &[("words", words.clone())]);
     let url = format!("ftp://127.0.0.1:{}/words", server.port);
     directory.run_ok(&["get", "--store", "h36", "--tries", "1", &url]);
     assert_eq!(directory.read("words"), words);
@@ -24,7 +24,7 @@ fn words_stored_in_another_format_by_the_server_are_not_a_size_mismatch() {
 }
 
 /// A server that breaks off the first transfer and reports the hash of its own storage format.
-const BREAKS_OFF: &[Quirk] = &[
+const ABORTED_TRANSFER: &[Quirk] = &[
     Quirk::Cut(40, Cut::ReportedAborted),
     Quirk::Features(" SIZE\n HASH SHA-256*"),
     Quirk::ReplyTo("HASH", "213 SHA-256 0-90 00 words"),
@@ -34,7 +34,7 @@ const BREAKS_OFF: &[Quirk] = &[
 fn words_received_at_the_second_attempt_are_not_compared_with_another_format() {
     let directory = TestDirectory::new("own-hash");
     let words: Vec<u8> = (0..90).collect();
-    let server = FaultyFtpServer::start(BREAKS_OFF, &[("words", words.clone())]);
+    let server = FaultyFtpServer::start(ABORTED_TRANSFER, &[("words", words.clone())]);
     directory.run_ok(&["get", "--store", "h36", &format!("ftp://127.0.0.1:{}/words", server.port)]);
     let count_requests =
         |verb: &str| server.received().iter().filter(|received| *received == verb).count();
@@ -70,10 +70,10 @@ fn type_auto_reports_the_selected_type() {
     let (stdout, messages) = directory.run_shell(&url, "type A\ntype auto\ntype\n");
     assert!(stdout.contains("TYPE I, MODE S"), "{stdout}");
     assert!(messages.contains("the server is UNIX: files are transferred as TYPE I"), "{messages}");
-    let tops = FaultyFtpServer::start(TOPS20, &[("pages", Vec::new())]);
-    let url = format!("ftp://127.0.0.1:{}/pages", tops.port);
+    let tops20 = FaultyFtpServer::start(TOPS20, &[("pages", Vec::new())]);
+    let url = format!("ftp://127.0.0.1:{}/pages", tops20.port);
     directory.run(&["get", "--type", "auto", "--stru", "P", "--tries", "1", &url]);
-    assert!(tops.has_received("TYPE L 36") && tops.has_received("STRU P"));
+    assert!(tops20.has_received("TYPE L 36") && tops20.has_received("STRU P"));
     let (code, _, messages) = directory.run(&[
         "get",
         "--type",
@@ -89,12 +89,12 @@ fn type_auto_reports_the_selected_type() {
 #[test]
 fn a_mirror_of_a_36_bit_host_does_not_suggest_resuming() {
     let directory = TestDirectory::new("auto-mirror");
-    let tops = FaultyFtpServer::start(TOPS20, &[("d/words", vec![0x12; 9])]);
+    let tops20 = FaultyFtpServer::start(TOPS20, &[("d/words", vec![0x12; 9])]);
     fs::create_dir_all(directory.0.join("config/plumb")).unwrap();
     let configuration = directory.0.join("config/plumb/config.toml");
     fs::write(configuration, "[host.\"127.0.0.1\"]\nimage = \"auto\"\n").unwrap();
     let (code, _, messages) =
-        directory.run(&["mirror", &format!("ftp://127.0.0.1:{}/d", tops.port), "here"]);
+        directory.run(&["mirror", &format!("ftp://127.0.0.1:{}/d", tops20.port), "here"]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(
         !messages.contains("--continue") && messages.contains("transferred as TYPE L 36"),
@@ -174,11 +174,11 @@ fn features_that_a_protocol_lacks_are_refused() {
 #[test]
 fn words_of_36_bits_are_read_back_from_directories_of_every_format() {
     let directory = TestDirectory::new("folders");
-    let forms = ["h36", "c36", "a36", "u36", "data8", "oct"];
+    let format_names = ["h36", "c36", "a36", "u36", "data8", "oct"];
     let mut lines = "[ftp.word-formats]\n".to_owned();
-    for form in forms {
-        fs::create_dir(directory.0.join("there").join(form)).unwrap();
-        lines.push_str(&format!("\"/{form}\" = \"{form}\"\n"));
+    for format_name in format_names {
+        fs::create_dir(directory.0.join("there").join(format_name)).unwrap();
+        lines.push_str(&format!("\"/{format_name}\" = \"{format_name}\"\n"));
     }
     fs::create_dir(directory.0.join("there/plain")).unwrap();
     let (_server, url) = directory.serve(&lines);
@@ -186,15 +186,15 @@ fn words_of_36_bits_are_read_back_from_directories_of_every_format() {
     let words: Vec<u8> = (0..1800).map(octets).collect();
     fs::write(directory.0.join("words"), &words).unwrap();
     fs::write(directory.0.join("text"), "HELLO, WORLD\nTHIS IS TEXT OF 36 BITS.\n").unwrap();
-    for directory_path in [&forms[..], &["plain"]].concat() {
+    for directory_path in [&format_names[..], &["plain"]].concat() {
         let remote_url = |name: &str| format!("{url}/{directory_path}/{name}");
         directory.run_ok(&["put", "--store", "h36", "words", &remote_url("words")]);
-        for form in forms {
+        for format_name in format_names {
             directory.run_ok(&[
                 "get",
                 "-f",
                 "--store",
-                form,
+                format_name,
                 "--tries",
                 "1",
                 &remote_url("words"),
@@ -203,7 +203,7 @@ fn words_of_36_bits_are_read_back_from_directories_of_every_format() {
             directory.run_ok(&[
                 "put",
                 "--store",
-                form,
+                format_name,
                 "--tries",
                 "1",
                 "here",
@@ -219,7 +219,7 @@ fn words_of_36_bits_are_read_back_from_directories_of_every_format() {
                 &remote_url("again"),
                 "back",
             ]);
-            assert_eq!(directory.read("back"), words, "{directory_path} {form}");
+            assert_eq!(directory.read("back"), words, "{directory_path} {format_name}");
         }
         directory.run_ok(&["put", "--store", "text", "text", &remote_url("text")]);
         directory.run_ok(&["get", "-f", "--store", "text", &remote_url("text"), "back"]);

@@ -1,4 +1,4 @@
-//! File transfers over plumb's own TCP, on a TUN.
+//! Tests of file transfers over plumb's own TCP, on a TUN.
 
 use super::{Kind, PORT, content, manage_files, with_server_and_tun};
 use std::fs;
@@ -47,9 +47,10 @@ fn records_of_transfers_over_userspace_tcp_contain_its_statistics() {
             fixture.run_ok(&[&["get", "--json"], &TUN[..], &[&format!("{url}/pub/f29")]].concat());
         let to = format!("{url}/incoming/");
         let upload_record = fixture.run_ok(&[&["put", "--json"], &TUN[..], &["f29", &to]].concat());
-        let kernels = fixture.run_ok(&["get", "--json", "-f", &format!("{url}/pub/f29"), "again"]);
-        let [download_record, upload_record, kernels] =
-            [&download_record, &upload_record, &kernels]
+        let kernel_record =
+            fixture.run_ok(&["get", "--json", "-f", &format!("{url}/pub/f29"), "again"]);
+        let [download_record, upload_record, kernel_record] =
+            [&download_record, &upload_record, &kernel_record]
                 .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         let bytes = content(29).len() as u64;
         for record in [&download_record, &upload_record] {
@@ -72,8 +73,8 @@ fn records_of_transfers_over_userspace_tcp_contain_its_statistics() {
         );
         assert_eq!(download_record["bytes_received"], bytes);
         assert!(upload_record["bytes_acked"].is_u64());
-        assert_eq!(kernels["stack"], "kernel");
-        assert!(kernels.get("acks_out").is_none(), "{kernels}");
+        assert_eq!(kernel_record["stack"], "kernel");
+        assert!(kernel_record.get("acks_out").is_none(), "{kernel_record}");
     });
 }
 

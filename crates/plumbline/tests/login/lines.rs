@@ -1,4 +1,4 @@
-//! Login over a serial line; the other end is a pseudo-terminal of the test.
+//! Tests of logins over a serial line, whose other end is a pseudo-terminal of the test.
 
 use crate::login_harness::{TerminalUser, poll_until_timeout};
 use crate::{assert_error, plumb};

@@ -1,4 +1,4 @@
-//! Recordings, logs and replays.
+//! Tests of recordings, logs and replays of sessions.
 
 use crate::lines::SerialLine;
 use crate::login_harness::{TerminalUser, listen};

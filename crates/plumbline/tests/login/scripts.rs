@@ -1,4 +1,4 @@
-//! Scripts at a login on a pseudo-terminal.
+//! Tests of login scripts on a pseudo-terminal.
 
 use crate::lines::SerialLine;
 use crate::{TempDirectory, assert_error, plumb};
@@ -47,7 +47,7 @@ fn a_script_logs_in_and_its_exit_code_is_that_of_plumb() {
 }
 
 #[test]
-fn a_prompt_that_does_not_come_is_exit_code_5_with_the_line_of_the_script() {
+fn a_missing_prompt_is_reported_with_exit_code_5_and_the_line_of_the_script() {
     let directory = TempDirectory::new("script-late");
     let line = SerialLine::new();
     let output = run(&directory, "timeout 0.1\n\nexpect /never/", &line);

@@ -1,4 +1,5 @@
-//! TLS with openssl as the server: over the kernel's TCP, and over plumb's own TCP on a TUN.
+//! Tests of TLS with openssl as the server: over the kernel's TCP, and over plumb's own TCP on a
+//! TUN.
 
 use crate::TempDirectory;
 use crate::login_harness::{SERVER, TcpStack, TerminalUser, in_new_network, poll_until_timeout};

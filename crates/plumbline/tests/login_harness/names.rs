@@ -22,7 +22,8 @@ impl Names {
     }
 
     /// Returns a command that runs plumb with this directory as /etc. SIGINT has its default
-    /// action, even if the tests run in the background of a shell that ignores it (POSIX, 2.11).
+    /// action, even if a shell runs the tests in the background and ignores SIGINT for them (POSIX,
+    /// 2.11).
     pub(crate) fn plumb(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$0\" /etc && exec \"$@\"";

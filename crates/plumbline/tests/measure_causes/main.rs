@@ -1,14 +1,15 @@
-//! `plumb measure` names the cause of slowness with real servers: Debian's Telnet servers, vsftpd
-//! and `plumb serve`, over a packet relay between two network namespaces.
+//! Tests that `plumb measure` names the cause of slowness with real servers: Debian's Telnet
+//! servers, vsftpd and `plumb serve`, over a packet relay between two network namespaces.
 //!
 //! These tests run real programs in real time, so the result also depends on the load of the
-//! machine. Therefore they run only with `./x test --long`; `crates/simulator/tests/causes` has the
-//! same causes in virtual time.
+//! machine. Therefore they run only with `./x test --long`. `crates/simulator/tests/causes` tests
+//! the same causes in virtual time.
 //!
-//! Each cause is measured `PLUMB_CAUSES_ROUNDS` times. By default it is measured once, and twice
-//! more if the first verdict does not name it. A line on stdout reports the share of rounds whose
-//! verdict names the cause first. The relay drops packets by a seed for each round, derived from
-//! `PLUMB_CAUSES_SEED` (by default 1). Each test has its own network namespaces.
+//! Each cause is measured `PLUMB_CAUSES_ROUNDS` times, by default once. If one of the verdicts does
+//! not name the cause first, the cause is measured at least three times. A line on stdout reports
+//! the share of rounds whose verdict names the cause first. The relay drops packets at random; the
+//! seed of each round is derived from `PLUMB_CAUSES_SEED` (by default 1). Each test has its own
+//! network namespaces.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test says how often a cause was named")]
 
@@ -38,9 +39,9 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: '{text}'")))
 }
 
-/// Measures repeatedly. Returns the number of measurements and the verdicts that did not begin with
-/// one of `beginnings`. Other load on the machine may spoil one measurement, so a cause that is not
-/// named first is measured twice more.
+/// Measures [`rounds`] times, and at least three times if a verdict does not begin with one of
+/// `beginnings`, since other load on the machine may spoil one measurement. Returns the number of
+/// measurements and the verdicts with another beginning.
 fn measure_repeatedly(
     injected: &str,
     beginnings: &[&str],

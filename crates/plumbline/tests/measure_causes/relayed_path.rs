@@ -51,8 +51,8 @@ fn tun(name: &str, address: &str) -> Arc<Tun> {
     Arc::new(tun)
 }
 
-/// Returns the seed of the next round, and prints the value of `PLUMB_CAUSES_SEED` that gives this
-/// seed to the first round.
+/// Returns the seed of the next round. If the path drops packets, also prints the value of
+/// `PLUMB_CAUSES_SEED` with which a new run uses this seed in its first round.
 fn next_seed(path: &RelayedPath) -> u64 {
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
     let round = ROUNDS.fetch_add(1, Ordering::Relaxed);

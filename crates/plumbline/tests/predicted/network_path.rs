@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// The server's address; plumb has 10.0.0.2.
 pub(crate) const SERVER: &str = "10.0.0.1";
 const PACKET_LEN: usize = 1_600;
-/// Longest queueing delay of the relay. The queue holds more than any window used in these tests.
-/// IP and TCP headers count in the rate.
+/// Maximum queueing delay of the relay. At this delay the queue is longer than any window used in
+/// these tests.
 const QUEUE_DELAY_MAX: Duration = Duration::from_secs(8);
 
 /// Component that limits the rate.

@@ -141,12 +141,12 @@ impl Peer {
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let program = Program::start(&mut command).unwrap();
-        assert!(self.is_answering(), "{} does not answer", self.name());
+        assert!(self.wait_until_answering(), "{} does not answer", self.name());
         program
     }
 
-    /// Waits until the server answers.
-    fn is_answering(self) -> bool {
+    /// Waits until the server answers. Returns `false` if a TFTP server does not answer in time.
+    fn wait_until_answering(self) -> bool {
         const ATTEMPTS_MAX: usize = 200;
         match self {
             Self::TftpdHpa | Self::Atftpd | Self::PlumbTftp => {

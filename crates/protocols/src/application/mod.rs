@@ -17,8 +17,8 @@ pub trait Stream {
     /// Processes received bytes, which may be split at any position.
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>);
 
-    /// Returns whether received data is accepted now. While it is not, the transport keeps the
-    /// data, and flow control stops the peer.
+    /// Returns whether received data is accepted now. While the result is false, the transport
+    /// keeps the data, and flow control stops the peer.
     fn wants_data(&self) -> bool {
         true
     }

@@ -8,7 +8,7 @@
 //! The rules of RFC 6724 for features that a host with one link does not have are left out: home
 //! addresses (rule 4), outgoing interfaces (rule 5), and native transports (destination rule 7).
 //! The preference for temporary addresses (source rule 7) is left out as well, because this host
-//! forms none. The policy table is the default one of section 2.1.
+//! forms none. The policy table is the default one of RFC 6724 §2.1.
 
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -50,8 +50,7 @@ pub enum State {
 pub enum AddError {
     /// The host has [`ADDRESSES_MAX`] addresses already.
     Full,
-    /// The address is not a unicast address: a group, broadcast, loopback, or the unspecified
-    /// address.
+    /// The address is a multicast, broadcast, loopback or unspecified address.
     NotUnicast,
     /// The prefix is longer than the address.
     PrefixLength,
@@ -129,9 +128,9 @@ impl Addresses {
 
     /// Removes an address, and returns whether the host had it.
     pub fn remove(&mut self, address: IpAddr) -> bool {
-        let before = self.addresses.len();
+        let previous_len = self.addresses.len();
         self.addresses.retain(|known| known.address != address);
-        self.addresses.len() < before
+        self.addresses.len() < previous_len
     }
 
     /// Returns all addresses, in the order in which they were added.
@@ -162,7 +161,8 @@ impl Addresses {
         deadlines.flatten().min()
     }
 
-    /// Deprecates and removes the addresses whose lifetime has expired.
+    /// Removes the addresses whose valid lifetime has expired, and deprecates those whose preferred
+    /// lifetime has expired.
     pub fn timeout(&mut self, now: Instant) {
         self.addresses.retain(|address| address.valid_until.is_none_or(|until| until > now));
         for address in &mut self.addresses {
@@ -188,8 +188,8 @@ impl Addresses {
     pub fn sort_destinations(&self, destinations: &mut [IpAddr]) {
         destinations.sort_by_key(|destination| {
             let source = self.source_for(*destination);
-            let known = source.and_then(|source| self.get(source));
-            DestinationRank::new(*destination, known)
+            let source_address = source.and_then(|source| self.get(source));
+            DestinationRank::new(*destination, source_address)
         });
     }
 }
@@ -360,10 +360,10 @@ mod tests {
     #[test]
     fn an_address_that_no_host_can_have_is_refused() {
         let mut addresses = Addresses::default();
-        let refused =
+        let results =
             ["0.0.0.0", "127.0.0.1", "224.0.0.1", "::", "::1", "ff02::1", "::ffff:1.2.3.4"]
                 .map(|text| addresses.add(Address::permanent(ip(text), 8)));
-        assert_eq!(refused, [Err(AddError::NotUnicast); 7]);
+        assert_eq!(results, [Err(AddError::NotUnicast); 7]);
         let too_long = addresses.add(Address::permanent(ip("10.0.0.1"), 33));
         assert_eq!(too_long, Err(AddError::PrefixLength));
     }
@@ -408,7 +408,7 @@ mod tests {
     // The examples of RFC 6724 §10.1.
 
     #[test]
-    fn a_source_of_the_scope_of_the_destination_is_preferred() {
+    fn a_source_with_the_scope_of_the_destination_is_preferred() {
         let all = ["2001:db8:3::1/64", "fe80::1/64"];
         assert_eq!(source(&all, "2001:db8:1::1"), Some(ip("2001:db8:3::1")));
         assert_eq!(source(&all, "ff05::1"), Some(ip("2001:db8:3::1")));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_the_label_of_the_destination_is_preferred() {
+    fn a_source_with_the_label_of_the_destination_is_preferred() {
         let all = ["2001:db8:1::2/64", "2002:c633:6401::d5e3:7953:13eb:22e8/64"];
         assert_eq!(source(&all, "2002:c633:6401::1"), Some(ip(all[1].split('/').next().unwrap())));
     }
@@ -455,7 +455,7 @@ mod tests {
     // The examples of RFC 6724 §10.2.
 
     #[test]
-    fn a_destination_of_the_scope_of_its_source_is_preferred() {
+    fn a_destination_with_the_scope_of_its_source_is_preferred() {
         let ours = ["2001:db8:1::2/64", "fe80::1/64", "169.254.13.78/16"];
         let order = sorted(&ours, &["198.51.100.121", "2001:db8:1::1"]);
         assert_eq!(order, [ip("2001:db8:1::1"), ip("198.51.100.121")]);

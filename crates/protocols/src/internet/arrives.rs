@@ -1,4 +1,4 @@
-//! Received datagrams: header checks, extension headers, fragments, and delivery.
+//! Processing of received datagrams: header checks, extension headers, fragments, and delivery.
 
 use super::icmpv6::Report;
 use super::ipv4::{self, Options};
@@ -277,7 +277,7 @@ impl Internet {
             let refusal = Refusal::Problem {
                 problem: Problem::FirstFragment,
                 pointer: position.at,
-                to_groups: false,
+                allows_group: false,
             };
             cx.meter.count(Counter::IpFragmentsDropped);
             self.refuse(packet, fixed, refusal, pool, cx);
@@ -333,16 +333,16 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) {
         cx.meter.count(Counter::IpHeaderErrors);
-        let Refusal::Problem { problem, pointer, to_groups } = refusal else {
+        let Refusal::Problem { problem, pointer, allows_group } = refusal else {
             return pool.put(packet);
         };
         let pointer = u32::try_from(pointer).unwrap_or(u32::MAX);
         let report = Report::ParameterProblem { problem, pointer };
-        self.report_v6(packet, fixed.source, fixed.destination, (report, to_groups), pool, cx);
+        self.report_v6(packet, fixed.source, fixed.destination, (report, allows_group), pool, cx);
     }
 
     /// Delivers a datagram. For IPv6, `next_header_at` is the offset of the Next Header field that
-    /// specifies its protocol.
+    /// specifies the datagram's protocol.
     fn deliver(
         &mut self,
         datagram: Datagram,
@@ -425,7 +425,7 @@ fn problem_from(refusal: super::reassembly::Refusal, at: usize) -> Option<Refusa
         TooLong => at - ipv6::FRAGMENT_HEADER_LEN + 2,
         Empty | Duplicate | Invalidated => return None,
     };
-    Some(Refusal::Problem { problem: Problem::Field, pointer, to_groups: false })
+    Some(Refusal::Problem { problem: Problem::Field, pointer, allows_group: false })
 }
 
 fn counter_of(error: ipv4::HeaderError) -> Counter {

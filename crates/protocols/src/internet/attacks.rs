@@ -138,7 +138,7 @@ fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {
 
 // attack row 12
 #[test]
-fn row_12_an_echo_with_hops_to_go_is_not_answered() {
+fn row_12_an_echo_with_an_incomplete_source_route_is_not_answered() {
     let mut host = Host::default();
     host.receive(&echo(&[131, 7, 4, 192, 0, 2, 9], b"data"));
     assert_eq!(host.transmit(), None);
@@ -147,7 +147,7 @@ fn row_12_an_echo_with_hops_to_go_is_not_answered() {
 
 // attack row 13
 #[test]
-fn row_13_a_quoted_header_with_options_of_any_length_is_stepped_over() {
+fn row_13_a_quoted_header_with_options_of_any_length_is_skipped() {
     let mut host = Host::default();
     let ours = Header { source: OURS, destination: THEIRS, ..header(Protocol::Tcp) };
     let failures = (0..=10).filter(|words| {

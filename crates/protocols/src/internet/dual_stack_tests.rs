@@ -287,19 +287,19 @@ fn nothing_leaves_without_a_route_or_from_an_address_that_is_not_ours() {
     let mut host = Host::default();
     let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     assert!(host.internet.routes_mut().remove(everywhere, 0, None));
-    let mut refused = |source: IpAddr, destination: IpAddr| {
+    let mut send_error = |source: IpAddr, destination: IpAddr| {
         let packet = host.packet(b"data");
         let header = Header { source, ..Header::to(destination, Protocol::Udp) };
         let pool = &mut host.pool;
         let cx = &mut host.context.cx();
         host.internet.send(packet, header, pool, cx).err()
     };
-    assert_eq!(refused(everywhere, THEIRS_V6.into()), Some(SendError::NoRoute));
+    assert_eq!(send_error(everywhere, THEIRS_V6.into()), Some(SendError::NoRoute));
     let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let not_ours = Ipv4Addr::new(10, 0, 0, 77).into();
-    assert_eq!(refused(not_ours, THEIRS.into()), Some(SendError::NoAddress));
-    assert_eq!(refused(Ipv4Addr::LOCALHOST.into(), THEIRS.into()), Some(SendError::NoAddress));
-    assert_eq!(refused(unspecified, THEIRS.into()), None);
+    assert_eq!(send_error(not_ours, THEIRS.into()), Some(SendError::NoAddress));
+    assert_eq!(send_error(Ipv4Addr::LOCALHOST.into(), THEIRS.into()), Some(SendError::NoAddress));
+    assert_eq!(send_error(unspecified, THEIRS.into()), None);
 }
 
 #[test]
@@ -417,14 +417,14 @@ fn an_incomplete_datagram_is_reported_after_60_seconds() {
 #[test]
 fn at_most_four_datagrams_are_fragmented_at_once() {
     let mut host = Host::default();
-    let refused = [(); 5].map(|()| {
+    let results = [(); 5].map(|()| {
         let packet = host.packet(&[7; 3000]);
         let header = Header::to(THEIRS.into(), Protocol::Udp);
         let pool = &mut host.pool;
         let cx = &mut host.context.cx();
         host.internet.send(packet, header, pool, cx).err()
     });
-    assert_eq!(refused, [None, None, None, None, Some(SendError::NoBuffer)]);
+    assert_eq!(results, [None, None, None, None, Some(SendError::NoBuffer)]);
     assert_eq!(core::iter::from_fn(|| host.transmit()).count(), 12);
     assert_eq!(host.pool.lent(), 0);
 }

@@ -142,7 +142,7 @@ impl Internet {
         mut packet: Packet,
         source: Ipv6Addr,
         destination: Ipv6Addr,
-        (report, to_groups): (Report, bool),
+        (report, allows_group): (Report, bool),
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) {
@@ -150,7 +150,7 @@ impl Internet {
         let content = quoted.filter(|quoted| quoted.protocol == Protocol::ICMPV6);
         let content = content.and_then(|quoted| packet.data().get(quoted.headers_len..));
         let content = content.unwrap_or_default();
-        if !icmpv6::may_report(report, source, destination, content, to_groups)
+        if !icmpv6::may_report(report, source, destination, content, allows_group)
             || !self.limiter.allows(source.into(), cx)
         {
             cx.meter.count(Counter::IcmpErrorsSuppressed);

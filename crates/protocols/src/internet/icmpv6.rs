@@ -185,11 +185,11 @@ impl Report {
     }
 
     /// Returns whether this error may be sent about a datagram to a group (RFC 4443 §2.4 e.3).
-    /// `to_groups` is true if an unknown option requires the error even then.
-    fn is_allowed_for_groups(self, to_groups: bool) -> bool {
+    /// `allows_group` is true if an unknown option requires the error even then.
+    fn is_allowed_for_groups(self, allows_group: bool) -> bool {
         match self {
             Self::PacketTooBig(_) => true,
-            Self::ParameterProblem { problem: Problem::Option, .. } => to_groups,
+            Self::ParameterProblem { problem: Problem::Option, .. } => allows_group,
             _ => false,
         }
     }
@@ -208,21 +208,21 @@ fn code_of(reason: Unreachable) -> u8 {
 /// Returns whether RFC 4443 §2.4 e allows an error about a datagram.
 ///
 /// `content` is the ICMPv6 message in the datagram; it is empty if the datagram carries another
-/// protocol. `to_groups` is true if an option requires the error even for a datagram to a group.
+/// protocol. `allows_group` is true if an option requires the error even for a datagram to a group.
 #[must_use]
 pub fn may_report(
     report: Report,
     source: Ipv6Addr,
     destination: Ipv6Addr,
     content: &[u8],
-    to_groups: bool,
+    allows_group: bool,
 ) -> bool {
     // No error may be sent about an ICMPv6 error (a type below Echo Request) or a redirect.
     let is_forbidden = content.first().is_some_and(|t| *t < ECHO_REQUEST || *t == REDIRECT);
     let is_source_allowed =
         !source.is_unspecified() && !source.is_multicast() && !source.is_loopback();
     let is_destination_allowed =
-        !destination.is_multicast() || report.is_allowed_for_groups(to_groups);
+        !destination.is_multicast() || report.is_allowed_for_groups(allows_group);
     !is_forbidden && is_source_allowed && is_destination_allowed
 }
 
@@ -430,7 +430,7 @@ mod tests {
     fn about_a_datagram_to_a_group_only_its_length_and_some_options_are_reported() {
         let option = Report::ParameterProblem { problem: Problem::Option, pointer: 40 };
         let is_reported_to_group =
-            |report, to_groups| may_report(report, THEIRS, GROUP, &[], to_groups);
+            |report, allows_group| may_report(report, THEIRS, GROUP, &[], allows_group);
         assert!(is_reported_to_group(Report::PacketTooBig(1280), false));
         assert!(is_reported_to_group(option, true) && !is_reported_to_group(option, false));
         assert!(!is_reported_to_group(Report::Unreachable(Unreachable::Port), true));

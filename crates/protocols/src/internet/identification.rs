@@ -1,15 +1,15 @@
 //! The identification of datagrams that may be fragmented (RFC 6864, RFC 7739).
 //!
-//! A datagram with DF needs no identification and has 0. The same applies to an unfragmented IPv6
-//! datagram. All other identifications for one destination must not repeat soon, and must reveal
-//! nothing about those for another destination. A shared counter would let any host count the
-//! datagrams sent to others (CVE-2019-10638), and a predictable number would let an attacker
-//! disrupt reassembly.
+//! An IPv4 datagram with DF needs no identification: the field is 0. An unfragmented IPv6 datagram
+//! has no identification. All other identifications for one destination must not repeat soon, and
+//! must reveal nothing about those for another destination. A shared counter would let any host
+//! count the datagrams sent to others (CVE-2019-10638), and a predictable number would let an
+//! attacker disrupt reassembly.
 //!
 //! The identifications for a destination therefore start at a keyed hash of source and destination,
 //! and advance with a counter from a shared table. Another keyed hash selects the counter (RFC 7739
-//! §5.3). Two destinations that share a counter see random increments, and neither can determine
-//! the other one.
+//! §5.3). Two destinations that share a counter see random increments, and neither can identify the
+//! other.
 
 use crate::rng::Rng;
 use alloc::boxed::Box;

@@ -113,8 +113,8 @@ fn is_reserved_v4(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [0 | 127 | 240..=255, ..])
 }
 
-/// Returns whether no host on a link may have the address: unspecified, loopback, and embedded IPv4
-/// addresses (RFC 4942 §2.2).
+/// Returns whether an address is unspecified, loopback, or an embedded IPv4 address (RFC 4942
+/// §2.2). No host on a link may have such an address.
 fn is_reserved_v6(address: Ipv6Addr) -> bool {
     address.is_unspecified() || address.is_loopback() || address.to_ipv4_mapped().is_some()
 }
@@ -207,11 +207,11 @@ mod tests {
     fn a_group_is_joined_and_left() {
         let mut interface = interface_with("10.0.0.1", 24);
         let group = ip("239.1.2.3");
-        let before = interface.is_member(group);
+        let was_member = interface.is_member(group);
         assert!(interface.join(group));
         let joined = interface.is_member(group);
         interface.leave(group);
-        assert_eq!((before, joined, interface.is_member(group)), (false, true, false));
+        assert_eq!((was_member, joined, interface.is_member(group)), (false, true, false));
         assert!(!interface.join(ip("10.0.0.2")));
     }
 }

@@ -35,11 +35,11 @@ pub struct Header {
 /// The protocol field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// 1.
+    /// Protocol number 1.
     Icmp,
-    /// 6.
+    /// Protocol number 6.
     Tcp,
-    /// 17.
+    /// Protocol number 17.
     Udp,
     /// Any other number.
     Other(u8),

@@ -62,8 +62,8 @@ pub struct Parsed {
     pub header: Header,
     /// The next header, at which [`walk`] begins.
     pub next_header: u8,
-    /// Length of the whole datagram in bytes. From [`Header::parse`] it is at most that of the
-    /// buffer; from [`parse_quoted`] it is unchecked.
+    /// Length of the whole datagram in bytes. [`Header::parse`] checks that it does not exceed the
+    /// buffer. [`parse_quoted`] does not check it.
     pub total_len: usize,
 }
 
@@ -198,14 +198,14 @@ pub enum Refusal {
     /// An unknown option requests a silent drop.
     Option,
     /// An error that is reported with Parameter Problem if the source is a unicast address. The
-    /// destination must be a unicast address too, unless `to_groups` is true.
+    /// destination must be a unicast address too, unless `allows_group` is true.
     Problem {
         /// The kind of problem.
         problem: Problem,
         /// Offset of the problem from the start of the datagram, in bytes.
         pointer: usize,
         /// Whether the error is sent even for a datagram to a group.
-        to_groups: bool,
+        allows_group: bool,
     },
 }
 
@@ -340,7 +340,7 @@ impl<'a> HeaderChainParser<'a> {
             match kind >> 6 {
                 0 => {}
                 1 => return Err(Refusal::Option),
-                2 => return Err(Refusal::Problem { problem, pointer, to_groups: true }),
+                2 => return Err(Refusal::Problem { problem, pointer, allows_group: true }),
                 _ => return Err(field(problem, pointer)),
             }
         }
@@ -352,7 +352,7 @@ const PAD_1: u8 = 0;
 const PAD_N: u8 = 1;
 
 fn field(problem: Problem, pointer: usize) -> Refusal {
-    Refusal::Problem { problem, pointer, to_groups: false }
+    Refusal::Problem { problem, pointer, allows_group: false }
 }
 
 /// The start of a datagram quoted by an ICMPv6 error.
@@ -373,7 +373,7 @@ pub struct QuotedHeaders {
 ///
 /// # Errors
 ///
-/// Returns an error if `bytes` do not contain all of its headers.
+/// Returns an error if `bytes` do not contain all headers of the datagram.
 pub fn parse_quoted(bytes: &[u8]) -> Result<QuotedHeaders, HeaderError> {
     let parsed = read(bytes)?;
     let mut next_header = parsed.next_header;
@@ -545,9 +545,9 @@ mod tests {
     #[test]
     fn hop_by_hop_options_are_rejected_unless_they_come_first() {
         let bytes = [[0, 0, 0, 0, 0, 0, 0, 0], [TCP, 0, 0, 0, 0, 0, 0, 0]];
-        let refused = Err(field(Problem::NextHeader, 40));
-        assert_eq!(walk_headers(60, bytes.as_flattened()), refused);
-        assert_eq!(walk_headers(0, bytes.as_flattened()), refused);
+        let expected = Err(field(Problem::NextHeader, 40));
+        assert_eq!(walk_headers(60, bytes.as_flattened()), expected);
+        assert_eq!(walk_headers(0, bytes.as_flattened()), expected);
     }
 
     #[test]
@@ -564,29 +564,29 @@ mod tests {
 
     #[test]
     fn an_unknown_option_is_treated_as_its_two_highest_bits_request() {
-        let refused = [0x3E, 0x7E, 0xBE, 0xFE]
+        let results = [0x3E, 0x7E, 0xBE, 0xFE]
             .map(|kind| walk_headers(60, &options([0, kind, 2, 7, 7, 0])).err());
         let problem = Problem::Option;
         assert_eq!(
-            refused,
+            results,
             [
                 None,
                 Some(Refusal::Option),
-                Some(Refusal::Problem { problem, pointer: 43, to_groups: true }),
-                Some(Refusal::Problem { problem, pointer: 43, to_groups: false }),
+                Some(Refusal::Problem { problem, pointer: 43, allows_group: true }),
+                Some(Refusal::Problem { problem, pointer: 43, allows_group: false }),
             ]
         );
     }
 
     #[test]
     fn an_option_beyond_the_end_of_its_header_is_rejected() {
-        let refused = walk_headers(60, &options([0, 0x3E, 4, 0, 0, 0]));
-        assert_eq!(refused, Err(field(Problem::Field, 44)));
+        let result = walk_headers(60, &options([0, 0x3E, 4, 0, 0, 0]));
+        assert_eq!(result, Err(field(Problem::Field, 44)));
         assert_eq!(walk_headers(60, &options([0, 0, 0, 0, 0, 1])), Err(field(Problem::Field, 47)));
     }
 
     #[test]
-    fn eight_headers_are_walked_and_nine_are_too_many() {
+    fn eight_headers_are_accepted_and_nine_are_rejected() {
         let chain = |before| {
             [[60, 0, 1, 4, 0, 0, 0, 0].repeat(before), vec![59, 0, 1, 4, 0, 0, 0, 0]].concat()
         };
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_options_are_looked_at_and_seventeen_are_too_many() {
+    fn sixteen_options_are_accepted_and_seventeen_are_rejected() {
         let header = |count: usize| {
             let len = (2 + count * 2).div_ceil(8) * 8;
             let mut bytes =

@@ -36,8 +36,8 @@ struct Bucket {
 impl Limiter {
     /// Takes a token for an error to `destination`. Returns false if no token is left.
     pub(super) fn allows(&mut self, destination: IpAddr, cx: &mut Cx<'_>) -> bool {
-        let known = self.buckets.iter_mut().find(|bucket| bucket.destination == destination);
-        let Some(bucket) = known else {
+        let known_bucket = self.buckets.iter_mut().find(|bucket| bucket.destination == destination);
+        let Some(bucket) = known_bucket else {
             self.remember(Bucket { destination, tokens: burst(cx) - 1, refilled_at: cx.now }, cx);
             return true;
         };
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_earns_no_more_than_a_burst() {
+    fn tokens_gained_while_idle_are_limited_to_a_burst() {
         let mut limiter = Limiter::default();
         let mut context = TestContext::default();
         limiter.allows(OTHER_HOST, &mut context.cx());

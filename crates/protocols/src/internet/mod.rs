@@ -22,7 +22,7 @@
 //! not a unicast address. The rate of errors is limited per destination.
 //!
 //! A point-to-point link needs no routes: its other end is the next hop of every destination that
-//! is not local. A new layer assumes such a link until [`Internet::routes_mut`] is used.
+//! is not local. A new [`Internet`] assumes such a link until [`Internet::routes_mut`] is called.
 
 pub mod addresses;
 pub mod arp;

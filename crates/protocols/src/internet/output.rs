@@ -1,4 +1,5 @@
-//! Output: source address, header, and fragments (RFC 791 §3.2, RFC 8200 §4.5).
+//! Output of datagrams: selection of the source address, construction of the header, and
+//! fragmentation (RFC 791 §3.2, RFC 8200 §4.5).
 
 use super::{
     DestinationKind, Header, Identifications, Internet, PathMtu, Protocol, SendError, ipv4, ipv6,

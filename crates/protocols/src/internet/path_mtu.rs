@@ -62,7 +62,7 @@ impl PathMtus {
         link_mtu: u16,
         now: Instant,
     ) -> Option<u16> {
-        let known = self.get(destination, link_mtu, now);
+        let known_path = self.get(destination, link_mtu, now);
         let floor = match destination {
             IpAddr::V4(_) => IPV4_FLOOR,
             // RFC 8201 §4: a report below the minimum MTU MUST be discarded.
@@ -71,7 +71,7 @@ impl PathMtus {
         };
         let lowered = PathMtu { mtu: mtu.max(floor), is_below_floor: mtu < floor };
         let is_new_limit =
-            lowered.mtu < known.mtu || lowered.is_below_floor && !known.is_below_floor;
+            lowered.mtu < known_path.mtu || lowered.is_below_floor && !known_path.is_below_floor;
         if !is_new_limit {
             return None;
         }
@@ -81,8 +81,8 @@ impl PathMtus {
         {
             self.paths.remove(&oldest);
         }
-        let is_below_floor = lowered.is_below_floor || known.is_below_floor;
-        let path = PathMtu { mtu: lowered.mtu.min(known.mtu), is_below_floor };
+        let is_below_floor = lowered.is_below_floor || known_path.is_below_floor;
+        let path = PathMtu { mtu: lowered.mtu.min(known_path.mtu), is_below_floor };
         self.paths.insert(destination, (path, now));
         self.by_age.insert((now, destination));
         Some(path.mtu)
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn an_unknown_destination_has_the_mtu_of_the_link() {
-        let known = PathMtus::default().get(V6, 1500, NOW);
-        assert_eq!(known, PathMtu { mtu: 1500, is_below_floor: false });
+        let path = PathMtus::default().get(V6, 1500, NOW);
+        assert_eq!(path, PathMtu { mtu: 1500, is_below_floor: false });
     }
 
     // attack row 20

@@ -10,11 +10,13 @@
 //! when it would exceed 65,535 bytes, or when it has more than [`FRAGMENTS_MAX`] fragments. Only
 //! attacks cause overlaps (RFC 5722), and the rule for IPv6 is applied to IPv4 too. A spoilt
 //! datagram frees its memory immediately and is remembered until its timeout, because its later
-//! fragments have to be dropped as well. A fragment that is not the last and not a multiple of
-//! eight bytes long, or that is empty, spoils nothing: only the fragment is dropped.
+//! fragments have to be dropped as well. Two kinds of invalid fragments are dropped without
+//! spoiling their datagram: an empty fragment, and a fragment other than the last whose length is
+//! not a multiple of eight bytes.
 //!
-//! An exact duplicate, with the same bytes at the same offset, is also dropped alone. Networks
-//! duplicate packets, and a duplicate gives an attacker no advantage (RFC 8200 §4.5 permits this).
+//! An exact duplicate, with the same bytes at the same offset, is dropped without spoiling the
+//! datagram, too. Networks duplicate packets, and a duplicate gives an attacker no advantage (RFC
+//! 8200 §4.5 permits this).
 //!
 //! # Bounds
 //!
@@ -26,9 +28,9 @@
 //! | fragments of one datagram | [`FRAGMENTS_MAX`] | it is spoilt |
 //! | time from its first fragment to its last | [`TIMEOUT`] | it is dropped and reported |
 //!
-//! The oldest is dropped, because the fragments of a legitimate datagram arrive one after the
-//! other, so that it is among the youngest until it is complete. The cost of a fragment is a search
-//! in trees of limited size, and a copy of it, independent of earlier fragments.
+//! The oldest datagram is dropped for this reason: the fragments of a legitimate datagram arrive
+//! one after the other, so the datagram is usually complete before it is the oldest. Processing a
+//! fragment takes searches in trees of limited size, and one copy of the fragment.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -108,7 +110,7 @@ pub enum Outcome {
 pub enum Refusal {
     /// The fragment has no data.
     Empty,
-    /// Another fragment follows, and its length is not a multiple of eight.
+    /// The fragment is not the last one, and its length is not a multiple of eight bytes.
     Misaligned,
     /// The end of the fragment exceeds the 65,535 bytes of the longest datagram.
     TooLong,
@@ -149,22 +151,22 @@ impl ReassembledDatagram {
     }
 }
 
-/// A datagram that timed out after its first fragment was received, so that the timeout must be
+/// A datagram that timed out after its fragment with offset 0 was received. The timeout must be
 /// reported to its source (RFC 792, RFC 8200 §4.5).
 #[derive(Debug)]
 pub struct ExpiredDatagram {
     /// The key of the datagram.
     pub key: Key,
-    /// The headers of its first fragment.
+    /// The headers of the fragment with offset 0.
     pub headers: Box<[u8]>,
-    /// The data of its first fragment.
+    /// The data of the fragment with offset 0.
     pub data: Box<[u8]>,
 }
 
 /// All incomplete datagrams.
 #[derive(Debug, Default)]
 pub struct Reassembler {
-    /// The datagrams by serial number, in the order of their first fragments.
+    /// The datagrams by serial number, in the order in which their first fragments arrived.
     datagrams: BTreeMap<Number, Datagram>,
     numbers: BTreeMap<Probed<Key>, Number>,
     by_source: BTreeSet<(IpAddr, Number)>,
@@ -205,7 +207,7 @@ struct Parts {
 impl Reassembler {
     /// Processes a fragment.
     ///
-    /// A fragment that is the only one of its datagram must not be passed (RFC 6946).
+    /// The caller must not pass a fragment that is the only one of its datagram (RFC 6946).
     pub fn receive(&mut self, fragment: &Fragment<'_>, cx: &mut Cx<'_>) -> Outcome {
         cx.meter.count(Counter::IpFragmentsIn);
         if let Err(refusal) = check(fragment) {
@@ -222,10 +224,10 @@ impl Reassembler {
             cx.meter.count(Counter::IpFragmentsDropped);
             return Outcome::Dropped(Refusal::Invalidated);
         };
-        let before = parts.cost();
-        let added = parts.add(fragment);
-        self.bytes += parts.cost() - before;
-        match added {
+        let previous_cost = parts.cost();
+        let add_result = parts.add(fragment);
+        self.bytes += parts.cost() - previous_cost;
+        match add_result {
             Ok(false) => {
                 self.evict_for(number, cx);
                 Outcome::Stored
@@ -318,8 +320,8 @@ impl Reassembler {
     }
 
     fn finish(&mut self, number: Number, cx: &mut Cx<'_>) -> Outcome {
-        let removed = self.remove(number).map(|datagram| datagram.state);
-        let Some(State::Unfinished(parts)) = removed else {
+        let state = self.remove(number).map(|datagram| datagram.state);
+        let Some(State::Unfinished(parts)) = state else {
             return Outcome::Dropped(Refusal::Invalidated);
         };
         let Some((headers, ecn)) = parts.headers.zip(combine_ecn(parts.ecn)) else {
@@ -391,8 +393,8 @@ impl Parts {
         let end = fragment.offset + fragment.data.len();
         // Stored pieces do not overlap each other, so the new fragment can only overlap with the
         // pieces next to it.
-        let before = self.pieces.range(..=Probed(start)).next_back();
-        if let Some((Probed(place), piece)) = before {
+        let previous_piece = self.pieces.range(..=Probed(start)).next_back();
+        if let Some((Probed(place), piece)) = previous_piece {
             let is_duplicate = *place == start && piece.as_ref() == fragment.data;
             let is_last = self.end == Some(place + piece.len());
             if is_duplicate && is_last != fragment.more {
@@ -413,8 +415,8 @@ impl Parts {
             }
             self.end = Some(end);
         }
-        let is_beyond = self.end.is_some_and(|last| end > last);
-        if is_beyond || self.pieces.len() == FRAGMENTS_MAX {
+        let is_beyond_end = self.end.is_some_and(|last| end > last);
+        if is_beyond_end || self.pieces.len() == FRAGMENTS_MAX {
             return Err(Refusal::Invalidated);
         }
         if start == 0 {
@@ -454,13 +456,13 @@ const CE: u8 = 3;
 /// Returns the ECN bits of a reassembled datagram, or `None` if its fragments have contradictory
 /// values (RFC 3168 §5.3). Bit n of `seen` is set if a fragment has the ECN value n.
 fn combine_ecn(seen: u8) -> Option<u8> {
-    let has = |ecn: u8| seen & 1 << ecn != 0;
-    match (has(CE), has(NOT_ECT)) {
+    let has_seen = |ecn: u8| seen & 1 << ecn != 0;
+    match (has_seen(CE), has_seen(NOT_ECT)) {
         (true, true) => None,
         (true, false) => Some(CE),
         (false, true) => Some(NOT_ECT),
         // ECT(0) is used if ECT(0) and ECT(1) were received.
-        (false, false) => [2, 1].into_iter().find(|ecn| has(*ecn)),
+        (false, false) => [2, 1].into_iter().find(|ecn| has_seen(*ecn)),
     }
 }
 

@@ -101,9 +101,9 @@ impl Routes {
     /// route.
     pub fn remove(&mut self, prefix: IpAddr, prefix_len: u8, router: Option<IpAddr>) -> bool {
         let index = Route { router, ..Route::on_link(prefix, prefix_len) };
-        let before = self.routes.len();
+        let previous_len = self.routes.len();
         self.routes.retain(|known| !known.is_same_route(&index));
-        self.routes.len() < before
+        self.routes.len() < previous_len
     }
 
     /// Returns all routes, the best first.
@@ -186,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_is_taken() {
-        let long = Route::via(ip("fe80::2"), ip("2001:db8:1::"), 48);
-        let short = Route::via(ip("fe80::1"), ip("2001:db8::"), 32);
-        let table = table(&[default_route_via("fe80::3"), short, long]);
+    fn the_route_with_the_longest_prefix_is_selected() {
+        let long_prefix = Route::via(ip("fe80::2"), ip("2001:db8:1::"), 48);
+        let short_prefix = Route::via(ip("fe80::1"), ip("2001:db8::"), 32);
+        let table = table(&[default_route_via("fe80::3"), short_prefix, long_prefix]);
         let next = ["2001:db8:1::9", "2001:db8:2::9", "2001::9"].map(|to| table.next_hop(ip(to)));
         assert_eq!(next, ["fe80::2", "fe80::1", "fe80::3"].map(|router| Some(ip(router))));
     }
 
     #[test]
-    fn the_lowest_metric_is_taken_and_then_the_first() {
+    fn the_first_route_with_the_lowest_metric_is_selected() {
         let routes = [("10.0.0.1", 5), ("10.0.0.2", 3), ("10.0.0.3", 3)];
         let table = table(&routes.map(|(by, metric)| Route { metric, ..default_route_via(by) }));
         assert_eq!(table.next_hop(ip("192.0.2.1")), Some(ip("10.0.0.2")));
@@ -235,11 +235,11 @@ mod tests {
     #[test]
     fn an_invalid_or_excess_route_is_rejected() {
         let mut table = Routes::default();
-        let mixed = Route::via(ip("10.0.0.1"), ip("::"), 0);
-        assert_eq!(table.add(mixed), Err(RouteError::Family));
+        let mixed_families = Route::via(ip("10.0.0.1"), ip("::"), 0);
+        assert_eq!(table.add(mixed_families), Err(RouteError::Family));
         let too_long = Route::on_link(ip("10.0.0.1"), 33);
         assert_eq!(table.add(too_long), Err(RouteError::PrefixLength));
-        let added = (0..=255).map(|n| table.add(Route::on_link(IpAddr::from([10, 0, n, 0]), 24)));
-        assert_eq!(added.filter(|added| *added == Err(RouteError::Full)).count(), 128);
+        let results = (0..=255).map(|n| table.add(Route::on_link(IpAddr::from([10, 0, n, 0]), 24)));
+        assert_eq!(results.filter(|result| *result == Err(RouteError::Full)).count(), 128);
     }
 }

@@ -152,11 +152,11 @@ impl Addresses {
         if !is_usable {
             return;
         }
-        let known = self.entries.iter_mut().find(|entry| {
+        let known_entry = self.entries.iter_mut().find(|entry| {
             entry.identifiers_tried.is_some()
                 && prefix_of(entry.address, PREFIX_LEN) == prefix.prefix
         });
-        let Some(entry) = known else {
+        let Some(entry) = known_entry else {
             if valid_s != 0 {
                 let preferred = until(preferred_s, cx);
                 let valid = until(valid_s, cx);

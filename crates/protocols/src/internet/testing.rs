@@ -13,8 +13,8 @@ pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(crate) const OURS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 pub(crate) const THEIRS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 
-/// A host at [`OURS`] with a prefix of 24 bits and at [`OURS_V6`] with a prefix of 64 bits, with 32
-/// buffers.
+/// A host with 32 buffers and two addresses: [`OURS`] (prefix of 24 bits) and [`OURS_V6`] (prefix
+/// of 64 bits).
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) internet: Internet,

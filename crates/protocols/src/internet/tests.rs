@@ -388,8 +388,8 @@ fn send(host: &mut Host, data: &[u8], to: [u8; 4], protocol: Protocol) -> Result
 fn a_datagram_that_fills_the_mtu_is_sent_and_a_longer_one_is_refused() {
     let mut host = Host::default();
     assert_eq!(send(&mut host, &[0; 1480], [10, 0, 0, 2], Protocol::Tcp), Ok(()));
-    let refused = send(&mut host, &[0; 1481], [10, 0, 0, 2], Protocol::Tcp);
-    assert_eq!(refused, Err(SendError::TooBig { mtu: 1500 }));
+    let send_result = send(&mut host, &[0; 1481], [10, 0, 0, 2], Protocol::Tcp);
+    assert_eq!(send_result, Err(SendError::TooBig { mtu: 1500 }));
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -397,8 +397,8 @@ fn a_datagram_that_fills_the_mtu_is_sent_and_a_longer_one_is_refused() {
 fn nothing_is_sent_to_an_invalid_address_or_over_tcp_to_a_group() {
     let mut host = Host::default();
     let invalid_destinations = [[0; 4], [240, 0, 0, 1], [224, 0, 0, 1], [255; 4]];
-    let refused = invalid_destinations.map(|to| send(&mut host, b"data", to, Protocol::Tcp));
-    assert_eq!(refused, [Err(SendError::Destination); 4]);
+    let send_results = invalid_destinations.map(|to| send(&mut host, b"data", to, Protocol::Tcp));
+    assert_eq!(send_results, [Err(SendError::Destination); 4]);
     assert_eq!(send(&mut host, b"data", [255; 4], Protocol::Udp), Ok(()));
     assert_eq!(host.pool.lent(), 0);
 }
@@ -407,8 +407,8 @@ fn nothing_is_sent_to_an_invalid_address_or_over_tcp_to_a_group() {
 fn nothing_is_sent_before_an_address_is_set() {
     let mut host = Host::default();
     host.internet.set_address(Ipv4Addr::UNSPECIFIED, 0);
-    let refused = send(&mut host, b"data", [10, 0, 0, 2], Protocol::Udp);
-    assert_eq!((refused, host.pool.lent()), (Err(SendError::NoAddress), 0));
+    let send_result = send(&mut host, b"data", [10, 0, 0, 2], Protocol::Udp);
+    assert_eq!((send_result, host.pool.lent()), (Err(SendError::NoAddress), 0));
 }
 
 // req RFC1122:3.2.1.7-MUST-4
@@ -495,12 +495,12 @@ fn an_echo_reply_of_another_length_or_from_another_host_is_ignored() {
 fn an_echo_request_longer_than_any_datagram_is_rejected_without_a_buffer() {
     let mut host = Host { pool: Pool::new(0, 1600), ..Host::default() };
     let cx = &mut host.context.cx();
-    let refused = [65_507, 65_508].map(|payload_len| {
+    let results = [65_507, 65_508].map(|payload_len| {
         host.internet
             .make_echo_request(THEIRS.into(), 7, 1, payload_len, &mut host.pool, cx)
             .unwrap_err()
     });
-    assert_eq!(refused, [SendError::NoBuffer, SendError::TooBig { mtu: u16::MAX }]);
+    assert_eq!(results, [SendError::NoBuffer, SendError::TooBig { mtu: u16::MAX }]);
 }
 
 #[test]
@@ -508,8 +508,8 @@ fn an_echo_request_to_the_broadcast_address_is_rejected() {
     let mut host = Host::default();
     let cx = &mut host.context.cx();
     let broadcast = Ipv4Addr::BROADCAST;
-    let refused = host.internet.make_echo_request(broadcast.into(), 7, 1, 56, &mut host.pool, cx);
-    assert_eq!(refused.unwrap_err(), SendError::Destination);
+    let result = host.internet.make_echo_request(broadcast.into(), 7, 1, 56, &mut host.pool, cx);
+    assert_eq!(result.unwrap_err(), SendError::Destination);
     assert_eq!(host.pool.lent(), 0);
 }
 
@@ -571,10 +571,10 @@ fn send_from_ours(host: &mut Host, len: usize) -> Result<usize, SendError> {
 fn a_repeated_datagram_is_rejected_after_its_destination_is_removed() {
     let mut host = Host::default();
     let segment = datagram(&header(Protocol::Tcp), &[], &[0; 20]);
-    let before: Vec<bool> = (0..3).map(|_| host.receive(&segment).is_some()).collect();
+    let are_received: Vec<bool> = (0..3).map(|_| host.receive(&segment).is_some()).collect();
     host.internet.remove_address(OURS.into());
     assert!(host.receive(&segment).is_none());
-    assert_eq!((before, host.counted(Counter::IpAddressErrors)), (vec![true; 3], 1));
+    assert_eq!((are_received, host.counted(Counter::IpAddressErrors)), (vec![true; 3], 1));
 }
 
 #[test]
@@ -589,10 +589,10 @@ fn a_repeated_datagram_is_dropped_without_hops_left() {
 #[test]
 fn a_repeated_datagram_is_not_sent_without_a_route() {
     let mut host = Host::default();
-    let before = (0..3).map(|_| send_from_ours(&mut host, 100)).collect::<Vec<_>>();
+    let routed_results = (0..3).map(|_| send_from_ours(&mut host, 100)).collect::<Vec<_>>();
     host.internet.routes_mut().remove(Ipv4Addr::UNSPECIFIED.into(), 0, None);
-    let after = send_from_ours(&mut host, 100);
-    assert_eq!((before, after), (vec![Ok(120); 3], Err(SendError::NoRoute)));
+    let unrouted_result = send_from_ours(&mut host, 100);
+    assert_eq!((routed_results, unrouted_result), (vec![Ok(120); 3], Err(SendError::NoRoute)));
 }
 
 #[test]

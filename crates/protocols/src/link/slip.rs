@@ -15,10 +15,10 @@
 //! packet is dropped, too.
 //!
 //! With header compression (CSLIP) the first byte of a packet identifies its kind (RFC 1144
-//! §3.2.3). In a datagram its upper half is the IP version, 4 or 6. In a TCP segment with
-//! uncompressed headers, which fills a slot, the upper half is 7. In a compressed segment the
-//! uppermost bit is set. Both ends must be configured for header compression, because SLIP has no
-//! negotiation.
+//! §3.2.3). The upper half of this byte is the IP version, 4 or 6, in an ordinary datagram. It is 7
+//! in a TCP segment with uncompressed headers, whose headers the peer stores in a slot. In a
+//! compressed segment the uppermost bit of the byte is set. Both ends must be configured for header
+//! compression, because SLIP has no negotiation.
 
 use super::queue::{OutputQueue, UsedQueue};
 use super::stuffing::{Code, Stuffing};
@@ -41,8 +41,8 @@ pub const ESC_ESC: u8 = 221;
 
 /// Bit in the first byte of a packet: TCP with compressed headers.
 const COMPRESSED_TCP: u8 = 0x80;
-/// Value of the upper half of the first byte: TCP with uncompressed headers. The protocol field
-/// contains a slot number.
+/// Value of the first byte's upper half in a TCP segment with uncompressed headers. The protocol
+/// field of that segment contains a slot number.
 const UNCOMPRESSED_TCP: u8 = 0x70;
 /// Mask that changes the upper half of the first byte from 7 ([`UNCOMPRESSED_TCP`]) to IP version
 /// 4.

@@ -30,7 +30,7 @@ impl Stuffing {
     }
 
     /// Appends at most `max_bytes` bytes of the escaped, unsent part of `data`. Returns the number
-    /// of escaped bytes.
+    /// of bytes of `data` that were replaced by an escape.
     ///
     /// All of `data` has been sent if fewer than `max_bytes` bytes are appended.
     pub(super) fn fill(

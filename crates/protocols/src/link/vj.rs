@@ -1,15 +1,15 @@
 //! Van Jacobson's compression of TCP/IPv4 headers for slow serial lines (RFC 1144).
 //!
 //! Theory of operation. Most of the 40 header bytes of a segment are the same as in the previous
-//! segment of the connection, and most of the others change by little. For a few connections, both
-//! ends of the line store the headers of the last segment, each in a numbered slot. The compressor
-//! sends a datagram as one of three kinds, which the link below marks:
+//! segment of the connection, and most of the others change by little. For a few connections, each
+//! end of the line stores the headers of the connection's last segment in a numbered slot. The
+//! compressor converts a datagram to one of three kinds. The link below marks the kind on the line:
 //!
-//! - [`Kind::Ip`]: unchanged. Everything that is not TCP, fragments, and segments with SYN, FIN or
-//!   RST.
-//! - [`Kind::UncompressedTcp`]: unchanged, except that the protocol field holds the number of its
-//!   slot. Both ends put its headers into that slot.
-//! - [`Kind::CompressedTcp`]: the changes against the slot, and the data (§3.2.2):
+//! - [`Kind::Ip`]: the unchanged datagram. Used for fragments, for segments with SYN, FIN or RST,
+//!   and for all protocols except TCP.
+//! - [`Kind::UncompressedTcp`]: the unchanged segment, except that the protocol field contains a
+//!   slot number. Both ends store its headers in that slot.
+//! - [`Kind::CompressedTcp`]: the differences from the headers in the slot, and the data (§3.2.2):
 //!
 //! ```text
 //! mask     flags of the following fields: C I P S A W U (P is the segment's PSH bit, not a field)
@@ -27,32 +27,32 @@
 //! two masks is sent uncompressed. A segment without changes is sent uncompressed too, because it
 //! is a retransmission and the peer may lack the previous segment.
 //!
-//! After a loss the slot of the decompressor is outdated, and the segments made from it have a
-//! wrong TCP checksum, until the retransmission arrives uncompressed (§4.1). If the link has
-//! detected the loss, the decompressor may also not know the current slot. It then tosses all
-//! segments until one contains its slot number (§4.2). After an undetected loss it may apply the
-//! changes of one connection to the slot of another. Only TCP's checksum rejects the result, and it
-//! does not if the lost changes have the same sum on both connections. The slot number may be
-//! omitted only if the link reports its errors (RFC 1332 §4); SLIP reports those that it can
-//! detect.
+//! After a loss the slot of the decompressor is outdated. The segments decompressed with it have a
+//! wrong TCP checksum until the retransmission arrives uncompressed (§4.1). If the link has
+//! detected the loss, the decompressor may also not know the current slot. It then drops ("tosses")
+//! all segments until one contains its slot number (§4.2). After an undetected loss, the
+//! decompressor may apply the changes of one connection to the slot of another connection. Only
+//! TCP's checksum can detect this error. It does not detect the error if the lost changes have the
+//! same sum on both connections. The slot number may be omitted only if the link reports its errors
+//! (RFC 1332 §4); SLIP reports those that it can detect.
 //!
-//! A loss may also cause errors in its own slot that no checksum detects: two fields are wrong by
-//! amounts whose one's complement sum is zero. This happens if the window of the lost segment
-//! shrinks by exactly the length of the data before it. It can also happen in the special case of
-//! an echo, if the lost segment and the previous one have data of different lengths. RFC 1144
-//! accepts this; a link with a checksum of its own, such as PPP, does not help, because nothing is
-//! damaged. The IP identification is not covered by any checksum that is sent, and is wrong after a
-//! loss.
+//! A loss may also cause an error in the slot of the same connection that no checksum detects: two
+//! fields are wrong by amounts whose one's complement sum is zero. This happens if the window of
+//! the lost segment shrinks by exactly the length of the data before it. It can also happen in the
+//! special case of an echo, if the lost segment and the previous one have data of different
+//! lengths. RFC 1144 accepts this; a link with a checksum of its own, such as PPP, does not help,
+//! because nothing is damaged. The IP identification is not covered by any checksum that is sent,
+//! and is wrong after a loss.
 //!
-//! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any)
-//! gets the identification after that of its slot, because an identification that does not increase
-//! would cost three bytes of every segment.
+//! An atomic datagram (with DF, not fragmented) may have any identification (RFC 6864 §4.1). If it
+//! has none, the compressor assigns the identification that follows the one in its slot. An
+//! identification that does not increase would cost three bytes in every segment.
 //!
-//! Two things are stricter here than in the RFC's sample code. Bits that the sample code does not
-//! know (those of ECN) are compared with the slot's, and a change is sent uncompressed. And in the
-//! special cases the sample code's receiver leaves URG unchanged: here the receiver clears it, and
-//! the sender does not use a special case when the slot has it set, so that either kind of peer
-//! reconstructs the right segment.
+//! Two rules are stricter here than in the RFC's sample code. First, the ECN bits, which the sample
+//! code ignores, are compared with those in the slot. If they differ, the segment is sent
+//! uncompressed. Second, the receiver of the sample code does not change URG in the two special
+//! cases. This receiver clears URG, and this sender uses no special case if URG is set in the slot.
+//! Both kinds of peers therefore reconstruct the right segment.
 
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
@@ -122,7 +122,7 @@ pub struct Compressor {
     slots_max: u8,
     /// The slot of the last segment. If the next segment uses the same slot, it may omit the slot
     /// number.
-    last: Option<u8>,
+    last_slot: Option<u8>,
     may_omit_slot: bool,
     /// Number of segments compressed so far, to find the least recently used slot.
     clock: u64,
@@ -132,7 +132,7 @@ pub struct Compressor {
 #[derive(Debug)]
 pub struct Decompressor {
     slots: Vec<Option<Slot>>,
-    last: Option<u8>,
+    last_slot: Option<u8>,
     is_tossing: bool,
 }
 
@@ -164,7 +164,7 @@ impl Compressor {
     #[must_use]
     pub fn new(slots: u8, may_omit_slot: bool) -> Self {
         let slots_max = slots.clamp(1, SLOTS_MAX);
-        Self { slots: Vec::new(), slots_max, last: None, may_omit_slot, clock: 0 }
+        Self { slots: Vec::new(), slots_max, last_slot: None, may_omit_slot, clock: 0 }
     }
 
     /// Converts a whole datagram into its form on the line, and returns its kind.
@@ -179,8 +179,8 @@ impl Compressor {
         let (number, changes) = self.store_headers(&headers);
         let headers_len = headers.len();
         let checksum = [headers.tcp[16], headers.tcp[17]];
-        let has_slot_number = !self.may_omit_slot || self.last != Some(number);
-        self.last = Some(number);
+        let has_slot_number = !self.may_omit_slot || self.last_slot != Some(number);
+        self.last_slot = Some(number);
         let Some(changes) = changes else {
             if let Some(protocol) = packet.data_mut().get_mut(PROTOCOL_AT) {
                 *protocol = number;
@@ -246,7 +246,7 @@ impl Compressor {
     /// connection is then sent uncompressed.
     pub fn clear_slots(&mut self) {
         self.slots.clear();
-        self.last = None;
+        self.last_slot = None;
     }
 }
 
@@ -255,7 +255,7 @@ impl Decompressor {
     #[must_use]
     pub fn new(slots: u8) -> Self {
         let slots = usize::from(slots.clamp(1, SLOTS_MAX));
-        Self { slots: (0..slots).map(|_| None).collect(), last: None, is_tossing: false }
+        Self { slots: (0..slots).map(|_| None).collect(), last_slot: None, is_tossing: false }
     }
 
     /// Converts a received packet into a whole datagram in place.
@@ -299,7 +299,7 @@ impl Decompressor {
         let headers = Headers::read(packet.data()).ok_or(Error::Damaged)?;
         let slot = self.slots.get_mut(usize::from(number)).ok_or(Error::Damaged)?;
         slot.get_or_insert_with(Slot::empty).store(&headers, 0);
-        self.last = Some(number);
+        self.last_slot = Some(number);
         self.is_tossing = false;
         Ok(())
     }
@@ -312,12 +312,12 @@ impl Decompressor {
             if usize::from(number) >= self.slots.len() {
                 return Err(Error::Damaged);
             }
-            self.last = Some(number);
+            self.last_slot = Some(number);
             self.is_tossing = false;
         } else if self.is_tossing {
             return Err(Error::Tossed);
         }
-        let number = self.last.ok_or(Error::Damaged)?;
+        let number = self.last_slot.ok_or(Error::Damaged)?;
         let slot = self.slots.get_mut(usize::from(number)).and_then(Option::as_mut);
         let slot = slot.ok_or(Error::Damaged)?;
         slot.apply(changes, &mut cursor)?;
@@ -531,8 +531,8 @@ impl Changes {
     fn put(&mut self, bit: u8, delta: u16) {
         self.mask |= bit;
         let [high, low] = delta.to_be_bytes();
-        let long = [0, high, low];
-        let code: &[u8] = if high == 0 && low != 0 { &long[2..] } else { &long };
+        let long_code = [0, high, low];
+        let code: &[u8] = if high == 0 && low != 0 { &long_code[2..] } else { &long_code };
         let room = self.bytes.iter_mut().skip(self.len);
         room.zip(code).for_each(|(to, from)| *to = *from);
         self.len += code.len();

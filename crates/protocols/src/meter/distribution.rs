@@ -68,10 +68,10 @@ impl Distribution {
         self.sum.set(self.sum.get().saturating_add(other.sum.get()));
         self.min.set(self.min.get().min(other.min.get()));
         self.max.set(self.max.get().max(other.max.get()));
-        for (sum, more) in self.bins.iter().zip(other.bins.iter()) {
-            let more = more.load(Ordering::Relaxed);
-            if more > 0 {
-                let sum_of_both = sum.load(Ordering::Relaxed).saturating_add(more);
+        for (sum, added) in self.bins.iter().zip(other.bins.iter()) {
+            let added = added.load(Ordering::Relaxed);
+            if added > 0 {
+                let sum_of_both = sum.load(Ordering::Relaxed).saturating_add(added);
                 sum.store(sum_of_both, Ordering::Relaxed);
             }
         }
@@ -117,10 +117,10 @@ impl Distribution {
             return None;
         }
         let wanted_count = (count * u64::from(percent)).div_ceil(100).max(1);
-        let mut counted = 0;
-        for (bin, held) in self.bins.iter().enumerate() {
-            counted += u64::from(held.load(Ordering::Relaxed));
-            if counted >= wanted_count {
+        let mut counted_values = 0;
+        for (bin, bin_count) in self.bins.iter().enumerate() {
+            counted_values += u64::from(bin_count.load(Ordering::Relaxed));
+            if counted_values >= wanted_count {
                 // While the first value is being stored, minimum and maximum may be inconsistent.
                 return Some(top_of(bin).max(min).min(max));
             }
@@ -138,8 +138,8 @@ fn bin_of(value: u64) -> usize {
     if doubling < 3 {
         return value as usize & (BINS_PER_DOUBLING - 1);
     }
-    let leading = (value >> (doubling - 3)) as usize & (BINS_PER_DOUBLING - 1);
-    (doubling as usize - 2) * BINS_PER_DOUBLING + leading
+    let leading_bits = (value >> (doubling - 3)) as usize & (BINS_PER_DOUBLING - 1);
+    (doubling as usize - 2) * BINS_PER_DOUBLING + leading_bits
 }
 
 fn top_of(bin: usize) -> u64 {
@@ -147,9 +147,9 @@ fn top_of(bin: usize) -> u64 {
         return bin as u64;
     }
     let shift = bin / BINS_PER_DOUBLING - 1;
-    let leading = (BINS_PER_DOUBLING + bin % BINS_PER_DOUBLING) as u64;
+    let leading_bits = (BINS_PER_DOUBLING + bin % BINS_PER_DOUBLING) as u64;
     // All bits below the leading bits are set. The top bin ends at `u64::MAX`.
-    (leading << shift) | ((1 << shift) - 1)
+    (leading_bits << shift) | ((1 << shift) - 1)
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ pub enum Clock {
     None,
     /// A monotonic tick counter provided by the driver. The unit of the accounts is its tick.
     Counter(fn() -> u64),
-    /// No real clock: work is charged with its cost in the table. The unit of the accounts is the
-    /// nanosecond.
+    /// No real clock: work is charged at the cost given in the table. The unit of the accounts is
+    /// the nanosecond.
     Virtual(Costs),
 }
 

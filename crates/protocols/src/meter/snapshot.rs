@@ -78,7 +78,8 @@ impl Snapshot {
         self.accounts.iter().sum::<u64>().saturating_sub(self.charged(Account::Outside))
     }
 
-    /// Returns the durations of the completed visits of `account`, in ticks; empty without a clock.
+    /// Returns the durations of the completed visits of `account`, in ticks; empty without a real
+    /// clock.
     ///
     /// A visit ends when another account is entered. A layer that calls another one and continues
     /// afterwards is visited twice.

@@ -1,4 +1,4 @@
-//! The layers of a station above its link, as an application sees them.
+//! The layers of a station above its link, and the calls that an application makes to them.
 
 use super::ethernet;
 use super::misdelivered::Multiqueue;
@@ -90,11 +90,11 @@ impl Layers {
         destination: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Result<usize, SendError> {
-        let most = self.udp.super_datagram_max(size, destination.ip(), &self.internet, cx);
-        let most = most.max(size.get().into());
+        let piece_len_max = self.udp.super_datagram_max(size, destination.ip(), &self.internet, cx);
+        let piece_len_max = piece_len_max.max(size.get().into());
         let size = size.get();
         let mut accepted = 0;
-        for piece in data.chunks(most) {
+        for piece in data.chunks(piece_len_max) {
             let segment_size = if piece.len() > usize::from(size) { size } else { 0 };
             match self.send_piece(socket, piece, segment_size, destination, cx) {
                 Ok(()) => accepted += piece.len(),
@@ -185,7 +185,7 @@ impl Layers {
     }
 
     /// Returns whether a packet buffer is free for output.
-    fn has_packet_to_send(&mut self) -> bool {
+    fn has_buffer_for_output(&mut self) -> bool {
         if self.pool.is_only_reserve_left() {
             self.tcp.return_spent_packets(&mut self.pool);
         }
@@ -197,7 +197,7 @@ impl Layers {
             cx.meter.count(Counter::IpOutputDropped);
             return Err(SendError::WouldBlock);
         }
-        if !self.has_packet_to_send() {
+        if !self.has_buffer_for_output() {
             cx.meter.count(Counter::PacketsRefused);
             return Err(SendError::WouldBlock);
         }
@@ -476,7 +476,7 @@ impl Layers {
         }
         self.report_path_mtus(cx);
         // A full loopback queue would drop a segment to this host, so the segment stays in TCP.
-        while self.has_packet_to_send() && !self.internet.is_loop_full() {
+        while self.has_buffer_for_output() && !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             if self.is_longer_than_path(&segment, cx) {
                 self.pool.put(segment.packet);
@@ -501,7 +501,7 @@ impl Layers {
             return Some((packet, None));
         }
         self.report_path_mtus(cx);
-        while self.has_packet_to_send() && !self.internet.is_loop_full() {
+        while self.has_buffer_for_output() && !self.internet.is_loop_full() {
             let (mut segment, tail) = self.tcp.transmit_in_parts(&mut self.pool, cx)?;
             if self.is_longer_than_path(&segment, cx) {
                 self.pool.put(segment.packet);

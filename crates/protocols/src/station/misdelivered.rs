@@ -106,7 +106,10 @@ impl Layers {
         examined_by: usize,
         cx: &mut Cx<'_>,
     ) -> Option<internet::Datagram> {
-        if self.multiqueue.is_none() || self.is_wanted(&datagram) || self.is_last(examined_by) {
+        if self.multiqueue.is_none()
+            || self.is_wanted(&datagram)
+            || self.is_last_station(examined_by)
+        {
             return Some(datagram);
         }
         let internet::Datagram { header, header_len, mut packet } = datagram;
@@ -127,7 +130,7 @@ impl Layers {
     /// Queues an ICMP error about a datagram of another station for hand-over, if another station
     /// may have sent that datagram.
     pub(super) fn redirect_error(&mut self, error: IcmpError, examined_by: usize, cx: &mut Cx<'_>) {
-        if self.multiqueue.is_some() && !self.is_last(examined_by) {
+        if self.multiqueue.is_some() && !self.is_last_station(examined_by) {
             let content = Content::Error(error);
             self.hand_over(Misdelivered { content, examined_by: examined_by + 1 }, cx);
         }
@@ -142,7 +145,7 @@ impl Layers {
         multiqueue.queue.push_back(misdelivered);
     }
 
-    fn is_last(&self, examined_by: usize) -> bool {
+    fn is_last_station(&self, examined_by: usize) -> bool {
         self.multiqueue.as_ref().is_none_or(|multiqueue| examined_by + 1 >= multiqueue.count)
     }
 

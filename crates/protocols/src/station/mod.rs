@@ -365,21 +365,21 @@ impl Station {
         cx: &mut Cx<'_>,
     ) {
         while let Some(packet) = self.take_waiting_packet() {
-            let is_taken = device(Frame { packet: &packet, tail: [&[], &[]] }, cx);
-            self.finish_transmission(packet, is_taken, cx);
-            if !is_taken {
+            let is_accepted = device(Frame { packet: &packet, tail: [&[], &[]] }, cx);
+            self.finish_transmission(packet, is_accepted, cx);
+            if !is_accepted {
                 return;
             }
         }
         while !self.link.is_full() {
             let Some((mut packet, tail)) = self.layers.transmit_in_parts(cx) else { return };
             let tail = tail.map_or([&[][..], &[][..]], |tail| self.layers.tcp.tail(&tail));
-            let is_taken = device(Frame { packet: &packet, tail }, cx);
-            if !is_taken {
+            let is_accepted = device(Frame { packet: &packet, tail }, cx);
+            if !is_accepted {
                 packet.gather(tail);
             }
-            self.finish_transmission(packet, is_taken, cx);
-            if !is_taken {
+            self.finish_transmission(packet, is_accepted, cx);
+            if !is_accepted {
                 break;
             }
             if self.layers.is_output_empty() {
@@ -398,8 +398,8 @@ impl Station {
         }
     }
 
-    fn finish_transmission(&mut self, packet: Packet, is_taken: bool, cx: &mut Cx<'_>) {
-        if is_taken {
+    fn finish_transmission(&mut self, packet: Packet, is_accepted: bool, cx: &mut Cx<'_>) {
+        if is_accepted {
             cx.meter.count(Counter::LinkPacketsOut);
             return self.layers.pool.put(packet);
         }

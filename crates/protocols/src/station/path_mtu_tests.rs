@@ -1,4 +1,4 @@
-//! Path MTU reports of routers: the reports that a station trusts, and the reports that it ignores
+//! Tests of the path MTU reports of routers: which reports a station trusts, and which it ignores
 //! (attack row 20).
 
 use super::*;

@@ -43,7 +43,7 @@ impl Scheduler {
     ) -> Option<Step> {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let wants_to_run = application.wants_to_run() || is_due(application.deadline());
-        if (self.must_send_keystroke || self.is_early(station)) && station.has_output() {
+        if (self.must_send_keystroke || self.is_early_answer_due(station)) && station.has_output() {
             Some(Step::Send)
         } else if self.answers_early && station.has_events() {
             // The application processes received data before the next datagram, so that the answer
@@ -66,7 +66,7 @@ impl Scheduler {
         }
     }
 
-    fn is_early(&self, station: &mut Station) -> bool {
+    fn is_early_answer_due(&self, station: &mut Station) -> bool {
         self.answers_early && !station.has_events() && station.has_last_input()
     }
 

@@ -2,22 +2,23 @@
 //!
 //! Nearly all host output is text. Runs of printable ASCII or UTF-8, and the controls between them,
 //! therefore bypass the parser: a scan finds them and writes them to the grid directly. A complete
-//! control sequence of the usual form is parsed in place (`parameters`). The parser processes all
-//! other input, byte by byte, until its callbacks show that it is in its ground state again: other
-//! escape sequences, and malformed or incomplete UTF-8. The parser does not expose its state, so
-//! the front end derives it from the callbacks:
+//! control sequence of the usual form is parsed in place (`parameters`). All other input, such as
+//! other escape sequences and malformed or incomplete UTF-8, goes to the parser byte by byte, until
+//! the parser is in its ground state again. The parser does not expose its state, so the front end
+//! derives it from the callbacks:
 //!
 //! - a control or escape sequence was dispatched, or CAN or SUB was executed: ground;
 //! - an OSC was dispatched: ground if BEL terminated it, escape if ESC terminated it;
 //! - a character was printed: ground, with one exception. If the byte invalidated an incomplete
 //!   character and begins another character or an escape, the parser is not in ground state;
-//! - no callback: the state is irrelevant, because the parser accepts text as well.
+//! - no callback: not known to be ground. The next bytes go to the parser, which accepts text as
+//!   well.
 //!
 //! Not implemented, and counted as unknown: window reports other than the number of rows and
 //! columns, replies to OSC queries, palette, clipboard and font control, sixels, 8-bit controls,
 //! and all other sequences with which a host could store data in the terminal or read data from it.
-//! DECCOLM does not change the width, since the window belongs to the user. Modes for keyboard and
-//! mouse output are stored and have no effect here.
+//! DECCOLM does not change the width, since the window belongs to the user. Keyboard and mouse
+//! modes are stored and have no effect here.
 
 use super::SIDE_MAX;
 use super::cell::{Cell, Style};

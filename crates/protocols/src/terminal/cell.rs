@@ -91,8 +91,8 @@ pub struct Cell {
     head: u32,
     foreground: PackedColor,
     background: PackedColor,
-    /// Combining marks as UTF-16 code units; zero means no mark. The marks of every living script
-    /// are in the Basic Multilingual Plane.
+    /// Combining marks as UTF-16 code units; zero means no mark. The marks of nearly all scripts in
+    /// use are in the Basic Multilingual Plane.
     marks: [u16; MARKS_MAX],
 }
 

@@ -58,8 +58,8 @@ pub fn draw(old: &Picture, new: &Picture) -> Vec<u8> {
         }
     }
     if old_cursor.is_some() != new.cursor().is_some() {
-        let is_seen = new.cursor().is_some();
-        painter.bytes.extend_from_slice(if is_seen { b"\x1b[?25h" } else { b"\x1b[?25l" });
+        let is_visible = new.cursor().is_some();
+        painter.bytes.extend_from_slice(if is_visible { b"\x1b[?25h" } else { b"\x1b[?25l" });
     }
     painter.bytes
 }

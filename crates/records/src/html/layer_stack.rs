@@ -1,4 +1,5 @@
-//! Shares of the layers: one bar for each total, and a table that is both legend and figures.
+//! Shares of the layers: one bar for each total, and a table that serves as the legend and lists
+//! the values.
 
 use super::svg::{Svg, Window, fit, layer_class, width_of};
 use super::{element, push_table};

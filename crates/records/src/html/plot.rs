@@ -118,7 +118,7 @@ impl Series {
 
     /// Returns the points within the scales of `plot`, thinned to about [`POINTS_MAX`].
     fn visible_points<'a>(&'a self, plot: &'a Plot) -> Vec<(f64, f64)> {
-        let has_place = |axis: &PlotAxis, value: f64| match axis.scale {
+        let is_drawable = |axis: &PlotAxis, value: f64| match axis.scale {
             Scale::Logarithmic => value > 1e-9 && value <= MAX_VALUE,
             Scale::FromZero => (0.0..=MAX_VALUE).contains(&value),
             Scale::Linear => value.abs() <= MAX_VALUE,
@@ -126,7 +126,7 @@ impl Series {
         let is_vertical = self.shape == SeriesShape::Verticals;
         let visible_points = self.points.iter().copied();
         let visible_points = visible_points
-            .filter(|(x, y)| has_place(&plot.x, *x) && (is_vertical || has_place(&plot.y, *y)));
+            .filter(|(x, y)| is_drawable(&plot.x, *x) && (is_vertical || is_drawable(&plot.y, *y)));
         thinned(&visible_points.collect::<Vec<_>>(), POINTS_MAX)
     }
 }
@@ -173,14 +173,14 @@ impl Ruler {
     fn linear(unit: Unit, low: f64, high: f64, max_steps: f64) -> Self {
         let span = if high - low > high.abs() * 1e-6 { high - low } else { high.abs().max(1.0) };
         let min = if unit == Unit::Count { 1.0 } else { 1e-6 };
-        let rough = (span / max_steps).max(min);
-        let power = step_base(unit, rough);
+        let min_step = (span / max_steps).max(min);
+        let power = step_base(unit, min_step);
         let steps = if power.fract() == 0.0 && matches!(unit, Unit::Bytes) && power >= 1024.0 {
             [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0].as_slice()
         } else {
             [1.0, 2.0, 5.0, 10.0].as_slice()
         };
-        let factor = steps.iter().find(|factor| *factor * power >= rough * 0.999);
+        let factor = steps.iter().find(|factor| *factor * power >= min_step * 0.999);
         let step = factor.copied().unwrap_or(1024.0) * power;
         let first = (low / step).floor();
         let mut at = Vec::new();
@@ -290,9 +290,9 @@ fn step_base(unit: Unit, rough: f64) -> f64 {
 /// Returns a value with its unit, in short form.
 fn with_unit(unit: Unit, value: f64) -> String {
     let decimal = |names: [&str; 4], scales: [f64; 4]| {
-        let found =
+        let scale_and_name =
             scales.iter().zip(names).rev().find(|(scale, _)| value.abs() >= **scale * 0.999);
-        let (scale, name) = found.unwrap_or((&1.0, names[0]));
+        let (scale, name) = scale_and_name.unwrap_or((&1.0, names[0]));
         format!("{} {name}", plain(value / scale))
     };
     match unit {
@@ -380,13 +380,13 @@ impl Plot {
                 x = 0.0;
                 y += LEGEND_ROW;
             }
-            let drawn = match series.shape {
+            let stroke_class = match series.shape {
                 SeriesShape::Dashed | SeriesShape::Verticals => "dashed",
                 _ => "solid",
             };
             let hue = series.hue_class();
             if series.shape != SeriesShape::Marks {
-                svg.polyline([drawn, hue.1], &[(x, y), (x + KEY_WIDTH - 6.0, y)]);
+                svg.polyline([stroke_class, hue.1], &[(x, y), (x + KEY_WIDTH - 6.0, y)]);
             } else {
                 svg.mark(hue, (x + (KEY_WIDTH - 6.0) / 2.0, y), &series.name);
             }

@@ -163,9 +163,9 @@ impl Ticks {
     /// or 5 times a power of ten.
     pub(super) fn up_to(max: f64, max_ticks: f64) -> Self {
         let max = if max.is_finite() && max > 0.0 { max.clamp(1e-12, 1e18) } else { 1.0 };
-        let rough = max / max_ticks;
-        let power = 10_f64.powf(rough.log10().floor());
-        let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= rough);
+        let min_step = max / max_ticks;
+        let power = 10_f64.powf(min_step.log10().floor());
+        let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= min_step);
         let step = factor.unwrap_or(10.0) * power;
         let mut at = vec![0.0];
         for tick in 1..=40_u32 {

@@ -60,8 +60,8 @@ impl Waterfall {
         // In a narrow window the name is above its bar, which then has the full width.
         let (row, left, name_width, max_ticks) = match window {
             Window::Wide => {
-                let room = longest.min(window.width() * 0.35);
-                (26.0, room + 12.0, room + 1.0, 8.0)
+                let label_width = longest.min(window.width() * 0.35);
+                (26.0, label_width + 12.0, label_width + 1.0, 8.0)
             }
             Window::Narrow => (38.0, 4.0, window.width() - 8.0, 5.0),
         };

@@ -68,36 +68,36 @@ pub(crate) fn read_lines<E: From<io::Error>>(
     let mut read = LinesRead { end: from, too_long: 0 };
     segment.seek(SeekFrom::Start(from)).map_err(E::from)?;
     let mut buffer = vec![0; READ_BYTES];
-    let mut filled = 0;
-    let mut is_within_long = false;
+    let mut filled_len = 0;
+    let mut is_within_long_line = false;
     loop {
-        let room = buffer.get_mut(filled..).unwrap_or_default();
-        match segment.read(room) {
+        let free_space = buffer.get_mut(filled_len..).unwrap_or_default();
+        match segment.read(free_space) {
             Ok(0) => return Ok(read),
-            Ok(count) => filled += count,
+            Ok(count) => filled_len += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),
         }
-        let mut rest = buffer.get(..filled).unwrap_or_default();
+        let mut rest = buffer.get(..filled_len).unwrap_or_default();
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
             let (text, after) = rest.split_at_checked(at + 1).unwrap_or_default();
             read.end += u64::try_from(text.len()).unwrap_or(0);
             rest = after;
-            if is_within_long {
-                is_within_long = false;
+            if is_within_long_line {
+                is_within_long_line = false;
             } else if text != b"\n" {
                 line(text, read.end)?;
             }
         }
         let unread_bytes = rest.len();
-        buffer.copy_within(filled - unread_bytes..filled, 0);
-        filled = unread_bytes;
-        if filled == buffer.len() {
+        buffer.copy_within(filled_len - unread_bytes..filled_len, 0);
+        filled_len = unread_bytes;
+        if filled_len == buffer.len() {
             // No record is as long as this line; the beginning of the line is dropped.
-            read.too_long += u64::from(!is_within_long);
-            is_within_long = true;
-            read.end += u64::try_from(filled).unwrap_or(0);
-            filled = 0;
+            read.too_long += u64::from(!is_within_long_line);
+            is_within_long_line = true;
+            read.end += u64::try_from(filled_len).unwrap_or(0);
+            filled_len = 0;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The journal on a real disk.
+//! Tests of the journal with files on a real disk.
 
 use super::*;
 use crate::transfer::Identifier;

@@ -67,8 +67,8 @@ impl WriteBuffer {
         if written > 0 {
             self.is_torn = complete_bytes < written;
         }
-        let is_all = rest.is_empty() && !self.is_torn;
-        if is_all {
+        let is_all_written = rest.is_empty() && !self.is_torn;
+        if is_all_written {
             self.lines.clear();
         } else {
             // The newline that terminates a torn line belongs to no record, so it is not kept.

@@ -182,8 +182,8 @@ struct Figures {
 /// Adds the transfers of `stratum` that the paper does not name, so that all transfers of the
 /// stratum add up to its sums; `at` is the index of the stratum.
 ///
-/// Sizes grow quadratically. A fifth of the time is the same for each transfer, and the rest is
-/// proportional to the bits.
+/// Sizes grow quadratically. One fifth of the total time is divided equally among the transfers,
+/// and four fifths in proportion to their bits.
 fn push_unnamed_transfers(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
     let sums = stratum.sums;
     let remainder = |sum: u64, of: fn(&NamedTransfer) -> u64| {
@@ -301,10 +301,10 @@ mod tests {
             let mut one = stratum(KINDS[kind], named + others, None);
             one.sums.bits += more_bits;
             one.sums.cpu_ms += more_ms;
-            let made = transfers(&[one]);
+            let generated_transfers = transfers(&[one]);
             let Sums { files, bits, cpu_ms } = one.sums;
-            prop_assert_eq!(sums_of(&made), (files, bits, cpu_ms));
-            let unnamed = made.iter().filter(|one| one.time.transfer_ns.is_none());
+            prop_assert_eq!(sums_of(&generated_transfers), (files, bits, cpu_ms));
+            let unnamed = generated_transfers.iter().filter(|one| one.time.transfer_ns.is_none());
             let min = unnamed.filter_map(Transfer::bits).min().unwrap();
             prop_assert!(min >= MIN_BYTES * one.byte_bits(), "{}", min);
         }
@@ -313,8 +313,8 @@ mod tests {
     #[test]
     fn the_times_of_a_stratum_add_up_to_its_total_time() {
         let real_ns = |real_ms| -> u64 {
-            let made = transfers(&[stratum(KINDS[4], 10, real_ms)]);
-            made.iter().filter_map(|one| one.time.transfer_ns).sum()
+            let generated_transfers = transfers(&[stratum(KINDS[4], 10, real_ms)]);
+            generated_transfers.iter().filter_map(|one| one.time.transfer_ns).sum()
         };
         assert_eq!(real_ns(Some(60_000)), 60_000_000_000);
         assert_eq!(real_ns(None), 0);
@@ -323,8 +323,8 @@ mod tests {
     #[test]
     fn the_named_transfers_do_not_depend_on_the_sums() {
         let strata = KINDS.map(|kind| stratum(kind, 40, None));
-        let made = transfers(&strata);
-        let named = made.iter().filter(|one| one.time.transfer_ns.is_some());
+        let generated_transfers = transfers(&strata);
+        let named = generated_transfers.iter().filter(|one| one.time.transfer_ns.is_some());
         let named: Vec<_> = named.map(|one| (one.bits().unwrap(), one.time.transfer_ns)).collect();
         assert_eq!(named.len(), NAMED.len());
         for one in &NAMED {

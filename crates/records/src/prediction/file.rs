@@ -19,7 +19,8 @@
 //!   usual limits of hosts.
 //! * *Short*: the transfer arrived within two round trips. The initial window (RFC 6928) and the
 //!   doubling of slow start ([`Model`]) explain a part of the difference between larger and smaller
-//!   transfers. The rate explains the rest. If nothing is left, there is no rate and no prediction.
+//!   transfers. The rate explains the remaining part. Without such a part, there is no rate and no
+//!   prediction.
 //!
 //! The range of a settled flow follows from the deviation of its arrivals from a straight line. The
 //! range of a growing flow extends from faster growth to no growth: the lowest rate is the mean of
@@ -101,8 +102,8 @@ const MARGIN_FRACTION: f64 = 0.03;
 const MARGIN_NS: f64 = 2e6;
 
 impl FileModel {
-    /// Builds the model of transfers that all went in one direction; `None` without a round-trip
-    /// time, or without any transfer.
+    /// Builds the model of transfers that all had the same direction. Returns `None` if no
+    /// round-trip time is known, or if there is no transfer.
     #[must_use]
     pub fn of(probe: &Observation) -> Option<Self> {
         let path = &probe.path;
@@ -307,11 +308,11 @@ fn late_store_rate(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<
     let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
     let later_ns = fixed_time_ns(largest).saturating_sub(fixed_time_ns(smaller));
     let earlier_ns = fixed_time_ns(smaller).saturating_sub(fixed_time_ns(smallest));
-    let is_late = later_ns > ns / 2
+    let is_stored_late = later_ns > ns / 2
         && later_ns > trip_ns
         && earlier_ns > later_ns / MIN_STEADY_GROWTH_DIVISOR;
     let bytes = largest.bytes - smaller.bytes;
-    is_late.then_some(Settled { bytes, ns, error: LATE_STORE_RATE_ERROR })
+    is_stored_late.then_some(Settled { bytes, ns, error: LATE_STORE_RATE_ERROR })
 }
 
 /// Between the two smaller files, the delay after the last acknowledgment must grow by more than

@@ -91,14 +91,15 @@ impl Periods {
             let later_periods = self.complete_periods.get(from..).unwrap_or_default();
             later_periods.iter().fold(self.last, |sum, one| sum.saturating_add(*one))
         };
-        let is_enough =
+        let has_enough_bytes =
             |from: &usize| sum(*from) >= (sum(0) / MIN_TAIL_DIVISOR).min(MIN_TAIL_BYTES);
         // If the final part follows a faster part, it takes most of the time, so it begins in the
         // first half. A later start is not tried, because a congestion window varies periodically.
-        let latest = count / 2;
+        let latest_start = count / 2;
         let is_steady = |from: &usize| self.complete_periods.get(*from..).is_some_and(is_steady);
-        let steady = (0..=latest).take_while(is_enough).find(is_steady);
-        let from = steady.or_else(|| (0..=latest).rev().find(is_enough)).unwrap_or(0);
+        let steady_start = (0..=latest_start).take_while(has_enough_bytes).find(is_steady);
+        let from =
+            steady_start.or_else(|| (0..=latest_start).rev().find(has_enough_bytes)).unwrap_or(0);
         let from = u64::try_from(from).unwrap_or(u64::MAX);
         self.first_ns.saturating_add(from.saturating_mul(self.ns))
     }
@@ -112,9 +113,10 @@ fn bytes_of(arrivals: &[Arrival]) -> u64 {
 /// predict the time of as many other bytes of the same flow.
 ///
 /// If the times between bursts were independent, the arrivals would deviate from the straight line
-/// between the first and the last like a Brownian bridge. Its mean square is a sixth of the
-/// variance at the end of a free path. Behind a hole in the data of a full link, all delayed data
-/// follows the silence. Such a silence causes less deviation and does not change the rate.
+/// between the first and the last like a Brownian bridge. The mean square of a Brownian bridge is
+/// one sixth of the variance that an unconstrained Brownian motion has at its end. If the data has
+/// holes, a silence ends with the arrival of all delayed data, and the rate is unchanged. Therefore
+/// each burst then counts with the smaller of its deviations before and after it.
 pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
     let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return UNKNOWN_ERROR };
     let span_ns = last.at_ns.saturating_sub(first.at_ns).max(1);
@@ -136,8 +138,9 @@ pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
         count += 1;
         sum = sum.saturating_add(bytes);
     }
-    let free = (6.0 * squares / f64::max(weight, 1.0)).sqrt();
-    NORMAL_QUANTILE * free + SINGLE_BURST_ERROR / count.saturating_sub(1).max(1) as f64
+    let standard_deviation = (6.0 * squares / f64::max(weight, 1.0)).sqrt();
+    NORMAL_QUANTILE * standard_deviation
+        + SINGLE_BURST_ERROR / count.saturating_sub(1).max(1) as f64
 }
 
 /// Number of equal parts into which the time of a flow is divided; the arrivals of one part form
@@ -198,8 +201,8 @@ fn variance(values: &[u64]) -> f64 {
     sum / values.len().saturating_sub(1).max(1) as f64
 }
 
-/// Returns whether the first half, quarter and eighth of `periods` differ from the rest by no more
-/// than their spread explains.
+/// Returns whether the first half, the first quarter and the first eighth of `periods` differ from
+/// the periods after them by no more than the spread of these later periods explains.
 fn is_steady(periods: &[u64]) -> bool {
     [2, 4, 8].iter().all(|part| {
         let (early, late) = periods.split_at((periods.len() / part).max(1).min(periods.len()));

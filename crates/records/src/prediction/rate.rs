@@ -158,8 +158,8 @@ fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64>
     let acknowledged_bytes = before.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes));
     let initial_bytes = mss_bytes.saturating_mul(INITIAL_SEGMENTS);
     let allowed_bytes = initial_bytes.saturating_add(acknowledged_bytes);
-    let is_held_back = sum / MIN_ALIKE_ROUND_TRIPS < allowed_bytes - allowed_bytes / 4;
-    (*min > 0 && max - min <= max / 4 && is_held_back).then_some(rate)
+    let is_below_slow_start = sum / MIN_ALIKE_ROUND_TRIPS < allowed_bytes - allowed_bytes / 4;
+    (*min > 0 && max - min <= max / 4 && is_below_slow_start).then_some(rate)
 }
 
 #[cfg(test)]

@@ -107,8 +107,8 @@ impl Store {
             Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
         });
         let Some((known_head, end)) = saved_offset.optional()? else { return Ok(0) };
-        let is_same = head.starts_with(&known_head) && end <= len;
-        Ok(if is_same { end } else { 0 })
+        let is_same_file = head.starts_with(&known_head) && end <= len;
+        Ok(if is_same_file { end } else { 0 })
     }
 }
 

@@ -1,16 +1,21 @@
 //! The store: every transfer, and the totals of the transfers, in one SQLite file.
 //!
-//! `transfer` has a narrow row for each record, with the columns that queries filter by; `detail`
-//! has the complete record in the format of [`compact`](crate::transfer::compact); `rollup` has the
-//! aggregates, updated in the same transaction as the rows; `word` has the names of hosts and users
-//! once each; `segment` has the read offset of each journal file. No statistic replaces a record.
+//! The tables are:
+//!
+//! - `transfer` has a narrow row for each record, with the columns that queries filter by;
+//! - `detail` has the complete record in the format of [`compact`](crate::transfer::compact);
+//! - `rollup` has the aggregates, updated in the same transaction as the rows;
+//! - `word` has each name of a host or a user once;
+//! - `segment` has the read offset of each journal file.
+//!
+//! Records are kept even after they are included in the aggregates.
 //!
 //! A record is identified by its `record_id`: a duplicate, from a journal that is read again after
 //! a crash, changes nothing. The journal offset is committed in the transaction of the records read
 //! up to it, so anything that a crash loses is read from the journal again.
 //!
-//! In a store of schema 1, the fastest transfer of a roll-up may be one of negligible duration. Its
-//! roll-ups are rebuilt from the rows when the store is opened for writing.
+//! In a store of schema 1, the fastest transfer of a roll-up may be a transfer of negligible
+//! duration. When such a store is opened for writing, its roll-ups are rebuilt from the rows.
 //!
 //! Numbers above 2^63 are stored as negative SQLite integers. File access is the only I/O of this
 //! module; it uses no network and no clock.
@@ -39,8 +44,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Page cache size in SQLite's notation: a negative number is KiB.
 const CACHE_KIB: i64 = -65_536;
-/// The write-ahead log is checkpointed at this many pages, 64 MiB: one batch alone has thousands,
-/// and a page changed by several batches is then written once.
+/// Number of pages (64 MiB) at which the write-ahead log is checkpointed. Each batch adds thousands
+/// of pages. With a large log, a page that several batches change is written to the store once.
 const CHECKPOINT_PAGES: i64 = 16_384;
 
 const TABLES: &str = "

@@ -1,8 +1,8 @@
 //! Queries: subsets of transfers and their aggregates, and the transfers themselves.
 //!
-//! An aggregate comes from the roll-ups if the time range is in whole days, and the query does not
-//! use two of host, user and size together. Otherwise the narrow rows are read, which takes some
-//! seconds for ten million rows. Both sources give exactly the same result.
+//! An aggregate comes from the roll-ups if the time range is in whole days, and the query uses at
+//! most one of host, user and size. Otherwise the narrow rows are read, which takes some seconds
+//! for ten million rows. Both sources give exactly the same result.
 
 use super::rollup::{Cell, Class, UNKNOWN_DAY, UNKNOWN_SIZE, View};
 use super::{Store, StoreError};

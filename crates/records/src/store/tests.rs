@@ -1,4 +1,5 @@
-//! The store: roll-ups against a scan of the records, import, crashes, and rejected files.
+//! Tests of the store: roll-ups (compared with a scan of the records), imports, crashes, and
+//! rejected files.
 
 use super::*;
 use crate::calendar::NS_PER_DAY;

@@ -1,4 +1,4 @@
-//! The six measures of RFC 573, and the tries behind them, as tables.
+//! The six measures of RFC 573, and the tries from which they are computed, as tables.
 
 use crate::format::{UNKNOWN, count, duration, duration_or_unknown, rate_or_unknown};
 use crate::measurement::Measurement;
@@ -44,15 +44,15 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     table.row(["CPU per megabit", &cpu, texts.cpu]);
     let word = if measures.tries == 1 { "try" } else { "tries" };
     let all = count(measures.tries);
-    let failed = count(measures.tries_failed);
-    let tries = format!("{all} {word}, {failed} failed");
+    let failed_tries = count(measures.tries_failed);
+    let tries = format!("{all} {word}, {failed_tries} failed");
     let failure_interval = match (measures.between_failures_ns, measures.tries) {
         (Some(ns), _) => duration(ns),
         (None, 0) => UNKNOWN.to_owned(),
         (None, _) => "none".to_owned(),
     };
     table.row(["between failures to connect", &failure_interval, &tries]);
-    let available = measures.availability.map_or_else(
+    let availability = measures.availability.map_or_else(
         || UNKNOWN.to_owned(),
         |available| {
             // 99.99 % must not be displayed as 100 %.
@@ -60,7 +60,7 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
             if available < 1.0 && rounded == "100.0 %" { "> 99.9 %".to_owned() } else { rounded }
         },
     );
-    table.row(["availability", &available, &tries]);
+    table.row(["availability", &availability, &tries]);
     match &measures.accuracy {
         None => table.row(["accuracy", UNKNOWN, "not requested: --pattern"]),
         Some(accuracy) => {

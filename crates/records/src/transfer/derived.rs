@@ -63,7 +63,7 @@ impl Transfer {
     #[must_use]
     pub fn limit(&self) -> Option<TransferLimit> {
         let real = u128::from(self.real_ns().filter(|real| *real > 0)?);
-        let is_most = |ns: Option<u64>| u128::from(ns.unwrap_or(0)) * 2 >= real;
+        let is_half_or_more = |ns: Option<u64>| u128::from(ns.unwrap_or(0)) * 2 >= real;
         let us_to_ns = |time: Option<u64>| time.map(|us| us.saturating_mul(1_000));
         if u128::from(self.cpu_ns().unwrap_or(0)) * 5 >= real * 4 {
             return Some(TransferLimit::Processor);
@@ -78,15 +78,15 @@ impl Transfer {
         let network = busy
             .map(|busy| busy.saturating_sub(peer.unwrap_or(0)).saturating_sub(buffer.unwrap_or(0)));
         let is_sending = self.is_sending();
-        if is_most(disk.max(self.time.disk_wait_ns)) {
+        if is_half_or_more(disk.max(self.time.disk_wait_ns)) {
             Some(TransferLimit::Disk)
         } else if is_sending != Some(true) {
-            is_most(self.time.network_wait_ns).then_some(TransferLimit::Network)
-        } else if is_most(peer) {
+            is_half_or_more(self.time.network_wait_ns).then_some(TransferLimit::Network)
+        } else if is_half_or_more(peer) {
             Some(TransferLimit::Peer)
-        } else if is_most(buffer) {
+        } else if is_half_or_more(buffer) {
             Some(TransferLimit::Application)
-        } else if is_most(network) {
+        } else if is_half_or_more(network) {
             Some(TransferLimit::Network)
         } else {
             busy.is_some_and(|busy| u128::from(busy) * 2 < real)

@@ -1,9 +1,9 @@
 //! A record in JSON (RFC 8259), written byte by byte.
 //!
 //! A line is formatted once per transfer, usually right after a system call, when the instruction
-//! cache is cold, so small code is fast code. One function serves all fields, and common values are
-//! written without `core::fmt`: numbers, enumerations, IPv4 addresses, and text that needs no
-//! escape. Other values take the slow path.
+//! cache is cold. Therefore the code is kept small. One function serves all fields, and common
+//! values are written without `core::fmt`: numbers, enumerations, IPv4 addresses, and text that
+//! needs no escape. Other values take slower, generic code.
 
 use super::SCHEMA;
 use super::schema::Transfer;

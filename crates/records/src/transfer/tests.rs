@@ -1,4 +1,5 @@
-//! A record as a line and in the store's encoding, with all fields and with none.
+//! Tests of the two encodings of a record, as a line and in the store, with all fields and with
+//! none.
 
 use super::*;
 use crate::calendar;

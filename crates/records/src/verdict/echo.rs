@@ -5,12 +5,12 @@
 //! host. If no round-trip time is known, the remainder belongs to the remote host and the network
 //! together, and neither is charged.
 //!
-//! The wait for the local processor is measured for each echo, and is subtracted before all other
-//! rules.
+//! The wait for the local processor is measured for each echo, and is subtracted before any other
+//! rule is applied.
 //!
-//! A late echo is due to a lost packet or a pausing program. TCP distinguishes the two: a host
-//! whose program pauses still acknowledges the keys, so that nothing is retransmitted and no data
-//! arrives out of order in the whole session.
+//! A late echo is due to a lost packet or a pausing program. TCP distinguishes these two causes. If
+//! the program pauses, its host still acknowledges the keys: in the whole session nothing is
+//! retransmitted, and no data arrives out of order.
 
 use super::cause::{Cause, CauseKind, Operation};
 use super::half_duplex;

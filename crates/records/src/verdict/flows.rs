@@ -32,8 +32,9 @@ pub(super) struct View<'a> {
     pub(super) explained_ns: u64,
     /// True if packets were lost in this session, as far as this can be observed.
     pub(super) has_losses: bool,
-    /// True if packets were also lost between single keys, when no queue can have been full.
-    pub(super) has_losses_at_rest: bool,
+    /// True if packets were also lost while keys were typed one at a time, when no queue can have
+    /// been full.
+    pub(super) has_losses_while_typing: bool,
     /// Average cost of lost packets for this flow, from the whole session, if known, ns.
     pub(super) expected_loss_ns: Option<u64>,
     /// True if data of the local host was overtaken by later data.
@@ -114,7 +115,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let trip_ns = round_trip_ns(observed);
     let whole_flows = views.iter().filter(|view| view.only.is_none());
     let has_losses = whole_flows.clone().any(|view| losses::is_lossy(view.flow));
-    let has_losses_at_rest = losses::is_lossy_at_rest(observed);
+    let has_losses_while_typing = losses::is_lossy_while_typing(observed);
     let has_late_echoes = has_late_echoes(observed);
     let has_reordering = whole_flows.clone().any(losses::is_reordered);
     // Keys are short: if their echoes are late, short packets are lost as well.
@@ -123,7 +124,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         long.find_map(losses::black_hole_segment_bytes).filter(|_| !has_late_echoes);
     for view in &mut views {
         view.has_losses = has_losses || losses::is_lossy(view.flow);
-        view.has_losses_at_rest = has_losses_at_rest || has_late_echoes;
+        view.has_losses_while_typing = has_losses_while_typing || has_late_echoes;
         view.has_reordering = has_reordering;
         view.black_hole_segment_bytes = black_hole_segment_bytes;
     }
@@ -182,8 +183,9 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
     let layers = observed.echo.as_ref().map(|echo| echo.layers.as_slice()).unwrap_or_default();
     let own_ns = sum_of(layers, is_local_software);
     let mut views = Vec::new();
-    let usual = screenful.chain(transfers).map(|(flow, operation)| (flow, operation, None));
-    for (flow, operation, only) in usual.chain(blocked).chain(sustained) {
+    let fully_tested_flows =
+        screenful.chain(transfers).map(|(flow, operation)| (flow, operation, None));
+    for (flow, operation, only) in fully_tested_flows.chain(blocked).chain(sustained) {
         let window_bytes = round_trip_waits::in_windows(flow, trip_ns, observed.path.mss_bytes);
         let is_window_bps = |rate: u64| {
             let window_bps = window_bytes.and_then(|window| rate_bps(window, trip_ns.unwrap_or(0)));
@@ -205,7 +207,7 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
             stalls,
             explained_ns: 0,
             has_losses: false,
-            has_losses_at_rest: false,
+            has_losses_while_typing: false,
             expected_loss_ns: losses::expected_cost_ns(observed, flow),
             has_reordering: false,
             other_first_ns: delayed_ack_first_ns.filter(|_| operation == Operation::Screenful),
@@ -246,13 +248,14 @@ fn can_be_link_rate(flow: &Flow, observed_bps: u64, trip_ns: Option<u64>) -> boo
     // The first long arrival may be preceded by an echo of the typed command.
     let mut sizes: Vec<u64> = arrivals.iter().map(|arrival| arrival.bytes).collect();
     sizes.sort_unstable();
-    let usual = statistics::nearest_rank(&sizes, 50).copied().unwrap_or(0);
-    let Some(at) = arrivals.iter().position(|arrival| arrival.bytes * 2 >= usual) else {
+    let median_bytes = statistics::nearest_rank(&sizes, 50).copied().unwrap_or(0);
+    let Some(at) = arrivals.iter().position(|arrival| arrival.bytes * 2 >= median_bytes) else {
         return false;
     };
     let Some(first) = arrivals.get(at) else { return false };
-    let before = at.checked_sub(1).and_then(|at| arrivals.get(at));
-    let waited_ns = first.at_ns.saturating_sub(before.map_or(0, |before| before.at_ns));
+    let previous_arrival = at.checked_sub(1).and_then(|at| arrivals.get(at));
+    let previous_ns = previous_arrival.map_or(0, |arrival| arrival.at_ns);
+    let waited_ns = first.at_ns.saturating_sub(previous_ns);
     let needed_ns = serial_ns(first.bytes, observed_bps);
     // Tolerate a quarter less, because the observed rate includes the headers of other packets.
     needed_ns - needed_ns / 4 <= waited_ns
@@ -327,11 +330,11 @@ const QUEUE_SEGMENTS: u64 = 5;
 
 /// Returns the rate of the slowest link, bit/s, if the queue in front of it dropped packets of an
 /// output. There are three conditions: the link transmitted for a large part of the time; the
-/// round-trip time during the output shows a queue; and no packet was lost between single keys,
-/// when the queue was empty.
+/// round-trip time during the output shows a queue; and no packet was lost while keys were typed
+/// one at a time, when the queue was empty.
 fn rate_of_a_full_queue(view: &View<'_>) -> Option<u64> {
     let rate_bps = rates::observed_line_bps(view)
-        .filter(|_| view.operation == Operation::Transfer && !view.has_losses_at_rest)?;
+        .filter(|_| view.operation == Operation::Transfer && !view.has_losses_while_typing)?;
     let line_ns = serial_ns(view.flow.bytes, rate_bps);
     let mss_bytes = view.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
     let queue_ns = serial_ns(mss_bytes.saturating_mul(QUEUE_SEGMENTS), rate_bps);
@@ -389,8 +392,9 @@ fn processor_wait(view: &mut View<'_>) -> Option<Cause> {
     view.assign_stalls(cause, &selected)
 }
 
-/// Returns whether the request for an incoming flow, or its first packet, was retransmitted: other
-/// packets arrived earlier, out of order.
+/// Returns whether the request for an incoming flow, or the first packet of the flow, was
+/// retransmitted. The signs are a retransmission by the local host, or packets that arrived out of
+/// order.
 fn is_request_retransmitted(view: &View<'_>) -> bool {
     let counts = &view.flow.counts;
     let loss_counts = [counts.retransmissions, counts.out_of_order_in];

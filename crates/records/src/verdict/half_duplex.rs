@@ -7,13 +7,13 @@
 //! other cause has this effect: a slow host, a queue and a long path delay echo and answer equally.
 //! The short answers are the control measurement.
 //!
-//! If the turnaround is longer than half the round trip, an echo at rest takes one turnaround and
-//! half a round trip, and an echo in a sequence takes two turnarounds. The two times together give
-//! the round trip of the path without its turnarounds.
+//! If the turnaround is longer than half the round trip, an echo after a pause takes one turnaround
+//! and half a round trip, and an echo in a sequence takes two turnarounds. From these two times,
+//! the round trip of the path without its turnarounds is computed.
 //!
-//! A medium that also turns for a packet at rest, or a session without answers, as at a login
-//! prompt, is detected by keys typed at a steady pace, with weaker evidence (see the `echo`
-//! module).
+//! Two cases are detected by keys typed at a steady pace, with weaker evidence (see the `echo`
+//! module): a medium that needs a turnaround even for a packet after a pause, and a session without
+//! answers, for example at a login prompt.
 
 use super::cause::{Cause, CauseKind, Operation};
 use super::echo::round_trip_ns;
@@ -23,7 +23,7 @@ use crate::statistics;
 
 /// Minimum number of answers for the comparison.
 const MIN_ANSWERS: usize = 4;
-/// Minimum difference between an echo in a sequence and an answer at rest, ns.
+/// Minimum difference between an echo in a sequence and an answer after a pause, ns.
 const MIN_TURNAROUND_NS: u64 = 10_000_000;
 /// The difference must also be at least the time of the answer divided by this number.
 const MIN_TURNAROUND_DIVISOR: u64 = 5;
@@ -37,19 +37,19 @@ pub(super) fn turnaround_cause(observed: &Observation, echoes_ns: &[u64]) -> Opt
     if answers_ns.len() < MIN_ANSWERS {
         return None;
     }
-    let rest_ns = statistics::median(answers_ns)?;
+    let answer_ns = statistics::median(answers_ns)?;
     let quartile = |percent| statistics::percentile(echoes_ns, percent);
     let low_ns = quartile(25)?;
     let echo_ns = quartile(50)?;
     let high_ns = quartile(75)?;
     let is_even = high_ns <= low_ns.saturating_add(low_ns / MAX_SPREAD_DIVISOR);
-    let turnaround_ns = MIN_TURNAROUND_NS.max(rest_ns / MIN_TURNAROUND_DIVISOR);
-    if !is_even || low_ns < rest_ns.saturating_add(turnaround_ns) {
+    let turnaround_ns = MIN_TURNAROUND_NS.max(answer_ns / MIN_TURNAROUND_DIVISOR);
+    if !is_even || low_ns < answer_ns.saturating_add(turnaround_ns) {
         return None;
     }
-    // TCP's minimum round-trip time also belongs to a packet at rest, and does not include the
-    // shell.
-    let shortest_ns = round_trip_ns(observed)?.min(rest_ns);
+    // TCP's minimum round-trip time also belongs to a packet after a pause, and does not include
+    // the shell.
+    let shortest_ns = round_trip_ns(observed)?.min(answer_ns);
     let turnarounds_ns = turnarounds_ns(echo_ns, shortest_ns);
     let without_ns = shortest_ns.saturating_mul(2).saturating_sub(turnarounds_ns);
     let gain_ns = echo_ns.saturating_sub(without_ns);
@@ -65,13 +65,13 @@ pub(super) fn turnaround_cause(observed: &Observation, echoes_ns: &[u64]) -> Opt
              so each change of direction adds a delay. Check for a half-duplex link, radio link or \
              modem, or edit lines locally",
             duration(echo_ns),
-            duration(rest_ns)
+            duration(answer_ns)
         ),
     })
 }
 
-/// Returns the time of two turnarounds, derived from an echo in a sequence. An echo longer than two
-/// packets at rest waits for four turnarounds.
+/// Returns the time of two turnarounds, derived from the time of an echo in a sequence. If this
+/// time is more than twice the shortest round trip, the echo waited for four turnarounds.
 const fn turnarounds_ns(echo_ns: u64, shortest_ns: u64) -> u64 {
     if echo_ns > shortest_ns.saturating_mul(2) { echo_ns / 2 } else { echo_ns }
 }
@@ -83,8 +83,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A session whose echoes take `echo_ms` in a sequence, whose answers take `answer_ms` at rest,
-    /// and whose shortest round trip is `trip_ms`.
+    /// Returns a session whose echoes take `echo_ms` in a sequence, whose answers after a pause
+    /// take `answer_ms`, and whose shortest round trip is `trip_ms`.
     fn session(echo_ms: u64, answer_ms: u64, trip_ms: u64) -> Observation {
         Observation {
             echo: Some(Echoes { samples_ns: vec![echo_ms * MS; 40], ..Echoes::default() }),

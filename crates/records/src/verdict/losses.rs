@@ -1,8 +1,9 @@
 //! Packets that are lost, late, or too long for the path.
 //!
-//! A receiver sees a loss as data out of order, followed by silence until the retransmission: about
-//! a round trip after duplicate acknowledgments, otherwise a timeout. The loss of the last packet
-//! of a flow leaves only the silence, which counts as a loss only if the session had other losses.
+//! When a packet is lost, the receiver first sees data out of order, and then silence until the
+//! retransmission. After duplicate acknowledgments the silence lasts about a round trip; otherwise
+//! it lasts a timeout. If the last packet of a flow is lost, the receiver sees only the silence,
+//! which counts as a loss only if the session had other losses.
 
 use super::cause::{Cause, CauseKind, Operation};
 use super::flows::{View, lost_request_ns, sum_ns};
@@ -29,9 +30,9 @@ pub(super) fn confirmed_losses(counts: &FlowCounts) -> Option<u64> {
     Some(counts.retransmissions?.saturating_sub(spurious))
 }
 
-/// Returns whether packets were lost while single keys were typed, according to the local TCP. A
-/// token bucket or a full queue drops no packets between single keys.
-pub(super) fn is_lossy_at_rest(observed: &Observation) -> bool {
+/// Returns whether packets were lost while keys were typed one at a time, according to the local
+/// TCP. A token bucket or a full queue drops no packets of such keys.
+pub(super) fn is_lossy_while_typing(observed: &Observation) -> bool {
     let Some(Echoes { counts, .. }) = &observed.echo else { return false };
     let lost = confirmed_losses(counts).unwrap_or(0);
     lost.saturating_add(counts.out_of_order_in.unwrap_or(0)) > 0
@@ -100,17 +101,17 @@ pub(super) fn black_hole_segment_bytes(view: &View<'_>) -> Option<u64> {
     let index = if is_first_arrival_late { 0 } else { stall? };
     let (before, after) = largest_around(view, index)?;
     // No long packet arrived before the wait, and no packet of the full length after it.
-    let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
+    let is_black_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
     let same_size_count = arrivals.iter().filter(|arrival| arrival.bytes == after).count();
     // Data slightly longer than a segment arrives as one segment of the same length, and a
     // remainder.
-    let is_pair = arrivals.len() == 2 && view.flow.bytes > mss;
-    (is_hole && (is_pair || same_size_count * 2 > arrivals.len())).then_some(after)
+    let has_two_arrivals = arrivals.len() == 2 && view.flow.bytes > mss;
+    (is_black_hole && (has_two_arrivals || same_size_count * 2 > arrivals.len())).then_some(after)
 }
 
 /// Returns the cost of long packets that vanish: silence until the sender tries shorter ones.
 pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
-    let shorter = view.black_hole_segment_bytes?;
+    let arriving_bytes = view.black_hole_segment_bytes?;
     let mss = view.path.mss_bytes?;
     let long_ns = long_ns(view);
     let selected = view.select(|stall| stall.ns >= long_ns);
@@ -122,7 +123,7 @@ pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
         "packets with {} bytes of data are dropped without an ICMP error, and those with {} \
          arrive. Allow ICMP \"packet too big\", or set the MTU to the size that the path carries",
         count(mss),
-        count(shorter)
+        count(arriving_bytes)
     );
     let subject = "A path MTU black hole";
     let cause = view.cause(CauseKind::PathMtuBlackHole, gain_ns, subject, advice);
@@ -189,8 +190,8 @@ const TIMER_TRIPS: u64 = 6;
 /// Returns the cost of losses, by their predominant kind of repair.
 pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     // With reordering, the last packet of a flow may only have been late.
-    let is_late_alone = view.has_reordering && !is_lossy(view.flow);
-    if !view.has_losses || view.black_hole_segment_bytes.is_some() || is_late_alone {
+    let is_late_rather_than_lost = view.has_reordering && !is_lossy(view.flow);
+    if !view.has_losses || view.black_hole_segment_bytes.is_some() || is_late_rather_than_lost {
         return None;
     }
     let long_ns = view.trip_or_zero().saturating_mul(TIMER_TRIPS).max(TIMER_NS);
@@ -201,10 +202,10 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     let mut short_waits_ns = sum_ns(&short);
     let request_ns = lost_request_ns(view);
     *(if request_ns >= long_ns { &mut long_waits_ns } else { &mut short_waits_ns }) += request_ns;
-    let seen_ns = long_waits_ns.saturating_add(short_waits_ns);
+    let observed_waits_ns = long_waits_ns.saturating_add(short_waits_ns);
     let gain_ns = match view.expected_loss_ns.filter(|_| view.operation == Operation::Screenful) {
-        Some(expected_cost_ns) => seen_ns.min(expected_cost_ns),
-        None => seen_ns,
+        Some(expected_cost_ns) => observed_waits_ns.min(expected_cost_ns),
+        None => observed_waits_ns,
     };
     if long_waits_ns > short_waits_ns {
         let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(request_ns);

@@ -1,8 +1,9 @@
 //! Diagnosis of a login or a transfer, from observations on the local host.
 //!
-//! There are two results. [`verdict()`] is one sentence on a [`crate::Measurement`]: the
-//! distribution of the time of an echo or a screenful. An [`Observation`] has more detail than that
-//! record: the arrival time of each byte of a flow, echoes during other data, and TCP statistics.
+//! There are two results. [`verdict()`] returns one sentence on a [`crate::Measurement`]: the
+//! limiting factor of an echo or a screenful. [`causes()`] returns the causes of waiting in an
+//! [`Observation`], which has more detail than that record: the arrival time of each byte of a
+//! flow, echoes during other data, and TCP statistics.
 
 mod cause;
 mod echo;

@@ -31,17 +31,17 @@ pub(super) fn rate_limiter(view: &mut View<'_>) -> Option<Cause> {
     // produces no steps.
     let trip_ns = view.trip_or_zero();
     let steps = super::traffic::stalls(view.flow, Some(knee.after_bps), trip_ns / 2);
-    let in_steps: u64 = steps.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns));
+    let steps_ns: u64 = steps.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns));
     let rest_ns = serial_ns(view.flow.bytes.saturating_sub(knee.bytes), knee.after_bps);
-    // A token bucket that drops packets also produces steps, but it drops nothing between single
-    // keys. If the path loses packets between single keys too, the steps are those of a small
+    // A token bucket that drops packets also produces steps, but it drops nothing while keys are
+    // typed one at a time. If the path loses packets even then, the steps are those of a small
     // congestion window.
-    let allowed_ns = match (view.has_losses, view.has_losses_at_rest) {
+    let allowed_ns = match (view.has_losses, view.has_losses_while_typing) {
         (true, false) => u64::MAX,
         (_, false) => rest_ns / 2,
         (_, true) => rest_ns / 4,
     };
-    if in_steps > allowed_ns {
+    if steps_ns > allowed_ns {
         return None;
     }
     let fast_ns = knee.before_bps.map_or(0, |rate| serial_ns(view.flow.bytes, rate));
@@ -187,8 +187,8 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     // A small window also gives an even rate over many round trips, but in steps of one round trip.
     let min_ns = trip_ns.unwrap_or(0) / 2;
     let steps = super::traffic::stalls(long_output, Some(rate), min_ns);
-    let in_steps = steps.iter().fold(0_u64, |sum, stall| sum.saturating_add(stall.ns));
-    if min_ns > 0 && in_steps > span_ns(&long_output.arrivals)? / 2 {
+    let steps_ns = steps.iter().fold(0_u64, |sum, stall| sum.saturating_add(stall.ns));
+    if min_ns > 0 && steps_ns > span_ns(&long_output.arrivals)? / 2 {
         return None;
     }
     let fast_bps = rate.saturating_mul(MIN_BUCKET_RATE_FACTOR);
@@ -198,8 +198,8 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     if early_gaps.map(|(.., bytes)| bytes).sum::<u64>() > long_output.bytes / MAX_EARLY_DIVISOR {
         return None;
     }
-    let screens = [&observed.screenful, &observed.screenful_delayed_ack];
-    let passes = |screen: &Flow| {
+    let observed_screenfuls = [&observed.screenful, &observed.screenful_delayed_ack];
+    let passes_full_bucket = |screen: &Flow| {
         // One read may return the whole screenful, and the first segment of a flow does not show a
         // rate.
         let slow_ns = serial_ns(screen.bytes.saturating_sub(mss), rate);
@@ -207,9 +207,9 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
         slow_ns >= MIN_BUCKET_SAVING_NS
             && elapsed_ns.saturating_mul(MIN_BUCKET_RATE_FACTOR) < slow_ns
     };
-    let mut screenfuls = screens.into_iter().flatten().peekable();
+    let mut screenfuls = observed_screenfuls.into_iter().flatten().peekable();
     screenfuls.peek()?;
-    if !screenfuls.all(passes) {
+    if !screenfuls.all(passes_full_bucket) {
         return None;
     }
     let waited_ns = long_output.elapsed_ns.saturating_sub(trip_ns.unwrap_or(0));

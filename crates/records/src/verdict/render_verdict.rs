@@ -6,13 +6,13 @@
 //! the next run would name another part. Otherwise the group of layers with the largest part of an
 //! echo is named: the line, the remote host with the network, the system calls, or local software.
 //! System calls are separate from local software because the kernel also works in them for a remote
-//! host on the same machine, as with a TUN device. If a screenful waits for the terminal, the
-//! sentence mentions the terminal. The thresholds of noticeable delays are from TM-233 (section
-//! 3.1): an echo above a quarter of a second is unacceptable, one below a fortieth is not noticed.
+//! host on the same machine, for example with a TUN device. If a screenful waits for the terminal,
+//! the sentence mentions the terminal. The thresholds of noticeable delays are from TM-233 (section
+//! 3.1): an echo above 250 ms is unacceptable, and an echo below 25 ms is not noticed.
 //!
-//! The round-trip time of the network is the smaller of TCP's estimate and the connection time:
-//! TCP's includes the remote host if its acknowledgments are carried by echoes, and the connection
-//! time may include the wait for the local processor.
+//! The round-trip time of the network is the smaller of TCP's estimate and the connection time.
+//! TCP's estimate includes the time of the remote host if its acknowledgments are carried by
+//! echoes. The connection time may include the wait for the local processor.
 
 use crate::format::{count, duration, share};
 use crate::measurement::{Layer, LayerTime, Measurement, Screenful};
@@ -58,8 +58,8 @@ const UNNOTICED_NS: u64 = 25_000_000;
 /// retransmitted, regardless of the times of the layers.
 const MIN_LOSS_DIVISOR: u64 = 100;
 
-/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms with BSD's timer; a gap is one of these
-/// times plus the delay of timer and scheduler.
+/// Gaps due to a delayed acknowledgment, with the delay of timer and scheduler, ns. The
+/// acknowledgment is delayed by 40 ms on Linux, and by 200 ms with BSD's timer.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 2] =
     [38_000_000..=60_000_000, 180_000_000..=260_000_000];
 /// Time that the schedulers of both hosts may take to wake the processes, ns.
@@ -232,11 +232,11 @@ fn is_undecided(measured: &Measurement, timing: Timing<'_>) -> bool {
 /// more than the error.
 fn network_and_host_parts(measured: &Measurement, timing: Timing<'_>) -> Option<(u64, u64)> {
     let remote_ns = timing.of(Layer::RemoteHostAndNetwork);
-    let is_most = timing.groups().into_iter().all(|group| group <= remote_ns);
+    let is_remote_part_largest = timing.groups().into_iter().all(|group| group <= remote_ns);
     let trip = round_trip(measured)?.min(remote_ns);
     let host = remote_ns - trip;
-    let is_even = trip.abs_diff(host) <= bound_ns(measured);
-    (is_most && is_even && remote_ns <= LOCAL_NS).then_some((trip, host))
+    let are_parts_alike = trip.abs_diff(host) <= bound_ns(measured);
+    (is_remote_part_largest && are_parts_alike && remote_ns <= LOCAL_NS).then_some((trip, host))
 }
 
 fn undecided(measured: &Measurement, timing: Timing<'_>) -> String {
@@ -282,11 +282,11 @@ fn stall(measured: &Measurement) -> Option<u64> {
     let screenful = measured.screenful.as_ref()?;
     let gap = screenful.longest_gap_ns?;
     let timing = screenful_of(measured)?;
-    let of_that_length = DELAYED_ACK_NS.iter().any(|range| range.contains(&gap));
-    let by_the_line = timing.is_mostly(timing.of(Layer::Line));
+    let matches_delayed_ack = DELAYED_ACK_NS.iter().any(|range| range.contains(&gap));
+    let is_due_to_line = timing.is_mostly(timing.of(Layer::Line));
     // A network with a round trip as long as the gap also explains the gap.
-    let by_the_network = round_trip(measured).is_some_and(|trip| trip > gap / 2);
-    (of_that_length && !by_the_line && !by_the_network).then_some(gap)
+    let is_due_to_network = round_trip(measured).is_some_and(|trip| trip > gap / 2);
+    (matches_delayed_ack && !is_due_to_line && !is_due_to_network).then_some(gap)
 }
 
 fn too_few(measured: &Measurement) -> String {
@@ -335,15 +335,15 @@ fn nagle_stall(measured: &Measurement) -> String {
 }
 
 fn line(measured: &Measurement, timing: Timing<'_>) -> String {
-    let on_line = timing.of(Layer::Line);
+    let line_ns = timing.of(Layer::Line);
     let rate = measured.line_rate();
     let at_rate = rate.map_or_else(String::new, |rate| format!(" at {} bit/s", count(rate)));
     let mut text = format!(
         "The serial line{at_rate} takes {} of {} of {}; without other parts it would take {}",
-        share(on_line, timing.total_ns),
+        share(line_ns, timing.total_ns),
         timing.name,
         duration(timing.total_ns),
-        duration(on_line)
+        duration(line_ns)
     );
     let packets = if measured.echo.is_some() {
         Some(2)
@@ -354,10 +354,10 @@ fn line(measured: &Measurement, timing: Timing<'_>) -> String {
         rate.zip(packets).and_then(|(rate, packets)| compression_saving_ns(rate, packets))
     {
         // A line whose headers are already compressed cannot save this time.
-        if saved < on_line {
+        if saved < line_ns {
             text += &format!(
                 ", and {} with compressed headers (RFC 1144), which save {}",
-                duration(on_line - saved),
+                duration(line_ns - saved),
                 duration(saved)
             );
         }
@@ -392,10 +392,12 @@ fn own_processor(timing: Timing<'_>) -> String {
         format!(" (largest part: {}, {})", part.layer.text(), duration(part.ns))
     });
     format!(
-        "The local software takes {} of {} of {}{largest_part}; without it, it would take {}",
+        "The local software takes {} of {} of {}{largest_part}; without this time, {} would take \
+         {}",
         share(own_layers_ns, timing.total_ns),
         timing.name,
         duration(timing.total_ns),
+        timing.name,
         duration(timing.total_ns.saturating_sub(own_layers_ns))
     )
 }

@@ -7,9 +7,9 @@ use super::traffic::{Stall, gaps, largest_arrival, window_bytes};
 use crate::format::{count, duration};
 use crate::statistics;
 
-/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms with BSD's timer; RFC 9293 (section
-/// 3.8.6.3) permits 500 ms. A wait for a delayed acknowledgment takes one of these times plus the
-/// delay of timer and scheduler.
+/// Waits for a delayed acknowledgment, with the delay of timer and scheduler, ns. The
+/// acknowledgment is delayed by 40 ms on Linux, and by 200 ms with BSD's timer; RFC 9293 (section
+/// 3.8.6.3) permits 500 ms.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 3] =
     [36_000_000..=60_000_000, 90_000_000..=130_000_000, 180_000_000..=260_000_000];
 /// Delay of an acknowledgment on Linux in an exchange of short segments, ns.
@@ -38,7 +38,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
     let trip_ns = view.trip_or_zero();
     let own_ns = view.path.own_ack_delay_ns;
     // A network with a round trip as long as the wait also explains the wait.
-    let is_long = |ns: u64| ns / 2 > trip_ns;
+    let exceeds_two_trips = |ns: u64| ns / 2 > trip_ns;
     let is_wait = |stall: &Stall| match own_ns {
         Some(0) => false,
         // A timer expires early only by its granularity, and late because of the scheduler.
@@ -50,7 +50,7 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
     if is_out_of_order || view.has_reordering {
         return None;
     }
-    let selected = view.select(|stall| is_long(stall.ns) && is_wait(stall));
+    let selected = view.select(|stall| exceeds_two_trips(stall.ns) && is_wait(stall));
     if selected.is_empty() {
         return None;
     }
@@ -105,7 +105,8 @@ const MIN_ANSWERS: usize = 4;
 
 /// Returns the cost of Nagle's algorithm on the remote host for short answers. With Nagle's
 /// algorithm, an answer arrives only after the local host has acknowledged earlier data, even if
-/// the remote host computed the answer sooner. No other mechanism waits for an acknowledgment.
+/// the remote host computed the answer sooner. For an answer this short, no other mechanism makes
+/// the remote host wait for an acknowledgment.
 pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let Answers { quick_ack_ns, delayed_ack_ns } = observed.answers.as_ref()?;
     if quick_ack_ns.len().min(delayed_ack_ns.len()) < MIN_ANSWERS {
@@ -170,11 +171,12 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     let [stall] = selected.as_slice() else { return None };
     // A sender with Nagle's algorithm has one short segment in flight. Several of them fill the
     // congestion window, which Linux counts in segments, although their bytes do not.
-    let before = view.flow.arrivals.get(..stall.index)?;
-    let short = before.iter().filter(|arrival| arrival.bytes % mss.max(1) != 0).count();
-    let fewest = view.flow.bytes.div_ceil(mss.max(1));
-    let is_split = view.flow.data_packets.is_some_and(|packets| packets > fewest + 1);
-    if short > 1 || is_split {
+    let earlier_arrivals = view.flow.arrivals.get(..stall.index)?;
+    let short_count =
+        earlier_arrivals.iter().filter(|arrival| arrival.bytes % mss.max(1) != 0).count();
+    let min_packets = view.flow.bytes.div_ceil(mss.max(1));
+    let has_extra_packets = view.flow.data_packets.is_some_and(|packets| packets > min_packets + 1);
+    if short_count > 1 || has_extra_packets {
         return None;
     }
     // The waiting segment must be short, and the whole flow must fit into the window.
@@ -241,20 +243,20 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
     }
     let limited_ns = counts.limited_by_window_ns.filter(|ns| *ns > 0)?;
     let long_ns = long_ns(view);
-    let is_probed = counts.window_probes.is_some_and(|probes| probes > 0);
-    let long: u64 =
+    let has_window_probes = counts.window_probes.is_some_and(|probes| probes > 0);
+    let long_waits_ns: u64 =
         sum_ns(&view.stalls.iter().filter(|it| it.ns >= long_ns).copied().collect::<Vec<_>>());
     // Windows that are merely small open again each round trip.
-    if !is_probed && long < limited_ns / 2 {
+    if !has_window_probes && long_waits_ns < limited_ns / 2 {
         return None;
     }
-    if counts.retransmissions.is_none_or(|again| again > 0) && !is_probed {
+    if counts.retransmissions.is_none_or(|count| count > 0) && !has_window_probes {
         return None;
     }
     let selected = view.select(|stall| stall.ns >= long_ns / 2);
     let advice = "its program stops reading for that time. Check what the program does with the \
                   data, for example on a full disk";
-    let gain_ns = sum_ns(&selected).min(limited_ns.max(long));
+    let gain_ns = sum_ns(&selected).min(limited_ns.max(long_waits_ns));
     let subject = "The remote host's closed receive window";
     let cause = view.cause(CauseKind::ZeroWindow, gain_ns, subject, advice.to_owned());
     view.assign_stalls(cause, &selected)
@@ -273,13 +275,14 @@ fn slow_start_waits(bytes: u64, mss: u64) -> u64 {
 /// local receive window, or have at least two segments.
 pub(super) fn in_windows(flow: &Flow, trip_ns: Option<u64>, mss_bytes: Option<u64>) -> Option<u64> {
     let bytes = window_bytes(&flow.arrivals, trip_ns?)?;
-    let is_own = flow.counts.window_bytes.is_some_and(|own| is_window_of(own, bytes));
-    let is_several = bytes >= mss_bytes.unwrap_or(Path::MIN_MSS).saturating_mul(2);
-    (flow.direction == Direction::Incoming && (is_own || is_several)).then_some(bytes)
+    let is_own_window = flow.counts.window_bytes.is_some_and(|own| is_window_of(own, bytes));
+    let has_several_segments = bytes >= mss_bytes.unwrap_or(Path::MIN_MSS).saturating_mul(2);
+    (flow.direction == Direction::Incoming && (is_own_window || has_several_segments))
+        .then_some(bytes)
 }
 
-/// A sender uses at least a receive window divided by this number if its segments do not fill the
-/// window exactly.
+/// If the segments of a sender do not fill the receive window exactly, the sender still uses at
+/// least the window divided by this number.
 const MIN_WINDOW_USE_DIVISOR: u64 = 2;
 
 /// Returns whether a receive window of `own` bytes explains that `bytes` arrive per round trip.
@@ -291,8 +294,8 @@ const fn is_window_of(own: u64, bytes: u64) -> bool {
 /// have grown by then.
 const MIN_CONSTANT_WINDOWS: u64 = 6;
 
-/// Returns the cost of a window that is smaller than the path needs: the flow stalls for the rest
-/// of each round trip.
+/// Returns the cost of a window that is smaller than the path needs: after each window, the flow
+/// stalls until the end of the round trip.
 pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let trip_ns = view.trip_ns?;
     let bytes = view.flow.bytes;
@@ -302,9 +305,9 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let waits = u64::try_from(selected.len()).unwrap_or(u64::MAX);
     let bytes_per_wait = bytes / (waits + 1);
     let counts = &view.flow.counts;
-    let is_own = counts.window_bytes.is_some_and(|own| is_window_of(own, bytes_per_wait));
+    let is_own_window = counts.window_bytes.is_some_and(|own| is_window_of(own, bytes_per_wait));
     // A constant window is not due to slow start.
-    let allowed_waits = match view.window_bytes.is_some() || is_own {
+    let allowed_waits = match view.window_bytes.is_some() || is_own_window {
         true => 0,
         false => slow_start_waits(bytes, mss),
     };
@@ -323,16 +326,19 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     // round trips of slow start is not small. In both cases the round-trip time is the limit, and
     // not a buffer.
     let may_grow = waits < MIN_CONSTANT_WINDOWS || view.window_bytes.is_none();
-    let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS) && may_grow;
-    if (view.has_losses || is_large) && !is_own && view.flow.direction == Direction::Incoming {
+    let is_window_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS) && may_grow;
+    if (view.has_losses || is_window_large)
+        && !is_own_window
+        && view.flow.direction == Direction::Incoming
+    {
         return None;
     }
     // The first flight has ten segments of any size; a single wait after it is slow start.
     let is_first_flight = waits == 1 && size <= mss.saturating_mul(INITIAL_SEGMENTS);
-    if is_first_flight && !is_own && view.flow.direction == Direction::Incoming {
+    if is_first_flight && !is_own_window && view.flow.direction == Direction::Incoming {
         return None;
     }
-    let (kind, subject, remedy) = owner_of_window(view, size, is_own);
+    let (kind, subject, remedy) = owner_of_window(view, size, is_own_window);
     let advice = format!(
         "{} bytes are sent in each round trip of {}, {}{remedy}",
         count(size),
@@ -342,7 +348,7 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let cause = view.cause(kind, gain_ns, subject, advice);
     let cause = view.assign_stalls(cause, &selected);
     // A local window of the usual size is not a cause; only a smaller one is a setting to change.
-    cause.filter(|_| !is_own || size < USUAL_WINDOW_BYTES)
+    cause.filter(|_| !is_own_window || size < USUAL_WINDOW_BYTES)
 }
 
 /// Initial receive buffer of Linux, the second value of `tcp_rmem`.

@@ -183,18 +183,18 @@ pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let percent = |count: usize, of: usize| count * 100 >= of * PERIODIC_PERCENT;
     let starts = windows.iter().zip(windows.iter().skip(1));
     let is_round_trip = |ns: u64| (trip_ns - trip_ns / 8..=trip_ns + trip_ns / 4).contains(&ns);
-    let is_next = |from: &Window, to: &Window| {
+    let is_one_trip_later = |from: &Window, to: &Window| {
         let time_since = |ns: u64| to.begin_ns.saturating_sub(ns);
         is_round_trip(time_since(from.begin_ns)) || is_round_trip(time_since(from.end_ns))
     };
-    let periodic = starts.filter(|(from, to)| is_next(from, to)).count();
-    let is_periodic = percent(periodic, windows.len().saturating_sub(1));
+    let periodic_count = starts.filter(|(from, to)| is_one_trip_later(from, to)).count();
+    let is_periodic = percent(periodic_count, windows.len().saturating_sub(1));
     // The last window is a remainder.
     let sizes: Vec<u64> = windows.iter().rev().skip(1).map(|window| window.bytes).collect();
     let typical = statistics::median(&sizes)?;
-    let alike = sizes.iter().filter(|bytes| bytes.abs_diff(typical) <= typical / 4).count();
-    let is_alike = percent(alike, sizes.len());
-    (windows.len() >= MIN_WINDOWS && is_periodic && is_alike).then_some(typical)
+    let similar_count = sizes.iter().filter(|bytes| bytes.abs_diff(typical) <= typical / 4).count();
+    let are_sizes_alike = percent(similar_count, sizes.len());
+    (windows.len() >= MIN_WINDOWS && is_periodic && are_sizes_alike).then_some(typical)
 }
 
 /// A flow that is fast at first and slow from then on.

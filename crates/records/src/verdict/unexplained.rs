@@ -47,13 +47,13 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
         true => has_lost_before(observed),
         false => has_losses(observed) == Some(true),
     };
-    let is_lost = unfinished.is_acknowledged == Some(false) && is_lossy;
+    let is_request_lost = unfinished.is_acknowledged == Some(false) && is_lossy;
     let waited_ns = unfinished.waited_ns;
     let (operation, subject) = match unfinished.is_echo {
         true => (Operation::Echo, "the key"),
         false => (Operation::Screenful, "the request for output"),
     };
-    is_lost.then(|| Cause {
+    is_request_lost.then(|| Cause {
         kind: CauseKind::RetransmissionTimeouts,
         operation,
         cost_ns: waited_ns,
@@ -73,8 +73,8 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
 fn has_lost_before(observed: &Observation) -> bool {
     let Some(echo) = &observed.echo else { return false };
     let times = [echo.without_own_wait_ns(), echo.erasures_ns.clone()];
-    let is_late = times.iter().flat_map(|times| lateness_ns(times)).any(|ns| ns > 0);
-    is_late || echo.counts.out_of_order_in.is_some_and(|count| count > 0)
+    let has_late_echo = times.iter().flat_map(|times| lateness_ns(times)).any(|ns| ns > 0);
+    has_late_echo || echo.counts.out_of_order_in.is_some_and(|count| count > 0)
 }
 
 /// Returns the cause if packets are dropped because of their size. The result is qualified if other
@@ -88,11 +88,15 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option
         is_acknowledged,
         ..
     } = *unfinished;
-    let is_long = expected_bytes >= LONG_BYTES
+    let is_long_output = expected_bytes >= LONG_BYTES
         && expected_bytes > largest_complete_bytes
         && largest_complete_bytes < mss_bytes;
-    let is_silent = received_bytes < LONG_BYTES.min(expected_bytes / 2);
-    if !(is_long && is_silent && largest_complete_bytes > 0 && is_acknowledged == Some(true)) {
+    let is_almost_silent = received_bytes < LONG_BYTES.min(expected_bytes / 2);
+    if !(is_long_output
+        && is_almost_silent
+        && largest_complete_bytes > 0
+        && is_acknowledged == Some(true))
+    {
         return None;
     }
     let observation_text = format!(
@@ -167,9 +171,9 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     let median_ns = |echoes: &super::Echoes| statistics::median(&echoes.samples_ns);
     let idle_ns = observed.echo.as_ref().and_then(median_ns).unwrap_or(0);
     let loaded_ns = observed.echo_under_load.as_ref().and_then(super::Echoes::settled_ns);
-    let held =
+    let held_and_queued =
         loaded_ns.and_then(|total_ns| unsent_output_behind_queue(observed, idle_ns, total_ns));
-    if let Some([held, queue]) = held.filter(|[held, _]| held.stands_out()) {
+    if let Some([held, queue]) = held_and_queued.filter(|[held, _]| held.stands_out()) {
         return vec![held, queue];
     }
     let loaded_echo = loaded_ns.map(|total_ns| echo_during_output(observed, idle_ns, total_ns));

@@ -15,8 +15,8 @@ pub(super) struct PhaseDurations {
 }
 
 impl PhaseDurations {
-    /// Returns the phases of a component that fails every `cycle_hours` on average and is down for
-    /// the fraction `down_part` of the time.
+    /// Returns the mean up and down times of a component that fails every `cycle_hours` on average
+    /// and is down for the fraction `down_part` of the time.
     fn failing_every(cycle_hours: f64, down_part: f64) -> Self {
         let cycle_s = (cycle_hours * HOUR_S).max(1.0);
         let down_part = down_part.clamp(0.0, 1.0);
@@ -115,9 +115,9 @@ impl Host {
     }
 }
 
-/// Returns the failures of the logger that occur while its host is up, derived from the difference
-/// between the failure rates of logger and host. Returns `None` if the logger does not fail more
-/// often, or is not less available, than its host.
+/// Returns the mean up and down times of the logger while its host is up, derived from the
+/// differences in failure rate and availability between logger and host. Returns `None` if the
+/// logger does not fail more often, or is not less available, than its host.
 fn logger_phases(rates: &Rates) -> Option<PhaseDurations> {
     let failures = 1.0 / rates.logger_failure_hours - 1.0 / rates.host_failure_hours;
     let down_part = 1.0 - rates.logger_availability / rates.host_availability;

@@ -3,12 +3,12 @@
 //!
 //! A host alternates between up and down for exponentially distributed times, and so does its
 //! logger (the login server), independently. The mean times are derived from the paper's table I,
-//! as if its values were the true ones. The survey then measures availability and failures by the
-//! paper's own rules:
+//! as if the measured values of this table were exact. The survey then measures availability and
+//! failures by the paper's own rules:
 //!
 //! - A try succeeds if the logger answers within the time limit.
 //! - The outcome of a try applies until the next try.
-//! - A host counts as available if it is not dead.
+//! - A host counts as available if it is up, even if its logger does not answer.
 //! - A failure to connect is counted if a failed try follows a successful one.
 //!
 //! The module also replays the paper's transfers: each is repeated with the FTP and TCP of

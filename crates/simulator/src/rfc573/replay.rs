@@ -1,7 +1,7 @@
 //! A replayed transfer of RFC 573, with the FTP and TCP of `protocols` between two hosts of 1973.
 //!
 //! ```text
-//!  local host ── interface ── IMP ── line ── IMP ── ... ── interface ── remote host
+//! local host ── interface ── IMP ── line ── IMP ── ... ── interface ── remote host
 //! ```
 //!
 //! The inputs are the paper's data of a transfer: the hosts, the command, the number of bits, and
@@ -9,8 +9,8 @@
 //! duration. The slowest part of the path is simulated as a line with its rate, and the other parts
 //! delay every datagram by the time of one packet. A TCP window represents an allocation of the
 //! NCP, and a segment represents a message. The headers are those of TCP and IP, with 320 bits per
-//! message. The headers of the NCP had 72 bits per message, and those of its IMP 152 bits per
-//! packet.
+//! message. In 1973 the headers of the NCP had 72 bits per message, and those of the IMPs 152 bits
+//! per packet.
 
 use super::endpoint::{Endpoint, EndpointParameters};
 use super::scenario::{Allocates, Network, Remote};

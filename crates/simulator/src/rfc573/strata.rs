@@ -1,7 +1,7 @@
 //! The division of RFC 573's transfers by program, direction and type.
 //!
-//! Table II has totals by type, and totals by program and direction, but not by all three. The
-//! division is therefore part of the scenario.
+//! Table II has totals by type, and totals by program and direction, but no totals by all three
+//! properties together. The division is therefore part of the scenario.
 
 use super::replay::{Form, Verb};
 use crate::limits::{OutOfRange, within};
@@ -12,21 +12,21 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strata {
-    /// Words of 36 bits sent by the local server.
+    /// Transfers of type image (words of 36 bits) sent by the local server.
     pub server_sends_image: Stratum,
-    /// Words of 36 bits received by the local server.
+    /// Transfers of type image (words of 36 bits) received by the local server.
     pub server_receives_image: Stratum,
-    /// Words of 36 bits received by the local user program.
+    /// Transfers of type image (words of 36 bits) received by the local user program.
     pub user_receives_image: Stratum,
-    /// Words of 36 bits sent by the local user program.
+    /// Transfers of type image (words of 36 bits) sent by the local user program.
     pub user_sends_image: Stratum,
-    /// ASCII sent by the local server.
+    /// ASCII transfers sent by the local server.
     pub server_sends_ascii: Stratum,
-    /// ASCII received by the local server.
+    /// ASCII transfers received by the local server.
     pub server_receives_ascii: Stratum,
-    /// ASCII received by the local user program.
+    /// ASCII transfers received by the local user program.
     pub user_receives_ascii: Stratum,
-    /// ASCII sent by the local user program, with STOR or MLFL.
+    /// ASCII transfers sent by the local user program, with STOR or MLFL.
     pub user_sends_ascii: Stratum,
 }
 

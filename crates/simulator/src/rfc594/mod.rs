@@ -7,12 +7,13 @@
 //! Every interval of a transfer is charged to the component for which the transfer had to wait, so
 //! the parts add up to the total time. One message is in transit at a time: the sender waits for
 //! its RFNM, and for the allocation that the receiver sends after it has received the message. An
-//! RFNM includes a buffer reservation for the next message; a slow host loses the reservation, and
-//! its IMP must request it again (RFC 619).
+//! RFNM includes a buffer reservation for the next message. If the host is slow, the reservation
+//! expires, and the IMP of the host must request it again (RFC 619).
 //!
 //! The hosts' processing is not modeled: processor times are the RFC's own values. The RFC measured
 //! only users; for a server, the value of a user that performed the same operation is used. The
-//! rest of the measured time is reported as left over; no parameter is fitted to reduce it.
+//! time that the model does not explain is reported as left over; no parameter is fitted to reduce
+//! it.
 
 mod interface;
 mod subnet;

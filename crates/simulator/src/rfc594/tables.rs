@@ -59,29 +59,29 @@ fn millis(time: Duration) -> f64 {
 
 fn interfaces(scenario: &Scenario) -> Table {
     let kbps = |bit_ns: u64| 1e6 / bit_ns as f64;
-    let configured = Interface::distant(scenario.cable_feet);
+    let distant = Interface::distant(scenario.cable_feet);
     let rest = |interface: &Interface| millis(interface.to_host(MESSAGE_BITS - 1_008));
     let local = Interface::local(LOCAL_FEET);
     let message = |interface: &Interface| millis(interface.to_host(MESSAGE_BITS));
     // "Substantially faster than our 300 kilobaud."
-    let faster = Extent::MoreThan(300.0);
+    let expected_kbps = Extent::MoreThan(300.0);
     Table {
         number: "1",
         title: "host interface, distant, with 342 feet of cable",
         unit: "as named",
         rows: vec![
-            Row::fit("host to IMP, kbit/s", kbps(configured.to_imp_ns), 0).measured(310.0),
-            Row::fit("IMP to host, kbit/s", kbps(configured.to_host_ns), 0).measured(290.0),
+            Row::fit("host to IMP, kbit/s", kbps(distant.to_imp_ns), 0).measured(310.0),
+            Row::fit("IMP to host, kbit/s", kbps(distant.to_host_ns), 0).measured(290.0),
             Row::output("host to IMP, local, 30 feet, kbit/s", kbps(local.to_imp_ns), 0)
-                .predicted(faster),
+                .predicted(expected_kbps),
             Row::output("IMP to host, local, 30 feet, kbit/s", kbps(local.to_host_ns), 0)
-                .predicted(faster),
+                .predicted(expected_kbps),
             Row::output("full message, before, ms", message(&Interface::BEFORE), 0)
                 .predicted(Extent::About(100.0)),
-            Row::fit("full message, now, ms", message(&configured), 0).predicted(30.0),
+            Row::fit("full message, now, ms", message(&distant), 0).predicted(30.0),
             Row::output("RFNM after all packets, before, ms", rest(&Interface::BEFORE), 0)
                 .predicted(80.0),
-            Row::fit("RFNM after all packets, now, ms", rest(&configured), 0),
+            Row::fit("RFNM after all packets, now, ms", rest(&distant), 0),
         ],
         why: "The RFC's two rates are not those of one cable: 310 kbit/s are the rate of 334 feet, \
               and 290 kbit/s that of 350 feet. The RFC states \"almost 100\" and 80 ms, but the \

@@ -1,4 +1,4 @@
-//! The application of the campaign, which sends a file and verifies the received file.
+//! The application of the fault campaign, which sends a file and verifies the received file.
 
 use protocols::Cx;
 use protocols::application::Stream;

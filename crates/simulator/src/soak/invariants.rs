@@ -186,8 +186,8 @@ impl Trial<'_> {
         world.user.application.tcp_app.is_over() && is_server_over
     }
 
-    /// Returns the time by which `side` must make progress in the calm phase; `None` once its
-    /// connection has ended.
+    /// Returns the time by which `side` must make progress in the calm phase; `None` once the
+    /// connection of `side` has ended, or if the server of the scenario restarts.
     fn progress_deadline(&self, world: &Pair, side: Side) -> Option<ProgressDeadline> {
         let status = status(world, side).filter(|status| status.close_reason.is_none())?;
         if self.scenario.restarts_at.is_some() {
@@ -211,11 +211,11 @@ impl Trial<'_> {
         {
             return;
         }
-        let due: Vec<ProgressDeadline> = self
+        let expired_deadlines: Vec<ProgressDeadline> = self
             .progress_deadlines
             .extract_if(.., |progress_deadline| progress_deadline.deadline < now)
             .collect();
-        for ProgressDeadline { side, is_waiting, acknowledged, .. } in due {
+        for ProgressDeadline { side, is_waiting, acknowledged, .. } in expired_deadlines {
             let Some(status) = status(world, side) else { continue };
             let is_still_waiting = is_waiting && status.recovery.outstanding > 0;
             if is_still_waiting && status.statistics.bytes_acknowledged == acknowledged {
@@ -279,14 +279,15 @@ impl Trial<'_> {
 
     /// Checks that TCP has accepted no forged ICMP error.
     fn check_forged_errors(&self, world: &Pair) -> Result<(), String> {
-        let both =
+        let sum_of_hosts =
             |counter| world.user.meter.counted(counter) + world.server.meter.counted(counter);
-        let believed = both(Counter::TcpIcmpErrors);
+        let believed_count = sum_of_hosts(Counter::TcpIcmpErrors);
         // An error sent by a host may be duplicated.
-        let reported = self.observations.reported_errors.get() + 2 * both(Counter::IcmpErrorsOut);
-        if believed > reported {
+        let reported_count =
+            self.observations.reported_errors.get() + 2 * sum_of_hosts(Counter::IcmpErrorsOut);
+        if believed_count > reported_count {
             return Err(format!(
-                "{believed} ICMP errors were believed, and {reported} were reported"
+                "{believed_count} ICMP errors were believed, and {reported_count} were reported"
             ));
         }
         Ok(())
@@ -331,7 +332,7 @@ fn check_complete(host: &SoakHost) -> Result<(), String> {
 }
 
 /// Returns whether `host` was reset only because the peer's TIME-WAIT was over before an
-/// acknowledgment arrived. All data was received at both ends.
+/// acknowledgment arrived. This requires that both ends have received all data.
 fn is_after_time_wait(host: &SoakHost, peer: &SoakHost, peer_time_wait: Duration) -> bool {
     let tcp_app = &host.application.tcp_app;
     let has_all_data = tcp_app.stream.received == tcp_app.stream.expected.len();

@@ -471,8 +471,8 @@ fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -
 /// Returns the number of packet buffers of a host: few in some runs, but enough for all fragments
 /// of one segment.
 fn packets(draw: &mut Draw, conditions: &Conditions) -> usize {
-    let is_cut = conditions.mtus.iter().any(|mtu| *mtu < IPV4_FLOOR);
-    if draw.one_in(6) && !is_cut { 4 } else { Pool::DEFAULT_LIMIT }
+    let has_fragments = conditions.mtus.iter().any(|mtu| *mtu < IPV4_FLOOR);
+    if draw.one_in(6) && !has_fragments { 4 } else { Pool::DEFAULT_LIMIT }
 }
 
 fn pace(draw: &mut Draw) -> Pace {

@@ -1,15 +1,16 @@
-//! Predictions from a short probe, compared with a longer session, on a hundred random paths. Fifty
-//! paths have 19 kbit/s to 20 Mbit/s and 2 to 150 ms. The other fifty have wider ranges (9,600
-//! bit/s to 100 Mbit/s and 1 to 300 ms) that were not used in the development of the model.
+//! Tests that compare predictions from a short probe with a longer session, on a hundred random
+//! paths. Fifty paths have rates of 19 kbit/s to 20 Mbit/s and round-trip times of 2 to 150 ms. The
+//! other fifty have wider ranges (9,600 bit/s to 100 Mbit/s and 1 to 300 ms) that were not used in
+//! the development of the model.
 //!
 //! A second test predicts file transfers over fifty long fast paths (40 to 200 Mbit/s, 50 to 200
-//! ms) between hosts whose buffers grow. The probe is a sixteenth of each file in a separate
-//! connection, and spends most of its time in slow start.
+//! ms) between hosts whose buffers grow. The probe transfers a sixteenth of each file over a
+//! separate connection, and spends most of its time in slow start.
 //!
-//! Like the probe of `plumb measure`, the probe downloads one, six and eighteen lines of text. It
-//! also measures echoes during a transfer. This transfer has four times as many bytes as the
-//! buffers of both ends can hold, because a shorter one does not fill the buffers and its echo
-//! times would not be representative. The predicted transfer is five times as long.
+//! Like the probe of `plumb measure`, the probe of the first test downloads one, six and eighteen
+//! lines of text. It also measures echoes during a transfer. This transfer has four times as many
+//! bytes as the buffers of both ends can hold, because a shorter one does not fill the buffers and
+//! its echo times would not be representative. The predicted transfer is five times as long.
 
 use crate::observed_session::Session;
 use crate::probe::Stage;
@@ -28,10 +29,10 @@ struct Trial {
     transfer: [u64; 2],
 }
 
-/// Returns a log-uniformly distributed random value from `least` to `most`.
-fn log_uniform(rng: &mut Rng, least: f64, most: f64) -> f64 {
+/// Returns a log-uniformly distributed random value from `min` to `max`.
+fn log_uniform(rng: &mut Rng, min: f64, max: f64) -> f64 {
     let part = rng.below(1 << 20) as f64 / f64::from(1 << 20);
-    least * (most / least).powf(part)
+    min * (max / min).powf(part)
 }
 
 /// Ranges of the parameters of random paths.
@@ -49,10 +50,10 @@ const WIDER_RANGES: PathRanges =
 
 fn trial(seed: u64, ranges: &PathRanges) -> Trial {
     let mut rng = Rng::from_seed(seed);
-    let [least, most] = ranges.rates_bps;
-    let rate_bps = log_uniform(&mut rng, least, most);
-    let [least, most] = ranges.trips_s;
-    let trip = Duration::from_secs_f64(log_uniform(&mut rng, least, most));
+    let [min, max] = ranges.rates_bps;
+    let rate_bps = log_uniform(&mut rng, min, max);
+    let [min, max] = ranges.trips_s;
+    let trip = Duration::from_secs_f64(log_uniform(&mut rng, min, max));
     let window =
         (rate_bps / 8.0 * log_uniform(&mut rng, 0.1, 1.5)).clamp(4_000.0, 64_000.0) as usize;
     let mut session = Session::healthy(trip, seed);

@@ -66,8 +66,9 @@ fn limit_ms() -> u64 {
     u64::try_from(INTERRUPT_LIMIT.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Measures all paths whose label contains one of `filters`, or all, interleaved at each rate from
-/// `slowest` on, in bytes per second.
+/// Measures the paths whose label contains one of `filters`, or all paths if `filters` is empty.
+/// The display rates are those from `slowest` on, in bytes per second; at each rate the paths are
+/// interleaved.
 pub(in crate::bench) fn run(
     conditions: &Conditions,
     amount: Amount,

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 /// Largest ratio of the echo time to that of the best third-party Telnet pair.
 const ECHO_GOAL: f64 = 0.90;
-/// Largest ratio of both ends' processor time per key to that of the third-party Telnet pair with
-/// the least.
+/// Largest ratio of both ends' processor time per key to the least processor time of a third-party
+/// Telnet pair.
 const CPU_GOAL: f64 = 0.80;
-/// Largest time of a screenful from the key that requested it, in milliseconds. The time between
-/// the first and the last byte is no measure: it is short if a program holds back the first bytes
-/// until the last ones.
+/// Largest time from the key that requests a screenful to its last byte, in milliseconds. The time
+/// between the first and the last byte is not used: it is short if a program delays the first bytes
+/// until the last ones are available.
 const SCREENFUL_GOAL_MS: f64 = 1.5;
 /// Largest ratio of the time of a screenful to that of inetutils.
 const SCREENFUL_GOAL: f64 = 0.05;
@@ -88,7 +88,7 @@ fn verdicts(paths: &[Path], measured: &[Rounds]) -> Vec<Verdict> {
             paths.iter().any(|path| path.label == rounds.label && path.is_third_party_telnet())
         })
         .collect();
-    let best = |figure: Figure| others.iter().copied().min_by_key(|path| least(path, figure));
+    let best = |figure: Figure| others.iter().copied().min_by_key(|path| sort_key(path, figure));
     let echo: Figure = |round| round.echo(50);
     let screen: Figure = |round| records::statistics::median(&round.key_to_screen_ns);
     let ms = ours.median_of(screen).map(|ns| ns as f64 / 1e6);
@@ -125,8 +125,8 @@ fn verdicts(paths: &[Path], measured: &[Rounds]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Sort key: the least median first, unknown figures last.
-fn least(path: &Rounds, figure: Figure) -> u64 {
+/// Returns the median of `figure` as a sort key: the smallest median first, unknown figures last.
+fn sort_key(path: &Rounds, figure: Figure) -> u64 {
     path.median_of(figure).unwrap_or(u64::MAX)
 }
 
@@ -136,9 +136,8 @@ fn find<'a>(measured: &'a [Rounds], label: &str) -> Option<&'a Rounds> {
 
 fn ratio(what: &str, path: &Rounds, peer: Option<&Rounds>, figure: Figure, goal: f64) -> Verdict {
     let ratio_to_peer = peer.and_then(|peer| path.ratio_to(peer, figure));
-    let spread = ratio_to_peer.map_or_else(String::new, |ratio: Ratio| {
-        format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest)
-    });
+    let spread = ratio_to_peer
+        .map_or_else(String::new, |ratio: Ratio| format!(" ({:.2}-{:.2})", ratio.min, ratio.max));
     let peer = peer.map_or(UNKNOWN, |peer| peer.label.as_str());
     Verdict {
         what: format!("{}, {what}, as a ratio to {peer}{spread}", path.label),

@@ -24,7 +24,7 @@ use protocols::rng::Rng;
 use records::format::UNKNOWN;
 use std::io::{self, Write};
 
-/// Measures all paths whose label contains one of `filters`, or all.
+/// Measures the paths whose label contains one of `filters`, or all paths if `filters` is empty.
 pub(super) fn run(conditions: &Conditions, amount: Amount, filters: &[String]) -> Result<Report> {
     let mut harness = Harness::new(conditions.pinning())?;
     let mut paths = Vec::new();

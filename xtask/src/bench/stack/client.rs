@@ -41,7 +41,7 @@ pub(super) struct Bulk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Echo {
     /// Shortest round-trip time.
-    pub(super) least_ns: u64,
+    pub(super) min_ns: u64,
     /// Median round-trip time.
     pub(super) p50_ns: u64,
     /// 90th percentile of the round-trip time.
@@ -53,7 +53,7 @@ pub(super) struct Echo {
 impl Echo {
     fn from_samples(samples_ns: &[u64]) -> Option<Self> {
         Some(Self {
-            least_ns: *samples_ns.iter().min()?,
+            min_ns: *samples_ns.iter().min()?,
             p50_ns: percentile(samples_ns, 50)?,
             p90_ns: percentile(samples_ns, 90)?,
             p99_ns: percentile(samples_ns, 99)?,

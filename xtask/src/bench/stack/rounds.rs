@@ -146,7 +146,7 @@ fn bulk_to_json(bulk: Bulk) -> Value {
 
 fn echo_to_json(echo: Echo) -> Value {
     json!({
-        "least_ns": echo.least_ns,
+        "least_ns": echo.min_ns,
         "p50_ns": echo.p50_ns,
         "p90_ns": echo.p90_ns,
         "p99_ns": echo.p99_ns,
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn failed_rounds_are_excluded_from_ratios() {
-        let echo = |ns| Some(Echo { least_ns: 1, p50_ns: ns, p90_ns: ns, p99_ns: ns });
+        let echo = |ns| Some(Echo { min_ns: 1, p50_ns: ns, p90_ns: ns, p99_ns: ns });
         let results = |echoes: [Option<Echo>; 2]| Results {
             rounds: echoes.map(|echo| Round { echo, ..Round::default() }).into(),
             ..Results::default()

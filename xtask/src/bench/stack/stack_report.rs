@@ -107,7 +107,7 @@ impl Measured<'_> {
         for (contender, results) in self.all.iter().filter(|(contender, _)| contender.can_spin) {
             table.row([
                 contender.label.to_owned(),
-                micros(results.median_of(|round| Some(round.spun?.least_ns))),
+                micros(results.median_of(|round| Some(round.spun?.min_ns))),
                 micros(results.median_of(spun_p50)),
                 micros(results.median_of(|round| Some(round.spun?.p90_ns))),
                 micros(results.median_of(|round| Some(round.spun?.p99_ns))),
@@ -156,7 +156,7 @@ impl Measured<'_> {
         for goal in GOALS {
             let ours = self.results_of(goal.ours).and_then(|ours| (goal.figure)(self, ours));
             let best = self.best_peer(&goal);
-            let bound = if goal.is_least { "at least" } else { "at most" };
+            let bound = if goal.is_lower_bound { "at least" } else { "at most" };
             table.row([
                 goal.what.to_owned(),
                 format!("{bound} {}", goal.bound),
@@ -166,7 +166,7 @@ impl Measured<'_> {
             ]);
             data.push(json!({
                 "what": goal.what,
-                "is_at_least": goal.is_least,
+                "is_at_least": goal.is_lower_bound,
                 "goal": goal.bound,
                 "found": ours,
                 "is_met": ours.map(|ours| goal.verdict(ours) == "met"),
@@ -189,7 +189,7 @@ impl Measured<'_> {
         let found = peers.filter_map(|(contender, results)| {
             Some((contender.name, (goal.figure)(self, results)?))
         });
-        let sign = if goal.is_least { -1.0 } else { 1.0 };
+        let sign = if goal.is_lower_bound { -1.0 } else { 1.0 };
         found.min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))
     }
 
@@ -204,7 +204,7 @@ impl Measured<'_> {
 struct Goal {
     what: &'static str,
     bound: f64,
-    is_least: bool,
+    is_lower_bound: bool,
     /// Name of the contender whose figure counts.
     ours: &'static str,
     figure: fn(&Measured<'_>, &Results) -> Option<f64>,
@@ -212,7 +212,7 @@ struct Goal {
 
 impl Goal {
     fn verdict(&self, found: f64) -> &'static str {
-        let is_met = if self.is_least { found >= self.bound } else { found <= self.bound };
+        let is_met = if self.is_lower_bound { found >= self.bound } else { found <= self.bound };
         if is_met { "met" } else { "missed" }
     }
 }
@@ -230,98 +230,98 @@ const GOALS: [Goal; 14] = [
     Goal {
         what: "bulk in, MTU 1500, x kernel",
         bound: 0.90,
-        is_least: true,
+        is_lower_bound: true,
         ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, rate_in),
     },
     Goal {
         what: "bulk out, MTU 1500, x kernel",
         bound: 0.90,
-        is_least: true,
+        is_lower_bound: true,
         ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, rate_out),
     },
     Goal {
         what: "CPU of both ends, in (s/Gbit)",
         bound: 0.023,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |_, one| Some(one.median_of(cost_in)? as f64 / 1e9),
     },
     Goal {
         what: "CPU of both ends, out (s/Gbit)",
         bound: 0.023,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |_, one| Some(one.median_of(cost_out)? as f64 / 1e9),
     },
     Goal {
         what: "plain TUN, in, x smoltcp",
         bound: 1.0,
-        is_least: true,
+        is_lower_bound: true,
         ours: "plumb-plain",
         figure: |all, one| Some(one.ratio_to(all.smoltcp(rate_in)?, rate_in)?.median),
     },
     Goal {
         what: "plain TUN, out, x smoltcp",
         bound: 1.0,
-        is_least: true,
+        is_lower_bound: true,
         ours: "plumb-plain",
         figure: |all, one| Some(one.ratio_to(all.smoltcp(rate_out)?, rate_out)?.median),
     },
     Goal {
         what: "echo p50, one processor, x kernel",
         bound: 0.82,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, echo_p50),
     },
     Goal {
         what: "echo p50, yielding before sleep, x kernel",
         bound: 0.82,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-yield",
         figure: |all, one| to_kernel(all, one, echo_p50),
     },
     Goal {
         what: "echo p99, one processor (µs)",
         bound: 18.0,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |_, one| Some(one.median_of(echo_p99)? as f64 / 1e3),
     },
     Goal {
         what: "echo p50, two spinning, x kernel",
         bound: 0.92,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |all, one| to_kernel(all, one, spun_p50),
     },
     Goal {
         what: "echo over all connections in turn, x one",
         bound: 1.2,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |_, one| one.growth(),
     },
     Goal {
         what: "echo on one of the most connections, x one",
         bound: 1.2,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |_, one| one.growth_of_same(),
     },
     Goal {
         what: "memory of an idle connection (KB)",
         bound: 1.0,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |_, one| Some(one.bytes_per_connection()? / 1024.0),
     },
     Goal {
         what: "echo p50, meters on, x meters off",
         bound: 1.03,
-        is_least: false,
+        is_lower_bound: false,
         ours: "plumb-tun",
         figure: |all, one| Some(one.ratio_to(all.results_of("plumb-unmetered")?, echo_p50)?.median),
     },

@@ -1,4 +1,5 @@
-//! The peers: other user-space stacks, built from their registries when they are measured.
+//! The peers: other user-space stacks, downloaded from their registries and built when they are
+//! measured.
 //!
 //! For each peer, `xtask/peers` has a small program that implements the server interface; build
 //! results are under `target/peers`. A peer that cannot be built is left out, with the reason.

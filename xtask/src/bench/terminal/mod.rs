@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_speed_is_the_ratio_of_the_peers_time_to_plumbs() {
         let rounds = Rounds { name: "mixed", bytes: 3_000, times_ns: vec![(10, 20), (10, 30)] };
-        assert_eq!(rounds.speed().map(|ratio| ratio.greatest), Some(3.0));
+        assert_eq!(rounds.speed().map(|ratio| ratio.max), Some(3.0));
         assert_eq!(rounds.rate(Some(1_000)), "3000");
         assert_eq!(rounds.rate(None), "-");
     }

@@ -1,8 +1,8 @@
 //! Input of the terminal benchmark: five kinds of output, generated from a seed.
 //!
 //! No recording of a real session is needed: the expensive operations of a terminal are known, and
-//! each kind of output has many operations of one type. All are for a screen of 80 columns and 24
-//! rows.
+//! each kind of output has many operations of one type. All output is for a screen of 80 columns
+//! and 24 rows.
 
 use protocols::rng::Rng;
 use std::fmt::Write as _;

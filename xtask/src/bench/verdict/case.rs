@@ -35,7 +35,7 @@ impl Service {
     }
 }
 
-/// Generator of a case.
+/// Generator that draws a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Generator {
     #[default]
@@ -92,8 +92,8 @@ pub(super) enum Peer {
     Atftpd,
     Dnsmasq,
     PlumbTftp,
-    /// The following servers are used only by the second generator (`super::second`): Python
-    /// scripts, and other modes of the servers above.
+    // The servers below are used only by the second generator (`super::second`): Python scripts,
+    // and other modes of the servers above.
     PythonTelnetd,
     VsftpdInetd,
     PyftpdlibThreads,
@@ -214,7 +214,7 @@ pub(super) struct Path {
     pub(super) control: Control,
 }
 
-/// Reason why a case without a cause may take long although nothing is wrong.
+/// Kind of path in a case without an injected cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Healthy {
     /// A short, fast path.

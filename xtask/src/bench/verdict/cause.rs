@@ -48,8 +48,8 @@ pub(super) enum Kind {
 pub(super) struct Quantity {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
-    pub(super) least: u64,
-    pub(super) most: u64,
+    pub(super) min: u64,
+    pub(super) max: u64,
 }
 
 /// Properties of a kind of cause.
@@ -86,10 +86,10 @@ pub(super) enum Resource {
 pub(super) const fn quantity(
     name: &'static str,
     unit: &'static str,
-    least: u64,
-    most: u64,
+    min: u64,
+    max: u64,
 ) -> Option<Quantity> {
-    Some(Quantity { name, unit, least, most })
+    Some(Quantity { name, unit, min, max })
 }
 
 pub(super) const fn row(

@@ -1,10 +1,11 @@
 //! The first generator of the verdict benchmark: cases from a seed, without I/O.
 //!
 //! One case in five is healthy, one in five has two causes. A case depends only on the seed and its
-//! own number, so that `--seed N --case K` repeats it. Kinds are taken in order from a permutation
-//! of all pairs of service and cause, so that a run of some sixty cases covers most of them; all
-//! else is random. File sizes follow from the magnitude, so that the cause takes seconds and not
-//! minutes. Whether the cause dominates is not assumed but measured (`super::truth`).
+//! own number, so that `--seed N --case K` repeats it. Service and cause are taken in order from a
+//! permutation of all pairs, so that a run of some sixty cases covers most of the pairs; everything
+//! else is random. The size of a file depends on the cause and its magnitude, so that a transfer
+//! takes seconds and not minutes. Whether a cause dominates is not assumed but measured
+//! (`super::truth`).
 
 use super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell};
 use super::cause::{Cause, Kind, ROWS, Resource, Row};
@@ -46,7 +47,7 @@ fn pair(seed: u64, number: u64) -> (Service, &'static Row) {
 
 fn draw_cause(row: &Row, service: Service, rng: &mut Rng) -> Cause {
     let mut draw = |quantity: Option<super::cause::Quantity>| {
-        quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
+        quantity.map_or(0, |quantity| rng.log_uniform(quantity.min, quantity.max))
     };
     let mut size = draw(row.size);
     let mut second = draw(row.second);
@@ -191,7 +192,7 @@ fn path(service: Service, kinds: &[Kind], rng: &mut Rng) -> Path {
 /// Returns the approximate transfer rate of a file, bytes per second.
 fn bytes_per_second(path: &Path, causes: &[Cause]) -> f64 {
     let mut rtt_s = path.rtt_us as f64 / 1e6;
-    let mut most = path.rate_kbps.map_or(4e6, |rate| rate as f64 * 125.0);
+    let mut max_rate = path.rate_kbps.map_or(4e6, |rate| rate as f64 * 125.0);
     for cause in causes {
         if cause.kind == Kind::Distance {
             rtt_s += cause.size as f64 / 1e3;
@@ -216,14 +217,14 @@ fn bytes_per_second(path: &Path, causes: &[Cause]) -> f64 {
             Kind::Distance => 14_480.0 * 4.0 / rtt_s,
             _ => 4e6,
         };
-        most = most.min(limit);
+        max_rate = max_rate.min(limit);
     }
-    most
+    max_rate
 }
 
 /// Returns the size of the largest file: a power of two of KiB that takes some seconds.
 fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
-    let (least, most, per_second) = match case.service {
+    let (min, max, per_second) = match case.service {
         Service::Login | Service::LoginOwnTcp => return 0,
         Service::FtpGet | Service::FtpPut => (64_u64 << 10, 4 << 20, bytes_per_second),
         Service::TftpGet => {
@@ -246,13 +247,13 @@ fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
             (16 << 10, 512 << 10, lock_step.min(bytes_per_second))
         }
     };
-    power_of_two(per_second * 2.5, least, most)
+    power_of_two(per_second * 2.5, min, max)
 }
 
-/// Limits `wanted` to the range `least` to `most`, rounds it down to a power of two, and returns
+/// Limits `wanted` to the range `min` to `max`, rounds it down to a power of two, and returns
 /// it.
-pub(super) fn power_of_two(wanted: f64, least: u64, most: u64) -> u64 {
-    let wanted = rounded(wanted).clamp(least, most);
+pub(super) fn power_of_two(wanted: f64, min: u64, max: u64) -> u64 {
+    let wanted = rounded(wanted).clamp(min, max);
     1 << (u64::BITS - 1 - wanted.leading_zeros())
 }
 
@@ -308,8 +309,8 @@ mod tests {
             for cause in &case.causes {
                 let row = cause.kind.row();
                 assert!(row.services.contains(&case.service), "{case}");
-                let most = row.size.map_or(0, |size| size.most);
-                assert!(cause.size <= most && (most == 0 || cause.size > 0), "{case}");
+                let max = row.size.map_or(0, |size| size.max);
+                assert!(cause.size <= max && (max == 0 || cause.size > 0), "{case}");
             }
             if let [one, other] = case.causes.as_slice() {
                 assert_ne!(one.kind.row().resource, other.kind.row().resource, "{case}");

@@ -236,8 +236,8 @@ impl Direction {
         let wait_ns = self.free_at_ns.saturating_sub(at_ns);
         let backlog = u128::from(wait_ns) * u128::from(rate) / 8_000_000_000;
         let backlog = u64::try_from(backlog).unwrap_or(u64::MAX);
-        let is_early = variation.red.is_some_and(|red| red.drops(backlog, &mut self.rng));
-        if backlog > link.queue_bytes || is_early {
+        let is_dropped_by_red = variation.red.is_some_and(|red| red.drops(backlog, &mut self.rng));
+        if backlog > link.queue_bytes || is_dropped_by_red {
             return None;
         }
         let serial_ns = bits * 1_000_000_000 / rate + variation.packet_ns;
@@ -420,9 +420,9 @@ mod tests {
         let arrived = arrivals(&mut wire(settings), 100, &times);
         assert!(arrived.iter().map(|(_, number)| *number).eq(0..1_000));
         let late = arrived.iter().zip(&times).map(|((at, _), sent)| at - sent - 10 * MS);
-        let least = late.clone().min().unwrap();
-        let most = late.max().unwrap();
-        assert!(least < MS && (6 * MS..=8 * MS).contains(&most), "{least} {most}");
+        let min_ns = late.clone().min().unwrap();
+        let max_ns = late.max().unwrap();
+        assert!(min_ns < MS && (6 * MS..=8 * MS).contains(&max_ns), "{min_ns} {max_ns}");
     }
 
     #[test]

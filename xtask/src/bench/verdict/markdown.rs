@@ -9,8 +9,8 @@ const COLUMNS: usize = 120;
 /// Returns a list of the causes: services, range of the magnitude, and right classes of each.
 pub(super) fn cause_list(rows: &[Row]) -> String {
     let range = |quantity: Option<Quantity>| {
-        quantity.map(|Quantity { name, unit, least, most }| {
-            format!("{name} {least} to {most} {unit}").trim_end().to_owned()
+        quantity.map(|Quantity { name, unit, min, max }| {
+            format!("{name} {min} to {max} {unit}").trim_end().to_owned()
         })
     };
     let items = rows.iter().map(|row| {

@@ -126,7 +126,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
             "seconds": seconds,
             "load_before": load_before,
             "load_after": load_average(),
-            "kernel": Machine::this().kernel,
+            "kernel": Machine::current().kernel,
             "peers": versions(arguments.generator),
             "results": verdict_tables::to_json(&done),
         });
@@ -165,11 +165,11 @@ fn parse(arguments: &[&str]) -> Result<Arguments> {
     };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        let mut number = |most: u64| -> Result<u64> {
+        let mut number = |max: u64| -> Result<u64> {
             let number = words.next().and_then(|word| word.parse().ok());
             number
-                .filter(|number| *number <= most)
-                .with_context(|| format!("{word} needs a number up to {most}\n{USAGE}"))
+                .filter(|number| *number <= max)
+                .with_context(|| format!("{word} needs a number up to {max}\n{USAGE}"))
         };
         match *word {
             "--seed" => parsed.seed = number(u64::MAX)?,
@@ -196,7 +196,7 @@ fn print_text(text: &str) -> Result<()> {
 
 /// Returns the conditions: the seed, the machine, and the peers with their versions.
 fn conditions_text(arguments: &Arguments) -> String {
-    let machine = Machine::this();
+    let machine = Machine::current();
     let load = load_average().map_or_else(|| "?".to_owned(), |[one, ..]| format!("{one:.1}"));
     let controls = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let mut text = format!(
@@ -227,7 +227,7 @@ fn versions(generator: Generator) -> Vec<(&'static str, String)> {
 
 /// Runs all cases, `jobs` of them concurrently, and prints a line when a case ends.
 fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
-    let options = Options::of_plumb()?;
+    let options = Options::detect()?;
     // Cases that must run alone come last.
     let (alone, shared): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(Case::is_exclusive);
     let queue: Mutex<VecDeque<Case>> = Mutex::new(shared.into_iter().chain(alone).collect());

@@ -36,12 +36,12 @@ impl Rng {
         self.unit() < probability
     }
 
-    /// Returns a number from `least` to `most` whose logarithm is uniformly distributed.
-    pub(super) fn log_uniform(&mut self, least: u64, most: u64) -> u64 {
-        let low = (least.max(1) as f64).ln();
-        let high = (most.max(1) as f64).ln();
+    /// Returns a number from `min` to `max` whose logarithm is uniformly distributed.
+    pub(super) fn log_uniform(&mut self, min: u64, max: u64) -> u64 {
+        let low = (min.max(1) as f64).ln();
+        let high = (max.max(1) as f64).ln();
         let drawn = (low + self.unit() * (high - low)).exp();
-        rounded(drawn).clamp(least, most)
+        rounded(drawn).clamp(min, max)
     }
 
     /// Returns one element of `all`, or `None` if it is empty.

@@ -287,7 +287,7 @@ pub(super) struct Reading {
     /// Classes whose component is named first.
     pub(super) classes: Vec<Class>,
     /// The sentence states that nothing is wrong.
-    pub(super) is_nothing: bool,
+    pub(super) denies_fault: bool,
     /// The sentence names a cause without deciding.
     pub(super) is_possible: bool,
     /// The sentence states that the cause is unknown.
@@ -302,7 +302,7 @@ impl Class {
     }
 
     /// Returns whether the class is in [`SECOND_TABLE`].
-    pub(super) fn is_of_second(self) -> bool {
+    pub(super) fn is_in_second_table(self) -> bool {
         SECOND_TABLE.iter().any(|terms| terms.class == self)
     }
 }
@@ -371,11 +371,11 @@ pub(super) fn read(sentence: &str, generator: Generator) -> Reading {
     });
     let positions: Vec<(usize, Class)> = positions.collect();
     let first = positions.iter().map(|(at, _)| *at).min();
-    let is_nothing = rule.nothing.is_match(&sentence);
-    let classes = positions.iter().filter(|(at, _)| Some(*at) == first && !is_nothing);
+    let denies_fault = rule.nothing.is_match(&sentence);
+    let classes = positions.iter().filter(|(at, _)| Some(*at) == first && !denies_fault);
     Reading {
         classes: classes.map(|(_, class)| *class).collect(),
-        is_nothing,
+        denies_fault,
         is_possible: rule.hedge.is_match(main),
         is_unknown: rule.unknown.is_match(main),
     }
@@ -454,7 +454,7 @@ mod tests {
             for sentence in sentences {
                 let classes = super::read(sentence, Generator::Second).classes;
                 assert!(
-                    !classes.iter().any(|class| class.is_of_second()),
+                    !classes.iter().any(|class| class.is_in_second_table()),
                     "{class:?}: {sentence}: {classes:?}"
                 );
             }
@@ -706,7 +706,7 @@ mod tests {
         ];
         for sentence in nothing {
             let reading = read(sentence);
-            assert!(reading.is_nothing && reading.classes.is_empty(), "{sentence}: {reading:?}");
+            assert!(reading.denies_fault && reading.classes.is_empty(), "{sentence}: {reading:?}");
         }
         let sentence = "13 bytes take 717 µs, 145 kbit/s; what of it is fixed is not decided.";
         assert_eq!(read(sentence).classes, []);

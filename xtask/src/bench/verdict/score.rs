@@ -105,13 +105,13 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
     }
     let numbers = 0..case.causes.len();
     let shares: Vec<f64> = numbers.map(|number| share(case, evidence, number)).collect();
-    let most = shares.iter().copied().fold(0.0, f64::max);
+    let max_share = shares.iter().copied().fold(0.0, f64::max);
     let effective: Vec<&Cause> = case
         .causes
         .iter()
         .zip(&shares)
         .filter(|(_, share)| {
-            **share >= MIN_EFFECTIVE_SHARE && **share >= most * MIN_COMPARABLE_RATIO
+            **share >= MIN_EFFECTIVE_SHARE && **share >= max_share * MIN_COMPARABLE_RATIO
         })
         .map(|(cause, _)| cause)
         .collect();
@@ -128,7 +128,7 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
         () if first.is_unknown => Outcome::Unknown,
         () if is_named(&first, &effective) => Outcome::Named,
         () if effective.iter().any(|cause| is_listed(cause)) => Outcome::Listed,
-        () if first.is_nothing => Outcome::Nothing,
+        () if first.denies_fault => Outcome::Nothing,
         () if first.classes.is_empty() => Outcome::Other,
         () => Outcome::Wrong,
     };
@@ -147,7 +147,7 @@ fn healthy_outcome(healthy: Healthy, case: &Case, first: &Reading) -> Outcome {
         _ => false,
     };
     // A class of `SECOND_TABLE` counts only if the sentence names no class of `TABLE`.
-    let is_first = |class: &&Class| !class.is_of_second();
+    let is_first = |class: &&Class| !class.is_in_second_table();
     let mut named = first.classes.iter().filter(is_first).peekable();
     if first.classes.is_empty() {
         Outcome::Quiet

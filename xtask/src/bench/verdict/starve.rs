@@ -1,8 +1,8 @@
-//! A starved processor: a real-time thread keeps it busy for a part of each period, or ordinary
+//! Starves a processor: a real-time thread keeps it busy for a part of each period, or ordinary
 //! threads keep it busy all the time.
 //!
-//! A program on this processor waits in the run queue, as with competing programs of higher
-//! priority.
+//! Another program on this processor then waits in the run queue, as it would with competing
+//! programs of higher priority.
 
 use super::setup::Busy;
 use super::stop::Stop;

@@ -31,9 +31,9 @@ const MEASURE_LIMIT: Duration = Duration::from_secs(50);
 const SECOND_MEASURE_LIMIT: Duration = Duration::from_secs(110);
 /// Time after the interrupt at which `plumb measure` is killed.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Argument of `--timeout` for `plumb measure`, s; the default is 30.
+/// Argument of `--timeout`, s, instead of the default of 30.
 const TIMEOUT_S: &str = "8";
-/// Number of keys that `plumb measure` types to measure echoes; the default is 200.
+/// Argument of `--keys`: number of keys typed to measure echoes, instead of the default of 200.
 const KEYS: &str = "40";
 
 /// Result of a case.
@@ -59,7 +59,7 @@ pub(super) struct Options {
 
 impl Options {
     /// Detects the names from the help of `plumb measure`.
-    pub(super) fn of_plumb() -> Result<Self> {
+    pub(super) fn detect() -> Result<Self> {
         let help = Command::new(plumb()?).args(["measure", "--help"]).output()?;
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
         let known = ["--estimate", "--foretell"];

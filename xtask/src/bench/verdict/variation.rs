@@ -98,10 +98,10 @@ impl VariationState {
         packet: &[u8],
         rng: &mut Rng,
     ) -> Option<u64> {
-        let is_out = settings.outages.is_some_and(|outages| outages.end(now_ns).is_some());
-        let is_long = |(length, _): (usize, u64)| packet.len() > length;
-        let loss = settings.loss_above.filter(|loss| is_long(*loss));
-        if is_out || loss.is_some_and(|(_, per_mille)| rng.is(per_mille as f64 / 1e3)) {
+        let is_in_outage = settings.outages.is_some_and(|outages| outages.end(now_ns).is_some());
+        let is_too_long = |(length, _): (usize, u64)| packet.len() > length;
+        let loss = settings.loss_above.filter(|loss| is_too_long(*loss));
+        if is_in_outage || loss.is_some_and(|(_, per_mille)| rng.is(per_mille as f64 / 1e3)) {
             return None;
         }
         let at_ns = self.wake(settings, now_ns, packet);

@@ -323,7 +323,7 @@ fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
             let error = |truth: f64| (prediction.predicted_ms / truth - 1.0).abs();
             entry.own.extend(prediction.measured_ms.map(error));
             let is_in_range =
-                |ms: f64| prediction.range_ms.map(|(least, most)| (least..=most).contains(&ms));
+                |ms: f64| prediction.range_ms.map(|(min, max)| (min..=max).contains(&ms));
             entry.range_hits.extend(prediction.measured_ms.and_then(is_in_range));
             if name == "estimate" {
                 let truth =

@@ -65,7 +65,7 @@ pub(super) struct Totals {
     pub(super) bytes: u64,
     pub(super) already_complete: u64,
     failed: u64,
-    worst: Option<FtpError>,
+    worst_error: Option<FtpError>,
     /// Summary of a single file.
     summary: Option<String>,
     /// Breakdown of the transfer time of a single file, for `--verbose`.
@@ -88,8 +88,9 @@ pub(in crate::files) fn get_files(
         let sentence = format!("{other} is not on the host of {first}: use one host per command");
         return Err(report_error(&FtpError::InvalidRequest(sentence)));
     }
-    let is_of_names = |url: &Url| matches!(url.scheme, UrlScheme::Ftp(_, Some(UrlType::Directory)));
-    if let Some(url) = urls.iter().find(|url| is_of_names(url)) {
+    let is_directory_listing =
+        |url: &Url| matches!(url.scheme, UrlScheme::Ftp(_, Some(UrlType::Directory)));
+    if let Some(url) = urls.iter().find(|url| is_directory_listing(url)) {
         return get_names(
             url,
             &common.connection,
@@ -220,7 +221,8 @@ async fn resolve_urls(
     if !directory.is_dir() {
         let name = directory.display();
         return Err(FtpError::InvalidRequest(format!(
-            "{name} is not a directory: several files need one; create it first, or use -r"
+            "{name} is not a directory: several files can be downloaded only into a directory; \
+             create it first, or use -r"
         )));
     }
     let root_dir = RootDir::open(directory)
@@ -371,14 +373,14 @@ pub(super) async fn run_batch(
     display.end().await;
     let totals = totals?;
     let suffix = &batch_options.earlier_actions;
-    if let Some(worst) = totals.worst {
+    if let Some(worst_error) = totals.worst_error {
         return Err(match (totals.failed, &single_path) {
-            (_, Some(_)) => worst,
+            (_, Some(_)) => worst_error,
             (failed, None) => FtpError::NoConnection(format!(
                 "{} of {} files failed; the last error: {}",
                 count(failed),
                 count(failed + totals.files + totals.already_complete),
-                worst.sentence()
+                worst_error.sentence()
             )),
         });
     }
@@ -542,7 +544,7 @@ impl Batch {
             Err(error) if error.ends_all() => return Err(error),
             Err(error) => {
                 totals.failed += 1;
-                totals.worst = Some(error);
+                totals.worst_error = Some(error);
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! One FTP session: the control connection of the protocol engine, and the data connections, one at
 //! a time.
 //!
-//! The engine requests actions, and the session performs the actions. A thread per data connection
-//! moves the bytes of files. A task ends when the engine has reported the result and the thread of
-//! the data connection has ended.
+//! The engine requests actions, and the session performs the actions. Each data connection has a
+//! thread that moves the bytes of a file. A task with a data connection ends when the engine has
+//! reported the result and the thread has ended.
 
 use super::control_stream::{ByteStream, ControlStream};
 use super::data_connection::{Canceller, DataConnection};
@@ -313,13 +313,13 @@ impl FtpClientSession {
                 None => pending().await,
             }
         };
-        let is_moving = matches!(self.data, Data::Transferring { .. });
+        let is_transferring = matches!(self.data, Data::Transferring { .. });
         let is_sampled = self.sampled_connection().is_some();
         tokio::select! {
             event = data_event(&mut self.data) => event,
             read = self.control.read(input) => SessionEvent::Read(read),
             () = deadline => SessionEvent::Timeout,
-            () = sleep(TICK), if is_moving => SessionEvent::Tick,
+            () = sleep(TICK), if is_transferring => SessionEvent::Tick,
             () = sleep(SAMPLE_INTERVAL), if is_sampled => SessionEvent::Sample,
             () = abort_timer => SessionEvent::AbortTimeout,
             _ = self.shared.stop.wait_for(|is_set| *is_set), if abort_deadline.is_none() => {
@@ -450,8 +450,8 @@ impl FtpClientSession {
                 }
             }
             UserEvent::StartTls => {
-                let is_on = self.start_tls().await;
-                self.user.tls_started(is_on, &mut self.engine_context.cx());
+                let is_tls_established = self.start_tls().await;
+                self.user.tls_started(is_tls_established, &mut self.engine_context.cx());
             }
             UserEvent::ConnectData(to) => {
                 let host = self.shared.host.clone();

@@ -2,7 +2,7 @@
 
 use crate::carrier::TlsFailure;
 use crate::exit;
-use crate::files::tftp::is_full;
+use crate::files::tftp::is_out_of_space;
 use crate::transfer_recorder::local_outcome;
 use protocols::application::ftp::Severity;
 use protocols::application::ftp::user::{DataFailure, Failure, FailureReason, Step};
@@ -140,8 +140,8 @@ impl FtpError {
         else {
             return false;
         };
-        let is_for_good = reply.severity() == Severity::PermanentNegative;
-        *step == Step::Command && is_for_good && reply.code.number() != 552
+        let is_permanent = reply.severity() == Severity::PermanentNegative;
+        *step == Step::Command && is_permanent && reply.code.number() != 552
     }
 
     /// Returns whether the server cannot restart within a file.
@@ -224,7 +224,7 @@ impl FtpError {
             Self::Stopped => "interrupted".to_owned(),
             Self::Declined => "nothing was changed".to_owned(),
             Self::Step { context, failure, error } => match (&failure.step, error) {
-                (_, Some(error)) if is_full(error) => {
+                (_, Some(error)) if is_out_of_space(error) => {
                     format!("{context}: the disk is full: free some space, and try again")
                 }
                 // If the server refused, its reply is the cause of the local error.

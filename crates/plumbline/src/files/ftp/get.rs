@@ -172,8 +172,8 @@ async fn fetch(
         result => result,
     };
     if let Err(error) = result {
-        let is_wrong = matches!(error, FtpError::Differs(_)) || error.is_size_exceeded();
-        let is_resumable = is_image && options.segments <= 1 && !is_wrong;
+        let has_wrong_content = matches!(error, FtpError::Differs(_)) || error.is_size_exceeded();
+        let is_resumable = is_image && options.segments <= 1 && !has_wrong_content;
         keep_partial(atomic_file, &download, received_bytes, is_resumable, &client.connector);
         return Err(error);
     }
@@ -327,12 +327,13 @@ async fn download_in_place(
         let (result, moved) =
             client.run_once(&download_context(download), task, Some(local_end)).await;
         record.add_attempt(client, moved.as_ref(), 0);
-        let is_begun = moved.is_some_and(|moved| moved.file_bytes > 0);
+        let has_received_data = moved.is_some_and(|moved| moved.file_bytes > 0);
         match result {
             Ok(_) => return Ok(FileOutcome::Transferred),
             // Bytes already written to the destination cannot be withdrawn, so there is no retry.
             Err(error)
-                if is_begun || !client.connector.wait_before_retry(attempt, &error).await =>
+                if has_received_data
+                    || !client.connector.wait_before_retry(attempt, &error).await =>
             {
                 return Err(error);
             }
@@ -356,12 +357,12 @@ fn retrieve(download: &Download, options: &FtpOptions, from: u64) -> Result<Task
 
 /// Returns the size of a file to download in segments; `None` if the download is not divided.
 fn segmented_size(download: &Download, options: &FtpOptions, from: u64) -> Option<u64> {
-    let is_cut = options.segments > 1 && from == 0 && options.representation.keeps_octets();
-    download.size.filter(|size| is_cut && *size >= u64::from(options.segments))
+    let is_segmented = options.segments > 1 && from == 0 && options.representation.keeps_octets();
+    download.size.filter(|size| is_segmented && *size >= u64::from(options.segments))
 }
 
-/// Attempts before this number restart the download at once if the server does not begin at the
-/// requested offset. Later attempts handle that failure like any other failure.
+/// If the server does not begin at the requested offset, the download restarts at once, but only in
+/// attempts before this number. Later attempts handle that failure like any other failure.
 const RESTARTS_MAX: u32 = 32;
 
 /// Range of a file to download, up to `end` or the end of the file.
@@ -439,11 +440,11 @@ impl Segment<'_> {
             return Ok(false);
         }
         let (size, modified) = client.size_and_time(&self.download.path).await?;
-        let is_same = size == self.download.size && modified == self.download.modified;
-        if !is_same {
+        let is_unchanged = size == self.download.size && modified == self.download.modified;
+        if !is_unchanged {
             self.restart(at)?;
         }
-        Ok(is_same && size == Some(*at))
+        Ok(is_unchanged && size == Some(*at))
     }
 }
 

@@ -1,9 +1,11 @@
 //! `plumb mail`: sends a text to a mailbox on an FTP server (RFC 354).
 //!
 //! MLFL sends the text over a data connection, like a file. To a server that only knows MAIL, the
-//! text is sent line by line over the control connection. There a line with a single period ends
-//! the text, so a space is appended to such a line of the text itself. The text is sent only once:
-//! if its arrival is uncertain, the command fails.
+//! text is sent line by line over the control connection. On the control connection, a line with a
+//! single period ends the text. Therefore a space is appended to each line of the text that is a
+//! single period.
+//!
+//! The text is sent only once: if it is uncertain whether the text arrived, the command fails.
 
 use super::client::FtpClient;
 use super::command_options::ConnectionOptions;

@@ -154,8 +154,9 @@ pub(super) async fn entries(
     Ok(entries)
 }
 
-/// Lists a directory. `found` is the directory's entry in its parent, if known. Some servers list a
-/// directory that does not exist as an empty directory.
+/// Lists a directory. `found` is the directory's entry in its parent, if known. Without an entry,
+/// an empty listing is checked, because some servers list a missing directory as an empty
+/// directory.
 async fn list_directory(
     client: &mut FtpClient,
     path: &[u8],
@@ -290,7 +291,7 @@ impl FromStr for NewName {
 }
 
 impl NewName {
-    /// Returns the new path on the server of `from`.
+    /// Returns the new path, which is a path on the same server as `from`.
     ///
     /// # Errors
     ///

@@ -410,8 +410,10 @@ fn refuse_unparsed(audit: Option<Audit>, client: &FtpClient) -> Result<(), FtpEr
     let why = match audit.map_or(0, |audit| audit.uncertain) {
         0 => return Ok(()),
         count => unparsed_text(&client.unparsed).unwrap_or_else(|| match count {
-            1 => "1 entry of the remote listings is uncertain".to_owned(),
-            _ => format!("{count} entries of the remote listings are uncertain"),
+            1 => "1 entry of the remote listings has an unknown type or content".to_owned(),
+            _ => {
+                format!("{count} entries of the remote listings have an unknown type or content")
+            }
         }),
     };
     Err(FtpError::NotFound(format!(
@@ -656,8 +658,8 @@ mod tests {
         AllowedChanges { deletes: true, deletes_directories: true, compares_sizes: true };
     const ADDS: AllowedChanges = AllowedChanges { deletes: false, ..DELETES };
 
-    /// Returns a side of names with sizes and times: size 0 is a directory, and a name that ends
-    /// with `@` is a link.
+    /// Returns one side of a mirror with the given names, sizes and times. Size 0 means a
+    /// directory, and a name that ends with `@` is a link.
     fn side(names: &[(&str, u64, i64)]) -> MirrorSide {
         let info = |(name, size, seconds): &(&str, u64, i64)| {
             let kind = match (name.strip_suffix('@'), size) {

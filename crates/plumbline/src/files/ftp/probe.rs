@@ -324,15 +324,15 @@ impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
                 }
                 other => other?,
             }
-            if self.is_long() {
+            if self.was_last_transfer_slow() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Reads the last bytes of a file of which no byte arrived. These bytes fit into a short
-    /// packet, which passes even a path that drops long packets.
+    /// Reads the last bytes of a file after a transfer that delivered no byte. These bytes fit into
+    /// a short packet, which passes even a path that drops long packets.
     async fn read_short_tail(&mut self, path: &[u8]) {
         let is_silent = |Aborted { transfer, .. }: &Aborted| {
             transfer.connected_ns.is_some() && transfer.arrivals.is_empty()
@@ -379,7 +379,7 @@ impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
                 }
                 other => other?,
             }
-            if self.is_long() {
+            if self.was_last_transfer_slow() {
                 break;
             }
         }
@@ -401,7 +401,7 @@ impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
         let mut result = Ok(());
         for size in self.plan.sizes.clone() {
             result = self.write_and_read(&path, size).await;
-            if result.is_err() || self.is_long() {
+            if result.is_err() || self.was_last_transfer_slow() {
                 break;
             }
         }
@@ -580,7 +580,7 @@ impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
             upper_rtt_ns: arrival_log.upper_rtt_ns(),
             own_window_bytes: arrival_log.own_window_bytes,
             duplicates_in: before.duplicates(),
-            own_wait_ns: before.wait().map(|wait| {
+            own_wait_ns: before.run_queue_wait().map(|wait| {
                 // Another thread moved the data; the run-queue wait of that thread counts too.
                 let data_wait = data.and_then(|data| data.run_queue_wait).unwrap_or_default();
                 nanos(wait.saturating_sub(arrival_log.sampling_wait).saturating_add(data_wait))
@@ -591,7 +591,7 @@ impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
 
     /// Returns whether the last transfer took longer than [`SLOW_TRANSFER_TIME`], so that larger
     /// transfers are skipped.
-    fn is_long(&self) -> bool {
+    fn was_last_transfer_slow(&self) -> bool {
         let last = self.probe_result.transfers.last().and_then(|(_, last)| last.time.total_ns);
         last.is_some_and(|ns| u128::from(ns) > SLOW_TRANSFER_TIME.as_nanos())
     }
@@ -614,7 +614,7 @@ impl CountersBefore {
 
     /// Returns the run-queue wait of this thread since the start of the transfer. This thread
     /// drives the control connection.
-    fn wait(&self) -> Option<Duration> {
+    fn run_queue_wait(&self) -> Option<Duration> {
         Some(thread_run_queue_wait()?.saturating_sub(self.run_queue?))
     }
 

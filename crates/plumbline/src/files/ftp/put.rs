@@ -69,14 +69,14 @@ const SAMPLE_BYTES: u64 = 64 * 1024;
 /// Content on the server before an upload continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RemotePart {
-    /// No content that can be continued.
+    /// The server has no content at which the upload could continue.
     Nothing,
-    /// This many bytes of the local file, verified.
+    /// The remote file has this many bytes, verified to be the beginning of the local file.
     Part(u64),
-    /// This many bytes of the local file, verified. The server stores them as a separate partial
-    /// upload (SITE PARTIAL).
+    /// The server stores this many bytes, verified to be the beginning of the local file, as a
+    /// partial upload separate from the remote file (SITE PARTIAL).
     Separate(u64),
-    /// All of the local file.
+    /// The remote file is equal to the local file.
     Complete,
 }
 
@@ -109,13 +109,15 @@ async fn verify_remote_part(
             // A file that was uploaded from the local file is newer than the local file. If both
             // times are in the same second, the content decides.
             let ages = time.zip(modified).map(|(remote, local)| (remote.seconds, local.seconds));
-            let is_not_older = ages.is_some_and(|(remote, local)| remote >= local);
-            let is_newer = ages.is_some_and(|(remote, local)| remote > local);
+            let is_remote_not_older = ages.is_some_and(|(remote, local)| remote >= local);
+            let is_remote_newer = ages.is_some_and(|(remote, local)| remote > local);
             match remote_part {
-                RemotePart::Complete => is_not_older,
+                RemotePart::Complete => is_remote_not_older,
                 _ => match has_same_tail(client, upload, file, remote_size).await? {
-                    Some(is_same) => is_same && (is_not_older || remote_size <= SAMPLE_BYTES),
-                    None => is_newer,
+                    Some(is_same) => {
+                        is_same && (is_remote_not_older || remote_size <= SAMPLE_BYTES)
+                    }
+                    None => is_remote_newer,
                 },
             }
         }
@@ -191,8 +193,8 @@ async fn has_same_tail(
     }
     let remote = moved.map(|moved| moved.memory).unwrap_or_default();
     let mut local = vec![0; usize::try_from(remote_size - from).unwrap_or(0)];
-    let is_read = file.read_exact_at(&mut local, from).is_ok();
-    Ok(Some(is_read && local == remote))
+    let was_local_read = file.read_exact_at(&mut local, from).is_ok();
+    Ok(Some(was_local_read && local == remote))
 }
 
 /// Start offset of an upload, and the method by which the upload continues at that offset.
@@ -219,9 +221,10 @@ impl Position {
         Self { at, is_separate, has_restart, session: client.session_number() }
     }
 
-    /// Returns the task that sends a file from this offset on. First, ALLO announces the size
-    /// `announced`. A server that stores partial uploads publishes a file when the announced size
-    /// has arrived, and a file of any other size at the end of the control connection.
+    /// Returns the task that sends a file from the offset of this position. If the upload starts at
+    /// offset 0, ALLO first announces the size `announced`. A server that stores partial uploads
+    /// separately gives a file its final name when the announced size has arrived. If the file has
+    /// any other size, the server does so at the end of the control connection.
     fn store_task(
         self,
         upload: &Upload,
@@ -238,9 +241,9 @@ impl Position {
         })
     }
 
-    /// Returns whether the session has changed, so that the server may no longer provide the
-    /// separate part.
-    fn is_lost(self, client: &FtpClient) -> bool {
+    /// Returns whether the upload continues a part that the server stores separately, and the
+    /// session has changed since. The server may no longer provide this part.
+    fn is_part_lost(self, client: &FtpClient) -> bool {
         self.is_separate && (self.session.is_none() || client.session_number() != self.session)
     }
 }
@@ -330,7 +333,7 @@ async fn send(
     };
     loop {
         attempt += 1;
-        if position.is_lost(client) {
+        if position.is_part_lost(client) {
             let part = separate_part_bytes(client, upload, file, size.unwrap_or(0)).await?;
             position = Position::of(part.map_or(RemotePart::Nothing, RemotePart::Separate), client);
         }
@@ -372,8 +375,8 @@ async fn send(
 /// same bytes again.
 fn subtract_progress(client: &FtpClient, sent: u64) {
     let total_bytes = &client.connector.shared.total_bytes;
-    let less = |total: u64| Some(total.saturating_sub(sent));
-    _ = total_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    let subtract_sent = |total: u64| Some(total.saturating_sub(sent));
+    _ = total_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract_sent);
 }
 
 /// Returns whether the remote file has the local size. An unknown size counts as equal.

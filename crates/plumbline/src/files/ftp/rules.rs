@@ -74,8 +74,8 @@ impl Rules {
         above.all(|directory| self.selects(directory, true)) && self.selects(name, is_directory)
     }
 
-    /// Returns whether the rules select files, so that a directory is created only if a file is
-    /// transferred into it.
+    /// Returns whether the first rule is an include rule. Then only names that match a rule are
+    /// selected, and a directory is created only if a file is transferred into it.
     pub(super) fn select_files(&self) -> bool {
         self.0.first().is_some_and(|rule| rule.includes)
     }

@@ -167,7 +167,8 @@ mod tests {
     use tokio_rustls::rustls::version::TLS12;
     use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection};
 
-    /// Completes the handshake and ends in one write.
+    /// Completes the handshake, and sends close_notify in the same write as the end of the
+    /// handshake.
     fn serve_nothing(mut stream: TcpStream, configuration: ServerConfig) {
         let mut connection = ServerConnection::new(Arc::new(configuration)).unwrap();
         while connection.is_handshaking() {

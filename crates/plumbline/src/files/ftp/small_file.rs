@@ -35,9 +35,10 @@ pub(super) fn send_small_file(stream: &TcpStream, file: &File) -> (u64, Option<T
     let began = Instant::now();
     let cpu = thread_cpu_time();
     let sent_bytes = rustix::fs::sendfile(stream, file, None, remaining_bytes).unwrap_or(0);
-    let is_all = sent_bytes == remaining_bytes && shutdown(stream, Shutdown::Write).is_ok();
+    let is_sent_completely =
+        sent_bytes == remaining_bytes && shutdown(stream, Shutdown::Write).is_ok();
     let count = u64::try_from(sent_bytes).unwrap_or(0);
-    if !is_all {
+    if !is_sent_completely {
         return (count, None);
     }
     let ended_at = Instant::now();

@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 /// Number of bytes downloaded again.
 const SAMPLE_BYTES: u64 = 4096;
 
-/// The end of a partial download. Size and time do not prove that a partial download belongs to the
-/// remote file: the local file may be another complete file, and a server may report times to the
-/// minute only.
+/// The end of a partial download, which is downloaded again and compared. Equal size and time do
+/// not prove that a partial download belongs to the remote file: the local file may be another
+/// complete file, and a server may report times to the minute only.
 pub(super) struct TailSample {
     /// Offset of the sample in the file.
     pub(super) at: u64,

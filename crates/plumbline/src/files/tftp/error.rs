@@ -130,7 +130,7 @@ impl TftpError {
                 count(*announced_bytes)
             ),
             Self::Protocol(why) => format!("{peer} violated the protocol: {why}"),
-            Self::Local(error) => match is_full(error) {
+            Self::Local(error) => match is_out_of_space(error) {
                 true => format!("the disk is full {progress}: free some space, and try again"),
                 false => format!("local error {progress}: {error}"),
             },
@@ -170,7 +170,7 @@ fn refusal_message(code: ErrorCode, text: &[u8], stats: &TftpTransferStats, name
 }
 
 /// Returns whether an error is a lack of disk space.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge

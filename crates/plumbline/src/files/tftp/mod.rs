@@ -12,7 +12,7 @@ mod transfer_record;
 mod udp_transport;
 mod user;
 
-pub(crate) use error::{TftpError, is_full};
+pub(crate) use error::{TftpError, is_out_of_space};
 pub(crate) use transfer::{Stop, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
 pub(crate) use udp_transport::UdpTransport;
 pub(crate) use user::{Operation, TftpReport, TransferSpec, run};

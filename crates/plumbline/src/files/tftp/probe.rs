@@ -153,11 +153,14 @@ impl<ReportProgress: FnMut(&str)> Probe<'_, ReportProgress> {
     /// blocks take less time than long blocks; at a slow server they take the same time. A failure
     /// is ignored.
     async fn measure_short_blocks(&mut self) {
-        let is_long = self.probe_result.transfers.last().is_some_and(|(_, last, _)| {
-            last.tftp.block_bytes.is_some_and(|bytes| bytes >= 2 * u64::from(CONTROL_BLOCK_BYTES))
-        });
+        let was_last_transfer_slow =
+            self.probe_result.transfers.last().is_some_and(|(_, last, _)| {
+                last.tftp
+                    .block_bytes
+                    .is_some_and(|bytes| bytes >= 2 * u64::from(CONTROL_BLOCK_BYTES))
+            });
         let Ok(sink) = discard() else { return };
-        if !is_long || self.stop.is_requested() {
+        if !was_last_transfer_slow || self.stop.is_requested() {
             return;
         }
         (self.report_progress)("reading the file in shorter blocks");

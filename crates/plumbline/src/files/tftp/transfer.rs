@@ -4,7 +4,7 @@
 //! processes the engine's events, and waits. The wait ends with a datagram, the engine's deadline,
 //! a ready pipe, the rate limit, or a request to stop.
 
-use super::error::{TftpError, is_full};
+use super::error::{TftpError, is_out_of_space};
 use super::outbox::Outbox;
 use super::udp_transport::UdpTransport;
 use crate::carrier::EngineContext;
@@ -298,10 +298,10 @@ impl Transfer {
     }
 
     fn is_over(&self) -> bool {
-        let is_clean = || self.engine_context.meter.counted(Counter::TftpTimeouts) == 0;
+        let had_no_timeouts = || self.engine_context.meter.counted(Counter::TftpTimeouts) == 0;
         self.engine.is_over()
             || self.error.is_some()
-            || (self.is_complete && !self.options.lingers && is_clean())
+            || (self.is_complete && !self.options.lingers && had_no_timeouts())
             || self.lingers_until().is_some_and(|until| self.engine_context.clock.now() >= until)
     }
 
@@ -462,7 +462,7 @@ impl Transfer {
     }
 
     fn fail_to_write(&mut self, error: io::Error) {
-        let fault = if is_full(&error) { NO_ROOM } else { NO_FILE };
+        let fault = if is_out_of_space(&error) { NO_ROOM } else { NO_FILE };
         self.fail(fault, TftpError::Local(error));
     }
 
@@ -649,8 +649,8 @@ struct DeadlineTimer {
 
 impl DeadlineTimer {
     fn new() -> Self {
-        let never = tokio::time::Instant::now() + Duration::from_secs(86_400);
-        Self { sleep: Box::pin(tokio::time::sleep_until(never)), fires_at: None }
+        let distant_deadline = tokio::time::Instant::now() + Duration::from_secs(86_400);
+        Self { sleep: Box::pin(tokio::time::sleep_until(distant_deadline)), fires_at: None }
     }
 
     fn set(&mut self, deadline: Option<Instant>, now: Instant) {

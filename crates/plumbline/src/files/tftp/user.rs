@@ -111,7 +111,7 @@ pub(crate) async fn run(
             Attempt { spec, address, first_answer_timeout, has_options, host: host.as_ref() };
         let (stats, error, engine, size) = attempt.run(now, stop, progress).await?;
         let is_unopened = stats.agreed.is_none();
-        let is_options = matches!(
+        let is_option_refusal = matches!(
             error,
             Some(TftpError::Refused(
                 ErrorCode::OptionsRefused | ErrorCode::IllegalOperation | ErrorCode::NotDefined,
@@ -120,7 +120,7 @@ pub(crate) async fn run(
         );
         let is_address_specific = error.as_ref().is_some_and(TftpError::is_address_specific);
         last_report = Some((stats, error));
-        if is_unopened && is_options && std::mem::take(&mut has_options) {
+        if is_unopened && is_option_refusal && std::mem::take(&mut has_options) {
             operation = unused_operation(engine, size);
         } else if is_unopened && is_address_specific {
             addresses.next();

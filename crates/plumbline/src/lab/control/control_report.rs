@@ -27,7 +27,7 @@ const HEAD: &str = "The same protocol code runs with several control structures.
 
 /// Returns all results as tables, each at most `width` columns wide.
 pub(super) fn text(findings: &ControlResults, width: usize) -> String {
-    let machine = Machine::this();
+    let machine = Machine::current();
     let mut text = paragraph(HEAD, width);
     let machine_text = format!(
         "{} ({}), {}; {} at {:.3} GHz; load {} before, {} after.{}",
@@ -203,7 +203,7 @@ pub(super) fn json(findings: &ControlResults) -> String {
         "scenario": "control",
         "census": comparison_tables::census_json(&census(findings)),
         "is_optimised": !cfg!(debug_assertions),
-        "processor": Machine::this().processor,
+        "processor": Machine::current().processor,
         "clock": os::clock::source(),
         "ticks_per_second": findings.ticks_per_second,
         "load_before": findings.load[0],

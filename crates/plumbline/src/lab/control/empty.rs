@@ -166,11 +166,11 @@ pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<EmptySwitch>,
 }
 
 fn batch_cost(batches: &[u64], rate: TickRate) -> BatchCost {
-    let best = batches.iter().min().copied().unwrap_or(0);
+    let min_ticks = batches.iter().min().copied().unwrap_or(0);
     let to_ps = |ticks| rate.to_nanos(ticks) * 1_000 / SWITCHES_PER_BATCH;
     BatchCost {
-        best_milliticks: best * 1_000 / SWITCHES_PER_BATCH,
-        best_ps: to_ps(best),
+        best_milliticks: min_ticks * 1_000 / SWITCHES_PER_BATCH,
+        best_ps: to_ps(min_ticks),
         median_ps: to_ps(median(batches).unwrap_or(0)),
     }
 }

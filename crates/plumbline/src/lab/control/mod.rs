@@ -136,7 +136,9 @@ fn in_process(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<RealTime
             show_progress(progress, &format!("in one process, round {round} of {rounds}"));
         },
         |number| {
-            let pair = pairs.get_mut(number).context("there is a pair for each structure")?;
+            let pair = pairs
+                .get_mut(number)
+                .with_context(|| format!("no pair of hosts for control structure {number}"))?;
             let block = pair.block()?;
             Ok((block.echo_ns, block.screenful_ns, Some(block.echo_switches)))
         },
@@ -156,8 +158,9 @@ fn over_tun(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<RealTimeRe
             show_progress(progress, &format!("on a TUN, round {round} of {rounds}"));
         },
         |number| {
-            let session =
-                sessions.get_mut(number).context("there is a session for each structure")?;
+            let session = sessions
+                .get_mut(number)
+                .with_context(|| format!("no session for control structure {number}"))?;
             let block = session.block()?;
             Ok((block.echo_ns, block.screenful_ns, None))
         },
@@ -197,7 +200,7 @@ fn real_time_result(
     scheduler_samples: &[BlockSample],
 ) -> Result<RealTimeResult> {
     let median_of = |of: fn(&BlockSample) -> u64| {
-        median(&samples.iter().map(of).collect::<Vec<_>>()).context("there was no round")
+        median(&samples.iter().map(of).collect::<Vec<_>>()).context("no round was measured")
     };
     let ratio = |of: fn(&BlockSample) -> u64| -> Result<f64> {
         let pairs = samples.iter().zip(scheduler_samples);
@@ -205,7 +208,7 @@ fn real_time_result(
             .map(|(own, scheduler_samples)| of(own) as f64 / of(scheduler_samples).max(1) as f64)
             .collect();
         ratios.sort_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied().ok_or_else(|| anyhow!("there was no round"))
+        ratios.get(ratios.len() / 2).copied().ok_or_else(|| anyhow!("no round was measured"))
     };
     Ok(RealTimeResult {
         structure,

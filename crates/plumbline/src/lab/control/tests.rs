@@ -1,4 +1,4 @@
-//! A short run and its report in both formats.
+//! Tests of a short run of the experiments without a TUN, and of its report as text and as JSON.
 
 use super::*;
 use crate::lab::comparison_tables;
@@ -29,8 +29,8 @@ fn at_the_costs_of_1982_the_control_structure_is_not_noticeable_to_the_user() {
         row.on_lines[0].1.echo.as_secs_f64()
     };
     // TM-233 §4.2.4: "this difference would probably not be noticeable to the user".
-    let gained = 1.0 - echo("scheduler, natural order") / echo("tasking");
-    assert!((0.001..0.01).contains(&gained), "{gained}");
+    let saved_fraction = 1.0 - echo("scheduler, natural order") / echo("tasking");
+    assert!((0.001..0.01).contains(&saved_fraction), "{saved_fraction}");
 }
 
 #[test]
@@ -112,6 +112,6 @@ fn every_row_of_the_report_is_counted_before_the_first_table() {
 #[test]
 fn the_report_fits_into_forty_columns() {
     let text = control_report::text(&findings(), 40);
-    let widest = text.lines().map(|line| line.chars().count()).max();
-    assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
+    let max_width = text.lines().map(|line| line.chars().count()).max();
+    assert!(max_width.is_some_and(|max_width| max_width <= 40), "{text}");
 }

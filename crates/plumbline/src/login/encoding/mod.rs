@@ -170,8 +170,9 @@ impl Encoder {
             _ => atascii::key(key),
         };
         // The CR and the LF of a line end may be passed in different calls.
-        let is_second = key == SpecialKey::Return && std::mem::replace(&mut self.has_cr, false);
-        if !is_second {
+        let is_lf_after_cr =
+            key == SpecialKey::Return && std::mem::replace(&mut self.has_cr, false);
+        if !is_lf_after_cr {
             bytes.push(code);
         }
     }

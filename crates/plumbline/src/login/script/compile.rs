@@ -118,7 +118,7 @@ impl Compiler {
     }
 
     fn close(&mut self, number: usize, is_else: bool) -> Result<(), String> {
-        let open_if = self.open.last_mut().ok_or("no matching if")?;
+        let open_if = self.open.last_mut().ok_or("this else or end has no matching if")?;
         let branch_index = open_if.branch_index;
         let jump_index = open_if.jump_index;
         if is_else {
@@ -141,7 +141,7 @@ impl Compiler {
                 *target = next;
                 Ok(())
             }
-            _ => Err("no matching if".to_owned()),
+            _ => Err("this else or end has no matching if".to_owned()),
         }
     }
 

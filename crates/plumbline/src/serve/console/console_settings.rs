@@ -93,9 +93,9 @@ impl ConsoleSettings {
     /// `wanted`.
     pub(super) fn allows(&self, wanted: LineSettings, current: LineSettings) -> bool {
         let rate = wanted.bits_per_second;
-        let is_own = rate == current.bits_per_second || rate == self.line.bits_per_second;
+        let is_known_rate = rate == current.bits_per_second || rate == self.line.bits_per_second;
         let framing = LineSettings { bits_per_second: current.bits_per_second, ..wanted };
-        (is_own || self.rates.contains(&rate)) && (self.free_framing || framing == current)
+        (is_known_rate || self.rates.contains(&rate)) && (self.free_framing || framing == current)
     }
 }
 

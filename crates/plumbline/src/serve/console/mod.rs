@@ -7,8 +7,8 @@
 //! clients use escape keys (`escape`).
 //!
 //! A client that does not read does not block the line: its queue has a limit, the oldest output is
-//! dropped, and the client is notified of the number of dropped bytes. Input that the line cannot
-//! accept blocks only its writer.
+//! dropped, and the client is notified of the number of dropped bytes. If the line does not accept
+//! input, only the client that sent this input has to wait.
 
 mod com_port;
 mod console_session;

@@ -141,8 +141,8 @@ impl ControlConnection {
         self.socket()?.is_acknowledged()
     }
 
-    /// Returns whether the client has closed the connection, even if data sent before has not been
-    /// read.
+    /// Returns whether the client has closed the connection, even if earlier data has not been read
+    /// yet.
     pub(super) fn has_ended(&self) -> bool {
         self.socket().is_none_or(Socket::has_ended)
     }
@@ -301,8 +301,8 @@ impl ControlConnection {
                     ready!(Pin::new(&mut *stream).poll_read(context, room))?;
                     // A short read has drained the socket or has reached the urgent mark of a
                     // Synch.
-                    let is_short = !room.filled().is_empty() && room.remaining() > 0;
-                    if !(is_short && read_available(stream, room)) {
+                    let is_short_read = !room.filled().is_empty() && room.remaining() > 0;
+                    if !(is_short_read && read_available(stream, room)) {
                         return Poll::Ready(Ok(()));
                     }
                 }

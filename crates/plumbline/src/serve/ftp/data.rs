@@ -387,8 +387,11 @@ impl DataTransfer {
             let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
             if sent == 0 {
                 // If `len` is not reached, the file was truncated in the meantime.
-                let is_whole = offset >= len;
-                return if is_whole { Ok(()) } else { Err(TransferError::File(FileError::Local)) };
+                let is_completely_sent = offset >= len;
+                return match is_completely_sent {
+                    true => Ok(()),
+                    false => Err(TransferError::File(FileError::Local)),
+                };
             }
             offset += sent as u64;
             self.stats.add_file_bytes(sent);

@@ -10,9 +10,9 @@
 //! All sessions run in one thread. Operations that wait long for a disk (the commit of an upload,
 //! hashes, copies) and password checks run in other threads. An upload has a temporary name until
 //! it is complete and on the disk, so an interrupted upload leaves the old file unchanged. This
-//! also holds with REST or APPE, for which the remaining part of the old file is copied first. If
-//! the name no longer refers to the copied file at the end, the upload is refused (450), so that no
-//! concurrent change is lost.
+//! also holds with REST or APPE, for which the server first copies the part of the old file that
+//! the upload keeps. If the name no longer refers to the copied file when the upload is complete,
+//! the upload is refused (450), so that no concurrent change is lost.
 //!
 //! A data connection is accepted from the peer of the control connection only, one at a time, on a
 //! random port. Its TLS must resume the TLS session of the control connection ([`tickets`]), unless
@@ -432,11 +432,11 @@ fn tls(settings: &FtpSettings, log: Log) -> Result<Option<DefaultTls>> {
             Ok(Some(tls))
         }
         Err(error) => {
-            let is_needed = settings.tls == Protection::Required
+            let is_tls_required = settings.tls == Protection::Required
                 || !settings.listen_tls.is_empty()
                 || !settings.generates_certificate
                 || settings.hosts.iter().any(|host| host.certificate.is_some());
-            if is_needed {
+            if is_tls_required {
                 return Err(error);
             }
             log.write(&FtpEvent::NoTls { why: format!("{error:#}") });

@@ -52,8 +52,8 @@ impl Partials {
     }
 
     /// Keeps the `len` bytes of `atomic_file` as the partial upload of `path` if the limits allow.
-    /// Returns whether the bytes were kept. The quota counts kept bytes as stored; other bytes
-    /// still count as a running upload.
+    /// Returns whether the bytes were kept. If the bytes were kept, the quota counts them as
+    /// stored; otherwise they still count as a running upload.
     pub(super) fn keep(&self, atomic_file: AtomicFile, path: &[u8], len: u64) -> bool {
         if self.limits.count_max == 0 || len > self.limits.bytes_max {
             return false;
@@ -79,8 +79,9 @@ impl Partials {
     }
 }
 
-/// Removes expired partial uploads of a root, and the oldest partial uploads beyond the other
-/// limits. `newest` is removed last.
+/// Removes the expired partial uploads of a root. If the number or the total size of the others
+/// exceeds its limit, also removes the oldest of them. The partial upload with the key `newest` is
+/// the last one to be removed.
 pub(super) fn trim(
     root_dir: &RootDir,
     space: Option<&Space>,
@@ -89,14 +90,14 @@ pub(super) fn trim(
 ) {
     let Ok(mut all) = root_dir.list_interrupted() else { return };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let oldest = now.saturating_sub(limits.age_max.as_secs());
+    let min_modified_s = now.saturating_sub(limits.age_max.as_secs());
     let is_newest = |kept: &InterruptedDraft| newest == Some(kept.key.as_slice());
     all.sort_by_key(|kept| (is_newest(kept), kept.modified_s));
     let mut count = all.len();
     let mut bytes = all.iter().fold(0_u64, |sum, kept| sum.saturating_add(kept.len));
     for kept in &all {
-        let is_old = u64::try_from(kept.modified_s).unwrap_or(0) < oldest;
-        if is_old || count > limits.count_max || bytes > limits.bytes_max {
+        let is_expired = u64::try_from(kept.modified_s).unwrap_or(0) < min_modified_s;
+        if is_expired || count > limits.count_max || bytes > limits.bytes_max {
             remove(root_dir, space, &kept.key);
             count -= 1;
             bytes = bytes.saturating_sub(kept.len);

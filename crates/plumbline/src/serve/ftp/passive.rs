@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 
 /// Length of the kernel's queue of connections that are not accepted yet. The session uses one
-/// connection; with a longer queue, connections from other hosts do not block it.
+/// connection. The queue is longer, so that a few connections from other hosts do not fill it.
 const BACKLOG: i32 = 4;
 
 /// Number of ports tried before the kernel chooses the port. If that many ports are in use, few

@@ -142,7 +142,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns an error if a directory name does not begin with `/`, contains `.` or `..`, or is
+    /// Returns an error if a directory name does not begin with `/`, has no component, or has an
+    /// empty component, or the component `.` or `..`. Also returns an error if a directory is
     /// listed twice.
     pub(super) fn new(
         everywhere: ConfiguredRights,
@@ -152,7 +153,10 @@ impl Access {
         for (directory, rights) in directories {
             let name = directory.trim_end_matches('/');
             if !directory.starts_with('/') || name.is_empty() || name.contains("//") {
-                return Err(format!("invalid directory '{directory}': it must begin with /"));
+                return Err(format!(
+                    "invalid directory '{directory}': specify / and the names of directories below \
+                     the root, separated by single slashes"
+                ));
             }
             if name.split('/').any(|component| matches!(component, "." | "..")) {
                 return Err(format!("invalid directory '{directory}': it contains . or .."));
@@ -193,7 +197,7 @@ impl Access {
 
     /// Returns the rights to `path`.
     pub(super) fn rights_at(&self, path: &[u8]) -> Rights {
-        let holds = |directory: &[u8]| is_in(path, directory);
+        let holds = |directory: &[u8]| is_at_or_below(path, directory);
         let nearest = self.directories.iter().find(|(directory, _)| holds(directory));
         nearest.map_or(self.everywhere, |(_, rights)| *rights)
     }
@@ -244,7 +248,7 @@ impl Access {
 
     /// Returns whether `name` is, or contains, a directory with rights of its own.
     fn is_protected(&self, name: &[u8]) -> bool {
-        self.directories.iter().any(|(directory, _)| is_in(directory, name))
+        self.directories.iter().any(|(directory, _)| is_at_or_below(directory, name))
     }
 
     /// Checks whether the rights by directory allow renaming `from` to `to`.
@@ -273,7 +277,7 @@ impl Access {
 }
 
 /// Returns whether `path` is `directory` or lies below it.
-fn is_in(path: &[u8], directory: &[u8]) -> bool {
+fn is_at_or_below(path: &[u8], directory: &[u8]) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 

@@ -138,7 +138,8 @@ pub(super) struct FtpSession {
     /// Data connection that no transfer uses yet.
     data_connection: Option<Stream>,
     /// Number of the current data route. Each listener and each requested connection is a new
-    /// route, so that late connections are recognized.
+    /// route, so that a connection that arrives late is not mistaken for a connection of the
+    /// current route.
     route_number: u64,
     running: Option<Box<RunningTransfer>>,
     /// Tasks of logins and long commands of this session.

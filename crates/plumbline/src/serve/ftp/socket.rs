@@ -73,8 +73,8 @@ impl Socket {
         os::socket::set_urgent_inline(stream, true)
     }
 
-    /// Returns whether the peer has closed the connection, even if data sent before has not been
-    /// read. The user-space TCP reports the end only on reading.
+    /// Returns whether the peer has closed the connection, even if earlier data has not been read
+    /// yet. The user-space TCP reports the end only on reading.
     pub(super) fn has_ended(&self) -> bool {
         let Self::Kernel(stream) = self else { return false };
         let mut poll_fds = [PollFd::new(stream, PollFlags::RDHUP)];

@@ -11,8 +11,9 @@ use protocols::application::ftp::{ByteSize, Mode, Representation, Type, WordForm
 /// Returns whether the file and the wire have different word formats. Offsets (RFC 3659) count
 /// bytes on the wire.
 pub(super) fn converts_words(representation: &Representation) -> bool {
-    let is_words = matches!(representation.data_type, Type::Local(size) if size != ByteSize::OCTET);
-    is_words && representation.word_format != WordFormat::Packed
+    let has_words =
+        matches!(representation.data_type, Type::Local(size) if size != ByteSize::OCTET);
+    has_words && representation.word_format != WordFormat::Packed
 }
 
 /// Opens the source or target of a transfer.

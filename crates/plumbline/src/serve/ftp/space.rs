@@ -2,8 +2,8 @@
 //!
 //! Stored files and running uploads are counted separately. Files are replaced, removed and renamed
 //! while the usage is locked, and the released amount is looked up under the same lock. If several
-//! uploads replace one file, each of them therefore releases the length of its predecessor.
-//! Symbolic links do not count. A periodic recount finds changes made outside of FTP.
+//! uploads replace one file, each upload therefore releases the length of the file that it
+//! replaces. Symbolic links do not count. A periodic recount finds changes made outside of FTP.
 //!
 //! The number of files and directories is limited too, because a file system has a limited number
 //! of inodes. The limit is one entry per [`BYTES_PER_ENTRY`] bytes of the quota, but at least
@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of quota per allowed file or directory: the block size of most file systems.
 const BYTES_PER_ENTRY: u64 = 4096;
-/// Number of files and directories allowed by the smallest quota.
+/// Minimum number of files and directories that any quota allows.
 const ENTRIES_MIN: u64 = 1000;
 
 /// Usage of a quota by files and directories.
@@ -182,8 +182,8 @@ impl Space {
     }
 
     fn check_entry(&self, usage: &Usage) -> io::Result<()> {
-        let is_full = usage.stored.entries >= self.limit.entries;
-        if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
+        let is_entry_limit_reached = usage.stored.entries >= self.limit.entries;
+        if is_entry_limit_reached { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
     }
 
     /// Calls `operation`, which removes an entry and returns the released amount, and subtracts

@@ -62,8 +62,8 @@ type FamilyKey = (IpAddr, Option<Box<str>>, Option<Vec<u8>>);
 type Tokens = Mutex<VecDeque<[u8; TOKEN_LEN]>>;
 
 impl Families {
-    /// Adds a session to its family, which exists as long as it has sessions. `user` is `None` for
-    /// an anonymous user.
+    /// Adds a session to its family. A family exists as long as it has sessions. `user` is `None`
+    /// for an anonymous user.
     pub(super) fn join(
         &mut self,
         from: IpAddr,

@@ -2,8 +2,8 @@
 //!
 //! The task that moves the data stores the statistics in a [`ServerTransferStats`] shared with its
 //! session, so that the statistics of an aborted transfer are available too. All times are times of
-//! the server's clock. CPU time covers the task and the commit of an upload. CPU time of the
-//! control connection belongs to the session.
+//! the server's clock. The CPU time of a transfer includes its task and the commit of an upload,
+//! but not the control connection.
 
 use super::upload::Upload;
 use crate::transfer_recorder::{DataTls, Record, nanos, of_kernel};

@@ -72,7 +72,8 @@ impl ContinuedFile {
     /// # Errors
     ///
     /// Returns [`FileError::Changed`] if another upload has locked the file, if the name now refers
-    /// to another file, or if the file has changed. Committing the upload would lose the change.
+    /// to another file, or if the file has changed. In these cases, committing the upload would
+    /// discard changes made by others.
     fn lock(&self) -> Result<(), FileError> {
         if flock(&self.file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(FileError::Changed);
@@ -315,7 +316,7 @@ impl Upload {
         self.received_bytes = 0;
     }
 
-    /// Gives the file its name. Waits for the disk.
+    /// Gives the file its final name. Waits for the disk.
     ///
     /// # Errors
     ///
@@ -351,8 +352,8 @@ impl Upload {
         }
     }
 
-    /// Makes the name of a placed file permanent. Returns the replaced file; its blocks are freed
-    /// when this descriptor is closed.
+    /// Makes the name of a placed file permanent. Returns a descriptor of the replaced file, whose
+    /// blocks are freed when the descriptor is closed.
     pub(super) fn make_permanent(mut self) -> Option<OwnedFd> {
         if let Some(partial) = self.partial.take() {
             partial.partials.remove(&partial.path);
@@ -382,8 +383,8 @@ impl Upload {
         }
     }
 
-    /// Gives the file its name by calling `name`. Returns the length in bytes of the replaced file,
-    /// or the error of `name`.
+    /// Calls `name`, which gives the file its final name. Returns the length in bytes of the
+    /// replaced file, or the error of `name`.
     fn store(
         &mut self,
         name: impl FnOnce(&mut AtomicFile) -> io::Result<()>,

@@ -192,9 +192,9 @@ impl FileView {
         }
         // Two clients may append to a file that does not exist yet: the second upload must not
         // replace the file of the first upload.
-        let is_first = is_append && old_len.is_none();
+        let appends_to_new_file = is_append && old_len.is_none();
         let may_replace = !is_unique
-            && !is_first
+            && !appends_to_new_file
             && (has_right(Right::Overwrite) || (is_continuation && old_len.is_some()));
         let existing = if may_replace { Existing::Replace } else { Existing::Keep };
         let atomic_file =
@@ -222,8 +222,8 @@ impl FileView {
         if self.space.as_ref().is_some_and(|space| bytes > space.left_bytes()) {
             return Err(FileError::Quota);
         }
-        let is_full = bytes > self.root_dir.free_bytes().unwrap_or(u64::MAX);
-        if is_full { Err(FileError::NoSpace) } else { Ok(()) }
+        let exceeds_free_space = bytes > self.root_dir.free_bytes().unwrap_or(u64::MAX);
+        if exceeds_free_space { Err(FileError::NoSpace) } else { Ok(()) }
     }
 
     /// Returns the length of an existing file in bytes; 0 for anything that is not a file.

@@ -218,9 +218,9 @@ impl VirtualHosts {
         }
         let machine = normalized(&host_name());
         let label = machine.split('.').next().unwrap_or_default();
-        let is_own = self.names.contains(&name)
+        let names_server = self.names.contains(&name)
             || [machine.as_str(), label, "localhost"].contains(&name.as_str());
-        is_own.then_some(NamedHost::Server)
+        names_server.then_some(NamedHost::Server)
     }
 
     /// Returns the greeting for HOST. `tls_name` is the name received when TLS began, and
@@ -332,8 +332,8 @@ struct SelectedHostCertificate {
 
 impl ResolvesServerCert for SelectedHostCertificate {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let is_other = |name| !self.names.contains(&normalized(name));
-        if hello.server_name().is_some_and(is_other) {
+        let is_other_host = |name| !self.names.contains(&normalized(name));
+        if hello.server_name().is_some_and(is_other_host) {
             return None;
         }
         self.inner.resolve(hello)

@@ -151,9 +151,9 @@ fn requested_host(request: &[u8], version: &[u8], hosts: &[String]) -> Requested
     let address_text =
         name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     let name = name.strip_suffix('.').unwrap_or(name);
-    let is_own = address_text.parse::<IpAddr>().is_ok()
+    let is_own_host = address_text.parse::<IpAddr>().is_ok()
         || hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
-    if is_own { RequestedHost::Own } else { RequestedHost::Other }
+    if is_own_host { RequestedHost::Own } else { RequestedHost::Other }
 }
 
 /// Returns the response to a request.

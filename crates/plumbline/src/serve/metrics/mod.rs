@@ -3,8 +3,8 @@
 //! The values are sums over transfer records and counts of sessions; a scrape only reads them.
 //! Labels have few values, all chosen by the server: nothing sent by a client becomes a label. The
 //! endpoint listens on loopback unless another address is configured, and requires no
-//! authentication. Clients are limited to requests of [`http_endpoint::REQUEST_MAX_BYTES`], a few
-//! seconds, and a small number of connections.
+//! authentication. The size of a request ([`http_endpoint::REQUEST_MAX_BYTES`]), the time for its
+//! response, and the number of connections are limited.
 
 mod histogram;
 mod http_endpoint;

@@ -10,9 +10,9 @@
 //! been answered. Such a transfer holds no buffers except for its first packet.
 //!
 //! Names are resolved below the root only (`os::beneath`). Like traditional servers, a server that
-//! runs as root sends only files that every user of the machine may read. It accepts no uploads
-//! (the default), new files only, or all files. An uploaded file appears under its name when it is
-//! complete.
+//! runs as root sends only files that every user of the machine may read. Depending on its
+//! configuration, the server accepts no uploads (the default), only uploads of new files, or all
+//! uploads. An uploaded file appears under its name when it is complete.
 
 mod configuration;
 mod request;

@@ -128,8 +128,8 @@ pub struct Client {
     began_at: Instant,
     /// Time at which the outstanding request was sent. The lease time counts from this time.
     requested_at: Instant,
-    /// Server whose last offer did not lead to a lease. Its offers are ignored until the client
-    /// sends a second DHCPDISCOVER.
+    /// Server whose last offer did not lead to a lease. The offers of this server are ignored after
+    /// the first DHCPDISCOVER, and accepted again after the second.
     avoided_server: Option<Ipv4Addr>,
     pending: VecDeque<Outgoing>,
     events: VecDeque<Event>,

@@ -1,4 +1,4 @@
-//! A client and a scripted server, in virtual time and with losses.
+//! Tests of a client with a scripted server, in virtual time and with losses.
 
 use super::*;
 use crate::cx::testing::TestContext;

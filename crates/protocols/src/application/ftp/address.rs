@@ -1,9 +1,9 @@
 //! Data addresses in commands and replies: PORT and PASV (RFC 959), EPRT and EPSV (RFC 2428), LPRT
 //! and LPSV (RFC 1639).
 //!
-//! A user never connects to the address in a reply: it combines the port of the reply with the
-//! address of the control connection. The address is still parsed, because it reveals address
-//! translators on the path.
+//! The user engine never connects to the address in a reply. It connects to the port in the reply
+//! at the address of the control connection. The address in the reply is still parsed, because it
+//! reveals address translators on the path.
 
 use alloc::format;
 use alloc::string::String;

@@ -118,7 +118,7 @@ fn row_84_no_verb_has_an_effect_without_the_required_login_and_right() {
 
 // attack row 85
 #[test]
-fn row_85_a_name_with_any_content_is_only_a_name() {
+fn row_85_a_user_name_with_special_characters_has_no_special_effect() {
     for user in ["ann:)", ":)", "root\u{7f}", "%s%n", "../ann", "-froot", "`id`"] {
         let mut lone_server = LoneServer::new(server_settings());
         assert_eq!(lone_server.send_lines(&format!("USER {user}\r\nPASS x")), [331, 530], "{user}");
@@ -195,7 +195,7 @@ fn server_after_upload_data(lines: &str) -> LoneServer {
 }
 
 #[test]
-fn mlsd_of_a_file_is_a_wrong_argument_and_other_listings_are_refused() {
+fn mlsd_of_a_file_is_an_argument_error_and_other_listings_fail() {
     for (command, code) in [("MLSD file", 501), ("LIST file/x*", 550)] {
         let mut lone_server = LoneServer::logged_in(server_settings());
         let LoneServer(world) = &mut lone_server;
@@ -206,17 +206,17 @@ fn mlsd_of_a_file_is_a_wrong_argument_and_other_listings_are_refused() {
     }
 }
 
-const COMMITS: Option<ServerEvent> = Some(ServerEvent::Commit(TransferId(1)));
-const PLACES: Option<ServerEvent> = Some(ServerEvent::Place(TransferId(1)));
-const KEEPS: Option<ServerEvent> = Some(ServerEvent::Keep(TransferId(1)));
-const DISCARDS: Option<ServerEvent> = Some(ServerEvent::Discard(TransferId(1)));
+const COMMIT_EVENT: Option<ServerEvent> = Some(ServerEvent::Commit(TransferId(1)));
+const PLACE_EVENT: Option<ServerEvent> = Some(ServerEvent::Place(TransferId(1)));
+const KEEP_EVENT: Option<ServerEvent> = Some(ServerEvent::Keep(TransferId(1)));
+const DISCARD_EVENT: Option<ServerEvent> = Some(ServerEvent::Discard(TransferId(1)));
 
-/// Returns a server with an upload whose data has ended, after the owner has answered with
-/// `placement`.
+/// Returns a server with an upload whose data has ended. The owner has answered
+/// [`ServerEvent::Place`] with `placement`.
 fn server_after_placement(placement: Placement) -> LoneServer {
     let mut lone_server = server_after_upload_data("TYPE I");
     let LoneServer(world) = &mut lone_server;
-    assert_eq!(world.server.event(), PLACES);
+    assert_eq!(world.server.event(), PLACE_EVENT);
     world.server.on_placed(TransferId(1), Ok(placement), &mut world.context.cx());
     let codes = if placement == Placement::Revocable { &[226][..] } else { &[] };
     assert_eq!(lone_server.take_output().1, codes);
@@ -238,7 +238,7 @@ fn row_126_an_upload_whose_client_dies_after_its_data_is_discarded() {
         let LoneServer(world) = &mut lone_server;
         assert_eq!(world.server.event(), None);
         world.server.peer_closed(&mut world.context.cx());
-        assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
+        assert_eq!(world.server.event(), DISCARD_EVENT, "{placement:?}");
         assert_eq!(transfer_result(&mut lone_server), (Err(TransferError::ControlLost), None));
     }
 }
@@ -249,11 +249,11 @@ fn row_126_an_upload_whose_client_dies_while_it_is_placed_is_discarded() {
     for placement in [Placement::Revocable, Placement::Unsupported] {
         let mut lone_server = server_after_upload_data("TYPE I");
         let LoneServer(world) = &mut lone_server;
-        assert_eq!(world.server.event(), PLACES);
+        assert_eq!(world.server.event(), PLACE_EVENT);
         world.server.peer_closed(&mut world.context.cx());
         assert_eq!(world.server.event(), None, "the owner is at work");
         world.server.on_placed(TransferId(1), Ok(placement), &mut world.context.cx());
-        assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
+        assert_eq!(world.server.event(), DISCARD_EVENT, "{placement:?}");
         assert_eq!(transfer_result(&mut lone_server), (Err(TransferError::ControlLost), None));
     }
 }
@@ -263,8 +263,8 @@ fn an_upload_is_confirmed_if_its_control_connection_outlives_it() {
     let settings = server_settings();
     let unplaced_grace = Duration::from_millis(50);
     for (placement, event, grace) in [
-        (Placement::Revocable, KEEPS, settings.upload_grace),
-        (Placement::Unsupported, COMMITS, unplaced_grace),
+        (Placement::Revocable, KEEP_EVENT, settings.upload_grace),
+        (Placement::Unsupported, COMMIT_EVENT, unplaced_grace),
     ] {
         let LoneServer(mut world) = server_after_placement(placement);
         let deadline = world.server.deadline().unwrap();
@@ -275,7 +275,7 @@ fn an_upload_is_confirmed_if_its_control_connection_outlives_it() {
         // The file is stored from now on, even if the client fails.
         world.server.peer_closed(&mut world.context.cx());
         let events: Vec<_> = core::iter::from_fn(|| world.server.event()).collect();
-        assert!(events.iter().all(|event| Some(event) != DISCARDS.as_ref()), "{events:?}");
+        assert!(events.iter().all(|event| Some(event) != DISCARD_EVENT.as_ref()), "{events:?}");
     }
 }
 
@@ -288,7 +288,7 @@ fn the_next_command_confirms_the_upload_and_is_answered_after_it() {
         let LoneServer(world) = &mut lone_server;
         let text = format!("{line}\r\n");
         world.server.receive(&mut text.as_bytes(), &mut world.context.cx());
-        assert_eq!(world.server.event(), KEEPS, "{line}");
+        assert_eq!(world.server.event(), KEEP_EVENT, "{line}");
         assert_eq!(transfer_result(&mut lone_server), (Ok(()), Some(226)), "{line}");
         assert_eq!(lone_server.take_output().1, codes, "{line}");
     }
@@ -300,7 +300,7 @@ fn a_client_that_has_read_the_reply_may_end_its_control_connection() {
     let LoneServer(world) = &mut lone_server;
     world.server.confirm_upload(&mut world.context.cx());
     world.server.peer_closed(&mut world.context.cx());
-    assert_eq!(world.server.event(), KEEPS);
+    assert_eq!(world.server.event(), KEEP_EVENT);
     assert_eq!(transfer_result(&mut lone_server), (Ok(()), Some(226)));
 }
 
@@ -308,10 +308,10 @@ fn a_client_that_has_read_the_reply_may_end_its_control_connection() {
 fn an_upload_that_is_known_to_be_complete_is_committed_at_once() {
     let complete_uploads = ["TYPE I\r\nALLO 10", "MODE B", "TYPE I\r\nMODE Z", "STRU R"];
     for lines in complete_uploads {
-        assert_eq!(server_after_upload_data(lines).0.server.event(), COMMITS, "{lines}");
+        assert_eq!(server_after_upload_data(lines).0.server.event(), COMMIT_EVENT, "{lines}");
     }
     for lines in ["TYPE I", "TYPE I\r\nALLO 11", "TYPE A\r\nALLO 10", "ALLO 10\r\nREST 0"] {
-        assert_eq!(server_after_upload_data(lines).0.server.event(), PLACES, "{lines}");
+        assert_eq!(server_after_upload_data(lines).0.server.event(), PLACE_EVENT, "{lines}");
     }
 }
 
@@ -319,10 +319,12 @@ fn an_upload_that_is_known_to_be_complete_is_committed_at_once() {
 fn quit_confirms_an_upload_only_after_its_data_has_ended() {
     let LoneServer(mut world) = server_after_placement(Placement::Unsupported);
     world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.context.cx());
-    assert_eq!(world.server.event(), COMMITS);
-    for (placement, event) in [(Placement::Revocable, KEEPS), (Placement::Unsupported, COMMITS)] {
+    assert_eq!(world.server.event(), COMMIT_EVENT);
+    for (placement, event) in
+        [(Placement::Revocable, KEEP_EVENT), (Placement::Unsupported, COMMIT_EVENT)]
+    {
         let LoneServer(mut world) = server_after_upload_data("TYPE I");
-        assert_eq!(world.server.event(), PLACES);
+        assert_eq!(world.server.event(), PLACE_EVENT);
         world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.context.cx());
         world.server.peer_closed(&mut world.context.cx());
         world.server.on_placed(TransferId(1), Ok(placement), &mut world.context.cx());
@@ -334,7 +336,7 @@ fn quit_confirms_an_upload_only_after_its_data_has_ended() {
     world.server.data_connected(address(PEER), &mut world.context.cx());
     assert!(world.server.event().is_some());
     world.server.data_ended(TransferId(1), 10, Ok(()), &mut world.context.cx());
-    assert_eq!(world.server.event(), PLACES);
+    assert_eq!(world.server.event(), PLACE_EVENT);
     world.server.on_placed(TransferId(1), Ok(Placement::Revocable), &mut world.context.cx());
     assert_eq!(world.server.event(), None);
     let deadline = world.server.deadline().unwrap();

@@ -22,8 +22,8 @@
 //!
 //! The owner's loop is the same for both engines: pass received bytes (`receive`), answer every
 //! event (`event`), send `output` in one piece and report it (`sent`), and call `timeout` at
-//! `deadline`. Bytes of a data connection never pass through the engines, so the kernel may move
-//! them if [`Representation::passes_through`].
+//! `deadline`. Bytes of a data connection never pass through the engines. If
+//! [`Representation::passes_through`] returns true, the owner may let the kernel move these bytes.
 //!
 //! Not implemented: security mechanisms other than TLS (ADAT, MIC, CONF, ENC), mounting (SMNT), and
 //! data connections that stay open for the next file.

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_stay_within_the_root() {
+    fn dot_components_do_not_lead_out_of_the_root() {
         let home = VirtualPath::root().join(&name(b"users/ann")).unwrap();
         for (name_text, meant) in [
             (&b".."[..], &b"/users"[..]),

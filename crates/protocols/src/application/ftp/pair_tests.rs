@@ -1,5 +1,5 @@
-//! Transfers between a user engine and a server engine: without faults, and with one fault per
-//! transfer, injected at each possible step.
+//! Tests of transfers between a user engine and a server engine: without faults, and with one fault
+//! per transfer, injected at each possible step.
 
 use super::listing::parse_facts;
 use super::server::*;

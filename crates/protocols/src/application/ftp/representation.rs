@@ -144,7 +144,7 @@ impl fmt::Display for Structure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WordFormat {
     /// Packed with the most significant bit first and padded at the end of the file, as on the
-    /// wire. With 36 bits this format is called h36.
+    /// wire. For words of 36 bits this format is called h36.
     #[default]
     Packed,
     /// `data8`: each word right-aligned in a little-endian 64-bit word.

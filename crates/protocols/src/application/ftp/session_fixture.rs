@@ -57,7 +57,7 @@ struct TransferState<Id> {
     file: Vec<u8>,
     transferred_bytes: usize,
     /// Whether the end of the data was reported to the server.
-    is_over: bool,
+    is_end_reported: bool,
 }
 
 /// Both engines, their owners, and the connections between them.
@@ -81,13 +81,13 @@ pub(super) struct World {
     task_representation: Representation,
     transfer: Option<Transfer>,
     server_transfer: Option<TransferState<TransferId>>,
-    /// The server's files before the current upload replaced_files one of them.
+    /// Copy of the server's files from before the current upload replaced one of them.
     replaced_files: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
     user_transfer: Option<TransferState<TaskId>>,
     wire: Vec<u8>,
     has_ended: bool,
-    is_stalled: bool,
-    is_full: bool,
+    is_data_stalled: bool,
+    is_disk_full: bool,
     is_reset: bool,
     is_control_lost: bool,
     /// The user was killed, but the end of its control connection has not arrived at the server
@@ -150,8 +150,8 @@ impl World {
             user_transfer: None,
             wire: Vec::new(),
             has_ended: false,
-            is_stalled: false,
-            is_full: false,
+            is_data_stalled: false,
+            is_disk_full: false,
             is_reset: false,
             is_control_lost: false,
             is_user_killed: false,
@@ -228,7 +228,7 @@ impl World {
                 self.user.peer_closed(&mut self.context.cx());
             }
             Fault::DataReset => self.is_reset = true,
-            Fault::DataStall => self.is_stalled = true,
+            Fault::DataStall => self.is_data_stalled = true,
             Fault::DataShort => self.has_ended = true,
             Fault::UserKilled => {
                 self.is_control_lost = true;
@@ -238,7 +238,7 @@ impl World {
                 self.has_ended = true;
             }
             Fault::Abort => self.user.abort(&mut self.context.cx()),
-            Fault::DiskFull => self.is_full = true,
+            Fault::DiskFull => self.is_disk_full = true,
         }
     }
 
@@ -347,7 +347,7 @@ impl World {
             decoder: None,
             file: Vec::new(),
             transferred_bytes: 0,
-            is_over: false,
+            is_end_reported: false,
         };
         if transfer.kind.is_incoming() {
             transfer_state.decoder = Some(Decoder::new(representation).unwrap());
@@ -392,7 +392,7 @@ impl World {
         else {
             panic!("nothing to commit");
         };
-        if self.is_full {
+        if self.is_disk_full {
             return Err(FileError::NoSpace);
         }
         let path = transfer.path.to_bytes();
@@ -495,7 +495,7 @@ impl World {
         self.wire.clear();
         self.has_ended = false;
         self.is_reset = false;
-        self.is_stalled = false;
+        self.is_data_stalled = false;
     }
 
     fn start_user_transfer(&mut self, id: TaskId) {
@@ -507,7 +507,7 @@ impl World {
             decoder: None,
             file: Vec::new(),
             transferred_bytes: 0,
-            is_over: false,
+            is_end_reported: false,
         };
         if is_outgoing {
             let mut encoder = Encoder::new(representation, None).unwrap();
@@ -524,7 +524,7 @@ impl World {
     /// Transfers up to [`STEP_BYTES`], or reports the end of the data connection to an engine.
     /// Returns whether anything was done.
     fn move_data(&mut self) -> bool {
-        if self.is_stalled {
+        if self.is_data_stalled {
             return false;
         }
         if self.is_reset {
@@ -532,7 +532,7 @@ impl World {
         }
         let mut has_moved = false;
         if let Some(transfer_state) =
-            self.server_transfer.as_mut().filter(|transfer_state| !transfer_state.is_over)
+            self.server_transfer.as_mut().filter(|transfer_state| !transfer_state.is_end_reported)
         {
             let (bytes, end) = transfer_piece(transfer_state, &mut self.wire, &mut self.has_ended);
             has_moved |= bytes > 0 || end.is_some();
@@ -540,7 +540,7 @@ impl World {
             let transferred_bytes = transfer_state.transferred_bytes as u64;
             self.server.data_moved(id, transferred_bytes, &self.context.cx());
             if let Some(is_good) = end {
-                transfer_state.is_over = true;
+                transfer_state.is_end_reported = true;
                 if transfer_state.decoder.is_none() || !is_good {
                     self.server_transfer = None;
                 }
@@ -568,7 +568,7 @@ impl World {
     fn report_reset(&mut self) -> bool {
         // A data connection that has already ended cannot be reset.
         if let Some(transfer_state) =
-            self.server_transfer.take_if(|transfer_state| !transfer_state.is_over)
+            self.server_transfer.take_if(|transfer_state| !transfer_state.is_end_reported)
         {
             let id = transfer_state.id;
             let transferred_bytes = transfer_state.transferred_bytes as u64;
@@ -594,13 +594,13 @@ fn transfer_piece<Id>(
     wire: &mut Vec<u8>,
     has_ended: &mut bool,
 ) -> (usize, Option<bool>) {
-    if let Some(mine) = &transfer_state.wire {
-        if transfer_state.transferred_bytes == mine.len() || *has_ended {
+    if let Some(outgoing_wire) = &transfer_state.wire {
+        if transfer_state.transferred_bytes == outgoing_wire.len() || *has_ended {
             *has_ended = true;
             return (0, Some(true));
         }
-        let end = mine.len().min(transfer_state.transferred_bytes + STEP_BYTES);
-        wire.extend_from_slice(&mine[transfer_state.transferred_bytes..end]);
+        let end = outgoing_wire.len().min(transfer_state.transferred_bytes + STEP_BYTES);
+        wire.extend_from_slice(&outgoing_wire[transfer_state.transferred_bytes..end]);
         let sent = end - transfer_state.transferred_bytes;
         transfer_state.transferred_bytes = end;
         return (sent, None);

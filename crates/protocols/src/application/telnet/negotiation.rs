@@ -207,23 +207,23 @@ impl Telnet {
 
     /// Returns the subnegotiations that are sent when an option is enabled.
     fn initial_subnegotiations(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
-        let single = |content: &[u8]| Vec::from([content.to_vec()]);
+        let one_subnegotiation = |content: &[u8]| Vec::from([content.to_vec()]);
         match (&mut self.role, side, option) {
             (Role::User(user), Side::Local, OptionCode::NAWS) => {
-                single(&naws::build_is(user.window))
+                one_subnegotiation(&naws::build_is(user.window))
             }
             (Role::User(user), Side::Local, OptionCode::TERMINAL_TYPE) => {
                 user.names.restart();
                 Vec::new()
             }
             (Role::Server(server), Side::Remote, OptionCode::TERMINAL_TYPE) => {
-                single(&server.terminal_types.first_request())
+                one_subnegotiation(&server.terminal_types.first_request())
             }
             (Role::Server(_), Side::Remote, OptionCode::TERMINAL_SPEED) => {
-                single(&terminal_speed::build_send())
+                one_subnegotiation(&terminal_speed::build_send())
             }
             (Role::Server(_), Side::Remote, OptionCode::X_DISPLAY_LOCATION) => {
-                single(&display::build_send())
+                one_subnegotiation(&display::build_send())
             }
             (Role::Server(server), Side::Remote, OptionCode::NEW_ENVIRON) => {
                 server.environment.requests()

@@ -1,4 +1,5 @@
-//! Negotiation of options between a user and a server, and the records of the inspector.
+//! Tests of the negotiation of options between a user and a server, and of the records of the
+//! inspector.
 
 use super::command::{SB, SE};
 use super::tests::{

@@ -1,5 +1,6 @@
-//! Search for the first of one or two byte values. Most inputs are one typed character or its echo,
-//! for which preparing a vectorized search takes longer than a search byte by byte.
+//! Search for the first of one or two byte values. Most inputs are one typed character or its echo.
+//! For such short inputs a search byte by byte takes less time than the preparation of a vectorized
+//! search.
 
 use memchr::{memchr, memchr2};
 

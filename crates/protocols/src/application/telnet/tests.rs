@@ -1,5 +1,5 @@
-//! Tests of the output and the events of each end, byte by byte. Property tests with random bytes
-//! and requests.
+//! Tests of the output and the events of each end, byte by byte, and property tests with random
+//! bytes and requests.
 
 use super::command::{SB, SE};
 use super::*;

@@ -15,7 +15,7 @@ use core::ops::RangeInclusive;
 pub const BLOCK_SIZE_DEFAULT: u16 = 512;
 const BLOCK_SIZES: RangeInclusive<u16> = 8..=65_464;
 const TIMEOUTS_S: RangeInclusive<u8> = 1..=255;
-/// Minimum memory that a Linux kernel charges for a datagram in addition to its bytes (our choice).
+/// Memory in bytes that we assume a Linux kernel charges for a datagram in addition to its content.
 const DATAGRAM_CHARGE_BYTES: usize = 768;
 /// Maximum window size in blocks (our choice): half of all block numbers, so that earlier and later
 /// blocks cannot be confused.

@@ -230,7 +230,7 @@ impl Receiver {
     fn on_unexpected_block(&mut self, wire: u16, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TftpIgnored);
         let last_received = self.rcv_nxt.previous();
-        let is_ahead = self.rcv_nxt.at_or_after(wire).0 - self.rcv_nxt.0 < 32_768;
+        let is_later_block = self.rcv_nxt.at_or_after(wire).0 - self.rcv_nxt.0 < 32_768;
         match self.state {
             // Our acknowledgment was lost. If blocks arrived since then, their acknowledgment is
             // still due at the end of the window; answering now would make the sender go back
@@ -241,7 +241,7 @@ impl Receiver {
                 self.pending_ack = Some(last_received);
             }
             // RFC 7440 §4: the last block before the gap is acknowledged, once.
-            State::Receiving if is_ahead && !self.is_gap_reported => {
+            State::Receiving if is_later_block && !self.is_gap_reported => {
                 self.is_gap_reported = true;
                 self.pending_ack = Some(last_received);
             }

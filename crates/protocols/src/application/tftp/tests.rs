@@ -1,5 +1,5 @@
-//! Whole transfers in virtual time, over a simulated network that loses, repeats and reorders
-//! datagrams.
+//! Tests of whole transfers in virtual time, over a simulated network that loses, duplicates and
+//! reorders datagrams.
 
 use super::*;
 use crate::cx::Cx;

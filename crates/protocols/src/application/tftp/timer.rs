@@ -1,8 +1,9 @@
 //! The retransmission timer, based on the measured round trip (RFC 1123 §4.2.3.2).
 //!
-//! The estimate and its variation are Jacobson's, as in TCP (RFC 6298), with a lower bound of 20
-//! ms: the peer of a lock-step transfer has no reason to delay its answers. Retransmitted packets
-//! are not measured (Karn), and each retransmission doubles the interval. A timeout that both ends
+//! The round-trip time and its variation are estimated with Jacobson's algorithm, as in TCP (RFC
+//! 6298). The lower bound of the interval is only 20 ms, because the peer of a lock-step transfer
+//! has no reason to delay its answers. The round trip of a retransmitted packet is not measured
+//! (Karn's algorithm), and each retransmission doubles the interval. A timeout that both ends
 //! agreed to (RFC 2349) replaces the estimate.
 
 use super::Settings;

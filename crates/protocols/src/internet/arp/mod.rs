@@ -1,9 +1,9 @@
 //! ARP (RFC 826), and claims of IPv4 addresses (RFC 5227).
 //!
 //! A request for a local address is answered to its sender, and the sender is added to the neighbor
-//! cache, because this host is about to send to it (RFC 826, "Packet Reception"). A packet of any
-//! other host only updates an existing entry, as far as the cache accepts it. A reply counts as an
-//! answer only if it is addressed to this host and the cache has sent a request.
+//! cache, because this host is about to send to it (RFC 826, "Packet Reception"). Any other packet
+//! only updates an existing entry, if the cache accepts the update. A reply counts as an answer
+//! only if it is addressed to this host and the cache has sent a request.
 //!
 //! An address is *claimed* before it is used: three probes with an unspecified sender address, then
 //! two announcements if no host objects. From then on it is *held*. While it is held, a host that

@@ -1,4 +1,4 @@
-//! ARP: answers, accepted packets, and claiming and defending an address.
+//! Tests of ARP: answers, accepted packets, and the claim and the defense of an address.
 
 use super::*;
 use crate::cx::testing::TestContext;

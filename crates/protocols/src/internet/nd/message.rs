@@ -246,8 +246,8 @@ impl Message {
             Self::RouterAdvertisement(_) => is_link_local(source),
             Self::NeighborSolicitation { target, source_mac, .. } => {
                 let is_duplicate_check = source.is_unspecified();
-                let is_proper = destination == solicited_node(target) && source_mac.is_none();
-                !target.is_multicast() && (!is_duplicate_check || is_proper)
+                let is_valid_check = destination == solicited_node(target) && source_mac.is_none();
+                !target.is_multicast() && (!is_duplicate_check || is_valid_check)
             }
             Self::NeighborAdvertisement { target, is_solicited, .. } => {
                 !(target.is_multicast() || destination.is_multicast() && is_solicited)
@@ -311,9 +311,10 @@ impl RouterAdvertisement {
             Preference::Medium => 0,
             Preference::High => 0x08,
         };
-        let managed = if self.is_managed { 0x80 } else { 0 };
-        let other = if self.has_other { 0x40 } else { 0 };
-        bytes.extend([ROUTER_ADVERTISEMENT, 0, 0, 0, self.hop_limit, managed | other | preference]);
+        let managed_flag = if self.is_managed { 0x80 } else { 0 };
+        let other_flag = if self.has_other { 0x40 } else { 0 };
+        let flags = managed_flag | other_flag | preference;
+        bytes.extend([ROUTER_ADVERTISEMENT, 0, 0, 0, self.hop_limit, flags]);
         bytes.extend(self.lifetime_s.to_be_bytes());
         for time in [self.reachable_time, self.retrans_timer] {
             let millis = time.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));

@@ -1,4 +1,5 @@
-//! Neighbor Discovery for a host (RFC 4861): answers for local addresses, routers, redirects.
+//! Neighbor Discovery for a host (RFC 4861): answers about local addresses, router advertisements,
+//! and redirects.
 //!
 //! [`Discovery`] parses every message, updates the neighbor cache, and passes messages about local
 //! addresses to its [`Addresses`]. Answers are queued until they are collected; the queue is
@@ -244,13 +245,13 @@ impl Discovery {
 
     /// Returns the next message to be sent.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
-        let tried = self.addresses.transmit().map(|tried| Outgoing {
+        let probe = self.addresses.transmit().map(|probe| Outgoing {
             source: Ipv6Addr::UNSPECIFIED,
-            destination: tried.destination,
+            destination: probe.destination,
             mac: None,
-            message: tried.message,
+            message: probe.message,
         });
-        let outgoing = tried.or_else(|| self.pending.pop_front())?;
+        let outgoing = probe.or_else(|| self.pending.pop_front())?;
         cx.meter.count(Counter::NdOut);
         Some(outgoing)
     }
@@ -304,14 +305,14 @@ impl Discovery {
         }
         advertisement.reachable_time.into_iter().for_each(|time| cache.set_reachable_time(time));
         advertisement.retrans_timer.into_iter().for_each(|time| cache.set_retrans_timer(time));
-        let before = (self.hop_limit, self.mtu);
+        let previous_settings = (self.hop_limit, self.mtu);
         self.hop_limit = self.hop_limit.max(advertisement.hop_limit);
         if let Some(mtu) =
             advertisement.mtu.filter(|mtu| (MTU_MIN..=self.settings.mtu).contains(mtu))
         {
             self.mtu = mtu;
         }
-        if before != (self.hop_limit, self.mtu) {
+        if previous_settings != (self.hop_limit, self.mtu) {
             self.push_event(Event::Parameters, cx);
         }
         if self.routers.learn(source, advertisement, cx) {
@@ -330,9 +331,9 @@ impl Discovery {
         cx: &mut Cx<'_>,
     ) {
         if !self.addresses.holds(target) {
-            let is_tried =
+            let is_tentative =
                 source.is_unspecified() && self.addresses.process_probe(target, nonce, cx);
-            if !is_tried {
+            if !is_tentative {
                 cx.meter.count(Counter::NdIgnored);
             }
             return;

@@ -123,10 +123,10 @@ impl Routers {
     /// Removes a neighbor that is not a router, or is unreachable (RFC 4861 §6.3.5, §7.3.3).
     /// Returns whether it was a default router.
     pub(super) fn forget(&mut self, address: Ipv6Addr) -> bool {
-        let before = self.routers.len();
+        let previous_len = self.routers.len();
         self.routers.retain(|router| router.address != address);
         self.redirects.retain(|(_, next_hop)| *next_hop != address);
-        self.routers.len() != before
+        self.routers.len() != previous_len
     }
 
     /// Removes the redirects to an unreachable neighbor, and gives that neighbor the lowest
@@ -150,7 +150,7 @@ impl Routers {
         advertisement: &RouterAdvertisement,
         cx: &mut Cx<'_>,
     ) -> bool {
-        let before = self.route_data();
+        let previous_data = self.route_data();
         if advertisement.lifetime_s == 0 {
             self.forget(source);
         } else {
@@ -177,7 +177,7 @@ impl Routers {
                 push(&mut self.dns_servers, server, DNS_SERVERS_LIMIT, cx);
             }
         }
-        self.route_data() != before
+        self.route_data() != previous_data
     }
 
     /// Returns the values that determine the routes: each router with its rank, then each prefix
@@ -224,13 +224,13 @@ impl Routers {
     /// solicitation.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> (bool, bool) {
         let len = |routers: &Self| routers.routers.len() + routers.prefixes.len();
-        let before = len(self);
+        let previous_len = len(self);
         self.routers.retain(|router| router.valid_until > cx.now);
         self.prefixes
             .retain(|prefix| prefix.valid_until.is_none_or(|valid_until| valid_until > cx.now));
         self.dns_servers
             .retain(|(_, valid_until)| valid_until.is_none_or(|valid_until| valid_until > cx.now));
-        let is_changed = len(self) != before;
+        let is_changed = len(self) != previous_len;
         let Some(soliciting) = self.soliciting.as_mut().filter(|s| s.due <= cx.now) else {
             return (is_changed, false);
         };

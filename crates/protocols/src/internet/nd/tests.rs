@@ -1,4 +1,5 @@
-//! Tests of parsing and construction: valid, invalid and truncated messages.
+//! Tests of the parsing and construction of Neighbor Discovery messages: valid, invalid and
+//! truncated ones.
 
 use super::message::*;
 use crate::link::ethernet::MacAddress;
@@ -100,12 +101,12 @@ fn a_router_advertisement_from_beyond_the_link_is_rejected() {
 fn a_solicitation_from_the_unspecified_address_must_go_to_the_group_of_its_target() {
     let unspecified = Ipv6Addr::UNSPECIFIED;
     let group = solicited_node(OURS);
-    let bare = Message::NeighborSolicitation { target: OURS, source_mac: None, nonce: None };
+    let probe = Message::NeighborSolicitation { target: OURS, source_mac: None, nonce: None };
     let parse = |message: &Message, to| {
         Message::parse(&message.emit(unspecified, to), unspecified, to, 255)
     };
-    assert!(parse(&bare, group).is_ok());
-    assert_eq!(parse(&bare, OURS), Err(MessageError::Address));
+    assert!(parse(&probe, group).is_ok());
+    assert_eq!(parse(&probe, OURS), Err(MessageError::Address));
     assert_eq!(parse(&solicitation(), group), Err(MessageError::Address));
 }
 
@@ -165,13 +166,13 @@ fn advertisement() -> impl Strategy<Value = Message> {
     let preference =
         prop::sample::select(vec![Preference::Low, Preference::Medium, Preference::High]);
     let fixed = (any::<u8>(), any::<[bool; 2]>(), preference, any::<u16>(), any::<[u32; 2]>());
-    let listed = (
+    let options = (
         prop::option::of(mac()),
         any::<Option<u32>>(),
         prop::collection::vec(prefix(), 0..=16),
         prop::collection::vec(any::<(u128, u32)>(), 0..=16),
     );
-    (fixed, listed).prop_map(|(fixed, (source_mac, mtu, prefixes, servers))| {
+    (fixed, options).prop_map(|(fixed, (source_mac, mtu, prefixes, servers))| {
         let (hop_limit, [is_managed, has_other], preference, lifetime_s, times) = fixed;
         let time = |ms: u32| (ms != 0).then_some(Duration::from_millis(ms.into()));
         let [reachable_time, retrans_timer] = times.map(time);

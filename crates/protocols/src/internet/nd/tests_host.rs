@@ -1,4 +1,5 @@
-//! A host's answers, and the information it accepts or rejects from routers.
+//! Tests of Neighbor Discovery on a host: its answers, and the information that it accepts or
+//! rejects from routers.
 
 use super::*;
 use crate::cx::testing::TestContext;
@@ -223,9 +224,9 @@ fn the_router_with_the_higher_preference_is_used() {
 fn a_reachable_router_is_used_before_an_unreachable_one_of_higher_preference() {
     let mut host = Host::started();
     host.advertise(ROUTER, advertisement());
-    let high =
+    let high_preference =
         RouterAdvertisement { preference: Preference::High, source_mac: None, ..advertisement() };
-    host.advertise(OTHER_ROUTER, high);
+    host.advertise(OTHER_ROUTER, high_preference);
     assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
 }
 

@@ -6,8 +6,8 @@ use crate::packet::Packet;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// Number of packets after which a neighbor is established. A flood of single packets with forged
-/// sources establishes none.
+/// Number of packets sent to a neighbor after which its entry counts as established. A flood of
+/// packets, each with another forged source, establishes no entry.
 const ESTABLISHED_PACKETS: u32 = 8;
 
 /// The states of a neighbor (RFC 4861 §7.3.2).
@@ -19,8 +19,8 @@ pub(super) enum State {
     Reachable { mac: MacAddress, valid_until: Instant },
     /// The address has not been verified recently; no action until a packet is sent.
     Stale { mac: MacAddress },
-    /// A packet was sent. Before the address is probed, a higher layer may report that the packet
-    /// has arrived.
+    /// A packet was sent to an address that was not verified recently. The address is probed after
+    /// a delay, unless a higher layer reports before that the packet has arrived.
     Delay { mac: MacAddress },
     /// The address is being verified; `sent` solicitations have been sent.
     Probe { mac: MacAddress, sent: u8 },

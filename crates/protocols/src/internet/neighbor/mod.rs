@@ -17,20 +17,20 @@
 //! # Limits
 //!
 //! A cache that grows with received packets or with requests allows an attacker to exhaust memory,
-//! and one that evicts its oldest entries allows it to cut off other hosts (RFC 6583). There are
-//! therefore three limits:
+//! and a cache that evicts its oldest entries allows the attacker to cut off other hosts (RFC
+//! 6583). There are therefore three limits:
 //!
 //! - The number of entries that were created by a neighbor's packets and never used for sending is
 //!   limited. A new one evicts the oldest of them, and no other entry.
-//! - The number of entries without an answer is limited; one more is refused. This also limits the
-//!   rate of solicitations.
-//! - When the cache is full, an entry used only a few times is evicted before an established
-//!   one, and among equals the least recently used. An established entry that was used within the
-//!   last seconds is never evicted.
+//! - The number of entries that wait for a first answer is limited; further ones are refused. This
+//!   also limits the rate of solicitations.
+//! - When the cache is full, an entry used only a few times is evicted before an established one.
+//!   Otherwise the least recently used entry is evicted. An established entry that was used within
+//!   the last seconds is never evicted.
 //!
-//! A verified entry is not changed by a claim of its address in ARP: the old owner is probed first,
-//! and the claim can be repeated when it does not answer. Neighbor Discovery's Override flag is
-//! obeyed as RFC 4861 §7.2.5 requires.
+//! An ARP packet that claims the address of a verified entry does not change the entry: the known
+//! owner is probed first. If the known owner does not answer, the claim can be repeated. Neighbor
+//! Discovery's Override flag is obeyed as RFC 4861 §7.2.5 requires.
 
 mod entry;
 #[cfg(test)]
@@ -51,7 +51,7 @@ const DELAY_FIRST_PROBE_TIME: Duration = Duration::from_secs(5);
 const SOLICITATIONS_MAX: u8 = 3;
 /// REACHABLE_TIME (RFC 4861 §10).
 const REACHABLE_TIME: Duration = Duration::from_secs(30);
-/// RETRANS_TIMER (RFC 4861 §10), which is also what RFC 1122 §2.3.2.1 recommends for ARP.
+/// RETRANS_TIMER (RFC 4861 §10). RFC 1122 §2.3.2.1 recommends the same time for ARP.
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
 /// An established entry that was used within this time is never evicted.
 const IN_USE_PERIOD: Duration = Duration::from_secs(5);
@@ -183,14 +183,14 @@ impl Cache {
         }
     }
 
-    /// Sets the reachable time from a router advertisement (RFC 4861 §6.3.4), limited to between a
-    /// second and an hour.
+    /// Sets the reachable time that a router advertisement specifies (RFC 4861 §6.3.4). It is
+    /// limited to between one second and one hour.
     pub fn set_reachable_time(&mut self, time: Duration) {
         self.reachable_time = time.clamp(Duration::from_secs(1), Duration::from_secs(3600));
     }
 
-    /// Sets the time to wait for an answer from a router advertisement (RFC 4861 §6.3.4), limited
-    /// to between a tenth of a second and ten seconds.
+    /// Sets the time to wait for the answer to a solicitation, which a router advertisement
+    /// specifies (RFC 4861 §6.3.4). It is limited to between 0.1 and 10 seconds.
     pub fn set_retrans_timer(&mut self, time: Duration) {
         self.retrans_timer = time.clamp(Duration::from_millis(100), Duration::from_secs(10));
     }
@@ -576,8 +576,8 @@ impl Cache {
         if waiting.peek().is_none() {
             return self.push_event(Event::Failed { target, packet: None }, cx);
         }
-        let failed = waiting.map(|packet| Event::Failed { target, packet: Some(packet) });
-        self.events.extend(failed);
+        let events = waiting.map(|packet| Event::Failed { target, packet: Some(packet) });
+        self.events.extend(events);
     }
 
     /// Queues an event without a packet; such events have a limit of their own.

@@ -1,4 +1,4 @@
-//! The states of a neighbor, and the limits under floods.
+//! Tests of the states of a neighbor, and of the limits of the cache during floods.
 
 use super::*;
 use crate::cx::testing::TestContext;
@@ -54,7 +54,8 @@ impl Fixture {
         core::iter::from_fn(|| self.cache.transmit(&mut self.context.cx())).map(|s| s.to).collect()
     }
 
-    /// Returns the data of the released packets, and of the failed ones.
+    /// Returns the data of the packets that can be sent, and of those whose neighbor did not
+    /// answer.
     fn events(&mut self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let mut resolved = Vec::new();
         let mut failed = Vec::new();
@@ -396,9 +397,9 @@ impl Fixture {
     fn is_sound(&self) -> bool {
         let Cache { entries, timers, incomplete, queued_packets, limits, .. } = &self.cache;
         let is_incomplete = |entry: &&Entry| matches!(entry.state, State::Incomplete { .. });
-        let timed = entries.values().filter(|entry| entry.timer.is_some()).count();
+        let timed_entries = entries.values().filter(|entry| entry.timer.is_some()).count();
         entries.values().filter(is_incomplete).count() == *incomplete
-            && timers.len() == timed
+            && timers.len() == timed_entries
             && *queued_packets <= limits.packets
             && self.pool.lent() == *queued_packets
             && entries.len() <= limits.entries

@@ -57,11 +57,11 @@ pub enum State {
         /// Time of the next search.
         raise_at: Instant,
     },
-    /// Not even base passes.
+    /// Not even datagrams of the base length arrive.
     Error,
 }
 
-/// One search.
+/// The search for the path MTU of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     limits: Limits,
@@ -245,10 +245,11 @@ impl Search {
     }
 
     /// Records that a datagram of `len` bytes with data was retransmitted because no datagram was
-    /// acknowledged. Returns whether that shows a black hole: [`Self::mtu`] is then lower.
+    /// acknowledged. Returns whether this indicates a black hole; [`Self::mtu`] then returns a
+    /// lower length.
     ///
-    /// If datagrams of base length or less are lost, base is confirmed again (RFC 8899 §5.2, from
-    /// any state in which the path no longer supports the current length).
+    /// If datagrams of the base length or less are lost, the base length must be confirmed again
+    /// (RFC 8899 §5.2).
     pub fn datagram_lost(&mut self, len: u16) -> bool {
         if len <= self.limits.min
             || !matches!(self.state, State::Complete { .. } | State::Searching)
@@ -260,7 +261,7 @@ impl Search {
         if self.consecutive_losses < self.consecutive_losses_max {
             return false;
         }
-        let before = self.mtu;
+        let previous_mtu = self.mtu;
         if self.mtu < self.limits.base {
             self.fail();
         } else {
@@ -270,7 +271,7 @@ impl Search {
         }
         self.consecutive_losses = 0;
         self.longest_lost = 0;
-        self.mtu < before
+        self.mtu < previous_mtu
     }
 
     /// Records the report of a router, accepted by the transport, that at most `mtu` bytes pass.

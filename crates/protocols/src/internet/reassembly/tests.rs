@@ -1,4 +1,4 @@
-//! Reassembly compared with a map of received bytes, and attacks on it.
+//! Tests of reassembly: comparison with a map of received bytes, and attacks.
 
 use super::*;
 use crate::cx::testing::TestContext;
@@ -53,11 +53,11 @@ impl Fixture {
 }
 
 /// A fragment of the model: its offset in units of 8 bytes, its length in bytes, and whether more
-/// follow.
+/// fragments follow.
 type FragmentShape = (usize, usize, bool);
 
-/// Returns the index of the fragment that completes the datagram according to a map of bytes, if
-/// any does.
+/// Returns the index of the fragment that completes the datagram according to a map of bytes, or
+/// `None` if the datagram stays incomplete.
 fn model(shapes: &[FragmentShape]) -> Option<usize> {
     let mut map = vec![false; LEN_MAX];
     let mut received: Vec<FragmentShape> = Vec::new();
@@ -121,7 +121,7 @@ proptest! {
 
     // attack row 5
     #[test]
-    fn any_fragments_are_reassembled_as_a_map_of_bytes_says(
+    fn any_fragments_are_reassembled_as_in_a_map_of_bytes(
         shapes in prop::collection::vec((0_usize..8, 0_usize..33, any::<bool>()), 0..12),
         aligned: bool,
     ) {
@@ -164,8 +164,8 @@ fn every_overlap_of_two_of_eight_fragments_drops_the_datagram_and_frees_its_memo
         let data = [7; 64];
         fixture.receive(&fragment(start * 8, &data[start * 8..end * 8], true));
         let other_data = &data[other_start * 8..other_end * 8];
-        let refused = fixture.refusal(&fragment(other_start * 8, other_data, true));
-        assert_eq!((refused, fixture.reassembler.bytes()), (Some(Refusal::Invalidated), 0));
+        let refusal = fixture.refusal(&fragment(other_start * 8, other_data, true));
+        assert_eq!((refusal, fixture.reassembler.bytes()), (Some(Refusal::Invalidated), 0));
         count += 1;
     }
     assert_eq!(count, 840);
@@ -176,8 +176,8 @@ fn every_overlap_of_two_of_eight_fragments_drops_the_datagram_and_frees_its_memo
 fn a_fragment_that_ends_beyond_65535_bytes_drops_the_datagram() {
     let mut fixture = Fixture::default();
     fixture.receive(&fragment(0, &[0; 8], true));
-    let refused = fixture.refusal(&fragment(65_512, &[0; 8], false));
-    assert_eq!((refused, fixture.reassembler.bytes()), (Some(Refusal::TooLong), 0));
+    let refusal = fixture.refusal(&fragment(65_512, &[0; 8], false));
+    assert_eq!((refusal, fixture.reassembler.bytes()), (Some(Refusal::TooLong), 0));
     assert_eq!(fixture.refusal(&fragment(8, &[0; 8], true)), Some(Refusal::Invalidated));
 }
 
@@ -194,7 +194,7 @@ fn a_first_fragment_whose_headers_leave_no_room_for_the_rest_drops_the_datagram(
 
 /// Maximum number of key comparisons for a fragment: a search in each of the four trees for the
 /// fragment, and for each datagram dropped to make space for it. A linear scan of the 256
-/// datagrams, or of the 256 fragments of one, takes more.
+/// datagrams, or of the 256 fragments of one datagram, takes more comparisons.
 const PROBES_MAX: u64 = 240;
 
 // attack row 3
@@ -319,7 +319,7 @@ fn fragments_of_ipv6_that_overlap_are_all_dropped_with_those_that_follow() {
 }
 
 #[test]
-fn an_exact_duplicate_is_dropped_alone() {
+fn an_exact_duplicate_does_not_spoil_the_datagram() {
     let mut fixture = Fixture::default();
     fixture.receive(&fragment(0, b"12345678", true));
     assert_eq!(fixture.refusal(&fragment(0, b"12345678", true)), Some(Refusal::Duplicate));
@@ -342,7 +342,7 @@ fn two_last_fragments_at_different_places_spoil_the_datagram() {
 }
 
 #[test]
-fn a_misaligned_or_empty_fragment_is_dropped_alone() {
+fn a_misaligned_or_empty_fragment_does_not_spoil_the_datagram() {
     let mut fixture = Fixture::default();
     fixture.receive(&fragment(0, b"12345678", true));
     assert_eq!(fixture.refusal(&fragment(8, b"1234567", true)), Some(Refusal::Misaligned));
@@ -361,7 +361,7 @@ fn the_headers_of_the_first_fragment_become_those_of_the_datagram() {
 }
 
 #[test]
-fn congestion_marked_on_one_fragment_is_marked_on_the_whole() {
+fn congestion_marked_on_one_fragment_is_marked_on_the_datagram() {
     let reassembled = |first, second| {
         let mut fixture = Fixture::default();
         fixture.receive(&Fragment { ecn: first, ..fragment(0, &[0; 8], true) });
@@ -404,7 +404,7 @@ fn a_datagram_without_its_first_fragment_is_dropped_silently() {
 // attack row 3
 // attack row 4
 #[test]
-fn fragments_hold_the_limit_of_bytes_and_not_one_byte_more() {
+fn fragments_are_stored_up_to_exactly_the_limit_of_bytes() {
     let mut fixture = Fixture::default();
     let data = vec![0; 60_000];
     let receive = |fixture: &mut Fixture, n: u128, len: usize| {

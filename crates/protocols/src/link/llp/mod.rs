@@ -12,8 +12,8 @@
 //!
 //! and both directions do this at the same time, independently: an ACK may be between any two bytes
 //! of a packet in the other direction, but never between ESC and its second byte. The protocol also
-//! allows a REQ there. This sender never does that, because it sends one packet at a time, and a
-//! receiver interprets a REQ inside a packet as the loss of its END.
+//! allows a REQ inside a packet. This sender never sends one, because it sends one packet at a
+//! time. The receiver of a REQ inside a packet assumes that the END of the packet was lost.
 //!
 //! The receiver allocates a buffer when the REQ arrives. Without one it does not answer, and the
 //! sender repeats the REQ: this is the flow control of the line. A REQ inside a packet drops the
@@ -23,22 +23,24 @@
 //! bytes is only detected by the layers above.
 //!
 //! Times are in ticks of the personal computer's clock, 18.2 per second. A REQ without an ACK is
-//! repeated after 9 ticks, 10 times, and then the packet has failed. A packet has 130 ticks: the
-//! receiver counts from the REQ and drops it, the sender counts from the ACK and gives up, since by
-//! then the receiver has dropped it. On a line that needs longer for a packet of the MTU with every
-//! byte escaped, the MTU must be smaller.
+//! repeated after 9 ticks, 10 times, and then the packet has failed. The time limit of a packet is
+//! 130 ticks. The receiver drops an incomplete packet 130 ticks after the REQ. The sender gives up
+//! 130 ticks after the ACK, when the receiver has already dropped the packet. On a line that needs
+//! longer for a packet of the MTU with every byte escaped, the MTU must be smaller.
 //!
 //! Each packet starts with a local header of four bytes, 2 1 0 0 for an Internet datagram and 2 3 0
 //! 0 for an address. A personal computer that does not know its Internet address sends the header
 //! alone, and the packet concentrator answers with the header and the address. The timeout of the
-//! answer is six seconds. The request is not repeated automatically: [`Llp::is_address_request_pending`]
-//! turns false, and the owner decides.
+//! answer is six seconds. The request is not repeated automatically. After the timeout
+//! [`Llp::is_address_request_pending`] returns false, and the owner decides whether to repeat the
+//! request.
 //!
 //! Header compression (RFC 1144) is our extension, off unless both ends are configured for it. A
 //! segment that fills a slot has the local header 2 112 0 0, after the 0x70 of SLIP. A compressed
-//! one has no local header: its first byte is the mask with the uppermost bit set, with which no
-//! local header begins. An end without the extension counts both as unknown headers. With
-//! compression a typed character takes seven bytes instead of 48, including REQ, ACK and END.
+//! segment has no local header: its first byte is the mask with the uppermost bit set, and no local
+//! header begins with such a byte. An end without the extension counts both kinds of segments as
+//! unknown headers. With compression a typed character takes seven bytes instead of 48, including
+//! REQ, ACK and END.
 //!
 //! The files `receiver` and `sender` are the two directions. [`Llp`] splits the bytes of the line
 //! and passes those of incoming packets to the receiver and the ACKs to the sender.

@@ -1,4 +1,4 @@
-//! Two ends of a line back to back, with and without noise between them.
+//! Tests of LLP with two directly connected ends, with and without noise on the line.
 
 use super::*;
 use crate::cx::testing::TestContext;

@@ -1,4 +1,4 @@
-//! Authentication of both ends: PAP (RFC 1334 §2) and CHAP with MD5 (RFC 1994), both roles of each.
+//! Authentication of both ends: PAP (RFC 1334 §2) and CHAP with MD5 (RFC 1994), each in both roles.
 //!
 //! With PAP the end that authenticates repeats its name and password in plaintext until the peer
 //! answers. With CHAP the peer sends a challenge, and the response is the MD5 of the packet's
@@ -205,7 +205,7 @@ impl Authentication {
         let Some(packet) = Packet::read(bytes) else {
             return cx.meter.count(Counter::PppControlErrors);
         };
-        let is_taken = match (protocol, packet.code) {
+        let is_processed = match (protocol, packet.code) {
             (PAP, pap::REQUEST) => self.process_password(&packet, cx),
             (PAP, pap::ACK | pap::NAK) => self.process_pap_answer(&packet, cx),
             (CHAP, chap::CHALLENGE) => self.respond(&packet, cx),
@@ -213,7 +213,7 @@ impl Authentication {
             (CHAP, chap::SUCCESS | chap::FAILURE) => self.process_chap_answer(&packet, cx),
             _ => false,
         };
-        if !is_taken {
+        if !is_processed {
             cx.meter.count(Counter::PppControlErrors);
         }
     }

@@ -23,10 +23,10 @@
 //! whose slot it no longer knows. A frame of an unsupported protocol is answered with a rejection
 //! (§5.7). A frame of a protocol that is not open yet is dropped and counted.
 //!
-//! The file `framing` is RFC 1662. `control_packet` is the packet format of the control protocols,
-//! and `negotiation` is their automaton. `lcp`, `ipcp` and `ipv6cp` are their options. `auth` is
-//! PAP and CHAP. Not implemented: link quality reports, callback, multilink, compression of data,
-//! and FCS of 32 bits.
+//! The file `framing` implements RFC 1662. `control_packet` contains the packet format of the
+//! control protocols, and `negotiation` their automaton. `lcp`, `ipcp` and `ipv6cp` contain their
+//! options. `auth` implements PAP and CHAP. Not implemented: link quality reports, callback,
+//! multilink, compression of data, and FCS of 32 bits.
 
 mod auth;
 mod control_packet;

@@ -1,4 +1,4 @@
-//! Two ends of a line back to back: opening, data, and termination.
+//! Tests of PPP with two directly connected ends: opening, data, and termination.
 
 use super::*;
 use crate::cx::testing::TestContext;

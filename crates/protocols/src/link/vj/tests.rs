@@ -1,4 +1,4 @@
-//! Two ends back to back, with and without losses between them.
+//! Tests of a compressor and a decompressor, with and without lost segments.
 
 use super::*;
 use crate::cx::testing::TestContext;
@@ -359,9 +359,9 @@ fn segment_steps(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec
     prop::collection::vec((0..3_u16, 0..300_u32, 0..300_u16, fate), 1..60)
 }
 
-/// Sends segments with `piece` bytes of data on three connections. All other fields grow by less
-/// than 65,535 in total, so that every change missing in a slot changes the checksum. Returns the
-/// decompressed segments that have a correct checksum but were never sent.
+/// Sends segments with `piece` bytes of data on three connections. The other fields grow by less
+/// than 65,535 in total, so that every lost change alters the checksum. Returns the decompressed
+/// segments that have a correct checksum but were never sent.
 fn undetected_errors(mut ends: Ends, piece: u16, segment_steps: &[SegmentStep]) -> Vec<Vec<u8>> {
     let data = vec![b'd'; usize::from(piece)];
     let mut connections: Vec<Segment> =

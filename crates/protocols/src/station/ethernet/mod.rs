@@ -292,9 +292,9 @@ impl Ethernet {
         cx: &mut Cx<'_>,
     ) -> Option<Packet> {
         let previous_account = cx.meter.enter(Account::Link);
-        let is_for_above = self.process_header(&mut packet, cx);
+        let is_for_internet_layer = self.process_header(&mut packet, cx);
         cx.meter.enter(previous_account);
-        if is_for_above {
+        if is_for_internet_layer {
             return Some(packet);
         }
         pool.put(packet);
@@ -417,8 +417,8 @@ impl Ethernet {
             return false;
         }
         let is_group = frame_to.is_multicast();
-        let is_for_one = |to: IpAddr| self.group_mac(to).is_none();
-        if is_group && datagrams::destination_of(datagram).is_none_or(is_for_one) {
+        let is_unicast = |to: IpAddr| self.group_mac(to).is_none();
+        if is_group && datagrams::destination_of(datagram).is_none_or(is_unicast) {
             cx.meter.count(Counter::EthernetFramesForOthers);
             return false;
         }

@@ -427,8 +427,8 @@ impl Filter {
         }
     }
 
-    /// Passes or removes the buffered string after its terminator: ST, or BEL at the end of
-    /// `pending`.
+    /// Passes or removes the buffered string, whose terminator has arrived: ST, or BEL at the end
+    /// of `pending`.
     fn end_string(&mut self, now: Instant) {
         match self.state {
             State::Sixel => self.output.extend_from_slice(ST),
@@ -496,8 +496,8 @@ impl Filter {
     }
 }
 
-/// Returns the number of bytes at the front that always pass: ASCII text and controls without
-/// parser state.
+/// Returns the number of bytes at the front that always pass: ASCII text, and controls that do not
+/// change the state of the parser.
 fn harmless_run(bytes: &[u8]) -> usize {
     // A block of sixteen bytes is compared without branches, so that the compiler generates one
     // vector comparison per block.

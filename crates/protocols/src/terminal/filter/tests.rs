@@ -47,13 +47,13 @@ impl vte::Perform for PermissiveTerminal {
 
     fn osc_dispatch(&mut self, parameters: &[&[u8]], _: bool) {
         let first = parameters.first().copied().unwrap_or_default();
-        let asks = parameters.iter().skip(1).any(|it| it.starts_with(b"?"));
+        let is_query = parameters.iter().skip(1).any(|it| it.starts_with(b"?"));
         let is_harmless = match first {
             b"0" | b"1" | b"2" | b"7" | b"8" | b"30" | b"66" | b"133" => true,
             // Titles of Sun terminals, whose letter is not followed by a semicolon.
             [b'l' | b'L', ..] => true,
             b"4" | b"5" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15" | b"16" | b"17" | b"18"
-            | b"19" | b"21" | b"22" => !asks,
+            | b"19" | b"21" | b"22" => !is_query,
             b"104" | b"105" | b"110" | b"111" | b"112" | b"113" | b"114" | b"115" | b"116"
             | b"117" | b"118" | b"119" => true,
             b"9" => parameters.get(1) == Some(&&b"4"[..]),
@@ -80,7 +80,7 @@ impl vte::Perform for PermissiveTerminal {
     ) {
         let numbers: Vec<u16> = parameters.iter().flatten().copied().collect();
         let first = numbers.first().copied().unwrap_or(0);
-        let what = match (intermediates, last) {
+        let action = match (intermediates, last) {
             (b"", 't') if matches!(first, 11 | 13 | 15 | 20 | 21) => "report of the window",
             (b"" | b"?", 'i') => "print",
             (b"?", 'n') if !matches!(first, 6 | 996) => "device report",
@@ -91,7 +91,7 @@ impl vte::Perform for PermissiveTerminal {
             (b"", 'b') if first > 32_767 => "flood",
             _ => return,
         };
-        self.record_action(what);
+        self.record_action(action);
     }
 
     fn esc_dispatch(&mut self, intermediates: &[u8], _: bool, byte: u8) {
@@ -199,18 +199,18 @@ fn row_131_8_bit_controls_do_not_write_the_clipboard_in_any_charset() {
         // In UTF-8 the control itself is removed, and the rest is text.
         let out = String::from_utf8(filter_bytes(sequence)).unwrap();
         assert_eq!(out.find(char::is_control).map(|at| &out[at..]).unwrap_or("\x07"), "\x07");
-        let eight = Policy { is_utf8: false, ..Policy::default() };
+        let policy = Policy { is_utf8: false, ..Policy::default() };
         assert!(
-            !filter_with_policy(sequence, eight).contains(&b'2'),
+            !filter_with_policy(sequence, policy).contains(&b'2'),
             "{}",
             sequence.escape_ascii()
         );
     }
     // The last byte of a UTF-8 character is not a control.
     assert_passed("❝ quoted ❞ ‛\u{2713}".as_bytes());
-    let eight = Policy { is_utf8: false, ..Policy::default() };
+    let policy = Policy { is_utf8: false, ..Policy::default() };
     assert_eq!(
-        filter_with_policy(b"\x9b1m\xe9\x9b0m", eight),
+        filter_with_policy(b"\x9b1m\xe9\x9b0m", policy),
         b"\x9b1m\xe9\x9b0m".map(as_seven_bits).concat()
     );
 }
@@ -485,7 +485,7 @@ proptest! {
         // The output passes the filter unchanged: no removal has joined the bytes around it into a
         // new sequence.
         let filtered = [filtered.as_slice(), b"x"].concat();
-        let again = filter_with_policy(&filtered, policy);
-        prop_assert_eq!(again.escape_ascii().to_string(), filtered.escape_ascii().to_string());
+        let refiltered = filter_with_policy(&filtered, policy);
+        prop_assert_eq!(refiltered.escape_ascii().to_string(), filtered.escape_ascii().to_string());
     }
 }

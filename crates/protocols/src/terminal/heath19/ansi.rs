@@ -1,9 +1,9 @@
 //! ANSI mode: the bytes after ESC, and the parameters and final bytes after ESC [.
 //!
 //! A sequence has at most 15 parameters, separated by semicolons. They are decimal 8-bit numbers
-//! that wrap around. Any other byte is the final byte, even a control. As in the original, the
-//! final byte is stored in the work area after the parameters. A parameter list therefore ends at
-//! the first value equal to the final byte. A cursor position with one parameter uses the final
+//! that wrap around. Any other byte is the final byte, even a control. As in the original terminal,
+//! the final byte is stored in the work area after the parameters. A parameter list therefore ends
+//! at the first value equal to the final byte. A cursor position with one parameter uses the final
 //! byte as the column.
 
 use super::{ESC, Heath19, State};
@@ -21,7 +21,7 @@ pub(super) struct Parameters {
     prefix: Option<u8>,
     work: [u8; WORK_MAX],
     at: usize,
-    /// Whether a byte was received. A semicolon before the first digit is the final byte, not a
+    /// Whether a digit was received. A semicolon before the first digit is the final byte, not a
     /// separator.
     has_received_byte: bool,
     has_number: bool,

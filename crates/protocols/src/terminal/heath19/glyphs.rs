@@ -5,7 +5,7 @@
 
 /// The first byte that selects a glyph in graphics mode.
 const FIRST: u8 = b'^';
-/// The glyphs of `^` to `~`.
+/// The glyphs that graphics mode displays for the bytes `^` to `~`.
 const GLYPHS: [char; 33] = [
     '●', '◥', '│', '─', '┼', '┐', '┘', '└', '┌', '±', '→', '▒', '÷', '↓', '▗', '▖', '▘', '▝', '▀',
     '▐', '◤', '┬', '┤', '┴', '├', '╳', '╱', '╲', '▔', '▁', '▏', '▕', '¶',

@@ -1,8 +1,9 @@
 //! The Heath-19 front end: a complete emulation of the Heath Company's terminal of 1978.
 //!
-//! The terminal has two modes. Heath mode (`heath`) is a superset of the VT52: ESC and a letter.
-//! ANSI mode (`ansi`) is an early implementation of ANSI X3.64. The operations of both modes are in
-//! `screen`, the bytes of the keys in `keyboard`, and the transmission of the screen in `transmit`.
+//! The terminal has two modes. Heath mode (`heath`) is a superset of the VT52, whose sequences
+//! consist of ESC and a letter. ANSI mode (`ansi`) is an early implementation of ANSI X3.64. The
+//! operations of both modes are in `screen`, the bytes of the keys in `keyboard`, and the
+//! transmission of the screen in `transmit`.
 //!
 //! Bit 7 of received bytes is cleared, NUL is dropped, and all other bytes enter an input FIFO of
 //! 128 bytes. The FIFO is processed at once, unless the screen is held: hold screen mode allows a
@@ -11,8 +12,8 @@
 //! fewer than 96 are left, XON is sent. When the FIFO is full, one held line feed is executed.
 //!
 //! Current programs send private sequences of ECMA-48 to every terminal: bash 5.1 begins each
-//! prompt with `ESC [ ? 2004 h`. The ROM interprets `ESC [` as entering hold screen mode and
-//! displays the rest as text. [`Heath19::ignore_private_sequences`] drops `ESC [ ?` up to its final
+//! prompt with `ESC [ ? 2004 h`. The ROM enters hold screen mode on `ESC [` and displays the
+//! following bytes as text. [`Heath19::ignore_private_sequences`] drops `ESC [ ?` up to its final
 //! byte instead.
 //!
 //! Not implemented: the defects of the original that corrupt its own memory (lines inserted on the
@@ -165,8 +166,8 @@ enum State {
     BaudRate,
     /// After ESC [ in ANSI mode, with the parameters received so far.
     Parameters(Parameters),
-    /// After ESC [ in Heath mode, which has entered hold screen mode. A following `?` restores the
-    /// previous mode.
+    /// `ESC [` was received in Heath mode, and hold screen mode was entered. A following `?`
+    /// restores the previous mode.
     Hold {
         was_holding: bool,
         budget: u8,
@@ -284,9 +285,9 @@ impl Heath19 {
         self.is_off_line = is_off_line;
     }
 
-    /// Sets whether private sequences of ECMA-48 (`ESC [ ?` up to the final byte) are dropped in
-    /// Heath mode, where the ROM enters hold screen mode and displays the rest. The default is the
-    /// behavior of the ROM.
+    /// Sets whether Heath mode drops private sequences of ECMA-48 (`ESC [ ?` up to the final byte).
+    /// By default they have the same effect as with the original ROM: `ESC [` enters hold screen
+    /// mode, and the following bytes are displayed.
     pub fn ignore_private_sequences(&mut self, is_on: bool) {
         self.ignores_private = is_on;
     }

@@ -125,7 +125,7 @@ impl Predictor {
         let view = self.view_of(from.row());
         let width = character.width()?;
         let column = from.place.column;
-        let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
+        let replaced_cell = view.cells.get(column).filter(|cell| !cell.is_tail())?;
         let is_at_end = view.is_blank_from(column);
         let fits = column + width < view.cells.len() && (self.is_overwriting() || view.has_room());
         if !(fits || is_at_end && column + width <= view.cells.len()) {
@@ -135,7 +135,7 @@ impl Predictor {
         if from.pending.is_some() && !is_at_end {
             return None;
         }
-        let is_evidence = character != ' ' && at.character() != character;
+        let is_evidence = character != ' ' && replaced_cell.character() != character;
         if matches!(self.last_key, Key::Left | Key::Right) {
             self.begin_epoch();
         }
@@ -243,8 +243,8 @@ impl Predictor {
 }
 
 impl Edit {
-    /// Converts an insertion to an overwriting edit if the host keeps the text after the cursor in
-    /// place (`is_kept`), and vice versa.
+    /// Converts an insertion to an overwriting edit if the host does not move the text after the
+    /// cursor (`is_kept`). Otherwise converts an overwriting edit to an insertion.
     pub(super) fn with_tail_kept(self, is_kept: bool) -> Self {
         match self {
             Self::Insert { column, character, width }

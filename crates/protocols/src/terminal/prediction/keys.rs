@@ -69,7 +69,7 @@ impl KeyReader {
         key
     }
 
-    /// Handles the end of a read. Returns [`Key::Other`] for a lone ESC at its end.
+    /// Handles the end of a read. Returns [`Key::Other`] if the input ends with a lone ESC.
     ///
     /// A terminal sends the sequence of a key in one piece, so a lone ESC is the Esc key.
     pub(super) fn pause(&mut self) -> Option<Key> {

@@ -12,9 +12,9 @@
 //! right arrows move, Enter moves to the first column of the next row. In overwrite mode, or
 //! between windows side by side, an editor does not move the text after a character. Once two
 //! consecutive characters have not moved that text, further characters are predicted to overwrite
-//! it. The effect of other keys is unknown: no key after one of them is predicted until it has
-//! timed out. A line that is longer than its row continues in the next row, and is erased back from
-//! there (`expectation`).
+//! it. The effect of other keys is unknown: after such a key, nothing is predicted until this key
+//! has timed out. A line that is longer than its row continues in the next row, and is erased back
+//! from there (`expectation`).
 //!
 //! **Confirmation.** Host output is split before each CR and after each LF, and each piece is
 //! examined. If the cursor is at the expected position of a key in the queue, and the expected
@@ -29,10 +29,11 @@
 //! **Epochs.** Keys whose prediction depends on the same evidence form an epoch. Enter, arrows,
 //! text after arrows, and keys of unknown effect begin a new epoch. Output that no key explains,
 //! such as a password prompt, also begins one. Predictions of an epoch are displayed only after the
-//! host has confirmed one of its keys by a character that was not there before. Keys typed before
-//! the answer to the last Enter do not count: a terminal echoes type-ahead until the program that
-//! asks for a password disables the echo. A wrong prediction invalidates its whole epoch. Keys that
-//! are not due yet are predicted again from the current cursor position.
+//! host has confirmed one of its keys by a character that was not displayed at that position
+//! before. Keys typed before the answer to the last Enter do not count: a terminal echoes
+//! type-ahead until the program that asks for a password disables the echo. A wrong prediction
+//! invalidates its whole epoch. Keys that are not due yet are predicted again from the current
+//! cursor position.
 //!
 //! **Display.** In [`Mode::Auto`] predictions are displayed when the echo time exceeds 30 ms, until
 //! it falls to 20 ms. They are underlined when it exceeds 80 ms, until it falls to 50 ms. After a
@@ -69,7 +70,7 @@ const PASTE_BYTES_MIN: usize = 100;
 /// Maximum number of keys that wait for their echo (our choice). A fast typist needs more than ten
 /// seconds for so many keys.
 const KEYS_MAX: usize = 128;
-/// Maximum number of pieces of one call's host output that are examined for echoes.
+/// Maximum number of pieces of the host output of one call that are examined for echoes.
 const PIECES_MAX: usize = 64;
 /// Time after which an unanswered key is dropped if the cursor has not moved.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -84,12 +85,12 @@ const FLOOD_BYTES_MIN: usize = 16 * 1024;
 /// Display mode of predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// While echoes are noticeably slow.
+    /// Predictions are displayed while echoes are noticeably slow.
     #[default]
     Auto,
-    /// Regardless of the echo time.
+    /// Predictions are displayed regardless of the echo time.
     Always,
-    /// Never; nothing is predicted.
+    /// Nothing is predicted or displayed.
     Never,
 }
 
@@ -134,7 +135,7 @@ struct TypedKey {
     expected: Option<ExpectedEffect>,
     /// Deadline of the echo, set when the host reports that it has read the key.
     echo_deadline: Option<Instant>,
-    past: KeyHistory,
+    history: KeyHistory,
 }
 
 /// Facts about a key that persist when it is predicted again.
@@ -294,7 +295,7 @@ impl Predictor {
     pub fn interrupt(&mut self) {
         self.remove_overlay();
         for mut typed in core::mem::take(&mut self.queue) {
-            self.count(&mut typed.past, PredictionOutcome::Discarded);
+            self.count(&mut typed.history, PredictionOutcome::Discarded);
         }
         self.is_late = false;
         self.begin_epoch();
@@ -407,12 +408,12 @@ impl Predictor {
         }
         self.expire_keys(cx);
         let is_typed_ahead = self.queue.iter().any(|typed| typed.key == Key::Enter);
-        let past = KeyHistory { is_typed_ahead, ..KeyHistory::default() };
-        self.enqueue(key, self.statistics.keys, cx.now, past, cx);
+        let history = KeyHistory { is_typed_ahead, ..KeyHistory::default() };
+        self.enqueue(key, self.statistics.keys, cx.now, history, cx);
         let may_show = self.may_show();
         let Some(last) = self.queue.back_mut() else { return };
         if may_show && last.expected.is_some() && last.epoch <= self.confirmed_epoch {
-            last.past.was_displayed = true;
+            last.history.was_displayed = true;
             self.statistics.shown += 1;
             cx.meter.count(Counter::PredictionsShown);
         }
@@ -431,7 +432,7 @@ impl Predictor {
         key: Key,
         number: u64,
         typed_at: Instant,
-        mut past: KeyHistory,
+        mut history: KeyHistory,
         cx: &mut Cx<'_>,
     ) {
         if self.queue.is_empty() {
@@ -443,8 +444,8 @@ impl Predictor {
         let expected = self.expect(key);
         self.wants_timing_mark |= self.is_wanted() && self.epoch > self.confirmed_epoch;
         self.last_key = key;
-        if expected.is_some() && !past.is_predicted {
-            past.is_predicted = true;
+        if expected.is_some() && !history.is_predicted {
+            history.is_predicted = true;
             self.statistics.predicted += 1;
             cx.meter.count(Counter::PredictionsMade);
         }
@@ -457,13 +458,13 @@ impl Predictor {
             epoch,
             expected,
             echo_deadline,
-            past,
+            history,
         });
     }
 
     /// Adds the outcome of a prediction to the statistics, unless it was already counted.
-    fn count(&mut self, past: &mut KeyHistory, outcome: PredictionOutcome) {
-        if !past.is_predicted || core::mem::replace(&mut past.is_counted, true) {
+    fn count(&mut self, history: &mut KeyHistory, outcome: PredictionOutcome) {
+        if !history.is_predicted || core::mem::replace(&mut history.is_counted, true) {
             return;
         }
         match outcome {
@@ -471,7 +472,7 @@ impl Predictor {
             PredictionOutcome::Discarded => self.statistics.discarded += 1,
             PredictionOutcome::Wrong => {
                 self.statistics.wrong += 1;
-                self.statistics.wrong_seen += u64::from(past.was_displayed);
+                self.statistics.wrong_seen += u64::from(history.was_displayed);
             }
         }
     }
@@ -547,11 +548,11 @@ impl Predictor {
     /// the line, and is not accepted as an echo.
     fn confirm(&mut self, is_returning: bool, cx: &mut Cx<'_>) {
         let place = self.place();
-        let is_full =
+        let fills_row =
             |typed: &TypedKey| typed.expected.is_some_and(|it| it.position.pending.is_some());
-        let first_full = self.queue.iter().position(is_full).filter(|_| is_returning);
+        let first_full = self.queue.iter().position(fills_row).filter(|_| is_returning);
         let is_at_base = self.is_at_base();
-        let answered = |at: usize| {
+        let echo_of = |at: usize| {
             let typed = self.queue.get(at).filter(|_| first_full.is_none_or(|full| at <= full))?;
             let scrolled = typed.expected?.position.matches(place)?;
             // If the expected position is the start position, only the elapsed time indicates an
@@ -560,9 +561,9 @@ impl Predictor {
             let is_answered = !(is_early && is_at_base) && self.has_cells(at, scrolled);
             is_answered.then_some((at, scrolled, is_early))
         };
-        let latest_echo = (0..self.queue.len()).rev().find_map(answered);
+        let latest_echo = (0..self.queue.len()).rev().find_map(echo_of);
         let Some((last, scrolled, is_early)) = latest_echo else { return };
-        if self.queue.get(last).is_some_and(is_full) {
+        if self.queue.get(last).is_some_and(fills_row) {
             let is_pending = place.is_wrap_pending;
             self.wrap = Some(if is_pending { Wrap::Pending } else { Wrap::Immediate });
         }
@@ -570,20 +571,20 @@ impl Predictor {
             self.detect_unmoved_tail(last);
         }
         // A single echo in less than half the usual time may be unrelated output.
-        let is_credible = !is_early || self.round_trip.is_early_again();
+        let is_credible = !is_early || self.round_trip.record_early_echo();
         let mut queue = core::mem::take(&mut self.queue);
         // Keys of unknown effect are not confirmed.
         for (at, mut typed) in queue.drain(..=last).enumerate() {
             let Some(expected) = typed.expected else {
-                self.count(&mut typed.past, PredictionOutcome::Discarded);
+                self.count(&mut typed.history, PredictionOutcome::Discarded);
                 continue;
             };
-            let was_wrong = typed.past.is_counted;
+            let was_wrong = typed.history.is_counted;
             if !was_wrong {
                 cx.meter.count(Counter::PredictionsConfirmed);
             }
-            self.count(&mut typed.past, PredictionOutcome::Confirmed);
-            if expected.is_evidence && is_credible && !typed.past.is_typed_ahead {
+            self.count(&mut typed.history, PredictionOutcome::Confirmed);
+            if expected.is_evidence && is_credible && !typed.history.is_typed_ahead {
                 self.confirmed_epoch = self.confirmed_epoch.max(typed.epoch);
                 if at == last && !was_wrong {
                     self.round_trip.sample(cx.now - typed.typed_at);
@@ -700,21 +701,21 @@ impl Predictor {
                 typed.echo_deadline.is_some_and(|echo_deadline| echo_deadline <= cx.now);
             let is_due = is_settled || self.round_trip.expected_at(typed.typed_at) <= cx.now;
             let is_refuted = wrong.is_some_and(|epoch| epoch <= typed.epoch);
-            let was_confirmed = typed.epoch <= self.confirmed_epoch || typed.past.was_displayed;
+            let was_confirmed = typed.epoch <= self.confirmed_epoch || typed.history.was_displayed;
             if typed.expected.is_some()
                 && is_refuted
                 && was_confirmed
-                && (is_due || typed.past.was_displayed)
+                && (is_due || typed.history.was_displayed)
             {
-                if !typed.past.is_counted {
+                if !typed.history.is_counted {
                     cx.meter.count(Counter::PredictionsWrong);
                 }
-                self.count(&mut typed.past, PredictionOutcome::Wrong);
+                self.count(&mut typed.history, PredictionOutcome::Wrong);
             }
             if is_due {
-                self.count(&mut typed.past, PredictionOutcome::Discarded);
+                self.count(&mut typed.history, PredictionOutcome::Discarded);
             } else {
-                self.enqueue(typed.key, typed.number, typed.typed_at, typed.past, cx);
+                self.enqueue(typed.key, typed.number, typed.typed_at, typed.history, cx);
             }
         }
     }

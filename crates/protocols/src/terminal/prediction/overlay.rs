@@ -104,14 +104,14 @@ impl Predictor {
         for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
             let Some(expected) = typed.expected else { break };
             // Predictions for other rows are not displayed, and the row may have changed since.
-            let is_here = expected.edit_row == self.base.row + self.base_scrolled;
-            if !is_here || !expected.edit.fits(&view) {
+            let is_in_cursor_row = expected.edit_row == self.base.row + self.base_scrolled;
+            if !is_in_cursor_row || !expected.edit.fits(&view) {
                 break;
             }
             expected.edit.apply(&mut view, style);
-            let is_full = expected.position.pending.is_some();
+            let is_row_filled = expected.position.pending.is_some();
             let end = view.cells.len().saturating_sub(1);
-            view.column = if is_full { end } else { expected.position.place.column };
+            view.column = if is_row_filled { end } else { expected.position.place.column };
         }
         if view == host_view {
             return self.remove_overlay();

@@ -1,4 +1,5 @@
-//! Tests of paths that are or become fast, of the statistics, and of editors that overwrite.
+//! Tests of network paths that are fast or become fast, of the prediction statistics, and of
+//! editors that overwrite text.
 
 use super::*;
 
@@ -88,12 +89,12 @@ fn after_two_characters_that_moved_no_text_overwriting_is_predicted() {
     for is_split in [false, true] {
         let mut world = World::with_measured_echo(500, 80, overwriting_editor(is_split));
         world.type_slowly("wxyz", 700);
-        let before = world.unpredicted_terminal.row_text(0);
+        let previous_row = world.unpredicted_terminal.row_text(0);
         world.type_keys(b"!");
         let row = world.real_terminal.row_text(0);
         assert_eq!(row.get(..5), Some("wxyz!"), "{is_split}");
         // The text after the character has not moved.
-        assert_eq!(row.get(5..), before.get(5..), "{is_split}");
+        assert_eq!(row.get(5..), previous_row.get(5..), "{is_split}");
         world.rest(2000);
         assert!(world.equals_the_host_screen());
         assert_eq!(world.statistics().wrong, 0);

@@ -34,12 +34,12 @@ impl RoundTrip {
     /// Records an echo that arrived in less than half the smoothed time. Returns whether the echo
     /// before it was early too: the path has then become faster, and the next measurement restarts
     /// the estimate.
-    pub(super) fn is_early_again(&mut self) -> bool {
-        let is_again = core::mem::replace(&mut self.was_early, true);
-        if is_again {
+    pub(super) fn record_early_echo(&mut self) -> bool {
+        let was_early = core::mem::replace(&mut self.was_early, true);
+        if was_early {
             self.smoothed = None;
         }
-        is_again
+        was_early
     }
 
     /// Adds one measured echo time to the estimate (RFC 6298 §2).

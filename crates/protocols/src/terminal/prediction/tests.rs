@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-/// The kernel's terminal driver, with programs that answer each line with a prompt.
+/// The kernel's terminal driver. The running program answers each line with a prompt.
 fn kernel_echo() -> Program {
     Box::new(|keys| {
         keys.iter().fold(Vec::new(), |mut program_output, key| {

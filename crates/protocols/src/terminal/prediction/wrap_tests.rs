@@ -95,11 +95,11 @@ fn erasing_back_across_a_wrap_is_predicted_for_a_shell() {
     let mut world = World::with_measured_echo(100, 40, shell(40));
     world.type_slowly(TEXT.get(..40).unwrap(), 60);
     world.rest(1000);
-    let before = world.statistics();
+    let previous_statistics = world.statistics();
     world.type_slowly("\x7f\x7f\x7f\x7f\x7f\x7f", 60);
     world.rest(1000);
     let statistics = world.statistics();
-    assert_eq!((statistics.wrong, statistics.confirmed - before.confirmed), (0, 6));
+    assert_eq!((statistics.wrong, statistics.confirmed - previous_statistics.confirmed), (0, 6));
     assert_eq!((world.row().len(), world.real_terminal.cursor()), (37, (0, 37)));
     assert!(world.equals_the_host_screen());
     world.type_keys(b"z");

@@ -23,8 +23,8 @@ use core::ops::ControlFlow::{self, Break, Continue};
 /// attack table).
 const CHALLENGES_PER_SECOND: u32 = 10;
 
-/// Validity of the peer's timestamp (RFC 7323 §5.5). A timestamp clock of one tick per millisecond
-/// may wrap after this time.
+/// Time for which the last timestamp of the peer remains valid (RFC 7323 §5.5). Afterwards a clock
+/// of one tick per millisecond may have wrapped.
 const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
 
 /// Tick of the timestamp clock.
@@ -176,14 +176,14 @@ impl Connection {
         self.restart_retransmit_timer(cx.now);
         self.last_received_at = cx.now;
         self.start_keep_alive_timer();
-        if !self.is_early {
+        if !self.has_early_data {
             self.push_event(Event::Established);
         }
     }
 
-    /// Accepts a repeated SYN of the peer in SYN-RECEIVED. In a simultaneous open it has an
-    /// acknowledgment. The rest of the segment is then processed as a segment without SYN (RFC 9293
-    /// figure 7).
+    /// Accepts a repeated SYN of the peer in SYN-RECEIVED. In a simultaneous open, the repeated SYN
+    /// also carries an acknowledgment. The rest of the segment is then processed as a segment
+    /// without SYN (RFC 9293 figure 7).
     fn accept_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
         let is_repeated = self.state == State::SynReceived
             && arrival.has(Flags::SYN)
@@ -632,7 +632,7 @@ impl Connection {
         let whole_len = arrival.data.len();
         cx.meter.record_value(Quantity::SegmentBytesIn, whole_len as u64);
         self.process_congestion_mark(arrival, cx);
-        let begins_old = self.cut_off_old(arrival, cx);
+        let has_old_data = self.cut_off_old(arrival, cx);
         if self.is_released && !arrival.data.is_empty() {
             // SHLD-3: the data will not be read, so the connection is reset to notify the peer.
             cx.meter.count(Counter::TcpDataAfterClose);
@@ -642,8 +642,8 @@ impl Connection {
         let offset = arrival.header.seq.since(self.rcv_nxt) as usize;
         let len = arrival.data.len();
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
-        let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
-        let early = self.early_duplicate(offset, inside.len()).filter(|_| !begins_old);
+        let in_window = arrival.data.get(..window.min(len)).unwrap_or_default();
+        let early = self.early_duplicate(offset, in_window.len()).filter(|_| !has_old_data);
         if let Some((start, end)) = early {
             self.record_duplicate(start, end);
         }
@@ -652,11 +652,11 @@ impl Connection {
         // `check_fin`.
         let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
         let may_keep = arrival.may_keep && !is_last;
-        let arrived = if may_keep && self.receive.would_keep(offset, inside.len()) {
-            arrival.kept = Some((whole_len - len, inside.len()));
-            inside.len()
+        let newly_readable = if may_keep && self.receive.would_keep(offset, in_window.len()) {
+            arrival.kept = Some((whole_len - len, in_window.len()));
+            in_window.len()
         } else {
-            self.receive.put(offset, inside, cx.meter)
+            self.receive.put(offset, in_window, cx.meter)
         };
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
@@ -668,16 +668,16 @@ impl Connection {
                     MAX_DUPLICATE_ACKS.min(self.pending_duplicate_acks + 1);
             }
         }
-        self.rcv_nxt = self.rcv_nxt + u32::try_from(arrived).unwrap_or(0);
-        self.statistics.bytes_in += arrived as u64;
-        if arrived > 0 {
+        self.rcv_nxt = self.rcv_nxt + u32::try_from(newly_readable).unwrap_or(0);
+        self.statistics.bytes_in += newly_readable as u64;
+        if newly_readable > 0 {
             self.push_event(Event::Readable);
         }
         self.tune_receive_window(arrival, cx);
-        self.record_blocks(offset, inside.len());
+        self.record_blocks(offset, in_window.len());
         // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
         // immediately.
-        let needs_immediate_ack = offset > 0 || arrived != len || had_early;
+        let needs_immediate_ack = offset > 0 || newly_readable != len || had_early;
         self.schedule_acknowledgment(len, needs_immediate_ack, cx);
         Continue(())
     }

@@ -27,8 +27,8 @@ const DRAIN_GAIN: u64 = 347;
 /// queue, and six send at the measured rate.
 const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
 const WINDOW_GAIN: u64 = 2000;
-/// Number of consecutive rounds with a growth of the rate below a quarter after which the path
-/// counts as full (§4.3.2.3).
+/// Number of consecutive rounds in which the delivery rate grows by less than a quarter. After
+/// these rounds the path counts as full (§4.3.2.3).
 const FULL_ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) struct Bbr {
     full_rounds: u32,
     /// The window to restore after a recovery or a measurement of the empty path.
     prior_cwnd: u32,
-    /// Value of the delivered bytes at which the first round of a recovery ends. In this round the
+    /// Number of delivered bytes at which the first round of a recovery ends. In this round the
     /// sender sends no more than is delivered.
     conserves_until: Option<u64>,
     first_phase: usize,
@@ -76,7 +76,7 @@ pub(super) struct BbrSample {
     /// Bytes delivered since the connection began.
     pub(super) delivered: u64,
     /// Bytes delivered by this acknowledgment.
-    pub(super) newly: u64,
+    pub(super) newly_delivered: u64,
     pub(super) pipe: u64,
     pub(super) cwnd: u32,
     pub(super) mss: u32,
@@ -114,7 +114,7 @@ impl Bbr {
         self.rates.iter().copied().max().unwrap_or(0)
     }
 
-    fn is_full(&self) -> bool {
+    fn is_path_full(&self) -> bool {
         self.full_rounds >= FULL_ROUNDS
     }
 
@@ -156,7 +156,7 @@ impl Bbr {
             let round_rate = self.rates.get(self.rounds).copied().unwrap_or(0);
             self.set_rate(round_rate.max(rate_sample.bytes_per_s));
         }
-        if begins_round && !rate_sample.is_app_limited && !self.is_full() {
+        if begins_round && !rate_sample.is_app_limited && !self.is_path_full() {
             if self.rate() >= self.full_rate.saturating_add(self.full_rate / 4) {
                 self.full_rate = self.rate();
                 self.full_rounds = 0;
@@ -174,7 +174,7 @@ impl Bbr {
     }
 
     fn change_mode(&mut self, sample: &BbrSample) {
-        if self.mode == Mode::Startup && self.is_full() {
+        if self.mode == Mode::Startup && self.is_path_full() {
             self.mode = Mode::Drain;
         }
         match self.mode {
@@ -226,7 +226,7 @@ impl Bbr {
             Some(ends_at) if now >= *ends_at && begins_round => {
                 self.min_rtt = self.min_rtt.map(|(rtt, _)| (rtt, now));
                 let phase = self.first_phase;
-                self.mode = if self.is_full() {
+                self.mode = if self.is_path_full() {
                     Mode::ProbeBandwidth { phase, since: now }
                 } else {
                     Mode::Startup
@@ -247,7 +247,7 @@ impl Bbr {
         // Before the model has a rate, the initial window determines the pacing rate.
         let initial_rate = u128::from(sample.cwnd) * 1_000_000_000 / rtt;
         let initial_rate = u64::try_from(initial_rate).unwrap_or(u64::MAX);
-        let rate = if self.is_full() { self.rate() } else { self.rate().max(initial_rate) };
+        let rate = if self.is_path_full() { self.rate() } else { self.rate().max(initial_rate) };
         Some((u128::from(rate) * u128::from(gain) / 1000).try_into().unwrap_or(u64::MAX))
     }
 
@@ -259,13 +259,13 @@ impl Bbr {
         let min_cwnd = PROBE_RTT_SEGMENTS * sample.mss;
         let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         if self.conserves_until.is_some() {
-            return sample.cwnd.max(clip(sample.pipe + sample.newly));
+            return sample.cwnd.max(clip(sample.pipe + sample.newly_delivered));
         }
-        let mut cwnd = sample.cwnd.saturating_add(clip(sample.newly));
+        let mut cwnd = sample.cwnd.saturating_add(clip(sample.newly_delivered));
         if !matches!(self.mode, Mode::ProbeRtt { .. }) && self.prior_cwnd > 0 {
             cwnd = cwnd.max(core::mem::take(&mut self.prior_cwnd));
         }
-        if self.is_full() {
+        if self.is_path_full() {
             // Slightly more than the capacity of the path, to allow for bursts of acknowledgments.
             let target = clip(self.path_capacity(gain).saturating_add(u64::from(3 * sample.mss)));
             cwnd = cwnd.min(target);
@@ -332,7 +332,7 @@ mod tests {
                     rate: Some(sample),
                     rtt: Some(RTT),
                     delivered: self.delivered,
-                    newly: u64::from(MSS),
+                    newly_delivered: u64::from(MSS),
                     pipe: in_flight,
                     cwnd: self.control.cwnd,
                     mss: MSS,

@@ -122,8 +122,8 @@ impl CongestionWindow {
         self.bbr.is_some()
     }
 
-    /// Updates the model, if there is one. Sets the window that it determines, and returns the
-    /// pacing rate.
+    /// Updates the BBR model, if BBR is in use. Sets the window that the model determines, and
+    /// returns the pacing rate.
     pub(super) fn observe(&mut self, sample: BbrSample) -> Option<u64> {
         let sample = BbrSample { cwnd: self.cwnd, mss: self.mss, ..sample };
         let Control { cwnd, bytes_per_s } = self.bbr.as_mut()?.observe(&sample);

@@ -231,7 +231,7 @@ pub(super) struct Connection {
     /// State of Fast Open until the connection is established.
     pub(super) fast_open: Option<Box<fast_open::Handshake>>,
     /// Whether the data of the peer's SYN was accepted before the end of the handshake.
-    pub(super) is_early: bool,
+    pub(super) has_early_data: bool,
     /// Allocated when segments are lost that may be too long for the path (RFC 8899).
     pub(super) path: Option<Box<PathSearch>>,
     pub(super) last_sent_at: Instant,
@@ -308,7 +308,7 @@ impl Connection {
             peer_timeout: None,
             must_send_user_timeout: false,
             fast_open: None,
-            is_early: false,
+            has_early_data: false,
             path: None,
             last_sent_at: now,
             last_received_at: now,

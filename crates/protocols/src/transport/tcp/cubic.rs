@@ -117,7 +117,7 @@ impl Cubic {
 
 impl Epoch {
     /// Advances W_est (§4.3). It grows as fast as Reno on average, and exactly like Reno once it
-    /// has reached the prior window.
+    /// has reached `cwnd_prior`, the window before the reduction.
     fn grow_reno(&mut self, mss_times_acked: u64, cwnd: u64, cwnd_prior: u32) {
         let is_caught_up = self.w_est >= u64::from(cwnd_prior);
         let (above, below) = if is_caught_up { (ALPHA.1, ALPHA.1) } else { ALPHA };

@@ -149,7 +149,7 @@ impl Connection {
     /// Delivers the data of a SYN with a valid cookie to the application immediately.
     pub(super) fn open_early(&mut self, syn: &Arrival<'_>, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpFastOpensIn);
-        self.is_early = true;
+        self.has_early_data = true;
         self.push_event(Event::Established);
         let mut rest = Arrival { may_keep: false, kept: None, ..*syn };
         rest.header.seq = syn.header.seq + 1;
@@ -159,7 +159,7 @@ impl Connection {
 
     /// Returns whether data may be exchanged before the connection is established.
     pub(super) fn is_open_early(&self) -> bool {
-        self.is_early && self.state == State::SynReceived
+        self.has_early_data && self.state == State::SynReceived
     }
 }
 

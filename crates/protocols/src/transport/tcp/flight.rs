@@ -350,7 +350,7 @@ impl Flight {
     /// Returns whether `ack` acknowledges all outstanding data, and none of that data was reported
     /// by SACK block, lost or retransmitted.
     #[must_use]
-    pub fn is_all(&self, ack: Seq) -> bool {
+    pub fn is_plain_acknowledgment(&self, ack: Seq) -> bool {
         let is_undisturbed = self.sacked.position_count() == 0 && self.lost.position_count() == 0;
         let is_new = self.ever_retransmitted.position_count() == 0 && self.retransmitted_bytes == 0;
         let is_in_order = self.highest <= self.una && self.by_time.is_empty();
@@ -359,8 +359,8 @@ impl Flight {
         is_plain && ack == self.seq(self.nxt)
     }
 
-    /// Processes an acknowledgment for which [`Self::is_all`] is true. The result is the same as
-    /// that of [`Self::acknowledge`].
+    /// Processes an acknowledgment for which [`Self::is_plain_acknowledgment`] is true. The result
+    /// is the same as that of [`Self::acknowledge`].
     pub fn acknowledge_all(&mut self, now: Instant) -> Delivery {
         let mut delivery = Delivery::default();
         let (Some(oldest), Some(last)) = (self.pieces.front(), self.pieces.back()) else {

@@ -294,15 +294,15 @@ impl Options {
         }
         // The SACK-permitted option replaces the no-operations before the timestamps, if there are
         // any.
-        let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NO_OPERATION; 2] };
+        let sack_option = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NO_OPERATION; 2] };
         if let Some((value, echo)) = self.timestamps {
-            let [l0, l1] = lead;
+            let [l0, l1] = sack_option;
             let [v0, v1, v2, v3] = value.to_be_bytes();
             let [e0, e1, e2, e3] = echo.to_be_bytes();
             out.put(&[l0, l1, TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3]);
         } else if self.sack_permitted {
             out.put(&[NO_OPERATION; 2]);
-            out.put(&lead);
+            out.put(&sack_option);
         }
         if let Some(shift) = self.window_scale {
             out.put(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
@@ -338,8 +338,8 @@ impl Options {
         let user_timeout = if self.user_timeout.is_some() { 4 } else { 0 };
         let fast_open =
             self.fast_open.map_or(0, |option| option.padding() + 2 + option.cookie_bytes().len());
-        let alone = self.sack_permitted && self.timestamps.is_none();
-        let sack_permitted = if alone { 4 } else { 0 };
+        let is_sack_permitted_alone = self.sack_permitted && self.timestamps.is_none();
+        let sack_permitted = if is_sack_permitted_alone { 4 } else { 0 };
         let sack = Self::sack_len(self.sack.as_slice().len());
         mss + timestamps + window_scale + sack_permitted + user_timeout + fast_open + sack
     }

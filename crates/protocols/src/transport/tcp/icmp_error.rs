@@ -19,8 +19,8 @@ use crate::meter::Counter;
 use crate::mutants::{Mutant, is_enabled};
 use core::net::SocketAddr;
 
-/// MTU assumed for a router that does not implement RFC 1191. Every host accepts datagrams of this
-/// length.
+/// MTU assumed if the error of a router contains no MTU, because the router does not implement RFC
+/// 1191. Every host accepts datagrams of this length.
 const ASSUMED_ROUTER_MTU: u16 = 576;
 
 impl Tcp {

@@ -108,7 +108,7 @@ impl Tcp {
         let listener = self.listeners.remove(&local_end);
         for id in listener.into_iter().flat_map(|listener| listener.half_open) {
             // A connection that has received early data was already reported to the user.
-            if self.table.get(id).is_ok_and(|connection| !connection.is_early) {
+            if self.table.get(id).is_ok_and(|connection| !connection.has_early_data) {
                 self.end_silently(id);
             }
         }
@@ -212,7 +212,7 @@ impl Tcp {
     /// Returns the number of half-open connections of a listener that have received data.
     fn early_connections(&self, local_end: LocalEnd) -> usize {
         let half_open = self.listeners.get(&local_end).into_iter().flat_map(|l| &l.half_open);
-        half_open.filter(|id| self.table.get(**id).is_ok_and(|c| c.is_early)).count()
+        half_open.filter(|id| self.table.get(**id).is_ok_and(|c| c.has_early_data)).count()
     }
 
     /// Queues the answer to a SYN for which no state is kept.

@@ -763,8 +763,8 @@ impl Tcp {
             let ends = (connection.ends.local.ip(), connection.ends.remote.ip());
             let mut segment = lower.segment(&outgoing, ends, packet.take()?);
             connection.profile.marking.apply_to(&mut segment.lower);
-            let is_all = connection.has_sent_all(cx);
-            Some(((segment, outgoing.offset, outgoing.len), is_all))
+            let is_output_complete = connection.has_sent_all(cx);
+            Some(((segment, outgoing.offset, outgoing.len), is_output_complete))
         });
         let Some((id, (mut segment, offset, len))) = output else {
             packet.into_iter().for_each(|packet| pool.put(packet));

@@ -1,8 +1,8 @@
 //! Pacing: data is not sent in bursts, but evenly at a rate of about one window per round trip.
 //!
-//! In slow start the rate is multiplied by 2, so that the window can double. Afterwards it is
-//! multiplied by 1.2, so that pacing does not limit the sender more than the window does. Short
-//! paths are not paced: the timer would cost more than the burst.
+//! In slow start the rate is two windows per round trip, so that the window can double. Afterwards
+//! it is 1.2 windows per round trip, so that pacing does not limit the sender more than the window
+//! does. Short paths are not paced: the timer would cost more than the burst.
 
 use crate::time::{Duration, Instant};
 

@@ -28,8 +28,8 @@ use core::net::IpAddr;
 /// Length of a datagram in bytes that nearly every path supports: the minimum MTU of IPv6, which
 /// tunnels support too.
 const BASE: u16 = 1280;
-/// Maximum time that an interactive connection waits for a second timeout with the base length.
-/// Before that, the first timeout and a tail loss probe have each taken half of that time.
+/// Maximum time that an interactive connection waits for another timeout with the base length. If
+/// the timeout would take longer, the connection skips the base length.
 const BASE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of new connections that wait for the MTU of their path.
 pub(super) const WITHOUT_PATH_MTU_MAX: usize = 64;
@@ -170,9 +170,9 @@ impl Connection {
         } else if path.search.datagram_lost(len) {
             cx.meter.count(Counter::TcpBlackHoles);
         }
-        let is_too_late = detection == BlackHoleDetection::AtFirstTimeout && rto > BASE_WAIT_MAX;
+        let is_rto_long = detection == BlackHoleDetection::AtFirstTimeout && rto > BASE_WAIT_MAX;
         if path.search.state() == search::State::Base {
-            if is_too_late {
+            if is_rto_long {
                 path.search.skip_base();
             } else {
                 path.search.transmit(rto, cx.now);

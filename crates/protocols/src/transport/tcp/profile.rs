@@ -177,8 +177,8 @@ pub enum Retransmission {
     /// The timeout doubles (RFC 6298 §5.5).
     #[default]
     BacksOff,
-    /// The timeout stays the same, as in hosts before RFC 1122. For experiments only: RFC 6298 §5.5
-    /// requires that a host MUST back off.
+    /// The timeout stays the same, as in hosts before RFC 1122. For experiments only, because RFC
+    /// 6298 (5.5) requires that the timeout doubles.
     Fixed,
 }
 

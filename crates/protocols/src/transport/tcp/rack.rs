@@ -20,20 +20,20 @@ const MIN_RTT_VALID: Duration = Duration::from_secs(300);
 /// Minimum round trip of the last minutes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MinRtt {
-    least: Option<(Duration, Instant)>,
+    minimum: Option<(Duration, Instant)>,
 }
 
 impl MinRtt {
-    pub(super) fn measured(&mut self, rtt: Duration, now: Instant) {
+    pub(super) fn record(&mut self, rtt: Duration, now: Instant) {
         let is_valid =
-            self.least.is_some_and(|(least, at)| least < rtt && now - at < MIN_RTT_VALID);
+            self.minimum.is_some_and(|(minimum, at)| minimum < rtt && now - at < MIN_RTT_VALID);
         if !is_valid {
-            self.least = Some((rtt, now));
+            self.minimum = Some((rtt, now));
         }
     }
 
     pub(super) fn get(&self) -> Option<Duration> {
-        self.least.map(|(least, _)| least)
+        self.minimum.map(|(minimum, _)| minimum)
     }
 }
 
@@ -79,12 +79,12 @@ impl Rack {
     pub(super) fn delivered(&mut self, newest: &NewestSegment, is_original: bool, now: Instant) {
         let rtt = now - newest.snapshot.sent_at;
         if newest.is_retransmission {
-            let is_too_early = self.learned.min_rtt.get().is_some_and(|least| rtt < least);
+            let is_too_early = self.learned.min_rtt.get().is_some_and(|minimum| rtt < minimum);
             if is_too_early || is_original {
                 return;
             }
         } else {
-            self.learned.min_rtt.measured(rtt, now);
+            self.learned.min_rtt.record(rtt, now);
         }
         self.rtt = rtt;
         let latest = (newest.snapshot.sent_at, newest.end);
@@ -253,10 +253,10 @@ mod tests {
     #[test]
     fn the_minimum_round_trip_expires_after_five_minutes() {
         let mut min_rtt = MinRtt::default();
-        min_rtt.measured(MS * 10, at(0));
-        min_rtt.measured(MS * 50, at(1000));
+        min_rtt.record(MS * 10, at(0));
+        min_rtt.record(MS * 50, at(1000));
         assert_eq!(min_rtt.get(), Some(MS * 10));
-        min_rtt.measured(MS * 50, at(301_000));
+        min_rtt.record(MS * 50, at(301_000));
         assert_eq!(min_rtt.get(), Some(MS * 50));
     }
 }

@@ -19,8 +19,8 @@ use range::Range;
 
 /// Minimum value of the limit on separate early ranges.
 const MAX_RANGES: usize = 64;
-/// Number of bytes per early range in a large window. After a queue overflow every other
-/// outstanding segment may be missing.
+/// In a large window, one early range is allowed per this number of bytes. After a queue overflow
+/// every other outstanding segment may be missing.
 const BYTES_PER_RANGE: usize = 8192;
 /// Minimum length of data that is kept in its packet. Shorter data is copied, so that a packet is
 /// never more than four times as long as its data.

@@ -154,9 +154,9 @@ impl Connection {
     ) -> Option<Duration> {
         let own_rtt = self.rtt.srtt();
         if let Some(echo) = self.rtt_by_echo(arrival, now) {
-            tuning.round_trip.measured(echo, now);
+            tuning.round_trip.record(echo, now);
         } else if own_rtt.is_none() && !self.rcv_nxt.is_before(tuning.window_end) {
-            tuning.round_trip.measured(now - tuning.window_since, now);
+            tuning.round_trip.record(now - tuning.window_since, now);
             tuning.window_end = self.rcv_adv;
             tuning.window_since = now;
         }
@@ -164,7 +164,8 @@ impl Connection {
     }
 
     /// Increases the send buffer with the congestion window after an acknowledgment, if the user
-    /// fills the buffer. `buffered_len` is the number of bytes in the buffer before the acknowledgment.
+    /// fills the buffer. `buffered_len` is the number of bytes in the buffer before the
+    /// acknowledgment.
     pub(super) fn tune_send_limit(
         &mut self,
         buffered_len: u32,

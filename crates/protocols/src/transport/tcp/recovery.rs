@@ -150,7 +150,7 @@ pub(super) struct Recovery {
 #[derive(Clone, Copy, Debug, Default)]
 struct EvenSegments {
     /// Maximum number of outstanding bytes from which `len` was computed.
-    most: u32,
+    outstanding_max: u32,
     /// Data bytes of each segment.
     len: u32,
 }
@@ -184,19 +184,20 @@ impl Recovery {
         }
     }
 
-    /// Sets a segment length that divides `most`, the maximum of outstanding bytes, evenly if it is
-    /// only a few segments. It is slightly shorter than `mss`.
-    pub(super) fn divide_evenly(&mut self, most: u32, mss: u32) {
-        let count = most.div_ceil(mss.max(1));
+    /// Sets a segment length of at most `mss` that divides `outstanding_max` evenly. Does nothing
+    /// unless `outstanding_max` is a few segments.
+    pub(super) fn divide_evenly(&mut self, outstanding_max: u32, mss: u32) {
+        let count = outstanding_max.div_ceil(mss.max(1));
         if (2..=EVEN_SEGMENTS_MAX).contains(&count) {
-            self.even = EvenSegments { most, len: most / count };
+            self.even = EvenSegments { outstanding_max, len: outstanding_max / count };
         }
     }
 
-    /// Returns the data length of a segment, at most `mss`, if `most` bytes may be outstanding.
-    pub(super) fn even_len(&self, most: u32, mss: u32) -> u32 {
-        let holds = self.even.most == most && self.window.cwnd() >= most;
-        if holds { self.even.len.clamp(mss / 2, mss).max(1) } else { mss }
+    /// Returns the data length of a segment, if up to `outstanding_max` bytes may be outstanding.
+    pub(super) fn even_len(&self, outstanding_max: u32, mss: u32) -> u32 {
+        let is_valid =
+            self.even.outstanding_max == outstanding_max && self.window.cwnd() >= outstanding_max;
+        if is_valid { self.even.len.clamp(mss / 2, mss).max(1) } else { mss }
     }
 
     /// Returns the minimum round-trip time of the last minutes, if it was measured.
@@ -313,7 +314,7 @@ impl Recovery {
     pub(super) fn sent(&mut self, len: u32, now: Instant) {
         let mss = self.window.mss();
         self.flight.sent(len, len.div_ceil(mss), now);
-        self.left(len, now);
+        self.record_output_bytes(len, now);
     }
 
     /// Records a retransmission.
@@ -323,10 +324,10 @@ impl Recovery {
             undo.unreported_bytes += u64::from(len);
             undo.since.get_or_insert(now);
         }
-        self.left(len, now);
+        self.record_output_bytes(len, now);
     }
 
-    fn left(&mut self, len: u32, now: Instant) {
+    fn record_output_bytes(&mut self, len: u32, now: Instant) {
         if let Some(prr) = &mut self.prr {
             prr.sent(len);
         }
@@ -345,8 +346,8 @@ impl Recovery {
         }
     }
 
-    /// Returns whether the window limits the sender (RFC 7661 §4.3). In slow start it does so if
-    /// the flight is at least half of it, because it doubles.
+    /// Returns whether the window limits the sender (RFC 7661 §4.3). In slow start, a flight of
+    /// more than half of the window suffices, because the window doubles in each round trip.
     fn is_limited(&self) -> bool {
         let is_half = u64::from(self.window.cwnd()) < 2 * self.flight_max;
         self.is_window_limited || (self.window.is_slow_start() && is_half)
@@ -378,7 +379,7 @@ impl Recovery {
         }
         self.flight.end_sack_blocks();
         self.count_duplicates(report, &mut delivery);
-        self.take_times(&delivery, report, &mut outcome, now);
+        self.record_times_and_reordering(&delivery, report, &mut outcome, now);
         if let Some(len) = duplicate_len {
             outcome.duplicate_bytes = true;
             self.take_duplicate_report(len, report.ack);
@@ -389,7 +390,7 @@ impl Recovery {
         self.end_recovery();
         outcome.has_reneged = has_advanced && self.flight.has_reneged();
         let lost = self.find_losses(report, has_advanced, now);
-        outcome.began_recovery = self.begin_recovery_if(lost);
+        outcome.began_recovery = self.begin_recovery_after_loss(lost);
         if self.window.has_model() {
             self.observe(&delivery, now);
         } else if self.prr.is_some() {
@@ -436,7 +437,7 @@ impl Recovery {
         }
     }
 
-    fn take_times(
+    fn record_times_and_reordering(
         &mut self,
         delivery: &Delivery,
         report: &Acknowledged<'_>,
@@ -516,13 +517,13 @@ impl Recovery {
             && undo.since.is_some()
             && !self.is_undisturbed();
         // RFC 5682 §3.1: only the first segment was retransmitted, but others are acknowledged.
-        let is_late = self.phase == Phase::Loss
+        let is_of_data_sent_once = self.phase == Phase::Loss
             && self.has_blocks
             && delivery
                 .newest
                 .is_some_and(|newest| !newest.is_retransmission && newest.end <= recovery_point);
         let is_spurious = match self.phase {
-            Phase::Loss => all_reported_duplicate || is_echo || is_late,
+            Phase::Loss => all_reported_duplicate || is_echo || is_of_data_sent_once,
             _ => all_reported_duplicate || (is_echo && self.flight.retransmitted() == 0),
         };
         if is_spurious {
@@ -600,7 +601,7 @@ impl Recovery {
         lost
     }
 
-    fn begin_recovery_if(&mut self, lost: u64) -> bool {
+    fn begin_recovery_after_loss(&mut self, lost: u64) -> bool {
         if lost == 0 || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return false;
         }
@@ -641,14 +642,14 @@ impl Recovery {
             rate: self.rate.filter(|_| delivery.newest.is_some()),
             rtt: newest.map(|newest| now - newest.snapshot.sent_at),
             delivered: self.flight.delivered(),
-            newly: delivery.delivered,
+            newly_delivered: delivery.delivered,
             pipe: self.pipe(),
             cwnd: 0,
             mss: 0,
             now,
         });
-        let is_long = self.rack.learned.min_rtt.get().is_some_and(|rtt| rtt >= pacing::MIN_RTT);
-        if let Some(rate) = rate.filter(|_| is_long) {
+        let is_rtt_long = self.rack.learned.min_rtt.get().is_some_and(|rtt| rtt >= pacing::MIN_RTT);
+        if let Some(rate) = rate.filter(|_| is_rtt_long) {
             self.pacing.set(rate);
         }
     }
@@ -721,7 +722,7 @@ impl Recovery {
     }
 
     /// Undoes the response to a loss that is no sign of congestion (RFC 8899 §3). The lost data is
-    /// still retransmitted; without SACK it is unknown.
+    /// still retransmitted. Does nothing without SACK.
     pub(super) fn forgive(&mut self) {
         if self.has_blocks {
             self.window.undo();
@@ -771,7 +772,7 @@ impl Recovery {
         if is_due(self.reordering_at) {
             self.reordering_at = None;
             let lost = self.apply_rack(srtt, now);
-            began = self.begin_recovery_if(lost);
+            began = self.begin_recovery_after_loss(lost);
             if lost > 0 {
                 self.reduce_window(0, false);
             }

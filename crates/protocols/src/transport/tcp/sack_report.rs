@@ -13,9 +13,10 @@ use crate::meter::Counter;
 use crate::mutants::{Mutant, is_enabled};
 
 impl Connection {
-    /// Answers a segment with an old timestamp with an acknowledgment (RFC 7323 §5.3). Data that
-    /// was already received, below RCV.NXT or above a hole, is reported as a duplicate (RFC 2883
-    /// §4). If the link reorders segments, the outdated segment may be the original one.
+    /// Acknowledges a segment with an old timestamp (RFC 7323 §5.3). If all or part of its data was
+    /// already received, the acknowledgment reports the first such part as a duplicate (RFC 2883
+    /// §4). On a path that reorders segments, the sender thereby learns that its retransmission was
+    /// unnecessary.
     pub(super) fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let duplicate = self.duplicate_in(arrival).filter(|_| !arrival.has(Flags::SYN));
         let Some((start, end)) = duplicate else { return self.challenge(cx) };
@@ -68,9 +69,9 @@ impl Connection {
         Some((seq(start), seq(end)))
     }
 
-    /// Removes the data below RCV.NXT from a segment. Returns whether there was such data. It is
-    /// then the duplicate to report, because RFC 2883 §4 reports only the first contiguous
-    /// duplicate of a segment.
+    /// Removes the data below RCV.NXT from a segment. Returns whether there was such data. The
+    /// removed data is then the only duplicate to report, because RFC 2883 §4 reports only the
+    /// first contiguous duplicate of a segment.
     pub(super) fn cut_off_old(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> bool {
         if !arrival.header.seq.is_before(self.rcv_nxt) {
             return false;

@@ -63,18 +63,18 @@ impl SendBuffer {
         self.limit = limit;
     }
 
-    fn held(&self) -> usize {
+    fn stored_len(&self) -> usize {
         self.bytes.len() + self.order.as_ref().map_or(0, |order| order.shared_len)
     }
 
     /// Returns the number of bytes in the buffer.
     pub(super) fn len(&self) -> u32 {
-        u32::try_from(self.held()).unwrap_or(u32::MAX)
+        u32::try_from(self.stored_len()).unwrap_or(u32::MAX)
     }
 
     /// Returns the number of bytes that the user may still add.
     pub(super) fn free_space(&self) -> usize {
-        self.limit.saturating_sub(self.held())
+        self.limit.saturating_sub(self.stored_len())
     }
 
     /// Adds as much of `data` as there is space for, and returns the number of added bytes.
@@ -115,7 +115,7 @@ impl SendBuffer {
 
     /// Removes `count` acknowledged bytes.
     pub(super) fn acknowledge(&mut self, count: u32) {
-        let count = self.held().min(count as usize);
+        let count = self.stored_len().min(count as usize);
         let copied = self.order.as_mut().map_or(count, |order| order.acknowledge(count));
         if copied == self.bytes.len() {
             self.bytes.clear();

@@ -1,5 +1,5 @@
 //! A queue of the pieces of sent data. Its first piece needs no allocation, because an interactive
-//! connection never has a second one.
+//! connection usually has only one.
 
 use alloc::collections::VecDeque;
 

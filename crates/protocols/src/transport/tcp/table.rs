@@ -162,9 +162,9 @@ pub(super) struct Table {
     starved: AgeOrder,
     /// Number of bytes by which all buffers together have grown.
     growth: usize,
-    /// The time at which to check each connection, at the latest at its own deadline. If the
-    /// deadline is postponed, as it is with every segment, the time here remains, and is corrected
-    /// at the check.
+    /// Times at which to check the connections, at the latest at their deadlines. If a segment
+    /// postpones the deadline of a connection, the stored time does not change until the connection
+    /// is checked.
     deadlines: BTreeSet<(Instant, u32)>,
 }
 
@@ -341,7 +341,7 @@ impl Table {
         let previous_listener = slot.half_open_on.take_if(|_| !is_half_open);
         let is_closed = connection.state == State::Closed;
         // A connection that was never established was not reported to the user.
-        slot.is_released |= is_closed && previous_listener.is_some() && !connection.is_early;
+        slot.is_released |= is_closed && previous_listener.is_some() && !connection.has_early_data;
         if connection.pending_events != 0 && !slot.is_released && !slot.is_in_event_queue {
             slot.is_in_event_queue = true;
             self.pending_events.push_back(id.slot);
@@ -408,11 +408,12 @@ impl Table {
         }
     }
 
-    /// Returns when [`Self::next_due`] may return a connection.
+    /// Returns when [`Self::next_due`] may return a connection. The time may be too early.
     ///
-    /// A postponed or canceled timer is usually not considered, because most timers are postponed
-    /// again before they expire. Only for the first few connections the exact deadline is checked,
-    /// because waking the host needlessly costs more than a thousand checks.
+    /// Most timers are postponed again before they expire, so the stored times are often too early.
+    /// The exact deadlines are computed for the first few connections, because waking the host
+    /// needlessly costs more than a thousand such checks. If this is not enough, the result is the
+    /// stored time of the next connection.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let mut earliest: Option<Instant> = None;
         for (checks, (planned, index)) in self.deadlines.iter().enumerate() {
@@ -480,7 +481,7 @@ impl Table {
             let id = ConnectionId { slot: index, generation: slot.generation };
             let is_busy = slot.is_busy;
             let taken = slot.connection.as_mut().and_then(&mut take);
-            if taken.as_ref().is_none_or(|(_, is_all)| *is_all) {
+            if taken.as_ref().is_none_or(|(_, is_output_complete)| *is_output_complete) {
                 slot.is_on_output = false;
                 self.held_up -= usize::from(core::mem::take(&mut slot.is_held_up));
                 self.output.pop_front();

@@ -19,13 +19,13 @@ impl Connection {
         if self.state != State::TimeWait || !is_request {
             return false;
         }
-        let is_behind = syn.seq.is_after(self.rcv_nxt);
-        let offered = syn.options.peer_timestamps().filter(|_| uses_timestamps);
-        match (self.ts_recent, offered) {
-            (Some(recent), Some((value, _))) if value == recent => is_behind,
+        let is_after_last_seq = syn.seq.is_after(self.rcv_nxt);
+        let offered_timestamps = syn.options.peer_timestamps().filter(|_| uses_timestamps);
+        match (self.ts_recent, offered_timestamps) {
+            (Some(recent), Some((value, _))) if value == recent => is_after_last_seq,
             (Some(recent), Some((value, _))) => recent.is_before(value),
             (None, Some(_)) => true,
-            (_, None) => is_behind,
+            (_, None) => is_after_last_seq,
         }
     }
 }

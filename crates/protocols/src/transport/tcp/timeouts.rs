@@ -26,8 +26,8 @@ const OVERRIDE_TIMEOUT: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// Whether the segment of the retransmission timer has not been sent yet. Output may never
-    /// continue.
+    /// Whether the segment of the retransmission timer still waits for output, which may never
+    /// resume.
     pub(super) is_held_up: bool,
     /// Time at which the data being retransmitted was first found missing, and the number of
     /// timeouts since then.

@@ -66,11 +66,11 @@ impl Connection {
             .or_else(|| self.plan_probe(cx))
             .or_else(|| self.plan_keep_alive(cx))
             .or_else(|| self.plan_acknowledgment());
-        plan.map(|plan| self.seal(self.within_reach(plan), cx))
+        plan.map(|plan| self.seal(self.shorten_to_contiguous(plan), cx))
     }
 
-    /// Returns whether [`Self::transmit`] would return `None`. If so, records the limit of the
-    /// sender, as that call would.
+    /// Returns whether [`Self::transmit`] would return `None`. If so, records the cause that limits
+    /// the sender, as [`Self::transmit`] would.
     ///
     /// The answer to a keystroke is one segment. This check is cheaper than the attempt to plan a
     /// second one.
@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// Shortens a plan to the data that is contiguous in the send buffer.
-    fn within_reach(&self, plan: Plan) -> Plan {
+    fn shorten_to_contiguous(&self, plan: Plan) -> Plan {
         let len = self.send.contiguous_len(plan.seq.since(self.send_start), plan.len);
         if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
     }
@@ -279,8 +279,8 @@ impl Connection {
     fn is_worth_sending(&self, len: u32, unsent: u32, fin: bool) -> bool {
         // In the answer to a SYN with early data, only the local SYN is outstanding. It does not
         // count as a small segment.
-        let is_first = self.is_open_early() && self.snd_nxt == self.send_start;
-        let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first;
+        let is_first_early_data = self.is_open_early() && self.snd_nxt == self.send_start;
+        let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first_early_data;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
         (len == unsent && may_be_small)
             || len >= self.data_mss()
@@ -349,8 +349,8 @@ impl Connection {
     fn window_field(&self) -> u32 {
         let offer = self.window_to_offer();
         let up = offer.div_ceil(1 << self.rcv_shift);
-        let has_place = (up << self.rcv_shift) as usize <= self.receive.free_space();
-        if has_place { up.min(0xFFFF) } else { (offer >> self.rcv_shift).min(0xFFFF) }
+        let is_rounding_up_safe = (up << self.rcv_shift) as usize <= self.receive.free_space();
+        if is_rounding_up_safe { up.min(0xFFFF) } else { (offer >> self.rcv_shift).min(0xFFFF) }
     }
 
     fn seal_syn(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
@@ -539,8 +539,8 @@ impl Connection {
             self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }
-        let is_late = (is_retransmission || was_held_up) && is_first_unacknowledged;
-        if self.timers.retransmit.is_none() || plan.syn || is_late {
+        let restarts_timer = (is_retransmission || was_held_up) && is_first_unacknowledged;
+        if self.timers.retransmit.is_none() || plan.syn || restarts_timer {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {

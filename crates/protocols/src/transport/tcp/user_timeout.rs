@@ -16,9 +16,9 @@ pub struct UserTimeout {
     /// (MUST-20); at least three (SHLD-10).
     pub r1: u32,
     /// R2: maximum time for which data remains unacknowledged after its first timeout (MUST-21).
-    /// `None` means two minutes, or the duration of `r2_timeouts` timeouts if that is longer. A
-    /// value also limits the duration of a zero window. Otherwise a zero window is probed as long
-    /// as the peer answers.
+    /// `None` means two minutes, or the duration of `r2_timeouts` timeouts if that is longer.
+    /// `Some` also limits the duration of a zero window. With `None`, a zero window is probed as
+    /// long as the peer answers.
     pub r2: Option<Duration>,
     /// Minimum number of consecutive timeouts if `r2` is `None`. With frequent losses, a few
     /// timeouts do not prove that the peer is gone.

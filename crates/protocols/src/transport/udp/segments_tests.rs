@@ -1,4 +1,4 @@
-//! Super-datagrams received by a socket.
+//! Tests of super-datagrams that a socket receives.
 
 use super::super::LowerLevel;
 use super::*;

@@ -1,10 +1,10 @@
 //! Diagnosis of a transfer that did not complete.
 //!
-//! If the data connection was established, the server announced data, and none arrived while
-//! shorter transfers or replies passed, then long packets vanish on the path: path MTU discovery
-//! fails where no ICMP arrives (RFC 2923). A hung server shows the same symptoms if nothing short
-//! passed. If the data connection was not established in time, a firewall drops it, or its packets
-//! are lost.
+//! Long packets vanish on the path if the data connection was established and the server announced
+//! data, but none arrived, while shorter transfers or replies passed: path MTU discovery fails if
+//! no ICMP arrives (RFC 2923). If nothing short passed either, a hung server shows the same
+//! symptoms. If the data connection was not established in time, a firewall drops its packets, or
+//! they are lost.
 
 use super::observed::{Aborted, FileSession};
 use super::{data, reply_delays};

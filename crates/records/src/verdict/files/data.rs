@@ -71,14 +71,15 @@ pub(super) fn is_disordered(session: &FileSession) -> bool {
     let retransmitted_count = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
     let spurious_count = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
     let reordered_count = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
-    let late = sum(|one| one.tcp.rcv_ooopack, Direction::Incoming);
-    let duplicates = sum(|one| one.duplicates_in, Direction::Incoming);
-    let is_sent_twice = spurious_count >= MIN_DUPLICATES
+    let out_of_order_count = sum(|one| one.tcp.rcv_ooopack, Direction::Incoming);
+    let duplicate_count = sum(|one| one.duplicates_in, Direction::Incoming);
+    let has_spurious_retransmissions = spurious_count >= MIN_DUPLICATES
         && spurious_count * MIN_SPURIOUS_DIVISOR >= retransmitted_count;
-    let is_overtaken = reordered_count >= MIN_DUPLICATES && reordered_count >= retransmitted_count;
-    let is_received_twice =
-        duplicates >= MIN_DUPLICATES && duplicates.saturating_mul(MIN_DUPLICATE_DIVISOR) >= late;
-    is_sent_twice || is_overtaken || (late > 0 && is_received_twice)
+    let has_reordering =
+        reordered_count >= MIN_DUPLICATES && reordered_count >= retransmitted_count;
+    let has_duplicates = duplicate_count >= MIN_DUPLICATES
+        && duplicate_count.saturating_mul(MIN_DUPLICATE_DIVISOR) >= out_of_order_count;
+    has_spurious_retransmissions || has_reordering || (out_of_order_count > 0 && has_duplicates)
 }
 
 /// Lateness that indicates a delayed packet, ns. Below it, the packet may have waited for a
@@ -177,7 +178,7 @@ fn reordering(view: &View<'_>) -> Option<Cause> {
 /// An overflowing queue delivers at the rate of its link for at least this percentage of the time.
 const BUSY_PERCENT: u64 = 35;
 
-/// If short transfers lose nothing, losses are not a cause if they cost less than the total divided
+/// If short transfers lose nothing, losses are a cause only if they cost at least the total divided
 /// by this number.
 const MIN_LOSS_COST_DIVISOR: u64 = 3;
 
@@ -222,7 +223,7 @@ fn loss(view: &View<'_>) -> Option<Cause> {
 
 /// Minimum evenness of the data behind a token bucket, percent.
 const EVEN_PERCENT: u64 = 60;
-/// Minimum ratio of the rate of data that passes a full token bucket to the rate of the rest.
+/// Minimum ratio of the rate of data that passes a full token bucket to the rate of later data.
 const FULL_BUCKET_RATE_FACTOR: u64 = 3;
 /// Minimum number of segments that show a rate.
 pub(super) const MIN_SEGMENTS: u64 = 5;
@@ -295,22 +296,27 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
         return Some(Bucket { bytes, after_bps });
     }
     let knee = knee(arrivals)?;
-    let is_fast =
+    let is_fast_before_knee =
         knee.before_bps.is_none_or(|before| before >= knee.after_bps * FULL_BUCKET_RATE_FACTOR);
     let saved_ns = serial_ns(knee.bytes, knee.after_bps);
-    let is_long = saved_ns >= view.trip.saturating_mul(2).max(MIN_SAVED_NS);
-    let is_even = evenness_percent(arrivals, knee.bytes)? >= EVEN_PERCENT;
+    let saves_enough_time = saved_ns >= view.trip.saturating_mul(2).max(MIN_SAVED_NS);
+    let is_even_after_knee = evenness_percent(arrivals, knee.bytes)? >= EVEN_PERCENT;
     // The first segments of a window also pass at once.
     let is_beyond_a_flight = knee.bytes >= view.shape.mss.saturating_mul(MIN_SEGMENTS);
-    // Most of the bytes may have passed at once, so that only the rest is slowed by the limiter:
-    // packet by packet, and not in the blocks of a program.
-    let rest_ns = serial_ns(view.shape.bytes.saturating_sub(knee.bytes), knee.after_bps);
-    let is_slow =
-        rest_ns.saturating_mul(100) >= view.shape.span_ns.saturating_mul(limits::FULL_PERCENT);
-    let is_by_packet = arrivals_behind(arrivals, knee.bytes)
+    // If most of the bytes passed at once, only the later bytes are slowed by the limiter: they
+    // arrive packet by packet, and not in the blocks of a program.
+    let after_knee_ns = serial_ns(view.shape.bytes.saturating_sub(knee.bytes), knee.after_bps);
+    let is_slow_after_knee = after_knee_ns.saturating_mul(100)
+        >= view.shape.span_ns.saturating_mul(limits::FULL_PERCENT);
+    let arrives_by_packet = arrivals_behind(arrivals, knee.bytes)
         .is_some_and(|bytes| bytes <= view.shape.mss.saturating_mul(LINK_SEGMENTS));
-    let is_full = limits::is_full(view) || (is_slow && is_by_packet && !has_losses(view.transfer));
-    (is_fast && is_long && is_even && is_beyond_a_flight && is_full)
+    let is_limit_reached = limits::is_full(view)
+        || (is_slow_after_knee && arrives_by_packet && !has_losses(view.transfer));
+    (is_fast_before_knee
+        && saves_enough_time
+        && is_even_after_knee
+        && is_beyond_a_flight
+        && is_limit_reached)
         .then_some(Bucket { bytes: knee.bytes, after_bps: knee.after_bps })
 }
 
@@ -446,10 +452,10 @@ fn small_window(view: &View<'_>) -> Option<Cause> {
     let bytes_per_trip = u64::try_from(bytes_per_trip).unwrap_or(u64::MAX);
     let ns = without_window_ns(view);
     let own = view.transfer.own_window_bytes;
-    let is_own = own.is_some_and(|own| {
+    let is_own_window_small = own.is_some_and(|own| {
         own < INITIAL_WINDOW && bytes_per_trip.saturating_mul(MIN_WINDOW_SHARE_DIVISOR) >= own
     });
-    if let (true, Some(own)) = (is_own, own) {
+    if let (true, Some(own)) = (is_own_window_small, own) {
         let advice = format!(
             "{} bytes can be in flight in each round trip of {}. Increase the receive buffer of \
              this host (net.ipv4.tcp_rmem, SO_RCVBUF)",
@@ -517,8 +523,9 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
         return None;
     }
     let advice = format!(
-        "{} gaps of up to {}, about {} bytes apart, are not round trips of {}, nothing was lost, \
-         and the window of this host was open. Check the disk and the load there",
+        "{} gaps of up to {}, about {} bytes apart, do not match the round trip of {}; nothing was \
+         lost, and the receive window of this host was open. Check the disk and the load on the \
+         server",
         count(u64::try_from(other_pauses.len()).unwrap_or(u64::MAX)),
         duration(longest_ns),
         count(typical),

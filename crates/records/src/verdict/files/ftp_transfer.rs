@@ -266,7 +266,7 @@ fn attributed_to_path(view: &View<'_>, cause: Cause) -> Cause {
         false => (CauseKind::Loss, "Packet loss"),
     };
     let is_step = cause.kind != CauseKind::SlowReader && can_be_path_delay(view, cause.cost_ns);
-    if !is_step || !can_path_delay(kind, cause.cost_ns) || is_usual(view, &cause) {
+    if !is_step || !can_path_delay(kind, cause.cost_ns) || is_delay_usual(view, &cause) {
         return cause;
     }
     let advice = format!(
@@ -279,11 +279,11 @@ fn attributed_to_path(view: &View<'_>, cause: Cause) -> Cause {
 
 /// Returns whether the step of `cause` took at least half of its cost in most other transfers of
 /// the session.
-fn is_usual(view: &View<'_>, cause: &Cause) -> bool {
+fn is_delay_usual(view: &View<'_>, cause: &Cause) -> bool {
     let candidates = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction && !std::ptr::eq(*other, view.transfer)
     });
-    let late = candidates.map(|other| {
+    let delays_ns = candidates.map(|other| {
         let steps = reply_delays::steps(other, view.trip, 0);
         match cause.kind {
             CauseKind::SlowCommand => steps.command.map_or(0, |(_, ns)| ns),
@@ -292,13 +292,13 @@ fn is_usual(view: &View<'_>, cause: &Cause) -> bool {
             _ => steps.preliminary_ns.max(steps.first_byte_ns),
         }
     });
-    let late: Vec<u64> = late.collect();
-    let usual = late.iter().filter(|ns| **ns >= cause.cost_ns / 2).count();
+    let delays_ns: Vec<u64> = delays_ns.collect();
+    let similar_count = delays_ns.iter().filter(|ns| **ns >= cause.cost_ns / 2).count();
     // If there are no other transfers, assume that the step is always late.
-    late.is_empty() || usual * 2 > late.len()
+    delays_ns.is_empty() || similar_count * 2 > delays_ns.len()
 }
 
 /// Returns whether the round trip is long enough to be reported.
-pub(super) fn is_far(view: &View<'_>) -> bool {
+pub(super) fn is_path_long(view: &View<'_>) -> bool {
     view.trip >= MIN_DISTANT_TRIP_NS
 }

@@ -1,7 +1,7 @@
 //! Limits of a path that cannot be fixed on either host: its round-trip time and its rate.
 
 use super::data;
-use super::ftp_transfer::{View, is_far};
+use super::ftp_transfer::{View, is_path_long};
 use super::policer;
 use super::shape::spaced_bps;
 use crate::format::{count, duration, rate};
@@ -102,7 +102,7 @@ fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause>
 /// those of slow start. If nothing else delayed the data, all time of the data without the link
 /// counts instead of slow start.
 pub(super) fn distance(view: &View<'_>, has_data_cause: bool) -> Option<Cause> {
-    if !is_far(view) {
+    if !is_path_long(view) {
         return None;
     }
     let shape = &view.shape;

@@ -37,8 +37,8 @@ pub struct FileSession {
     pub login_wait_ns: Option<u64>,
     /// Transfers in chronological order.
     pub transfers: Vec<FileTransfer>,
-    /// Beginning of a TFTP transfer with shorter blocks, one at a time, to distinguish a slow link
-    /// from a slow server.
+    /// Beginning of a second TFTP transfer, which has shorter blocks and waits for the
+    /// acknowledgment of each block. It distinguishes a slow link from a slow server.
     pub control: Option<FileTransfer>,
     /// Transfer that did not complete, and ended the measurement.
     pub aborted: Option<Aborted>,

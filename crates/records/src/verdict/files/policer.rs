@@ -1,7 +1,8 @@
 //! A rate limiter that drops: a token bucket without a queue.
 //!
 //! Segments pass at the rate of the sender until the bucket is empty. From then on they are dropped
-//! until there are tokens again. They arrive in bursts, like those of an unlimited sender.
+//! until there are tokens again. The segments that pass arrive in bursts, at the rate of the
+//! sender.
 //!
 //! The losses are not random. The first loss is after the same number of bytes in each transfer,
 //! and the bytes of each burst are proportional to its time. A full link, whose queue also drops
@@ -88,8 +89,8 @@ pub(super) fn fills_queue(view: &View<'_>) -> bool {
 /// losses reduces.
 const SPACED_FACTOR: u64 = 2;
 
-/// Returns whether the segments before the first loss have passed a queue: they arrive about as
-/// slowly as the rest.
+/// Returns whether the segments before the first loss have passed a queue: their rate is at most
+/// [`SPACED_FACTOR`] times the mean rate of the transfer.
 fn is_spaced(view: &View<'_>) -> bool {
     let mean_bps = rate_bps(view.shape.bytes, view.shape.span_ns).unwrap_or(0);
     spaced_bps(view.transfer, view.shape.mss)
@@ -125,12 +126,13 @@ fn first_loss_bytes(view: &View<'_>) -> Option<u64> {
     });
     let (larger, smaller): (Vec<_>, Vec<_>) =
         others.partition(|other| other.bytes > position.saturating_add(tolerance));
-    let is_same = |other: &&FileTransfer| {
+    let has_same_position = |other: &&FileTransfer| {
         other.first_loss_bytes.is_some_and(|bytes| bytes.abs_diff(position) <= tolerance)
     };
-    let is_limit = !larger.is_empty() && larger.iter().all(is_same);
-    let is_long = position >= view.shape.mss.saturating_mul(MIN_SEGMENTS);
-    (is_long && is_limit && !smaller.into_iter().any(has_losses)).then_some(position)
+    let is_same_in_larger = !larger.is_empty() && larger.iter().all(has_same_position);
+    let has_enough_segments = position >= view.shape.mss.saturating_mul(MIN_SEGMENTS);
+    (has_enough_segments && is_same_in_larger && !smaller.into_iter().any(has_losses))
+        .then_some(position)
 }
 
 /// Minimum silence between bursts, ns: samples are several milliseconds apart.
@@ -164,9 +166,9 @@ impl Bursts {
     fn of(view: &View<'_>, silence_ns: u64) -> Self {
         let transfer = view.transfer;
         // The time at which data behind a hole is read does not show when it arrived.
-        let is_by_segment = !transfer.segments.is_empty();
-        let arrivals = if is_by_segment { &transfer.segments } else { &transfer.arrivals };
-        let unit = if is_by_segment { 1 } else { view.shape.mss.max(1) };
+        let has_segment_log = !transfer.segments.is_empty();
+        let arrivals = if has_segment_log { &transfer.segments } else { &transfer.arrivals };
+        let unit = if has_segment_log { 1 } else { view.shape.mss.max(1) };
         let min_units = unit.saturating_mul(BURST_SEGMENTS);
         let all = bursts(arrivals, silence_ns);
         let silences =

@@ -67,12 +67,12 @@ impl TransferShape {
         let jump_bytes = mss.saturating_mul(JUMP_SEGMENTS).max(JUMP_BYTES);
         let is_jump = |gap: u64, bytes: u64| gap >= min_jump_ns && bytes >= jump_bytes;
         let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
-        let offloaded =
+        let offload_bursts =
             Some(bursts(arrivals)).filter(|bursts| is_incoming && show_link_rate(bursts));
-        let is_jump = |gap: u64, bytes: u64| offloaded.is_none() && is_jump(gap, bytes);
+        let is_jump = |gap: u64, bytes: u64| offload_bursts.is_none() && is_jump(gap, bytes);
         let steady = gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes));
         let steady = steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes));
-        let steady = offloaded.clone().unwrap_or_else(|| steady.collect());
+        let steady = offload_bursts.clone().unwrap_or_else(|| steady.collect());
         let line_bps = match has_losses(transfer) {
             true => full_link_bps(transfer, mss, trip_ns)
                 .or_else(|| spaced_bps(transfer, mss))
@@ -187,14 +187,14 @@ pub(super) fn spaced_bps(transfer: &FileTransfer, mss: u64) -> Option<u64> {
     });
     let before: Vec<Arrival> = before.copied().collect();
     let sizes: Vec<u64> = before.iter().map(|one| one.bytes).collect();
-    let is_read_apart = statistics::median(&sizes)? <= mss.saturating_mul(2);
-    let is_long = position >= mss.saturating_mul(MIN_SPACED_SEGMENTS);
-    burst_rate_bps(&before).filter(|_| is_long && is_read_apart)
+    let are_reads_separate = statistics::median(&sizes)? <= mss.saturating_mul(2);
+    let has_enough_segments = position >= mss.saturating_mul(MIN_SPACED_SEGMENTS);
+    burst_rate_bps(&before).filter(|_| has_enough_segments && are_reads_separate)
 }
 
 /// Returns the rate of the link if the data has holes. A small congestion window may also make such
-/// data slow. Therefore there are two conditions, of which one must hold: single segments are
-/// evenly spaced, or all parts of the time bring equal amounts.
+/// data slow. Therefore at least one of two conditions must hold: single segments are evenly
+/// spaced, or all parts of the time bring equal amounts.
 fn rate_with_holes_bps(
     arrivals: &[Arrival],
     steady: &[(u64, u64)],

@@ -112,8 +112,8 @@ impl<'a> View<'a> {
         let all: Vec<u64> = gaps(&transfer.arrivals).map(|(_, gap, _)| gap).collect();
         let median = statistics::median(&all).unwrap_or(0);
         // The timeout of the local host follows the round-trip time, so it may be short.
-        let is_own = transfer.timeouts.is_some_and(|count| count > 0);
-        let shortest_ns = if is_own { MIN_OWN_TIMER_NS } else { MIN_TIMER_NS };
+        let is_local_timer = transfer.timeouts.is_some_and(|count| count > 0);
+        let shortest_ns = if is_local_timer { MIN_OWN_TIMER_NS } else { MIN_TIMER_NS };
         let min_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(shortest_ns);
         let timeouts_ns = all.iter().copied().filter(|gap| *gap >= min_ns).collect();
         let waits: Vec<u64> = waits_ns(transfer).into_iter().filter(|gap| *gap < min_ns).collect();
@@ -208,8 +208,9 @@ impl<'a> View<'a> {
     }
 
     fn loss(&self) -> Cause {
-        let late: u64 = self.timeouts_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
-        let needed =
+        let timeouts_sum_ns: u64 =
+            self.timeouts_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
+        let usual_waits_ns =
             self.typical_ns.saturating_mul(u64::try_from(self.timeouts_ns.len()).unwrap_or(0));
         let longest_ns = self.timeouts_ns.iter().max().copied().unwrap_or(0);
         let repeat_note = if self.has_repeats() { "" } else { ", although no block arrived twice" };
@@ -227,7 +228,8 @@ impl<'a> View<'a> {
                 duration(longest_ns)
             ),
         };
-        let ns = late.saturating_sub(needed).saturating_add(self.short_windows_ns());
+        let ns =
+            timeouts_sum_ns.saturating_sub(usual_waits_ns).saturating_add(self.short_windows_ns());
         self.cause(CauseKind::Loss, ns, "Packet loss", advice)
     }
 
@@ -238,8 +240,8 @@ impl<'a> View<'a> {
         let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
         let window_ns = (blocks.cost_ns / all.max(1)).saturating_mul(self.window);
         let timeout_count = u64::try_from(self.timeouts_ns.len()).unwrap_or(u64::MAX);
-        let is_each_window = self.waits() >= MIN_WINDOWS && timeout_count >= self.waits();
-        let is_overflow = window_ns >= MIN_TIMER_NS || is_each_window;
+        let loses_in_each_window = self.waits() >= MIN_WINDOWS && timeout_count >= self.waits();
+        let is_overflow = window_ns >= MIN_TIMER_NS || loses_in_each_window;
         self.window > 1 && blocks.kind == CauseKind::LineRate && is_overflow
     }
 

@@ -1,4 +1,4 @@
-//! Table of the minimum allocation, for sessions that type a character at a time.
+//! Table of the wakeups per data message, by the allocation of the foreign hosts.
 
 use super::super::daemon::simulate;
 use super::super::session_scenario::Scenario;

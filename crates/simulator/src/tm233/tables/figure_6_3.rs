@@ -62,8 +62,9 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
 
 /// Returns the origin of a clump's mean.
 ///
-/// The second clump determines the time until the first retransmission, and the third clump
-/// determines that the timer is fixed.
+/// Two settings of the scenario are derived from the thesis's clumps: the time until the first
+/// retransmission from the second clump, and the fixed timer from the third clump. A mean that
+/// agrees with the thesis because of such a setting is a fit.
 const fn origin(timer: Timer, timeouts: u64) -> Origin {
     match (timer, timeouts) {
         (_, 1) | (Timer::Fixed, 2..) => Origin::Fit,

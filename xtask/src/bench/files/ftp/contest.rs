@@ -43,8 +43,8 @@ impl Pair {
 
     /// Returns whether a third-party client transfers small files over one connection.
     fn uses_one_connection(&self) -> bool {
-        let is_one = matches!(self.job.load, Load::Small { connections: 1, .. });
-        is_one && self.user != FtpClientProgram::Plumb
+        let has_one_connection = matches!(self.job.load, Load::Small { connections: 1, .. });
+        has_one_connection && self.user != FtpClientProgram::Plumb
     }
 
     fn is_plumb(&self) -> bool {

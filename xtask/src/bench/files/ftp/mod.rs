@@ -70,11 +70,12 @@ const BOTH_IN_TLS: Goals = Goals {
     ..DEFAULT_GOALS
 };
 const LARGE: Size = Size::Large { divisor: 1 };
-/// A quarter of the size is sufficient in TLS.
+/// Amount for the large file in TLS: a quarter of the size is sufficient.
 const LARGE_IN_TLS: Size = Size::Large { divisor: 4 };
 const MANY_PARALLEL: Size = Size::Small { divisor: 1, connections: 8 };
 const ONE_CONNECTION: Size = Size::Small { divisor: 5, connections: 1 };
-/// In TLS some programs take a tenth of a second per file.
+/// Amount for small files over one connection in TLS: fewer files, because some programs take a
+/// tenth of a second per file.
 const ONE_CONNECTION_IN_TLS: Size = Size::Small { divisor: 80, connections: 1 };
 
 const fn row(
@@ -163,7 +164,8 @@ const WORDS_GOAL: f64 = 0.8;
 const TUN_GOAL: f64 = 0.5;
 /// Largest ratio of the transfer time with records to the time without.
 const RECORDS_GOAL: f64 = 1.01;
-/// Factor on the number of rounds: a difference of one percent needs more rounds.
+/// Factor by which the number of rounds is multiplied for transfers with and without records: a
+/// difference of one percent needs more rounds.
 const RECORDS_ROUNDS: usize = 6;
 
 /// Returns the names of the rows.
@@ -284,8 +286,8 @@ fn add_verdicts(row: &Row, contest: &Contest, results: &[Vec<Measured>], report:
     let mut verdict = |what: String, goal, actual| {
         report.verdicts.push(Verdict { what: format!("{name}: {what}"), goal, actual, unit: "" });
     };
-    let spread = ratio
-        .map_or_else(String::new, |ratio| format!(" ({:.2}-{:.2})", ratio.least, ratio.greatest));
+    let spread =
+        ratio.map_or_else(String::new, |ratio| format!(" ({:.2}-{:.2})", ratio.min, ratio.max));
     verdict(
         format!(
             "time relative to {best_label}{spread}, goal {:.2} times as fast",
@@ -439,8 +441,8 @@ fn measure_records(
                 .push(format!("records: CPU of {what} with records, relative to without: {text}"));
         }
         let ratio = ratio_of(|one| one.wall_ns);
-        let spread = ratio
-            .map_or_else(String::new, |one| format!(" ({:.2}-{:.2})", one.least, one.greatest));
+        let spread =
+            ratio.map_or_else(String::new, |one| format!(" ({:.2}-{:.2})", one.min, one.max));
         report.verdicts.push(Verdict {
             what: format!("records: time of {what} with records, relative to without{spread}"),
             goal: RECORDS_GOAL,

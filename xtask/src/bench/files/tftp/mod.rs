@@ -85,7 +85,7 @@ fn measure_row(
         let all: Vec<Value> = results.iter().map(Measured::json).collect();
         data.push(json!({ "pair": pair.name(), "rounds": all }));
         if let Some(wall) = wall.filter(|_| *pair != Pair::Ours)
-            && best.is_none_or(|(least, ..)| wall < least)
+            && best.is_none_or(|(min_wall, ..)| wall < min_wall)
         {
             best = Some((wall, results, *pair));
         }

@@ -1,4 +1,4 @@
-//! An FTP session with one delayed step.
+//! Relays an FTP session, and delays selected steps.
 
 use super::{Delays, Flag, SERVER, is_timeout, sleep};
 use anyhow::{Context, Result};

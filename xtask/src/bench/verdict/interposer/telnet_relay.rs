@@ -1,4 +1,4 @@
-//! A Telnet session whose server answers with a delay, or stalls.
+//! Relays a Telnet session, and delays the answers of the server or lets some of them stall.
 
 use super::{Delays, Flag, is_timeout, sleep};
 use anyhow::Result;

@@ -78,7 +78,7 @@ fn pair(seed: u64, rank: u64) -> (Service, &'static Row) {
 
 fn draw_cause(row: &Row, service: Service, rng: &mut Rng) -> Cause {
     let mut draw = |quantity: Option<Quantity>| {
-        quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
+        quantity.map_or(0, |quantity| rng.log_uniform(quantity.min, quantity.max))
     };
     let mut size = draw(row.size);
     let second = draw(row.second);
@@ -212,7 +212,7 @@ fn bytes_per_second(case: &Case) -> f64 {
     let mut rtt_s = case.path.rtt_us as f64 / 1e6;
     let is_put = case.service == Service::FtpPut;
     let rate = case.path.uplink_kbps.filter(|_| is_put).or(case.path.rate_kbps);
-    let mut most = rate.map_or(4e6, |rate| rate as f64 * 125.0);
+    let mut max_rate = rate.map_or(4e6, |rate| rate as f64 * 125.0);
     for Cause { kind, size, second } in &case.causes {
         let Kind::Second(fault) = kind else { continue };
         let size = *size as f64;
@@ -247,9 +247,9 @@ fn bytes_per_second(case: &Case) -> f64 {
             Fault::SlowReplies | Fault::BlockedData => 300_000.0,
             _ => 4e6,
         };
-        most = most.min(limit);
+        max_rate = max_rate.min(limit);
     }
-    most
+    max_rate
 }
 
 /// Returns the size of the largest file: a power of two of KiB that takes some seconds.
@@ -366,7 +366,7 @@ mod tests {
                 let is_in = |quantity: Option<Quantity>, number: u64| match quantity {
                     None => number == 0,
                     Some(_) if case.service == Service::TftpGet => number > 0,
-                    Some(Quantity { least, most, .. }) => (least..=most).contains(&number),
+                    Some(Quantity { min, max, .. }) => (min..=max).contains(&number),
                 };
                 assert!(is_in(row.size, cause.size) && is_in(row.second, cause.second), "{case}");
             }

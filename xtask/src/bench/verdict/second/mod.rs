@@ -1,9 +1,9 @@
 //! The second generator of the verdict benchmark: causes, magnitudes, paths and servers other than
 //! those of the first generator (`super::generate`).
 //!
-//! It was written without knowledge of the rules by which `plumb measure` finds a cause, and
-//! nothing is tuned to it. The cases of both generators run with the same network namespaces,
-//! relay, clients, scoring and tables.
+//! The generator was written without knowledge of the rules by which `plumb measure` finds a cause,
+//! and no rule is tuned to its cases. The cases of both generators run with the same network
+//! namespaces, relay, clients, scoring and tables.
 
 mod cause;
 mod generate;

@@ -32,16 +32,16 @@ const fn row_of(
     row(Kind::Second(fault), name, services, classes, resource)
 }
 
-const fn ms(name: &'static str, least: u64, most: u64) -> Option<Quantity> {
-    quantity(name, "ms", least, most)
+const fn ms(name: &'static str, min: u64, max: u64) -> Option<Quantity> {
+    quantity(name, "ms", min, max)
 }
 
-const fn kbps(least: u64, most: u64) -> Option<Quantity> {
-    quantity("rate", "kbit/s", least, most)
+const fn kbps(min: u64, max: u64) -> Option<Quantity> {
+    quantity("rate", "kbit/s", min, max)
 }
 
-const fn per_mille(name: &'static str, least: u64, most: u64) -> Option<Quantity> {
-    quantity(name, "per mille", least, most)
+const fn per_mille(name: &'static str, min: u64, max: u64) -> Option<Quantity> {
+    quantity(name, "per mille", min, max)
 }
 
 /// Every cause: those of the hosts, then those of the path.

@@ -13,13 +13,13 @@ const MS: u64 = 1_000_000;
 const IDENT_PORT: u16 = 113;
 /// Size of a full packet of a TUN.
 const FULL_PACKET: u64 = 1_500;
-/// Ratio of the downlink to a saturated uplink.
+/// Ratio of the downlink's rate to the rate of a saturated uplink.
 const DOWNLINK_FACTOR: u64 = 8;
 /// Ratio of the higher to the lower of two alternating rates.
 const RATE_FACTOR: u64 = 8;
 /// Rate of the slow radio, kbit/s: a full packet takes 6 ms.
 const RADIO_KBPS: u64 = 2_000;
-/// Queue lengths between which random early detection acts, packets.
+/// Range of queue lengths in which random early detection drops some packets, in packets.
 const RED_PACKETS: (u64, u64) = (1, 6);
 
 /// Programs that compete with the server for its processor.

@@ -230,8 +230,8 @@ impl Session {
     }
 }
 
-/// Returns whether `text` ends with the prompt of a new line: a shell with its own line editor
-/// prints its prompt again when a line is erased.
+/// Returns whether `text` ends with a prompt on a new line. A prompt on the same line does not
+/// count: a shell with its own line editor prints its prompt again when a line is erased.
 fn ends_with_new_prompt(text: &[u8]) -> bool {
     text.contains(&b'\n') && ends_with_prompt(text)
 }

@@ -147,17 +147,17 @@ fn distance(from: &str, to: &str) -> usize {
         let mut next = vec![index + 1];
         for (at, other) in to.iter().enumerate() {
             let cost_at = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX / 2);
-            let mut best = cost_at(&row, at) + usize::from(letter != other);
-            best = best.min(cost_at(&row, at + 1) + 1).min(cost_at(&next, at) + 1);
+            let mut min_distance = cost_at(&row, at) + usize::from(letter != other);
+            min_distance = min_distance.min(cost_at(&row, at + 1) + 1).min(cost_at(&next, at) + 1);
             let before = index.checked_sub(1);
             let other_before = at.checked_sub(1);
             if let Some((before, other_before)) = before.zip(other_before)
                 && from.get(before) == Some(other)
                 && to.get(other_before) == Some(letter)
             {
-                best = best.min(cost_at(&previous_row, other_before) + 1);
+                min_distance = min_distance.min(cost_at(&previous_row, other_before) + 1);
             }
-            next.push(best);
+            next.push(min_distance);
         }
         previous_row = std::mem::replace(&mut row, next);
     }
@@ -240,7 +240,7 @@ pub(super) fn quoted(name: &str) -> String {
 pub(super) fn quote_replacement(command: &str) -> Option<&'static str> {
     let mut words = command.split_whitespace();
     let verb = words.next().unwrap_or_default().to_ascii_uppercase();
-    let is_of_facts = words.next().is_some_and(|word| word.eq_ignore_ascii_case("MLST"));
+    let queries_facts = words.next().is_some_and(|word| word.eq_ignore_ascii_case("MLST"));
     Some(match verb.as_str() {
         "TYPE" => "use type",
         "MODE" => "use mode",
@@ -248,7 +248,7 @@ pub(super) fn quote_replacement(command: &str) -> Option<&'static str> {
         "CWD" | "XCWD" | "CDUP" | "XCUP" | "SMNT" => "use cd",
         "PASV" | "EPSV" | "LPSV" | "SPSV" | "CPSV" => "use passive",
         "PORT" | "EPRT" | "LPRT" => "use active",
-        "OPTS" if is_of_facts => "the client selects the facts of listings itself",
+        "OPTS" if queries_facts => "the client selects the facts of listings itself",
         "RETR" | "REST" => "use get",
         "STOR" | "STOU" | "APPE" | "ALLO" => "use put",
         "LIST" | "NLST" | "MLSD" => "use ls",

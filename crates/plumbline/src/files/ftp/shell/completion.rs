@@ -102,9 +102,9 @@ impl Completer for CompletionNames {
         let (start, found) = self.candidates(line.get(..at).unwrap_or_default());
         // A space follows a single completion. After a directory no space follows, because the path
         // may continue.
-        let is_only = found.len() == 1;
+        let is_single_candidate = found.len() == 1;
         let pair = |name: String| {
-            let end = if is_only && !name.ends_with('/') { " " } else { "" };
+            let end = if is_single_candidate && !name.ends_with('/') { " " } else { "" };
             Pair { replacement: format!("{}{end}", quoted(&name)), display: name }
         };
         Ok((start, found.into_iter().map(pair).collect()))

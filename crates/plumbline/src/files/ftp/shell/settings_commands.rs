@@ -50,8 +50,9 @@ impl ShellState {
             }
             ("verbose", []) => {
                 let shared = &self.client.connector.shared;
-                let was_on = shared.is_verbose.fetch_xor(true, Ordering::Relaxed);
-                let text = if was_on { "server replies: off\n" } else { "server replies: on\n" };
+                let was_verbose = shared.is_verbose.fetch_xor(true, Ordering::Relaxed);
+                let text =
+                    if was_verbose { "server replies: off\n" } else { "server replies: on\n" };
                 print(text.as_bytes())
             }
             ("site", [_, ..]) => self.quote(&format!("SITE {rest}")).await,

@@ -141,7 +141,8 @@ impl ShellState {
             _ => {
                 let name = local.display();
                 Err(FtpError::InvalidRequest(format!(
-                    "{name} is not a directory: several files need one"
+                    "{name} is not a directory: several files can be downloaded only into a \
+                     directory"
                 )))
             }
         }

@@ -129,9 +129,9 @@ impl FtpSession {
         running.stats.set_endpoints(addresses.0.zip(addresses.1));
         let is_protected = running.transfer.protection == Protection::Private;
         let is_plain = !is_protected && running.transfer.representation.passes_through();
-        let has_pace = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
+        let has_rate_limit = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
         let payload = match payload {
-            Payload::Send { file, offset, len } if is_plain && !has_pace => {
+            Payload::Send { file, offset, len } if is_plain && !has_rate_limit => {
                 let stats = &running.stats;
                 let started_at = Instant::now();
                 let sent_bytes = server.charge(Account::Interrupt, || {
@@ -144,7 +144,7 @@ impl FtpSession {
                 }
                 Payload::Send { file, offset: offset + sent_bytes, len }
             }
-            Payload::Receive(mut upload) if is_plain && !has_pace && has_sent_replies => {
+            Payload::Receive(mut upload) if is_plain && !has_rate_limit && has_sent_replies => {
                 let receive_result = server.charge(Account::Interrupt, || {
                     let scratch = &mut *server.scratch.borrow_mut();
                     data::receive_available(&stream, &mut upload, scratch, &running.stats, clock)

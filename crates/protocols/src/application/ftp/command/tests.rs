@@ -1,4 +1,4 @@
-//! Parsing of command lines with known and unknown verbs.
+//! Tests of the parser for command lines, with known and unknown verbs.
 
 use super::*;
 use proptest::prelude::*;

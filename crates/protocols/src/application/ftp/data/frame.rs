@@ -121,7 +121,7 @@ fn put_block(data: &[u8], descriptor: u8, out: &mut Vec<u8>) {
 fn compress(data: &[u8], filler: u8, out: &mut Vec<u8>) {
     let mut rest = data;
     let mut plain_start = 0;
-    let mut at = 0;
+    let mut position = 0;
     let put_plain = |from: usize, to: usize, out: &mut Vec<u8>| {
         for run in data.get(from..to).unwrap_or_default().chunks(127) {
             out.push(u8::try_from(run.len()).unwrap_or(0));
@@ -129,24 +129,24 @@ fn compress(data: &[u8], filler: u8, out: &mut Vec<u8>) {
         }
     };
     while let Some(&byte) = rest.first() {
-        let run = rest.iter().take(63).take_while(|other| **other == byte).count();
+        let run_len = rest.iter().take(63).take_while(|other| **other == byte).count();
         // Two filler bytes compress to one byte. A run of another byte compresses to two bytes, so
         // it must be at least three bytes long.
         let run_min_len = if byte == filler { 2 } else { 3 };
-        if run >= run_min_len {
-            put_plain(plain_start, at, out);
-            let count = u8::try_from(run).unwrap_or(0);
+        if run_len >= run_min_len {
+            put_plain(plain_start, position, out);
+            let count = u8::try_from(run_len).unwrap_or(0);
             if byte == filler {
                 out.push(0xC0 | count);
             } else {
                 out.extend([0x80 | count, byte]);
             }
-            plain_start = at + run;
+            plain_start = position + run_len;
         }
-        at += run;
-        rest = rest.get(run..).unwrap_or_default();
+        position += run_len;
+        rest = rest.get(run_len..).unwrap_or_default();
     }
-    put_plain(plain_start, at, out);
+    put_plain(plain_start, position, out);
 }
 
 /// One item of framed data.
@@ -216,14 +216,14 @@ impl Unframer {
             {
                 return Ok(Some(frame));
             }
-            if let State::Data(left @ 1..) = self.state {
-                let (data, rest) = input.split_at_checked(left).unwrap_or((input, &[]));
+            if let State::Data(unread_bytes @ 1..) = self.state {
+                let (data, rest) = input.split_at_checked(unread_bytes).unwrap_or((input, &[]));
                 *input = rest;
                 if data.is_empty() {
                     return Ok(None);
                 }
-                let left = left - data.len();
-                self.state = if left == 0 { State::Due } else { State::Data(left) };
+                let unread_bytes = unread_bytes - data.len();
+                self.state = if unread_bytes == 0 { State::Due } else { State::Data(unread_bytes) };
                 if self.descriptor & MARKER == 0 {
                     return Ok(Some(Frame::Data(data)));
                 }

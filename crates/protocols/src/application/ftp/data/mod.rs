@@ -80,12 +80,12 @@ pub fn check_supported(representation: &Representation) -> Result<(), Unsupporte
         data_type,
         Type::Ascii(Format::CarriageControl) | Type::Ebcdic(Format::CarriageControl)
     );
-    let is_contradictory = match structure {
+    let is_invalid_combination = match structure {
         Structure::File => false,
         Structure::Record => has_carriage_control,
         Structure::Page => mode == Mode::Deflate,
     };
-    if is_size_supported && !is_contradictory && (is_octets || word_format.can_store(size)) {
+    if is_size_supported && !is_invalid_combination && (is_octets || word_format.can_store(size)) {
         Ok(())
     } else {
         Err(Unsupported)

@@ -4,8 +4,8 @@
 //! number of data bytes that follow, and the kind of the page. Kind 0 is the last page, which has
 //! no data; kind 1 is a simple page, kind 2 a descriptor of the file, and kind 3 a page with access
 //! control. Since an index is one logical byte, byte sizes below 16 bits are rejected. Pages are in
-//! ascending order of their indices. Pages that are not sent are zeros, up to a limit; descriptors
-//! are skipped.
+//! ascending order of their indices. The decoder fills holes between pages with zeros, up to a
+//! limit, and skips descriptors.
 
 use super::DataError;
 use alloc::vec::Vec;

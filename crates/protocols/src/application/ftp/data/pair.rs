@@ -1,7 +1,8 @@
-//! Conversion of pairs of 36-bit words: nine octets on the wire, sixteen or ten in a file.
+//! Conversion of pairs of 36-bit words. A pair occupies nine octets on the wire, and sixteen or ten
+//! octets in a file.
 //!
-//! A pair is the smallest unit that begins and ends at an octet boundary on the wire. The formats
-//! that store each word in a unit of whole octets use this fast path ([`WordFormat::Data8`],
+//! A pair is the smallest number of words that begins and ends at an octet boundary on the wire.
+//! The formats that store each word in whole octets use this fast path ([`WordFormat::Data8`],
 //! [`WordFormat::C36`], [`WordFormat::A36`]). Data before the first whole pair and after the last
 //! one is converted word by word.
 

@@ -1,4 +1,5 @@
-//! Round trips of files in every representation, with input split at any position.
+//! Tests that files in every representation are restored unchanged, with input split at any
+//! position.
 
 use super::*;
 use crate::application::ftp::representation::ByteSize;

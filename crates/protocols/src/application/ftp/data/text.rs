@@ -1,13 +1,13 @@
 //! Text conversion: line ends, EBCDIC and carriage control.
 //!
-//! Lines of local files end with LF. TYPE A sends CR LF (RFC 959 §3.1.1.1), and Telnet puts a NUL
-//! after a CR that does not end a line. Most implementations send such a CR without a NUL. This
-//! implementation does the same, and sends CR NUL NUL for CR NUL, so that every file can be
-//! restored. TYPE E uses NL (0x15).
+//! Lines of local files end with LF. TYPE A sends CR LF (RFC 959 §3.1.1.1). According to Telnet, a
+//! CR that does not end a line is followed by a NUL, but most implementations send it without the
+//! NUL. This implementation does the same. It sends CR NUL NUL for a CR and a NUL in the file, so
+//! that every file can be restored. TYPE E ends lines with NL (0x15).
 //!
-//! In a text file with CR LF line ends, a client can send each CR LF unchanged (`keeps_cr_lf`), as
-//! other clients do, and not as CR CR LF. The server then stores its own line ends, and a download
-//! returns the file with LF.
+//! A client can send the CR LF of a text file unchanged (`keeps_cr_lf`), as other clients do,
+//! instead of as CR CR LF. The server then stores its own line ends, and a download returns the
+//! file with LF.
 
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};

@@ -114,8 +114,8 @@ impl Collector {
     ///
     /// # Errors
     ///
-    /// Returns [`ListingError`] if the listing exceeds a limit; the entries parsed before are not
-    /// lost.
+    /// Returns [`ListingError`] if the listing exceeds a limit. Entries that are already parsed are
+    /// kept.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ListingError> {
         self.received_bytes = self.received_bytes.saturating_add(bytes.len() as u64);
         if self.received_bytes > LISTING_MAX_BYTES {

@@ -51,9 +51,9 @@ pub(super) fn number<T: core::str::FromStr>(word: &[u8]) -> Option<T> {
     if is_number { core::str::from_utf8(word).ok()?.parse().ok() } else { None }
 }
 
-/// Parses a number followed by nothing, a full stop or a comma, or by the sign for year, month or
-/// day in an Asian script and any encoding: `18`, `26.`, `12月`. Also returns whether a sign
-/// followed.
+/// Parses a number that is followed by nothing, by a full stop or a comma, or by the sign for year,
+/// month or day in an Asian script: `18`, `26.`, `12月`. The sign may be in any encoding. Also
+/// returns whether a sign followed.
 fn number_with_mark<T: core::str::FromStr>(word: &[u8]) -> Option<(T, bool)> {
     let len = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, mark) = word.split_at_checked(len)?;

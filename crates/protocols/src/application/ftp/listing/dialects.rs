@@ -15,8 +15,8 @@
 //! | TOPS-20 | `FOO.TXT.3;P777700  2 2560(7)  24-Feb-1988 12:34:56 SMITH` |
 //! | Unisys MCP | `SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55` |
 //!
-//! A date without a year is the last such date; month names may be in other languages (`dates`). A
-//! time without a zone is taken as UTC.
+//! A date without a year is taken as the most recent date with that month and day. Month names may
+//! be in other languages (`dates`). A time without a zone is taken as UTC.
 
 use super::dates::{date, number, parse_clock, parse_english_month, parse_year, to_timestamp};
 use super::systems::{self, mcp, os2, os400, tops20, vxworks};

@@ -105,8 +105,8 @@ pub enum ListForm {
 }
 
 impl ListForm {
-    /// Returns the format for listing a single file: the prefix becomes the directory part of the
-    /// requested path.
+    /// Returns the format for a listing of a single file. In NLST, the prefix becomes the directory
+    /// part of the requested path. The other formats are unchanged.
     #[must_use]
     pub fn of_file(self) -> Self {
         let Self::Names { prefix } = self else { return self };

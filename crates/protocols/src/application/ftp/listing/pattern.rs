@@ -59,17 +59,17 @@ impl Pattern {
     /// Returns whether the pattern matches `name`. A leading dot is an ordinary character.
     #[must_use]
     pub fn matches_including_hidden(&self, name: &[u8]) -> bool {
-        let mut at = 0;
+        let mut name_index = 0;
         let mut piece_index = 0;
         let mut last_run: Option<(usize, usize)> = None;
-        while let Some(&byte) = name.get(at) {
+        while let Some(&byte) = name.get(name_index) {
             match self.0.get(piece_index) {
                 Some(Piece::Run) => {
-                    last_run = Some((piece_index, at));
+                    last_run = Some((piece_index, name_index));
                     piece_index += 1;
                 }
                 Some(piece) if piece.matches_byte(byte) => {
-                    at += 1;
+                    name_index += 1;
                     piece_index += 1;
                 }
                 _ => {
@@ -77,7 +77,7 @@ impl Pattern {
                     // cannot lead to a match.
                     let Some((run, run_end)) = last_run else { return false };
                     last_run = Some((run, run_end + 1));
-                    at = run_end + 1;
+                    name_index = run_end + 1;
                     piece_index = run + 1;
                 }
             }

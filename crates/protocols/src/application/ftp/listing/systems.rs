@@ -110,8 +110,9 @@ pub(super) fn vxworks(line: &[u8]) -> Option<Entry> {
 }
 
 /// Parses ` FOO.TXT.3;P777700  2 2560(7)  24-Feb-1988 12:34:56 SMITH` of TOPS-20: generation,
-/// protection, pages, bytes and their size in bits. The returned name has no generation, which
-/// selects the newest one. The size is only set if bytes have 7 or 8 bits.
+/// protection, pages, bytes and their size in bits. The generation is omitted from the returned
+/// name, because a name without a generation selects the newest one. The size is only set if bytes
+/// have 7 or 8 bits.
 pub(super) fn tops20(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let versioned_name = words.next()?;

@@ -100,8 +100,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Resets the session to its initial state (RFC 959 §4.1.1). The connection and TLS remain
-    /// established.
+    /// Resets the session to its initial state (RFC 959 §4.1.1), but does not end TLS or close the
+    /// control connection.
     fn reinitialize(&mut self) {
         self.close_data();
         self.access = Access::NotLoggedIn;
@@ -140,8 +140,8 @@ impl Server {
         self.events.push_back(ServerEvent::StartTls);
     }
 
-    /// Continues the session with the owner's answer to [`ServerEvent::StartTls`]: whether TLS is
-    /// established. If it is not, the session ends.
+    /// Continues the session with the owner's answer to [`ServerEvent::StartTls`]. `is_on` is
+    /// whether TLS is established; if it is not, the session ends.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !matches!(self.busy, Busy::StartingTls) {
             return;

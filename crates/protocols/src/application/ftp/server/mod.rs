@@ -12,16 +12,25 @@
 //! Steps of a transfer, each requested by an event and answered by a call:
 //!
 //! ```text
-//! RETR ─ Open ─► opened ─ 150 ─ (Connect) ─► data_connected ─ Start ─► data_ended ─ 226 ─ Finished
-//! STOR   the same up to data_ended(Ok) ─ Commit ─► committed ─ 226 ─ Finished
-//! ABOR, a fault, the end of the control connection, at any step: Discard ─ 426 ─ Finished
+//! RETR   Open ─► on_opened ─ 150 ─ (Connect) ─► data_connected
+//!        Start ─► data_ended ─ 226 ─ Finished
+//! STOR   the same up to data_ended(Ok), then one of
+//!        Commit ─► on_committed ─ 226 ─ Finished
+//!        Place ─► on_placed ─ 226 ─ (the client is alive) ─ Keep ─ Finished
+//! ABOR, a fault, the end of the control connection, at any step:
+//!        Discard ─ 426 ─ Finished
 //! ```
 //!
-//! An incoming file is valid only after `Commit`, which the engine requests when the data
-//! connection had an orderly close and the transfer was not aborted. Otherwise the engine requests
-//! `Discard`. In stream mode without TLS nothing marks the end of the data. If such a client is
-//! killed, its kernel closes the data and control connections without a reset, and often the data
-//! connection first. `Commit` therefore waits briefly for the end of the control connection.
+//! An incoming file is valid only after `Commit` or `Keep`. Both require that the data connection
+//! had an orderly close and that the transfer was not aborted. Otherwise the engine requests
+//! `Discard`. The engine requests `Commit` if the end of the data is marked, or if the received
+//! length equals the length in ALLO. In stream mode without TLS nothing marks the end of the data.
+//! If the client of such an upload is killed, its kernel closes the data and control connections
+//! without a reset, and often the data connection first. The engine therefore requests `Place`,
+//! which the owner can revert, and waits briefly for the end of the control connection
+//! ([`ServerSettings::upload_grace`]). If the owner cannot revert the change, the engine requests
+//! `Commit` after this wait.
+//!
 //! Commands during a transfer are queued, except ABOR and STAT without a name, which are processed
 //! at once (RFC 959 §4.1.3).
 //!
@@ -239,8 +248,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Returns whether the session accepts more input. While it does not, the transport keeps the
-    /// input, and flow control stops the user.
+    /// Returns whether the session accepts more input. While the result is false, the transport
+    /// keeps the input, and flow control stops the user.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let is_starting_tls = matches!(self.busy, Busy::StartingTls);

@@ -74,9 +74,9 @@ pub struct Account {
     pub home: VirtualPath,
 }
 
-/// Maximum time between the last byte of an upload and the end of the control connection if the
-/// client was killed. This time is normally a few milliseconds, or a retransmission interval if
-/// packets are lost.
+/// Default grace time of an upload: the maximum expected time between the last byte of the upload
+/// and the end of the control connection if the client was killed. This time is normally a few
+/// milliseconds, or a retransmission interval if packets are lost.
 const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Settings of a server.
@@ -105,11 +105,14 @@ pub struct ServerSettings {
     pub data_connect_timeout: Duration,
     /// Time without data after which a transfer fails.
     pub stall_timeout: Duration,
-    /// Time after the reply to an upload in which the upload can be reverted, if its data has no
-    /// end mark. If the control connection is reset within this time and before another command, or
-    /// ends before the reply is acknowledged, the client has died. Its upload, which may be
-    /// truncated, is then reverted. An upload that cannot be reverted is committed after this time
-    /// or 50 ms, whichever is shorter. With zero, every upload is committed at once.
+    /// Maximum time after the end of an upload's data in which the server waits for a sign that the
+    /// client has died. It applies only if the data has no end mark of its own.
+    ///
+    /// If the owner can revert the upload, reply 226 is sent at once. If the control connection is
+    /// then reset before another command arrives, or ends before the reply is acknowledged, the
+    /// client has died, and its upload is reverted because it may be truncated. If the owner cannot
+    /// revert the upload, it is committed after this time or 50 ms, whichever is shorter. With
+    /// zero, every upload is committed at once.
     pub upload_grace: Duration,
     /// Lowest port that a user may specify for a data connection; lower ports belong to services.
     pub data_port_min: u16,

@@ -45,8 +45,9 @@ enum Stage {
     },
     /// The owner is giving the file its final name, in a way that can be reverted.
     Placing,
-    /// The file has its final name, and reply 226 is in the output. If the control connection ends
-    /// before the client proves that it is alive, the client has died.
+    /// The file has its final name, and reply 226 is in the output. The client is considered dead
+    /// if the control connection ends before the client acknowledges the reply or sends another
+    /// command.
     Placed {
         deadline: Instant,
     },
@@ -87,15 +88,15 @@ impl Running {
         let Transfer { kind, representation, protection, .. } = &self.transfer;
         let Representation { data_type, mode, structure, .. } = *representation;
         // Every other mode and structure marks the end of the data, and TLS has close_notify.
-        let is_marked = mode != Mode::Stream || structure != Structure::File;
-        let is_new = matches!(kind, TransferKind::Store | TransferKind::StoreUnique)
+        let has_end_mark = mode != Mode::Stream || structure != Structure::File;
+        let is_whole_file = matches!(kind, TransferKind::Store | TransferKind::StoreUnique)
             && self.transfer.offset_bytes == 0;
         // The length of a text on the wire differs from its length in the file, to which ALLO
         // refers.
-        let is_announced = is_new
+        let has_announced_length = is_whole_file
             && !data_type.is_text()
             && self.transfer.allocation_bytes == Some(self.wire_bytes);
-        is_marked || *protection == Protection::Private || is_announced
+        has_end_mark || *protection == Protection::Private || has_announced_length
     }
 }
 

@@ -47,9 +47,9 @@ impl User {
         // Once the last reply has arrived, a separate request saves no round trip. The next file's
         // command can then share a segment with EPSV, which needs fewer segments and fewer server
         // wakeups.
-        let is_early = job.last_reply.is_none();
+        let precedes_last_reply = job.last_reply.is_none();
         let may_request_spare =
-            self.spare_port == SparePort::None && !self.quirks.needs_pret && is_early;
+            self.spare_port == SparePort::None && !self.quirks.needs_pret && precedes_last_reply;
         if !self.expects_transfer
             || !is_incoming
             || !may_request_spare
@@ -73,8 +73,8 @@ impl User {
         self.quirks.avoids_pipelining |= port.is_none();
     }
 
-    /// Starts a task while the reply to the request for its port is outstanding. A task that begins
-    /// with a passive port uses that reply; any other task waits for it.
+    /// Starts a task while the reply to the early port request is outstanding. A task whose first
+    /// step is the passive data connection uses that reply. Any other task waits for the reply.
     pub(super) fn use_spare_port(&mut self, cx: &Cx<'_>) -> bool {
         if self.spare_port != SparePort::Requested {
             return false;

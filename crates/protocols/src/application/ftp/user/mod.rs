@@ -298,8 +298,8 @@ impl User {
         self.is_tls
     }
 
-    /// Continues the session with the owner's answer to [`UserEvent::StartTls`]: whether TLS is
-    /// established. If it is not, the session ends.
+    /// Continues the session with the owner's answer to [`UserEvent::StartTls`]. `is_on` is whether
+    /// TLS is established; if it is not, the session ends.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !core::mem::take(&mut self.awaits_tls) {
             return;
@@ -393,16 +393,16 @@ impl User {
         if !is_data || job.is_aborting || job.task.is_incoming().is_none() {
             return;
         }
-        let is_answered = job.last_reply.is_some();
+        let has_last_reply = job.last_reply.is_some();
         job.is_aborting = true;
-        job.step = if is_answered { Step::Resynchronize } else { Step::Abort };
+        job.step = if has_last_reply { Step::Resynchronize } else { Step::Abort };
         // RFC 959 §4.1.3: IP, then Synch, whose DM is urgent data.
         self.output.extend([IAC, IP, IAC, DM]);
         self.urgent_mark = Some(self.output.len());
         self.output.extend_from_slice(b"ABOR\r\n");
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         self.discard();
-        if is_answered {
+        if has_last_reply {
             self.resynchronize(cx);
         }
     }

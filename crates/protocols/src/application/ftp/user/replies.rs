@@ -137,14 +137,14 @@ impl User {
     /// are not taken for replies to the next task.
     pub(super) fn fail_data(&mut self, why: FailureReason, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
-        let is_answered = job.last_reply.is_some();
+        let has_last_reply = job.last_reply.is_some();
         // More bytes arrived than the rest of the file has: the server ignored the offset of REST.
         let is_restarted = matches!(job.task, Task::Retrieve { offset_bytes: 1.., .. });
-        let is_excess = why == FailureReason::Data(DataFailure::Excess);
-        let step = if is_restarted && is_excess { Step::Restart } else { Step::Data };
+        let has_excess_data = why == FailureReason::Data(DataFailure::Excess);
+        let step = if is_restarted && has_excess_data { Step::Restart } else { Step::Data };
         self.quirks.avoids_pipelining |= job.is_pipelined;
         self.discard();
-        if is_answered {
+        if has_last_reply {
             if let Some(job) = self.job.as_mut().filter(|_| step == Step::Restart) {
                 job.step = step;
             }
@@ -174,8 +174,8 @@ impl User {
         let Some(job) = &mut self.job else { return };
         if job.step == Step::Resynchronize {
             // This is a late reply to the transfer or to ABOR, not the reply to NOOP.
-            let is_late = matches!(code, 225 | 226) || (400..500).contains(&code);
-            if !is_late {
+            let is_late_reply = matches!(code, 225 | 226) || (400..500).contains(&code);
+            if !is_late_reply {
                 self.end_of_abort(cx);
             }
             return;
@@ -187,12 +187,13 @@ impl User {
         // If the server's disk is full, the data connection is closed too, and the reply gives the
         // reason. The same applies to any negative reply to an upload whose data connection the
         // server closed.
-        let is_lost = self.data_failure.as_ref().is_some_and(|data_failure| {
+        let is_upload_lost = self.data_failure.as_ref().is_some_and(|data_failure| {
             let is_upload = job.task.is_incoming() == Some(false);
             is_upload && data_failure.why == FailureReason::Data(DataFailure::ConnectionLost)
         });
         let is_negative = (400..600).contains(&code);
-        let gives_reason = is_lost && is_negative || code == 452 || (550..560).contains(&code);
+        let gives_reason =
+            is_upload_lost && is_negative || code == 452 || (550..560).contains(&code);
         if let Some(data_failure) = self.data_failure.as_mut().filter(|_| gives_reason) {
             *data_failure =
                 Failure { step: Step::Data, why: FailureReason::Refused(reply.clone()) };
@@ -257,8 +258,8 @@ impl Job {
 }
 
 impl Job {
-    /// Returns the number of bytes after the requested offset. If more bytes arrive, the server
-    /// ignored REST.
+    /// Returns the expected number of bytes of a download with REST: the bytes after the requested
+    /// offset. If more bytes arrive, the server ignored REST.
     fn restarted_bytes(&self) -> Option<u64> {
         let Task::Retrieve { representation, offset_bytes: 1.., expected_bytes, .. } = &self.task
         else {

@@ -167,8 +167,8 @@ pub enum Task {
         representation: Representation,
         /// Offset in the file at which the transfer begins, in bytes.
         offset_bytes: u64,
-        /// Size to announce with ALLO. The engine does not wait for the reply to ALLO, so a size
-        /// may only be given for servers that accept commands before the reply to the previous
+        /// Size to announce with ALLO. The engine does not wait for the reply to ALLO, so this
+        /// field may only be set for servers that accept commands before the reply to the previous
         /// command.
         allocation_bytes: Option<u64>,
     },

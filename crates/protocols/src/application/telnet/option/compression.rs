@@ -278,11 +278,12 @@ impl Compressor {
     fn put(&mut self, mut input: &[u8], output: &mut Vec<u8>, flush: TDEFLFlush) {
         let mut piece = [0; OUTPUT_BUFFER_BYTES];
         loop {
-            let (status, taken, made) = compress(&mut self.0, input, &mut piece, flush);
-            output.extend_from_slice(piece.get(..made).unwrap_or_default());
-            input = input.get(taken..).unwrap_or_default();
-            let is_full = made == piece.len();
-            if status != TDEFLStatus::Okay || (input.is_empty() && !is_full) {
+            let (status, consumed_len, written_len) =
+                compress(&mut self.0, input, &mut piece, flush);
+            output.extend_from_slice(piece.get(..written_len).unwrap_or_default());
+            input = input.get(consumed_len..).unwrap_or_default();
+            let is_piece_full = written_len == piece.len();
+            if status != TDEFLStatus::Okay || (input.is_empty() && !is_piece_full) {
                 return;
             }
         }

@@ -21,8 +21,8 @@
 use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 
-/// Time in which a program must echo; after it the program is assumed not to echo (our choice, and
-/// mosh's).
+/// Time in which a program must echo. After this time the program is assumed not to echo (our
+/// choice; mosh uses the same value).
 const ECHO_DELAY: Duration = Duration::from_millis(50);
 
 /// Maximum number of counts that wait to be sent (our choice). Further counts are merged and sent

@@ -1,8 +1,9 @@
 //! MSDP: variables of a MUD, whose values may contain lists and tables.
 //!
 //! VAR begins a name and VAL its value. A value is text, or an array of VALs between ARRAY_OPEN and
-//! ARRAY_CLOSE, or a table of VARs with their VALs between TABLE_OPEN and TABLE_CLOSE. A name with
-//! more than one VAL is an array. There is no escape: text cannot contain a byte below 7.
+//! ARRAY_CLOSE, or a table of VARs with their VALs between TABLE_OPEN and TABLE_CLOSE. If more than
+//! one VAL follows a name, its value is the array of them. There is no escape: text cannot contain
+//! a byte below 7.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_one_value_is_an_array() {
+    fn more_than_one_value_is_parsed_as_an_array() {
         let variables = parse(b"\x01REPORT\x02HP\x02MANA").unwrap();
         assert_eq!(format!("{}", variables[0]), "REPORT=[ \"HP\" \"MANA\" ]");
     }

@@ -87,8 +87,8 @@ fn parse_list(mut list: &[u8]) -> Option<Vec<(Side, OptionCode)>> {
 /// SE is doubled as data (RFC 859).
 fn skip_parameters(mut list: &[u8]) -> Option<&[u8]> {
     loop {
-        let at = list.iter().position(|&byte| byte == SE)?;
-        list = list.get(at + 1..)?;
+        let se_index = list.iter().position(|&byte| byte == SE)?;
+        list = list.get(se_index + 1..)?;
         match list {
             [SE, rest @ ..] => list = rest,
             _ => return Some(list),

@@ -1,4 +1,4 @@
-//! The whole table of RFC 1661 §4.1, and the counters and timers around it.
+//! Tests of the whole table of RFC 1661 §4.1, and of the counters and timers of a negotiation.
 
 use super::*;
 use crate::cx::testing::TestContext;

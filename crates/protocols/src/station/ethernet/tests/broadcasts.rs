@@ -1,4 +1,4 @@
-//! Tests of broadcasts, and of broadcasts that must not be answered.
+//! Tests of broadcast frames and broadcast datagrams, including those that must not be answered.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of the flight against a model that records each byte.
+//! Tests of the flight: its results are compared with those of a model that records each byte.
 
 use super::*;
 use proptest::prelude::*;

@@ -22,7 +22,7 @@ impl Recovery {
         let has_timer =
             self.tail_probe.is_some() || self.duplicates > 0 || self.retransmitted_up_to.is_some();
         let is_odd = report.is_duplicate || !report.blocks.is_empty() || self.window.has_model();
-        is_settled && !has_timer && !is_odd && self.flight.is_all(report.ack)
+        is_settled && !has_timer && !is_odd && self.flight.is_plain_acknowledgment(report.ack)
     }
 
     /// Processes an acknowledgment to which the short path applies.
@@ -33,7 +33,7 @@ impl Recovery {
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let delivery = self.flight.acknowledge_all(now);
-        self.take_times(&delivery, report, &mut outcome, now);
+        self.record_times_and_reordering(&delivery, report, &mut outcome, now);
         if self.has_blocks {
             // Nothing is outstanding, so no data can have been reordered.
             self.reordering_at = None;

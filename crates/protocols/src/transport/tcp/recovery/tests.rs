@@ -1,4 +1,4 @@
-//! Tests of recovery, driven by acknowledgments.
+//! Tests of loss recovery: the acknowledgments that it receives, and its responses.
 
 use super::*;
 use std::vec::Vec;
@@ -203,9 +203,9 @@ fn the_reordering_wait_uses_the_rtt_of_the_last_delivered_segment() {
 fn segments_divide_the_maximum_of_outstanding_bytes_evenly() {
     let mut recovery = sender(Congestion::NewReno, true, 0);
     assert_eq!(recovery.window.cwnd(), 10_000);
-    let even = |recovery: &mut Recovery, most| {
-        recovery.divide_evenly(most, 1500);
-        recovery.even_len(most, 1500)
+    let even = |recovery: &mut Recovery, outstanding_max| {
+        recovery.divide_evenly(outstanding_max, 1500);
+        recovery.even_len(outstanding_max, 1500)
     };
     assert_eq!(even(&mut recovery, 10_000), 10_000 / 7);
     assert_eq!(even(&mut recovery, 10_001), 1500);

@@ -1,4 +1,4 @@
-//! Delayed and immediate acknowledgments: RFC 9293 §3.8.6.3, RFC 5681 §4.2, TM-233 §3.3.
+//! Tests of delayed and immediate acknowledgments: RFC 9293 §3.8.6.3, RFC 5681 §4.2, TM-233 §3.3.
 
 use super::*;
 

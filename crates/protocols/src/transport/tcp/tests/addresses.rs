@@ -1,5 +1,5 @@
-//! Local and remote addresses of connections, and the IP header fields of segments: RFC 9293
-//! §3.9.1.
+//! Tests of the local and remote addresses of connections, and of the IP header fields of segments:
+//! RFC 9293 §3.9.1.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Transfers with random faults, in both directions, with closes at random times, for two profiles.
+//! Tests of transfers with random faults in both directions, with closes at random times, for two
+//! profiles.
 //!
 //! Each byte must arrive once and in order, both ends must close, and no packet may be lost. While
 //! data is missing, an event must be pending. A failure prints the seed.
@@ -32,10 +33,10 @@ impl Flow {
         }
     }
 
-    /// Reads up to `most` bytes of the other side's data. Returns whether any bytes were read.
-    fn read(&mut self, tcp: &mut Tcp, id: ConnectionId, most: usize) -> bool {
+    /// Reads up to `max_len` bytes of the other side's data. Returns whether any bytes were read.
+    fn read(&mut self, tcp: &mut Tcp, id: ConnectionId, max_len: usize) -> bool {
         let data = tcp.received(id).unwrap();
-        let count = data.len().min(most);
+        let count = data.len().min(max_len);
         self.received.extend_from_slice(&data[..count]);
         tcp.consume(id, count).unwrap();
         count > 0
@@ -49,31 +50,31 @@ fn run(seed: u64, profile: Profile, lens: (usize, usize), faults: Faults) {
     exchange(&mut pair, seed, ids, (lens, 0), |_| ());
 }
 
-/// Lets both ends of a connection send the numbers of bytes `lens`, and close. `given` is the
-/// number of bytes that the client's TCP has accepted already. `before` is called before every
-/// step.
+/// Sends `lens.0` bytes from the client and `lens.1` bytes from the server, and closes both ends.
+/// The client's TCP has already accepted `accepted_bytes` of its bytes. `before` is called before
+/// every step.
 fn exchange(
     pair: &mut Pair,
     seed: u64,
     ids: (ConnectionId, ConnectionId),
-    (lens, given): ((usize, usize), usize),
+    (lens, accepted_bytes): ((usize, usize), usize),
     mut before: impl FnMut(&mut Pair),
 ) {
     let mut up = Flow::new(lens.0);
     let mut down = Flow::new(lens.1);
-    up.sent = given;
+    up.sent = accepted_bytes;
     let end = pair.context.now + Duration::from_secs(100_000);
     while up.received != up.data || down.received != down.data {
-        let most = usize::try_from(pair.dice.below(3000)).unwrap() + 1;
+        let max_len = usize::try_from(pair.dice.below(3000)).unwrap() + 1;
         up.write(&mut pair.client, ids.0);
         down.write(&mut pair.server, ids.1);
         let has_read =
-            up.read(&mut pair.server, ids.1, most) | down.read(&mut pair.client, ids.0, most);
+            up.read(&mut pair.server, ids.1, max_len) | down.read(&mut pair.client, ids.0, max_len);
         assert!(up.data.starts_with(&up.received), "seed {seed}: each byte once, in order");
         assert!(down.data.starts_with(&down.received), "seed {seed}: each byte once, in order");
         before(pair);
-        let happens = pair.step(end);
-        if !happens && !has_read {
+        let has_event = pair.step(end);
+        if !has_event && !has_read {
             let ends = (pair.client.status(ids.0), pair.server.status(ids.1));
             panic!("seed {seed}: data is missing and nothing happens: {ends:#?}");
         }
@@ -125,7 +126,7 @@ fn run_early(seed: u64, lens: (usize, usize), faults: Faults) {
     pair.faults = faults;
     let remote = SocketAddr::new(SERVER, PORT);
     let client = pair.client.open(CLIENT, remote, profile, &mut pair.context.cx()).unwrap();
-    let given = pair.client.send(client, &pattern(lens.0.min(100))).unwrap();
+    let accepted_bytes = pair.client.send(client, &pattern(lens.0.min(100))).unwrap();
     let is_accepted = |event: &&(Side, ConnectionId, Event)| {
         event.0 == Side::Server && event.2 == Event::Established
     };
@@ -134,7 +135,7 @@ fn run_early(seed: u64, lens: (usize, usize), faults: Faults) {
         assert!(pair.step(end), "seed {seed}: nothing happens");
     }
     let server = pair.events.iter().find(is_accepted).unwrap().1;
-    exchange(&mut pair, seed, (client, server), (lens, given), |_| ());
+    exchange(&mut pair, seed, (client, server), (lens, accepted_bytes), |_| ());
 }
 
 fn any_faults() -> impl Strategy<Value = Faults> {

@@ -1,4 +1,4 @@
-//! Closing: RFC 9293 §3.6 and its figures 12 and 13, release, TIME-WAIT.
+//! Tests of closing (RFC 9293 §3.6 and its figures 12 and 13), of release, and of TIME-WAIT.
 
 use super::*;
 

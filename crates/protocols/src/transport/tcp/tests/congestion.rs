@@ -1,4 +1,4 @@
-//! Congestion control on the wire: RFC 5681, RFC 6582, RFC 6928; row 39 of
+//! Tests of congestion control by the segments sent: RFC 5681, RFC 6582, RFC 6928; row 39 of
 //! docs/ledger/attacks.txt.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Explicit congestion notification: RFC 3168 §6.1.
+//! Tests of explicit congestion notification: RFC 3168 §6.1.
 
 use super::script::Sent;
 use super::*;

@@ -1,4 +1,4 @@
-//! Fast Open: RFC 7413; row 44 of docs/ledger/attacks.txt.
+//! Tests of Fast Open: RFC 7413; row 44 of docs/ledger/attacks.txt.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Giving up a connection: RFC 9293 §3.8.3, RFC 5482.
+//! Tests of giving up a connection: RFC 9293 §3.8.3, RFC 5482.
 
 use super::*;
 

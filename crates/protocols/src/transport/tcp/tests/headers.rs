@@ -1,4 +1,4 @@
-//! The form of every segment: RFC 9293 §3.1, §3.2 and §3.9.1.2.
+//! Tests of the form of every segment: RFC 9293 §3.1, §3.2 and §3.9.1.2.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! ICMP errors: RFC 9293 §3.9.2.2, RFC 5927; row 20 of docs/ledger/attacks.txt.
+//! Tests of ICMP errors: RFC 9293 §3.9.2.2, RFC 5927; row 20 of docs/ledger/attacks.txt.
 
 use super::*;
 use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};

@@ -1,4 +1,4 @@
-//! Connections with nothing outstanding, and the state they keep.
+//! Tests of connections with nothing outstanding, and of the state that they keep.
 
 use super::*;
 

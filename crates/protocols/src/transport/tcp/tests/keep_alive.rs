@@ -1,4 +1,4 @@
-//! Keep-alive: RFC 9293 §3.8.4.
+//! Tests of keep-alive: RFC 9293 §3.8.4.
 
 use super::*;
 

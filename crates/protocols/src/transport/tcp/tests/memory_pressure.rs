@@ -1,4 +1,4 @@
-//! Peers that hold connections open without using them: row 34 of docs/ledger/attacks.txt.
+//! Tests of peers that hold connections open without using them: row 34 of docs/ledger/attacks.txt.
 
 use super::*;
 

@@ -155,7 +155,7 @@ pub(super) struct Pair {
     pub(super) keeps: bool,
     /// Maximum length of a segment that is delivered, in bytes. Longer segments are dropped without
     /// an ICMP error.
-    pub(super) longest: usize,
+    pub(super) delivered_len_max: usize,
     dice: Rng,
     /// Every segment sent, whether delivered or not.
     pub(super) trace: Vec<(Instant, Side, Header, usize)>,
@@ -178,7 +178,7 @@ impl Pair {
             fate: Box::new(|_, _, _| true),
             faults: Faults::default(),
             keeps: false,
-            longest: usize::MAX,
+            delivered_len_max: usize::MAX,
             dice: Rng::from_seed(seed),
             trace: Vec::new(),
             events: Vec::new(),
@@ -212,7 +212,7 @@ impl Pair {
                 let (header, len) = read(segment.lower.source, segment.lower.destination, &bytes);
                 self.trace.push((self.context.now, side, header, bytes.len() - len));
                 self.sent += 1;
-                let is_short = size > 0 || bytes.len() <= self.longest;
+                let is_short = size > 0 || bytes.len() <= self.delivered_len_max;
                 if !is_short || !(self.fate)(self.sent, side, &header) {
                     continue;
                 }

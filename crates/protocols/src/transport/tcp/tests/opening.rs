@@ -1,4 +1,5 @@
-//! Opening: RFC 9293 §3.5 and its figures 6 to 8, backlog, SYN retransmission.
+//! Tests of opening (RFC 9293 §3.5 and its figures 6 to 8), of the backlog, and of SYN
+//! retransmission.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Options: MSS, window scale, timestamps and PAWS (RFC 9293 §3.7.1, RFC 7323).
+//! Tests of options: MSS, window scale, timestamps and PAWS (RFC 9293 §3.7.1, RFC 7323).
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! Black hole detection (RFC 4821, RFC 8899), in virtual time.
+//! Tests of black hole detection (RFC 4821, RFC 8899), in virtual time.
 
 use super::*;
 use crate::internet::ipv4;
 
 /// Length of a segment in the longest datagram that the path can carry, in bytes.
-const LONGEST: usize = 1300 - ipv4::HEADER_LEN;
+const PATH_SEGMENT_LEN: usize = 1300 - ipv4::HEADER_LEN;
 
 fn connected(profile: Profile) -> (Pair, (ConnectionId, ConnectionId)) {
     let mut pair = Pair::new(3);
@@ -20,7 +20,7 @@ fn datagram_len(pair: &Pair, id: ConnectionId) -> u32 {
 #[test]
 fn a_transfer_leaves_a_black_hole_within_seconds_and_finds_its_length() {
     let (mut pair, ends) = connected(Profile::BULK);
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     let data = pattern(1_000_000);
     let began = pair.context.now;
     assert!(pair.transfer(Side::Client, ends, &data) == data);
@@ -32,7 +32,7 @@ fn a_transfer_leaves_a_black_hole_within_seconds_and_finds_its_length() {
 #[test]
 fn probes_that_are_lost_alone_cost_no_window() {
     let (mut pair, ends) = connected(Profile::BULK);
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     pair.transfer(Side::Client, ends, &pattern(100_000));
     let timeouts = pair.context.counted(Counter::TcpTimeouts);
     let window = pair.client.status(ends.0).unwrap().congestion_window;
@@ -45,9 +45,9 @@ fn probes_that_are_lost_alone_cost_no_window() {
 #[test]
 fn a_path_that_has_become_wider_is_found_out_after_ten_minutes() {
     let (mut pair, ends) = connected(Profile::BULK);
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     pair.transfer(Side::Client, ends, &pattern(1_000_000));
-    pair.longest = usize::MAX;
+    pair.delivered_len_max = usize::MAX;
     pair.run(Duration::from_secs(601));
     pair.transfer(Side::Client, ends, &pattern(100_000));
     assert_eq!(datagram_len(&pair, ends.0), 1500);
@@ -57,10 +57,10 @@ fn a_path_that_has_become_wider_is_found_out_after_ten_minutes() {
 fn a_path_that_was_dead_for_a_while_has_its_full_length_again() {
     let (mut pair, ends) = connected(Profile::BULK);
     pair.transfer(Side::Client, ends, &pattern(100_000));
-    pair.longest = 0;
+    pair.delivered_len_max = 0;
     pair.client.send(ends.0, &pattern(200_000)).unwrap();
     pair.run(Duration::from_secs(20));
-    pair.longest = usize::MAX;
+    pair.delivered_len_max = usize::MAX;
     pair.run(Duration::from_secs(60));
     assert_eq!(pair.read_all(Side::Server, ends.1), pattern(200_000));
     pair.transfer(Side::Client, ends, &pattern(20_000));
@@ -71,7 +71,7 @@ fn a_path_that_was_dead_for_a_while_has_its_full_length_again() {
 fn a_connection_without_path_search_keeps_its_length() {
     let (mut pair, ends) =
         connected(Profile { black_hole_detection: BlackHoleDetection::Off, ..Profile::BULK });
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     pair.client.send(ends.0, &pattern(100_000)).unwrap();
     pair.run(Duration::from_secs(30));
     assert_eq!((datagram_len(&pair, ends.0), pair.read_all(Side::Server, ends.1).len()), (1500, 0));
@@ -96,7 +96,7 @@ fn a_connection_starts_with_the_path_mtu_of_the_layer_below() {
 fn a_path_below_the_base_length_is_supported() {
     let (mut pair, ends) = connected(Profile::BULK);
     pair.transfer(Side::Client, ends, &pattern(100_000));
-    pair.longest = 700 - ipv4::HEADER_LEN;
+    pair.delivered_len_max = 700 - ipv4::HEADER_LEN;
     let data = pattern(100_000);
     assert!(pair.transfer(Side::Client, ends, &data) == data);
     assert_eq!(datagram_len(&pair, ends.0), 552);
@@ -106,7 +106,7 @@ fn a_path_below_the_base_length_is_supported() {
 fn lost_short_segments_also_start_the_search() {
     let small = ReceiveWindow::Bytes(900);
     let (mut pair, ends) = connected(Profile { receive_window: small, ..Profile::BULK });
-    pair.longest = 700 - ipv4::HEADER_LEN;
+    pair.delivered_len_max = 700 - ipv4::HEADER_LEN;
     let data = pattern(20_000);
     assert!(pair.transfer(Side::Client, ends, &data) == data);
 }
@@ -126,7 +126,7 @@ fn screenful(pair: &mut Pair, ends: (ConnectionId, ConnectionId), time: Duration
 #[test]
 fn the_first_timeout_of_a_terminal_makes_segments_as_long_as_base() {
     let (mut pair, ends) = connected(SERVING);
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     assert_eq!(screenful(&mut pair, ends, Duration::from_secs(1)), pattern(SCREENFUL));
     assert_eq!(
         (datagram_len(&pair, ends.0), pair.context.counted(Counter::TcpTimeouts)),
@@ -137,7 +137,7 @@ fn the_first_timeout_of_a_terminal_makes_segments_as_long_as_base() {
 #[test]
 fn the_second_timeout_of_a_terminal_makes_segments_as_short_as_possible() {
     let (mut pair, ends) = connected(SERVING);
-    pair.longest = 600 - ipv4::HEADER_LEN;
+    pair.delivered_len_max = 600 - ipv4::HEADER_LEN;
     assert_eq!(screenful(&mut pair, ends, Duration::from_secs(2)), pattern(SCREENFUL));
     assert_eq!((datagram_len(&pair, ends.0), pair.context.counted(Counter::TcpTimeouts)), (552, 2));
 }
@@ -147,7 +147,7 @@ fn a_terminal_does_not_wait_for_a_second_timeout_that_takes_long() {
     let mut pair = Pair::new(3);
     pair.delay = Duration::from_millis(300);
     let ends = pair.connect(SERVING);
-    pair.longest = 600 - ipv4::HEADER_LEN;
+    pair.delivered_len_max = 600 - ipv4::HEADER_LEN;
     assert_eq!(screenful(&mut pair, ends, Duration::from_secs(5)), pattern(SCREENFUL));
     assert_eq!((datagram_len(&pair, ends.0), pair.context.counted(Counter::TcpTimeouts)), (552, 1));
 }
@@ -155,7 +155,7 @@ fn a_terminal_does_not_wait_for_a_second_timeout_that_takes_long() {
 #[test]
 fn the_end_of_a_screenful_is_never_a_probe() {
     let (mut pair, ends) = connected(SERVING);
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     for _ in 0..10 {
         assert_eq!(screenful(&mut pair, ends, Duration::from_secs(1)), pattern(SCREENFUL));
     }
@@ -166,7 +166,7 @@ fn the_end_of_a_screenful_is_never_a_probe() {
 #[test]
 fn a_connection_that_does_not_pace_finds_the_length_of_its_path() {
     let (mut pair, ends) = connected(SERVING);
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     let data = pattern(200_000);
     assert!(pair.transfer(Side::Client, ends, &data) == data);
     assert!((1293..=1300).contains(&datagram_len(&pair, ends.0)));
@@ -176,7 +176,7 @@ fn a_connection_that_does_not_pace_finds_the_length_of_its_path() {
 #[test]
 fn the_loss_of_a_probe_alone_never_makes_the_window_smaller() {
     let (mut pair, ends) = connected(Profile::BULK);
-    pair.longest = LONGEST;
+    pair.delivered_len_max = PATH_SEGMENT_LEN;
     pair.transfer(Side::Client, ends, &pattern(100_000));
     let status = |pair: &Pair| pair.client.status(ends.0).unwrap();
     let lost_before = status(&pair).statistics.fast_retransmits;

@@ -1,5 +1,5 @@
-//! Reordering without loss: RFC 8985 §6, RFC 4015. On some hosts, time-based loss detection is
-//! known to mistake reordering for loss, and the window never recovers.
+//! Tests of reordering without loss: RFC 8985 §6, RFC 4015. Some other hosts mistake reordering for
+//! loss, and their window never recovers.
 
 use super::*;
 

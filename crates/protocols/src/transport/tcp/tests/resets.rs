@@ -1,4 +1,4 @@
-//! Resets: RFC 9293 §3.5.1 with its figures 9 to 11, §3.5.2 and §3.5.3, RFC 5961 §3.
+//! Tests of resets: RFC 9293 §3.5.1 with its figures 9 to 11, §3.5.2 and §3.5.3, RFC 5961 §3.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Retransmission: RFC 6298, Karn's rule, giving up; RFC 2525's named bugs.
+//! Tests of retransmission (RFC 6298), of Karn's rule, of giving up, and of the bugs listed in RFC
+//! 2525.
 
 use super::*;
 

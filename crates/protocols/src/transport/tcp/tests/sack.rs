@@ -1,5 +1,5 @@
-//! Selective acknowledgments on the wire: RFC 2018, RFC 2883, RFC 6675, RFC 8985, RFC 6937;
-//! rows 23, 40 and 41 of docs/ledger/attacks.txt.
+//! Tests of selective acknowledgments by the segments sent: RFC 2018, RFC 2883, RFC 6675, RFC 8985,
+//! RFC 6937; rows 23, 40 and 41 of docs/ledger/attacks.txt.
 
 use super::script::Sent;
 use super::*;

@@ -1,4 +1,4 @@
-//! One TCP, and a peer whose segments the test writes.
+//! One TCP instance, and a peer whose segments the test writes.
 
 use super::*;
 use std::string::String;
@@ -52,8 +52,8 @@ pub(super) fn flags_text(flags: Flags) -> String {
     set.join(",")
 }
 
-/// A script in which the sequence numbers of both sides begin at `ISN`. They are arbitrary if it is
-/// [`ANYWHERE`].
+/// A script in which the sequence numbers of both sides begin at `ISN`. If `ISN` is [`ANYWHERE`],
+/// they begin at arbitrary numbers.
 pub(super) struct ScriptAt<const ISN: u64> {
     pub(super) context: TestContext,
     pub(super) tcp: Tcp,

@@ -1,4 +1,4 @@
-//! A table of the answers to every kind of segment in every state.
+//! Tests of the answers to every kind of segment in every state, as a table.
 
 use super::*;
 use std::fmt::Write as _;
@@ -59,8 +59,9 @@ fn in_state(state: &str) -> (Script, u32, u32) {
     }
 }
 
-/// A kind of segment: name, flags, sequence number, acknowledgment number, and data. The numbers
-/// are relative to the next expected and to the highest sent sequence number.
+/// A kind of segment: name, flags, sequence number, acknowledgment number, and data. The sequence
+/// number is relative to the next expected one, and the acknowledgment number is relative to the
+/// highest sequence number sent.
 type Kind = (&'static str, Flags, i32, i32, &'static [u8]);
 
 const FAR: i32 = 1_000_000;

@@ -1,4 +1,4 @@
-//! Floods of SYNs: RFC 4987; row 33 of docs/ledger/attacks.txt.
+//! Tests of floods of SYNs: RFC 4987; row 33 of docs/ledger/attacks.txt.
 
 use super::*;
 use crate::transport::tcp::listen::BACKLOG;

@@ -1,4 +1,4 @@
-//! New connections that replace one in TIME-WAIT: RFC 9293 §3.6.1, RFC 6191 §2; row 42 of
+//! Tests of new connections that replace one in TIME-WAIT: RFC 9293 §3.6.1, RFC 6191 §2; row 42 of
 //! docs/ledger/attacks.txt.
 
 use super::*;

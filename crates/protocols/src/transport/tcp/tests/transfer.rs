@@ -1,4 +1,4 @@
-//! Whole connections: open, transfer under faults, close.
+//! Tests of whole connections: open, transfer under faults, close.
 
 use super::*;
 use crate::meter::Counter;

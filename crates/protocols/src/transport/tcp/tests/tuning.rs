@@ -1,4 +1,4 @@
-//! Buffers that grow while a connection is open.
+//! Tests of buffers that grow while a connection is open.
 
 use super::*;
 

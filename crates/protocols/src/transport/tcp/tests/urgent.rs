@@ -1,4 +1,4 @@
-//! Urgent data: RFC 9293 §3.8.5, RFC 6093; rows 35 and 36 of docs/ledger/attacks.txt.
+//! Tests of urgent data: RFC 9293 §3.8.5, RFC 6093; rows 35 and 36 of docs/ledger/attacks.txt.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Windows: RFC 9293 §3.7.4 and §3.8.6; rows 34 and 43 of docs/ledger/attacks.txt.
+//! Tests of windows: RFC 9293 §3.7.4 and §3.8.6; rows 34 and 43 of docs/ledger/attacks.txt.
 
 use super::*;
 

@@ -6,7 +6,8 @@
 //! negotiates the character of each function. With FORWARDMASK the server may specify characters
 //! besides line ends at which pending input is sent; the user may refuse this request.
 //!
-//! This module negotiates and stores these three parameters; the caller does the editing.
+//! This module negotiates and stores the mode, the characters and the mask. The caller does the
+//! editing.
 
 pub(in crate::application::telnet) mod slc;
 

@@ -161,8 +161,8 @@ impl SpecialCharacter {
     /// Returns the character, if the function has one.
     #[must_use]
     pub fn character(self) -> Option<u8> {
-        let has_one = self.level != SlcLevel::NoSupport && self.value != DISABLED;
-        has_one.then_some(self.value)
+        let has_character = self.level != SlcLevel::NoSupport && self.value != DISABLED;
+        has_character.then_some(self.value)
     }
 }
 
@@ -470,10 +470,10 @@ mod tests {
     #[test]
     fn an_unknown_function_is_reported_as_unsupported_once() {
         let mut table = SlcTable::default();
-        let asked = triplet(SlcFunction(200), SlcLevel::Value, 8);
-        let refused = triplet(SlcFunction(200), SlcLevel::NoSupport, 0);
-        assert_eq!(table.receive(&[asked, asked]).0, [refused]);
-        assert_eq!(table.receive(&[refused]).0, []);
+        let unknown_request = triplet(SlcFunction(200), SlcLevel::Value, 8);
+        let unsupported_reply = triplet(SlcFunction(200), SlcLevel::NoSupport, 0);
+        assert_eq!(table.receive(&[unknown_request, unknown_request]).0, [unsupported_reply]);
+        assert_eq!(table.receive(&[unsupported_reply]).0, []);
     }
 
     #[test]
