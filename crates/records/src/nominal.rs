@@ -41,7 +41,7 @@ pub fn refutation(transits: &[Transit], bits_per_byte: u64, rate_bps: u64) -> Op
 pub fn sentence(transit: Transit, bits_per_byte: u64, rate_bps: u64) -> String {
     format!(
         "This line does not run at {} bit/s: {} bytes take {} at that rate, but arrived in {}. \
-         It is probably a pseudo-terminal or a serial line over a network, which ignores the \
+         It is probably a pseudo-terminal or a serial-to-network adapter, which ignores the \
          configured rate. The report attributes no time to the line.",
         count(rate_bps),
         count(transit.bytes),
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(
             sentence(ECHO, 10, 9_600),
             "This line does not run at 9,600 bit/s: 2 bytes take 2.08 ms at that rate, but arrived \
-             in 167 µs. It is probably a pseudo-terminal or a serial line over a network, which \
+             in 167 µs. It is probably a pseudo-terminal or a serial-to-network adapter, which \
              ignores the configured rate. The report attributes no time to the line."
         );
     }

@@ -531,7 +531,7 @@ mod tests {
         let model = transfers.model_of(Direction::Sent).unwrap();
         assert!((1_499_000..=1_501_000).contains(&model.fixed_ns), "{model:?}");
         let sentence = transfers.sentence();
-        let expected = "Transfers (upload) take 1.50 ms regardless of their size";
+        let expected = "Transfers (upload) take a fixed time of 1.50 ms regardless of their size";
         assert!(sentence.starts_with(expected), "{sentence}");
     }
 

@@ -152,14 +152,10 @@ mod tests {
         let empty = EmptyIntervals::of(&[40, 60, 9_000]);
         let error = SplitError::of(210_000, &[part(Layer::Telnet, 3_000)], 1).with_empty(empty);
         assert_eq!(error.error_ns, 9_000);
-        assert!(
-            error.sentence(210_000).ends_with(
-                "Empty intervals, 3 measured in this run, take 60 ns, and at most 9.00 µs: any part \
-                 may include that much time for reading the clock and for interruptions."
-            ),
-            "{}",
-            error.sentence(210_000)
-        );
+        let sentence = error.sentence(210_000);
+        let expected = "3 empty intervals were measured in this run. Their median is 60 ns, and their \
+                        maximum is 9.00 µs.";
+        assert!(sentence.contains(expected), "{sentence}");
         assert_eq!(EmptyIntervals::of(&[]), None);
         assert_eq!(SplitError::of(1, &[], 7).with_empty(None).error_ns, 7);
     }

@@ -93,7 +93,7 @@ fn settings(table: &HostsTable) -> Result<HostSettings> {
     if matches!(image, Some(RequestedType::This(of_text)) if of_text.is_text()) {
         bail!(
             "the image type must not be a text type: use I, L with the bits of a word (such as \
-               L36), or auto"
+             L36), or auto"
         );
     }
     Ok(HostSettings { image, store: table.store.as_deref().map(parse_word_format).transpose()? })
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn errors_name_the_invalid_value() {
         let error = |text| format!("{:#}", find(text, "a").unwrap_err());
-        assert!(error("[host.a]\nimage = \"A\"\n").contains("an image is not text"));
+        assert!(error("[host.a]\nimage = \"A\"\n").contains("must not be a text type"));
         assert!(error("[host.a]\nstore = \"c37\"\n").contains("'c37' is not a word format"));
         assert!(error("[host.a]\nimag = \"I\"\n").contains("unknown field"));
     }

@@ -328,7 +328,7 @@ mod tests {
     fn every_row_of_today_is_marked_as_an_output_and_counted() {
         let today = Today { rows: vec![Figures::default(); 6] };
         let text = today.text(120);
-        assert!(text.contains("Its 6 rows are outputs"), "{text}");
+        assert!(text.contains("This table has 6 rows"), "{text}");
         for row in &TRANSFERS {
             let line = text.lines().find(|line| line.starts_with(row.what)).unwrap();
             assert!(line[row.what.len()..].trim_start().starts_with("output"), "{line}");

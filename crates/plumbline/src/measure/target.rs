@@ -182,7 +182,7 @@ mod tests {
         let message = |text: &str| text.parse::<MeasureTarget>().unwrap_err().to_string();
         assert!(message("ssh://host").contains("cannot be measured: use"));
         assert!(message("serial:").contains("no device in"));
-        assert!(message("serial:/dev/x?baud=fast").contains("invalid setting of a serial line"));
+        assert!(message("serial:/dev/x?baud=fast").contains("invalid serial line setting"));
         assert!(message("pid:me").contains("plumb meters --list"));
         assert!(message("/etc/passwd").contains("is not a target"));
         assert!(message("telnet://").contains("invalid host name"));

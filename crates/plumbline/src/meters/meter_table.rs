@@ -297,7 +297,7 @@ mod tests {
         let first_report = MeterReport { readings: Some(Readings::default()), ..example() };
         assert!(!text(&first_report, 80).contains("readings so far"));
         let third_reading_text =
-            "3 readings so far: 68.0 µs of CPU time each, in a thread of their own.\n";
+            "3 readings so far: 68.0 µs of CPU time each, in a separate thread.\n";
         assert!(text(&example(), 80).ends_with(third_reading_text), "{}", text(&example(), 80));
     }
 

@@ -510,5 +510,5 @@ fn every_file_command_has_examples_in_its_help_and_mirror_has_its_rules() {
     }
     let (_, stdout, _) = directory.run(&["mirror", "--help"]);
     let words: Vec<_> = stdout.split_whitespace().collect();
-    assert!(words.join(" ").contains("from left to right, and the last one that matches a name"));
+    assert!(words.join(" ").contains("from left to right, and the last rule that matches a name"));
 }

@@ -97,14 +97,10 @@ fn rows(result: &VirtualTimeResult) -> Vec<Row> {
     let printed_us = if structure.is_tasking() { TASK_SWITCH_US } else { PROCEDURE_SWITCH_US };
     let changes = without_line.echo_switches.iter().sum();
     let mut rows = vec![
-        Row::input(format!("{name}: a change of control, µs"), *switch_ns as f64 / 1e3, 0)
+        Row::input(format!("{name}: change of control, µs"), *switch_ns as f64 / 1e3, 0)
             .measured(printed_us),
-        Row::output(format!("{name}: changes of control for an echo"), changes, 2),
-        Row::output(
-            format!("{name}: echo, only changes of control, ms"),
-            millis(without_line.echo),
-            2,
-        ),
+        Row::output(format!("{name}: changes per echo"), changes, 2),
+        Row::output(format!("{name}: changes per echo, ms"), millis(without_line.echo), 2),
     ];
     // Only tasking as measured in the thesis, without the improvements of the thesis's section 7.1.
     let is_of_thesis = structure.name() == ControlStructure::TASKING;
