@@ -199,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn no_arrivals_cause_a_panic(
+        fn arbitrary_arrivals_do_not_panic(
             raw in proptest::collection::vec((any::<u64>(), 0..1_u64 << 40), 0..40),
         ) {
             let arrivals: Vec<_> = raw.iter().map(|(at, bytes)| arrival(*at, *bytes)).collect();

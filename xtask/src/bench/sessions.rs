@@ -56,8 +56,8 @@ struct Results {
     /// outstanding at the end of the measurement.
     keys_without_echo: usize,
     server_ns: Option<u64>,
-    kilobytes_before: Option<u64>,
-    kilobytes_after: Option<u64>,
+    server_kilobytes_before: Option<u64>,
+    server_kilobytes_after: Option<u64>,
 }
 
 /// Runs the measurement.
@@ -77,7 +77,7 @@ pub(super) fn run(conditions: &Conditions, session_load: SessionLoad) -> Result<
     let started = on_server_processor(conditions.pinning(), || start_server(command));
     fs::remove_file(&file)?;
     let (server, port) = started?;
-    let kilobytes_before = resident_kilobytes(server.id());
+    let server_kilobytes_before = resident_kilobytes(server.id());
     let mut users = Users::new();
     users.log_in(port, session_load.sessions)?;
     let before = processor_time(server.id());
@@ -86,8 +86,8 @@ pub(super) fn run(conditions: &Conditions, session_load: SessionLoad) -> Result<
     results.server_ns = after.zip(before).and_then(|(after, before)| {
         u64::try_from(after.as_nanos().checked_sub(before.as_nanos())?).ok()
     });
-    results.kilobytes_before = kilobytes_before;
-    results.kilobytes_after = resident_kilobytes(server.id());
+    results.server_kilobytes_before = server_kilobytes_before;
+    results.server_kilobytes_after = resident_kilobytes(server.id());
     let congestion =
         users.all.first().and_then(|user| socket::congestion_control(&user.stream).ok());
     Ok(report(session_load, &results, congestion.unwrap_or_default()))
@@ -97,7 +97,7 @@ fn report(session_load: SessionLoad, results: &Results, congestion: String) -> R
     let keys =
         u64::try_from(session_load.sessions * session_load.seconds).unwrap_or(u64::MAX).max(1);
     let echo = |percent| percentile(&results.echo_ns, percent);
-    let memory_growth = results.kilobytes_after.zip(results.kilobytes_before);
+    let memory_growth = results.server_kilobytes_after.zip(results.server_kilobytes_before);
     let memory_growth =
         memory_growth.map(|(after, before)| after.saturating_sub(before) as f64 * 1.024);
     let memory = memory_growth.map(|memory_growth| memory_growth / session_load.sessions as f64);
@@ -124,8 +124,8 @@ fn report(session_load: SessionLoad, results: &Results, congestion: String) -> R
         "echo_ns": results.echo_ns,
         "keys_without_echo": results.keys_without_echo,
         "server_cpu_ns": results.server_ns,
-        "server_kilobytes_before": results.kilobytes_before,
-        "server_kilobytes_after": results.kilobytes_after,
+        "server_kilobytes_before": results.server_kilobytes_before,
+        "server_kilobytes_after": results.server_kilobytes_after,
     });
     let what = |what: &str| format!("{} concurrent sessions, {what}", session_load.sessions);
     let is_complete = results.keys_without_echo == 0;
@@ -314,8 +314,11 @@ mod tests {
     fn memory_is_the_growth_of_the_server_per_session() {
         let before = Some(10_000);
         let after = Some(11_000);
-        let results =
-            Results { kilobytes_before: before, kilobytes_after: after, ..Results::default() };
+        let results = Results {
+            server_kilobytes_before: before,
+            server_kilobytes_after: after,
+            ..Results::default()
+        };
         let report = report(SessionLoad { sessions: 10, seconds: 1 }, &results, String::new());
         assert_eq!(report.verdicts[1].actual, Some(102.4));
         assert_eq!(report.verdicts[1].is_met(), Some(false));

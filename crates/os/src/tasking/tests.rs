@@ -1,4 +1,5 @@
-//! Tests of the rings, with positions that only record their turns.
+//! Tests of the control structures: rings of procedures, tasks and futures. The procedure, task or
+//! future at each position of a ring only records that it ran.
 
 use super::*;
 use crate::clock::Monotonic;

@@ -111,7 +111,7 @@ const FILE_VARIABLES: &[ManualEntry] = &[
     ("NETRC", "File with user names and passwords [default: ~/.netrc]"),
     (
         "PLUMB_NO_RECORD",
-        "Unless empty, 0, n, no, f, false or off, do not record the transfers, as --no-record",
+        "Same as --no-record, if set to a value other than 0, n, no, f, false, off or the empty string",
     ),
     STATE,
     RUNTIME,
@@ -550,7 +550,7 @@ pub(super) const PAGES: &[Page] = &[
                     "Records of the transfers, in JSON; in ~/.local/state/plumb without root",
                 ),
                 ("/etc/motd", "Message of the day, unless the configuration names another file"),
-                ("/etc/shells", "Valid shells of --ftp-system-users"),
+                ("/etc/shells", "Login shells that a user of --ftp-system-users may have"),
                 ("/etc/ftpusers", "Users that --ftp-system-users rejects"),
             ],
             METERS,

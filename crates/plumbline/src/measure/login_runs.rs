@@ -96,7 +96,7 @@ impl Logins<'_> {
             true => self.run_probe(self.probe_parameters(self.arguments.keys.into()))?.ok(),
             false => None,
         };
-        Ok(Ok(try_results(
+        Ok(Ok(results_of_try(
             findings,
             &circumstances,
             accuracy.and_then(|probe_result| probe_result.accuracy),
@@ -262,7 +262,7 @@ impl Logins<'_> {
     }
 }
 
-fn try_results(
+fn results_of_try(
     findings: SessionResults,
     circumstances: &Circumstances,
     accuracy: Option<records::accuracy::Accuracy>,

@@ -70,7 +70,7 @@ impl Files<'_> {
             UrlScheme::Tftp(mode) => self.by_tftp(mode, show_progress),
         };
         progress.clear();
-        Ok(found?.map(|found| self.try_results(found, started_at)))
+        Ok(found?.map(|found| self.results_of_try(found, started_at)))
     }
 
     /// Determines whether the file server is usable, and returns the time until it was usable, ns.
@@ -227,7 +227,7 @@ impl Files<'_> {
         }))
     }
 
-    fn try_results(&self, found: FileResults, started_at: SystemTime) -> TryResults {
+    fn results_of_try(&self, found: FileResults, started_at: SystemTime) -> TryResults {
         let transfers = Transfers::of(found.samples, found.sequence);
         let has_measured = !transfers.samples.is_empty();
         let mut record =

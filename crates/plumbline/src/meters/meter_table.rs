@@ -84,7 +84,7 @@ pub(super) struct EarlierReading<'a> {
 }
 
 impl EarlierReading<'_> {
-    /// Returns the visits per second since the earlier reading.
+    /// Returns the visits of the account per second since the earlier reading.
     fn rate(&self, now: &Primitive) -> Option<String> {
         let earlier_primitive =
             self.figures.primitives.iter().find(|primitive| primitive.name == now.name);

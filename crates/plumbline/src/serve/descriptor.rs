@@ -116,8 +116,8 @@ pub(super) enum Timer {
 
 impl Timer {
     /// Ensures that the timer expires at `due` or earlier. A timer that is already set to an
-    /// earlier time is left unchanged, because that saves the update. If `due` is `None`, the timer
-    /// may never expire.
+    /// earlier time is not updated. If `due` is `None`, no expiry is required: the timer is
+    /// disarmed or keeps its setting.
     pub(super) fn set_deadline(&mut self, due: Option<Instant>) {
         match (self, due) {
             (Self::Tokio(sleep), Some(due)) if due < sleep.deadline() || sleep.is_elapsed() => {

@@ -377,7 +377,7 @@ fn the_size_is_limited() {
 
 // attack row 65
 #[test]
-fn row_65_a_title_report_answers_nothing() {
+fn row_65_a_request_for_a_title_report_is_not_answered() {
     let harness = Harness::with(80, 24, "\x1b]2;;rm -rf ~;\x07\x1b[21t\x1b[20t\x1b]2;?\x07");
     assert_eq!((harness.terminal.output(), harness.unknown()), (&b""[..], 2));
 }

@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_arrivals_cause_a_panic(
+        fn arbitrary_arrivals_do_not_panic(
             raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..40),
             trip_ns: u64,
             mss_bytes: u64,

@@ -86,10 +86,10 @@ fn interfaces(scenario: &Scenario) -> Table {
         why: "The RFC's two rates are not those of one cable: 310 kbit/s are the rate of 334 feet, \
               and 290 kbit/s that of 350 feet. The RFC states \"almost 100\" and 80 ms, but the \
               bits alone take 81 and 71 ms. A local interface is modeled without the 250 ns of a \
-              distant driver-receiver pair. The RFC does not state how often a bit passes such a \
-              pair. Its 3 and 6 ns per foot are two and four passages of a cable at 1.5 ns per \
-              foot, so that a bit takes 500 and 1,000 ns less. The time of a local pair is assumed \
-              to be zero, so the two local rates are upper limits.",
+              distant driver and receiver. The RFC does not state how often a bit passes them. At \
+              1.5 ns per foot, its 3 and 6 ns per foot mean that a bit passes the cable twice and \
+              four times, so that it takes 500 and 1,000 ns less. The delay of a local driver and \
+              receiver is assumed to be zero, so the two local rates are upper limits.",
     }
 }
 

@@ -134,8 +134,9 @@ impl TransferArguments {
             // `auto` may select TYPE L 36, so options that are valid only with TYPE L 36 are
             // accepted.
             let words = Type::Local(ByteSize::WORD36);
-            let of_words = Representation { data_type: words, ..representation };
-            let is_valid_with_words = requested == RequestedType::Auto && check(&of_words).is_ok();
+            let word_representation = Representation { data_type: words, ..representation };
+            let is_valid_with_words =
+                requested == RequestedType::Auto && check(&word_representation).is_ok();
             if is_valid_with_words { Ok(()) } else { Err(error) }
         })?;
         Ok(FtpOptions {
@@ -159,8 +160,8 @@ impl TransferArguments {
         };
         // Pages and word formats are for 36-bit hosts.
         let needs_words = self.stru == Some(Structure::Page) || self.store.is_some();
-        let of_words = needs_words.then_some(Type::Local(ByteSize::WORD36));
-        let requested = self.data_type.or(of_url.or(of_words).map(RequestedType::This));
+        let word_type = needs_words.then_some(Type::Local(ByteSize::WORD36));
+        let requested = self.data_type.or(of_url.or(word_type).map(RequestedType::This));
         match requested.unwrap_or(RequestedType::This(Type::Image)) {
             RequestedType::This(Type::Image) => host.image(),
             other => other,

@@ -207,7 +207,7 @@ impl FtpClient {
     ///
     /// # Errors
     ///
-    /// Returns an error with the unparsed listing lines, because the result is incomplete.
+    /// Returns an error with the number of unparsed lines and the first of them.
     pub(super) fn report_unparsed(&self) -> Result<(), FtpError> {
         match unparsed_text(&self.unparsed) {
             Some(sentence) => Err(FtpError::LeftOut(sentence)),

@@ -1,14 +1,14 @@
-//! Neighbor Discovery for a host (RFC 4861): answers about local addresses, router advertisements,
-//! and redirects.
+//! Neighbor Discovery for a host (RFC 4861): answers neighbor solicitations for local addresses,
+//! and processes router advertisements and redirects.
 //!
 //! [`Discovery`] parses every message, updates the neighbor cache, and passes messages about local
 //! addresses to its [`Addresses`]. Answers are queued until they are collected; the queue is
 //! limited.
 //!
 //! A host may be configured to ignore routers ([`Settings::accepts_router_advertisements`]): on a
-//! network that any guest can join, an unexpected router is an attack (attack table, row 21). An
-//! advertisement can neither lower the hop limit below the default (CVE-2015-2922), nor lower the
-//! MTU below the IPv6 minimum or raise it above the link's own.
+//! network that any guest can join, an unexpected router is an attack (row 21 of
+//! docs/ledger/attacks.txt). An advertisement can neither lower the hop limit below the default
+//! (CVE-2015-2922), nor lower the MTU below the IPv6 minimum or raise it above the link's own.
 
 mod message;
 mod routers;

@@ -417,7 +417,8 @@ impl Cache {
         }
     }
 
-    /// Removes all neighbors and returns the queued packets, because the link went down.
+    /// Removes all neighbors, and puts their queued packets back into `pool`. The caller calls this
+    /// when the link goes down.
     pub fn reset(&mut self, pool: &mut Pool) {
         let waiting =
             core::mem::take(&mut self.entries).into_values().flat_map(Entry::into_waiting);

@@ -179,7 +179,7 @@ impl Llp {
             match *special {
                 REQ => self.receiver.request(&self.used, pool, cx),
                 ACK => {
-                    self.receiver.process_acknowledgment(cx);
+                    self.receiver.check_acknowledgment(cx);
                     self.sender.acknowledged(cx);
                 }
                 END => self.packet_ends(pool, cx),

@@ -85,11 +85,11 @@ impl Receiver {
         incoming.is_escaped = true;
     }
 
-    /// Processes an ACK inside an incoming packet. The ACK itself is for the sending direction.
+    /// Counts an ACK that follows an ESC, which violates the protocol. The caller gives every ACK
+    /// to the sender.
     ///
-    /// An ACK after ESC violates the protocol and is counted. It does not change the packet: the
-    /// next byte is still the second byte of the escape.
-    pub(super) fn process_acknowledgment(&self, cx: &mut Cx<'_>) {
+    /// The ACK does not change the packet: the next byte is still the second byte of the escape.
+    pub(super) fn check_acknowledgment(&self, cx: &mut Cx<'_>) {
         if self.incoming.as_ref().is_some_and(|incoming| incoming.is_escaped) {
             cx.meter.count(Counter::LinkEscapesWrong);
         }

@@ -579,6 +579,7 @@ impl Predictor {
                 self.count(&mut typed.history, PredictionOutcome::Discarded);
                 continue;
             };
+            // A key that is still queued can only have been counted as wrong.
             let was_wrong = typed.history.is_counted;
             if !was_wrong {
                 cx.meter.count(Counter::PredictionsConfirmed);

@@ -277,8 +277,8 @@ fn attributed_to_path(view: &View<'_>, cause: Cause) -> Cause {
     Cause { kind, subject: subject.to_owned(), advice, ..cause }
 }
 
-/// Returns whether the step of `cause` took at least half of its cost in most other transfers of
-/// the session.
+/// Returns whether the step that `cause` blames was late in most other transfers of the session in
+/// the same direction, by at least half of the cost of `cause`.
 fn is_delay_usual(view: &View<'_>, cause: &Cause) -> bool {
     let candidates = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction && !std::ptr::eq(*other, view.transfer)

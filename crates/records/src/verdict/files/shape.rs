@@ -377,7 +377,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_arrivals_cause_a_panic(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
+        fn arbitrary_arrivals_do_not_panic(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
             let arrivals = raw.into_iter().map(|(at_ns, bytes)| Arrival { at_ns, bytes }).collect();
             let mut transfer = transfer(arrivals);
             transfer.tcp.rcv_mss = mss;

@@ -349,8 +349,10 @@ impl<'a> View<'a> {
         let short_ns = u128::from(typical.saturating_sub(self.trip));
         let each_ns = u128::from(each_ns);
         // On a link a shorter block takes this time; in a server it takes as long as a full block.
-        let on_link = each_ns * u128::from(short + HEADER_BYTES) / u128::from(block + HEADER_BYTES);
-        let limit = on_link + (each_ns.saturating_sub(on_link)) * u128::from(LINK_PERCENT) / 100;
+        let short_on_link_ns =
+            each_ns * u128::from(short + HEADER_BYTES) / u128::from(block + HEADER_BYTES);
+        let server_share_ns = each_ns.saturating_sub(short_on_link_ns);
+        let limit = short_on_link_ns + server_share_ns * u128::from(LINK_PERCENT) / 100;
         Some(short_ns <= limit)
     }
 

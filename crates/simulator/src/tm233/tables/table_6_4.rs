@@ -38,7 +38,8 @@ const OVERHEAD_S: f64 = 0.0216;
 /// Bits on the line for a key and its echo: 480 bits in each direction.
 const ECHO_BITS: f64 = 2.0 * 480.0;
 
-/// Returns the echo time at each line rate, the part of the line, and the remainder.
+/// Returns for each line rate the echo time, the part of it that is spent on the line, and the
+/// remainder.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = overhead(scenario);
     for rate_bps in &scenario.lines_bps {

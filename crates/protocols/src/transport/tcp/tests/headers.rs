@@ -39,7 +39,7 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
     let remote = SocketAddr::new(SERVER, PORT);
     let id = pair.client.open(CLIENT, remote, Profile::BULK, &mut pair.context.cx()).unwrap();
     let mut segments = 0;
-    let mut with_size = 0;
+    let mut with_mss_option = 0;
     for round in 0..20 {
         if round == 5 {
             pair.client.send(id, &pattern(20_000)).unwrap();
@@ -61,10 +61,10 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
                 assert!(bytes_after_end(theirs.options()).iter().all(|byte| *byte == 0));
                 let options: Vec<_> = theirs.options_iterator().collect();
                 assert!(options.iter().all(Result::is_ok), "{options:?}");
-                let has_size = theirs.options().windows(2).any(|pair| pair == [2, 4]);
-                assert_eq!(has_size, theirs.syn());
+                let has_mss_option = theirs.options().windows(2).any(|pair| pair == [2, 4]);
+                assert_eq!(has_mss_option, theirs.syn());
                 segments += 1;
-                with_size += usize::from(has_size);
+                with_mss_option += usize::from(has_mss_option);
                 let bytes = segment.packet.data().to_vec();
                 pool.put(segment.packet);
                 let other = if side == Side::Client { &mut pair.server } else { &mut pair.client };
@@ -75,7 +75,7 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
         pair.client.timeout(&mut pair.context.cx());
         pair.server.timeout(&mut pair.context.cx());
     }
-    assert_eq!(with_size, 2);
+    assert_eq!(with_mss_option, 2);
     assert!(segments > 15, "{segments}");
 }
 
