@@ -469,7 +469,7 @@ fn a_file_shorter_than_announced_is_not_kept() {
         let directory = TestDirectory::new();
         let (at, _answering) = fake_server(&[b"\0\x06tsize\x009\0", b"\0\x03\0\x01short"]);
         let messages = directory.run_failing(1, &["get", &format!("tftp://{at}/file")]);
-        assert!(messages.contains("ended after 5 bytes of 'file', but announced 9"), "{messages}");
+        assert!(messages.contains("after 5 bytes of 'file', but announced 9 bytes"), "{messages}");
         assert_eq!(directory.names_here(), 0);
     });
 }
