@@ -315,7 +315,7 @@ fn the_restart_markers_of_a_sender_are_counted() {
 }
 
 #[test]
-fn the_record_of_a_segmented_file_has_the_compared_hash() {
+fn the_record_of_a_download_in_segments_has_the_hash_of_the_file() {
     let directory = TestDirectory::new();
     fs::write(directory.remote_path("file"), vec![7; 100_000]).unwrap();
     let (server, url) = Server::ftp(&directory);

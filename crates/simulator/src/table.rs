@@ -17,7 +17,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// All origins, in the order in which tables count them.
+    /// All origins, in the order of the row counts in [`Census::rows`].
     pub const ALL: [Self; 3] = [Self::Input, Self::Fit, Self::Output];
 
     /// Returns the name of the origin in tables and in JSON.

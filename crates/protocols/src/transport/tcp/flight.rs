@@ -40,7 +40,8 @@ pub struct DeliverySnapshot {
     delivered: u64,
     /// Time of the last of these deliveries.
     delivered_at: Instant,
-    /// Time at which the first piece of the same flight was sent.
+    /// Start of the send interval of the rate sample: the send time of the data delivered last when
+    /// this data was sent, or after idle of the first data sent.
     first_sent_at: Instant,
     /// Whether the user had no more data to send.
     is_app_limited: bool,
