@@ -248,10 +248,10 @@ fn the_output_of_the_line_is_logged_if_configured() {
         let file = configuration(&device, &format!("log = \"{}\"\n", log.display()));
         let server = ServeProcess::start_with(&["--config", &file]);
         server.wait_for_log("is open");
-        device.send(b"kept with nobody there\r\n");
+        device.send(b"kept without a client\r\n");
         poll_until_timeout(|| {
             let log_text = std::fs::read(&log).ok()?;
-            (log_text == b"kept with nobody there\r\n").then_some(())
+            (log_text == b"kept without a client\r\n").then_some(())
         });
         std::fs::remove_file(file).unwrap();
         std::fs::remove_file(log).unwrap();

@@ -91,7 +91,7 @@ const DATA_CONNECTION_FAULTS: &[FaultTest] = &[
     ("EPSV is not answered", &[ReplyTo("EPSV", "")], Get, WholeFile),
     ("EPSV without parentheses", &[Passive("EPSV", "229 port %P")], Get, WholeFile),
     ("EPSV with an address in it", &[Passive("EPSV", "229 (|1|10.9.8.7|%P|)")], Get, WholeFile),
-    ("nobody at the port of EPSV", &[ClosedPort("EPSV")], Get, WholeFile),
+    ("no listener at the port of EPSV", &[ClosedPort("EPSV")], Get, WholeFile),
     (
         "neither EPSV nor PASV",
         &[ReplyTo("EPSV", "502 no"), ReplyTo("PASV", "502 no")],

@@ -117,7 +117,7 @@ pub(super) struct LoginSession<W> {
     /// Whether the last read from the client filled the buffer. In this case the program's output
     /// is processed before the client's input.
     is_client_busy: bool,
-    terminal: Option<String>,
+    terminal_type: Option<String>,
     attempts: u32,
     ayt_replies_left: u32,
     ayt_window_start: Instant,
@@ -164,7 +164,7 @@ impl<W: ClientStream> LoginSession<W> {
             go_ahead: GoAhead::default(),
             is_echo_refused: false,
             is_client_busy: false,
-            terminal: None,
+            terminal_type: None,
             attempts: 0,
             ayt_replies_left: AYT_PER_SECOND,
             ayt_window_start: now,
@@ -380,7 +380,7 @@ impl<W: ClientStream> LoginSession<W> {
         let has_timed_out = self.started_at.elapsed() >= NEGOTIATION_TIMEOUT;
         let names_terminal = self.telnet.is_enabled(Side::Remote, OptionCode::TERMINAL_TYPE);
         let is_negotiated =
-            self.telnet.negotiation_is_quiet() && (!names_terminal || self.terminal.is_some());
+            self.telnet.negotiation_is_quiet() && (!names_terminal || self.terminal_type.is_some());
         // Input before the first answer means that the client does not negotiate. If TLS is
         // required, such input does not count, because an attacker may have injected it.
         let is_typing = !self.typed_input.is_empty() && self.start_tls != StartTls::Required;
@@ -418,7 +418,7 @@ impl<W: ClientStream> LoginSession<W> {
     }
 
     fn client(&self) -> Client {
-        let terminal = self.terminal.clone();
+        let terminal = self.terminal_type.clone();
         let address = self.peer.ip().to_canonical();
         let window = self.window;
         Client { address, terminal, window, is_echo_refused: self.is_echo_refused }
@@ -514,7 +514,7 @@ impl<W: ClientStream> LoginSession<W> {
 
     fn on_event(&mut self, event: Event<'_>) {
         match event {
-            Event::TerminalType(name) => self.terminal = Some(name),
+            Event::TerminalType(name) => self.terminal_type = Some(name),
             Event::WindowSize { columns, rows } => self.on_window(columns, rows),
             Event::Command(command) => self.on_command(command),
             Event::StartTls => self.tls_input = Some(Vec::new()),

@@ -117,7 +117,7 @@ fn an_unknown_name_takes_as_long_as_a_known_one() {
     let directories = TestDirectories::new();
     let server = ftp_server(&directories, "");
     let known_name_ticks = measure_failure_ticks(&server, "ann", 2);
-    let unknown_name_ticks = measure_failure_ticks(&server, "nobody-has-this", 3);
+    let unknown_name_ticks = measure_failure_ticks(&server, "unknown-user", 3);
     assert!(
         unknown_name_ticks * 2 > known_name_ticks && unknown_name_ticks < known_name_ticks * 2,
         "{known_name_ticks} {unknown_name_ticks}"
