@@ -4,14 +4,14 @@
 //! sudo ip tuntap add dev plumb0 mode tun user $USER
 //! sudo ip address add 10.82.0.1/24 dev plumb0
 //! sudo ip link set plumb0 up
-//! cargo run --release -p os --example echo_server
+//! cargo run --release -p examples --bin echo_server
 //! ```
 //!
 //! Then, in another terminal: `nc 10.82.0.2 7` or `busybox nc 10.82.0.2 7`.
+use net::station::Settings;
 use os::device::Device;
 use os::host::{Host, Stream};
 use os::tun::{Options, Tun};
-use protocols::station::Settings;
 use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! busybox httpd -f -p 10.82.0.1:80 -h /usr/share/common-licenses &
-//! cargo run --release -p os --example fetch -- 10.82.0.1:80 /GPL-2
+//! cargo run --release -p examples --bin fetch -- 10.82.0.1:80 /GPL-2
 //! ```
+use net::station::Settings;
 use os::device::Device;
 use os::host::Host;
 use os::tun::{Options, Tun};
-use protocols::station::Settings;
 use std::error::Error;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};

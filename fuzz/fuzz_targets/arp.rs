@@ -7,10 +7,10 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::arp::{Arp, ArpPacket, Defense, Operation};
-use protocols::internet::neighbor::{Cache, Event, Limits};
-use protocols::link::ethernet::MacAddress;
-use protocols::packet::Pool;
+use net::internet::arp::{Arp, ArpPacket, Defense, Operation};
+use net::internet::neighbor::{Cache, Event, Limits};
+use net::link::ethernet::MacAddress;
+use net::packet::Pool;
 use std::net::{IpAddr, Ipv4Addr};
 
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use protocols::checksum::Sum;
+use net::checksum::Sum;
 
 fuzz_target!(|input: &[u8]| {
     let Some((cut, bytes)) = input.split_first() else { return };

@@ -7,8 +7,8 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::dhcp::{Client, Event, Kind, Message, Op, Options, Settings};
-use protocols::link::ethernet::MacAddress;
+use net::application::dhcp::{Client, Event, Kind, Message, Op, Options, Settings};
+use net::link::ethernet::MacAddress;
 use std::net::Ipv4Addr;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);

@@ -6,10 +6,10 @@
 use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::ftp::server::{
+use protocols::ftp::server::{
     Account, FileError, LoginAnswer, Outcome, Rights, Server, ServerEvent, ServerSettings,
 };
-use protocols::application::ftp::{Command, Reply, ReplyReader, VirtualPath};
+use protocols::ftp::{Command, Reply, ReplyReader, VirtualPath};
 use std::net::{Ipv4Addr, SocketAddr};
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {

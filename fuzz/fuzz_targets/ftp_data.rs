@@ -5,10 +5,8 @@
 
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::ftp::data::{DataError, Decoded, Decoder, Encoder, check_supported};
-use protocols::application::ftp::{
-    ByteSize, Format, Mode, Representation, Structure, Type, WordFormat,
-};
+use protocols::ftp::data::{DataError, Decoded, Decoder, Encoder, check_supported};
+use protocols::ftp::{ByteSize, Format, Mode, Representation, Structure, Type, WordFormat};
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let [choice, bits, cut, bytes @ ..] = input else { return };

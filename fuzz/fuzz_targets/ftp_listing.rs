@@ -5,11 +5,11 @@
 
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::ftp::listing::{
+use protocols::ftp::listing::{
     Collector, Dialect, Entry, FactSet, LINE_MAX_BYTES, ListForm, ListReader, Pattern,
     UnknownLines, parse_facts,
 };
-use protocols::application::ftp::{LocalName, Timestamp};
+use protocols::ftp::{LocalName, Timestamp};
 
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 0 };
 

@@ -6,10 +6,8 @@
 use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::ftp::user::{
-    Features, ListKind, Task, TlsUse, User, UserEvent, UserSettings,
-};
-use protocols::application::ftp::{
+use protocols::ftp::user::{Features, ListKind, Task, TlsUse, User, UserEvent, UserSettings};
+use protocols::ftp::{
     Name, Reply, ReplyError, ReplyReader, Secret, parse_eprt, parse_epsv_reply, parse_lprt,
     parse_pasv_reply, parse_port,
 };

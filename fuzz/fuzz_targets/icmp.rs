@@ -6,10 +6,10 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, datagram, echo, error, fill, quote, repair_icmp};
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::icmp::Message;
-use protocols::internet::ipv4::Protocol;
-use protocols::internet::{Event, Internet};
-use protocols::packet::Pool;
+use net::internet::icmp::Message;
+use net::internet::ipv4::Protocol;
+use net::internet::{Event, Internet};
+use net::packet::Pool;
 
 const PAYLOAD_LEN: u16 = 4;
 /// The longest message that a datagram of the link carries.

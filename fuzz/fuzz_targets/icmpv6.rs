@@ -6,12 +6,12 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER_V6, US, US_V6, fill, header_v6};
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::addresses::Address;
-use protocols::internet::icmpv6::{self, Message};
-use protocols::internet::ipv4::Protocol;
-use protocols::internet::ipv6::Header;
-use protocols::internet::{Event, Internet};
-use protocols::packet::Pool;
+use net::internet::addresses::Address;
+use net::internet::icmpv6::{self, Message};
+use net::internet::ipv4::Protocol;
+use net::internet::ipv6::Header;
+use net::internet::{Event, Internet};
+use net::packet::Pool;
 
 const PAYLOAD_LEN: u16 = 4;
 /// The longest message that a datagram of the link carries.

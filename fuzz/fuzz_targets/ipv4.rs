@@ -6,9 +6,9 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{US, fill, one_of_each, repair_header};
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::Internet;
-use protocols::internet::ipv4::{HEADER_LEN, Header, Parsed};
-use protocols::packet::Pool;
+use net::internet::Internet;
+use net::internet::ipv4::{HEADER_LEN, Header, Parsed};
+use net::packet::Pool;
 
 fuzz_target!(init: write_seeds(&one_of_each()), |input: &[u8]| {
     let mut repaired = input.to_vec();

@@ -6,11 +6,11 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER_V6, US, US_V6, fill, header_v6, repair_payload_length};
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::Internet;
-use protocols::internet::addresses::Address;
-use protocols::internet::icmpv6;
-use protocols::internet::ipv6::{self, End, FRAGMENT, Fragment, HEADER_LEN, Header};
-use protocols::packet::Pool;
+use net::internet::Internet;
+use net::internet::addresses::Address;
+use net::internet::icmpv6;
+use net::internet::ipv6::{self, End, FRAGMENT, Fragment, HEADER_LEN, Header};
+use net::packet::Pool;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut repaired = input.to_vec();

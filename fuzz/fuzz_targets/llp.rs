@@ -8,9 +8,9 @@ use fuzz::corpus::write_seeds;
 use fuzz::datagrams::fill;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::link::llp::{ACK, ADDRESS_HEADER, END, ESC, IP_HEADER, REQ};
-use protocols::link::{Event, Llp};
-use protocols::packet::Pool;
+use net::link::llp::{ACK, ADDRESS_HEADER, END, ESC, IP_HEADER, REQ};
+use net::link::{Event, Llp};
+use net::packet::Pool;
 
 const MTU: usize = 64;
 

@@ -7,12 +7,12 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::nd::{
+use net::internet::nd::{
     ALL_NODES, Discovery, HOP_LIMIT, Message, Prefix, RouterAdvertisement, Settings,
 };
-use protocols::internet::neighbor::Cache;
-use protocols::internet::slaac::Secret;
-use protocols::link::ethernet::MacAddress;
+use net::internet::neighbor::Cache;
+use net::internet::slaac::Secret;
+use net::link::ethernet::MacAddress;
 use std::net::Ipv6Addr;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);

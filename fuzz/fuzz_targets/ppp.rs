@@ -5,9 +5,9 @@
 use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::link::ppp::{Credentials, ESCAPE, FLAG, Method, RequiredAuthentication, Settings};
-use protocols::link::{Event, Ppp};
-use protocols::packet::Pool;
+use net::link::ppp::{Credentials, ESCAPE, FLAG, Method, RequiredAuthentication, Settings};
+use net::link::{Event, Ppp};
+use net::packet::Pool;
 use std::net::Ipv4Addr;
 
 const MTU: usize = 128;

@@ -5,7 +5,7 @@
 use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::reassembly::{FRAGMENTS_MAX, Fragment, Key, Outcome, Reassembler};
+use net::internet::reassembly::{FRAGMENTS_MAX, Fragment, Key, Outcome, Reassembler};
 use std::net::Ipv4Addr;
 
 /// Script bytes per fragment: offset, length, and the more-fragments flag.

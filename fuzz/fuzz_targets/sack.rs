@@ -5,9 +5,9 @@
 
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::time::Instant;
-use protocols::transport::tcp::flight::{Delivery, Flight, LossVerdict};
-use protocols::transport::tcp::seq::Seq;
+use net::time::Instant;
+use net::transport::tcp::flight::{Delivery, Flight, LossVerdict};
+use net::transport::tcp::seq::Seq;
 
 /// First sequence number, chosen so that sequence numbers wrap around within a script.
 const FIRST_SEQ: Seq = Seq(0xFFFF_FE00);

@@ -7,9 +7,9 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::fill;
 use libfuzzer_sys::fuzz_target;
-use protocols::link::slip::{END, ESC, ESC_END, ESC_ESC};
-use protocols::link::{Event, Slip};
-use protocols::packet::Pool;
+use net::link::slip::{END, ESC, ESC_END, ESC_ESC};
+use net::link::{Event, Slip};
+use net::packet::Pool;
 
 const MTU: usize = 64;
 

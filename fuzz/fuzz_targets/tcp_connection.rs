@@ -9,11 +9,11 @@ use fuzz::datagrams::{PEER, US, repair_transport};
 use fuzz::peer::Peer;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::ipv4::Protocol;
-use protocols::internet::{self, pseudo_header};
-use protocols::packet::{Packet, Pool};
-use protocols::transport::tcp::header::{Flags, Header};
-use protocols::transport::tcp::{ConnectionId, LowerLevel, Profile, State, Tcp};
+use net::internet::ipv4::Protocol;
+use net::internet::{self, pseudo_header};
+use net::packet::{Packet, Pool};
+use net::transport::tcp::header::{Flags, Header};
+use net::transport::tcp::{ConnectionId, LowerLevel, Profile, State, Tcp};
 use std::net::SocketAddr;
 
 const PORT: u16 = 23;

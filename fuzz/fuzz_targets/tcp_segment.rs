@@ -6,9 +6,9 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, repair_transport};
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::ipv4::Protocol;
-use protocols::internet::pseudo_header;
-use protocols::transport::tcp::header::{HEADER_LEN, Header, MAX_HEADER_LEN};
+use net::internet::ipv4::Protocol;
+use net::internet::pseudo_header;
+use net::transport::tcp::header::{HEADER_LEN, Header, MAX_HEADER_LEN};
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let mut repaired = input.to_vec();

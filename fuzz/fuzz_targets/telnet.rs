@@ -8,7 +8,7 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::telnet::{
+use protocols::telnet::{
     ComPortCommand, Command, Decompressor, EnvironmentVariable, Event, FlowControl, Gmcp,
     LinemodeMode, OptionCode, OptionSet, ServerSettings, Side, SlcFunction, SpecialCharacter,
     Telnet, UserSettings,

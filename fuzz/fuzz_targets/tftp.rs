@@ -7,7 +7,7 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
-use protocols::application::tftp::{
+use protocols::tftp::{
     Direction, Event, HEADER_LEN, Limits, Mode, Options, Receiver, Request, Sender, Settings,
 };
 

@@ -7,11 +7,11 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{PEER, US, datagram, error, fill, quote, repair_transport, udp};
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::icmp::Unreachable;
-use protocols::internet::ipv4::Protocol;
-use protocols::internet::{Event, Internet};
-use protocols::packet::Pool;
-use protocols::transport::udp::{Limits, Udp};
+use net::internet::icmp::Unreachable;
+use net::internet::ipv4::Protocol;
+use net::internet::{Event, Internet};
+use net::packet::Pool;
+use net::transport::udp::{Limits, Udp};
 
 const READ_PORT: u16 = 53;
 const UNREAD_PORT: u16 = 69;

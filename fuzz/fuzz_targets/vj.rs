@@ -7,9 +7,9 @@ use fuzz::bench::Bench;
 use fuzz::corpus::write_seeds;
 use fuzz::datagrams::{datagram, repair_header};
 use libfuzzer_sys::fuzz_target;
-use protocols::internet::ipv4::{Header, Protocol};
-use protocols::link::vj::{Compressor, Decompressor, Kind, SLOTS_MAX};
-use protocols::packet::Packet;
+use net::internet::ipv4::{Header, Protocol};
+use net::link::vj::{Compressor, Decompressor, Kind, SLOTS_MAX};
+use net::packet::Packet;
 
 fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
     let Some((settings, mut rest)) = input.split_first() else { return };

@@ -1,10 +1,10 @@
 //! Provides engines with a manually advanced clock, a random number generator with a fixed seed,
 //! and a meter.
 
-use protocols::meter::{Clock, Meter};
-use protocols::rng::Rng;
-use protocols::time::Duration;
-use protocols::{Cx, Instant};
+use net::meter::{Clock, Meter};
+use net::rng::Rng;
+use net::time::Duration;
+use net::{Cx, Instant};
 
 /// Owner of the values that a [`Cx`] borrows.
 pub struct Bench {

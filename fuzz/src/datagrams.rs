@@ -1,12 +1,12 @@
 //! Well-formed datagrams for a host at [`US`], and repair of fuzzed datagrams: without the repair,
 //! almost every input would fail the first checksum check.
 
-use protocols::checksum::Sum;
-use protocols::internet::icmp;
-use protocols::internet::ipv4::{self, Header, Protocol};
-use protocols::internet::ipv6;
-use protocols::internet::pseudo_header;
-use protocols::packet::Packet;
+use net::checksum::Sum;
+use net::internet::icmp;
+use net::internet::ipv4::{self, Header, Protocol};
+use net::internet::ipv6;
+use net::internet::pseudo_header;
+use net::packet::Packet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// IPv4 address of the host under test.

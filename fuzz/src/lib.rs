@@ -1,4 +1,4 @@
-//! Shared parts of the targets: the bench that provides a [`Cx`](protocols::Cx), scripts, seeds of
+//! Shared parts of the targets: the bench that provides a [`Cx`](net::Cx), scripts, seeds of
 //! the corpus, well-formed datagrams, and a TCP peer that tracks the connection.
 
 pub mod bench;

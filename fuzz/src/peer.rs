@@ -3,9 +3,9 @@
 
 use crate::datagrams::{PEER, US, repair_transport};
 use crate::script::Script;
-use protocols::internet::ipv4::Protocol;
-use protocols::transport::tcp::header::{Flags, Header, MAX_HEADER_LEN, Options};
-use protocols::transport::tcp::seq::Seq;
+use net::internet::ipv4::Protocol;
+use net::transport::tcp::header::{Flags, Header, MAX_HEADER_LEN, Options};
+use net::transport::tcp::seq::Seq;
 
 /// The peer's end of one connection.
 pub struct Peer {

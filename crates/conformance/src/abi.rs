@@ -22,7 +22,7 @@ use crate::socket::{Errno, Phase};
 use crate::world::World;
 use libc::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void, iovec, msghdr};
 use libc::{epoll_event, nfds_t, pollfd, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
-use protocols::time::Duration;
+use net::time::Duration;
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -566,7 +566,7 @@ extern "C" fn setsockopt(
 
 /// Returns the time at which a call with `timeout` in milliseconds times out; `None` if `timeout`
 /// is negative, which means no timeout.
-fn deadline_after(data: Data, timeout: c_int) -> Option<protocols::Instant> {
+fn deadline_after(data: Data, timeout: c_int) -> Option<net::Instant> {
     let millis = u64::try_from(timeout).ok()?;
     Some(scheduler(data).call(|world| world.now()) + Duration::from_millis(millis))
 }

@@ -10,8 +10,8 @@
 //! first transmission. For a script written for Linux the device does the same. The device never
 //! clears PSH.
 
-use protocols::checksum::Sum;
-use protocols::transport::tcp::seq::Seq;
+use net::checksum::Sum;
+use net::transport::tcp::seq::Seq;
 use std::collections::BTreeMap;
 
 const FIN: u8 = 0x01;

@@ -6,16 +6,16 @@
 use crate::device::Device;
 use crate::option_order;
 use crate::script_settings::{Flags, Policies, TargetOs};
-use protocols::internet::Internet;
-use protocols::internet::ipv4::Protocol;
-use protocols::meter::{Clock, Meter};
-use protocols::packet::{Packet, Pool};
-use protocols::rng::Rng;
-use protocols::time::Duration;
-use protocols::transport::tcp::{
+use net::internet::Internet;
+use net::internet::ipv4::Protocol;
+use net::meter::{Clock, Meter};
+use net::packet::{Packet, Pool};
+use net::rng::Rng;
+use net::time::Duration;
+use net::transport::tcp::{
     self, ConnectionId, Event, LowerLevel, OpenError, Profile, State, Status, Tcp,
 };
-use protocols::{Cx, Instant};
+use net::{Cx, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -121,7 +121,7 @@ impl Host {
             remaining_packet.into_iter().for_each(|packet| self.pool.put(packet));
         }
         while let Some(event) = self.internet.event() {
-            if let protocols::internet::Event::Error(error) = event {
+            if let net::internet::Event::Error(error) = event {
                 self.tcp.icmp_error(&error, &mut cx);
             }
         }

@@ -107,8 +107,8 @@ fn rewritten(datagram: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use net::checksum::Sum;
     use proptest::prelude::*;
-    use protocols::checksum::Sum;
 
     const LINUX: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 6];
     const FREEBSD: [u8; 20] = [2, 4, 5, 180, 1, 3, 3, 6, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0];

@@ -4,7 +4,7 @@ use crate::host_under_test::Host;
 use crate::script_settings::{Policies, Sysctl, TargetOs};
 use crate::socket::{Errno, Phase, Stream};
 use crate::tcp_info;
-use protocols::transport::tcp::{
+use net::transport::tcp::{
     Acknowledgment, Congestion, Profile, ReceiveWindow, SendLimit, State, UserTimeout, WindowUpdate,
 };
 use std::collections::BTreeMap;

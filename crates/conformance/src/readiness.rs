@@ -3,7 +3,7 @@
 use crate::host_under_test::Host;
 use crate::socket::{Errno, Phase, Stream};
 use crate::world::World;
-use protocols::transport::tcp::State;
+use net::transport::tcp::State;
 use std::collections::BTreeMap;
 
 /// The descriptors that an epoll set watches, with their events.

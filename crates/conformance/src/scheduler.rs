@@ -13,8 +13,8 @@
 
 use crate::host_under_test::SentDatagram;
 use crate::world::World;
-use protocols::Instant;
-use protocols::time::Duration;
+use net::Instant;
+use net::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 // These waits are for another thread of this process, in real time.

@@ -6,7 +6,7 @@
 //! `sysctl`, as the first match in PATH. The replacement appends `name=value` to the file `sysctl`
 //! in a directory. The library reads that file when the script opens a socket.
 
-use protocols::transport::tcp::Profile;
+use net::transport::tcp::Profile;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

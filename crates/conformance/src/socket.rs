@@ -4,7 +4,7 @@ use crate::host_under_test::{Host, LOCAL, errno_of};
 use crate::options::Options;
 use crate::scheduler::Attempt;
 use crate::script_settings::{Flags, Sysctl};
-use protocols::transport::tcp::{ConnectionId, State, Status};
+use net::transport::tcp::{ConnectionId, State, Status};
 use std::net::SocketAddr;
 
 /// Error of a call, as an errno value.

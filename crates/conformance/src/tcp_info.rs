@@ -2,7 +2,7 @@
 //!
 //! Fields that the engine does not provide are 0, as if the kernel was older than the field.
 
-use protocols::transport::tcp::{State, Status};
+use net::transport::tcp::{State, Status};
 use std::time::Duration;
 
 /// Length of the value in bytes, more than the `struct tcp_info` of any kernel. The caller

@@ -4,7 +4,7 @@ use crate::host_under_test::LOCAL;
 use crate::scheduler::{Attempt, Scheduler};
 use crate::script_settings::Flags;
 use crate::world::World;
-use protocols::checksum::Sum;
+use net::checksum::Sum;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const PEER_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);

@@ -5,7 +5,7 @@ use crate::readiness::{self, Interests};
 use crate::scheduler::Attempt;
 use crate::script_settings::Flags;
 use crate::socket::{Errno, Stream};
-use protocols::Instant;
+use net::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@
 //! 32-bit sums, in the machine's own byte order (RFC 1071 §2 B). The remainder, and all data on
 //! processors without AVX2, goes to [`Routines::PORTABLE`], which adds 64-bit words.
 
-pub use protocols::checksum::Routines;
+pub use net::checksum::Routines;
 
 /// Returns the fastest routines that this processor supports.
 #[must_use]
@@ -41,7 +41,7 @@ mod avx2 {
         _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_srli_epi32,
         _mm256_srli_epi64, _mm256_storeu_si256,
     };
-    use protocols::checksum::Sum;
+    use net::checksum::Sum;
 
     pub(super) fn sum(bytes: &[u8]) -> u16 {
         if bytes.len() < AVX2_MIN_LEN {

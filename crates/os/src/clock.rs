@@ -7,15 +7,15 @@
 //! cycles. One reading ends the time of one account and starts the time of the next, so no time is
 //! lost or counted twice.
 
-use protocols::Instant;
-use protocols::time::Duration;
+use net::Instant;
+use net::time::Duration;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::OnceLock;
 use std::thread;
 
 /// Returns the reading of the machine's cheapest free-running counter, in ticks.
 ///
-/// The function has the type of `protocols::meter::Clock::Counter`; [`TickRate`] converts ticks to
+/// The function has the type of `net::meter::Clock::Counter`; [`TickRate`] converts ticks to
 /// nanoseconds.
 #[must_use]
 pub fn ticks() -> u64 {
@@ -224,7 +224,7 @@ fn nanos_of(time: Timespec) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::meter::{Account, Clock, Meter};
+    use net::meter::{Account, Clock, Meter};
 
     #[test]
     fn the_counter_never_runs_backwards() {

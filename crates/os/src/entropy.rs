@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 
-/// Returns 64 unpredictable bits, for `protocols::rng::Rng::from_seed`.
+/// Returns 64 unpredictable bits, for `net::rng::Rng::from_seed`.
 ///
 /// # Errors
 ///

@@ -2,7 +2,7 @@
 //!
 //! Each file covers one concept, and this is the only crate with `unsafe`. It contains no protocol:
 //! it reads and writes bytes and packets, and returns time as the engines' own
-//! [`protocols::Instant`]. A read or write that would block returns `None`; [`readiness::wait`]
+//! [`net::Instant`]. A read or write that would block returns `None`; [`readiness::wait`]
 //! waits.
 //!
 //! Linux is the main target. Features that only Linux has (TUN, namespaces, `TCP_INFO`) are omitted

@@ -5,7 +5,7 @@
 
 use crate::clock::Monotonic;
 use crate::readiness::{PollFd, PollFlags, wait};
-use protocols::time::Duration;
+use net::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
 use rustix::process::{Rlimit, getrlimit, setrlimit};
 use std::io;

@@ -271,7 +271,7 @@ fn read(master: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
 pub(crate) mod tests {
     use super::*;
     use crate::testing::wait_until_readable;
-    use protocols::time::Duration;
+    use net::time::Duration;
     use rustix::process::{Pid, test_kill_process};
 
     pub(crate) const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };

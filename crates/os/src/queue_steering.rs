@@ -10,7 +10,7 @@
 //!   SYN, because all stations listen on the same ports.
 //! - Replies to an outbound connection arrive at the station that opened it, but after a pause the
 //!   next packet may arrive at another station. That station hands the packet over
-//!   ([`protocols::station::Misdelivered`]). The next segment that the owner sends directs the flow
+//!   ([`net::station::Misdelivered`]). The next segment that the owner sends directs the flow
 //!   back to the owner's queue.
 //!
 //! The stations form a ring. Each one hands packets that are not its own to the next. Between two
@@ -22,7 +22,7 @@
 //! would not benefit: every call of the program takes the lock of the host, so a second queue would
 //! wait for the first. A program that can use several processors creates a driver for each.
 
-use protocols::station::Misdelivered;
+use net::station::Misdelivered;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use std::collections::VecDeque;

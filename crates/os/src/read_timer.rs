@@ -14,7 +14,7 @@
 //! repeats every millisecond until it is set again or turned off.
 
 use crate::clock::Monotonic;
-use protocols::Instant;
+use net::Instant;
 use std::io;
 use std::thread::{self, ThreadId};
 
@@ -164,7 +164,7 @@ const SIGNAL_OFFSET: libc::c_int = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::time::Duration;
+    use net::time::Duration;
     use rustix::io::Errno;
     use std::os::unix::net::UnixStream;
 

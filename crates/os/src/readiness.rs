@@ -4,8 +4,8 @@
 //! here for a packet, a key or that deadline, and then calls the engines that have something to do.
 
 use crate::clock::Monotonic;
-use protocols::Instant;
-use protocols::time::Duration;
+use net::Instant;
+use net::time::Duration;
 #[cfg(target_os = "linux")]
 use rustix::event::epoll;
 pub use rustix::event::{PollFd, PollFlags};

@@ -4,7 +4,7 @@
 //! thread, and their time is then included in the result. Programs that a thread starts later
 //! inherit its settings.
 
-use protocols::time::Duration;
+use net::time::Duration;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::clock::Monotonic;
 use crate::device::Device;
 use crate::readiness::{PollFd, PollFlags, Wake, wait};
-use protocols::time::Duration;
+use net::time::Duration;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::process::Command;

@@ -5,7 +5,7 @@ use super::*;
 use crate::pty::tests::{SIZE, read_until};
 use crate::pty::{Pty, PtyProgram};
 use crate::testing::{this_program, wait_until_readable};
-use protocols::time::Duration;
+use net::time::Duration;
 use rustix::termios::LocalModes;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

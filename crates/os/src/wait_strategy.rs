@@ -25,8 +25,8 @@ use crate::queue_steering::QueueSteering;
 use crate::read_timer::ReadTimer;
 use crate::readiness::{self, PollFd, PollFlags};
 use crate::vnet::Received;
-use protocols::Instant;
-use protocols::time::Duration;
+use net::Instant;
+use net::time::Duration;
 use std::io;
 
 /// Wait strategy.

@@ -6,17 +6,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use os::clock::{Monotonic, TickRate, ticks};
-use protocols::application::Stream;
-use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
-use protocols::checksum::Routines;
-use protocols::link::{Link, Slip};
-use protocols::meter::{Account, Clock, Meter};
-use protocols::rng::Rng;
-use protocols::station::{Opening, Scheduler, Settings, Station, TcpStreamApp};
+use net::application::Stream;
+use net::checksum::Routines;
+use net::link::{Link, Slip};
+use net::meter::{Account, Clock, Meter};
+use net::rng::Rng;
+use net::station::{Opening, Scheduler, Settings, Station, TcpStreamApp};
+use net::transport::tcp::Profile;
+use net::{Cx, Instant};
+use plumbline_os::clock::{Monotonic, TickRate, ticks};
+use protocols::telnet::{Event, ServerSettings, Telnet, UserSettings};
 use protocols::terminal::Terminal;
-use protocols::transport::tcp::Profile;
-use protocols::{Cx, Instant};
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
 

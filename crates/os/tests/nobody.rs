@@ -7,11 +7,11 @@
 
 #![expect(clippy::print_stdout, reason = "it is a harness")]
 
-use os::interface::Interface;
-use os::namespace::{Refused, enter_new_network};
-use os::packet_socket::{self, PacketSocket};
-use os::tun::{self, Kind, Tun, TunError};
-use os::veth;
+use plumbline_os::interface::Interface;
+use plumbline_os::namespace::{Refused, enter_new_network};
+use plumbline_os::packet_socket::{self, PacketSocket};
+use plumbline_os::tun::{self, Kind, Tun, TunError};
+use plumbline_os::veth;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, process, sync::mpsc, thread};

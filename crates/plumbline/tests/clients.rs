@@ -174,7 +174,7 @@ impl Tmux {
     fn wait_for_lines(&self, lines: &str) {
         let mut screen = String::new();
         let clock = os::clock::Monotonic::start();
-        let limit = clock.now() + protocols::time::Duration::from_secs(10);
+        let limit = clock.now() + net::time::Duration::from_secs(10);
         while !screen.trim_end().ends_with(lines) {
             assert!(clock.now() < limit, "not\n{lines}\nbut\n{screen}");
             screen = self.run(&["capture-pane", "-p"]);

@@ -19,8 +19,8 @@ mod logins;
 mod tftp_and_metrics;
 
 use ftp_harness::{Server, TestDirectories};
+use net::time::Duration;
 use os::process::Program;
-use protocols::time::Duration;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Signal;
 use std::fs;

@@ -12,8 +12,8 @@
 mod faulty_ftp;
 
 use faulty_ftp::{Cut, FaultyFtpServer, Quirk};
+use net::time::Duration;
 use os::process::Program;
-use protocols::time::Duration;
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Read;

@@ -4,8 +4,8 @@
 //! on which plumb has 10.0.0.2. `plumb demo` creates a network namespace itself.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use net::time::Duration;
 use os::process::Program;
-use protocols::time::Duration;
 use records::Layer::{
     self, InterruptOrSystemCall, RemoteHostAndNetwork, RunQueue, Telnet, Terminal,
 };

@@ -12,12 +12,12 @@ use login_harness::serve_process::ServeProcess;
 use login_harness::{
     SERVER, Server, TerminalUser, in_configured_network, in_new_network, poll_until_timeout,
 };
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::process::Program;
 use os::pty::{Pty, PtyProgram};
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::tty::WindowSize;
-use protocols::time::Duration;
 use records::Measurement;
 use records::measures::AttemptOutcome;
 use records::sizes::Direction;

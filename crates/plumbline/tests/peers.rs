@@ -17,10 +17,10 @@ use login_harness::{
     SERVER, Server, TcpStack, TerminalUser, echo_once, in_configured_network, in_new_network,
     listen, listen_to_both, plumb, quiet_network, tcp_urgent,
 };
+use net::time::Duration;
+use net::transport::tcp::CloseReason;
 use os::process::Program;
 use os::tty::WindowSize;
-use protocols::time::Duration;
-use protocols::transport::tcp::CloseReason;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;

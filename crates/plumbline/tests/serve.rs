@@ -116,8 +116,7 @@ fn a_server_on_a_userspace_host_ends_with_its_device_and_reports_it() {
         let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
         assert!(status.success());
         server.wait_for_log("cannot accept connections");
-        let end_status =
-            server.program.wait_for_end(protocols::time::Duration::from_secs(10)).unwrap();
+        let end_status = server.program.wait_for_end(net::time::Duration::from_secs(10)).unwrap();
         assert_eq!(end_status.unwrap().code(), Some(4));
     });
 }
@@ -460,7 +459,7 @@ fn sigterm_hangs_up_all_sessions_of_the_server() {
         client.send(b"echo pid-$$-\r\n");
         client.wait_for(b"ready:");
         server.program.signal(Signal::TERM).unwrap();
-        let status = server.program.wait_for_end(protocols::time::Duration::from_secs(10)).unwrap();
+        let status = server.program.wait_for_end(net::time::Duration::from_secs(10)).unwrap();
         assert_eq!(status.unwrap().code(), Some(0));
         client.read_to_end_of_stream();
         server.wait_for_log("shutting down, open sessions: 1");

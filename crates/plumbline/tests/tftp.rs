@@ -9,8 +9,8 @@
 mod login_harness;
 
 use login_harness::{SERVER, in_configured_network, in_new_network, poll_until_timeout};
+use net::time::Duration;
 use os::process::Program;
-use protocols::time::Duration;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, UdpSocket};

@@ -1,17 +1,10 @@
-//! All protocol engines of plumbline. They do no I/O, read no clock and own no random number
-//! generator.
+//! The application protocols of plumbline: Telnet, FTP and TFTP in both roles, and the terminal that
+//! displays a login.
 //!
-//! A directory is a layer, and a file is a protocol or one section of its RFC. A lower layer never
-//! names a higher one. All engines have the same interface. A call that needs the time, random
-//! numbers or the meter takes a [`Cx`] as its last argument:
-//!
-//! ```text
-//! receive(input, cx)             processes input from the layer below
-//! transmit(cx) -> Option<Out>    the next output for the layer below; call until None
-//! deadline() -> Option<Instant>  when to call timeout
-//! timeout(cx)                    processes the timers that have expired
-//! event() -> Option<Event>       the next event for the layer above; call until None
-//! ```
+//! The engines do no I/O, read no clock and own no random number generator. They process a byte
+//! stream or datagrams, and do not know what carries them: kernel sockets, plumbline's own TCP/IP
+//! (`plumbline-net`) or a serial line. Time, random numbers and the meter are arguments
+//! ([`net::Cx`]).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,23 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod application;
-pub mod checksum;
-pub mod cx;
-pub mod internet;
-pub mod link;
-pub mod meter;
-#[cfg(not(mutants))]
-mod mutants;
-#[cfg(mutants)]
-pub mod mutants;
-pub mod packet;
-mod probes;
-pub mod rng;
-pub mod station;
+pub mod ftp;
+pub mod telnet;
 pub mod terminal;
-pub mod time;
-pub mod transport;
-
-pub use cx::Cx;
-pub use time::Instant;
+pub mod tftp;

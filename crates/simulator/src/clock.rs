@@ -1,6 +1,6 @@
 //! The clock of one host, which may run fast or slow and may jump ahead.
 
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 
 const MILLION: i128 = 1_000_000;
 

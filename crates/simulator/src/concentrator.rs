@@ -11,12 +11,12 @@
 use crate::medium::{Arrival, Medium};
 use crate::transmission_line::Line;
 use crate::world::Side;
-use protocols::Cx;
-use protocols::link::{Event, Llp};
-use protocols::meter::{Clock, Meter};
-use protocols::packet::Pool;
-use protocols::rng::Rng;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::link::{Event, Llp};
+use net::meter::{Clock, Meter};
+use net::packet::Pool;
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

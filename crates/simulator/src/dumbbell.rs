@@ -8,9 +8,9 @@ use crate::clock::Reading;
 use crate::faults::Faults;
 use crate::host::{Host, Machine};
 use crate::world::{Side, Stuck};
-use protocols::rng::Rng;
-use protocols::station::Application;
-use protocols::time::{Duration, Instant};
+use net::rng::Rng;
+use net::station::Application;
+use net::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
 /// Parameters of each direction of the shared link.

@@ -1,7 +1,7 @@
 //! Random faults of a line.
 
-use protocols::rng::Rng;
-use protocols::time::Duration;
+use net::rng::Rng;
+use net::time::Duration;
 
 /// Probability of each fault, in parts per million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

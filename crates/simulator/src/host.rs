@@ -12,12 +12,12 @@
 
 use crate::clock::Reading;
 use crate::world::Side;
-use protocols::Cx;
-use protocols::link::Link;
-use protocols::meter::{Clock, Costs, Meter, Work};
-use protocols::rng::Rng;
-use protocols::station::{Application, Control, Scheduler, Settings, Station, Step};
-use protocols::time::Instant;
+use net::Cx;
+use net::link::Link;
+use net::meter::{Clock, Costs, Meter, Work};
+use net::rng::Rng;
+use net::station::{Application, Control, Scheduler, Settings, Station, Step};
+use net::time::Instant;
 
 /// One host of a world.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The trait of networks between two hosts that a line cannot model.
 
 use crate::world::Side;
-use protocols::rng::Rng;
-use protocols::time::Instant;
+use net::rng::Rng;
+use net::time::Instant;
 use std::fmt;
 
 /// Data that arrives at a host.

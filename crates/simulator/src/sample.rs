@@ -1,7 +1,7 @@
 //! Random times for simulations.
 
-use protocols::rng::Rng;
-use protocols::time::Duration;
+use net::rng::Rng;
+use net::time::Duration;
 
 /// Returns a random time from the exponential distribution with this mean.
 pub(crate) fn exponential_time(mean: Duration, rng: &mut Rng) -> Duration {

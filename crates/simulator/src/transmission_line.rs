@@ -1,7 +1,7 @@
 //! The line between two hosts: its timing, and its unit of transmission.
 
 use crate::faults::Faults;
-use protocols::time::Duration;
+use net::time::Duration;
 
 /// Unit of transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

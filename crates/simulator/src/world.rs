@@ -4,9 +4,9 @@ use crate::clock::{LocalClock, Reading};
 use crate::host::{Host, Machine};
 use crate::medium::{Arrival, Medium};
 use crate::transmission_line::{Line, Unit};
-use protocols::rng::Rng;
-use protocols::station::{Application, Step};
-use protocols::time::Instant;
+use net::rng::Rng;
+use net::station::{Application, Step};
+use net::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,15 +1,15 @@
 //! Tests of terminal sessions over a path that silently drops long datagrams (RFC 2923 §2.1): the
 //! additional delay of the output compared with a path that drops nothing, in virtual time.
 
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::internet::addresses::Address;
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Costs, Counter};
-use protocols::rng::Rng;
-use protocols::station::{Application, Opening, Settings, TcpStreamApp};
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{BlackHoleDetection, Profile};
+use net::Cx;
+use net::application::Stream;
+use net::internet::addresses::Address;
+use net::link::{Datagram, Link};
+use net::meter::{Costs, Counter};
+use net::rng::Rng;
+use net::station::{Application, Opening, Settings, TcpStreamApp};
+use net::time::{Duration, Instant};
+use net::transport::tcp::{BlackHoleDetection, Profile};
 use simulator::medium::{Arrival, Medium};
 use simulator::transmission_line::Line;
 use simulator::{Host, Side, World};

@@ -1,16 +1,16 @@
 //! Tests of two stations with addresses of both families: TCP over IPv6, fragmented datagrams, and
 //! a station that communicates with itself.
 
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::internet::addresses::Address;
-use protocols::internet::icmp::EchoReply;
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Costs, Counter};
-use protocols::station::{Application, Layers, Opening, Settings, TcpStreamApp};
-use protocols::time::Duration;
-use protocols::transport::tcp::{ConnectionId, Event, Profile};
-use protocols::transport::udp::SocketId;
+use net::Cx;
+use net::application::Stream;
+use net::internet::addresses::Address;
+use net::internet::icmp::EchoReply;
+use net::link::{Datagram, Link};
+use net::meter::{Costs, Counter};
+use net::station::{Application, Layers, Opening, Settings, TcpStreamApp};
+use net::time::Duration;
+use net::transport::tcp::{ConnectionId, Event, Profile};
+use net::transport::udp::SocketId;
 use simulator::faults::Faults;
 use simulator::transmission_line::Line;
 use simulator::{Host, World};

@@ -4,7 +4,7 @@
 //! target/mutants -- --nocapture`.
 #![cfg(mutants)]
 
-use protocols::mutants::{Mutant, enable};
+use net::mutants::{Mutant, enable};
 use simulator::soak;
 use std::panic;
 

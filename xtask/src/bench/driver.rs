@@ -7,14 +7,14 @@
 
 use super::telnetd::Listener;
 use anyhow::{Context, Result, bail, ensure};
+use net::Instant;
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::process::Program;
 use os::pty::{Pty, PtyProgram};
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::schedule::processor_time;
 use os::tty::WindowSize;
-use protocols::Instant;
-use protocols::time::Duration;
 use std::path::Path;
 use std::process::Command;
 

@@ -6,8 +6,8 @@
 //! generates them (its `tests/snapshots/netsim__netsim.snap`), for the same path and buffers.
 
 use anyhow::{Context, Result, bail};
-use protocols::time::Duration;
-use protocols::transport::tcp::Congestion;
+use net::time::Duration;
+use net::transport::tcp::Congestion;
 use records::format::UNKNOWN;
 use records::table::{Table, wrap};
 use serde_json::{Value, json};

@@ -7,15 +7,15 @@
 
 use super::rounds::Ratio;
 use anyhow::{Result, ensure};
+use net::Cx;
+use net::application::Stream;
+use net::link::{Datagram, Link};
+use net::meter::{Account, Clock, Meter};
+use net::rng::Rng;
+use net::station::{Opening, Scheduler, Settings, Station, TcpStreamApp};
+use net::transport::tcp::Profile;
 use os::clock::{Monotonic, counter, ticks};
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Account, Clock, Meter};
-use protocols::rng::Rng;
-use protocols::station::{Opening, Scheduler, Settings, Station, TcpStreamApp};
-use protocols::transport::tcp::Profile;
+use protocols::telnet::{Event, ServerSettings, Telnet, UserSettings};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -290,7 +290,7 @@ fn time(wire: &mut Wire, echoes: u32) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::meter::Counter;
+    use net::meter::Counter;
 
     #[test]
     fn every_key_is_echoed_over_the_link() {

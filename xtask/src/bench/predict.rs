@@ -18,9 +18,9 @@ use super::telnetd::{Kind, Listener, on_server_processor, program, set_environme
 use super::typing::{Amount, plumb};
 use super::{Report, Section, Verdict};
 use anyhow::{Context, Result};
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::readiness::wait;
-use protocols::time::Duration;
 use records::format::{UNKNOWN, share};
 use records::statistics::median;
 use records::table::Table;

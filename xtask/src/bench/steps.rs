@@ -7,15 +7,15 @@
 //! to the engines are visible even on a busy machine.
 
 use anyhow::{Context, Result, bail, ensure};
+use net::Cx;
+use net::link::{Datagram, Link};
+use net::meter::{Account, Clock, Counter, Meter};
+use net::packet::{ChecksumState, Packet};
+use net::rng::Rng;
+use net::station::{Application, Frame, Layers, Settings, Station, Step};
+use net::time::Duration;
+use net::transport::tcp::{ConnectionId, Profile, ReceiveWindow, SendLimit};
 use os::clock::{Monotonic, counter, ticks};
-use protocols::Cx;
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Account, Clock, Counter, Meter};
-use protocols::packet::{ChecksumState, Packet};
-use protocols::rng::Rng;
-use protocols::station::{Application, Frame, Layers, Settings, Station, Step};
-use protocols::time::Duration;
-use protocols::transport::tcp::{ConnectionId, Profile, ReceiveWindow, SendLimit};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};

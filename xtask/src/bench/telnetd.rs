@@ -4,11 +4,11 @@
 //! login(1): no password is needed, and nothing listens outside the bench's own network namespace.
 
 use anyhow::{Context, Result, bail};
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::process::Program;
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::{schedule, socket};
-use protocols::time::Duration;
 use std::env;
 use std::ffi::OsString;
 use std::net::{TcpListener, TcpStream};

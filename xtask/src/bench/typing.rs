@@ -11,10 +11,10 @@ use super::driver::{Session, screen_text};
 use super::rounds::{Round, Rounds};
 use super::telnetd::{Listener, program, set_environment, shell};
 use anyhow::{Context, Result, ensure};
+use net::rng::Rng;
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::readiness::wait;
-use protocols::rng::Rng;
-use protocols::time::Duration;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -300,8 +300,8 @@ fn per_key(before: Option<u64>, after: Option<u64>, keys: usize) -> Option<u64> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use net::rng::Rng;
     use proptest::prelude::*;
-    use protocols::rng::Rng;
 
     proptest! {
         #[test]

@@ -7,15 +7,15 @@
 
 use super::expected::Expected;
 use anyhow::{Context, Result, ensure};
+use net::cx::Cx;
+use net::meter::{Clock, Meter};
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 use os::clock::Monotonic;
 use os::pty::{Pty, PtyProgram};
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::tty::WindowSize;
-use protocols::cx::Cx;
-use protocols::meter::{Clock, Meter};
-use protocols::rng::Rng;
 use protocols::terminal::Terminal;
-use protocols::time::{Duration, Instant};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;

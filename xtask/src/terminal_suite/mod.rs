@@ -15,11 +15,11 @@ mod script;
 
 use anyhow::{Context, Result, ensure};
 use expected::Expected;
-use protocols::cx::Cx;
-use protocols::meter::{Clock, Meter};
-use protocols::rng::Rng;
+use net::cx::Cx;
+use net::meter::{Clock, Meter};
+use net::rng::Rng;
+use net::time::Instant;
 use protocols::terminal::{Attributes, Cell, Color, LineSize, Picture, Terminal};
-use protocols::time::Instant;
 use script::{Kind, Line};
 use std::fs;
 use std::io::Write as _;

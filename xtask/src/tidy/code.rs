@@ -6,7 +6,7 @@ use super::source::{Source, is_name};
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Crates with engines: the same inputs and the same seed must give the same run.
-const ENGINES: [&str; 3] = ["protocols", "simulator", "records"];
+const ENGINES: [&str; 4] = ["net", "protocols", "simulator", "records"];
 
 /// The only crates that may print, and the directory of examples.
 const MAY_PRINT: [&str; 3] = ["plumbline", "xtask", "examples"];
@@ -61,7 +61,7 @@ const BANS: [ForbiddenCode; 8] = [
     },
     ForbiddenCode {
         words: &["std::", "extern crate std"],
-        applies: |name, in_test| !in_test && name == "protocols",
+        applies: |name, in_test| !in_test && ["net", "protocols"].contains(&name),
         why: "is not for an engine; use core, alloc and Cx",
     },
     ForbiddenCode {
@@ -81,7 +81,7 @@ const BANS: [ForbiddenCode; 8] = [
     },
     ForbiddenCode {
         words: &["HashMap", "HashSet"],
-        applies: |name, in_test| !in_test && ["protocols", "simulator"].contains(&name),
+        applies: |name, in_test| !in_test && ["net", "protocols", "simulator"].contains(&name),
         why: "has a random iteration order; use a BTreeMap or BTreeSet",
     },
 ];
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn engine(text: &str) -> Vec<String> {
-        sentences_in("crates/protocols/src/a.rs", text)
+        sentences_in("crates/net/src/a.rs", text)
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! The order of the layers in `crates/protocols`: a lower layer never names a higher one.
+//! The order of the layers in `crates/net`: a lower layer never names a higher one.
 //!
 //! Modules below all layers (time, rng, meter, packet, checksum, cx, and any other top-level
-//! module) name no layer. The terminal is not one of the layers, and names no layer either. The
-//! station may name all layers, and no layer names it. `lib.rs` names all, because it declares
-//! them.
+//! module) name no layer. The station may name all layers, and no layer names it. `lib.rs` names
+//! all, because it declares them.
 
 use super::Finding;
 use super::source::{Source, is_name};
 
-const SOURCES: &str = "crates/protocols/src/";
+const SOURCES: &str = "crates/net/src/";
 
 /// Returns the height of a module's layer; `None` for a module below all layers.
 fn height(module: &str) -> Option<u8> {
@@ -16,15 +15,14 @@ fn height(module: &str) -> Option<u8> {
         "link" => Some(1),
         "internet" => Some(2),
         "transport" => Some(3),
-        "terminal" => Some(4),
-        "application" => Some(5),
-        "station" => Some(6),
+        "application" => Some(4),
+        "station" => Some(5),
         _ => None,
     }
 }
 
 fn may_name(from: &str, to: &str) -> bool {
-    from == to || height(to).is_none() || (from != "terminal" && height(from) > height(to))
+    from == to || height(to).is_none() || height(from) > height(to)
 }
 
 /// Applies the rule to one file, which may belong to another crate.
@@ -118,9 +116,7 @@ mod tests {
     #[test]
     fn a_higher_layer_may_name_a_lower_one() {
         assert!(sentences_in("transport/udp.rs", "use crate::internet::ipv4::Address;").is_empty());
-        assert!(
-            sentences_in("station/mod.rs", "use crate::{application, link, terminal};").is_empty()
-        );
+        assert!(sentences_in("station/mod.rs", "use crate::{application, link};").is_empty());
     }
 
     #[test]
@@ -137,12 +133,6 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_names_no_layer() {
-        assert_eq!(sentences_in("terminal/grid.rs", "use crate::link::Frame;").len(), 1);
-        assert!(sentences_in("terminal/grid.rs", "use crate::meter::Meter;").is_empty());
-    }
-
-    #[test]
     fn modules_below_all_layers_name_none() {
         assert_eq!(sentences_in("packet.rs", "use crate::link::Frame;").len(), 1);
         assert!(sentences_in("packet.rs", "use crate::meter::Meter;").is_empty());
@@ -151,7 +141,7 @@ mod tests {
 
     #[test]
     fn nothing_names_the_station() {
-        assert_eq!(sentences_in("application/telnet.rs", "use crate::station::Station;").len(), 1);
+        assert_eq!(sentences_in("application/dhcp.rs", "use crate::station::Station;").len(), 1);
     }
 
     #[test]

@@ -8,17 +8,26 @@ use super::{File, Finding, text_of};
 
 const DOCUMENT: &str = "docs/dependencies.md";
 
-/// Forbidden dependencies of a crate outside its tests. A crate that could use them could not
-/// guarantee, for example, that its engines do no I/O.
-const FORBIDDEN: [(&str, &[&str]); 4] = [
-    (
-        "protocols",
-        &["os", "records", "simulator", "plumbline", "libc", "rustix", "socket2", "tokio"],
-    ),
-    ("simulator", &["os", "records", "plumbline", "libc", "rustix", "socket2", "tokio"]),
-    ("records", &["os", "simulator", "plumbline", "libc", "socket2", "tokio"]),
-    ("os", &["records", "simulator", "plumbline"]),
+/// The order of the crates: each crate of the workspace, and the crates of the workspace on which it
+/// may depend outside its tests.
+const CRATES: [(&str, &[&str]); 10] = [
+    ("net", &[]),
+    ("protocols", &["net"]),
+    ("records", &[]),
+    ("os", &["net"]),
+    ("simulator", &["net", "protocols"]),
+    ("plumbline", &["net", "protocols", "os", "records", "simulator"]),
+    ("test-support", &[]),
+    ("conformance", &["net"]),
+    ("examples", &["net", "os"]),
+    ("xtask", &["net", "protocols", "os", "records", "simulator"]),
 ];
+
+/// Crates whose engines or data do no I/O over a network and read no clock.
+const PURE: [&str; 4] = ["net", "protocols", "records", "simulator"];
+
+/// Libraries that a pure crate may not use outside its tests: they reach the operating system.
+const SYSTEM_LIBRARIES: [&str; 4] = ["libc", "rustix", "socket2", "tokio"];
 
 /// One dependency in one table.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,24 +86,32 @@ fn undescribed(dependencies: &[Dependency<'_>], document: &str) -> Vec<Finding> 
     };
     let is_new = |dependency: &&Dependency<'_>| {
         !dependency.is_ours
-            && !WORKSPACE_CRATES.contains(&dependency.name)
+            && !is_workspace_crate(dependency.name)
             && !is_described(dependency.name)
     };
     let sentence = |name: &str| format!("{name} has no line in {DOCUMENT}");
     dependencies.iter().filter(is_new).map(|d| Finding::new(d.line, sentence(d.name))).collect()
 }
 
-/// The crates of the workspace, which need no reason.
-const WORKSPACE_CRATES: [&str; 7] =
-    ["protocols", "simulator", "os", "records", "plumbline", "test-support", "xtask"];
+/// Returns whether `name` is a crate of the workspace, which needs no line in the document.
+fn is_workspace_crate(name: &str) -> bool {
+    CRATES.iter().any(|(krate, _)| *krate == name)
+}
 
 fn forbidden(path: &str, dependencies: &[Dependency<'_>]) -> Vec<Finding> {
-    let krate = path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml"));
-    let Some((krate, names)) = FORBIDDEN.iter().find(|(name, _)| Some(*name) == krate) else {
-        return Vec::new();
+    let directory = path.strip_suffix("/Cargo.toml").unwrap_or_default();
+    let krate = directory.strip_prefix("crates/").unwrap_or(directory);
+    let Some((_, allowed)) = CRATES.iter().find(|(name, _)| *name == krate) else {
+        // `fuzz` and the peers of the benchmarks are workspaces of their own.
+        let is_member = !directory.is_empty() && directory != "fuzz" && !krate.contains('/');
+        let sentence = format!("{krate} has no row in the order of the crates");
+        return if is_member { vec![Finding::new(1, sentence)] } else { Vec::new() };
     };
     let is_forbidden = |dependency: &&Dependency<'_>| {
-        !dependency.table.contains("dev-") && names.contains(&dependency.name)
+        let name = &dependency.name;
+        let is_system = PURE.contains(&krate) && SYSTEM_LIBRARIES.contains(name);
+        let is_higher = is_workspace_crate(name) && !allowed.contains(name);
+        !dependency.table.contains("dev-") && (is_system || is_higher)
     };
     let sentence = |name: &str| format!("{krate} must not depend on {name}");
     dependencies
@@ -145,9 +162,26 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_depends_on_the_machine_is_found() {
+    fn a_dependency_on_a_higher_crate_is_found() {
         let found = sentences(&files("[dependencies]\nos.workspace = true\n", "", "lock"));
         assert_eq!(found, ["protocols must not depend on os"]);
+        let tests =
+            "[dependencies]\nnet.workspace = true\n[dev-dependencies]\nos.workspace = true\n";
+        assert!(sentences(&files(tests, "", "lock")).is_empty());
+    }
+
+    #[test]
+    fn an_engine_that_depends_on_a_library_of_the_system_is_found() {
+        let manifest = "[dependencies]\nlibc = \"0.2\"\n";
+        let found = sentences(&files(manifest, "| `libc` | calls |\n", "lock"));
+        assert_eq!(found, ["protocols must not depend on libc"]);
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_found() {
+        let mut files = files("", "", "lock");
+        files.push(File { path: "crates/new/Cargo.toml".into(), text: String::new() });
+        assert_eq!(sentences(&files), ["new has no row in the order of the crates"]);
     }
 
     #[test]

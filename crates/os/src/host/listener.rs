@@ -1,8 +1,8 @@
 //! A port on which connections are accepted.
 
 use super::{AcceptQueue, Host, State, Stream};
-use protocols::Cx;
-use protocols::transport::tcp::{Profile, Tcp};
+use net::Cx;
+use net::transport::tcp::{Profile, Tcp};
 use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;

@@ -1,7 +1,7 @@
 //! A TCP connection as a byte stream.
 
 use super::{Host, State, Waiting};
-use protocols::transport::tcp::{CloseReason, ConnectionId, OpenError, State as TcpState, Status};
+use net::transport::tcp::{CloseReason, ConnectionId, OpenError, State as TcpState, Status};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

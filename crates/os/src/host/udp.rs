@@ -1,8 +1,8 @@
 //! A UDP socket.
 
 use super::{Host, State};
-use protocols::station::SendError;
-use protocols::transport::udp::{BindError, SocketId, Waiting};
+use net::station::SendError;
+use net::transport::udp::{BindError, SocketId, Waiting};
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;

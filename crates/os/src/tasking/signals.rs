@@ -6,7 +6,7 @@
 use super::flags::{POSITIONS_MAX, Wake, bit};
 use crate::clock::Monotonic;
 use crate::readiness::{self, PollFd, PollFlags};
-use protocols::Instant;
+use net::Instant;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 

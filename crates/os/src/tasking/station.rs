@@ -20,10 +20,10 @@
 //! as a switch.
 
 use super::{Flags, Futures, Procedures, Ring, SpawnError, Switch, Tasks, Wake};
-use protocols::Cx;
-use protocols::Instant;
-use protocols::meter::Work;
-use protocols::station::{Application, Control, Scheduler, Station, Step};
+use net::Cx;
+use net::Instant;
+use net::meter::Work;
+use net::station::{Application, Control, Scheduler, Station, Step};
 use std::fmt;
 use std::mem::transmute;
 use std::ptr::NonNull;

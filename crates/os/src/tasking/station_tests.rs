@@ -1,8 +1,8 @@
 //! Tests of stations with every control structure, in virtual time.
 
 use super::*;
+use net::station::{Control, Scheduler};
 use proptest::prelude::*;
-use protocols::station::{Control, Scheduler};
 use simulator::soak;
 
 fn control(structure: Structure) -> Box<dyn Control> {

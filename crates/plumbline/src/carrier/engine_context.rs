@@ -2,10 +2,10 @@
 
 use crate::meters::{MeterRegistry, Registration};
 use anyhow::Result;
+use net::Cx;
+use net::meter::{Account, Clock, Meter};
+use net::rng::Rng;
 use os::clock::Monotonic;
-use protocols::Cx;
-use protocols::meter::{Account, Clock, Meter};
-use protocols::rng::Rng;
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

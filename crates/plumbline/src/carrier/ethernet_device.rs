@@ -4,13 +4,13 @@
 use super::route::LocalAddresses;
 use super::station::{Attachment, Device, wait_until_running};
 use anyhow::{Context, Result, bail};
+use net::internet::slaac::Secret;
+use net::link::ethernet::MacAddress;
+use net::link::{Ethernet, Link};
+use net::station::ethernet::{Ipv4, Ipv6, Settings};
 use os::interface::Interface;
 use os::packet_socket::{self, PacketSocket};
 use os::tun::{self, Kind, Tun};
-use protocols::internet::slaac::Secret;
-use protocols::link::ethernet::MacAddress;
-use protocols::link::{Ethernet, Link};
-use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -3,8 +3,8 @@
 
 use super::tests::{TIMEOUT, V4, dual_stack_tun, in_new_network};
 use super::*;
+use net::time::{Duration, Instant};
 use os::output::Output;
-use protocols::time::{Duration, Instant};
 use std::io::{PipeReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;

@@ -4,11 +4,11 @@
 use super::happy_eyeballs::{Race, RaceResult};
 use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result};
+use net::meter::{Account, Counter};
+use net::time::Instant;
 use os::readiness::{PollFd, PollFlags, Poller, Wake, Watched, wait};
 use os::receive_delay;
 use os::socket::{self, TcpInfo};
-use protocols::meter::{Account, Counter};
-use protocols::time::Instant;
 use rustix::net::SendFlags;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};

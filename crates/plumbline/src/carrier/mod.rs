@@ -41,10 +41,10 @@ pub(crate) use unbuffered_tls::{Progress, RecordLayer, TlsWrite};
 pub(crate) use userspace_host::{FILES, LOGINS, check_host_supported, open_host};
 
 use anyhow::Result;
+use net::Cx;
+use net::application::Stream;
+use net::transport::tcp::Status;
 use os::tun::Tun;
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::transport::tcp::Status;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

@@ -2,10 +2,10 @@
 //! directions (`os::vnet`).
 
 use anyhow::{Context, Result};
+use net::Cx;
+use net::meter::{Account, Counter};
+use net::station::{Frame, Station};
 use os::vnet::Received;
-use protocols::Cx;
-use protocols::meter::{Account, Counter};
-use protocols::station::{Frame, Station};
 
 /// Maximum length in bytes of a short packet, such as an echo or a prompt. Another packet rarely
 /// follows a short packet at once.

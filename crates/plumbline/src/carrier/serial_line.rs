@@ -3,10 +3,10 @@
 
 use super::{CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result, bail};
+use net::meter::{Account, Counter, Work};
+use net::time::{Duration, Instant};
 use os::readiness::{self, PollFd, PollFlags};
 use os::serial::{LineSettings, Serial};
-use protocols::meter::{Account, Counter, Work};
-use protocols::time::{Duration, Instant};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::Path;

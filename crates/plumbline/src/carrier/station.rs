@@ -12,20 +12,20 @@ use super::{
     may_withhold, packet_io,
 };
 use anyhow::{Context, Result, bail};
+use net::Cx;
+use net::internet::addresses::{Address, scope};
+use net::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
+use net::meter::{Account, Counter, Work};
+use net::station::{
+    Application, Layers, Opening, Scheduler, Settings, Station, Step, TcpStreamApp, ethernet,
+};
+use net::time::Instant;
+use net::transport::tcp::{Acknowledgment, CloseReason, Profile, ReceiveWindow, SendLimit};
 use os::clock::Monotonic;
 use os::interface::{Interface, peer6};
 use os::readiness::{self, PollFlags, Poller, Wake};
 use os::serial::Serial;
 use os::tun::{self, Tun};
-use protocols::Cx;
-use protocols::internet::addresses::{Address, scope};
-use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
-use protocols::meter::{Account, Counter, Work};
-use protocols::station::{
-    Application, Layers, Opening, Scheduler, Settings, Station, Step, TcpStreamApp, ethernet,
-};
-use protocols::time::Instant;
-use protocols::transport::tcp::{Acknowledgment, CloseReason, Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;

@@ -3,10 +3,10 @@
 use super::route::Route;
 use super::station::{self, Attachment, Device};
 use anyhow::{Context, Result, bail};
+use net::internet::addresses::Address;
+use net::station::Settings;
+use net::transport::tcp::Profile;
 use os::host::Host;
-use protocols::internet::addresses::Address;
-use protocols::station::Settings;
-use protocols::transport::tcp::Profile;
 use std::net::Ipv4Addr;
 
 /// Maximum number of packets in memory. Our choice: one screenful in flight for each of a few

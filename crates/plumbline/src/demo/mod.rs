@@ -19,14 +19,14 @@ use crate::measure::{
 };
 use anyhow::{Context, Result, bail};
 use laboratory::Laboratory;
+use net::Cx;
+use net::meter::{Clock, Meter};
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 use os::clock::Calibration;
 use os::process::Program;
 use os::tun::Tun;
-use protocols::Cx;
-use protocols::meter::{Clock, Meter};
-use protocols::rng::Rng;
 use protocols::terminal::Terminal;
-use protocols::time::{Duration, Instant};
 use records::bar_chart::Style;
 use records::table::wrap;
 use records::{Measurement, bar_chart, escape, summary};

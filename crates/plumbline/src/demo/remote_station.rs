@@ -5,19 +5,19 @@
 
 use super::local_server::SERVER;
 use anyhow::{Context, Result};
+use net::Cx;
+use net::application::Stream;
+use net::link::{Link, Llp};
+use net::meter::Meter;
+use net::rng::Rng;
+use net::station::{Application, Opening, Scheduler, Settings, Station, TcpStreamApp};
+use net::transport::tcp::Profile;
 use os::clock::Monotonic;
 use os::load::Machine;
 use os::pty::Pty;
 use os::readiness::{self, PollFd, PollFlags};
 use os::tty::WindowSize;
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::application::telnet::{Event, ServerSettings, Telnet};
-use protocols::link::{Link, Llp};
-use protocols::meter::Meter;
-use protocols::rng::Rng;
-use protocols::station::{Application, Opening, Scheduler, Settings, Station, TcpStreamApp};
-use protocols::transport::tcp::Profile;
+use protocols::telnet::{Event, ServerSettings, Telnet};
 use std::io::Write;
 use std::os::fd::AsFd;
 

@@ -12,7 +12,7 @@
 
 use super::ftp::{RequestedType, parse_requested_type, parse_word_format};
 use anyhow::{Context, Result, bail};
-use protocols::application::ftp::{ByteSize, Type, WordFormat};
+use protocols::ftp::{ByteSize, Type, WordFormat};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
 //! Rate limit of a transfer: a token bucket.
 
-use protocols::Instant;
-use protocols::time::Duration;
+use net::Instant;
+use net::time::Duration;
 
 /// Maximum duration of a burst at the limited rate.
 const MAX_BURST_TIME: Duration = Duration::from_millis(250);

@@ -8,8 +8,8 @@
 
 use crate::carrier::HostTarget;
 use anyhow::{Context, Result, bail};
-use protocols::application::ftp::user::TlsUse;
-use protocols::application::tftp::{Mode, SERVER_PORT};
+use protocols::ftp::user::TlsUse;
+use protocols::tftp::{Mode, SERVER_PORT};
 use std::fmt;
 use std::str::FromStr;
 

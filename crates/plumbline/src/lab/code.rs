@@ -21,16 +21,16 @@ struct Module {
 
 /// Table 6-8, without the operating system area.
 const MODULES: [Module; 7] = [
-    Module { name: "Telnet", bytes: 3_156.0, our_modules: &["protocols::application::telnet"] },
-    Module { name: "TCP", bytes: 5_396.0, our_modules: &["protocols::transport::tcp"] },
-    Module { name: "Internet", bytes: 1_112.0, our_modules: &["protocols::internet"] },
+    Module { name: "Telnet", bytes: 3_156.0, our_modules: &["plumbline_protocols::telnet"] },
+    Module { name: "TCP", bytes: 5_396.0, our_modules: &["plumbline_net::transport::tcp"] },
+    Module { name: "Internet", bytes: 1_112.0, our_modules: &["plumbline_net::internet"] },
     Module {
         name: "LLP and packet manager",
         bytes: 4_868.0,
-        our_modules: &["protocols::link::llp", "protocols::packet"],
+        our_modules: &["plumbline_net::link::llp", "plumbline_net::packet"],
     },
     Module { name: "tasking", bytes: 432.0, our_modules: &["os::tasking"] },
-    Module { name: "terminal", bytes: 9_068.0, our_modules: &["protocols::terminal"] },
+    Module { name: "terminal", bytes: 9_068.0, our_modules: &["plumbline_protocols::terminal"] },
     Module { name: "runtime system", bytes: 282.0, our_modules: &["std::rt"] },
 ];
 
@@ -119,9 +119,9 @@ fn headers_len(file: &File) -> Result<u32> {
 
 /// Forms of a module path within a symbol name.
 struct Pattern {
-    /// Module path in the path of a function, such as `9protocols8internet`.
+    /// Module path in the path of a function, such as `13plumbline_net8internet`.
     length_prefixed: String,
-    /// Module path in the name of a type, such as `protocols..internet..`.
+    /// Module path in the name of a type, such as `plumbline_net..internet..`.
     dotted: String,
 }
 
@@ -239,12 +239,12 @@ mod tests {
 
     #[test]
     fn a_module_is_found_in_the_name_of_a_function_and_of_a_type() {
-        let tcp = Pattern::of("protocols::transport::tcp");
-        assert!(tcp.is_in("_ZN9protocols9transport3tcp5table6lookup17h0123456789abcdefE"));
+        let tcp = Pattern::of("plumbline_net::transport::tcp");
+        assert!(tcp.is_in("_ZN13plumbline_net9transport3tcp5table6lookup17h0123456789abcdefE"));
         assert!(
-            tcp.is_in("_ZN4core3ptr52drop_in_place$LT$protocols..transport..tcp..Tcp$GT$17h0E")
+            tcp.is_in("_ZN4core3ptr52drop_in_place$LT$plumbline_net..transport..tcp..Tcp$GT$17h0E")
         );
-        assert!(!tcp.is_in("_ZN9protocols9transport3udp4take17h0123456789abcdefE"));
+        assert!(!tcp.is_in("_ZN13plumbline_net9transport3udp4take17h0123456789abcdefE"));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::carrier::{self, Route};
 use crate::heading;
 use crate::terminal_filter::TerminalFilter;
 use clap::ArgGroup;
-use protocols::application::telnet::EndOfLine;
-use protocols::time::Duration;
+use net::time::Duration;
+use protocols::telnet::EndOfLine;
 use std::path::PathBuf;
 
 /// Arguments of `plumb login`.

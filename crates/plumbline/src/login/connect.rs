@@ -17,7 +17,7 @@ use crate::exit::{self, Failure};
 use crate::meters::{self, MeterRegistry};
 use crate::recording::{Header, SessionRecorder};
 use anyhow::{Context, Result};
-use protocols::time::Duration;
+use net::time::Duration;
 use records::format::count;
 use std::collections::BTreeMap;
 use std::fs::File;

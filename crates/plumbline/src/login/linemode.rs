@@ -8,11 +8,9 @@
 use super::line_editor::EditingKeys;
 use super::session::Login;
 use super::typing::append_key_echo;
-use protocols::Cx;
-use protocols::application::telnet::{
-    Command, Linemode, LinemodeMode, OptionCode, Side, SlcFunction,
-};
-use protocols::time::Duration;
+use net::Cx;
+use net::time::Duration;
+use protocols::telnet::{Command, Linemode, LinemodeMode, OptionCode, Side, SlcFunction};
 
 /// Timeout for the answer to the timing mark that ends an output flush. When it expires, received
 /// output is displayed again.

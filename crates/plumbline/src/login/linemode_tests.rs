@@ -5,8 +5,8 @@ use super::super::session_settings::LoginSettings;
 use super::super::terminal_input::LocalTerminal;
 use super::*;
 use crate::carrier::EngineContext;
-use protocols::application::Stream;
-use protocols::application::telnet::{
+use net::application::Stream;
+use protocols::telnet::{
     Event, LinemodeEvent, OptionSet, ServerSettings, SpecialCharacter, Telnet,
 };
 

@@ -3,7 +3,7 @@
 
 use super::log::Log;
 use crate::recording::{Kind, SessionRecorder};
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 use std::io;
 
 /// Recording and log of a session.

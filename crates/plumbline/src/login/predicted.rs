@@ -1,10 +1,10 @@
 //! Local echo prediction of a session: all output for the screen passes through the predictor.
 
 use super::session::Login;
-use protocols::Cx;
-use protocols::application::telnet::{OptionCode, Side};
+use net::Cx;
+use net::time::{Duration, Instant};
+use protocols::telnet::{OptionCode, Side};
 use protocols::terminal::prediction::{Mode, Predictor};
-use protocols::time::{Duration, Instant};
 
 /// Echo time below which the prediction is disabled after [`FAST_ECHOES_MIN`] confirmed echoes. A
 /// prediction of such fast echoes has no visible benefit, and takes a tenth of the CPU time of a

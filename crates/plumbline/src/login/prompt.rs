@@ -11,10 +11,10 @@ use super::session::{Login, Stage};
 use super::session_settings::{Echo, LineEnd, Mode, PromptStyle};
 use super::status_page;
 use crate::carrier::CarrierStatus;
-use protocols::Cx;
-use protocols::application::telnet::{Command as TelnetCommand, EndOfLine, OptionCode, Side};
-use protocols::meter::Account;
-use protocols::time::Instant;
+use net::Cx;
+use net::meter::Account;
+use net::time::Instant;
+use protocols::telnet::{Command as TelnetCommand, EndOfLine, OptionCode, Side};
 
 const PROMPT: &[u8] = b"plumb> ";
 /// ^C cancels the line and returns to the session.

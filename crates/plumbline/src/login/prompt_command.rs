@@ -2,7 +2,7 @@
 
 use super::predicted::Predict;
 use super::session_settings::{Echo, Escape, LineEnd, Mode};
-use protocols::application::telnet::{Command as TelnetCommand, EndOfLine};
+use protocols::telnet::{Command as TelnetCommand, EndOfLine};
 use std::fmt;
 
 /// A line typed at the prompt.

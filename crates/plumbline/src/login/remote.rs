@@ -9,13 +9,13 @@ use super::script::ScriptAction;
 use super::session::{Login, Stage};
 use super::session_settings::{LoginProtocol, LoginSettings, Mode, TlsUse};
 use crate::carrier::{TlsParameters, TrustedBy};
+use net::Cx;
+use net::time::Duration;
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
-use protocols::Cx;
-use protocols::application::telnet::{
+use protocols::telnet::{
     ComPortCommand, ComPortEvent, Command, Control, EndOfLine, Event, LinemodeEvent, OptionCode,
     Side, Telnet, UserSettings,
 };
-use protocols::time::Duration;
 
 /// Maximum number of bytes queued for a carrier without Telnet. Our choice: a few screenfuls.
 const RAW_MAX_BYTES: usize = 16 * 1024;

@@ -3,8 +3,8 @@
 use super::super::terminal_input::LocalTerminal;
 use super::*;
 use crate::carrier::{EngineContext, StreamSession};
-use protocols::application::Stream;
-use protocols::application::telnet::Compressor;
+use net::application::Stream;
+use protocols::telnet::Compressor;
 
 const START_TLS_FOLLOWS: &[u8] = &[255, 250, 46, 1, 255, 240];
 

@@ -4,8 +4,8 @@ use super::emulated_terminal::{EmulatedTerminal, Emulation, KeyReader, StatusLin
 use super::prompt::KeyTarget;
 use super::remote::remote_window;
 use super::session::Login;
+use net::Cx;
 use os::tty::set_display_reset;
-use protocols::Cx;
 
 impl Login {
     /// Returns the columns and rows that are reported to the remote host.

@@ -13,13 +13,13 @@
 //! because an acknowledgment of an echo refers to all text before it.
 
 use super::cursor_column::CursorColumn;
+use net::Cx;
+use net::meter::Counter;
+use net::time::Instant;
 use os::output::Output;
 use os::tty::set_display_reset;
-use protocols::Cx;
-use protocols::meter::Counter;
 use protocols::terminal::filter::{Filter, Policy};
 use protocols::terminal::prediction::Predictor;
-use protocols::time::Instant;
 use std::io;
 use std::time::Duration;
 

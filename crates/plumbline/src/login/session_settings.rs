@@ -3,10 +3,10 @@
 use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
 use super::predicted::Predict;
+use net::time::Duration;
 use os::serial::LineSettings;
-use protocols::application::telnet::EndOfLine;
+use protocols::telnet::EndOfLine;
 use protocols::terminal::filter::Policy;
-use protocols::time::Duration;
 use std::fmt;
 use std::str::FromStr;
 

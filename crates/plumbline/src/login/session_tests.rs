@@ -5,7 +5,7 @@ use super::super::session_settings::{Escape, LineEnd, PromptStyle};
 use super::*;
 use crate::carrier::EngineContext;
 use proptest::prelude::*;
-use protocols::application::telnet::EndOfLine;
+use protocols::telnet::EndOfLine;
 use protocols::terminal::prediction::Mode as Showing;
 
 const WILL_ECHO: &[u8] = &[255, 251, 1];

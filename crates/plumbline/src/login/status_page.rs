@@ -7,12 +7,12 @@ use super::prompt::StatusRequest;
 use super::session::Login;
 use super::session_settings::LineEnd;
 use crate::carrier::CarrierStatus;
+use net::meter::Account;
+use net::time::Duration;
+use net::transport::tcp::Status;
 use os::socket::TcpInfo;
-use protocols::application::telnet::OptionState;
-use protocols::meter::Account;
+use protocols::telnet::OptionState;
 use protocols::terminal::prediction::Mode;
-use protocols::time::Duration;
-use protocols::transport::tcp::Status;
 use records::format::{count, duration, share};
 
 /// Returns the status page of a session.

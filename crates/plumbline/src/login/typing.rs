@@ -4,8 +4,8 @@ use super::line_editor::{EditingKeys, KeyEffect};
 use super::prompt::KeyTarget;
 use super::session::{Login, Stage};
 use super::session_settings::{LineEnd, LoginProtocol};
-use protocols::Cx;
-use protocols::application::telnet::{Command, OptionCode, Side};
+use net::Cx;
+use protocols::telnet::{Command, OptionCode, Side};
 
 impl Login {
     /// Processes typed keys.

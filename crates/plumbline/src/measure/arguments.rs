@@ -5,7 +5,7 @@ use super::target::MeasureTarget;
 use crate::carrier::{self, AddressFamilies, Route};
 use crate::heading;
 use anyhow::{Result, bail};
-use protocols::time::Duration;
+use net::time::Duration;
 use std::path::PathBuf;
 
 /// Introduction of `plumb measure --help`.

@@ -10,8 +10,8 @@
 
 use super::console::MeasureConsole;
 use super::prompt::{Prompt, Prompts, Wait};
-use protocols::Cx;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::time::{Duration, Instant};
 
 /// Command that prints [`OUTPUT_MARK`] after the echo of the line was sent. The mark does not occur
 /// in the text of the command.

@@ -10,8 +10,8 @@ use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };
 use crate::carrier::CarrierStatus;
-use protocols::Cx;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::time::{Duration, Instant};
 
 const CHARACTER: u8 = b'x';
 /// Interval between two keys of a fast typist.

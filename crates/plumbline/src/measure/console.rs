@@ -2,10 +2,10 @@
 //! the screen. A serial line does not use Telnet; its data passes unchanged.
 
 use super::timestamps::Stamp;
-use protocols::Cx;
-use protocols::application::telnet::{Event, Telnet, UserSettings};
+use net::Cx;
+use net::time::{Duration, Instant};
+use protocols::telnet::{Event, Telnet, UserSettings};
 use protocols::terminal::Terminal;
-use protocols::time::{Duration, Instant};
 use records::arrivals::Arrival;
 
 const COLUMNS: u16 = 80;

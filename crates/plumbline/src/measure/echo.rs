@@ -8,9 +8,9 @@
 
 use super::console::{MeasureConsole, WaitTimes};
 use super::timestamps::{Rates, SpentTime, Stamp};
-use protocols::Cx;
-use protocols::meter::Account;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::meter::Account;
+use net::time::{Duration, Instant};
 
 const CHARACTER: u8 = b'x';
 const DELETE: u8 = 0x7f;

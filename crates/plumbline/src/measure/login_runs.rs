@@ -15,8 +15,8 @@ use crate::carrier::{
 };
 use crate::exit::Failure;
 use anyhow::Result;
+use net::time::{Duration, Instant};
 use os::clock::Calibration;
-use protocols::time::{Duration, Instant};
 use records::html::Section;
 use records::measures::AttemptOutcome;
 use std::net::SocketAddr;

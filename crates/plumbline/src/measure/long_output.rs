@@ -14,8 +14,8 @@
 use super::concurrent_echo::{EchoUnderLoad, KeysUnderLoad};
 use super::console::MeasureConsole;
 use super::prompt::{Prompts, Wait};
-use protocols::Cx;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::time::{Duration, Instant};
 
 /// Maximum number of outputs tried until one fills the buffers, including the first output.
 const PROBES_MAX: usize = 4;

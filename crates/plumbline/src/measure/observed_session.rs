@@ -9,7 +9,7 @@ use super::record::{Circumstances, nanos};
 use super::screen_output::ReceivedOutput;
 use super::timestamps::Rates;
 use crate::carrier::CarrierStatus;
-use protocols::time::Duration;
+use net::time::Duration;
 use records::measurement::PromptKind;
 use records::verdict::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,

@@ -10,9 +10,9 @@ use super::echo::KILL_LINE;
 use super::prompt::{Prompt, Prompts, Wait};
 use crate::carrier::{CarrierStatus, Outcome, StreamSession};
 use anyhow::Result;
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::application::Stream;
+use net::time::{Duration, Instant};
 use records::accuracy::{Accuracy, Comparison, printable_pattern};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -307,8 +307,8 @@ pub(super) fn unusable_reason(result: &ProbeResult, outcome: Outcome) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::meter::{Clock, Meter};
-    use protocols::rng::Rng;
+    use net::meter::{Clock, Meter};
+    use net::rng::Rng;
 
     /// Runs a probe with `keys` characters against a host that answers each character with the
     /// result of `echo`.

@@ -2,7 +2,7 @@
 //! command.
 
 use super::console::MeasureConsole;
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 
 /// Kind of prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

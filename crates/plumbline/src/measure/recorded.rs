@@ -13,9 +13,9 @@
 use crate::carrier::EngineContext;
 use crate::recording::{self, Kind, Lines, ReadError, RecordedEvent};
 use anyhow::{Context, Result};
-use protocols::Instant;
+use net::Instant;
+use net::time::Duration;
 use protocols::terminal::Terminal;
-use protocols::time::Duration;
 use records::arrivals::ArrivalSeries;
 use records::measurement::{Echo, EchoSample, Recording, Screenful, ScreenfulMethod};
 use std::cmp::Reverse;

@@ -3,10 +3,10 @@
 use super::interrupt::Interrupts;
 use crate::meters::{MeterReport, request_process_report};
 use anyhow::Result;
+use net::Instant;
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::readiness::{self, PollFd, PollFlags};
-use protocols::Instant;
-use protocols::time::Duration;
 use records::running::{PrimitiveTime, Running};
 
 /// Default observation time.

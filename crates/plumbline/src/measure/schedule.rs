@@ -1,7 +1,7 @@
 //! Number and interval of the tries at a target: `--tries`, `--every`, `--for`.
 
 use anyhow::{Context, Result, bail};
-use protocols::time::Duration;
+use net::time::Duration;
 
 /// Default interval between the starts of two tries.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);

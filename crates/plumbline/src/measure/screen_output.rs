@@ -3,8 +3,8 @@
 use super::console::{MeasureConsole, Watch};
 use super::echo::KILL_LINE;
 use super::prompt::{Prompt, Prompts, Wait};
-use protocols::Cx;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::time::{Duration, Instant};
 
 /// Prints 24 lines of 80 cells in any POSIX shell.
 pub(crate) const SCREENFUL_COMMAND: &str =

@@ -8,8 +8,8 @@
 use super::console::{MeasureConsole, Watch};
 use super::prompt::Prompts;
 use super::screen_output::{OutputRequest, OutputSource};
-use protocols::Cx;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::time::{Duration, Instant};
 
 /// Lengths of the outputs in lines. The sequence repeats.
 const OUTPUT_LINES: [u64; 3] = [1, 6, 18];

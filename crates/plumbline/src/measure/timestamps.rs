@@ -6,10 +6,10 @@
 //! plumb is waiting: for the remote host, the network or a CPU.
 
 use super::record::nanos;
+use net::Cx;
+use net::meter::{Account, Quantity, Work};
+use net::time::Duration;
 use os::clock::TickRate;
-use protocols::Cx;
-use protocols::meter::{Account, Quantity, Work};
-use protocols::time::Duration;
 use records::measurement::EchoSample;
 use records::{Layer, LayerTime};
 
@@ -179,9 +179,9 @@ pub(crate) const LAYERS: [(Account, Layer); 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::meter::{Clock, Meter};
-    use protocols::rng::Rng;
-    use protocols::time::Instant;
+    use net::meter::{Clock, Meter};
+    use net::rng::Rng;
+    use net::time::Instant;
     use records::statistics::split;
 
     #[test]

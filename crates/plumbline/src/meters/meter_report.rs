@@ -1,8 +1,8 @@
 //! Report of the meters of a running plumb: one JSON document. Times are in nanoseconds; unknown
 //! values are null.
 
+use net::meter::{Account, Counter, Distribution, Quantity, Snapshot, Work};
 use os::clock::TickRate;
-use protocols::meter::{Account, Counter, Distribution, Quantity, Snapshot, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 //! ended meters. Meters with a common name form a group.
 
 use super::meter_report::{Figures, Group, MeterReport, Readings};
+use net::meter::{CounterBlock, Meter, Snapshot};
 use os::clock::Calibration;
-use protocols::meter::{CounterBlock, Meter, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -121,7 +121,7 @@ impl Drop for Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::meter::{Account, Clock, Counter};
+    use net::meter::{Account, Clock, Counter};
 
     fn metered() -> Meter {
         Meter::new(Clock::Counter(os::clock::counter()))

@@ -1,7 +1,7 @@
 //! Writes each event of a recording as it happens, so that a later failure does not lose it.
 
 use super::{Header, Kind};
-use protocols::time::Duration;
+use net::time::Duration;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;

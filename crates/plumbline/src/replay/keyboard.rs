@@ -1,9 +1,9 @@
 //! Keys that control a replay.
 
 use anyhow::Result;
+use net::time::Instant;
 use os::clock::Monotonic;
 use os::readiness::{self, PollFd, PollFlags, Wake};
-use protocols::time::Instant;
 use rustix::io::Errno;
 
 /// Action requested by a key.

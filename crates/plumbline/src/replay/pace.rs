@@ -1,6 +1,6 @@
 //! Due times of the events of a recording.
 
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 
 /// Minimum and maximum speed.
 const SPEED_RANGE: std::ops::RangeInclusive<f64> = 0.01..=1000.0;

@@ -14,7 +14,7 @@ use super::metered::{Metered, MeteredStream};
 use super::session_end::SessionEnd;
 use super::userspace_tcp::UserspaceTcp;
 use anyhow::{Context, Result};
-use protocols::meter::Account;
+use net::meter::Account;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;

@@ -28,7 +28,7 @@ use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
 use os::tty::WindowSize;
 use os::utmp::Entry;
 use password_check::CheckResult;
-use protocols::application::telnet::{Command, Event, OptionCode, ServerSettings, Side, Telnet};
+use protocols::telnet::{Command, Event, OptionCode, ServerSettings, Side, Telnet};
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

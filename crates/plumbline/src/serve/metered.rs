@@ -9,7 +9,7 @@
 //! waiting is charged to neither account.
 
 use crate::carrier::EngineContext;
-use protocols::meter::Account;
+use net::meter::Account;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;

@@ -1,7 +1,7 @@
 //! The record of a transfer in progress.
 
 use crate::files::tftp::is_out_of_space;
-use protocols::application::ftp::{self, Representation, WordFormat};
+use protocols::ftp::{self, Representation, WordFormat};
 use records::transfer::{Format, Mode, Outcome, Structure, Text, Transfer, Type};
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! State of TCP at the end of a data connection, under the same names for both stacks.
 
+use net::transport::tcp::Status;
 use os::socket::{TcpInfo, congestion_control};
-use protocols::transport::tcp::Status;
 use records::transfer::{OwnStack, Tcp, Text};
 use rustix::net::sockopt;
 use std::os::fd::AsFd;

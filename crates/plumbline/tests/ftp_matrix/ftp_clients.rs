@@ -2,8 +2,8 @@
 
 use super::ftp_servers::{Kind, Server};
 use super::matrix::TransferMode;
+use net::time::Duration;
 use os::process::Program;
-use protocols::time::Duration;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;

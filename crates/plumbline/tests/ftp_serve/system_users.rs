@@ -273,7 +273,7 @@ fn a_hanging_pam_module_delays_no_configured_user_and_ends_with_its_session() {
     last.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
     wait(1);
     server.program.signal(rustix::process::Signal::TERM).unwrap();
-    let status = server.program.wait_for_end(protocols::time::Duration::from_secs(20)).unwrap();
+    let status = server.program.wait_for_end(net::time::Duration::from_secs(20)).unwrap();
     assert_eq!(status.unwrap().code(), Some(0));
     // The programs that the modules started end too.
     let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;

@@ -3,8 +3,8 @@
 
 use crate::ftp_harness::{TestDirectories, pattern};
 use crate::login_harness::{TerminalUser, in_new_network, poll_until_timeout};
+use net::time::Duration;
 use os::process::Program;
-use protocols::time::Duration;
 use ring::digest::{SHA256, digest};
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -3,8 +3,8 @@
 
 use crate::faulty_ftp::{Cut, FaultyFtpServer, Quirk};
 use crate::own_server::TestDirectory;
-use protocols::application::ftp::data::Encoder;
-use protocols::application::ftp::{Mode, Representation};
+use protocols::ftp::data::Encoder;
+use protocols::ftp::{Mode, Representation};
 use std::fs;
 use std::process::{Command, Output, Stdio};
 

@@ -3,8 +3,8 @@
 
 use crate::TempDirectory;
 use crate::login_harness::{SERVER, TcpStack, TerminalUser, in_new_network, poll_until_timeout};
+use net::time::Duration;
 use os::process::Program;
-use protocols::time::Duration;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};

@@ -1,18 +1,18 @@
 //! A station at the other end of a serial line. It assigns an address to its peer with LLP (the low
 //! level protocol of TM-233 §5.3), and echoes over Telnet.
 
+use net::Cx;
+use net::application::Stream;
+use net::link::{Link, Llp};
+use net::meter::Meter;
+use net::rng::Rng;
+use net::station::{Opening, Scheduler, Settings, Station, TcpStreamApp};
+use net::time::Duration;
+use net::transport::tcp::{CloseReason, Profile};
 use os::clock::Monotonic;
 use os::pty::Pty;
 use os::readiness::{PollFd, PollFlags, wait};
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::application::telnet::{Event, ServerSettings, Telnet};
-use protocols::link::{Link, Llp};
-use protocols::meter::Meter;
-use protocols::rng::Rng;
-use protocols::station::{Opening, Scheduler, Settings, Station, TcpStreamApp};
-use protocols::time::Duration;
-use protocols::transport::tcp::{CloseReason, Profile};
+use protocols::telnet::{Event, ServerSettings, Telnet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};

@@ -1,6 +1,6 @@
 //! A relay of TCP connections with delay, jitter and stalls, in user space and driven by a seed.
 
-use protocols::rng::Rng;
+use net::rng::Rng;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;

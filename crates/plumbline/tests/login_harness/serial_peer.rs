@@ -3,10 +3,10 @@
 //! The program and plumb each have a pseudo-terminal. A relay connects both pseudo-terminals like a
 //! null modem.
 
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::pty::{Pty, PtyProgram};
 use os::readiness::{PollFd, PollFlags, Wake, wait};
-use protocols::time::Duration;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;

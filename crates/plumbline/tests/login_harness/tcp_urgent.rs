@@ -1,9 +1,9 @@
 //! Urgent data and resets on a kernel socket.
 
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::socket;
-use protocols::time::Duration;
 use rustix::net::{SendFlags, sockopt};
 use std::io::Read;
 use std::net::TcpStream;

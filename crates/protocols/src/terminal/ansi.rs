@@ -28,11 +28,11 @@ use super::grid::Row;
 use super::input::InputModes;
 use super::parameters::{Parameters, Sequence};
 use super::picture::{Picture, PictureCursor};
-use crate::cx::Cx;
-use crate::meter::{Account, Work};
 use crate::terminal::screen;
 use alloc::string::String;
 use core::fmt;
+use net::cx::Cx;
+use net::meter::{Account, Work};
 
 /// Maximum number of bytes that the parser stores of an operating system command (OSC), such as a
 /// window title.

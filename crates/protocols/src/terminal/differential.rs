@@ -18,7 +18,6 @@
 //! - titles, replies and modes that do not affect the screen.
 
 use super::{Attributes, Cell, Color, Style, Terminal};
-use crate::cx::testing::TestContext;
 use alacritty_terminal::Term;
 use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions;
@@ -26,6 +25,7 @@ use alacritty_terminal::index::{self, Column};
 use alacritty_terminal::term::Config;
 use alacritty_terminal::term::cell::{Cell as TheirCell, Flags};
 use alacritty_terminal::vte::ansi::{self, NamedColor, Processor};
+use net::cx::OwnedCx;
 use proptest::prelude::*;
 use std::format;
 use std::string::String;
@@ -60,7 +60,7 @@ fn run_alacritty(stream: &[u8]) -> Term<VoidListener> {
 
 fn run_terminal(stream: &[u8]) -> Terminal {
     let mut terminal = Terminal::new(COLUMNS, ROWS);
-    terminal.receive(stream, &mut TestContext::default().cx());
+    terminal.receive(stream, &mut OwnedCx::default().cx());
     terminal
 }
 

@@ -5,11 +5,11 @@ use super::parameters::Parameters;
 use super::picture::CursorShape;
 use super::screen::{self, Charset, Erase};
 use super::sgr;
-use crate::cx::Cx;
-use crate::meter::Counter;
 use alloc::format;
 use alloc::string::String;
 use core::ops::Range;
+use net::cx::Cx;
+use net::meter::Counter;
 use vte::{Params, Perform};
 
 /// Maximum length of a stored title, in characters.

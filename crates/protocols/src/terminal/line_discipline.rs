@@ -21,9 +21,9 @@
 //! The character set is NVT ASCII (RFC 854): other codes, and controls that do not move, are
 //! dropped. Nothing is echoed, since the terminal already displays the typed characters.
 
-use crate::cx::Cx;
-use crate::meter::{Account, Counter, Work};
 use alloc::vec::Vec;
+use net::cx::Cx;
+use net::meter::{Account, Counter, Work};
 
 /// Maximum number of columns of a line; characters beyond it are dropped.
 pub const COLUMNS_MAX: usize = 1024;
@@ -265,14 +265,14 @@ fn parse_escape<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::TestContext;
+    use net::cx::OwnedCx;
     use proptest::prelude::*;
     use std::string::String;
 
     /// Returns the lines read from `typed`.
     fn lines(typed: &[u8]) -> Vec<String> {
         let mut discipline = LineDiscipline::default();
-        let mut context = TestContext::default();
+        let mut context = OwnedCx::default();
         let mut rest = typed;
         let mut lines = Vec::new();
         while !rest.is_empty() {
@@ -343,7 +343,7 @@ mod tests {
     fn conventions_determine_the_editing_characters() {
         let conventions = Conventions { erase: b'<', tab_distance: 4, ..Conventions::default() };
         let mut discipline = LineDiscipline::new(conventions);
-        let mut context = TestContext::default();
+        let mut context = OwnedCx::default();
         assert_eq!(discipline.receive(b"ab<#\tc\nnext", &mut context.cx()), 7);
         assert_eq!(discipline.event().unwrap(), b"a#    c");
     }
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn bytes_outside_the_character_set_are_dropped_and_counted() {
         let mut discipline = LineDiscipline::default();
-        let mut context = TestContext::default();
+        let mut context = OwnedCx::default();
         discipline.receive(b"a\0\x07\xe9\x7f\x1bb\n", &mut context.cx());
         assert_eq!(discipline.event().unwrap(), b"ab");
         assert_eq!(context.counted(Counter::TerminalLineBytesDropped), 4);
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn no_byte_is_consumed_while_a_line_is_pending() {
         let mut discipline = LineDiscipline::default();
-        let mut context = TestContext::default();
+        let mut context = OwnedCx::default();
         assert_eq!(discipline.receive(b"one\ntwo\n", &mut context.cx()), 4);
         assert_eq!(discipline.receive(b"two\n", &mut context.cx()), 0);
         assert_eq!(discipline.event().unwrap(), b"one");
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn the_length_of_a_line_is_limited() {
         let mut discipline = LineDiscipline::default();
-        let mut context = TestContext::default();
+        let mut context = OwnedCx::default();
         discipline.receive(&[b'a'; 100_000], &mut context.cx());
         discipline.receive(b"\rb\n", &mut context.cx());
         assert_eq!(discipline.event().unwrap().len(), COLUMNS_MAX);
@@ -425,7 +425,7 @@ mod tests {
             order in any::<u64>(),
         ) {
             let mut shuffled_strikes = strikes.clone();
-            let mut rng = crate::rng::Rng::from_seed(order);
+            let mut rng = net::rng::Rng::from_seed(order);
             for at in (1..shuffled_strikes.len()).rev() {
                 shuffled_strikes.swap(at, usize::try_from(rng.below(at as u64 + 1)).unwrap());
             }

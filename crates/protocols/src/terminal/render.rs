@@ -301,9 +301,9 @@ fn find_scroll(old: &Picture, new: &Picture) -> Option<(usize, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::TestContext;
     use crate::terminal::tests::streams;
     use crate::terminal::{PictureCursor, Terminal};
+    use net::cx::OwnedCx;
     use proptest::prelude::*;
     use std::string::String;
 
@@ -311,7 +311,7 @@ mod tests {
     /// additional input `later`.
     fn draw_change(before: &str, later: &str) -> String {
         let mut terminal = Terminal::new(80, 24);
-        let mut context = TestContext::default();
+        let mut context = OwnedCx::default();
         terminal.receive(before.as_bytes(), &mut context.cx());
         let old = terminal.picture();
         terminal.receive(later.as_bytes(), &mut context.cx());
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn setting_half_of_a_wide_character_clears_the_other_half() {
         let mut terminal = Terminal::new(80, 24);
-        let mut context = TestContext::default();
+        let mut context = OwnedCx::default();
         terminal.receive("a界b".as_bytes(), &mut context.cx());
         let mut picture = terminal.picture();
         picture.set_cell(0, 2, 'x', Style::PLAIN);
@@ -381,7 +381,7 @@ mod tests {
             columns in 1..40_u16,
             rows in 1..12_u16,
         ) {
-            let mut context = TestContext::default();
+            let mut context = OwnedCx::default();
             let mut terminal = Terminal::new(columns, rows);
             let mut screen = Terminal::new(columns, rows);
             let mut old = Picture::new(columns, rows);

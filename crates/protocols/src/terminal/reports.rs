@@ -10,8 +10,8 @@ use super::parameters::Parameters;
 use super::picture::CursorShape;
 use super::screen::{self, Rectangle};
 use super::sgr;
-use crate::meter::Meter;
 use alloc::format;
+use net::meter::Meter;
 
 impl screen::Screen {
     /// DECRQM: reports a mode as set (1), reset (2) or permanently reset (4). A query for an

@@ -1,9 +1,9 @@
 //! Tests of the terminal through its public interface.
 
 use super::*;
-use crate::cx::testing::TestContext;
-use crate::meter::{Account, Clock, Costs, Counter, Meter, Work};
 use core::num::NonZeroU16;
+use net::cx::OwnedCx;
+use net::meter::{Account, Clock, Costs, Counter, Meter, Work};
 use proptest::prelude::*;
 use std::format;
 use std::string::String;
@@ -13,12 +13,12 @@ use std::vec::Vec;
 /// A terminal and the context that its methods need.
 pub(super) struct Harness {
     pub(super) terminal: Terminal,
-    context: TestContext,
+    context: OwnedCx,
 }
 
 impl Harness {
     pub(super) fn new(columns: u16, rows: u16) -> Self {
-        Self { terminal: Terminal::new(columns, rows), context: TestContext::default() }
+        Self { terminal: Terminal::new(columns, rows), context: OwnedCx::default() }
     }
 
     pub(super) fn with(columns: u16, rows: u16, input: impl AsRef<[u8]>) -> Self {

@@ -5,7 +5,7 @@ use super::session_messages::{Message, messages};
 use super::session_scenario::{Costs, Scenario};
 use super::switches::Switches;
 use crate::world::Side;
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Reason for which the daemon is woken.

@@ -2,9 +2,9 @@
 
 use super::session_scenario::Session;
 use crate::sample::exponential_time;
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::application::Stream;
+use net::time::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// One end of a session.

@@ -6,20 +6,18 @@
 //! of the file has a processing cost.
 
 use crate::sample::exponential_time;
-use protocols::Cx;
-use protocols::application::ftp::data::{Decoder, Encoder};
-use protocols::application::ftp::server::{
+use net::Cx;
+use net::meter::Work;
+use net::station::{Application, Layers};
+use net::time::{Duration, Instant};
+use net::transport::tcp::{ConnectionId, Event, Profile};
+use protocols::ftp::data::{Decoder, Encoder};
+use protocols::ftp::server::{
     Account, LoginAnswer, Opened, Operation, Outcome, Placement, Rights, Server, ServerEvent,
     ServerSettings, Transfer, TransferError, TransferId,
 };
-use protocols::application::ftp::user::{
-    DataFailure, DataStyle, Task, TaskId, User, UserEvent, UserSettings,
-};
-use protocols::application::ftp::{Name, Representation, Right, Secret, VirtualPath};
-use protocols::meter::Work;
-use protocols::station::{Application, Layers};
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{ConnectionId, Event, Profile};
+use protocols::ftp::user::{DataFailure, DataStyle, Task, TaskId, User, UserEvent, UserSettings};
+use protocols::ftp::{Name, Representation, Right, Secret, VirtualPath};
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
 

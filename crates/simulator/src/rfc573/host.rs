@@ -2,8 +2,8 @@
 
 use super::scenario::{Rates, Scenario};
 use crate::sample::exponential_time;
-use protocols::rng::Rng;
-use protocols::time::{Duration, Instant};
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 
 const HOUR_S: f64 = 3_600.0;
 

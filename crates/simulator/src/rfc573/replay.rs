@@ -18,15 +18,13 @@ use crate::faults::Faults;
 use crate::host::{Host, seed_of};
 use crate::transmission_line::{Line, Unit};
 use crate::world::{Side, Stuck, World};
-use protocols::application::ftp::user::{StoreKind, Task};
-use protocols::application::ftp::{ByteSize, Name, Representation, Type};
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Account, Costs, Work};
-use protocols::station::Settings;
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{
-    Acknowledgment, BlackHoleDetection, Profile, ReceiveWindow, SendLimit,
-};
+use net::link::{Datagram, Link};
+use net::meter::{Account, Costs, Work};
+use net::station::Settings;
+use net::time::{Duration, Instant};
+use net::transport::tcp::{Acknowledgment, BlackHoleDetection, Profile, ReceiveWindow, SendLimit};
+use protocols::ftp::user::{StoreKind, Task};
+use protocols::ftp::{ByteSize, Name, Representation, Type};
 use std::fmt;
 use std::net::Ipv4Addr;
 

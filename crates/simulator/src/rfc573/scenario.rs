@@ -2,7 +2,7 @@
 
 use super::strata::Strata;
 use crate::limits::{LIST_MAX, OutOfRange, within};
-use protocols::transport::tcp::WindowUpdate;
+use net::transport::tcp::WindowUpdate;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 

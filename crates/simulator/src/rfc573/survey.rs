@@ -2,8 +2,8 @@
 
 use super::host::{Host, days};
 use super::scenario::Scenario;
-use protocols::rng::Rng;
-use protocols::time::{Duration, Instant};
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 
 /// Result of one try to connect to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::host::{Host, days};
 use super::scenario::{Rates, Scenario};
 use super::survey::{Answer, HostValues, days_of, host_values, survey};
 use crate::table::{Extent, Figure, Row, Table};
-use protocols::rng::Rng;
+use net::rng::Rng;
 
 /// The paper's values in table I for one host: response time in seconds, availability of host and
 /// logger in percent, hours between failures of host and logger.

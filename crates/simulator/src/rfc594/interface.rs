@@ -1,6 +1,6 @@
 //! The cable between a host and its IMP, which transfers each bit with a handshake.
 
-use protocols::time::Duration;
+use net::time::Duration;
 
 /// Time per bit over a cable: a constant part for the handshake of the interfaces at both ends, and
 /// a part per foot of cable.

@@ -1,7 +1,7 @@
 //! Timing of one message from host to host, and of its RFNM and allocation.
 
 use super::interface::Interface;
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 
 /// Length of a full message, in bits.
 pub(super) const MESSAGE_BITS: u64 = 8_063;

@@ -2,7 +2,7 @@
 
 use super::subnet::{Path, Subnet};
 use crate::limits::{OutOfRange, within};
-use protocols::time::Duration;
+use net::time::Duration;
 use serde::Deserialize;
 
 /// Parameters of the hosts and the subnet between them.

@@ -4,7 +4,7 @@ use super::interface::Interface;
 use super::subnet::{MESSAGE_BITS, message_time};
 use super::subnet_scenario::Scenario;
 use crate::table::{Extent, Figure, Origin, Row, Table};
-use protocols::time::Duration;
+use net::time::Duration;
 
 /// One row of RFC 594's table.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! The application of the fault campaign, which sends a file and verifies the received file.
 
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::rng::Rng;
-use protocols::station::{Application, Layers, TcpStreamApp};
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::application::Stream;
+use net::rng::Rng;
+use net::station::{Application, Layers, TcpStreamApp};
+use net::time::{Duration, Instant};
 
 /// Sends a file, and compares received data with the expected file.
 #[derive(Debug)]

@@ -6,12 +6,12 @@ use super::soak_scenario::{Pair, Scenario};
 use crate::clock::Reading;
 use crate::host::Host;
 use crate::world::Side;
-use protocols::link::Link;
-use protocols::link::ppp::Phase;
-use protocols::meter::Counter;
-use protocols::station::Control;
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{CloseReason, State};
+use net::link::Link;
+use net::link::ppp::Phase;
+use net::meter::Counter;
+use net::station::Control;
+use net::time::{Duration, Instant};
+use net::transport::tcp::{CloseReason, State};
 
 type SoakHost = Host<PausingReader>;
 
@@ -376,7 +376,7 @@ fn side_with_dead_line(world: &Pair) -> Option<Side> {
     hosts.into_iter().find(|(_, host)| is_dead(host)).map(|(side, _)| side)
 }
 
-fn status(world: &Pair, side: Side) -> Option<protocols::transport::tcp::Status> {
+fn status(world: &Pair, side: Side) -> Option<net::transport::tcp::Status> {
     let host = match side {
         Side::User => &world.user,
         Side::Server => &world.server,

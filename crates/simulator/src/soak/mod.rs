@@ -22,9 +22,9 @@ mod network;
 mod packet_injection;
 mod soak_scenario;
 
+use net::station::Control;
+use net::time::Duration;
 pub use network::Traffic;
-use protocols::station::Control;
-use protocols::time::Duration;
 use std::fmt;
 
 /// A run that violated an invariant.

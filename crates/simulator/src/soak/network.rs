@@ -4,9 +4,9 @@ use super::packet_injection::{self, IcmpError};
 use crate::faults::Faults;
 use crate::medium::{Arrival, Medium};
 use crate::world::Side;
-use protocols::link::QUEUE_LIMIT;
-use protocols::rng::Rng;
-use protocols::time::{Duration, Instant};
+use net::link::QUEUE_LIMIT;
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! Router functions: ECN marks, fragmentation and ICMP errors, including forged ones.
 
-use protocols::checksum::Sum;
-use protocols::internet::icmpv6;
+use net::checksum::Sum;
+use net::internet::icmpv6;
 use std::net::Ipv6Addr;
 
 const ROUTER_V4: [u8; 4] = [10, 0, 0, 254];
@@ -165,7 +165,7 @@ fn error_v6(quoted: &[u8], icmp_error: IcmpError) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::internet::ipv4;
+    use net::internet::ipv4;
 
     fn datagram(len: u16) -> Vec<u8> {
         let header = ipv4::Header {

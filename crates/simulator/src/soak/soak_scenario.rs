@@ -9,16 +9,16 @@ use crate::faults::Faults;
 use crate::host::{Host, seed_of};
 use crate::transmission_line::Line;
 use crate::world::{Side, World};
-use protocols::Cx;
-use protocols::internet::addresses::Address;
-use protocols::internet::path_mtu::IPV4_FLOOR;
-use protocols::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
-use protocols::meter::{Clock, Costs, Meter, Work};
-use protocols::packet::Pool;
-use protocols::rng::Rng;
-use protocols::station::{Opening, Settings, TcpStreamApp};
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{
+use net::Cx;
+use net::internet::addresses::Address;
+use net::internet::path_mtu::IPV4_FLOOR;
+use net::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
+use net::meter::{Clock, Costs, Meter, Work};
+use net::packet::Pool;
+use net::rng::Rng;
+use net::station::{Opening, Settings, TcpStreamApp};
+use net::time::{Duration, Instant};
+use net::transport::tcp::{
     Acknowledgment, BlackHoleDetection, Congestion, KeepAlive, Profile, ReceiveWindow, SendLimit,
     UserTimeout,
 };

@@ -9,9 +9,9 @@ use super::experiments::{
 use super::workload::ScriptedUser;
 use crate::transmission_line::Line;
 use crate::world::Stuck;
-use protocols::meter::{Costs, Work};
-use protocols::station::Control;
-use protocols::time::{Duration, Instant};
+use net::meter::{Costs, Work};
+use net::station::Control;
+use net::time::{Duration, Instant};
 
 /// Time of a change of control between two empty procedures with the procedure-based scheduler
 /// (§4.2.4).
@@ -106,7 +106,7 @@ fn switches(world: &UserWorld) -> [u64; 2] {
 mod tests {
     use super::*;
     use crate::tm233::{echo, screenful};
-    use protocols::station::Scheduler;
+    use net::station::Scheduler;
 
     fn scheduler() -> Box<dyn Control> {
         Box::new(Scheduler::default())

@@ -1,6 +1,6 @@
 //! Table 6-1 of TM-233 as costs of work on the IBM Personal Computer of 1982.
 
-use protocols::meter::{Costs, Work};
+use net::meter::{Costs, Work};
 
 /// INT: 231 µs for each byte received at interrupt level, which the thesis derived from the
 /// processor's manual. The thesis does not state the cost of sending a byte, because its processor

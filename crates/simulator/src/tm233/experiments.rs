@@ -5,11 +5,11 @@ use super::workload::ScriptedUser;
 use crate::host::{Host, seed_of};
 use crate::transmission_line::Line;
 use crate::world::{Side, Stuck, World};
-use protocols::link::{Link, Llp};
-use protocols::meter::{Account, Costs, Counter, Meter, Quantity, Work};
-use protocols::station::{Opening, Settings, TcpStreamApp};
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
+use net::link::{Link, Llp};
+use net::meter::{Account, Costs, Counter, Meter, Quantity, Work};
+use net::station::{Opening, Settings, TcpStreamApp};
+use net::time::{Duration, Instant};
+use net::transport::tcp::{Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// MTU in bytes: the packet buffers of TM-233 §5.4 have 704 bytes, including four bytes of local

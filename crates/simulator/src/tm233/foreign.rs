@@ -16,11 +16,11 @@ use crate::concentrator::{Concentrator, Dropped, Settings as ConcentratorSetting
 use crate::host::{Host, seed_of};
 use crate::transmission_line::Line;
 use crate::world::{Side, Stuck, World};
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Costs, Counter};
-use protocols::station::{Opening, Settings, TcpStreamApp};
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::Profile;
+use net::link::{Datagram, Link};
+use net::meter::{Costs, Counter};
+use net::station::{Opening, Settings, TcpStreamApp};
+use net::time::{Duration, Instant};
+use net::transport::tcp::Profile;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -12,12 +12,12 @@ use super::experiments::{MTU, text};
 use super::scenario::Scenario;
 use crate::sample::exponential_time;
 use crate::transmission_line::Line;
-use protocols::Cx;
-use protocols::link::{Event, Llp};
-use protocols::meter::{Clock, Meter};
-use protocols::packet::Pool;
-use protocols::rng::Rng;
-use protocols::time::{Duration, Instant};
+use net::Cx;
+use net::link::{Event, Llp};
+use net::meter::{Clock, Meter};
+use net::packet::Pool;
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 
 /// Length of the TCP and IP headers, in bytes.
 const HEADER_LEN: usize = 40;

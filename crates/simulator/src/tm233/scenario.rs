@@ -2,9 +2,9 @@
 
 use super::experiments::Equipment;
 use crate::limits::{LIST_MAX, OutOfRange, each_within, within};
-use protocols::meter::{Costs, Work};
-use protocols::time::Duration;
-use protocols::transport::tcp::Retransmission;
+use net::meter::{Costs, Work};
+use net::time::Duration;
+use net::transport::tcp::Retransmission;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 

@@ -7,9 +7,9 @@ use super::workload::ScriptedUser;
 use crate::clock::LocalClock;
 use crate::transmission_line::Line;
 use crate::world::Side;
+use net::meter::{Account, Costs, Meter, Quantity, Work};
+use net::time::{Duration, Instant};
 use proptest::prelude::*;
-use protocols::meter::{Account, Costs, Meter, Quantity, Work};
-use protocols::time::{Duration, Instant};
 
 const KEYS: usize = 20;
 /// Injected delays in nanoseconds, each added to the cost of one kind of work. All other costs are

@@ -1,12 +1,12 @@
 //! Workloads of the two personal computers: typing, displaying text, and echoing.
 
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
-use protocols::meter::{Clock, Meter};
-use protocols::rng::Rng;
+use net::Cx;
+use net::application::Stream;
+use net::meter::{Clock, Meter};
+use net::rng::Rng;
+use net::time::{Duration, Instant};
+use protocols::telnet::{Event, ServerSettings, Telnet, UserSettings};
 use protocols::terminal::Terminal;
-use protocols::time::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// A Telnet connection, and the screen on which received data is printed. In every test of the

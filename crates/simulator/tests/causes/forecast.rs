@@ -14,9 +14,9 @@
 
 use crate::observed_session::Session;
 use crate::probe::Stage;
-use protocols::rng::Rng;
-use protocols::time::Duration;
-use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
+use net::rng::Rng;
+use net::time::Duration;
+use net::transport::tcp::{Profile, ReceiveWindow, SendLimit};
 use records::prediction::Model;
 use records::statistics::median;
 

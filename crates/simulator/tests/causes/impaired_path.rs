@@ -1,7 +1,7 @@
 //! The path between the two hosts, with at most one defect.
 
-use protocols::rng::Rng;
-use protocols::time::{Duration, Instant};
+use net::rng::Rng;
+use net::time::{Duration, Instant};
 use simulator::Side;
 use simulator::medium::{Arrival, Medium};
 

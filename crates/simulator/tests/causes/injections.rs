@@ -2,9 +2,9 @@
 
 use crate::observed_session::Session;
 use crate::probe::Stage;
-use protocols::meter::{Costs, Work};
-use protocols::time::Duration;
-use protocols::transport::tcp::{Acknowledgment, ReceiveWindow, SendLimit};
+use net::meter::{Costs, Work};
+use net::time::Duration;
+use net::transport::tcp::{Acknowledgment, ReceiveWindow, SendLimit};
 use records::verdict::CauseKind;
 
 /// Sizes of an injected cause, as indices into lists that begin with the smallest size.

@@ -5,10 +5,10 @@
 //! screenful; `d` and a length of four bytes request a file, and `u` and a length of four bytes
 //! announce an upload.
 
-use protocols::Cx;
-use protocols::station::{Application, Layers};
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{ConnectionId, Event, Profile};
+use net::Cx;
+use net::station::{Application, Layers};
+use net::time::{Duration, Instant};
+use net::transport::tcp::{ConnectionId, Event, Profile};
 use std::collections::VecDeque;
 
 /// Injected delays and sizes of the server.

@@ -3,11 +3,11 @@
 use crate::impaired_path::{ImpairedPath, PathSettings};
 use crate::login_server::{LoginServer, PORT, SCREEN_BYTES, ServerSettings};
 use crate::probe::{Probe, Stage};
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Account, Costs, Counter};
-use protocols::station::{Opening, Settings, TcpStreamApp};
-use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{Acknowledgment, Profile, ReceiveWindow, SendLimit, Status};
+use net::link::{Datagram, Link};
+use net::meter::{Account, Costs, Counter};
+use net::station::{Opening, Settings, TcpStreamApp};
+use net::time::{Duration, Instant};
+use net::transport::tcp::{Acknowledgment, Profile, ReceiveWindow, SendLimit, Status};
 use records::measurement::{Layer, LayerTime};
 use records::statistics::{median, split};
 use records::verdict::{Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path};

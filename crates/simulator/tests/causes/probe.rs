@@ -1,10 +1,10 @@
 //! The client: logs in, types keys, requests screenfuls and files, and records arrival times.
 
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::meter::Work;
+use net::Cx;
+use net::application::Stream;
+use net::meter::Work;
+use net::time::{Duration, Instant};
 use protocols::terminal::Terminal;
-use protocols::time::{Duration, Instant};
 use records::verdict::Arrival;
 
 /// A stage of the probe; the stages are executed in sequence.

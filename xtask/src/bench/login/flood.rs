@@ -12,7 +12,7 @@ use crate::bench::driver::Session;
 use crate::bench::typing::Amount;
 use crate::bench::{Report, Section, Verdict};
 use anyhow::{Context, Result, ensure};
-use protocols::time::Duration;
+use net::time::Duration;
 use records::statistics::median;
 use records::table::Table;
 use serde_json::json;

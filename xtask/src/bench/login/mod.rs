@@ -19,8 +19,8 @@ use super::rounds::{Round, Rounds};
 use super::typing::{Amount, SEED, Screen, TypedSession, show_interleaved, type_interleaved};
 use anyhow::{Context, Result, ensure};
 use harness::Harness;
+use net::rng::Rng;
 use path::Path;
-use protocols::rng::Rng;
 use records::format::UNKNOWN;
 use std::io::{self, Write};
 

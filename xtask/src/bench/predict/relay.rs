@@ -1,7 +1,7 @@
 //! A relay that lengthens the path to a server: it delays each byte by the same time.
 
 use anyhow::{Context, Result};
-use protocols::time::Duration;
+use net::time::Duration;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;

@@ -2,10 +2,10 @@
 
 use super::server::Server;
 use anyhow::{Context, Result, ensure};
+use net::Instant;
+use net::time::Duration;
 use os::clock::{Monotonic, process_cpu_time};
 use os::socket::{TcpInfo, connect_with_congestion_control};
-use protocols::Instant;
-use protocols::time::Duration;
 use records::statistics::percentile;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

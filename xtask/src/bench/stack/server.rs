@@ -16,11 +16,11 @@
 
 use super::server_networks::{self, Attachment, MTU_BYTES, Networks};
 use anyhow::{Context, Result, bail, ensure};
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::process::Program;
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::schedule;
-use protocols::time::Duration;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

@@ -6,11 +6,11 @@
 //! interfaces have an MTU of 1500 bytes, and use the offloads that the kernel supports.
 
 use anyhow::{Context, Result, ensure};
+use net::Instant;
+use net::time::Duration;
 use os::clock::Monotonic;
 use os::interface::Interface;
 use os::namespace::{self, Network};
-use protocols::Instant;
-use protocols::time::Duration;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;

@@ -4,7 +4,7 @@
 //! each kind of output has many operations of one type. All output is for a screen of 80 columns
 //! and 24 rows.
 
-use protocols::rng::Rng;
+use net::rng::Rng;
 use std::fmt::Write as _;
 
 /// A kind of output.

@@ -1,11 +1,11 @@
 //! The relay: a thread that forwards packets between two TUN devices according to a [`Wire`].
 
 use super::impairment::{Towards, Wire};
+use net::time::{Duration, Instant};
 use os::clock::Monotonic;
 use os::readiness::{PollFd, PollFlags, wait};
 use os::schedule;
 use os::tun::Tun;
-use protocols::time::{Duration, Instant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};

@@ -6,7 +6,7 @@
 use crate::files::escape_name::escaped;
 use crate::files::url::Url;
 use anyhow::{Context, Result, bail};
-use protocols::application::ftp::{Name, Secret};
+use protocols::ftp::{Name, Secret};
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::fs::File;
 use std::io::{Read, Write};

@@ -17,9 +17,9 @@ use crate::carrier::{self, HostTarget, TlsFailure, Trust, TrustedBy};
 use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
 use crate::transfer_recorder::{Record, TransferRecorder};
-use protocols::application::ftp::Name;
-use protocols::application::ftp::listing::{Collector, Dialect, UnknownLines};
-use protocols::application::ftp::user::{
+use protocols::ftp::Name;
+use protocols::ftp::listing::{Collector, Dialect, UnknownLines};
+use protocols::ftp::user::{
     DataStyle, Done, FailureReason, ListKind, ServerQuirks, Task, TlsUse, UserSettings,
 };
 use std::collections::BTreeSet;

@@ -13,14 +13,14 @@ use super::small_file::{SmallDownload, send_small_file};
 use crate::carrier::{EngineContext, TlsClient, TlsFailure, TrustedBy};
 use crate::files::pace::RateLimit;
 use crate::meters::MeterRegistry;
+use net::meter::{Account, Counter};
 use os::host::{Host, Listener};
 use os::socket::TcpInfo;
-use protocols::application::ftp::user::{
+use protocols::ftp::user::{
     DataFailure, Done, Failure, FailureReason, Features, ServerQuirks, Step, Task, TaskId, TlsUse,
     User, UserEvent, UserSettings,
 };
-use protocols::application::ftp::{Protection, Representation};
-use protocols::meter::{Account, Counter};
+use protocols::ftp::{Protection, Representation};
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;

@@ -9,9 +9,7 @@ use crate::heading;
 use crate::transfer_recorder::RecordOptions;
 use anyhow::{Context, Result, bail};
 use os::beneath::Existing;
-use protocols::application::ftp::{
-    ByteSize, Format, Mode, Representation, Structure, Type, WordFormat, data,
-};
+use protocols::ftp::{ByteSize, Format, Mode, Representation, Structure, Type, WordFormat, data};
 use std::path::PathBuf;
 
 /// Options of the connection to the server.

@@ -4,7 +4,7 @@
 
 use crate::files::escape_name::escaped;
 use os::beneath::{AtomicFile, Existing, RootDir};
-use protocols::application::ftp::Timestamp;
+use protocols::ftp::Timestamp;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;

@@ -4,8 +4,8 @@ use crate::carrier::TlsFailure;
 use crate::exit;
 use crate::files::tftp::is_out_of_space;
 use crate::transfer_recorder::local_outcome;
-use protocols::application::ftp::Severity;
-use protocols::application::ftp::user::{DataFailure, Failure, FailureReason, Step};
+use protocols::ftp::Severity;
+use protocols::ftp::user::{DataFailure, Failure, FailureReason, Step};
 use records::transfer::Outcome;
 use std::io;
 

@@ -18,7 +18,7 @@ use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
 use crate::files::url::Url;
 use anyhow::Context;
-use protocols::application::ftp::user::Task;
+use protocols::ftp::user::Task;
 use records::format::count;
 use rustix::fs::MemfdFlags;
 use std::fs::File;

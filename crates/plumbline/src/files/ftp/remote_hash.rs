@@ -9,7 +9,7 @@ use super::remote::name_of;
 use crate::files::escape_name::escaped;
 use crate::transfer_recorder::Record;
 use anyhow::{Context, anyhow};
-use protocols::application::ftp::user::Task;
+use protocols::ftp::user::Task;
 use ring::digest;
 use std::fs::File;
 use std::io;

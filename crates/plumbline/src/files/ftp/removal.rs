@@ -11,8 +11,8 @@ use super::mirror::as_json;
 use super::remote::{RemoteEntry, is_pattern, name_of};
 use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
-use protocols::application::ftp::listing::{Entry, Kind};
-use protocols::application::ftp::user::Task;
+use protocols::ftp::listing::{Entry, Kind};
+use protocols::ftp::user::Task;
 use records::format::count;
 use std::io::{BufRead, IsTerminal, Write};
 

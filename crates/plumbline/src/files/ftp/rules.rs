@@ -8,7 +8,7 @@
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};
-use protocols::application::ftp::listing::Pattern;
+use protocols::ftp::listing::Pattern;
 
 /// An include or exclude rule.
 #[derive(Clone, Debug, PartialEq, Eq)]

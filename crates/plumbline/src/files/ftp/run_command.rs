@@ -13,7 +13,7 @@ use crate::files::url::{Url, UrlScheme};
 use crate::meters::{self, MeterRegistry};
 use crate::transfer_recorder::TransferRecorder;
 use anyhow::Result;
-use protocols::application::ftp::user::{TlsUse, UserSettings};
+use protocols::ftp::user::{TlsUse, UserSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -17,9 +17,9 @@ use crate::transfer_recorder::{
     self, DataTls, Record, TICK, nanos, of_kernel, of_settled, of_userspace,
 };
 use os::context_switches::ContextSwitches;
-use protocols::application::ftp::Representation;
-use protocols::application::ftp::data::Counts;
-use protocols::application::ftp::listing::Entry;
+use protocols::ftp::Representation;
+use protocols::ftp::data::Counts;
+use protocols::ftp::listing::Entry;
 use records::transfer::{Command, DataStyle, Field, Outcome, OwnStack, Role, Stack, Tcp, Text};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;

@@ -11,8 +11,8 @@ use super::error::FtpError;
 use super::get::FtpOptions;
 use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
-use protocols::application::ftp::user::Task;
-use protocols::application::ftp::{ByteSize, Representation, Type};
+use protocols::ftp::user::Task;
+use protocols::ftp::{ByteSize, Representation, Type};
 
 /// Systems with 36-bit words.
 const SYSTEMS_OF_36_BITS: [&str; 9] =

@@ -4,7 +4,7 @@ use super::transfer::TftpTransferStats;
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::transfer_recorder::local_outcome;
-use protocols::application::tftp::{Direction, ErrorCode, Failure, Fault};
+use protocols::tftp::{Direction, ErrorCode, Failure, Fault};
 use records::format::count;
 use records::transfer::Outcome;
 use std::io;

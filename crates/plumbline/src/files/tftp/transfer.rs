@@ -11,14 +11,14 @@ use crate::carrier::EngineContext;
 use crate::files::local::{LocalSource, PIECE_BYTES, ReadStatus, Sink};
 use crate::files::pace::RateLimit;
 use crate::transfer_recorder::timed;
+use net::Instant;
+use net::meter::{Account, Counter};
+use net::time::Duration;
 use os::datagram::Inbox;
-use protocols::Instant;
-use protocols::application::tftp::{
+use protocols::tftp::{
     AgreedParameters, Direction, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender,
     UNKNOWN_TRANSFER_ID,
 };
-use protocols::meter::{Account, Counter};
-use protocols::time::Duration;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;

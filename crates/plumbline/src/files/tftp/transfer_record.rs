@@ -6,7 +6,7 @@
 use super::error::TftpError;
 use super::transfer::TftpTransferStats;
 use crate::transfer_recorder::{Record, nanos};
-use protocols::application::tftp::{Direction, Mode};
+use protocols::tftp::{Direction, Mode};
 use records::transfer::{Command, Format, Outcome, Text, Type};
 
 impl Record {

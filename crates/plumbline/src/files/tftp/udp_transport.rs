@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use os::datagram::{DatagramError, DatagramSocket, Inbox};
 use os::host::Host;
 use os::readiness::{self, Registered};
-use protocols::application::tftp::window_size_for;
+use protocols::tftp::window_size_for;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;

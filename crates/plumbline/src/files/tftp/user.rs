@@ -17,11 +17,11 @@ use crate::files::pace::RateLimit;
 use crate::meters::MeterRegistry;
 use crate::transfer_recorder::{Record, TransferRecorder, nanos};
 use anyhow::Result;
+use net::time::Duration;
 use os::host::Host;
-use protocols::application::tftp::{
+use protocols::tftp::{
     BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Mode, Options, Receiver, Request, Sender, Settings,
 };
-use protocols::time::Duration;
 use records::transfer::{Role, Stack, Text};
 use std::net::SocketAddr;
 use std::sync::Arc;

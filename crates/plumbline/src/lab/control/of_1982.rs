@@ -4,8 +4,8 @@
 use super::structure::ControlStructure;
 use super::{ControlTimes, RATES_BPS};
 use anyhow::Result;
-use protocols::meter::{Costs, Work};
-use protocols::station::{Control, Scheduler};
+use net::meter::{Costs, Work};
+use net::station::{Control, Scheduler};
 use serde_json::{Value, json};
 use simulator::table::{Row, Table};
 use simulator::tm233::control::{ibm_pc_switching_in, measure_control};

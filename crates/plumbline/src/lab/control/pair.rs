@@ -3,8 +3,8 @@
 use super::stepped_host::{EndpointRole, Host, SCREEN_KEY, SCREENFUL};
 use super::structure::ControlStructure;
 use anyhow::{Result, ensure};
+use net::meter::Work;
 use os::clock::Monotonic;
-use protocols::meter::Work;
 use std::net::Ipv4Addr;
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 83, 255, 2);

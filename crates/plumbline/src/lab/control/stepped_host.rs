@@ -3,15 +3,15 @@
 
 use super::structure::ControlStructure;
 use anyhow::Result;
+use net::Cx;
+use net::application::Stream;
+use net::link::{Datagram, Link};
+use net::meter::{Clock, Meter};
+use net::rng::Rng;
+use net::station::{Control, Opening, Settings, Station, TcpStreamApp};
+use net::transport::tcp::Profile;
 use os::clock::{Monotonic, counter};
-use protocols::Cx;
-use protocols::application::Stream;
-use protocols::application::telnet::{Event, ServerSettings, Telnet, UserSettings};
-use protocols::link::{Datagram, Link};
-use protocols::meter::{Clock, Meter};
-use protocols::rng::Rng;
-use protocols::station::{Control, Opening, Settings, Station, TcpStreamApp};
-use protocols::transport::tcp::Profile;
+use protocols::telnet::{Event, ServerSettings, Telnet, UserSettings};
 use std::net::{Ipv4Addr, SocketAddr};
 
 pub(super) const MTU: usize = 1500;

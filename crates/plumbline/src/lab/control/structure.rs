@@ -1,7 +1,7 @@
 //! Names of the compared control structures.
 
+use net::station::{Control, Scheduler};
 use os::tasking::{Kind, SpawnError, StationControl, Structure, Switch};
-use protocols::station::{Control, Scheduler};
 
 /// A control structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

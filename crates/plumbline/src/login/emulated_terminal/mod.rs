@@ -12,7 +12,7 @@ mod status_line;
 pub(super) use keys::{KeyPress, KeyReader};
 pub(super) use status_line::StatusLine;
 
-use protocols::Cx;
+use net::Cx;
 use protocols::terminal::heath19::{Event, Heath19, Key, Modifiers, Switches};
 use protocols::terminal::{
     Attributes, InputModes, MouseEncoding, MouseReports, Picture, PictureCursor, Style, Terminal,

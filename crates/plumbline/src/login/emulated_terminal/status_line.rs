@@ -2,7 +2,7 @@
 
 use super::super::session::LoginTraffic;
 use crate::carrier::CarrierStatus;
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 use records::format::{count, duration};
 use std::collections::VecDeque;
 

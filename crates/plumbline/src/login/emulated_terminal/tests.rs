@@ -4,7 +4,7 @@
 use super::super::session::LoginTraffic;
 use super::*;
 use crate::carrier::{CarrierStatus, EngineContext};
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 
 /// A local terminal with an emulated terminal drawn on it.
 struct Fixture {

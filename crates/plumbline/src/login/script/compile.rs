@@ -1,7 +1,7 @@
 //! Compiler of scripts: produces instructions and reports errors before the script runs.
 
 use super::{Expectation, Instruction, Piece, ScriptError, Template};
-use protocols::time::Duration;
+use net::time::Duration;
 use regex::RegexBuilder;
 use std::collections::BTreeMap;
 

@@ -33,7 +33,7 @@ mod tests;
 pub(super) use compile::Script;
 pub(super) use runner::{Runner, ScriptAction};
 
-use protocols::time::Duration;
+use net::time::Duration;
 use regex::Regex;
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
 use super::match_buffer::MatchBuffer;
 use super::{Expectation, Instruction, Piece, Script, Template};
-use protocols::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
 /// Default timeout of an `expect`.

@@ -1,8 +1,8 @@
 //! Tests of scripts: their actions on received text, and the errors of the compiler.
 
 use super::*;
+use net::time::Instant;
 use proptest::prelude::*;
-use protocols::time::Instant;
 
 fn runner(text: &str) -> Runner {
     let environment = [("SECRET".to_owned(), "s3$t".to_owned())].into();

@@ -5,7 +5,7 @@ use super::SerialConsole;
 use super::line_multiplexer::{ClientId, Masks};
 use os::modem_lines::{ControlLine, Purge};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, Serial, StopBits};
-use protocols::application::telnet::{ComPortCommand, Control};
+use protocols::telnet::{ComPortCommand, Control};
 
 impl SerialConsole {
     /// Executes a request as far as the rights of the client allow. Returns the reply. `masks` are

@@ -15,10 +15,10 @@ use crate::serve::log::ServeEvent as Logged;
 use crate::serve::login_session::{NO_TLS, SessionTraffic, is_connection_lost};
 use crate::serve::session_end::SessionEnd;
 use anyhow::{Context, Result};
-use protocols::application::telnet::{
+use net::meter::Counter;
+use protocols::telnet::{
     ComPortCommand, ComPortEvent, Command, Event, OptionCode, ServerSettings, Side, Telnet,
 };
-use protocols::meter::Counter;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;

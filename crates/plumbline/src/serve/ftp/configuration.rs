@@ -15,10 +15,10 @@ use super::virtual_host::{self, Site, VirtualHost, VirtualHosts};
 use crate::heading;
 use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
+use net::time::Duration;
 use os::beneath::{Kind, RootDir};
-use protocols::application::ftp::WordFormat;
-use protocols::application::ftp::server::{ServerSettings, TlsPolicy};
-use protocols::time::Duration;
+use protocols::ftp::WordFormat;
+use protocols::ftp::server::{ServerSettings, TlsPolicy};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -449,7 +449,7 @@ fn engine(table: &FtpTable) -> ServerSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::application::ftp::server::Rights;
+    use protocols::ftp::server::Rights;
 
     fn complete(text: &str, arguments: &Arguments) -> Result<Option<FtpSettings>> {
         let shared = Shared {

@@ -13,7 +13,7 @@ use super::client_hello;
 use super::socket::Socket;
 use super::tickets::{self, TOKEN_LEN};
 use crate::serve::metered::{Metered, MeteredStream};
-use protocols::meter::Account;
+use net::meter::Account;
 use rustix::net::RecvFlags;
 use std::cell::RefCell;
 use std::io;

@@ -9,10 +9,10 @@
 use super::long_work::Steps;
 use super::upload::Upload;
 use os::clock::thread_cpu_time;
-use protocols::application::ftp::Mode;
-use protocols::application::ftp::Representation;
-use protocols::application::ftp::data::{Counts, Decoded, Decoder, Encoder};
-use protocols::application::ftp::server::{FileError, TransferError};
+use protocols::ftp::Mode;
+use protocols::ftp::Representation;
+use protocols::ftp::data::{Counts, Decoded, Decoder, Encoder};
+use protocols::ftp::server::{FileError, TransferError};
 use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -224,7 +224,7 @@ impl Steps for DecodeSteps {
 mod tests {
     use super::*;
     use os::beneath::{Existing, RootDir};
-    use protocols::application::ftp::Type;
+    use protocols::ftp::Type;
 
     // attack row 149
     #[test]

@@ -13,7 +13,7 @@ use super::{Server, tickets};
 use crate::carrier::{Progress, RecordLayer, TlsWrite};
 use crate::serve::metered::Metered;
 use crate::transfer_recorder::DataTls;
-use protocols::meter::Account;
+use net::meter::Account;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;

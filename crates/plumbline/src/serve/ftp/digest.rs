@@ -1,7 +1,7 @@
 //! File digests for HASH and the related commands.
 
 use md5::{Digest as _, Md5};
-use protocols::application::ftp::HashAlgorithm;
+use protocols::ftp::HashAlgorithm;
 use ring::digest::{self, Context};
 
 pub(super) enum Digest {

@@ -2,7 +2,7 @@
 
 use super::data::Stream;
 use super::passive::PassiveListener;
-use protocols::time::Duration;
+use net::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration as StdDuration;

@@ -8,9 +8,9 @@
 use super::rights::{Access, PathRights};
 use super::user_files::{FileView, file_error};
 use os::beneath::{self, Kind, RootDir, Status};
-use protocols::application::ftp::listing::{self, Entry, ListForm, Pattern, Permissions};
-use protocols::application::ftp::server::FileError;
-use protocols::application::ftp::{Right, Timestamp, VirtualPath};
+use protocols::ftp::listing::{self, Entry, ListForm, Pattern, Permissions};
+use protocols::ftp::server::FileError;
+use protocols::ftp::{Right, Timestamp, VirtualPath};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -223,7 +223,7 @@ fn now() -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::application::ftp::server::Rights;
+    use protocols::ftp::server::Rights;
     use std::path::PathBuf;
 
     /// Creates a directory with `files` files, and a listing of the files that match `pattern`.

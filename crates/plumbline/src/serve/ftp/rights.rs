@@ -21,8 +21,8 @@
 //! creates links.
 
 use super::super::root;
-use protocols::application::ftp::server::{FileError, Rights};
-use protocols::application::ftp::{Right, VirtualPath};
+use protocols::ftp::server::{FileError, Rights};
+use protocols::ftp::{Right, VirtualPath};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -284,7 +284,7 @@ fn is_at_or_below(path: &[u8], directory: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::application::ftp::Name;
+    use protocols::ftp::Name;
 
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]

@@ -22,15 +22,15 @@ use super::virtual_host::{self, TlsName, VirtualHosts};
 use super::{DefaultTls, Server, TlsOptions};
 use crate::serve::metered::Metered;
 use crate::transfer_recorder::{self, Record};
+use net::Instant;
+use net::meter::Counter;
+use net::time::Duration;
 use os::clock::Monotonic;
-use protocols::Instant;
-use protocols::application::ftp::server::{
+use protocols::ftp::server::{
     self as engine, FileError, Login, LoginAnswer, Opened, Operation, Outcome, Placement,
     ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
-use protocols::application::ftp::{Name, VirtualPath};
-use protocols::meter::Counter;
-use protocols::time::Duration;
+use protocols::ftp::{Name, VirtualPath};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -3,8 +3,8 @@
 //! Only kernel sockets have a descriptor, with which the kernel can move file data and report TCP
 //! statistics.
 
+use net::transport::tcp::Profile;
 use os::host::{self, Host};
-use protocols::transport::tcp::Profile;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};

@@ -3,10 +3,8 @@
 use super::data::Payload;
 use super::listing::Lister;
 use super::user_files::FileView;
-use protocols::application::ftp::server::{
-    FileError, Opened, Transfer, TransferError, TransferKind,
-};
-use protocols::application::ftp::{ByteSize, Mode, Representation, Type, WordFormat};
+use protocols::ftp::server::{FileError, Opened, Transfer, TransferError, TransferKind};
+use protocols::ftp::{ByteSize, Mode, Representation, Type, WordFormat};
 
 /// Returns whether the file and the wire have different word formats. Offsets (RFC 3659) count
 /// bytes on the wire.

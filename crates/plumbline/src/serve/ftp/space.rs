@@ -10,7 +10,7 @@
 //! [`ENTRIES_MIN`] entries.
 
 use os::beneath::{Kind, RootDir, Status};
-use protocols::application::ftp::server::FileError;
+use protocols::ftp::server::FileError;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -10,6 +10,7 @@
 //! root.
 
 use anyhow::{Context, Result};
+use net::time::Duration;
 use os::beneath::RootDir;
 use os::clock::Monotonic;
 use os::fs_credentials::FsCredentials;
@@ -17,7 +18,6 @@ use os::pam::{self, PamError};
 use os::process::Program;
 use os::readiness::{self, PollFd, PollFlags};
 use os::user::User;
-use protocols::time::Duration;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::{Read, Write};
 use std::net::IpAddr;

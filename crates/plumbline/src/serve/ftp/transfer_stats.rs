@@ -7,13 +7,13 @@
 
 use super::upload::Upload;
 use crate::transfer_recorder::{DataTls, Record, nanos, of_kernel};
-use protocols::Instant;
-use protocols::application::ftp::data::Counts;
-use protocols::application::ftp::listing::ListForm;
-use protocols::application::ftp::server::{
+use net::Instant;
+use net::time::Duration;
+use protocols::ftp::data::Counts;
+use protocols::ftp::listing::ListForm;
+use protocols::ftp::server::{
     self as engine, FileError, Finished, Transfer, TransferError, TransferKind,
 };
-use protocols::time::Duration;
 use records::transfer::{Command, DataStyle, Outcome, Tcp, Text};
 use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use std::cell::{Cell, RefCell};

@@ -6,7 +6,7 @@ use super::partial::{Limits, Partials, trim};
 use super::space::Space;
 use super::user_files::{copy, file_error};
 use os::beneath::{AtomicFile, Kind, RootDir};
-use protocols::application::ftp::server::{FileError, Placement};
+use protocols::ftp::server::{FileError, Placement};
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 use rustix::pipe::{self, SpliceFlags};

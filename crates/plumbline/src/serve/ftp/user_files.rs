@@ -7,12 +7,8 @@ use super::rights::Access;
 use super::space::{Amount, Space};
 use super::upload::Upload;
 use os::beneath::{Existing, Kind, RootDir, Status};
-use protocols::application::ftp::server::{
-    FileError, Operation, Outcome, Rights, Transfer, TransferKind,
-};
-use protocols::application::ftp::{
-    Representation, Right, SetFacts, Timestamp, Type, VirtualPath, WordFormat,
-};
+use protocols::ftp::server::{FileError, Operation, Outcome, Rights, Transfer, TransferKind};
+use protocols::ftp::{Representation, Right, SetFacts, Timestamp, Type, VirtualPath, WordFormat};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;

@@ -69,7 +69,7 @@ pub(super) fn is_anonymous(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocols::application::ftp::server::Rights;
+    use protocols::ftp::server::Rights;
 
     #[test]
     fn each_user_has_a_separate_root_and_rights() {

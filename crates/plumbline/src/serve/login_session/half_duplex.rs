@@ -9,7 +9,7 @@
 
 use super::{ClientStream, LoginSession, Stage};
 use os::tty::WindowSize;
-use protocols::application::telnet::OptionCode;
+use protocols::telnet::OptionCode;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -10,7 +10,7 @@ use crate::files::tftp::{TftpError, TftpOptions, TftpTransferStats, Transfer, Tr
 use crate::transfer_recorder::nanos;
 use anyhow::Result;
 use os::beneath::Existing;
-use protocols::application::tftp::{
+use protocols::tftp::{
     self, BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Fault, Limits, Mode, Receiver, Request, Sender,
 };
 use std::io;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
 use os::host::Host;
 use os::readiness::{self, Registered};
-use protocols::application::tftp::{Fault, Request, RequestError};
+use protocols::tftp::{Fault, Request, RequestError};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

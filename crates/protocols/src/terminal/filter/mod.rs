@@ -25,9 +25,9 @@ mod tests;
 
 pub use policy::Policy;
 
-use crate::time::Instant;
 use alloc::vec::Vec;
 use modes::Modes;
+use net::time::Instant;
 use policy::{TitleLimit, Verdict};
 use unicode_width::UnicodeWidthChar;
 

@@ -25,7 +25,7 @@
 //! these answers: device attributes (CSI c, CSI > c, ESC Z), status and cursor position (CSI 5 n,
 //! CSI 6 n), modes (CSI $ p), keyboard flags (CSI ? u), and sizes (CSI 14, 16, 18, 19 t).
 
-use crate::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 
 /// Settings of a [`Filter`](super::Filter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

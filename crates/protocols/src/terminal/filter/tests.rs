@@ -250,7 +250,7 @@ fn row_72_title_floods_and_unbounded_counts_are_limited() {
     assert_eq!(filter_bytes(&flood), "\x1b]2;title\x07".repeat(32).into_bytes());
     let mut filter = Filter::new(Policy::default());
     filter.pass(flood.as_bytes(), Instant::ZERO);
-    let later = Instant::ZERO + crate::time::Duration::from_secs(1);
+    let later = Instant::ZERO + net::time::Duration::from_secs(1);
     assert_eq!(filter.pass(b"\x1b]0;t\x07", later), b"\x1b]0;t\x07");
     assert_removed(b"\x1b[65535b");
     assert_eq!(filter_bytes("\x1b[4294967297@\x1b[8;30000;30000t"), b"");

@@ -7,9 +7,9 @@
 //! byte as the column.
 
 use super::{ESC, Heath19, State};
-use crate::cx::Cx;
-use crate::meter::Counter;
 use alloc::format;
+use net::cx::Cx;
+use net::meter::Counter;
 
 /// Capacity of the work area in bytes, including the final byte.
 const WORK_MAX: usize = 16;

@@ -1,7 +1,7 @@
 //! Heath mode: the meaning of each byte after ESC.
 
 use super::{CAN, ESC, Heath19, State};
-use crate::cx::Cx;
+use net::cx::Cx;
 
 impl Heath19 {
     /// Executes the sequence ESC `byte`; returns whether the sequence is defined.

@@ -34,12 +34,12 @@ pub use keyboard::{Key, KeyCode, KeyModes, Modifiers};
 use super::ansi::ScreenEffect;
 use super::cell::Cell;
 use super::picture::{CursorShape, Picture, PictureCursor};
-use crate::cx::Cx;
-use crate::meter::{Account, Counter, Meter, Work};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use ansi::Parameters;
+use net::cx::Cx;
+use net::meter::{Account, Counter, Meter, Work};
 use screen::{ROWS, Screen};
 
 /// Capacity of the input FIFO in bytes.

@@ -7,10 +7,10 @@
 //! An erased cell is a plain space, even in reverse video.
 
 use super::glyphs;
-use crate::meter::{Meter, Work};
 use crate::terminal::cell::{Attributes, Cell, Style};
 use crate::terminal::grid::Grid;
 use core::ops::Range;
+use net::meter::{Meter, Work};
 
 /// Number of columns.
 pub(super) const COLUMNS: usize = 80;

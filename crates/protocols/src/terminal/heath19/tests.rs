@@ -2,9 +2,9 @@
 //! of the terminal; the test names begin with the item number of that list.
 
 use super::*;
-use crate::cx::testing::TestContext;
-use crate::meter::{Clock, Costs};
 use crate::terminal::{Attributes, Terminal, draw};
+use net::cx::OwnedCx;
+use net::meter::{Clock, Costs};
 use proptest::prelude::*;
 use std::borrow::ToOwned;
 use std::format;
@@ -15,14 +15,14 @@ use transmit::PAGE_BYTES_MAX;
 /// A terminal and the context that its methods need.
 struct Harness {
     terminal: Heath19,
-    context: TestContext,
+    context: OwnedCx,
 }
 
 impl Harness {
     fn new() -> Self {
         let mut terminal = Heath19::new(Switches::default());
         terminal.transmit_on_request(true);
-        Self { terminal, context: TestContext::default() }
+        Self { terminal, context: OwnedCx::default() }
     }
 
     fn with(input: impl AsRef<[u8]>) -> Self {
@@ -514,7 +514,7 @@ fn off_line_keys_go_to_the_screen_and_the_host_is_ignored() {
 #[test]
 fn in_half_duplex_keys_go_to_line_and_screen() {
     let switches = Switches { is_full_duplex: false, ..Switches::default() };
-    let mut harness = Harness { terminal: Heath19::new(switches), context: TestContext::default() };
+    let mut harness = Harness { terminal: Heath19::new(switches), context: OwnedCx::default() };
     harness.key(Key::Character(b'k'), false);
     assert_eq!((harness.take_output().as_str(), harness.terminal.text().as_str()), ("k", "k"));
 }
@@ -532,7 +532,7 @@ fn a_disabled_keyboard_sends_nothing() {
 #[test]
 fn keys_ring_the_bell_if_the_fifo_of_a_held_screen_is_full() {
     let switches = Switches { is_full_duplex: false, ..Switches::default() };
-    let mut harness = Harness { terminal: Heath19::new(switches), context: TestContext::default() };
+    let mut harness = Harness { terminal: Heath19::new(switches), context: OwnedCx::default() };
     harness.receive(cursor_sequence(23, 0) + "\x1b[\n" + &"a".repeat(127));
     harness.key(Key::F1, false);
     assert_eq!(harness.context.counted(Counter::TerminalInputOverruns), 1);
@@ -652,7 +652,7 @@ proptest! {
         settings in any::<(u8, u8)>(),
     ) {
         let switches = Switches::from_settings(settings.0, settings.1);
-        let mut harness = Harness { terminal: Heath19::new(switches), context: TestContext::default() };
+        let mut harness = Harness { terminal: Heath19::new(switches), context: OwnedCx::default() };
         for (stream, (key, modifiers)) in steps {
             harness.receive(stream);
             harness.terminal.key(key, modifiers, &mut harness.context.cx());

@@ -10,10 +10,10 @@
 
 use super::screen::{COLUMNS, ROWS};
 use super::{Heath19, OUTPUT_MAX, glyphs};
-use crate::meter::{Counter, Meter};
 use crate::terminal::cell::{Attributes, Cell};
 use alloc::vec::Vec;
 use core::ops::Range;
+use net::meter::{Counter, Meter};
 
 /// Maximum length of a page in bytes: for each cell the character and both mode changes of ANSI
 /// mode (10 bytes), and a final CR.

@@ -55,13 +55,13 @@ mod tests;
 
 use super::ansi::Terminal;
 use super::cell::{Cell, Style};
-use crate::cx::Cx;
-use crate::meter::Counter;
-use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use expectation::{Edit, ExpectedEffect, Wrap};
 use keys::{Key, KeyReader};
+use net::cx::Cx;
+use net::meter::Counter;
+use net::time::{Duration, Instant};
 use overlay::View;
 use round_trip::RoundTrip;
 

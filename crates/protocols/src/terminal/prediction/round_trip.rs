@@ -1,6 +1,6 @@
 //! The smoothed echo time, and the thresholds derived from it.
 
-use crate::time::{Duration, Instant};
+use net::time::{Duration, Instant};
 
 /// The round trip assumed before the first measurement (RFC 6298 §2.1).
 const INITIAL_ROUND_TRIP: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! Tests of the prediction in virtual time, with a simulated host.
 
 use super::*;
-use crate::cx::testing::TestContext;
 use crate::terminal::Attributes;
+use net::cx::OwnedCx;
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::format;
@@ -20,7 +20,7 @@ type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
 /// A simulated user, connection and host.
 struct World {
-    context: TestContext,
+    context: OwnedCx,
     predictor: Predictor,
     real_terminal: Terminal,
     /// A terminal that receives only the host's bytes.
@@ -34,7 +34,7 @@ struct World {
 impl World {
     fn new(round_trip_ms: u64, columns: u16, program: Program) -> Self {
         let mut world = Self {
-            context: TestContext::default(),
+            context: OwnedCx::default(),
             predictor: Predictor::new(Mode::Auto, columns, 8),
             real_terminal: Terminal::new(columns, 8),
             unpredicted_terminal: Terminal::new(columns, 8),
@@ -299,7 +299,7 @@ fn fast_echoes_are_predicted_only_in_mode_always() {
 #[test]
 fn mode_never_passes_host_output_unchanged() {
     let mut predictor = Predictor::new(Mode::Never, 80, 8);
-    let mut context = TestContext::default();
+    let mut context = OwnedCx::default();
     predictor.typed(b"a", &mut context.cx());
     predictor.show(b"\x1b[1mb", &mut context.cx());
     assert_eq!(predictor.output(), b"\x1b[1mb");

@@ -17,7 +17,6 @@ mod rectangle;
 
 pub(in crate::terminal) use rectangle::Rectangle;
 
-use crate::meter::{Counter, Meter, Work};
 use crate::terminal::cell::{Cell, Style};
 use crate::terminal::grid::{Grid, LineSize, Row};
 use crate::terminal::inert_modes::InertModes;
@@ -29,6 +28,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
+use net::meter::{Counter, Meter, Work};
 use unicode_width::UnicodeWidthChar;
 
 /// Initial distance between the tab stops in columns.

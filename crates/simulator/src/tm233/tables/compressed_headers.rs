@@ -4,7 +4,7 @@ use super::super::experiments::{Equipment, echo_with};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
-use protocols::meter::Costs;
+use net::meter::Costs;
 
 /// Returns the echo time at 19,200 bit/s with full and with compressed headers, on processors of
 /// 1982 and without processor time.

@@ -6,9 +6,9 @@ use super::super::scenario::Scenario;
 use crate::picture::{Bar, Drawing, Picture};
 use crate::table::{Row, Table};
 use crate::world::Stuck;
-use protocols::link::llp;
-use protocols::rng::Rng;
-use protocols::time::Duration;
+use net::link::llp;
+use net::rng::Rng;
+use net::time::Duration;
 use std::collections::BTreeMap;
 
 /// Returns the number of echoes for each number of ticks, at both line rates.

@@ -4,7 +4,7 @@ use super::super::experiments::{Equipment, WINDOW, echo_with, screenful_with};
 use super::super::scenario::Scenario;
 use crate::table::{Extent, Row, Table};
 use crate::world::Stuck;
-use protocols::meter::Work;
+use net::meter::Work;
 
 /// A line rate so high that the line takes no time, in bit/s.
 const RATE_BPS: u64 = 10_000_000_000;

@@ -4,7 +4,7 @@ use super::super::experiments::{Screenful, WINDOW, screenful_with, text_with};
 use super::super::scenario::Scenario;
 use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
-use protocols::meter::Account;
+use net::meter::Account;
 
 /// A row of the thesis's table: the data bytes of a packet, and its costs CRO, PCO, half of OOF,
 /// half of OOV, INT, and their sum.

@@ -5,7 +5,7 @@ use super::super::experiments::{MTU, PACKETS, WINDOW};
 use super::super::workload::ScriptedUser;
 use crate::host::Host;
 use crate::table::{Row, Table};
-use protocols::station::TcpStreamApp;
+use net::station::TcpStreamApp;
 
 /// Length of the local header in a packet buffer.
 const LOCAL_HEADER_LEN: usize = 4;

@@ -1,7 +1,7 @@
 //! Tab completion: commands, their arguments, names of the last listing, and local files.
 
 use super::commands::{COMMANDS, find, quoted, words};
-use protocols::application::ftp::WordFormat;
+use protocols::ftp::WordFormat;
 use rustyline::completion::{Completer, Pair};
 use rustyline::{Context, Helper, Highlighter, Hinter, Validator};
 use std::path::Path;

@@ -10,8 +10,8 @@ use super::super::remote::name_of;
 use super::ShellState;
 use super::commands::{help, quote_replacement};
 use crate::files::escape_name::escaped;
-use protocols::application::ftp::user::Task;
-use protocols::application::ftp::{ByteSize, Representation, Type, WordFormat};
+use protocols::ftp::user::Task;
+use protocols::ftp::{ByteSize, Representation, Type, WordFormat};
 use std::sync::atomic::Ordering;
 
 fn wrong_argument(error: &anyhow::Error) -> FtpError {

@@ -7,7 +7,7 @@
 use super::{FtpSession, TaskResult};
 use crate::serve::ftp::upload::Upload;
 use os::clock::thread_cpu_time;
-use protocols::application::ftp::server::{FileError, Placement, TransferError, TransferId};
+use protocols::ftp::server::{FileError, Placement, TransferError, TransferId};
 use std::rc::Rc;
 
 impl FtpSession {

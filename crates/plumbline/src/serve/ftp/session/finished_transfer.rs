@@ -5,7 +5,7 @@ use crate::serve::ftp::ftp_log::FtpEvent;
 use crate::serve::ftp::source::reason_of;
 use crate::serve::ftp::transfer_stats::{self, ControlTiming, ServerTransferStats};
 use crate::transfer_recorder::{Record, nanos};
-use protocols::application::ftp::server::Finished;
+use protocols::ftp::server::Finished;
 use records::transfer::Text;
 
 impl FtpSession {

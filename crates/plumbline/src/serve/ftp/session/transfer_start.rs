@@ -8,12 +8,12 @@ use crate::serve::ftp::source::open;
 use crate::serve::ftp::transfer_stats::{self, ServerTransferStats};
 use crate::serve::metered::Metered;
 use crate::transfer_recorder::timed;
+use net::meter::Account;
 use os::clock::thread_cpu_time;
-use protocols::application::ftp::server::{
+use protocols::ftp::server::{
     FileError, Opened, Transfer, TransferError, TransferId, TransferKind,
 };
-use protocols::application::ftp::{Name, Protection};
-use protocols::meter::Account;
+use protocols::ftp::{Name, Protection};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,0 +1,74 @@
+//! X-DISPLAY-LOCATION (RFC 1096): the location of the user's X display.
+//!
+//! A server sends SEND, and the user answers IS with `host:display.screen`. This discloses the
+//! user's machine and has been used to attack clients and servers, so the option is refused unless
+//! allowed.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+const IS: u8 = 0;
+const SEND: u8 = 1;
+
+/// Maximum length of a location in bytes (our choice): enough for a host name of 255 bytes and the
+/// display and screen numbers.
+const LOCATION_MAX_BYTES: usize = 264;
+
+/// A subnegotiation of X-DISPLAY-LOCATION.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::telnet) enum Message {
+    Send,
+    Is(String),
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [SEND] => Some(Self::Send),
+            [IS, location @ ..] => {
+                let is_location = location.len() <= LOCATION_MAX_BYTES
+                    && !location.is_empty()
+                    && location.iter().all(u8::is_ascii_graphic);
+                is_location.then(|| Self::Is(location.iter().copied().map(char::from).collect()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send => f.write_str("SEND"),
+            Self::Is(location) => write!(f, "IS {location}"),
+        }
+    }
+}
+
+/// Returns the content of a SEND subnegotiation.
+pub(in crate::telnet) fn build_send() -> [u8; 1] {
+    [SEND]
+}
+
+/// Returns the content of an IS subnegotiation with the graphic ASCII characters of `location`, up
+/// to the maximum length.
+pub(in crate::telnet) fn build_is(location: &str) -> Vec<u8> {
+    let graphic = location.bytes().filter(u8::is_ascii_graphic).take(LOCATION_MAX_BYTES);
+    core::iter::once(IS).chain(graphic).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_location_of_the_user_gets_a_command_onto_the_wire(location in any::<String>()) {
+            let content = build_is(&location);
+            prop_assert!(content.len() <= 1 + LOCATION_MAX_BYTES);
+            prop_assert!(content[1..].iter().all(u8::is_ascii_graphic));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! TOGGLE-FLOW-CONTROL (RFC 1372): whether the user's terminal acts on XOFF and XON.
+//!
+//! The server sends OFF when a program wants to receive these two characters as data, and ON
+//! afterwards. It also specifies whether only XON or any character resumes the output.
+
+use core::fmt;
+
+/// How the terminal treats XOFF and XON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControl {
+    /// XOFF and XON are data and do not stop or resume the output.
+    Off,
+    /// XOFF stops the output, XON resumes it.
+    On,
+    /// Any character resumes the output.
+    RestartAny,
+    /// Only XON resumes the output.
+    RestartXon,
+}
+
+impl FlowControl {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [0] => Some(Self::Off),
+            [1] => Some(Self::On),
+            [2] => Some(Self::RestartAny),
+            [3] => Some(Self::RestartXon),
+            _ => None,
+        }
+    }
+
+    pub(in crate::telnet) const fn content(self) -> [u8; 1] {
+        [match self {
+            Self::Off => 0,
+            Self::On => 1,
+            Self::RestartAny => 2,
+            Self::RestartXon => 3,
+        }]
+    }
+}
+
+impl fmt::Display for FlowControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Off => "OFF",
+            Self::On => "ON",
+            Self::RestartAny => "RESTART-ANY",
+            Self::RestartXon => "RESTART-XON",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parsed_values_are_written_back_equal(content in prop::collection::vec(any::<u8>(), 0..3)) {
+            if let Some(flow) = FlowControl::parse(&content) {
+                prop_assert_eq!(&flow.content()[..], &content[..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! TERMINAL-TYPE (RFC 1091), including MTTS.
+//!
+//! A server sends SEND, and the user answers IS with a name. If the server sends SEND again, the
+//! user sends the next name that it supports. The user repeats the last name, which indicates the
+//! end of the list, and then starts again. The name that was sent last is in effect. A name has at
+//! most 40 characters and should be registered; UNKNOWN stands for a missing name.
+//!
+//! MUDs ask three times: for the program, for the terminal, and for `MTTS` with a number whose bits
+//! give the capabilities of the program. The fourth answer repeats the third.
+
+use crate::telnet::Event;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+const IS: u8 = 0;
+const SEND: u8 = 1;
+
+/// Maximum length of a terminal name in bytes: the limit of the registry (RFC 1700).
+const NAME_MAX_BYTES: usize = 40;
+
+/// Maximum number of names sent or requested (our choice).
+const NAMES_MAX: usize = 16;
+
+/// Description of the user's program for a MUD (Mud Terminal Type Standard).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mtts {
+    /// Name of the program, sent before the name of the terminal.
+    pub program: String,
+    /// Capability bits: 1 ANSI, 2 VT100, 4 UTF-8, 8 256 colors, 16 mouse, 32 OSC color palette, 64
+    /// screen reader, 128 proxy, 256 true color, 512 MNES, 1024 MSLP, 2048 TLS.
+    pub bits: u32,
+}
+
+/// A subnegotiation of TERMINAL-TYPE.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::telnet) enum Message {
+    Send,
+    Is(String),
+    Mtts(u32),
+}
+
+impl Message {
+    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+        match content {
+            [SEND] => Some(Self::Send),
+            [IS, b'M', b'T', b'T', b'S', b' ', bits @ ..] => {
+                let bits = core::str::from_utf8(bits).ok()?;
+                bits.parse().ok().map(Self::Mtts)
+            }
+            [IS, name @ ..] => {
+                let is_name = name.len() <= NAME_MAX_BYTES
+                    && !name.is_empty()
+                    && name.iter().all(u8::is_ascii_graphic);
+                is_name.then(|| Self::Is(name.iter().copied().map(char::from).collect()))
+            }
+            [] | [_, ..] => None,
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send => f.write_str("SEND"),
+            Self::Is(name) => write!(f, "IS {name}"),
+            Self::Mtts(bits) => write!(f, "IS MTTS {bits}"),
+        }
+    }
+}
+
+/// Returns the content of a SEND subnegotiation.
+pub(in crate::telnet) fn build_send() -> [u8; 1] {
+    [SEND]
+}
+
+/// The names that a user sends, one for each SEND.
+#[derive(Debug)]
+pub(in crate::telnet) struct Names {
+    names: Vec<String>,
+    sent_count: usize,
+}
+
+impl Names {
+    pub(in crate::telnet) fn new(
+        first_name: &str,
+        other_names: &[String],
+        in_upper_case: bool,
+        mtts: Option<&Mtts>,
+    ) -> Self {
+        let clean = |text: &str| name(text, in_upper_case);
+        let mut names = Vec::new();
+        names.extend(mtts.map(|mtts| clean(&mtts.program)));
+        names.push(clean(first_name));
+        if let Some(mtts) = mtts {
+            names.push(String::from("MTTS ") + &mtts.bits.to_string());
+        } else {
+            names.extend(other_names.iter().take(NAMES_MAX - 1).map(|other| clean(other)));
+        }
+        Self { names, sent_count: 0 }
+    }
+
+    /// Restarts the list.
+    pub(in crate::telnet) fn restart(&mut self) {
+        self.sent_count = 0;
+    }
+
+    /// Returns the content of an IS subnegotiation with the next name.
+    pub(in crate::telnet) fn answer(&mut self) -> Vec<u8> {
+        let name = self.names.get(self.sent_count).or(self.names.last());
+        let mut content = Vec::from([IS]);
+        content.extend_from_slice(name.map_or(b"UNKNOWN".as_slice(), |name| name.as_bytes()));
+        // The last name is repeated once, and then the list restarts.
+        self.sent_count = if self.sent_count < self.names.len() { self.sent_count + 1 } else { 0 };
+        content
+    }
+}
+
+/// State of a server's requests for terminal names.
+#[derive(Debug)]
+pub(in crate::telnet) struct TerminalTypeQuery {
+    last_name: Option<String>,
+    request_count: usize,
+    requests_max: usize,
+}
+
+impl TerminalTypeQuery {
+    pub(in crate::telnet) fn new(names_max: usize) -> Self {
+        Self { last_name: None, request_count: 0, requests_max: names_max.clamp(1, NAMES_MAX) }
+    }
+
+    /// Returns the content of the first SEND subnegotiation.
+    pub(in crate::telnet) fn first_request(&mut self) -> [u8; 1] {
+        self.last_name = None;
+        self.request_count = 1;
+        build_send()
+    }
+
+    /// Processes a terminal name. Returns whether to send another SEND, and the event to report.
+    pub(in crate::telnet) fn on_name(&mut self, name: String) -> (bool, Option<Event<'static>>) {
+        if self.requests_max > 1 && self.last_name.as_ref() == Some(&name) {
+            // The user repeats the last name to end its list.
+            self.request_count = self.requests_max;
+            return (false, None);
+        }
+        self.last_name = Some(name.clone());
+        (self.may_ask_again(), Some(Event::TerminalType(name)))
+    }
+
+    /// Processes the MTTS capability bits, which are a user's last answer.
+    pub(in crate::telnet) fn on_mtts(&mut self, bits: u32) -> Event<'static> {
+        self.request_count = self.requests_max;
+        Event::Mtts(bits)
+    }
+
+    fn may_ask_again(&mut self) -> bool {
+        let is_allowed = self.request_count < self.requests_max;
+        self.request_count += usize::from(is_allowed);
+        is_allowed
+    }
+}
+
+/// Returns the first 40 graphic ASCII characters of `name`.
+fn name(name: &str, in_upper_case: bool) -> String {
+    let graphic = name.chars().filter(char::is_ascii_graphic).take(NAME_MAX_BYTES);
+    let name: String =
+        graphic.map(|c| if in_upper_case { c.to_ascii_uppercase() } else { c }).collect();
+    if name.is_empty() { String::from("UNKNOWN") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent_names(names: &mut Names, count: usize) -> Vec<String> {
+        let text = |content: Vec<u8>| String::from_utf8(content[1..].to_vec()).unwrap();
+        (0..count).map(|_| text(names.answer())).collect()
+    }
+
+    #[test]
+    fn the_last_name_is_sent_twice_and_then_the_list_restarts() {
+        let mut names = Names::new("xterm", &["vt100".into()], false, None);
+        assert_eq!(sent_names(&mut names, 4), ["xterm", "vt100", "vt100", "xterm"]);
+    }
+
+    #[test]
+    fn the_third_answer_to_a_mud_contains_the_capability_bits() {
+        let mtts = Mtts { program: "PLUMB".into(), bits: 2061 };
+        let mut names = Names::new("xterm", &["vt100".into()], false, Some(&mtts));
+        assert_eq!(sent_names(&mut names, 4), ["PLUMB", "xterm", "MTTS 2061", "MTTS 2061"]);
+        assert_eq!(Message::parse(b"\0MTTS 2061"), Some(Message::Mtts(2061)));
+        assert_eq!(Message::parse(b"\0MTTS 99999999999"), None);
+    }
+
+    #[test]
+    fn a_server_asks_until_a_name_is_repeated_or_the_limit_is_reached() {
+        let mut query = TerminalTypeQuery::new(3);
+        query.first_request();
+        assert!(query.on_name("a".into()).0);
+        assert!(query.on_name("b".into()).0);
+        assert_eq!(query.on_name("b".into()), (false, None));
+        query.first_request();
+        let request_count = ["a", "b", "c", "d"].map(|name| query.on_name(name.into()).0);
+        assert_eq!(request_count, [true, true, false, false]);
+    }
+}
