@@ -67,6 +67,7 @@ pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod socket;
+pub mod state_directory;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod super_datagram_tests;

@@ -1,6 +1,6 @@
 //! `plumb`: logs in, transfers files, and reports where the time went.
 
-mod carrier;
+mod address_families;
 mod cli;
 mod demo;
 mod exit;
@@ -14,7 +14,6 @@ mod meters;
 mod recording;
 mod replay;
 mod serve;
-mod state_dir;
 mod stats;
 mod terminal_filter;
 mod transfer_recorder;

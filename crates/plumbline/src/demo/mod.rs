@@ -10,7 +10,6 @@ mod local_server;
 mod page;
 mod remote_station;
 
-use crate::carrier::{self, EngineContext, Outcome, Route, SerialLink};
 use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use crate::measure::{
@@ -18,6 +17,7 @@ use crate::measure::{
     SessionResults, measurement, style, waterfall,
 };
 use anyhow::{Context, Result, bail};
+use carrier::{self, EngineContext, Outcome, Route, SerialLink};
 use laboratory::Laboratory;
 use net::Cx;
 use net::meter::{Clock, Meter};

@@ -6,12 +6,11 @@ use super::local::{LocalSource, Sink, SinkError};
 use super::progress::{Progress, print_message};
 use super::tftp::{self, Operation, Stop, TftpReport, TransferSpec};
 use super::url::{Url, UrlScheme};
-use crate::carrier;
 use crate::exit::{self, Failure};
 use crate::files::escape_name::escaped;
-use crate::meters::{self, MeterRegistry};
 use crate::transfer_recorder::{TransferRecorder, summary, time_breakdown};
 use anyhow::{Result, anyhow};
+use carrier::meters::{self, MeterRegistry};
 use net::time::Duration;
 use os::beneath::Existing;
 use protocols::tftp::{AgreedParameters, Direction};
@@ -167,8 +166,12 @@ fn run(
 ) -> exit::Result {
     let UrlScheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
     let began = Instant::now();
-    let lookup_result =
-        carrier::addresses(&url.target, common.connection.family, &common.connection.via, None);
+    let lookup_result = carrier::addresses(
+        &url.target,
+        common.connection.family.families(),
+        &common.connection.via,
+        None,
+    );
     let addresses = lookup_result.map_err(|error| report_local_error(&error))?;
     let addresses = addresses.map_err(|none| exit::remote_failure(none.to_string()))?;
     let spec = TransferSpec {

@@ -6,8 +6,8 @@
 //!
 //! A password is never printed.
 
-use crate::carrier::HostTarget;
 use anyhow::{Context, Result, bail};
+use carrier::HostTarget;
 use protocols::ftp::user::TlsUse;
 use protocols::tftp::{Mode, SERVER_PORT};
 use std::fmt;

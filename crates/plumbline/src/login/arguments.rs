@@ -7,9 +7,10 @@ use super::predicted::Predict;
 use super::session_settings::{
     Echo, Escape, LineEnd, LoginProtocol, LoginSettings, Mode, PromptStyle, TlsUse,
 };
-use crate::carrier::{self, Route};
+use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use crate::terminal_filter::TerminalFilter;
+use carrier::{self, Route};
 use clap::ArgGroup;
 use net::time::Duration;
 use protocols::telnet::EndOfLine;
@@ -49,7 +50,7 @@ pub(crate) struct Arguments {
           default_value = "kernel", verbatim_doc_comment, help_heading = heading::CONNECTION)]
     pub(super) via: Route,
     #[command(flatten)]
-    pub(super) family: carrier::AddressFamilies,
+    pub(super) family: AddressFamilyOptions,
     /// Timeout for opening the connection, in seconds
     #[arg(long, value_name = "seconds", default_value_t = carrier::DEFAULT_TIMEOUT.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=86_400),

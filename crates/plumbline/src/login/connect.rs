@@ -10,13 +10,11 @@ use super::session::{Login, Stage};
 use super::session_settings::{Echo, LoginProtocol, LoginSettings, TlsUse};
 use super::status_page;
 use super::terminal_input::LocalTerminal;
-use crate::carrier::{
-    self, EndedSession, EngineContext, HostTarget, MaybeTls, Outcome, Route, Trust,
-};
 use crate::exit::{self, Failure};
-use crate::meters::{self, MeterRegistry};
 use crate::recording::{Header, SessionRecorder};
 use anyhow::{Context, Result};
+use carrier::meters::{self, MeterRegistry};
+use carrier::{self, EndedSession, EngineContext, HostTarget, MaybeTls, Outcome, Route, Trust};
 use net::time::Duration;
 use records::format::count;
 use std::collections::BTreeMap;
@@ -221,15 +219,16 @@ impl Connector<'_> {
         let arguments = self.arguments;
         // No stop signal is passed: the terminal mode is still unchanged, so a signal may terminate
         // plumb.
-        let addresses = match carrier::addresses(target, arguments.family, &arguments.via, None)? {
-            Ok(addresses) => addresses,
-            Err(why) => {
-                return Ok(AttemptResult::NotConnected(
-                    Box::new(login),
-                    ConnectError::Temporary(why.to_string()),
-                ));
-            }
-        };
+        let addresses =
+            match carrier::addresses(target, arguments.family.families(), &arguments.via, None)? {
+                Ok(addresses) => addresses,
+                Err(why) => {
+                    return Ok(AttemptResult::NotConnected(
+                        Box::new(login),
+                        ConnectError::Temporary(why.to_string()),
+                    ));
+                }
+            };
         if self.is_verbose {
             let target = target.clone();
             let via = arguments.via.clone();

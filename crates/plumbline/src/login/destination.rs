@@ -1,8 +1,8 @@
 //! Destination of a login: a host by Telnet, with or without TLS; a host by plain TCP; a local
 //! serial line; or a serial line behind a console server (RFC 2217).
 
-use crate::carrier::{self, HostTarget};
 use anyhow::{Context, Result, bail};
+use carrier::{self, HostTarget};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;

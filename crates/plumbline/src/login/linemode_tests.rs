@@ -4,7 +4,7 @@
 use super::super::session_settings::LoginSettings;
 use super::super::terminal_input::LocalTerminal;
 use super::*;
-use crate::carrier::EngineContext;
+use carrier::EngineContext;
 use net::application::Stream;
 use protocols::telnet::{
     Event, LinemodeEvent, OptionSet, ServerSettings, SpecialCharacter, Telnet,

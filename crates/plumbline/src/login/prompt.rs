@@ -10,7 +10,7 @@ use super::prompt_command::{Command, HELP, LETTERS_HELP, SendArgument, Setting, 
 use super::session::{Login, Stage};
 use super::session_settings::{Echo, LineEnd, Mode, PromptStyle};
 use super::status_page;
-use crate::carrier::CarrierStatus;
+use carrier::CarrierStatus;
 use net::Cx;
 use net::meter::Account;
 use net::time::Instant;

@@ -8,7 +8,7 @@ use super::prompt::KeyTarget;
 use super::script::ScriptAction;
 use super::session::{Login, Stage};
 use super::session_settings::{LoginProtocol, LoginSettings, Mode, TlsUse};
-use crate::carrier::{TlsParameters, TrustedBy};
+use carrier::{TlsParameters, TrustedBy};
 use net::Cx;
 use net::time::Duration;
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};

@@ -2,7 +2,7 @@
 
 use super::super::terminal_input::LocalTerminal;
 use super::*;
-use crate::carrier::{EngineContext, StreamSession};
+use carrier::{EngineContext, StreamSession};
 use net::application::Stream;
 use protocols::telnet::Compressor;
 

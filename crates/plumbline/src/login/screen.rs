@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn cx_of<T>(run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
-        run(&mut crate::carrier::EngineContext::new(false).unwrap().cx())
+        run(&mut carrier::EngineContext::new(false).unwrap().cx())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::super::predicted::Predict;
 use super::super::session_settings::{Escape, LineEnd, PromptStyle};
 use super::*;
-use crate::carrier::EngineContext;
+use carrier::EngineContext;
 use proptest::prelude::*;
 use protocols::telnet::EndOfLine;
 use protocols::terminal::prediction::Mode as Showing;

@@ -6,7 +6,7 @@ use super::paging::WrappedText;
 use super::prompt::StatusRequest;
 use super::session::Login;
 use super::session_settings::LineEnd;
-use crate::carrier::CarrierStatus;
+use carrier::CarrierStatus;
 use net::meter::Account;
 use net::time::Duration;
 use net::transport::tcp::Status;

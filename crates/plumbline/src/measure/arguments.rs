@@ -2,9 +2,10 @@
 
 use super::schedule::{Schedule, duration, large_size, size};
 use super::target::MeasureTarget;
-use crate::carrier::{self, AddressFamilies, Route};
+use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use anyhow::{Result, bail};
+use carrier::{self, Route};
 use net::time::Duration;
 use std::path::PathBuf;
 
@@ -104,7 +105,7 @@ pub(crate) struct Arguments {
           default_value = "kernel", help_heading = heading::CONNECTION)]
     pub(super) via: Route,
     #[command(flatten)]
-    pub(super) family: AddressFamilies,
+    pub(super) family: AddressFamilyOptions,
     /// Timeout in seconds for opening the connection, and for any expected data
     #[arg(long, default_value_t = carrier::DEFAULT_TIMEOUT.as_secs(), value_name = "seconds",
           value_parser = clap::value_parser!(u64).range(1..=86_400),

@@ -9,7 +9,7 @@ use super::prompt::{Prompts, Wait};
 use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };
-use crate::carrier::CarrierStatus;
+use carrier::CarrierStatus;
 use net::Cx;
 use net::time::{Duration, Instant};
 

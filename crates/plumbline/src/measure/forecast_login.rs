@@ -9,7 +9,7 @@ use super::login_session::SessionResults;
 use super::observed_session::{self, echoes};
 use super::record::{Carrier, Circumstances};
 use super::screen_output::SCREENFUL_CELLS;
-use crate::carrier::CarrierStatus;
+use carrier::CarrierStatus;
 use records::measurement::Phases;
 use records::prediction::{self, Forecast, Model, Prediction, Quantity};
 use records::verdict::{Arrival, Flow, Observation, Path};

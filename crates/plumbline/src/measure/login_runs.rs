@@ -9,12 +9,12 @@ use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{Carrier, Circumstances, measurement, nanos, waterfall};
 use super::target::SerialTarget;
-use crate::carrier::{
+use crate::exit::Failure;
+use anyhow::Result;
+use carrier::{
     self, EndedSession, EngineContext, HostTarget, MaybeTls, NoAddress, Outcome, Route,
     StreamSession, Trust,
 };
-use crate::exit::Failure;
-use anyhow::Result;
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
 use records::html::Section;
@@ -185,7 +185,7 @@ impl Logins<'_> {
         };
         let failure = |outcome, reason: &str| TryFailure::new(outcome, Failure::RemoteHost, reason);
         let interrupt = self.interrupts.descriptor()?;
-        let family = self.arguments.family;
+        let family = self.arguments.family.families();
         let via = &self.arguments.via;
         let lookup_began_at = context.clock.now();
         let addresses = match carrier::addresses(target, family, via, Some(interrupt.as_fd()))? {

@@ -26,8 +26,8 @@ use super::screen_output::{
 };
 use super::short_output::ShortOutputs;
 use super::timestamps::SpentTime;
-use crate::carrier::{AckPolicy, CarrierStatus, Outcome, StreamSession};
 use anyhow::Result;
+use carrier::{AckPolicy, CarrierStatus, Outcome, StreamSession};
 use net::Cx;
 use net::application::Stream;
 use net::meter::Counter;

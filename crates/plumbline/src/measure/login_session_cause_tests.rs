@@ -9,7 +9,7 @@ use super::login_session::{Login, MeasureSession, SessionParameters};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{Carrier, Circumstances, measurement};
-use crate::carrier::{CarrierStatus, Outcome, Route, StreamSession};
+use carrier::{CarrierStatus, Outcome, Route, StreamSession};
 use impaired_path::{ImpairedPath, PathSettings};
 use net::Cx;
 use net::application::Stream;

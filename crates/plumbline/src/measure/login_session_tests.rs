@@ -6,7 +6,7 @@ use super::prompt::{Prompt, Prompts};
 use super::record::{Carrier, Circumstances, measurement};
 use super::target::SerialTarget;
 use super::timestamps::SpentTime;
-use crate::carrier::{CarrierStatus, Outcome, Route, StreamSession};
+use carrier::{CarrierStatus, Outcome, Route, StreamSession};
 use net::Cx;
 use net::application::Stream;
 use net::meter::{Clock, Meter};

@@ -8,7 +8,7 @@ use super::login_session::SessionResults;
 use super::record::{Circumstances, nanos};
 use super::screen_output::ReceivedOutput;
 use super::timestamps::Rates;
-use crate::carrier::CarrierStatus;
+use carrier::CarrierStatus;
 use net::time::Duration;
 use records::measurement::PromptKind;
 use records::verdict::{

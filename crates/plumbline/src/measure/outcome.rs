@@ -1,8 +1,8 @@
 //! Outcome of a try at a target.
 
-use crate::carrier::NoAddress;
 use crate::exit::Failure;
 use crate::files::ftp::{FailureStage, ProbeError};
+use carrier::NoAddress;
 use records::Measurement;
 use records::accuracy::Accuracy;
 use records::html::Section;

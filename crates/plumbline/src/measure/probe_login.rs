@@ -8,8 +8,8 @@
 use super::console::MeasureConsole;
 use super::echo::KILL_LINE;
 use super::prompt::{Prompt, Prompts, Wait};
-use crate::carrier::{CarrierStatus, Outcome, StreamSession};
 use anyhow::Result;
+use carrier::{CarrierStatus, Outcome, StreamSession};
 use net::Cx;
 use net::application::Stream;
 use net::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use super::prompt::Prompt;
 use super::target::SerialTarget;
 use super::timestamps::{LAYERS, Rates, SpentTime};
 use super::{forecast_login, observed, observed_session};
-use crate::carrier::{CarrierStatus, Route};
+use carrier::{CarrierStatus, Route};
 use net::meter::Account;
 use net::time::{Duration, Instant};
 use net::transport::tcp::Status;

@@ -10,9 +10,9 @@
 //! pauses of the user. An output then counts as a screenful only if it covers a large part of a
 //! screen without a pause of [`FLOW_PAUSE_NS`], the shortest interval between two keys.
 
-use crate::carrier::EngineContext;
 use crate::recording::{self, Kind, Lines, ReadError, RecordedEvent};
 use anyhow::{Context, Result};
+use carrier::EngineContext;
 use net::Instant;
 use net::time::Duration;
 use protocols::terminal::Terminal;

@@ -1,8 +1,8 @@
 //! A running plumb, measured by its meters: its activity between two readings.
 
 use super::interrupt::Interrupts;
-use crate::meters::{MeterReport, request_process_report};
 use anyhow::Result;
+use carrier::meters::{MeterReport, request_process_report};
 use net::Instant;
 use net::time::Duration;
 use os::clock::Monotonic;

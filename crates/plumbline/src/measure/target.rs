@@ -1,7 +1,6 @@
 //! Target of a measurement: a login over Telnet or a serial line, files of a server, a recorded
 //! session, or a running plumb.
 
-use crate::carrier;
 use crate::files::url::Url;
 use crate::login::line_settings;
 use anyhow::{Context, Result, bail};

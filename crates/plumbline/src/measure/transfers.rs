@@ -7,13 +7,12 @@ use super::outcome::{TryFailure, TryResults};
 use super::progress::ProgressLine;
 use super::record::{empty_record, nanos};
 use super::schedule::sizes;
-use crate::carrier;
 use crate::exit::Failure;
 use crate::files::ftp::{self, ProbeOptions, ProbePlan};
 use crate::files::tftp::{self, TransferSpec};
 use crate::files::url::{Url, UrlScheme};
-use crate::meters::MeterRegistry;
 use anyhow::Result;
+use carrier::meters::MeterRegistry;
 use net::time::Duration;
 use protocols::tftp::Mode;
 use records::accuracy::Accuracy;
@@ -190,7 +189,7 @@ impl Files<'_> {
     fn probe_options(&self) -> ProbeOptions {
         ProbeOptions {
             via: self.arguments.via.clone(),
-            family: self.arguments.family,
+            family: self.arguments.family.families(),
             timeout_s: u32::try_from(self.arguments.timeout).unwrap_or(u32::MAX),
             user: self.arguments.login.clone(),
             ca: self.arguments.ca.clone(),
@@ -201,17 +200,18 @@ impl Files<'_> {
         let started_at = Instant::now();
         let target = &self.url.target;
         let via = &self.arguments.via;
-        let addresses = match carrier::addresses(target, self.arguments.family, via, None)? {
-            Ok(addresses) => addresses,
-            Err(reason) => {
-                let reason = reason.to_string();
-                return Ok(Err(TryFailure::new(
-                    AttemptOutcome::NoAddress,
-                    Failure::RemoteHost,
-                    &reason,
-                )));
-            }
-        };
+        let addresses =
+            match carrier::addresses(target, self.arguments.family.families(), via, None)? {
+                Ok(addresses) => addresses,
+                Err(reason) => {
+                    let reason = reason.to_string();
+                    return Ok(Err(TryFailure::new(
+                        AttemptOutcome::NoAddress,
+                        Failure::RemoteHost,
+                        &reason,
+                    )));
+                }
+            };
         Ok(Ok(TransferSpec {
             host: target.host.clone(),
             addresses,

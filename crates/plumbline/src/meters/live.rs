@@ -1,9 +1,8 @@
 //! Periodically updated display of the meters on a terminal.
 
-use super::client;
-use super::meter_report::MeterReport;
 use super::meter_table::{EarlierReading, columns, process_lines, total_lines};
 use anyhow::{Context, Result};
+use carrier::meters::MeterReport;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout};
@@ -73,7 +72,7 @@ struct View {
 
 impl View {
     fn read(&mut self, path: &Path) {
-        match client::request_report(path) {
+        match carrier::meters::request_report(path) {
             Ok(report) => self.before = Some(std::mem::replace(&mut self.report, report)),
             // The last report stays visible.
             Err(_) => self.has_ended = true,
@@ -156,9 +155,9 @@ fn cell(column: usize, text: &str) -> Cell<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::meter_report::Primitive;
     use super::super::meter_table::example;
     use super::*;
+    use carrier::meters::Primitive;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

@@ -1,6 +1,6 @@
 //! The meters as text: a row for each account, and the totals per transaction below the rows.
 
-use super::meter_report::{Figures, MeterReport, Primitive, Readings, RecentWindow};
+use carrier::meters::{Figures, MeterReport, Primitive, Readings, RecentWindow};
 use records::format::{UNKNOWN, count, duration, duration_or_unknown};
 use records::table::Table;
 
@@ -211,7 +211,7 @@ fn push_wrapped(out: &mut String, sentence: &str, width: usize) {
 /// A report of a server with two sessions, one of which has ended, for tests.
 #[cfg(test)]
 pub(super) fn example() -> MeterReport {
-    use super::meter_report::Group;
+    use carrier::meters::Group;
     let primitive = |name: &str, visits, ns, p99: u64, share| Primitive {
         name: name.to_owned(),
         visits,

@@ -1,45 +1,17 @@
-//! `plumb meters`, which displays the meters of a running plumb, and the server that publishes
-//! these meters.
-//!
-//! A long-running command has a [`MeterRegistry`] with the counter blocks of its meters and a
-//! [`MeterServer`] that serves them: a socket in a directory that only its user may enter. The
-//! working threads write the counter blocks all the time, and the thread of the server reads them
-//! on request. A request does not stop, wake or query any working thread.
+//! `plumb meters`, which displays the meters of a running plumb.
 
-mod client;
 mod live;
-mod meter_report;
 mod meter_table;
-mod registry;
-mod server;
-mod socket_path;
-
-pub(crate) use client::request_process_report;
-pub(crate) use meter_report::MeterReport;
-pub(crate) use registry::{MeterRegistry, Registration};
-pub(crate) use server::MeterServer;
 
 use crate::exit::{self, Failure};
 use crate::heading;
 use anyhow::{Context, Result, anyhow};
+use carrier::meters::{MeterReport, request_process_report, request_report, running_processes};
 use records::format::duration;
 use records::table::Table;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// Minimum run time for publishing meters; a shorter run ends before a user could read them.
-const PUBLISH_AFTER: Duration = Duration::from_secs(1);
-
-/// Serves the meters of `registry` once the run has lasted [`PUBLISH_AFTER`], until the future is
-/// dropped.
-pub(crate) async fn serve_long_run(registry: Arc<MeterRegistry>) {
-    tokio::time::sleep(PUBLISH_AFTER).await;
-    // Ignored: the command runs without published meters.
-    let _server = MeterServer::open(&registry);
-    std::future::pending::<()>().await;
-}
 
 /// Introduction of `plumb meters --help`.
 pub(crate) const ABOUT: &str = "\
@@ -90,12 +62,12 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let running = client::running_processes();
+    let running = running_processes();
     if arguments.list {
         return list(&running, arguments.json).map_err(|error| print_error(&error));
     }
     let path = choose(arguments.pid, &running, arguments.json)?;
-    let first_report = client::request_report(&path).map_err(|error| {
+    let first_report = request_report(&path).map_err(|error| {
         exit::print_error(&error);
         Failure::NothingMeasured
     })?;
@@ -182,7 +154,7 @@ fn write_all(
         write(&text)?;
         let Some(every) = every else { return Ok(()) };
         std::thread::sleep(every);
-        match client::request_report(path) {
+        match request_report(path) {
             Ok(next) => report = next,
             Err(_) => return Ok(()),
         }

@@ -4,9 +4,9 @@
 //! that pin the certificate at first use receive the same certificate later. Its private key is
 //! readable by the owner only.
 
-use crate::carrier::fingerprint;
-use crate::state_dir::state_directory;
 use anyhow::{Context, Result};
+use carrier::fingerprint;
+use os::state_directory::state_directory;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -8,7 +8,6 @@
 
 use super::configuration::File;
 use super::{Arguments, ftp_settings, prepare_logins, tftp};
-use crate::carrier;
 use crate::exit::{self, Failure};
 use anyhow::Result;
 use std::io::{self, Write};

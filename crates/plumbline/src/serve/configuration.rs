@@ -183,8 +183,8 @@ impl Configuration {
 fn default_addresses(is_root: bool) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
     let offset = if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
     let on_loopback = [
-        SocketAddr::from((Ipv4Addr::LOCALHOST, crate::carrier::TELNET_PORT + offset)),
-        SocketAddr::from((Ipv6Addr::LOCALHOST, crate::carrier::TELNET_PORT + offset)),
+        SocketAddr::from((Ipv4Addr::LOCALHOST, carrier::TELNET_PORT + offset)),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, carrier::TELNET_PORT + offset)),
     ];
     let on_all_addresses = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, TELNETS_PORT + offset))];
     (on_loopback.to_vec(), on_all_addresses.to_vec())

@@ -8,7 +8,7 @@
 //! account on return. The time of TLS is thus separated from that of the system calls below it, and
 //! waiting is charged to neither account.
 
-use crate::carrier::EngineContext;
+use carrier::EngineContext;
 use net::meter::Account;
 use std::cell::RefCell;
 use std::fmt;
@@ -118,7 +118,7 @@ impl<S: AsyncWrite + Unpin, M: Metered> AsyncWrite for MeteredStream<S, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meters::MeterRegistry;
+    use carrier::meters::MeterRegistry;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     struct TestServer(RefCell<EngineContext>);

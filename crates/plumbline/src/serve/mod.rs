@@ -39,15 +39,15 @@ mod user_file;
 mod users;
 mod userspace_tcp;
 
-use crate::carrier::{self, BorrowedContext, EngineContext, Route};
 use crate::exit::{self, Failure};
 use crate::heading;
-use crate::meters::{self, MeterRegistry};
 use crate::stats::journal_directory;
 use crate::transfer_recorder::RecordOptions;
 use accept::{ListenerOptions, StartTls};
 use admission::Admission;
 use anyhow::{Context, Result, bail};
+use carrier::meters::{self, MeterRegistry};
+use carrier::{self, BorrowedContext, EngineContext, Route};
 use configuration::{Configuration, File};
 use console::{ConsoleFile, SerialConsole};
 use descriptor::EventLoop;

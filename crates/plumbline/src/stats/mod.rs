@@ -13,10 +13,10 @@ mod transfer_tables;
 
 use crate::exit::{self, Failure, print_error};
 use crate::heading;
-use crate::state_dir::state_directory;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
 use grid::Grid;
+use os::state_directory::state_directory;
 use records::aggregate::{Aggregate, Extreme};
 use records::store::{DivisionAxis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};

@@ -13,10 +13,10 @@ use super::error::FtpError;
 use super::get::FtpOptions;
 use super::remote::{Audit, name_of, now};
 use super::session_timing::{Opening, SessionTiming};
-use crate::carrier::{self, HostTarget, TlsFailure, Trust, TrustedBy};
 use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
 use crate::transfer_recorder::{Record, TransferRecorder};
+use carrier::{self, HostTarget, TlsFailure, Trust, TrustedBy};
 use protocols::ftp::Name;
 use protocols::ftp::listing::{Collector, Dialect, UnknownLines};
 use protocols::ftp::user::{

@@ -2,12 +2,13 @@
 
 use super::error::FtpError;
 use super::get::FtpOptions;
-use crate::carrier::{AddressFamilies, Route};
+use crate::address_families::AddressFamilyOptions;
 use crate::files::hosts::HostSettings;
 use crate::files::url::{Url, UrlScheme, UrlType};
 use crate::heading;
 use crate::transfer_recorder::RecordOptions;
 use anyhow::{Context, Result, bail};
+use carrier::Route;
 use os::beneath::Existing;
 use protocols::ftp::{ByteSize, Format, Mode, Representation, Structure, Type, WordFormat, data};
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub(in crate::files) struct ConnectionOptions {
           default_value = "kernel", help_heading = heading::CONNECTION)]
     pub(in crate::files) via: Route,
     #[command(flatten)]
-    pub(in crate::files) family: AddressFamilies,
+    pub(in crate::files) family: AddressFamilyOptions,
     /// Give up after this many seconds without an answer or data from the server
     #[arg(long, value_name = "seconds", default_value_t = 25,
           value_parser = clap::value_parser!(u32).range(1..=86_400),

@@ -1,7 +1,7 @@
 //! Transports of the control connection: a kernel socket or a stream of the user-space host, in
 //! plaintext or with TLS.
 
-use crate::carrier::{TlsClient, TlsFailure, TrustedBy, fingerprint};
+use carrier::{TlsClient, TlsFailure, TrustedBy, fingerprint};
 use rustix::net::SendFlags;
 use std::io;
 use std::net::SocketAddr;

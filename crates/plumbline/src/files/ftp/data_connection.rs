@@ -6,8 +6,8 @@
 
 use super::control_stream::ByteStream;
 use super::secured::Secured;
-use crate::carrier::TlsClient;
 use crate::transfer_recorder::DataTls;
+use carrier::TlsClient;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,9 +1,9 @@
 //! Errors of FTP operations, and their messages.
 
-use crate::carrier::TlsFailure;
 use crate::exit;
 use crate::files::tftp::is_out_of_space;
 use crate::transfer_recorder::local_outcome;
+use carrier::TlsFailure;
 use protocols::ftp::Severity;
 use protocols::ftp::user::{DataFailure, Failure, FailureReason, Step};
 use records::transfer::Outcome;

@@ -12,11 +12,11 @@ use super::error::FtpError;
 use super::remote::{join, name_of};
 use super::run_command::{Interrupt, run_command_unreported};
 use super::session_timing::Opening;
-use crate::carrier::{AddressFamilies, Route};
 use crate::exit;
 use crate::files::escape_name::escaped;
 use crate::files::url::Url;
 use crate::transfer_recorder::{Record, RecordOptions, nanos};
+use carrier::{AddressFamilies, Route};
 use os::schedule::{run_queue_wait, thread_run_queue_wait};
 use os::tcp_counters::duplicate_segments_in;
 use protocols::ftp::listing::{Entry, Kind};
@@ -225,7 +225,7 @@ fn run(
 ) -> Result<ProbeResult, ProbeError> {
     let connection = ConnectionOptions {
         via: probe_options.via.clone(),
-        family: probe_options.family,
+        family: probe_options.family.into(),
         timeout: probe_options.timeout_s,
         user: probe_options.user.clone(),
         ca: probe_options.ca.clone(),

@@ -6,13 +6,13 @@ use super::client_session::Shared;
 use super::command_options::ConnectionOptions;
 use super::data_transfer::ArrivalLog;
 use super::error::FtpError;
-use crate::carrier::{self, Trust};
 use crate::exit;
 use crate::files::progress::Progress;
 use crate::files::url::{Url, UrlScheme};
-use crate::meters::{self, MeterRegistry};
 use crate::transfer_recorder::TransferRecorder;
 use anyhow::Result;
+use carrier::meters::{self, MeterRegistry};
+use carrier::{self, Trust};
 use protocols::ftp::user::{TlsUse, UserSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -135,7 +135,8 @@ fn new_connector(
     };
     let account = FtpCredentials::of(url, connection.user.as_deref())?;
     let began = Instant::now();
-    let resolved = carrier::addresses(&url.target, connection.family, &connection.via, None)?;
+    let resolved =
+        carrier::addresses(&url.target, connection.family.families(), &connection.via, None)?;
     let resolve_time = began.elapsed();
     let addresses = resolved.map_err(|none| FtpError::NoAddress(none.to_string()))?;
     let host = carrier::open_host(&connection.via, CONNECTIONS_MAX, carrier::FILES)?;

@@ -1,8 +1,8 @@
 //! TLS on a data connection, in the thread that moves the data.
 
 use super::data_connection::TcpConnection;
-use crate::carrier::{Progress, RecordLayer, TlsWrite};
 use crate::transfer_recorder::DataTls;
+use carrier::{Progress, RecordLayer, TlsWrite};
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,10 +7,10 @@
 use super::error::{TftpError, is_out_of_space};
 use super::outbox::Outbox;
 use super::udp_transport::UdpTransport;
-use crate::carrier::EngineContext;
 use crate::files::local::{LocalSource, PIECE_BYTES, ReadStatus, Sink};
 use crate::files::pace::RateLimit;
 use crate::transfer_recorder::timed;
+use carrier::EngineContext;
 use net::Instant;
 use net::meter::{Account, Counter};
 use net::time::Duration;

@@ -10,13 +10,13 @@
 use super::error::TftpError;
 use super::transfer::{Stop, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
 use super::udp_transport::UdpTransport;
-use crate::carrier::{self, EngineContext, Route};
 use crate::files::escape_name::escaped;
 use crate::files::local::{LocalSource, Sink};
 use crate::files::pace::RateLimit;
-use crate::meters::MeterRegistry;
 use crate::transfer_recorder::{Record, TransferRecorder, nanos};
 use anyhow::Result;
+use carrier::meters::MeterRegistry;
+use carrier::{self, EngineContext, Route};
 use net::time::Duration;
 use os::host::Host;
 use protocols::tftp::{

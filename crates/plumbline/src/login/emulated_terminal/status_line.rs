@@ -1,7 +1,7 @@
 //! Status line: echo time, traffic and the limiting factor.
 
 use super::super::session::LoginTraffic;
-use crate::carrier::CarrierStatus;
+use carrier::CarrierStatus;
 use net::time::{Duration, Instant};
 use records::format::{count, duration};
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 
 use super::super::session::LoginTraffic;
 use super::*;
-use crate::carrier::{CarrierStatus, EngineContext};
+use carrier::{CarrierStatus, EngineContext};
 use net::time::{Duration, Instant};
 
 /// A local terminal with an emulated terminal drawn on it.

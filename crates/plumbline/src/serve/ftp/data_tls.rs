@@ -10,9 +10,9 @@
 
 use super::socket::Socket;
 use super::{Server, tickets};
-use crate::carrier::{Progress, RecordLayer, TlsWrite};
 use crate::serve::metered::Metered;
 use crate::transfer_recorder::DataTls;
+use carrier::{Progress, RecordLayer, TlsWrite};
 use net::meter::Account;
 use std::fmt;
 use std::io::{self, ErrorKind};

@@ -3,12 +3,12 @@
 use super::super::root::Rights;
 use super::tftp_log::TftpEvent;
 use super::{RunningTransfer, Server};
-use crate::carrier::EngineContext;
 use crate::files::local::{LocalSource, Sink};
 use crate::files::pace::RateLimit;
 use crate::files::tftp::{TftpError, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
 use crate::transfer_recorder::nanos;
 use anyhow::Result;
+use carrier::EngineContext;
 use os::beneath::Existing;
 use protocols::tftp::{
     self, BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Fault, Limits, Mode, Receiver, Request, Sender,

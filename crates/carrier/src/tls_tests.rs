@@ -2,7 +2,7 @@
 
 use super::super::pins::Pins;
 use super::*;
-use crate::carrier::EngineContext;
+use crate::EngineContext;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::path::PathBuf;
 use tokio_rustls::rustls::crypto::ring;

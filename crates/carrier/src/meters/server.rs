@@ -29,7 +29,7 @@ const STACK_BYTES: usize = 512 * 1024;
 
 /// The server. Dropping this value stops the thread and removes the socket.
 #[derive(Debug)]
-pub(crate) struct MeterServer {
+pub struct MeterServer {
     path: PathBuf,
     stop_event: Arc<OwnedFd>,
 }
@@ -40,7 +40,7 @@ impl MeterServer {
     /// # Errors
     ///
     /// Returns an error if no directory for the socket can be created, or the error of the kernel.
-    pub(crate) fn open(registry: &Arc<MeterRegistry>) -> io::Result<Self> {
+    pub fn open(registry: &Arc<MeterRegistry>) -> io::Result<Self> {
         Self::open_in(&socket_path::directories(), registry)
     }
 

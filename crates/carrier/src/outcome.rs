@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 /// Outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// The remote host, or both ends, closed the connection.
     Closed,
     /// The local user or program ended the session.
@@ -24,7 +24,7 @@ impl Outcome {
     /// a failure. `was_open` distinguishes the loss of an open connection from a failure to open a
     /// connection. The message of a timeout contains `timeout_s` and the number of the host's
     /// other addresses.
-    pub(crate) fn failure(
+    pub fn failure(
         self,
         was_open: bool,
         address: SocketAddr,

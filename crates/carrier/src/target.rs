@@ -1,7 +1,6 @@
 //! Connection target: a host and a port, as typed by the user.
 
 use super::Route;
-use crate::heading;
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
 use os::readiness::{self, PollFd, PollFlags};
@@ -13,11 +12,11 @@ use std::sync::mpsc;
 use std::{fmt, io, thread};
 
 /// Default port of Telnet servers.
-pub(crate) const TELNET_PORT: u16 = 23;
+pub const TELNET_PORT: u16 = 23;
 
 /// Host name or address, and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostTarget {
+pub struct HostTarget {
     /// Name or address.
     pub host: String,
     /// Port.
@@ -46,7 +45,7 @@ impl HostTarget {
     /// # Errors
     ///
     /// Returns an error if the host is invalid or no port is known.
-    pub(crate) fn parse(text: &str, default_port: Option<u16>) -> Result<Self> {
+    pub fn parse(text: &str, default_port: Option<u16>) -> Result<Self> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
             // More than one colon without brackets is an IPv6 address.
@@ -71,7 +70,7 @@ impl HostTarget {
 /// # Errors
 ///
 /// Returns an error if `text` is neither a port number nor one of these names.
-pub(crate) fn parse_port(text: &str) -> Result<u16> {
+pub fn parse_port(text: &str) -> Result<u16> {
     match text {
         "telnet" => return Ok(TELNET_PORT),
         "echo" => return Ok(7),
@@ -93,28 +92,29 @@ impl fmt::Display for HostTarget {
 }
 
 /// Address families that may be used.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct AddressFamilies {
-    /// Use IPv4 only
-    #[arg(short = '4', conflicts_with = "ipv6", help_heading = heading::CONNECTION)]
-    ipv4: bool,
-    /// Use IPv6 only
-    #[arg(short = '6', help_heading = heading::CONNECTION)]
-    ipv6: bool,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressFamilies {
+    /// IPv4 and IPv6.
+    #[default]
+    Both,
+    /// IPv4 only.
+    Ipv4,
+    /// IPv6 only.
+    Ipv6,
 }
 
 impl AddressFamilies {
     fn has(self, address: &SocketAddr) -> bool {
         match address {
-            SocketAddr::V4(_) => !self.ipv6,
-            SocketAddr::V6(_) => !self.ipv4,
+            SocketAddr::V4(_) => self != Self::Ipv6,
+            SocketAddr::V6(_) => self != Self::Ipv4,
         }
     }
 }
 
 /// Reason why a target has no usable address.
 #[derive(Debug)]
-pub(crate) enum NoAddress {
+pub enum NoAddress {
     /// The user interrupted the lookup.
     Interrupted,
     /// The name has no address.
@@ -163,7 +163,7 @@ impl fmt::Display for NoAddress {
 ///
 /// Returns an error if the machine has no threads or descriptors left. The inner error reports that
 /// the target has no address of these families.
-pub(crate) fn addresses(
+pub fn addresses(
     target: &HostTarget,
     family: AddressFamilies,
     via: &Route,
@@ -177,7 +177,7 @@ pub(crate) fn addresses(
     };
     addresses.retain(|address| family.has(address) && (address.is_ipv4() || via.has_ipv6()));
     if addresses.is_empty() {
-        let is_ipv6_wanted = family.ipv6;
+        let is_ipv6_wanted = family == AddressFamilies::Ipv6;
         let is_route_ipv4_only = !via.has_ipv6();
         return Ok(Err(NoAddress::OtherFamily { host, is_ipv6_wanted, is_route_ipv4_only }));
     }
@@ -256,16 +256,13 @@ mod tests {
         addresses(&target, family, &via, None).unwrap().map_err(|why| why.to_string())
     }
 
-    const ONLY_IPV4: AddressFamilies = AddressFamilies { ipv4: true, ipv6: false };
-    const ONLY_IPV6: AddressFamilies = AddressFamilies { ipv4: false, ipv6: true };
-
     #[test]
     fn an_address_of_an_excluded_family_is_not_used() {
-        assert!(resolve("192.0.2.1", ONLY_IPV4, "kernel").is_ok());
-        assert!(resolve("2001:db8::1", ONLY_IPV6, "kernel").is_ok());
-        let error = resolve("2001:db8::1", ONLY_IPV4, "kernel").unwrap_err();
+        assert!(resolve("192.0.2.1", AddressFamilies::Ipv4, "kernel").is_ok());
+        assert!(resolve("2001:db8::1", AddressFamilies::Ipv6, "kernel").is_ok());
+        let error = resolve("2001:db8::1", AddressFamilies::Ipv4, "kernel").unwrap_err();
         assert_eq!(error, "2001:db8::1 has no IPv4 address");
-        let error = resolve("192.0.2.1", ONLY_IPV6, "tun:plumb0").unwrap_err();
+        let error = resolve("192.0.2.1", AddressFamilies::Ipv6, "tun:plumb0").unwrap_err();
         assert_eq!(error, "192.0.2.1 has no IPv6 address");
     }
 

@@ -31,18 +31,18 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Security parameters of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct TlsParameters {
+pub struct TlsParameters {
     /// TLS version and cipher suite.
-    pub(crate) protocol: String,
+    pub protocol: String,
     /// SHA-256 of the server's certificate.
-    pub(crate) fingerprint: String,
+    pub fingerprint: String,
     /// Basis of the trust in the certificate.
-    pub(crate) trusted_by: TrustedBy,
+    pub trusted_by: TrustedBy,
 }
 
 /// Basis of the trust in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TrustedBy {
+pub enum TrustedBy {
     /// The certificate matches the pinned certificate.
     Pin,
     /// The certificate is the first certificate of the server, and was pinned.
@@ -57,7 +57,7 @@ pub(crate) enum TrustedBy {
 
 /// Reason why TLS was not established or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TlsFailure {
+pub enum TlsFailure {
     /// The certificate differs from the pinned certificate.
     CertificateChanged {
         /// Server, as written in the pin file.
@@ -128,20 +128,20 @@ impl fmt::Display for TlsFailure {
 }
 
 /// A session, in TLS or in plaintext.
-pub(crate) struct MaybeTls<S> {
+pub struct MaybeTls<S> {
     /// The session.
-    pub(crate) session: S,
+    pub session: S,
     trust: Option<Trust>,
     timeout: Duration,
     state: State,
     /// Encrypted output for the carrier, once TLS has begun.
     ciphertext: Vec<u8>,
     /// Reason why TLS failed, which ends the session.
-    pub(crate) refusal: Option<TlsFailure>,
+    pub refusal: Option<TlsFailure>,
     /// Whether the peer closed the connection without close_notify.
-    pub(crate) is_truncated: bool,
+    pub is_truncated: bool,
     /// Duration of the handshake, once it is complete.
-    pub(crate) handshake: Option<Duration>,
+    pub handshake: Option<Duration>,
     began_at: Option<Instant>,
     is_from_start: bool,
 }
@@ -164,12 +164,12 @@ enum State {
 
 impl<S: StreamSession> MaybeTls<S> {
     /// Creates a session that starts in TLS.
-    pub(crate) fn from_start(session: S, trust: Trust, timeout: Duration) -> Self {
+    pub fn from_start(session: S, trust: Trust, timeout: Duration) -> Self {
         Self { is_from_start: true, ..Self::on_request(session, Some(trust), timeout) }
     }
 
     /// Creates a session that switches to TLS on its own request, if `trust` is present.
-    pub(crate) fn on_request(session: S, trust: Option<Trust>, timeout: Duration) -> Self {
+    pub fn on_request(session: S, trust: Option<Trust>, timeout: Duration) -> Self {
         Self {
             session,
             trust,

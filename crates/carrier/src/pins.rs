@@ -20,7 +20,7 @@ pub(crate) struct Pins {
 impl Pins {
     /// Returns the file of the current user.
     pub(crate) fn of_user() -> Self {
-        Self { path: crate::state_dir::state_directory().join("known_hosts") }
+        Self { path: os::state_directory::state_directory().join("known_hosts") }
     }
 
     #[cfg(test)]

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// Route to the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Route {
+pub enum Route {
     /// The kernel's TCP/IP.
     #[default]
     Kernel,
@@ -41,7 +41,7 @@ pub(crate) enum Route {
 
 /// Local addresses as specified by the user, each with its prefix length in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LocalAddresses {
+pub struct LocalAddresses {
     /// IPv4 address.
     pub(super) ipv4: Option<(Ipv4Addr, u8)>,
     /// IPv6 address.
@@ -72,7 +72,7 @@ impl LocalAddresses {
 
 /// Link protocol of a serial line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SerialLink {
+pub enum SerialLink {
     /// Low Level Protocol of TM-233.
     Llp {
         /// Whether TCP headers are compressed. The peer must be configured alike.
@@ -94,7 +94,7 @@ pub(crate) enum SerialLink {
 
 impl SerialLink {
     /// LLP without header compression.
-    pub(crate) const LLP: Self = Self::Llp { compresses_headers: false };
+    pub const LLP: Self = Self::Llp { compresses_headers: false };
 
     fn from_name(name: &str) -> Option<Self> {
         Some(match name {
@@ -134,7 +134,7 @@ const DEFAULT_RATE_BPS: u32 = 9_600;
 
 impl Route {
     /// Returns whether this route supports IPv6.
-    pub(crate) fn has_ipv6(&self) -> bool {
+    pub fn has_ipv6(&self) -> bool {
         !matches!(self, Self::Serial { .. })
     }
 }

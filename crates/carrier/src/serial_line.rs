@@ -23,7 +23,7 @@ const QUIET_TIMEOUT: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// Returns an error if the line does not exist, does not support the settings or is unplugged.
-pub(crate) fn run_on_serial_line<S: StreamSession>(
+pub fn run_on_serial_line<S: StreamSession>(
     session: S,
     device: &Path,
     settings: LineSettings,

@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An Ethernet segment and the station's addresses on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub struct Segment {
     /// Device through which the station reaches the segment.
     port: Port,
     /// Local addresses. If there is no address, the station requests an IPv4 address by DHCP. If
@@ -31,7 +31,7 @@ pub(crate) struct Segment {
 
 /// A device that carries Ethernet frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Port {
+pub enum Port {
     /// TAP interface with this name; created if it does not exist.
     Tap(String),
     /// Interface of the kernel, through a packet socket.

@@ -120,7 +120,7 @@ async fn connect<S: StreamSession>(
 
 /// Maps the error of a socket to an outcome of the connection; errors of the local host are
 /// returned as errors.
-pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
+pub fn outcome_of(error: io::Error) -> Result<Outcome> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {

@@ -13,16 +13,16 @@ use std::net::Ipv4Addr;
 /// hundred sessions.
 const PACKETS: usize = 512;
 /// TCP profile of interactive login connections.
-pub(crate) const LOGINS: Profile = Profile::LOGINS;
+pub const LOGINS: Profile = Profile::LOGINS;
 /// TCP profile of file transfer connections.
-pub(crate) const FILES: Profile = Profile::FILES;
+pub const FILES: Profile = Profile::FILES;
 
 /// Checks that a host with many connections can run on `via`, before any device is opened.
 ///
 /// # Errors
 ///
 /// Returns an error for a serial line, because only one host is at its other end.
-pub(crate) fn check_host_supported(via: &Route) -> Result<()> {
+pub fn check_host_supported(via: &Route) -> Result<()> {
     if matches!(via, Route::Serial { .. }) {
         bail!(
             "a serial line leads to one host only, and this command needs a network: use tun: or \
@@ -38,7 +38,7 @@ pub(crate) fn check_host_supported(via: &Route) -> Result<()> {
 /// # Errors
 ///
 /// Returns an error that names the remedy if the device is missing or cannot be configured.
-pub(crate) fn open_host(via: &Route, connections: usize, profile: Profile) -> Result<Option<Host>> {
+pub fn open_host(via: &Route, connections: usize, profile: Profile) -> Result<Option<Host>> {
     if matches!(via, Route::Kernel) {
         return Ok(None);
     }

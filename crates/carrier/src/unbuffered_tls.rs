@@ -35,7 +35,7 @@ const INCOMING_MAX_BYTES: usize = 128 * 1024;
 const ALERT_STEPS_MAX: usize = 4;
 
 /// One end of a TLS connection.
-pub(crate) struct RecordLayer {
+pub struct RecordLayer {
     role: TlsRole,
     /// Received ciphertext that is not decrypted yet lies from `begin` to `end`.
     incoming: Vec<u8>,
@@ -81,15 +81,18 @@ enum TlsRole {
 
 /// Data or alert to encrypt as soon as the state of the connection permits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum TlsWrite<'a> {
+pub enum TlsWrite<'a> {
+    /// Nothing to encrypt.
     Nothing,
+    /// Data.
     Data(&'a [u8]),
+    /// The alert that ends the sending direction.
     CloseNotify,
 }
 
 /// Result of one call to the TLS library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// More work is ready; call [`RecordLayer::process`] again at once.
     Again,
     /// More input is needed. The peer may be waiting for the pending output first.
@@ -113,10 +116,7 @@ impl RecordLayer {
     /// # Errors
     ///
     /// Returns an error if the configuration permits no handshake.
-    pub(crate) fn client(
-        configuration: Arc<ClientConfig>,
-        name: ServerName<'static>,
-    ) -> io::Result<Self> {
+    pub fn client(configuration: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
         let connection = UnbufferedClientConnection::new(configuration, name);
         Ok(Self::new(TlsRole::Client(connection.map_err(io::Error::other)?)))
     }
@@ -126,7 +126,7 @@ impl RecordLayer {
     /// # Errors
     ///
     /// Returns an error if the configuration permits no handshake.
-    pub(crate) fn server(configuration: Arc<ServerConfig>) -> io::Result<Self> {
+    pub fn server(configuration: Arc<ServerConfig>) -> io::Result<Self> {
         let connection = UnbufferedServerConnection::new(configuration);
         Ok(Self::new(TlsRole::Server(connection.map_err(io::Error::other)?)))
     }
@@ -144,12 +144,12 @@ impl RecordLayer {
     }
 
     /// Returns the time spent in the TLS library, without the time of the data callback.
-    pub(crate) fn library_time(&self) -> Duration {
+    pub fn library_time(&self) -> Duration {
         self.stopwatch.spent()
     }
 
     /// Returns the parameters negotiated so far.
-    pub(crate) fn negotiated_state(&self) -> &CommonState {
+    pub fn negotiated_state(&self) -> &CommonState {
         match &self.role {
             TlsRole::Client(connection) => connection,
             TlsRole::Server(connection) => connection,
@@ -157,18 +157,18 @@ impl RecordLayer {
     }
 
     /// Returns whether the handshake is still in progress.
-    pub(crate) fn is_handshaking(&self) -> bool {
+    pub fn is_handshaking(&self) -> bool {
         self.negotiated_state().is_handshaking()
     }
 
     /// Returns whether the peer has sent close_notify.
-    pub(crate) const fn has_ended(&self) -> bool {
+    pub const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
     /// Returns the free part of the input buffer, limited to `at_most` bytes or the maximum length
     /// of a record, whichever is larger. The slice is empty if the input is not a valid record.
-    pub(crate) fn room(&mut self, at_most: usize) -> &mut [u8] {
+    pub fn room(&mut self, at_most: usize) -> &mut [u8] {
         // The remaining input is a part of a record, or of a handshake message in several records.
         self.incoming.copy_within(self.begin..self.end, 0);
         self.end -= self.begin;
@@ -182,7 +182,7 @@ impl RecordLayer {
     }
 
     /// Marks the first `count` bytes of [`Self::room`] as received.
-    pub(crate) fn mark_received(&mut self, count: usize) {
+    pub fn mark_received(&mut self, count: usize) {
         self.end = self.incoming.len().min(self.end + count);
         if self.end == self.incoming.len() {
             // The read filled the buffer; more input may be waiting.
@@ -197,12 +197,12 @@ impl RecordLayer {
     }
 
     /// Returns the ciphertext to send.
-    pub(crate) fn output(&self) -> &[u8] {
+    pub fn output(&self) -> &[u8] {
         self.outgoing.get(self.sent_len..self.outgoing_len).unwrap_or_default()
     }
 
     /// Marks the first `count` bytes of [`Self::output`] as sent.
-    pub(crate) fn mark_sent(&mut self, count: usize) {
+    pub fn mark_sent(&mut self, count: usize) {
         self.sent_len += count;
         if self.sent_len >= self.outgoing_len {
             self.sent_len = 0;
@@ -217,7 +217,7 @@ impl RecordLayer {
     ///
     /// Returns the error of the TLS library; the output then contains the alert for the peer.
     /// Returns [`ErrorKind::NotConnected`] for data that can no longer be sent.
-    pub(crate) fn process(
+    pub fn process(
         &mut self,
         write: TlsWrite<'_>,
         each: &mut dyn FnMut(&[u8]),

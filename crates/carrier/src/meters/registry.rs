@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The meters of one process.
 #[derive(Debug)]
-pub(crate) struct MeterRegistry {
+pub struct MeterRegistry {
     command: String,
     began: Instant,
     calibration: Calibration,
@@ -26,7 +26,7 @@ struct Entries {
 
 impl MeterRegistry {
     /// Creates a registry without meters; `command` describes the command that runs.
-    pub(crate) fn new(command: impl Into<String>) -> Arc<Self> {
+    pub fn new(command: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
             command: command.into(),
             began: Instant::now(),
@@ -38,14 +38,14 @@ impl MeterRegistry {
     /// Publishes `meter` under `name` until the returned value is dropped. The sum still includes
     /// the measurements of dropped meters.
     #[must_use]
-    pub(crate) fn register(self: &Arc<Self>, name: &'static str, meter: &Meter) -> Registration {
+    pub fn register(self: &Arc<Self>, name: &'static str, meter: &Meter) -> Registration {
         self.register_block(name, meter.counter_block())
     }
 
     /// Like [`MeterRegistry::register`], for the counter block of a meter to which the caller has
     /// no reference.
     #[must_use]
-    pub(crate) fn register_block(
+    pub fn register_block(
         self: &Arc<Self>,
         name: &'static str,
         counter_block: Arc<CounterBlock>,
@@ -102,7 +102,7 @@ impl MeterRegistry {
 
 /// Registration of a meter.
 #[derive(Debug)]
-pub(crate) struct Registration {
+pub struct Registration {
     registry: Arc<MeterRegistry>,
     number: u64,
 }

@@ -8,107 +8,131 @@ use std::collections::BTreeMap;
 
 /// Report of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MeterReport {
-    pub(crate) format: u32,
-    pub(crate) version: String,
-    pub(crate) pid: u32,
+pub struct MeterReport {
+    /// Version of the format, [`MeterReport::FORMAT`].
+    pub format: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Process ID.
+    pub pid: u32,
     /// Command that the process runs.
-    pub(crate) command: String,
+    pub command: String,
     /// Time since the start of the process.
-    pub(crate) uptime_ns: u64,
+    pub uptime_ns: u64,
     /// CPU time of all its threads, metered or not.
-    pub(crate) cpu_ns: u64,
+    pub cpu_ns: u64,
     /// Earlier readings and their cost; `None` if the running plumb is an older version that does
     /// not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) readings: Option<Readings>,
+    pub readings: Option<Readings>,
     /// Sums over all meters.
-    pub(crate) all: Figures,
-    pub(crate) groups: Vec<Group>,
+    pub all: Figures,
+    /// The meters by name.
+    pub groups: Vec<Group>,
 }
 
 impl MeterReport {
     /// Version of this format; it increases when the meaning of a field changes.
-    pub(crate) const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 1;
 }
 
 /// Earlier readings of the meters of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Readings {
-    pub(crate) count: u64,
+pub struct Readings {
+    /// Number of readings.
+    pub count: u64,
     /// CPU time of the thread that serves the readings. This thread has no other work.
-    pub(crate) cpu_ns: u64,
+    pub cpu_ns: u64,
 }
 
 /// Meters with a common name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Group {
-    pub(crate) name: String,
+pub struct Group {
+    /// Common name of the meters.
+    pub name: String,
     /// Number of live meters.
-    pub(crate) live: u64,
+    pub live: u64,
     /// Number of ended meters; their figures are included in the sum.
-    pub(crate) ended: u64,
+    pub ended: u64,
+    /// Sums over these meters.
     #[serde(flatten)]
-    pub(crate) figures: Figures,
+    pub figures: Figures,
 }
 
 /// Figures of a set of meters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Figures {
+pub struct Figures {
     /// Charged time, including waiting.
-    pub(crate) total_ns: u64,
+    pub total_ns: u64,
     /// Charged time without waiting.
-    pub(crate) busy_ns: u64,
+    pub busy_ns: u64,
     /// Accounts in layer order; accounts that were never entered are omitted.
-    pub(crate) primitives: Vec<Primitive>,
+    pub primitives: Vec<Primitive>,
     /// Number of returns from a wait.
-    pub(crate) wakeups: u64,
+    pub wakeups: u64,
     /// Number of completed keys, lines and commands.
-    pub(crate) transactions: u64,
+    pub transactions: u64,
     /// The last complete hundred transactions.
-    pub(crate) last_hundred: Option<RecentWindow>,
-    /// Amounts of work, each in its own unit, and event counters, by name; zeros are omitted.
-    pub(crate) work: BTreeMap<String, u64>,
-    pub(crate) counters: BTreeMap<String, u64>,
-    pub(crate) quantities: Vec<Spread>,
+    pub last_hundred: Option<RecentWindow>,
+    /// Amounts of work, each in its own unit, by name; zeros are omitted.
+    pub work: BTreeMap<String, u64>,
+    /// Event counters by name; zeros are omitted.
+    pub counters: BTreeMap<String, u64>,
+    /// Distributions of quantities that were recorded.
+    pub quantities: Vec<Spread>,
 }
 
 /// One account of the meter: a layer, the system calls, or waiting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Primitive {
-    pub(crate) name: String,
+pub struct Primitive {
+    /// Name of the account.
+    pub name: String,
     /// Number of completed visits. A visit ends when another account is entered.
-    pub(crate) visits: u64,
+    pub visits: u64,
     /// Total charged time, including the current visit.
-    pub(crate) ns: u64,
-    pub(crate) mean_ns: Option<u64>,
-    pub(crate) p50_ns: Option<u64>,
-    pub(crate) p99_ns: Option<u64>,
-    pub(crate) max_ns: Option<u64>,
+    pub ns: u64,
+    /// Mean time of a visit.
+    pub mean_ns: Option<u64>,
+    /// Median time of a visit.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of the time of a visit.
+    pub p99_ns: Option<u64>,
+    /// Maximum time of a visit.
+    pub max_ns: Option<u64>,
     /// Share of the clock time without waiting, from 0 to 1; null for the account of waiting. The
     /// clock time includes the time in which other programs used the CPU, so this is not a share of
     /// the CPU time.
-    pub(crate) share: Option<f64>,
+    pub share: Option<f64>,
 }
 
 /// Totals of consecutive transactions, as in the ready message of Multics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RecentWindow {
-    pub(crate) transactions: u64,
-    pub(crate) wakeups: u64,
-    pub(crate) busy_ns: u64,
-    pub(crate) total_ns: u64,
+pub struct RecentWindow {
+    /// Number of transactions.
+    pub transactions: u64,
+    /// Number of returns from a wait.
+    pub wakeups: u64,
+    /// Charged time without waiting.
+    pub busy_ns: u64,
+    /// Charged time, including waiting.
+    pub total_ns: u64,
 }
 
 /// Distribution of a quantity, in the unit of the quantity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Spread {
-    pub(crate) name: String,
-    pub(crate) count: u64,
-    pub(crate) mean: Option<u64>,
-    pub(crate) p50: Option<u64>,
-    pub(crate) p99: Option<u64>,
-    pub(crate) max: Option<u64>,
+pub struct Spread {
+    /// Name of the quantity.
+    pub name: String,
+    /// Number of recorded values.
+    pub count: u64,
+    /// Mean.
+    pub mean: Option<u64>,
+    /// Median.
+    pub p50: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// Maximum.
+    pub max: Option<u64>,
 }
 
 impl Figures {

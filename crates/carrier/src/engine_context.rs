@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Context that the driver of a session passes to its engines.
 #[derive(Debug)]
-pub(crate) struct EngineContext {
+pub struct EngineContext {
     /// Monotonic clock, started with the session.
     pub clock: Monotonic,
     /// Meter of the session.
@@ -29,7 +29,7 @@ impl EngineContext {
     /// # Errors
     ///
     /// Returns an error if the operating system provides no entropy.
-    pub(crate) fn new(is_metered: bool) -> Result<Self> {
+    pub fn new(is_metered: bool) -> Result<Self> {
         let meter = if is_metered {
             Meter::new(Clock::Counter(os::clock::counter()))
         } else {
@@ -49,14 +49,14 @@ impl EngineContext {
     /// # Errors
     ///
     /// Returns an error if the operating system provides no entropy.
-    pub(crate) fn published(registry: &Arc<MeterRegistry>, name: &'static str) -> Result<Self> {
+    pub fn published(registry: &Arc<MeterRegistry>, name: &'static str) -> Result<Self> {
         let mut context = Self::new(is_metered())?;
         context.registration = Some(registry.register(name, &context.meter));
         Ok(context)
     }
 
     /// Returns a [`Cx`] with the current time, the random number generator and the meter.
-    pub(crate) fn cx(&mut self) -> Cx<'_> {
+    pub fn cx(&mut self) -> Cx<'_> {
         Cx { now: self.clock.now(), rng: &mut self.rng, meter: &mut self.meter }
     }
 }
@@ -65,14 +65,14 @@ impl EngineContext {
 /// charges time to the application; the protocol layers still charge their own time to their own
 /// accounts.
 #[derive(Debug)]
-pub(crate) struct BorrowedContext<'a> {
+pub struct BorrowedContext<'a> {
     context: RefMut<'a, EngineContext>,
     previous_account: Account,
 }
 
 impl<'a> BorrowedContext<'a> {
     /// Borrows the context from `cell`. From now on the meter charges time to the application.
-    pub(crate) fn from(cell: &'a RefCell<EngineContext>) -> Self {
+    pub fn from(cell: &'a RefCell<EngineContext>) -> Self {
         let mut context = cell.borrow_mut();
         let previous_account = context.meter.enter(Account::Application);
         Self { context, previous_account }

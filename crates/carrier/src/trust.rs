@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{
 };
 /// Trust policy and client parameters for one server.
 #[derive(Clone, Debug)]
-pub(crate) struct Trust {
+pub struct Trust {
     server: String,
     name: ServerName<'static>,
     authorities: Option<Authorities>,
@@ -43,7 +43,7 @@ impl Trust {
     /// # Errors
     ///
     /// Returns an error if the file cannot be read or has no certificate.
-    pub(crate) fn new(host: &str, port: u16, authorities: Option<&Path>) -> Result<Self> {
+    pub fn new(host: &str, port: u16, authorities: Option<&Path>) -> Result<Self> {
         let name = match ServerName::try_from(host.to_owned()) {
             Ok(name) => name,
             // Without authorities the server name is not verified, so the client omits SNI: an IP
@@ -60,7 +60,7 @@ impl Trust {
     }
 
     /// Returns whether a certificate of the server is pinned.
-    pub(crate) fn is_known(&self) -> bool {
+    pub fn is_known(&self) -> bool {
         matches!(self.pins.find(&self.server), Ok(Some(_)))
     }
 
@@ -91,7 +91,7 @@ impl Trust {
     /// # Errors
     ///
     /// Returns the errors of [`Self::connect`].
-    pub(crate) fn client(&self) -> Result<TlsClient, TlsFailure> {
+    pub fn client(&self) -> Result<TlsClient, TlsFailure> {
         let presented_fingerprint = Arc::new(OnceLock::new());
         let configuration = Arc::new(self.configuration(&presented_fingerprint)?);
         Ok(TlsClient { trust: self.clone(), configuration, presented_fingerprint })
@@ -172,7 +172,7 @@ impl Trust {
 
 /// Shared TLS client state of several connections to one server.
 #[derive(Clone, Debug)]
-pub(crate) struct TlsClient {
+pub struct TlsClient {
     trust: Trust,
     configuration: Arc<ClientConfig>,
     presented_fingerprint: Arc<OnceLock<String>>,
@@ -180,12 +180,12 @@ pub(crate) struct TlsClient {
 
 impl TlsClient {
     /// Returns the configuration and the name of the server.
-    pub(crate) fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
+    pub fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
         (Arc::clone(&self.configuration), self.trust.name.clone())
     }
 
     /// Returns the reason why TLS was not established.
-    pub(crate) fn refusal(&self, error: &std::io::Error) -> TlsFailure {
+    pub fn refusal(&self, error: &std::io::Error) -> TlsFailure {
         let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
         match of_tls {
             Some(error) => self.trust.refusal_for(error, self.presented_fingerprint.get()),
@@ -195,7 +195,7 @@ impl TlsClient {
 
     /// Returns the basis of the trust in an accepted certificate, and pins the server's first
     /// certificate.
-    pub(crate) fn trust_basis(&self, fingerprint: &str) -> TrustedBy {
+    pub fn trust_basis(&self, fingerprint: &str) -> TrustedBy {
         // With a file of authorities each certificate is verified, so a server may present
         // different certificates.
         self.trust.trust_basis(fingerprint)
@@ -315,7 +315,7 @@ impl ServerCertVerifier for PinVerifier {
 }
 
 /// Returns the SHA-256 of a certificate in hexadecimal, with a colon between the bytes.
-pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+pub fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     let digest = ::ring::digest::digest(&::ring::digest::SHA256, certificate);
     let bytes: Vec<_> = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(":")

@@ -11,6 +11,7 @@ mod ethernet_device;
 mod fairness_tests;
 mod happy_eyeballs;
 mod kernel;
+pub mod meters;
 mod outcome;
 mod packet_io;
 mod pins;
@@ -26,19 +27,18 @@ mod trust;
 mod unbuffered_tls;
 mod userspace_host;
 
-pub(crate) use engine_context::{BorrowedContext, EngineContext};
-pub(crate) use happy_eyeballs::connect;
-pub(crate) use kernel::outcome_of;
-pub(crate) use outcome::Outcome;
-pub(crate) use route::{LocalAddresses, Route, SerialLink};
-pub(crate) use serial_line::run_on_serial_line;
-pub(crate) use target::{
-    AddressFamilies, HostTarget, NoAddress, TELNET_PORT, addresses, parse_port,
-};
-pub(crate) use tls::{MaybeTls, TlsFailure, TlsParameters, TrustedBy};
-pub(crate) use trust::{TlsClient, Trust, fingerprint};
-pub(crate) use unbuffered_tls::{Progress, RecordLayer, TlsWrite};
-pub(crate) use userspace_host::{FILES, LOGINS, check_host_supported, open_host};
+pub use engine_context::{BorrowedContext, EngineContext};
+pub use ethernet_device::{Port, Segment};
+pub use happy_eyeballs::connect;
+pub use kernel::outcome_of;
+pub use outcome::Outcome;
+pub use route::{LocalAddresses, Route, SerialLink};
+pub use serial_line::run_on_serial_line;
+pub use target::{AddressFamilies, HostTarget, NoAddress, TELNET_PORT, addresses, parse_port};
+pub use tls::{MaybeTls, TlsFailure, TlsParameters, TrustedBy};
+pub use trust::{TlsClient, Trust, fingerprint};
+pub use unbuffered_tls::{Progress, RecordLayer, TlsWrite};
+pub use userspace_host::{FILES, LOGINS, check_host_supported, open_host};
 
 use anyhow::Result;
 use net::Cx;
@@ -50,7 +50,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// A stream application with its local inputs and display.
-pub(crate) trait StreamSession: Stream {
+pub trait StreamSession: Stream {
     /// Returns the descriptors of the local inputs.
     fn inputs(&self) -> Vec<BorrowedFd<'_>>;
 
@@ -141,7 +141,7 @@ pub(crate) trait StreamSession: Stream {
 
 /// Status of a carrier's connection.
 #[derive(Clone, Debug)]
-pub(crate) enum CarrierStatus {
+pub enum CarrierStatus {
     /// `TCP_INFO` of the kernel and the name of its congestion control.
     Kernel(Box<os::socket::TcpInfo>, String),
     /// Status of the user-space TCP and the counters of its station.
@@ -152,7 +152,7 @@ pub(crate) enum CarrierStatus {
 
 impl CarrierStatus {
     /// Returns whether the remote host has acknowledged all sent data; `None` if that is unknown.
-    pub(crate) fn is_acknowledged(&self) -> Option<bool> {
+    pub fn is_acknowledged(&self) -> Option<bool> {
         match self {
             Self::Kernel(info, _) => {
                 Some(info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0)
@@ -163,7 +163,7 @@ impl CarrierStatus {
     }
 
     /// Returns the smoothed round-trip time of TCP (RFC 6298 section 2), ns.
-    pub(crate) fn round_trip_ns(&self) -> Option<u64> {
+    pub fn round_trip_ns(&self) -> Option<u64> {
         match self {
             Self::Kernel(info, _) => Some(u64::from(info.round_trip_us) * 1_000),
             Self::UserSpace(status) => {
@@ -177,7 +177,7 @@ impl CarrierStatus {
 
 /// A session that has ended.
 #[derive(Debug)]
-pub(crate) struct EndedSession<S> {
+pub struct EndedSession<S> {
     /// The session.
     pub session: S,
     /// Outcome of the session.
@@ -187,7 +187,7 @@ pub(crate) struct EndedSession<S> {
 }
 
 /// Default time limit for opening a connection.
-pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects `session` to the first of a host's `addresses` that answers, and runs `session` until
 /// the session ends. The kernel's sockets race the addresses (RFC 8305); the user-space TCP tries
@@ -197,7 +197,7 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// Returns an error that names the remedy if the operating system refuses a resource that the
 /// carrier needs, such as its device.
-pub(crate) fn run<S: StreamSession>(
+pub fn run<S: StreamSession>(
     session: S,
     via: &Route,
     addresses: &[SocketAddr],
@@ -218,7 +218,7 @@ pub(crate) fn run<S: StreamSession>(
 /// # Errors
 ///
 /// Returns an error if the interface is down, has no address or fails.
-pub(crate) fn run_on_tun<S: StreamSession>(
+pub fn run_on_tun<S: StreamSession>(
     session: S,
     tun: Tun,
     addresses: &[SocketAddr],
@@ -230,7 +230,7 @@ pub(crate) fn run_on_tun<S: StreamSession>(
 
 /// When a carrier acknowledges received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AckPolicy {
+pub enum AckPolicy {
     /// Acknowledges data at once if the remote host may hold back more data until the
     /// acknowledgment; acknowledges all other data with an answer or after a delay.
     Awaited,
@@ -242,7 +242,7 @@ pub(crate) enum AckPolicy {
 
 impl AckPolicy {
     /// Returns a predicate that selects the data to acknowledge at once.
-    pub(crate) fn predicate(self) -> fn(&[u8]) -> bool {
+    pub fn predicate(self) -> fn(&[u8]) -> bool {
         match self {
             Self::Awaited => may_withhold,
             Self::Immediate => |_| true,

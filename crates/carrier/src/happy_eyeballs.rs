@@ -37,7 +37,7 @@ pub(super) enum RaceResult {
 /// # Errors
 ///
 /// Returns the errors of [`Race::run`].
-pub(crate) async fn connect(
+pub async fn connect(
     addresses: &[SocketAddr],
     timeout: Duration,
 ) -> Result<Result<TcpStream, (Outcome, SocketAddr)>> {

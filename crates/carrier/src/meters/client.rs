@@ -15,7 +15,7 @@ const ANSWER_MAX_BYTES: u64 = 4 << 20;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the processes of this user that publish their meters, with their sockets.
-pub(crate) fn running_processes() -> Vec<(u32, PathBuf)> {
+pub fn running_processes() -> Vec<(u32, PathBuf)> {
     socket_path::sockets(&socket_path::directories())
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn running_processes() -> Vec<(u32, PathBuf)> {
 /// # Errors
 ///
 /// Returns an error if the process does not publish meters or does not answer.
-pub(crate) fn request_process_report(pid: u32) -> Result<MeterReport> {
+pub fn request_process_report(pid: u32) -> Result<MeterReport> {
     let Some((_, path)) = running_processes().into_iter().find(|(number, _)| *number == pid) else {
         bail!("no plumb process {pid} of this user publishes meters: see plumb meters --list");
     };
@@ -36,7 +36,7 @@ pub(crate) fn request_process_report(pid: u32) -> Result<MeterReport> {
 /// # Errors
 ///
 /// Returns an error if the socket does not answer or the answer is not a report.
-pub(crate) fn request_report(path: &Path) -> Result<MeterReport> {
+pub fn request_report(path: &Path) -> Result<MeterReport> {
     let socket = path.display();
     let mut answer = Vec::new();
     let answer_result = (|| {
